@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install models demo test unit package docs medusa e2e typescript jsii nightly exhaustive faults explore conformance lint format lock bench peer clean
+.PHONY: help install models demo test unit package docs medusa e2e typescript jsii nightly exhaustive faults explore conformance lint format lock bench peer clients clean lint-code lint-templates
 
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -23,8 +23,8 @@ models: install ## set .venv-models and .venv-quantization up: PyTorch and more,
 MODELS_PYTEST = OMP_NUM_THREADS=1 .venv-models/bin/python -m pytest tests/training --numprocesses 2 --dist loadfile
 
 medusa: install models ## the tests that train and decode, training jobs of the local cloud among them
-	@$(MODELS_PYTEST)
-	@$(PYTEST) --numprocesses 2 -m trains tests/e2e
+	@$(MODELS_PYTEST) -m "not exhaustive"
+	@$(PYTEST) --numprocesses 2 -m "trains and not exhaustive" tests/e2e
 
 demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what came of it
 	@constructs-optim local demo
@@ -38,17 +38,21 @@ test: install ## the test suite, without what make lint, e2e, medusa, package, d
 	@$(PYTEST) --numprocesses 3 -m "not lint and not e2e and not engine and not exhaustive and not trains and not package" --ignore tests/docs \
 	  --ignore tests/constructs/test_examples.py --ignore tests/constructs/test_example_files.py
 
-e2e: install peer ## the tests that deploy with the CDK CLI or run whole programs otherwise
+e2e: install peer clients typescript/lib/index.js ## the tests that deploy with the CDK CLI or run whole programs otherwise
 	@$(PYTEST) -m "e2e and not exhaustive and not trains" tests/e2e tests/faults tests/cli/test_evaluate.py \
-	  tests/local/test_training_jobs.py tests/local/test_training_hosts.py
+	  tests/local/test_training_jobs.py tests/local/test_training_hosts.py tests/local/test_serving.py \
+	  tests/local/test_pytest_plugin.py
 
-typescript: install typescript/node_modules/.installed ## the construct for TypeScript: built, and tested with the CDK CLI on a local cloud
-	@cd typescript && npm run --silent build && npm test --silent
+typescript: install typescript/lib/index.js ## the construct for TypeScript: built, and tested with the CDK CLI on a local cloud
+	@cd typescript && npm test --silent
 
 jsii: typescript ## its packages for npm and Python, and its sources for Java, C# and Go, in typescript/dist
 	@# Not by npm, whose PATH has another one before this.
 	@cd typescript && node node_modules/.bin/jsii-pacmak --targets js python && \
 	  node node_modules/.bin/jsii-pacmak --targets java dotnet go --code-only
+
+typescript/lib/index.js: typescript/node_modules/.installed typescript/package.json $(wildcard typescript/src/*.ts)
+	@cd typescript && npm run --silent build && touch lib/index.js
 
 typescript/node_modules/.installed: typescript/package-lock.json
 	@cd typescript && npm ci --silent && touch node_modules/.installed
@@ -57,9 +61,10 @@ nightly: exhaustive faults explore conformance ## what takes longest, for before
 
 exhaustive: install models ## the tests that try every case of something
 	@$(PYTEST) -m exhaustive
+	@$(MODELS_PYTEST) -m exhaustive
 
-package: install ## the wheels and the source distributions, built into dist/ and tried in clean environments
-	@pytest -m package tests/package
+package: install typescript/lib/index.js ## the wheels and the source distributions, built into dist/ and tried in clean environments
+	@pytest -m "package and not exhaustive" tests/package
 
 unit: install ## the tests that need no local cloud
 	@pytest -m "not local and not e2e and not package and not engine and not exhaustive and not trains"
@@ -88,6 +93,9 @@ conformance: install models ## what the SageMaker SDK asks for, recorded anew an
 	@pytest --quiet tests/conformance
 
 lint: install models ## all static checks
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-code lint-templates
+
+lint-code:
 	ruff check
 	ruff format --check
 	pyright
@@ -95,10 +103,12 @@ lint: install models ## all static checks
 	  constructs_optim/training/*/*.py constructs_optim/cli/medusa.py bench/medusa.py
 	pyright --pythonpath .venv-quantization/bin/python constructs_optim/training/quantizing.py
 	lint-imports
+	pre-commit validate-config
+
+lint-templates:
 	@cdk synth --quiet --output cdk.out/lint >/dev/null
 	cfn-lint cdk.out/lint/*.template.json
 	pytest --quiet -m lint tests/constructs
-	pre-commit validate-config
 
 format: install ## format the code, and fix what can be fixed automatically
 	@ruff check --fix --quiet || true
@@ -142,6 +152,8 @@ lock: install ## look for newer versions of everything that is pinned
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  requirements/peer.in --output-file requirements/peer.txt
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
+	  requirements/clients.in --output-file requirements/clients.txt
+	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  requirements/docs.in --output-file requirements/docs.txt
 	@npm update --package-lock-only --silent
 	@cd typescript && npm update --package-lock-only --silent
@@ -153,5 +165,9 @@ peer: install ## set .venv-peer up: other libraries' constructs, for bench and e
 	@uv venv --quiet --allow-existing .venv-peer
 	@uv pip sync --quiet --python .venv-peer --require-hashes requirements/peer.txt
 
+clients: install ## set .venv-clients up: clients of endpoints, for e2e
+	@uv venv --quiet --allow-existing .venv-clients
+	@uv pip sync --quiet --python .venv-clients --require-hashes requirements/clients.txt
+
 clean: ## remove all that install and the other targets made
-	@rm -rf .venv .venv-conformance-* .venv-models .venv-quantization .venv-peer .venv-docs .venv-engine dist site node_modules typescript/node_modules typescript/lib typescript/dist cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-clients .venv-conformance-* .venv-models .venv-quantization .venv-peer .venv-docs .venv-engine dist site node_modules typescript/node_modules typescript/lib typescript/dist cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -4988,10 +4988,8 @@ variable "acknowledge" {
 }
 
 locals {
-  # Members that are not set are null here, and left out of what the command reads.
-  members = jsonencode(merge({
-    schema                = 1
-    parameters            = length(var.parameters) == 0 ? null : { for name in keys(var.parameters) : name => { type = "String" } }
+  # Sections and attributes that are not set are null.
+  variables = {
     description           = var.description
     account               = var.account
     region                = var.region
@@ -5005,7 +5003,7 @@ locals {
     fleet_dashboards      = var.fleet_dashboards
     policy                = var.policy
     acknowledge           = var.acknowledge
-  }, var.declaration, { stack = var.stack }))
+  }
 
   # Objects that have a member `value`, which may stand for them.
   alternatives = "acceptance_decay|acceptance_length|alarms|artifact_store|disk|error_rate|failed_job|inference_component|kv_cache|latency|queue|saturation|stale_evaluation|time_to_first_token|training_data|zero_capacity"

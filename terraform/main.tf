@@ -1,76 +1,110 @@
 locals {
-  # Terraform has no object without a member, and no union. A key in JSON is text between quotes that nothing escapes, so
-  # neither expression finds anything inside of text.
-  without_nulls = replace(replace(local.members, "/\"[\\w-]+\":null,/", ""), "/,?\"[\\w-]+\":null/", "")
-  declaration   = replace(local.without_nulls, "/\"(${local.alternatives})\":{\"value\":(true|false|\"(?:[^\"\\\\]|\\\\.)*\")}/", "\"$1\":$2")
+  # The variables as a file would have them. Terraform has no object without a member, and no union. A key in JSON is text
+  # between quotes that nothing escapes, so neither expression finds anything inside text.
+  without_nulls = replace(replace(jsonencode(local.variables), "/\"[\\w-]+\":null,/", ""), "/,?\"[\\w-]+\":null/", "")
+  typed         = jsondecode(replace(local.without_nulls, "/\"(${local.alternatives})\":{\"value\":(true|false|\"(?:[^\"\\\\]|\\\\.)*\")}/", "\"$1\":$2"))
+  parameters    = { for name in keys(var.parameters) : name => { type = "String" } }
+  declaration   = merge({ schema = 1, parameters = local.parameters }, local.typed, var.declaration, { stack = var.stack })
+  # A name of a section is no secret.
+  repeated = nonsensitive(setintersection(keys(var.declaration), keys(local.typed)))
+  query    = jsonencode(local.declaration)
+  region   = lookup(local.declaration, "region", null)
+  account  = lookup(local.declaration, "account", null)
 
-  template_file = var.template_file != null ? var.template_file : data.external.template[0].result.template
-  template      = file(local.template_file)
-  resources     = jsondecode(local.template).Resources
-  defaults      = { for name, parameter in lookup(jsondecode(local.template), "Parameters", {}) : name => lookup(parameter, "Default", null) }
-  # The keys in a bucket that the code has by default end with the names of the files.
-  code = { for name in ["CodeKey", "TrainingCodeKey"] : name => basename(local.defaults[name]) if contains(keys(local.defaults), name) }
+  rendered = var.template_file != null ? {
+    template = var.template_file, body = file(var.template_file), warnings = ""
+  } : data.external.template[0].result
+  sections = merge({ Parameters = {}, Outputs = {} }, jsondecode(local.rendered.body))
+  defaults = { for name, parameter in local.sections.Parameters : name => lookup(parameter, "Default", null) }
+
+  # CloudFormation reads the parameter back, and a rollback restores its value, so that the next plan has the change again.
+  # With an output that has the value, each change of the template is an update.
+  hash = sha256(local.rendered.body)
+  template = jsonencode(merge(local.sections, {
+    Parameters = merge(local.sections.Parameters, { TemplateHash = { Type = "String" } })
+    Outputs    = merge(local.sections.Outputs, { TemplateHash = { Value = { Ref = "TemplateHash" } } })
+  }))
+  template_key = "${var.stack}/${local.hash}.template.json"
+
+  # The default keys of the code end with the names of its files, which have the hash of the content.
+  code_files = { for name in ["CodeKey", "TrainingCodeKey"] : name => basename(local.defaults[name]) if contains(keys(local.defaults), name) }
+  code_keys  = { for name, file in local.code_files : name => "${var.stack}/${file}" }
+  code       = merge(local.code_keys, { for name in ["CodeBucket"] : name => var.code_bucket if contains(keys(local.defaults), name) })
+
+  unknown_parameters = setsubtract(keys(var.parameters), keys(local.defaults))
+  missing_parameters = setsubtract([for name, default in local.defaults : name if default == null], keys(merge(var.parameters, local.code)))
+  # The sections that decide where a stack is, which a template does not have.
+  declared = setsubtract(keys(local.declaration), ["schema", "parameters", "stack", "account", "region"])
 }
 
-data "aws_region" "current" {}
+data "aws_caller_identity" "current" {}
 
 data "aws_s3_bucket" "code" {
+  region = local.region
   bucket = var.code_bucket
-
-  lifecycle {
-    postcondition {
-      condition     = self.bucket_region == data.aws_region.current.region
-      error_message = "The bucket ${var.code_bucket} is in ${self.bucket_region}, and the stack in ${data.aws_region.current.region}: Lambda reads code from buckets of its own Region."
-    }
-  }
 }
 
 data "external" "template" {
   count = var.template_file == null ? 1 : 0
 
   program = concat(var.command, [
-    "synth", "-", "--format", "cloudformation", "--json", "--output",
-    "${path.root}/.terraform/constructs-optim/${join("-", compact([var.stack, var.region]))}",
+    "synth", "-", "--format", "cloudformation", "--json", "--output", "${path.root}/.terraform/constructs-optim",
   ])
-  query = { query = local.declaration }
-}
+  query = { query = local.query }
 
-resource "aws_s3_object" "code" {
-  for_each = local.code
-
-  bucket = data.aws_s3_bucket.code.bucket
-  key    = "${var.stack}/${each.value}"
-  source = "${dirname(local.template_file)}/${each.value}"
-
-  # An update that is rolled back needs the code that was there before.
   lifecycle {
-    create_before_destroy = true
+    precondition {
+      condition     = !issensitive(local.query)
+      error_message = "The declaration contains a sensitive value, which everyone who can read the stack could read in its template. Name a secret by its ARN. If the value is not a secret, wrap it in nonsensitive()."
+    }
+
+    precondition {
+      condition     = length(local.repeated) == 0
+      error_message = "Both `declaration` and a variable set ${join(", ", local.repeated)}: set one of them."
+    }
   }
 }
 
-resource "aws_s3_object" "template" {
-  bucket = data.aws_s3_bucket.code.bucket
-  key    = "${var.stack}/${sha256(local.template)}.template.json"
-  source = local.template_file
+check "advice" {
+  assert {
+    condition     = local.rendered.warnings == ""
+    error_message = local.rendered.warnings
+  }
+}
 
+# By key: where a failed update is reverted, the objects that the stack uses stay as they are.
+resource "aws_s3_object" "upload" {
+  for_each = merge(
+    { for name, key in local.code_keys : key => "${dirname(local.rendered.template)}/${local.code_files[name]}" },
+    { (local.template_key) = null },
+  )
+
+  region = local.region
+  bucket = data.aws_s3_bucket.code.bucket
+  key    = each.key
+  source = each.value
+  # Plans show it once, as `deployed`.
+  content = each.key == local.template_key ? sensitive(local.template) : null
+
+  # A rollback needs the former code.
   lifecycle {
     create_before_destroy = true
   }
 }
 
 resource "aws_cloudformation_stack" "this" {
-  name = var.stack
-  # With the bucket in the path, as certificates are of no bucket with dots in its name.
+  region = local.region
+  name   = var.stack
+  # A bucket's name with dots fits no certificate, so it is in the path.
   template_url = join("/", [
-    "https:/", trimprefix(data.aws_s3_bucket.code.bucket_regional_domain_name, "${var.code_bucket}."), var.code_bucket, aws_s3_object.template.key,
+    "https:/", trimprefix(data.aws_s3_bucket.code.bucket_regional_domain_name, "${var.code_bucket}."), var.code_bucket, aws_s3_object.upload[local.template_key].key,
   ])
-  capabilities = ["CAPABILITY_IAM"]
-
-  parameters = merge(
-    var.parameters,
-    { for name, object in aws_s3_object.code : name => object.key },
-    length(local.code) == 0 ? {} : { CodeBucket = var.code_bucket },
-  )
+  capabilities      = ["CAPABILITY_IAM"]
+  parameters        = merge(var.parameters, local.code, { TemplateHash = local.hash })
+  iam_role_arn      = var.iam_role_arn
+  notification_arns = var.notification_arns
+  on_failure        = var.on_failure
+  tags              = var.stack_tags
 
   # Optimization jobs take hours, and a deployment waits for them.
   timeouts {
@@ -81,16 +115,44 @@ resource "aws_cloudformation_stack" "this" {
 
   lifecycle {
     precondition {
-      condition     = length(setsubtract(keys(var.parameters), keys(local.defaults))) == 0
-      error_message = "The template has no parameter ${join(", ", setsubtract(keys(var.parameters), keys(local.defaults)))}; it has ${join(", ", keys(local.defaults))}."
+      condition     = lookup(var.declaration, "stack", var.stack) == var.stack
+      error_message = "`stack` is ${var.stack}, but `declaration` is for the stack ${lookup(var.declaration, "stack", var.stack)}: give both the same name."
+    }
+
+    precondition {
+      condition     = local.account == null || local.account == data.aws_caller_identity.current.account_id
+      error_message = "The stack is declared for the account ${coalesce(local.account, "-")}, but the provider's credentials belong to ${data.aws_caller_identity.current.account_id}."
+    }
+
+    precondition {
+      condition     = length(local.unknown_parameters) == 0
+      error_message = "The template has no parameter ${join(", ", local.unknown_parameters)}; it has ${join(", ", keys(local.defaults))}."
+    }
+
+    precondition {
+      condition     = length(local.missing_parameters) == 0
+      error_message = "The template needs values for ${join(", ", local.missing_parameters)}: set them in `parameters`."
+    }
+
+    precondition {
+      condition     = var.template_file == null || length(local.declared) == 0
+      error_message = "`template_file` replaces the declaration, but you also set ${join(", ", local.declared)}: remove one of them."
+    }
+
+    precondition {
+      condition     = var.template_file == null || basename(local.rendered.template) == "${var.stack}.template.json"
+      error_message = "`stack` is ${var.stack}, but `template_file` is ${local.rendered.template}: the file must be named ${var.stack}.template.json, as `constructs-optim synth` names it."
     }
   }
 }
 
-# What is deployed, so that a plan shows which of the stack's resources it changes. Of triggers it shows what changes
-# alone; `input` would appear as `output` once more, in full.
-resource "terraform_data" "deployed" {
-  triggers_replace = { for name, resource in local.resources : name => jsonencode(resource) }
+# What is deployed, so that a plan shows what it changes. It is written after the stack, and keeps the former template where
+# an update fails.
+resource "aws_s3_object" "deployed" {
+  region  = local.region
+  bucket  = data.aws_s3_bucket.code.bucket
+  key     = "${var.stack}/deployed.template.json"
+  content = local.rendered.body
 
   depends_on = [aws_cloudformation_stack.this]
 }

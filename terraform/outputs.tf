@@ -1,73 +1,74 @@
 # Generated from standalone_template/outputs.py: python tooling/terraform_module.py
 
 locals {
-  # The stack's outputs are called after the ids of what they are of: Llama70BEndpointName.
+  # The template has the names, so that a plan knows the keys before the stack has the values.
+  outputs = { for name in keys(local.sections.Outputs) : name => lookup(aws_cloudformation_stack.this.outputs, name, null) }
+  # The names begin with the IDs that they belong to: Llama70BEndpointName.
   by_id = {
     for suffix in ["EndpointName", "EndpointArn", "VariantName", "InferenceComponentName", "InferenceComponentArn", "OpenAiBaseUrl", "InvokePolicy", "DashboardName", "AlarmNames", "ArtifactKeys", "ArtifactStoreBucket"] : suffix => {
-      for name, value in aws_cloudformation_stack.this.outputs : trimsuffix(name, suffix) => value
-      if endswith(name, suffix) && name != suffix
+      for name, value in local.outputs : trimsuffix(name, suffix) => value if endswith(name, suffix) && name != suffix
     }
   }
 }
 
 output "endpoint_names" {
-  description = "The endpoint's name, which requests give, by the id of endpoint, component or adapter."
+  description = "The endpoint's name, which requests give, by the ID of the endpoint, component or adapter."
   value       = local.by_id["EndpointName"]
 }
 
 output "endpoint_arns" {
-  description = "The endpoint's ARN, by the id of endpoint, component or adapter."
+  description = "The endpoint's ARN, by the ID of the endpoint, component or adapter."
   value       = local.by_id["EndpointArn"]
 }
 
 output "variant_names" {
-  description = "The production variant, a dimension of the endpoint's metrics, by the id of endpoint, component or adapter."
+  description = "The production variant, a dimension of the endpoint's metrics, by the ID of the endpoint, component or adapter."
   value       = local.by_id["VariantName"]
 }
 
 output "inference_component_names" {
-  description = "The inference component that requests name beside the endpoint, by the id of endpoint, component or adapter."
+  description = "The inference component that requests name beside the endpoint, by the ID of the endpoint, component or adapter."
   value       = local.by_id["InferenceComponentName"]
 }
 
 output "inference_component_arns" {
-  description = "The inference component's ARN, by the id of endpoint, component or adapter."
+  description = "The inference component's ARN, by the ID of the endpoint, component or adapter."
   value       = local.by_id["InferenceComponentArn"]
 }
 
 output "openai_base_urls" {
-  description = "The base URL of OpenAI's clients, by the id of endpoint, component or adapter."
+  description = "The base URL of OpenAI's clients, by the ID of the endpoint, component or adapter."
   value       = local.by_id["OpenAiBaseUrl"]
 }
 
 output "invoke_policies" {
-  description = "An IAM policy document that allows requests, by the id of endpoint, component or adapter."
+  description = "An IAM policy document that allows requests, by the ID of the endpoint, component or adapter."
   value       = local.by_id["InvokePolicy"]
 }
 
 output "dashboard_names" {
-  description = "The CloudWatch dashboard, by the id of endpoint, component or adapter."
+  description = "The CloudWatch dashboard, by the ID of the endpoint, component or adapter."
   value       = local.by_id["DashboardName"]
 }
 
 output "alarm_names" {
-  description = "The CloudWatch alarms, by the id of endpoint, component or adapter."
-  value       = { for id, text in local.by_id["AlarmNames"] : id => split(",", text) }
+  description = "The CloudWatch alarms, by the ID of the endpoint, component or adapter."
+  value       = { for id, text in local.by_id["AlarmNames"] : id => text == null ? [] : split(",", text) }
 }
 
 output "artifact_keys" {
-  description = "The artifacts that are served, one for each instance type, by the id of endpoint, component or adapter."
-  value       = { for id, text in local.by_id["ArtifactKeys"] : id => split(",", text) }
+  description = "The artifacts that are served, one for each instance type, by the ID of the endpoint, component or adapter."
+  value       = { for id, text in local.by_id["ArtifactKeys"] : id => text == null ? [] : split(",", text) }
 }
 
 output "artifact_store_buckets" {
-  description = "The bucket that has the artifacts, by the id of endpoint, component or adapter."
+  description = "The bucket that has the artifacts, by the ID of the endpoint, component or adapter."
   value       = local.by_id["ArtifactStoreBucket"]
 }
 
 output "outputs" {
-  description = "All outputs of the stack, by their names."
-  value       = aws_cloudformation_stack.this.outputs
+  description = "All outputs of the template, by name."
+  value       = local.outputs
 }
 
 output "stack_id" {

@@ -1,13 +1,12 @@
 variable "code_bucket" {
-  description = "The S3 bucket, in the stack's Region, that template and code are uploaded to."
+  description = "An S3 bucket in the stack's Region. The module uploads the template and the code of the Lambda functions to it."
   type        = string
 }
 
 variable "declaration" {
   description = <<-EOT
-    A declaration as a whole, such as `yamldecode(file("endpoint.yaml"))`, or sections of one, in place of the variables
-    for them. The command refuses what it does not know; of the other variables, Terraform drops attributes that their
-    types do not have, without a word.
+    A whole declaration, such as `yamldecode(file("endpoint.yaml"))`, or the sections that you do not set as variables.
+    The command refuses keys that it does not know. In the other variables, Terraform drops unknown attributes silently.
   EOT
   type        = any
   default     = {}
@@ -16,8 +15,8 @@ variable "declaration" {
 
 variable "parameters" {
   description = <<-EOT
-    Values of the template's parameters. Text of the declaration names them as `$${Name}`, so that a value that is known
-    only after apply, such as the ARN of a role of the same configuration, leaves the plan complete.
+    Values of the template's parameters. The declaration refers to them as `$${Name}`. Use parameters for values that
+    Terraform knows only after apply, such as the ARN of a role that the same configuration creates.
   EOT
   type        = map(string)
   default     = {}
@@ -25,14 +24,38 @@ variable "parameters" {
 }
 
 variable "command" {
-  description = "The command that renders the template: `[\"uvx\", \"--from\", \"constructs-optim[cli]\", \"constructs-optim\"]` needs no installation."
+  description = "The command that renders the template. To run it without installing it, use `[\"uvx\", \"--from\", \"constructs-optim[cli]==0.1.0\", \"constructs-optim\"]`."
   type        = list(string)
   default     = ["constructs-optim"]
   nullable    = false
 }
 
 variable "template_file" {
-  description = "A template that `constructs-optim synth endpoint.yaml --format cloudformation --output FOLDER` has written, with its code beside it, for where Terraform runs without Python. Default: the template is rendered at plan time."
+  description = "The path of `<stack>.template.json`, which `constructs-optim synth endpoint.yaml --format cloudformation --output FOLDER` writes together with the code. Use it where Terraform runs without Python. Default: the module renders the template at plan time."
   type        = string
+  default     = null
+}
+
+variable "iam_role_arn" {
+  description = "The ARN of the IAM role that CloudFormation assumes for the stack. Default: CloudFormation uses your credentials."
+  type        = string
+  default     = null
+}
+
+variable "notification_arns" {
+  description = "The ARNs of the SNS topics that receive the stack's events."
+  type        = list(string)
+  default     = null
+}
+
+variable "on_failure" {
+  description = "What CloudFormation does if it cannot create the stack: `ROLLBACK` (the default), `DELETE`, or `DO_NOTHING`. Another value replaces the stack."
+  type        = string
+  default     = null
+}
+
+variable "stack_tags" {
+  description = "Tags of the CloudFormation stack, which CloudFormation adds to the stack's resources. `tags` is part of the template."
+  type        = map(string)
   default     = null
 }

@@ -237,18 +237,13 @@ def _escaped(text: str) -> str:
 def declaration() -> str:
     """declaration.tf."""
     found, types = variables()
-    parameters = '{ for name in keys(var.parameters) : name => { type = "String" } }'
-    members = [
-        ("schema", "1"),
-        ("parameters", f"length(var.parameters) == 0 ? null : {parameters}"),
-        *((each.name, f"var.{each.name}") for each in found if each.name != "stack"),
-    ]
+    members = [(each.name, f"var.{each.name}") for each in found if each.name != "stack"]
     local = [
         "locals {",
-        "  # Members that are not set are null here, and left out of what the command reads.",
-        "  members = jsonencode(merge({",
+        "  # Sections and attributes that are not set are null.",
+        "  variables = {",
         *_aligned(members, 4),
-        "  }, var.declaration, { stack = var.stack }))",
+        "  }",
         "",
         f"  # Objects that have a member `{_VALUE}`, which may stand for them.",
         f'  alternatives = "{"|".join(sorted(types.alternatives))}"',
@@ -264,11 +259,14 @@ def outputs() -> str:
     blocks = [
         "# Generated from standalone_template/outputs.py: python tooling/terraform_module.py\n",
         "locals {\n"
-        "  # The stack's outputs are called after the ids of what they are of: Llama70BEndpointName.\n"
+        "  # The template has the names, so that a plan knows the keys before the stack has the values.\n"
+        "  outputs = { for name in keys(local.sections.Outputs) : name => "
+        "lookup(aws_cloudformation_stack.this.outputs, name, null) }\n"
+        "  # The names begin with the IDs that they belong to: Llama70BEndpointName.\n"
         "  by_id = {\n"
         f"    for suffix in [{suffixes}] : suffix => {{\n"
-        "      for name, value in aws_cloudformation_stack.this.outputs : trimsuffix(name, suffix) => value\n"
-        "      if endswith(name, suffix) && name != suffix\n"
+        "      for name, value in local.outputs : trimsuffix(name, suffix) => value "
+        "if endswith(name, suffix) && name != suffix\n"
         "    }\n"
         "  }\n"
         "}\n",
@@ -280,12 +278,12 @@ def outputs() -> str:
 def named_outputs() -> Iterator[tuple[str, str, str]]:
     """Names, descriptions and values of the module's outputs."""
     for suffix, description in OUTPUTS.items():
-        text = f"{description.removesuffix(', separated by commas')}, by the id of endpoint, component or adapter."
+        text = f"{description.removesuffix(', separated by commas')}, by the ID of the endpoint, component or adapter."
         value = f'local.by_id["{suffix}"]'
         if _is_list(suffix):
-            value = f'{{ for id, text in {value} : id => split(",", text) }}'
+            value = f'{{ for id, text in {value} : id => text == null ? [] : split(",", text) }}'
         yield _plural(suffix), text, value
-    yield "outputs", "All outputs of the stack, by their names.", "aws_cloudformation_stack.this.outputs"
+    yield "outputs", "All outputs of the template, by name.", "local.outputs"
     yield "stack_id", "The ARN of the stack.", "aws_cloudformation_stack.this.id"
 
 

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from constructs_optim.constructs.declaration.document import SCHEMA_VERSION
+from constructs_optim.constructs.standalone_template.outputs import OUTPUTS
 from constructs_optim.recipe import metrics
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -32,6 +34,31 @@ CDK_TYPES = {
     "Topic": "aws_sns.ITopic",
     "Vpc": "aws_ec2.IVpc",
 }
+SITE = "https://constructs-optim.dev"
+# What the schema has no text for, or one that speaks of Python.
+_TEXTS = {
+    "Compilation": "A compilation of the model.",
+    "Dashboard": "What the endpoint's dashboard shows besides.",
+    "KvCache": "A data type of the KV cache.",
+    "Quantization": "A quantization of the weights.",
+    "Sharding": "A division of the weights into shards.",
+    "SpeculativeDecoding": "What drafts tokens that the model verifies.",
+}
+# An endpoint is a template of its own here, and shares nothing with others of its stack.
+_OF_A_STACK = {
+    "no model; `addComponent` adds models": "no model; `components` adds models",
+    "one store for the whole stack": "a store of its own; `{ fromBucket: { bucket } }` shares one with other endpoints",
+    "one role for all models of the stack, which may write nothing": "a role of its own, which may write nothing",
+    "a role for all jobs of the stack": "a role for all jobs of the endpoint",
+}
+# What the other arm of a union is called: jsii has no unions.
+_OTHER_ARMS = {
+    "boolean": ("Enabled", "Instead of `{}`: `true` for its defaults, `false` to leave it out."),
+    "string": ("Uri", "Instead of `{}`: its S3 URI."),
+    "enum": ("Preset", "Instead of `{}`: a choice by its name."),
+}
+# How a choice is made in Python.
+_IN_PYTHON = re.compile(r" Use its (?:class|static) methods\.|, created by (`\w+`(, | and | or )?)+")
 NOTE = "// Generated from docs/endpoint.schema.json: python tooling/typescript_declaration.py\n"
 IMPORTS = """\
 import {
@@ -69,13 +96,45 @@ class Types:
         required, lines = mapping.get("required", ()), list[str]()
         self.members[_title(name)] = {}
         for key, schema in mapping["properties"].items():
-            member = _camel(key)
-            written, shape = self._type(schema, f"{name}{member[0].upper()}{member[1:]}")
+            member, optional = _camel(key), key not in required
+            place = f"{name}{member[0].upper()}{member[1:]}"
+            (written, shape), *others = self._arms(schema, place)
             self.members[_title(name)][member] = (key, shape)
-            lines += _comment(schema.get("description"), is_optional=key not in required, indent="  ")
-            lines.append(f"  readonly {member}{'' if key in required else '?'}: {written};")
-        comment = _comment(mapping.get("description") or _sentence(name))
+            lines += _comment(self._text(schema, key), is_optional=optional, indent="  ")
+            lines.append(f"  readonly {member}{'?' if optional else ''}: {written};")
+            for other, shape in others:
+                suffix, text = _OTHER_ARMS["enum" if other in self.enums else other]
+                self.members[_title(name)][f"{member}{suffix}"] = (key, shape)
+                lines += _comment(f"{text.format(member)} Default: `{member}`.", is_optional=True, indent="  ")
+                lines.append(f"  readonly {member}{suffix}?: {other};")
+        comment = _comment(_TEXTS.get(name) or mapping["description"])
         return "\n".join([*comment, f"export interface {_title(name)} {{", *lines, "}\n"])
+
+    def _text(self, schema: Mapping[str, Any], key: str) -> str:
+        """What a member is: its own description, or that of what it refers to."""
+        name = schema.get("$ref", "").rpartition("/")[2]
+        definition = self._definitions.get(name, {})
+        definition = next((arm for arm in definition.get("anyOf", ()) if "properties" in arm), definition)
+        own = schema.get("description") or _TEXTS.get(name) or definition["description"]
+        return f"{key.replace('_', ' ')}. D{own[1:]}" if own.lower().startswith("default: ") else own
+
+    def _arms(self, schema: Mapping[str, Any], place: str) -> list[tuple[str, str]]:
+        """The types of a value and their shapes: several where it is either settings or a plain value."""
+        arms = schema.get("oneOf", schema.get("anyOf", ()))
+        found = [self._named_value(arm, place) or self._type(arm, place) for arm in arms]
+        settings = [each for each in found if each[1] and not self._is_choice(each[1])]
+        if len(found) == 2 and len(settings) == 1 and not any(self._is_choice(shape) for _, shape in found):
+            return [*settings, *(each for each in found if each not in settings)]
+        return [self._type(schema, place)]
+
+    def _named_value(self, schema: Mapping[str, Any], place: str) -> tuple[str, str] | None:
+        """The enumeration of names such as ``none``, which stand for settings."""
+        name = schema.get("$ref", "").rpartition("/")[2]
+        values = re.fullmatch(r"\^\(([\w|]+)\)\$", self._definitions.get(name, {}).get("pattern", ""))
+        if values is None or name in CDK_TYPES:
+            return None
+        self.enums[place] = values[1].split("|")
+        return place, ""
 
     def _type(self, schema: Mapping[str, Any], place: str) -> tuple[str, str]:
         """The type of a value, and its shape; ``place`` is what an enumeration there is called."""
@@ -122,9 +181,10 @@ class Types:
             return choices[0]
         if {"number", "string"} == set(types):
             return "string", ""
-        if len(types) > 1 and not shapes:
+        if len(types) > 1:
+            assert not shapes, types  # noqa: S101 - jsii has no unions
             return "any", ""
-        return " | ".join(types), "".join(shapes)
+        return types[0], "".join(shapes)
 
     def _is_choice(self, name: str) -> bool:
         return self._definitions.get(name, {}).get("maxProperties") == 1
@@ -143,12 +203,14 @@ def _sentence(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
 
 
-def _comment(text: str | None, *, is_optional: bool = False, indent: str = "") -> list[str]:
-    if text is None:
-        return []
+def _comment(text: str, *, is_optional: bool = False, indent: str = "") -> list[str]:
     text = re.sub(r"`([a-z0-9]+(?:_[a-z0-9]+)+)`", lambda found: f"`{_camel(found[1])}`", text)
-    says, _, default = text.partition("Default: ")
-    says = says.strip().replace("*/", "*\\/")
+    text = re.sub(r"`?docs/([\w-]+)\.md`?", rf"{SITE}/\1/", text)
+    text = _IN_PYTHON.sub("", text)
+    for of_stack, of_endpoint in _OF_A_STACK.items():
+        text = text.replace(of_stack, of_endpoint)
+    says, _, default = text.replace("*/", "*\\/").partition("Default: ")
+    says = says.strip()
     lines = [says[:1].upper() + says[1:]]
     if is_optional:
         lines.append(f"@default - {default.strip().removesuffix('.') or 'none'}")
@@ -196,6 +258,15 @@ def _members(types: Types) -> Iterator[str]:
     yield "};\n"
 
 
+def _of_templates() -> Iterator[str]:
+    yield "/** The version of the schema that MEMBERS is of. */"
+    yield f"export const SCHEMA_VERSION = {SCHEMA_VERSION};\n"
+    yield "/** What the outputs of an endpoint, a component or an adapter are called after its id. */"
+    yield "export const OUTPUTS = ["
+    yield from (f"  {_literal(name)}," for name in OUTPUTS)
+    yield "];\n"
+
+
 def _literal(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return re.sub(r'"(\w+)":', r"\1:", text).replace('"', "'")
@@ -211,7 +282,7 @@ def written() -> dict[str, str]:
     ]
     return {
         "declaration.ts": "\n".join([NOTE, IMPORTS, *interfaces, *enums, *_metrics()]),
-        "members.ts": "\n".join([NOTE, *_members(types), *_series()]),
+        "members.ts": "\n".join([NOTE, *_members(types), *_series(), *_of_templates()]),
     }
 
 

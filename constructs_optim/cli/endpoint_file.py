@@ -6,11 +6,12 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -39,21 +40,31 @@ def document_of(file: str | Path) -> Document:
 
     if str(file) != STANDARD_INPUT:
         return Document.read(Path(file))
-    text = sys.stdin.read()
+    text, is_query = sys.stdin.read(), False
     # A query is a mapping of text (docs of hashicorp/external, "Data Source: external").
     with suppress(KeyError, TypeError, ValueError):
-        text = json.loads(text)["query"]
-    return Document.parsed(text, "standard input")
+        text, is_query = json.loads(text)["query"], True
+    document = Document.parsed(text, "standard input")
+    return document.without_places() if is_query else document
 
 
-def region_of(document: Document, option: str | None) -> str | None:
-    """The Region of a file, or that of the option ``--region``; a usage error where they differ."""
-    declared = document.value_at(("region",))
+def declared_or(document: Document, name: Literal["account", "region"], option: str | None) -> str | None:
+    """The account or the Region of a file, or that of the option of its name; a usage error where they differ."""
+    declared = document.value_at((name,))
     if declared is not None and option not in (None, declared):
-        raise typer.BadParameter(
-            f"{document.name} declares Region {declared}, and --region is {option}. Remove one of them"
-        )
+        raise typer.BadParameter(f"{document.name} declares {name} {declared}, and --{name} is {option}: remove one")
     return declared or option
+
+
+def changed(document: Document, *, stack: str | None, tags: Mapping[str, str]) -> Document:
+    """The document with the options ``--stack`` and ``--tag`` in it."""
+    data: Any = document.data
+    # What is no mapping is refused where the document is validated.
+    if isinstance(data, dict) and stack is not None:
+        data = {**data, "stack": stack}
+    if isinstance(data, dict) and tags and isinstance(given := data.get("tags") or {}, dict):
+        data = {**data, "tags": {**given, **tags}}
+    return replace(document, data=data)
 
 
 class SynthesisError(ValueError):
@@ -65,11 +76,18 @@ class SynthesisError(ValueError):
 
 
 def synthesized(
-    document: Document, output: Path, region: str | None = None, *, warn: Callable[[str], None] | None = None
+    document: Document,
+    output: Path,
+    region: str | None = None,
+    account: str | None = None,
+    *,
+    warn: Callable[[str], None] | None = None,
+    record: bool = False,
 ) -> Path:
     """The folder of the document's cloud assembly, for account and Region of the credentials, as the CDK CLI has them.
 
-    A ``region`` takes the place of that one. ``warn`` gets the warnings of constructs, whose errors are raised then.
+    ``region`` and ``account`` take the place of those. ``warn`` gets the warnings of constructs, whose errors are
+    raised then. ``record`` has ``optim.lock.json`` written.
 
     Raises:
         DeclarationError: with everything that is wrong in the document.
@@ -77,10 +95,11 @@ def synthesized(
     """
     from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
 
-    account, region = os.environ.get("CDK_DEFAULT_ACCOUNT"), region or os.environ.get("CDK_DEFAULT_REGION")
+    account = account or os.environ.get("CDK_DEFAULT_ACCOUNT")
+    region = region or os.environ.get("CDK_DEFAULT_REGION")
     try:
         # Node may have been started elsewhere.
-        stack = DeclaredStack(document, outdir=output.absolute(), account=account, region=region)
+        stack = DeclaredStack(document, outdir=output.absolute(), account=account, region=region, record=record)
         folder = stack.synth()
         if warn is not None:
             for warning in stack.warnings:

@@ -18,6 +18,7 @@ from rich.console import Console
 from constructs_optim_local.cloud import DEFAULT_REGION, IN_THE_WAY, LocalCloud, LocalCloudError
 from constructs_optim_local.demo import DemoFailed, run_demo
 from constructs_optim_local.ministack.patches import UntestedMinistack
+from constructs_optim_local.sagemaker.serving.settings import problems
 
 from . import completion
 from .aws import failed
@@ -35,6 +36,21 @@ TrainingPath = Annotated[Path | None, typer.Option(exists=True, file_okay=False,
 _EXAMPLE = "'ml.g5.12xlarge for endpoint usage=0'"
 _QUOTAS = f"Quota of SageMaker instances: {_EXAMPLE}. Repeatable."
 QuotaOption = Annotated[list[str] | None, typer.Option("--quota", metavar="NAME=VALUE", help=_QUOTAS)]
+_SERVE = "Start a model server on the CPU for each instance of an endpoint. Default: completions are synthetic."
+Serve = Annotated[bool, typer.Option("--serve", help=_SERVE)]
+_SERVE_WITH = (
+    "Start this program as the model server: 'vllm serve {arguments} --host 127.0.0.1 --port {port}'. {arguments} are "
+    "those of the plan, and {model} is the directory of the model."
+)
+
+
+def _checked(command: str | None) -> str | None:
+    if command is not None and (found := list(problems(command))):
+        raise typer.BadParameter("; ".join(found))
+    return command
+
+
+ServeWith = Annotated[str | None, typer.Option("--serve-with", metavar="COMMAND", help=_SERVE_WITH, callback=_checked)]
 Port = Annotated[int | None, typer.Option(help="Port to listen on. Default: a free port.")]
 
 
@@ -45,6 +61,8 @@ def start(
     enforce_iam: EnforceIam = False,
     training_path: TrainingPath = None,
     quota: QuotaOption = None,
+    serve: Serve = False,
+    serve_with: ServeWith = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a local cloud until Ctrl-C, and print the variables to export.
@@ -55,7 +73,12 @@ def start(
         constructs-optim local start --port 4566
     """
     cloud = LocalCloud(
-        port=port, region=region, enforce_iam=enforce_iam, training_path=training_path, quotas=_quotas(quota)
+        port=port,
+        region=region,
+        enforce_iam=enforce_iam,
+        training_path=training_path,
+        quotas=_quotas(quota),
+        serve=serve_with or serve,
     )
     with contextlib.suppress(KeyboardInterrupt), _interruptible(), _failures_printed(), contextlib.ExitStack() as stack:
         with working("Starting the local cloud"):
@@ -67,8 +90,9 @@ def start(
             for name, value in cloud.environment().items():
                 typer.echo(f"export {name}={value}")
         sys.stdout.flush()
+        served = "its endpoints serve" if serve_with or serve else "its endpoints answer with synthetic text"
         _console.print(
-            f"\nThe local cloud listens on {cloud.endpoint_url}. Use it to test: it does not serve models.\n"
+            f"\nThe local cloud listens on {cloud.endpoint_url}. Use it to test: {served}.\n"
             "It runs code as you, for anyone who has the secret access key above. Each start creates a new key.\n"
             "Copy the lines above into another shell, then run: cdk bootstrap && cdk deploy. Press Ctrl-C to stop.",
             highlight=False,
@@ -86,6 +110,8 @@ def run(
     enforce_iam: EnforceIam = False,
     training_path: TrainingPath = None,
     quota: QuotaOption = None,
+    serve: Serve = False,
+    serve_with: ServeWith = None,
 ) -> None:
     """Run a program with a local cloud of its own.
 
@@ -100,7 +126,12 @@ def run(
             failed(f"{step[0]} is not installed")
             raise typer.Exit(127)
     cloud = LocalCloud(
-        port=port, region=region, enforce_iam=enforce_iam, training_path=training_path, quotas=_quotas(quota)
+        port=port,
+        region=region,
+        enforce_iam=enforce_iam,
+        training_path=training_path,
+        quotas=_quotas(quota),
+        serve=serve_with or serve,
     )
     try:
         with _interruptible(), _failures_printed(), contextlib.ExitStack() as stack:
@@ -117,15 +148,18 @@ def run(
 @local_app.command()
 def demo(
     directory: Annotated[Path, typer.Option(metavar="DIR", help="Directory of the CDK app.")] = Path(),
+    serve: Serve = False,
+    serve_with: ServeWith = None,
 ) -> None:
     """Deploy a CDK app to a local cloud, and show the result.
 
     Examples:
         constructs-optim local demo
+        constructs-optim local demo --serve
     """
     try:
         with _interruptible(), _failures_printed():
-            run_demo(directory.resolve(), Console())
+            run_demo(directory.resolve(), Console(), serve=serve_with or serve)
     except KeyboardInterrupt:
         _console.print("\nInterrupted. The local cloud and the CDK CLI have stopped.")
         raise typer.Exit(_INTERRUPTED) from None

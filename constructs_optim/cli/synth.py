@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+from importlib.metadata import version
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -11,12 +14,13 @@ import typer
 from constructs_optim.operations.code_upload import upload
 from constructs_optim.recipe import RecipeError
 
-from .aws import Account, Profile, Region, failed
-from .endpoint_file import FileArgument, SynthesisError, document_of, region_of, synthesized
-from .presentation import OUTPUT_PANEL, JsonOption, print_json, refusals_printed, say, working
+from .aws import AWS_PANEL, Account, Profile, Region, failed
+from .endpoint_file import FileArgument, SynthesisError, changed, declared_or, document_of, synthesized
+from .presentation import OUTPUT_PANEL, JsonOption, refusals_printed, say, working
 
 if TYPE_CHECKING:
     from constructs_optim.constructs.declaration.document import Document
+    from constructs_optim.constructs.standalone_template.standalone_template import StandaloneTemplate
 
 _INLINE = "inline"
 
@@ -49,6 +53,15 @@ def synth_command(
             rich_help_panel=OUTPUT_PANEL,
         ),
     ] = None,
+    stack_name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the stack. Default: the file's.")
+    ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Tag of all resources. Repeatable.")
+    ] = None,
+    account: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="AWS account, if it is known.", rich_help_panel=AWS_PANEL)
+    ] = None,
     region: Region = None,
     profile: Profile = None,
     as_json: JsonOption = False,
@@ -65,35 +78,47 @@ def synth_command(
     if format == "cdk" and (code_bucket is not None or profile is not None):
         raise typer.BadParameter("--code-bucket and --profile need --format cloudformation")
     with refusals_printed(as_json=as_json), working("Synthesizing"):
-        document = document_of(file)
-        region = region_of(document, region)
+        document = changed(document_of(file), stack=stack_name, tags=dict(map(_tag, tag or ())))
+        account, region = declared_or(document, "account", account), declared_or(document, "region", region)
         if format == "cloudformation":
             folder = output or Path("cloudformation.out")
-            written = _write_template(document, folder, code_bucket, Account(profile, region))
+            made, written = _write_template(document, folder, code_bucket, Account(profile, region))
+            # Terraform's external data source takes a mapping of text, and keeps it in the plan.
+            result = {**written, "body": made.body, "warnings": "\n".join(made.warnings)}
         else:
             # The CDK CLI says where it looks for the assembly of an app that it runs, and prints its warnings.
             of_cli = os.environ.get("CDK_OUTDIR")
             folder = output or Path(of_cli or "cdk.out")
-            synthesized(document, folder, region, warn=None if of_cli else _warn)
-            written = {"assembly": str(folder)}
+            synthesized(document, folder, region, account, warn=None if of_cli else _warn, record=True)
+            result = written = {"assembly": str(folder)}
     if as_json:
-        print_json(written)
+        # In one line, for programs that read it beside other lines.
+        typer.echo(json.dumps({"version": version("constructs-optim"), **result}))
         return
     for name, path in written.items():
         say(f"{name}: {path}")
+
+
+def _tag(text: str) -> tuple[str, str]:
+    key, _, value = text.partition("=")
+    if not key or not value:
+        raise typer.BadParameter(f"--tag {text!r}: use KEY=VALUE")
+    return key, value
 
 
 def _warn(warning: str) -> None:
     say(f"Warning: {warning}", style="yellow", err=True)
 
 
-def _write_template(document: Document, folder: Path, code_bucket: str | None, account: Account) -> dict[str, str]:
-    """Upload the code if there is a bucket, then write the template and the code; what is written, by its parameter."""
+def _write_template(
+    document: Document, folder: Path, code_bucket: str | None, account: Account
+) -> tuple[StandaloneTemplate, dict[str, str]]:
+    """Upload the code if there is a bucket, then write the template and the code; the paths by their parameters."""
     from constructs_optim.constructs.declared_stack.stack_file import declared_template
 
     bucket = code_bucket if code_bucket != _INLINE else None
     try:
-        name, made = declared_template(document, code_bucket=bucket, inline=code_bucket == _INLINE)
+        name, made = declared_template(document, code_bucket=bucket, inline=code_bucket == _INLINE, record=True)
     except RecipeError:
         raise
     except (RuntimeError, ValueError) as error:
@@ -120,7 +145,15 @@ def _write_template(document: Document, folder: Path, code_bucket: str | None, a
     written = {"template": str(template)}
     for each in made.files:
         path = folder / Path(each.key).name
-        path.write_bytes(each.content)
+        _replace(path, each.content)
         written[each.parameter] = str(path)
-    template.write_text(made.body, encoding="utf-8")
-    return written
+    _replace(template, made.body.encode())
+    return made, written
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file in one step: a `terraform apply` may read it while another plan writes it."""
+    with NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
+        file.write(content)
+    Path(file.name).chmod(0o644)
+    Path(file.name).replace(path)

@@ -1,13 +1,12 @@
 # `terraform test` in terraform/, without an account, credentials or constructs-optim.
 
 mock_provider "aws" {
-  mock_data "aws_region" {
-    defaults = { region = "us-west-2" }
+  mock_data "aws_caller_identity" {
+    defaults = { account_id = "111122223333" }
   }
 
   mock_data "aws_s3_bucket" {
     defaults = {
-      bucket_region               = "us-west-2"
       bucket_regional_domain_name = "my.code.s3.us-west-2.amazonaws.com"
     }
   }
@@ -15,10 +14,8 @@ mock_provider "aws" {
   mock_resource "aws_cloudformation_stack" {
     defaults = {
       outputs = {
-        EndpointName         = "chat-1"
-        ChatEndpointName     = "chat-1"
-        ChatAlarmNames       = "chat-1-ErrorRate,chat-1-Queue"
-        ChatLoraEndpointName = "chat-1"
+        ChatEndpointName = "chat-1"
+        ChatAlarmNames   = "chat-1-ErrorRate,chat-1-Queue"
       }
     }
   }
@@ -26,7 +23,13 @@ mock_provider "aws" {
 
 mock_provider "external" {
   mock_data "external" {
-    defaults = { result = { template = "tests/endpoint.template.json" } }
+    defaults = {
+      result = {
+        template = "rendered/Chat.template.json"
+        body     = "{\"Parameters\":{\"RoleArn\":{\"Type\":\"String\"}},\"Resources\":{},\"Outputs\":{\"ChatEndpointName\":{},\"ChatAlarmNames\":{},\"EndpointName\":{}}}"
+        warnings = ""
+      }
+    }
   }
 }
 
@@ -74,43 +77,106 @@ run "what_is_not_set_is_not_declared" {
   }
 }
 
-run "a_declaration_takes_the_place_of_variables" {
+run "a_declaration_goes_to_the_command_as_it_is" {
   command = plan
 
   variables {
-    declaration = { stack = "File", endpoints = { Chat = { alarm = null, scaling = { max_capacity = 2 } } } }
+    declaration = { stack = "Chat", endpoints = { Chat = { alarm = null, artifact_store = { value = "Shared" } } } }
+    tags        = { team = "chat" }
   }
 
   assert {
     condition = jsondecode(data.external.template[0].query.query) == {
       schema     = 1
       stack      = "Chat"
+      tags       = { team = "chat" }
       parameters = { RoleArn = { type = "String" } }
-      endpoints  = { Chat = { scaling = { max_capacity = 2 } } }
+      endpoints  = { Chat = { alarm = null, artifact_store = { value = "Shared" } } }
     }
     error_message = data.external.template[0].query.query
   }
 }
 
-run "the_stack_takes_the_uploaded_template" {
+run "a_section_is_set_once" {
+  command = plan
+
+  variables {
+    declaration = { tags = { team = "search" } }
+    tags        = { team = "chat" }
+  }
+
+  expect_failures = [data.external.template]
+}
+
+run "a_sensitive_value" {
+  command = plan
+
+  variables {
+    declaration = { tags = { team = sensitive("chat") } }
+  }
+
+  expect_failures = [data.external.template]
+}
+
+run "a_declaration_of_another_stack" {
+  command = plan
+
+  variables {
+    declaration = { stack = "File" }
+  }
+
+  expect_failures = [aws_cloudformation_stack.this]
+}
+
+run "advice_of_the_command" {
+  command = plan
+
+  override_data {
+    target = data.external.template
+    values = { result = { template = "rendered/Chat.template.json", body = "{\"Parameters\":{\"RoleArn\":{}}}", warnings = "ml.g6e.12xlarge is new" } }
+  }
+
+  expect_failures = [check.advice]
+}
+
+run "a_region_is_that_of_all" {
+  command = plan
+
+  variables {
+    declaration = { region = "eu-west-1" }
+  }
+
   assert {
-    condition = aws_cloudformation_stack.this.template_url == join("/", [
-      "https://s3.us-west-2.amazonaws.com/my.code/Chat", "${filesha256("tests/endpoint.template.json")}.template.json",
+    condition = toset(["eu-west-1"]) == toset([
+      data.aws_s3_bucket.code.region, aws_cloudformation_stack.this.region, aws_s3_object.deployed.region,
+      one([for upload in aws_s3_object.upload : upload.region]),
     ])
-    error_message = aws_cloudformation_stack.this.template_url
+    error_message = "One of them is elsewhere."
+  }
+}
+
+run "another_account" {
+  command = plan
+
+  variables {
+    account = "444455556666"
   }
 
-  assert {
-    condition = aws_cloudformation_stack.this.parameters == tomap({
-      CodeBucket = "my.code"
-      CodeKey    = "Chat/0000.zip"
-      RoleArn    = "arn:aws:iam::111122223333:role/chat"
-    })
-    error_message = jsonencode(aws_cloudformation_stack.this.parameters)
-  }
+  expect_failures = [aws_cloudformation_stack.this]
+}
+
+run "keys_of_outputs_are_known_when_the_stack_is_planned" {
+  command = plan
 
   assert {
-    condition     = output.endpoint_names == { Chat = "chat-1", ChatLora = "chat-1" }
+    condition     = keys(output.endpoint_names) == ["Chat"] && keys(output.alarm_names) == ["Chat"] && length(keys(output.outputs)) == 3
+    error_message = jsonencode(keys(output.outputs))
+  }
+}
+
+run "values_of_outputs_are_those_of_the_stack" {
+  assert {
+    condition     = output.endpoint_names == { Chat = "chat-1" }
     error_message = jsonencode(output.endpoint_names)
   }
 
@@ -124,7 +190,7 @@ run "a_template_file_needs_no_command" {
   command = plan
 
   variables {
-    template_file = "tests/endpoint.template.json"
+    template_file = "tests/Chat.template.json"
   }
 
   assert {
@@ -133,29 +199,86 @@ run "a_template_file_needs_no_command" {
   }
 
   assert {
-    condition     = aws_s3_object.code["CodeKey"].source == "tests/0000.zip"
-    error_message = aws_s3_object.code["CodeKey"].source
+    condition     = aws_s3_object.upload["Chat/0000.zip"].source == "tests/0000.zip"
+    error_message = jsonencode(keys(aws_s3_object.upload))
   }
+
+  assert {
+    condition = aws_cloudformation_stack.this.template_url == join("/", [
+      "https://s3.us-west-2.amazonaws.com/my.code/Chat", "${filesha256("tests/Chat.template.json")}.template.json",
+    ])
+    error_message = aws_cloudformation_stack.this.template_url
+  }
+
+  assert {
+    condition = aws_cloudformation_stack.this.parameters == tomap({
+      CodeBucket   = "my.code"
+      CodeKey      = "Chat/0000.zip"
+      RoleArn      = "arn:aws:iam::111122223333:role/chat"
+      TemplateHash = filesha256("tests/Chat.template.json")
+    })
+    error_message = jsonencode(aws_cloudformation_stack.this.parameters)
+  }
+
+  assert {
+    condition = nonsensitive(jsondecode(aws_s3_object.upload["Chat/${filesha256("tests/Chat.template.json")}.template.json"].content)) == merge(
+      jsondecode(file("tests/Chat.template.json")), {
+        Parameters = {
+          CodeBucket   = { Type = "String" }
+          CodeKey      = { Type = "String", Default = "constructs-optim/0000.zip" }
+          RoleArn      = { Type = "String" }
+          TemplateHash = { Type = "String" }
+        }
+        Outputs = {
+          ChatEndpointName = { Value = { "Fn::GetAtt" = ["Chat", "EndpointName"] } }
+          TemplateHash     = { Value = { Ref = "TemplateHash" } }
+        }
+      },
+    )
+    error_message = "The template has further changes."
+  }
+}
+
+run "a_template_file_of_another_stack" {
+  command = plan
+
+  variables {
+    stack         = "Search"
+    template_file = "tests/Chat.template.json"
+  }
+
+  expect_failures = [aws_cloudformation_stack.this]
+}
+
+run "a_template_file_beside_a_declaration" {
+  command = plan
+
+  variables {
+    template_file = "tests/Chat.template.json"
+    tags          = { team = "chat" }
+  }
+
+  expect_failures = [aws_cloudformation_stack.this]
 }
 
 run "a_parameter_that_the_template_lacks" {
   command = plan
 
   variables {
-    template_file = "tests/endpoint.template.json"
-    parameters    = { Role = "arn:aws:iam::111122223333:role/chat" }
+    template_file = "tests/Chat.template.json"
+    parameters    = { RoleArn = "arn:aws:iam::111122223333:role/chat", Role = "chat" }
   }
 
   expect_failures = [aws_cloudformation_stack.this]
 }
 
-run "a_bucket_of_another_region" {
+run "a_parameter_that_the_template_needs" {
   command = plan
 
-  override_data {
-    target = data.aws_s3_bucket.code
-    values = { bucket_region = "eu-west-1" }
+  variables {
+    template_file = "tests/Chat.template.json"
+    parameters    = {}
   }
 
-  expect_failures = [data.aws_s3_bucket.code]
+  expect_failures = [aws_cloudformation_stack.this]
 }

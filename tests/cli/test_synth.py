@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +59,27 @@ def test_advice_is_printed_once_wherever_a_file_is_synthesized(
     result = run("synth", "endpoint.yaml", "--format", format)
     assert result.exit_code == 0, result.output
     assert result.stderr.count("Warning: instance_type = 'ml.g6e.12xlarge'") == 1
+    if format == "cloudformation":
+        answered = json.loads(run("synth", "endpoint.yaml", "--format", format, "--json").stdout)
+        assert answered["warnings"].startswith("instance_type = 'ml.g6e.12xlarge'")
     monkeypatch.setenv("CDK_OUTDIR", str(folder / "of_cli"))
     if format == "cdk":
-        assert "warning" not in run("synth", "endpoint.yaml").output, "the CDK CLI prints the warnings itself"
+        assert "arning" not in run("synth", "endpoint.yaml").output, "the CDK CLI prints the warnings itself"
+
+
+@pytest.mark.parametrize("format", ["cdk", "cloudformation"])
+def test_containers_are_recorded_in_the_folder_of_the_command(folder: Path, format: str) -> None:
+    run("explain", QUICKSTART)
+    assert not (folder / LOCK_FILE).exists()
+    result = run("synth", QUICKSTART, "--format", format)
+    assert f"{LOCK_FILE} records jobs.awq: " in result.stderr
+    recorded = Lock.read(folder / LOCK_FILE)
+    assert recorded.jobs.keys() == recorded.servers.keys() == {"awq"}
+
+
+def test_a_query_has_no_lines(folder: Path) -> None:
+    query = json.dumps({"query": json.dumps({"stack": "Chat", "endpoint": {}})})
+    assert "OPT090 standard input endpoint = {}" in run("synth", "-", "--format", "cloudformation", text=query).stderr
 
 
 @pytest.mark.parametrize("declared", ["region: us-west-2\n", 'account: "111122223333"\nregion: us-west-2\n'])
@@ -83,9 +102,34 @@ def test_a_region_is_that_of_the_file_or_of_the_option(folder: Path) -> None:
     assert run("synth", "endpoint.yaml", "--region", "us-west-2").exit_code == 0
     result = run("synth", "endpoint.yaml", "--region", "eu-west-1")
     assert result.exit_code == 2
-    assert "declares Region us-west-2, and --region is eu-west-1" in " ".join(result.stderr.replace("│", " ").split())
+    assert "declares region us-west-2, and --region is eu-west-1" in " ".join(result.stderr.replace("│", " ").split())
     assert run("synth", QUICKSTART, "--region", "eu-west-1").exit_code == 0
     assert "aws://unknown-account/eu-west-1" in (folder / "cdk.out" / "manifest.json").read_text()
+
+
+def test_an_account_is_that_of_the_file_or_of_the_option(folder: Path) -> None:
+    (folder / "endpoint.yaml").write_text('account: "111122223333"\n' + Path(QUICKSTART).read_text())
+    result = run("synth", "endpoint.yaml", "--format", "cloudformation", "--account", "444455556666")
+    assert result.exit_code == 2
+    assert "is for 111122223333, and --account is 444455556666" in " ".join(result.stderr.replace("│", " ").split())
+    assert run("synth", QUICKSTART, "--account", "444455556666", "--region", "eu-west-1").exit_code == 0
+    assert "aws://444455556666/eu-west-1" in (folder / "cdk.out" / "manifest.json").read_text()
+
+
+@pytest.mark.parametrize("format", ["cdk", "cloudformation"])
+def test_one_file_is_several_stacks_with_names_and_tags_of_their_own(folder: Path, format: str) -> None:
+    names = set[str]()
+    for stage in ("Dev", "Prod"):
+        options = ("--format", format, "--stack-name", f"Chat-{stage}", "--tag", f"stage={stage}", "--output", stage)
+        result = run("synth", QUICKSTART, *options)
+        assert result.exit_code == 0, result.output
+        template = json.loads((folder / stage / f"Chat-{stage}.template.json").read_text())
+        (endpoint,) = (
+            each["Properties"] for each in template["Resources"].values() if each["Type"] == "AWS::SageMaker::Endpoint"
+        )
+        assert {"Key": "stage", "Value": stage} in endpoint["Tags"]
+        names.add(endpoint["EndpointName"])
+    assert len(names) == 2
 
 
 @pytest.mark.parametrize("format", ["cdk", "cloudformation"])
@@ -108,6 +152,9 @@ def test_a_file_is_read_from_standard_input_and_from_the_query_of_a_data_source(
         result = run("synth", "-", "--format", "cloudformation", "--output", name, "--json", text=text)
         assert result.exit_code == 0, result.output
         made = json.loads(result.stdout)
+        assert made.pop("body") == (folder / name / "Quickstart.template.json").read_text()
+        assert made.pop("warnings") == ""
+        assert made.pop("version") == version("constructs-optim")
         assert {key: Path(path).parent.name for key, path in made.items()} == {"template": name, "CodeKey": name}
         written[name] = {path.name: path.read_bytes() for path in (folder / name).iterdir()}
     assert written["yaml"] == written["query"]
@@ -137,6 +184,8 @@ def test_what_a_policy_refuses_is_refused_without_a_traceback(folder: Path, comm
     ("arguments", "message"),
     [
         (("--code-bucket", "code"), "--code-bucket and --profile need --format cloudformation"),
+        (("--tag", "stage"), "--tag 'stage': use KEY=VALUE"),
+        (("--stack-name", "my_chat"), "stack = 'my_chat'"),
         (("--format", "cloudformation", "--code-bucket", "Not_A_Bucket"), "'Not_A_Bucket'"),
     ],
 )
@@ -150,7 +199,7 @@ def test_options_that_cannot_work_are_refused(folder: Path, arguments: tuple[str
 def test_a_template_with_its_code_needs_no_file(folder: Path) -> None:
     result = run("synth", QUICKSTART, "--format", "cloudformation", "--output", "out", "--code-bucket", "inline")
     assert result.exit_code == 0, result.output
-    assert files_in(folder) == {"Quickstart.template.json"}
+    assert files_in(folder / "out") == {"Quickstart.template.json"}
     template = json.loads((folder / "out" / "Quickstart.template.json").read_text())
     assert "Parameters" not in template
     assert "Llama70BEndpointName" in template["Outputs"]
@@ -199,7 +248,7 @@ class TestUpload:
         result = run("synth", QUICKSTART, "--format", "cloudformation", "--code-bucket", bucket, "--region", region)
         assert result.exit_code == 2
         assert message in result.stderr
-        assert files_in(folder) == set()
+        assert files_in(folder) == {LOCK_FILE}
         assert "Contents" not in cloud.client("s3", region_name="eu-west-1").list_objects_v2(Bucket="code-eu-west-1")
 
 
@@ -292,7 +341,7 @@ def test_a_choice_is_for_the_region_of_the_file(folder: Path) -> None:
     (folder / "endpoint.yaml").write_text("region: eu-west-1\n" + (EXAMPLES / "objectives.yaml").read_text())
     report = json.loads(run("recommend", "endpoint.yaml", "--offline", "--json").stdout)
     assert report["Chat"]["region"] == "eu-west-1"
-    assert "declares Region eu-west-1" in run("recommend", "endpoint.yaml", "--offline", "--region", "us-west-2").stderr
+    assert "declares region eu-west-1" in run("recommend", "endpoint.yaml", "--offline", "--region", "us-west-2").stderr
 
 
 def test_recommend_takes_objectives_from_a_file_or_from_options() -> None:

@@ -249,3 +249,14 @@ def test_an_app_is_told_what_is_wrong_in_its_file(tmp_path: Path) -> None:
     with pytest.raises(DeclarationError) as error:
         OptimizedEndpoint.from_file(Stack(App(), "Mine"), "Llama", path)
     assert [each.location for each in error.value.violations] == [f"{path}:1:217 endpoints.Llama.instance_type"]
+
+
+def test_outputs_of_two_ids_with_one_name_are_refused() -> None:
+    model = {"s3": {"uri": "s3://models-of-mine/chat/"}}
+    hosted = {"instance_type": "ml.g6e.12xlarge", "components": {"Lora": {"model": model}}}
+    declared = DeclaredStack(document(endpoints={"ChatLora": {**LLAMA}, "Chat": hosted}))
+    with pytest.raises(DeclarationError) as refused:
+        declared.add_outputs()
+    (violation,) = refused.value.violations
+    assert "outputs of ChatLora and Chat/Lora have the same names" in violation.reason
+    assert "endpoints.Chat" in violation.location

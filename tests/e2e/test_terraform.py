@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.deployed_stack import CHECKOUT
@@ -21,7 +23,7 @@ from ..support.terraform_providers import install
 TERRAFORM = shutil.which("terraform")
 pytestmark = pytest.mark.skipif(TERRAFORM is None, reason="there is no terraform on the PATH")
 
-BUCKET = "code-us-west-2"
+BUCKET, OTHER_BUCKET, OTHER_REGION = "code-us-west-2", "code-eu-west-1", "eu-west-1"
 # Exit statuses of `terraform plan -detailed-exitcode`.
 NO_CHANGES, CHANGES = 0, 2
 
@@ -71,8 +73,9 @@ class Configuration:
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     with example_cloud(tmp_path_factory.mktemp("cloud")) as running:
-        location: Any = {"LocationConstraint": "us-west-2"}
-        running.client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration=location)
+        for bucket, region in ((BUCKET, "us-west-2"), (OTHER_BUCKET, OTHER_REGION)):
+            location: Any = {"LocationConstraint": region}
+            running.client("s3", region_name=region).create_bucket(Bucket=bucket, CreateBucketConfiguration=location)
         yield running
 
 
@@ -100,22 +103,92 @@ def test_a_plan_shows_what_changes_and_an_apply_changes_it(configuration: Config
     configuration.edit("target = 8", "target = 6")
     planned = configuration.run("plan", "-out", "plan", "-detailed-exitcode", status=CHANGES)
     assert "TargetValue                   = 8 -> 6" in planned
-    assert "unchanged elements hidden" in planned or "unchanged attributes hidden" in planned
+    assert "unchanged attributes hidden" in planned
+    assert "States.DataLimitExceeded" not in planned, "the plan has more than what changes"
     changed = json.loads(configuration.run("show", "-json", "plan"))["resource_changes"]
-    (record,) = [each["change"] for each in changed if each["address"].endswith("terraform_data.deployed")]
-    before, after = (record[side]["triggers_replace"] for side in ("before", "after"))
-    kinds = {json.loads(after[name])["Type"] for name in after if before[name] != after[name]}
+    (record,) = [each["change"] for each in changed if each["address"].endswith("aws_s3_object.deployed")]
+    before, after = (json.loads(record[side]["content"])["Resources"] for side in ("before", "after"))
+    kinds = {after[name]["Type"] for name in after if before[name] != after[name]}
     assert kinds >= {"AWS::ApplicationAutoScaling::ScalingPolicy"}
     assert "AWS::SageMaker::Endpoint" not in kinds
+    # Another plan in the folder leaves the saved one as it is.
+    configuration.edit("target = 6", "target = 5")
+    configuration.run("plan")
+    configuration.edit("target = 5", "target = 6")
     configuration.run("apply", "plan")
     (policy,) = cloud.client("application-autoscaling").describe_scaling_policies(ServiceNamespace="sagemaker")[
         "ScalingPolicies"
     ]
     assert policy["TargetTrackingScalingPolicyConfiguration"]["TargetValue"] == 6
     configuration.run("plan", "-detailed-exitcode", status=NO_CHANGES)
-    configuration.run("destroy", "-auto-approve")
+    assert Lock.read(configuration.example / LOCK_FILE).servers.keys() == {"awq"}
+    # Without the command, as where the module's configuration no longer works.
+    configuration.run("destroy", "-refresh=false", "-auto-approve", PATH="")
     assert cloud.client("sagemaker").list_endpoints()["Endpoints"] == []
     assert "Contents" not in cloud.client("s3").list_objects_v2(Bucket=BUCKET)
+
+
+def test_a_change_that_was_rolled_back_is_planned_again(configuration: Configuration, cloud: LocalCloud) -> None:
+    configuration.run("apply", "-auto-approve")
+    found = cloud.client("s3").list_objects_v2(Bucket=BUCKET)["Contents"]
+    (deployed,) = [each["Key"] for each in found if re.search(r"/[0-9a-f]{64}\.template\.json$", each["Key"])]
+    configuration.edit('"ml.g5.12xlarge"', '"ml.g5.12xlarge"\n      environment = { OWNER = "team" }')
+    cloud.inject("update_fails", count=1)
+    assert "stack status (UPDATE_ROLLBACK_COMPLETE)" in configuration.run("apply", "-auto-approve", status=1)
+    planned = configuration.run("plan", "-detailed-exitcode", status=CHANGES)
+    assert re.search(r'\+ OWNER += "team"', planned)
+    configuration.edit('environment = { OWNER = "team" }', "")
+    configuration.run("plan", "-out", "reverted")
+    changed = json.loads(configuration.run("show", "-json", "reverted"))["resource_changes"]
+    (deleted,) = [each["index"] for each in changed if "delete" in each["change"]["actions"]]
+    assert deleted != deployed, "going back deletes the template of the stack that runs"
+    configuration.edit('"ml.g5.12xlarge"\n', '"ml.g5.12xlarge"\n      environment = { OWNER = "team" }')
+    configuration.run("apply", "-auto-approve")
+    sagemaker = cloud.client("sagemaker")
+    (model,) = sagemaker.list_models()["Models"]
+    container = sagemaker.describe_model(ModelName=model["ModelName"])["PrimaryContainer"]
+    assert container["Environment"]["OWNER"] == "team"
+    configuration.run("destroy", "-auto-approve")
+
+
+def test_a_creation_that_failed_is_repeated(configuration: Configuration, cloud: LocalCloud) -> None:
+    cloud.inject("endpoint_fails", count=1)
+    assert "stack status (ROLLBACK_COMPLETE)" in configuration.run("apply", "-auto-approve", status=1)
+    configuration.run("apply", "-auto-approve")
+    configuration.run("destroy", "-auto-approve")
+
+
+def test_two_modules_of_one_stack_s_name_are_two_stacks(configuration: Configuration, cloud: LocalCloud) -> None:
+    """One in each Region, whose declarations differ."""
+    text = (configuration.example / "main.tf").read_text()
+    module = text[text.index("module ") : text.index("\noutput ")]
+    elsewhere = module.replace('"endpoints"', '"elsewhere"').replace("var.code_bucket", f'"{OTHER_BUCKET}"')
+    elsewhere = elsewhere.replace("stack ", f'region = "{OTHER_REGION}"\n  stack ').replace("target = 8", "target = 3")
+    (configuration.example / "main.tf").write_text(module.join([text.partition(module)[0], f"\n{elsewhere}"]))
+    configuration.run("init")
+    configuration.run("plan", "-out", "plan")
+    planned = json.loads(configuration.run("show", "-json", "plan"))
+    where = {}
+    for each in planned["resource_changes"]:
+        if each["address"].endswith("aws_s3_object.deployed"):
+            change = each["change"]["after"]
+            resources = json.loads(change["content"])["Resources"].values()
+            (target,) = [
+                each["Properties"]["TargetTrackingScalingPolicyConfiguration"]["TargetValue"]
+                for each in resources
+                if each["Type"] == "AWS::ApplicationAutoScaling::ScalingPolicy"
+            ]
+            where[change["bucket"], change.get("region")] = target
+    assert where == {(BUCKET, None): 8, (OTHER_BUCKET, OTHER_REGION): 3}
+
+
+def test_a_bucket_or_an_account_that_does_not_fit_fails_the_plan(configuration: Configuration) -> None:
+    moved = configuration.run("plan", status=1, TF_VAR_code_bucket=OTHER_BUCKET)
+    assert f"reading S3 Bucket ({OTHER_BUCKET})" in moved
+    assert "MovedPermanently" in moved
+    configuration.edit("  endpoints = {", '  account = "111122223333"\n  endpoints = {')
+    refused = " ".join(configuration.run("plan", status=1).replace("│", "").split())
+    assert "is declared for the account 111122223333, but the provider's credentials belong to 000000000000" in refused
 
 
 def test_a_plan_says_what_is_wrong_and_uploads_nothing(configuration: Configuration, cloud: LocalCloud) -> None:

@@ -75,7 +75,8 @@ def by_terraform(cloud: LocalCloud, folder: Path) -> None:
 
 
 def by_typescript(cloud: LocalCloud, folder: Path) -> None:
-    """As an app with the package installed; ``make typescript`` builds it."""
+    """As an app with the package installed."""
+    assert (TYPESCRIPT / "lib" / "index.js").exists(), "the package is not built: make typescript"
     modules = folder / "node_modules"
     modules.mkdir()
     (modules / "constructs-optim").symlink_to(TYPESCRIPT)
@@ -91,7 +92,7 @@ WAYS: dict[str, Callable[[LocalCloud, Path], None]] = {
     "YAML": by_yaml,
     "CloudFormation": by_cloudformation,
     **({"Terraform": by_terraform} if TERRAFORM is not None else {}),
-    **({"TypeScript": by_typescript} if (TYPESCRIPT / "lib").exists() else {}),
+    "TypeScript": by_typescript,
 }
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import boto3
+import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -85,6 +86,7 @@ def base_requirements(environment: Environment) -> dict[str, Requirement]:
     return {each.name: each for each in requirements if each.name in BASE}
 
 
+@pytest.mark.exhaustive
 def test_the_wheel_works_with_the_lowest_allowed_dependency_versions(
     wheel: Path, environment: Callable[[str], Environment], tmp_path: Path
 ) -> None:
@@ -101,6 +103,7 @@ def test_the_wheel_works_with_the_lowest_allowed_dependency_versions(
     assert versions == {name: Version(bound) for name, bound in bounds.items()}, "the test tools changed no version"
 
 
+@pytest.mark.exhaustive
 def test_the_wheel_works_with_the_newest_allowed_dependency_versions(
     wheel: Path, environment: Callable[[str], Environment], tmp_path: Path
 ) -> None:

@@ -34,7 +34,7 @@ class Copy:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        shutil.copytree(_LIBRARY, root / "constructs_optim", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(_LIBRARY, root / "constructs_optim")
 
     def add(self, file: str, before: str, text: str) -> None:
         """Insert a text before the first occurrence of another one."""

@@ -1,8 +1,9 @@
 """Providers for Terraform that stand for hashicorp/aws and hashicorp/external, whose registry tests do without.
 
 They have what terraform/ uses of them, with names, types, requirements and defaults of the real ones; sources:
-internal/service/{cloudformation/stack.go, s3/object.go, s3/bucket_data_source.go} of hashicorp/terraform-provider-aws
-6, internal/provider/data_source.go of hashicorp/terraform-provider-external 2. Calls go where boto3's settings say.
+internal/service/{cloudformation/stack.go, s3/object.go, s3/bucket_data_source.go, sts/caller_identity_data_source.go}
+of hashicorp/terraform-provider-aws 6, internal/provider/data_source.go of hashicorp/terraform-provider-external 2.
+Calls go where boto3's settings say.
 """
 
 from __future__ import annotations
@@ -115,14 +116,23 @@ class _Provider(Provider):
         return self.resources
 
 
+def _region() -> Attribute:
+    """The argument that all Regional data sources and resources have since version 6."""
+    return _text("region", optional=True, computed=True, requires_replace=True)
+
+
 class _Part:
     """A data source or a resource of the provider."""
 
     def __init__(self, provider: _Provider) -> None:
         self.provider = provider
 
-    def client(self, service: str) -> Any:
-        return self.provider.session.client(service)
+    def region(self, state: State) -> str:
+        region = state.get("region")
+        return self.provider.session.region_name if region in (None, Unknown) else region
+
+    def client(self, service: str, state: State) -> Any:
+        return self.provider.session.client(service, region_name=self.region(state))
 
 
 @contextmanager
@@ -173,18 +183,18 @@ class External(_Provider):
     data_sources: ClassVar = [ExternalData]
 
 
-class Region(_Part, DataSource):
+class CallerIdentity(_Part, DataSource):
     @classmethod
     def get_name(cls) -> str:
-        return "aws_region"
+        return "aws_caller_identity"
 
     @classmethod
     def get_schema(cls) -> Schema:
-        return Schema(version=0, attributes=[_text("region", optional=True, computed=True), _text("id", computed=True)])
+        return Schema(version=0, attributes=[_text(name, computed=True) for name in ("id", "account_id")])
 
     def read(self, ctx: ReadDataContext, config: State) -> State | None:
-        region = self.provider.session.region_name
-        return {"region": region, "id": region}
+        account = self.client("sts", config).get_caller_identity()["Account"]
+        return {"id": account, "account_id": account}
 
 
 class Bucket(_Part, DataSource):
@@ -194,17 +204,20 @@ class Bucket(_Part, DataSource):
 
     @classmethod
     def get_schema(cls) -> Schema:
-        computed = ("id", "bucket_region", "bucket_regional_domain_name")
-        return Schema(
-            version=0, attributes=[_text("bucket", required=True), *(_text(name, computed=True) for name in computed)]
-        )
+        computed = [_text(name, computed=True) for name in ("id", "bucket_region", "bucket_regional_domain_name")]
+        return Schema(version=0, attributes=[_text("bucket", required=True), _region(), *computed])
 
     def read(self, ctx: ReadDataContext, config: State) -> State | None:
-        name = config["bucket"]
+        name, region = config["bucket"], self.region(config)
         with _refusals(ctx.diagnostics, f"reading S3 Bucket ({name})"):
-            region = self.client("s3").head_bucket(Bucket=name)["BucketRegion"]
-            domain = f"{name}.s3.{region}.amazonaws.com"
-            return {"bucket": name, "id": name, "bucket_region": region, "bucket_regional_domain_name": domain}
+            if self.client("s3", config).head_bucket(Bucket=name)["BucketRegion"] != region:
+                # boto3 follows S3 to the bucket's Region; the AWS SDK for Go does not.
+                refused = "operation error S3: HeadBucket, https response error StatusCode: 301"
+                moved = f"reading S3 Bucket ({name}): {refused}, api error MovedPermanently: Moved Permanently"
+                ctx.diagnostics.add_error(moved)
+                return None
+            where = {"bucket_region": region, "bucket_regional_domain_name": f"{name}.s3.{region}.amazonaws.com"}
+            return {"bucket": name, "region": region, "id": name, **where}
         return None
 
 
@@ -222,20 +235,26 @@ class Object(_Part, Resource):
                 *(_text(name, optional=True) for name in ("content", "source")),
                 _text("content_type", optional=True, computed=True),
                 *(_text(name, computed=True) for name in ("id", "etag")),
+                _region(),
             ],
         )
+
+    def plan(self, ctx: PlanContext, current: State | None, planned: State) -> State | None:
+        return {**planned, "etag": Unknown} if ctx.changed_fields & {"content", "source"} else planned
 
     def create(self, ctx: CreateContext, planned: State) -> State | None:
         source = planned["source"]
         body = Path(source).read_bytes() if source is not None else planned["content"].encode()
         kind = planned["content_type"]
         kind = "application/octet-stream" if kind in (None, Unknown) else kind
-        made = self.client("s3").put_object(Bucket=planned["bucket"], Key=planned["key"], Body=body, ContentType=kind)
-        return {**planned, "content_type": kind, "id": planned["key"], "etag": made["ETag"].strip('"')}
+        to = {"Bucket": planned["bucket"], "Key": planned["key"]}
+        made = self.client("s3", planned).put_object(**to, Body=body, ContentType=kind)
+        known = {"content_type": kind, "id": planned["key"], "etag": made["ETag"].strip('"')}
+        return {**planned, **known, "region": self.region(planned)}
 
     def read(self, ctx: ReadContext, current: State) -> State | None:
         try:
-            found = self.client("s3").head_object(Bucket=current["bucket"], Key=current["key"])
+            found = self.client("s3", current).head_object(Bucket=current["bucket"], Key=current["key"])
         except ClientError:
             return None
         return {**current, "etag": found["ETag"].strip('"'), "content_type": found["ContentType"]}
@@ -244,7 +263,7 @@ class Object(_Part, Resource):
         return self.create(CreateContext(ctx.diagnostics, ctx.type_name), planned)
 
     def delete(self, ctx: DeleteContext, current: State) -> None:
-        self.client("s3").delete_object(Bucket=current["bucket"], Key=current["key"])
+        self.client("s3", current).delete_object(Bucket=current["bucket"], Key=current["key"])
 
 
 class Stack(_Part, Resource):
@@ -259,10 +278,14 @@ class Stack(_Part, Resource):
             attributes=[
                 _text("name", required=True, requires_replace=True),
                 _text("template_url", optional=True),
-                Attribute("capabilities", Set(String()), optional=True),
+                _text("iam_role_arn", optional=True),
+                _text("on_failure", optional=True, requires_replace=True),
+                *(Attribute(name, Set(String()), optional=True) for name in ("capabilities", "notification_arns")),
+                Attribute("tags", Map(String()), optional=True),
                 Attribute("parameters", Map(String()), optional=True, computed=True),
                 Attribute("outputs", Map(String()), computed=True),
                 _text("id", computed=True),
+                _region(),
             ],
             block_types=[_Timeouts()],
         )
@@ -272,62 +295,79 @@ class Stack(_Part, Resource):
         return {**planned, "outputs": Unknown} if ctx.changed_fields else planned
 
     def create(self, ctx: CreateContext, planned: State) -> State | None:
-        with _refusals(ctx.diagnostics, "creating CloudFormation Stack"):
-            made = self.client("cloudformation").create_stack(StackName=planned["name"], **_input(planned))
-            return self._settled(ctx.diagnostics, {**planned, "id": made["StackId"]}, "CREATE_COMPLETE")
+        on_failure = {"OnFailure": planned["on_failure"]} if planned["on_failure"] is not None else {}
+        with _refusals(ctx.diagnostics, f"creating CloudFormation Stack ({planned['name']})"):
+            client = self.client("cloudformation", planned)
+            made = client.create_stack(StackName=planned["name"], **on_failure, **_input(planned))
+            created = {**planned, "id": made["StackId"], "region": self.region(planned)}
+            return self._settled(ctx.diagnostics, created, "create", "CREATE_COMPLETE")
         return None
 
     def update(self, ctx: UpdateContext, current: State, planned: State) -> State | None:
         try:
-            self.client("cloudformation").update_stack(StackName=current["id"], **_input(planned))
+            self.client("cloudformation", planned).update_stack(StackName=current["id"], **_input(planned))
         except ClientError as error:
-            if "No updates are to be performed" not in str(error):
-                ctx.diagnostics.add_error(f"updating CloudFormation Stack: {error}")
-                return current
-        return self._settled(ctx.diagnostics, planned, "UPDATE_COMPLETE", "CREATE_COMPLETE")
+            if "No updates are to be performed" in str(error):
+                return self._state(planned, self._described(planned))
+            ctx.diagnostics.add_error(f"updating CloudFormation Stack ({current['id']}): {error}")
+            return _unread(planned)
+        return self._settled(ctx.diagnostics, planned, "update", "UPDATE_COMPLETE", "CREATE_COMPLETE")
 
     def read(self, ctx: ReadContext, current: State) -> State | None:
-        stack = self._described(current["id"])
+        stack = self._described(current)
         return None if stack["StackStatus"] == "DELETE_COMPLETE" else self._state(current, stack)
 
     def delete(self, ctx: DeleteContext, current: State) -> None:
-        self.client("cloudformation").delete_stack(StackName=current["id"])
-        self._settled(ctx.diagnostics, current, "DELETE_COMPLETE")
+        self.client("cloudformation", current).delete_stack(StackName=current["id"])
+        self._settled(ctx.diagnostics, current, "delete", "DELETE_COMPLETE")
 
-    def _described(self, name: str) -> dict[str, Any]:
-        return self.client("cloudformation").describe_stacks(StackName=name)["Stacks"][0]
+    def _described(self, state: State) -> dict[str, Any]:
+        return self.client("cloudformation", state).describe_stacks(StackName=state["id"])["Stacks"][0]
 
-    def _settled(self, diagnostics: Diagnostics, state: State, *wanted: str) -> State:
+    def _settled(self, diagnostics: Diagnostics, state: State, what: str, *wanted: str) -> State:
         deadline = time.monotonic() + 180
-        while (stack := self._described(state["id"]))["StackStatus"].endswith("_IN_PROGRESS"):
+        while (stack := self._described(state))["StackStatus"].endswith("_IN_PROGRESS"):
             if time.monotonic() > deadline:
                 raise TimeoutError(stack["StackStatus"])
             time.sleep(0.2)
-        if stack["StackStatus"] not in wanted:
-            events = self.client("cloudformation").describe_stack_events(StackName=state["id"])["StackEvents"]
-            reasons = [event["ResourceStatusReason"] for event in events if "FAILED" in event["ResourceStatus"]]
-            diagnostics.add_error(f"CloudFormation Stack ({state['name']}): {stack['StackStatus']}", "\n".join(reasons))
-        return self._state(state, stack)
+        if (status := stack["StackStatus"]) in wanted:
+            return self._state(state, stack)
+        events = self.client("cloudformation", state).describe_stack_events(StackName=state["id"])["StackEvents"]
+        reasons = "\n".join(event["ResourceStatusReason"] for event in events if "FAILED" in event["ResourceStatus"])
+        waited = f"waiting for CloudFormation Stack ({state['id']}) {what}"
+        diagnostics.add_error(f"{waited}: stack status ({status}): {reasons}")
+        return _unread(state)
 
     def _state(self, state: State, stack: dict[str, Any]) -> State:
+        parameters = {each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", ())}
+        configured = state["parameters"] or {}
         return {
             **state,
-            "parameters": {each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", ())},
+            "parameters": {key: value for key, value in parameters.items() if key in configured},
             "outputs": {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", ())},
         }
 
 
+def _unread(state: State) -> State:
+    """The state after an error: what was planned, as the SDK of the real provider keeps it, and nothing read."""
+    return {key: None if value is Unknown else value for key, value in state.items()}
+
+
 def _input(planned: State) -> dict[str, Any]:
+    """The arguments of a call. Template URL, capabilities, parameters and tags are always those of the plan."""
+    optional = {"RoleARN": planned["iam_role_arn"], "NotificationARNs": planned["notification_arns"]}
     return {
         "TemplateURL": planned["template_url"],
         "Capabilities": planned["capabilities"],
         "Parameters": [
             {"ParameterKey": key, "ParameterValue": value} for key, value in (planned["parameters"] or {}).items()
         ],
+        "Tags": [{"Key": key, "Value": value} for key, value in (planned["tags"] or {}).items()],
+        **{name: value for name, value in optional.items() if value is not None},
     }
 
 
 class Aws(_Provider):
     name = "aws"
-    data_sources: ClassVar = [Region, Bucket]
+    data_sources: ClassVar = [CallerIdentity, Bucket]
     resources: ClassVar = [Object, Stack]

@@ -144,7 +144,7 @@ def declaration_of(members: Any) -> str:
     alternatives = re.search(r'alternatives = "(.*)"', (MODULE / "declaration.tf").read_text())
     assert alternatives is not None
     text = json.dumps(members, separators=(",", ":"))
-    for name in ("without_nulls", "declaration"):
+    for name in ("without_nulls", "typed"):
         for pattern, replacement in re.findall(r', ("/(?:[^"\\]|\\.)*/"), ("(?:[^"\\]|\\.)*")\)', found[name]):
             expression = json.loads(pattern)[1:-1].replace("${local.alternatives}", alternatives[1])
             text = re.sub(expression, json.loads(replacement).replace("$", "\\"), text, flags=re.ASCII)

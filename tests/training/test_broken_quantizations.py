@@ -23,6 +23,8 @@ from .jobs import FINE_TUNING, job
 from .models import lines, save_small_model
 
 CHECKOUT = Path(__file__).parents[2]
+pytestmark = pytest.mark.exhaustive
+
 QUANTIZER = CHECKOUT / ".venv-quantization" / "bin" / "python"
 PAIRS = 128
 CRITERIA = Criteria([Check("reference")], margin=0.05, latency_tolerance=0.1)

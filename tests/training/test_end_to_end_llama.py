@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from .end_to_end import *  # noqa: F403 - the same tests
 
 FAMILY = "llama"
+
+pytestmark = pytest.mark.exhaustive

@@ -120,6 +120,7 @@ def test_training_stops_early_when_the_loss_gets_no_better(tmp_path: Path, base:
     assert json.loads((stopped.model / "medusa_report.json").read_text())["steps"] == 15
 
 
+@pytest.mark.exhaustive
 def test_a_killed_fine_tuning_with_adapters_ends_where_an_undisturbed_one_does(
     tmp_path: Path, base: Path, data: dict[str, Path]
 ) -> None:

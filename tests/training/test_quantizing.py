@@ -16,12 +16,16 @@ QUANTIZER = Path(__file__).parents[2] / ".venv-quantization" / "bin" / "python"
 SAMPLES = {"calibration_size": "32"}
 # By the settings: compressed-tensors' format, the bits of a weight with its scales, and what errors of weights are.
 SCHEMES = [
-    ({"scheme": "FP8_BLOCK"}, "float-quantized", 8.1, (0.01, 0.05)),
+    pytest.param({"scheme": "FP8_BLOCK"}, "float-quantized", 8.1, (0.01, 0.05), marks=pytest.mark.exhaustive),
     ({"scheme": "FP8_DYNAMIC"}, "float-quantized", 8.3, (0.01, 0.05)),
-    ({"scheme": "MXFP4"}, "mxfp4-pack-quantized", 4.3, (0.05, 0.2)),
+    pytest.param({"scheme": "MXFP4"}, "mxfp4-pack-quantized", 4.3, (0.05, 0.2), marks=pytest.mark.exhaustive),
     ({"scheme": "W4A16", **SAMPLES}, "pack-quantized", 4.3, (0.05, 0.25)),
-    ({"scheme": "W4A16", "algorithm": "awq", **SAMPLES}, "pack-quantized", 4.3, None),
-    ({"scheme": "NVFP4", **SAMPLES}, "nvfp4-pack-quantized", 4.6, (0.05, 0.2)),
+    pytest.param(
+        {"scheme": "W4A16", "algorithm": "awq", **SAMPLES}, "pack-quantized", 4.3, None, marks=pytest.mark.exhaustive
+    ),
+    pytest.param(
+        {"scheme": "NVFP4", **SAMPLES}, "nvfp4-pack-quantized", 4.6, (0.05, 0.2), marks=pytest.mark.exhaustive
+    ),
 ]
 # llm-compressor's AWQ pins memory for an accelerator, and there is none.
 PINNING = "import torch\ntorch.Tensor.pin_memory = lambda tensor: tensor\n"

@@ -35,7 +35,7 @@ export interface EndpointDeclaration {
   readonly objectives?: Objectives;
   /**
    * The store of the artifacts; a read-only one requires `artifactKey`.
-   * @default - one store for the whole stack
+   * @default - a store of its own; `{ fromBucket: { bucket } }` shares one with other endpoints
    */
   readonly artifactStore?: ExistingStore;
   /**
@@ -57,7 +57,12 @@ export interface EndpointDeclaration {
    * Whether the model is served as an inference component: others can be added then, it scales by copies, also to zero, and requests name it. `ComponentOptions` stand for yes, with these options.
    * @default - only if a technique requires it
    */
-  readonly inferenceComponent?: boolean | ComponentOptions;
+  readonly inferenceComponent?: ComponentOptions;
+  /**
+   * Instead of `inferenceComponent`: `true` for its defaults, `false` to leave it out.
+   * @default - `inferenceComponent`
+   */
+  readonly inferenceComponentEnabled?: boolean;
   /**
    * The production variant: its instances, time limits and routing.
    * @default - one instance
@@ -105,7 +110,7 @@ export interface EndpointDeclaration {
   readonly network?: NetworkOptions;
   /**
    * The role that SageMaker assumes for the model, and for jobs without a role of their own.
-   * @default - one role for all models of the stack, which may write nothing
+   * @default - a role of its own, which may write nothing
    */
   readonly role?: aws_iam.IRole;
   /**
@@ -118,13 +123,25 @@ export interface EndpointDeclaration {
    * @default - none
    */
   readonly components?: { [key: string]: Component };
+  /**
+   * Let Application Auto Scaling choose the number of instances, or of an inference component's copies.
+   * @default - none
+   */
   readonly scaling?: Scaling;
   /**
    * Benchmark the endpoint: after each deployment that changes it, on a schedule, or both.
    * @default - none
    */
   readonly evaluations?: { [key: string]: Evaluation };
+  /**
+   * Let a candidate answer copies of the requests, and decide whether it is worse than what serves.
+   * @default - none
+   */
   readonly shadow?: Shadow;
+  /**
+   * What the endpoint's dashboard shows besides.
+   * @default - none
+   */
   readonly dashboard?: Dashboard;
   /**
    * Accept the findings of a rule in a construct and below it, for a reason.
@@ -134,11 +151,23 @@ export interface EndpointDeclaration {
 }
 
 /**
- * A model to serve, created by `huggingface`, `jumpstart` or `s3`.
+ * A model to serve.
  */
 export interface Model {
+  /**
+   * A model of Hugging Face, which a job copies into the artifact store once.
+   * @default - none
+   */
   readonly huggingface?: ModelHuggingface;
+  /**
+   * A model of SageMaker JumpStart, resolved in the public hub when the stack is deployed.
+   * @default - none
+   */
   readonly jumpstart?: ModelJumpstart;
+  /**
+   * Uncompressed model files (Hugging Face layout) under an S3 prefix.
+   * @default - none
+   */
   readonly s3?: ModelS3;
 }
 
@@ -146,13 +175,45 @@ export interface Model {
  * A technique, by its kind.
  */
 export interface Technique {
+  /**
+   * A compilation of the model.
+   * @default - none
+   */
   readonly compilation?: Compilation;
+  /**
+   * A data type of the KV cache.
+   * @default - none
+   */
   readonly kvCache?: KvCache;
+  /**
+   * A quantization of the weights.
+   * @default - none
+   */
   readonly quantization?: Quantization;
+  /**
+   * A division of the weights into shards.
+   * @default - none
+   */
   readonly sharding?: Sharding;
+  /**
+   * What drafts tokens that the model verifies.
+   * @default - none
+   */
   readonly speculativeDecoding?: SpeculativeDecoding;
+  /**
+   * A configuration that JumpStart has optimized, deployed without a job, with its image, environment and files.
+   * @default - none
+   */
   readonly preOptimized?: PreOptimized;
+  /**
+   * Medusa heads: fewer passes of the model for the same output. For Llama and Mistral models at small batches.
+   * @default - none
+   */
   readonly medusa?: Medusa;
+  /**
+   * Supervised fine-tuning of a Llama or Mistral model, on chats or instructions.
+   * @default - none
+   */
   readonly fineTune?: FineTune;
 }
 
@@ -234,6 +295,10 @@ export interface Objectives {
  * A store that exists.
  */
 export interface ExistingStore {
+  /**
+   * A store in a bucket that exists already, of this app or of another.
+   * @default - none
+   */
   readonly fromBucket?: ArtifactStoreFromBucket;
 }
 
@@ -241,9 +306,25 @@ export interface ExistingStore {
  * What serves the model.
  */
 export interface Server {
+  /**
+   * AWS's container for vLLM.
+   * @default - none
+   */
   readonly vllm?: VllmServer;
+  /**
+   * AWS's container for SGLang.
+   * @default - none
+   */
   readonly sglang?: SglangServer;
+  /**
+   * AWS's container for Large Model Inference: djl-serving with vLLM.
+   * @default - none
+   */
   readonly lmi?: LmiServer;
+  /**
+   * AWS's container for Text Generation Inference, which Medusa heads need. It is in maintenance mode.
+   * @default - none
+   */
   readonly textGenerationInference?: TextGenerationInferenceServer;
 }
 
@@ -370,7 +451,7 @@ export interface VariantOptions {
 export interface JobOptions {
   /**
    * The role that SageMaker assumes for the jobs.
-   * @default - a role of its own for jobs that copy models with a token; for all others the `role` of the construct, and without one a role for all jobs of the stack
+   * @default - a role of its own for jobs that copy models with a token; for all others the `role` of the construct, and without one a role for all jobs of the endpoint
    */
   readonly role?: aws_iam.IRole;
   /**
@@ -403,7 +484,12 @@ export interface MonitoringOptions {
    * Which alarms there are, and how they are tuned; the endpoint's own updates are rolled back by those on errors, latency and lost capacity.
    * @default - all but the one on latency, which needs a threshold
    */
-  readonly alarms?: string | Alarms;
+  readonly alarms?: Alarms;
+  /**
+   * Instead of `alarms`: a choice by its name.
+   * @default - `alarms`
+   */
+  readonly alarmsPreset?: MonitoringOptionsAlarms;
   /**
    * What alarms do when something is wrong, 5 at most.
    * @default - they only show their state
@@ -436,7 +522,7 @@ export interface MonitoringOptions {
   readonly speculationCure?: SpeculationCure;
   /**
    * The page with a section on each alarm that alarms link to.
-   * @default - `docs/alarms.md` of this library
+   * @default - https://constructs-optim.dev/alarms/ of this library
    */
   readonly runbook?: string;
 }
@@ -445,9 +531,25 @@ export interface MonitoringOptions {
  * How an update moves the endpoint to new instances: all at once, as a canary, in linear steps, or rolling.
  */
 export interface UpdatePolicy {
+  /**
+   * A second fleet of the same size, which takes all traffic once it is in service.
+   * @default - none
+   */
   readonly allAtOnce?: UpdatePolicyAllAtOnce;
+  /**
+   * A second fleet that takes a share of the traffic first, and the rest when that went well.
+   * @default - none
+   */
   readonly canary?: UpdatePolicyCanary;
+  /**
+   * A second fleet that takes the traffic in equal steps.
+   * @default - none
+   */
   readonly linear?: UpdatePolicyLinear;
+  /**
+   * Batches of instances replaced one after the other: the least additional capacity.
+   * @default - none
+   */
   readonly rolling?: UpdatePolicyRolling;
 }
 
@@ -546,8 +648,8 @@ export interface NetworkOptions {
    */
   readonly vpc?: aws_ec2.IVpc;
   /**
-   * Default: a new one without ingress.
-   * @default - none
+   * Security groups.
+   * @default - a new one without ingress
    */
   readonly securityGroups?: aws_ec2.ISecurityGroup[];
   /**
@@ -625,6 +727,10 @@ export interface Component {
    * @default - none
    */
   readonly adapters?: { [key: string]: Adapter };
+  /**
+   * Let Application Auto Scaling choose the number of instances, or of an inference component's copies.
+   * @default - none
+   */
   readonly scaling?: Scaling;
   /**
    * Benchmark the endpoint: after each deployment that changes it, on a schedule, or both.
@@ -647,12 +753,40 @@ export interface Scaling {
    * @default - 1
    */
   readonly minCapacity?: number;
+  /**
+   * Hold the requests that each instance or copy works on at once near `target`.
+   * @default - none
+   */
   readonly onConcurrency?: OnConcurrency;
+  /**
+   * Hold the invocations a minute of each instance or copy near `target`.
+   * @default - none
+   */
   readonly onInvocations?: OnInvocations;
+  /**
+   * Hold the requests that wait in an asynchronous endpoint's queue, for each instance, near `target`.
+   * @default - none
+   */
   readonly onBacklog?: OnBacklog;
+  /**
+   * Add capacity while requests wait too long for their first token.
+   * @default - none
+   */
   readonly onTimeToFirstToken?: OnTimeToFirstToken;
+  /**
+   * Hold the share of the KV cache that running requests occupy, on average over the copies, below `target`.
+   * @default - none
+   */
   readonly onKvCache?: OnKvCache;
+  /**
+   * Add capacity while more than `target` requests wait in the engine, for each instance or copy.
+   * @default - none
+   */
   readonly onQueue?: OnQueue;
+  /**
+   * Hold the generated tokens a second, for each instance or copy, below `target`.
+   * @default - none
+   */
   readonly onTokensPerSecond?: OnTokensPerSecond;
   /**
    * Hold any metric, or metric math, near `target`.
@@ -669,7 +803,15 @@ export interface Scaling {
    * @default - none
    */
   readonly onSchedule?: { [key: string]: OnSchedule };
+  /**
+   * Stop the endpoint at certain times: no copies, and no request that starts one. Artifact and endpoint stay.
+   * @default - none
+   */
   readonly stopOn?: StopOn;
+  /**
+   * Start the endpoint at certain times, after `stopOn`.
+   * @default - none
+   */
   readonly startOn?: StartOn;
 }
 
@@ -712,6 +854,10 @@ export interface Evaluation {
    * @default - 4 hours
    */
   readonly timeout?: Duration;
+  /**
+   * Let a deployment through only if its evaluation meets these requirements; otherwise the stack rolls back.
+   * @default - none
+   */
   readonly require?: Requirements;
 }
 
@@ -765,9 +911,13 @@ export interface Shadow {
 }
 
 /**
- * The keyword arguments of a call of the Python API.
+ * What the endpoint's dashboard shows besides.
  */
 export interface Dashboard {
+  /**
+   * Show the cost of the running instances, and evaluations' prices at this price instead of the published one.
+   * @default - none
+   */
   readonly showCosts?: ShowCosts;
   /**
    * Show the results of this endpoint's evaluations, beside those of a baseline.
@@ -886,51 +1036,127 @@ export interface ModelS3 {
 }
 
 /**
- * Compilation
+ * A compilation of the model.
  */
 export interface Compilation {
+  /**
+   * For inf2, trn1 and trn1n instances. The artifact fits exactly these shapes and this precision.
+   * @default - none
+   */
   readonly neuron?: NeuronCompilation;
+  /**
+   * A TensorRT-LLM engine for GPUs: for these shapes, and for this kind of GPU.
+   * @default - none
+   */
   readonly tensorrtLlm?: TensorRtLlmCompilation;
 }
 
 /**
- * Kv Cache
+ * A data type of the KV cache.
  */
 export interface KvCache {
+  /**
+   * A KV cache in FP8: twice the tokens in the same memory, without a job. For GPUs with FP8.
+   * @default - none
+   */
   readonly fp8?: Fp8KvCache;
 }
 
 /**
- * Quantization
+ * A quantization of the weights.
  */
 export interface Quantization {
+  /**
+   * AWQ: activation-aware quantization of the weights to INT4, activations as they are. For GPUs.
+   * @default - none
+   */
   readonly awq?: AwqQuantization;
+  /**
+   * FP8: weights and activations in 8-bit floating point. For GPUs.
+   * @default - none
+   */
   readonly fp8?: Fp8Quantization;
+  /**
+   * SmoothQuant: weights and activations in INT8, with the outliers of the activations moved into the weights.
+   * @default - none
+   */
   readonly smoothquant?: SmoothQuantization;
+  /**
+   * FP8 with a scale for each block of 128 by 128 weights; activations are scaled at run time. For GPUs.
+   * @default - none
+   */
   readonly fp8Block?: Fp8BlockQuantization;
+  /**
+   * FP8 with a scale for each row of weights; activations are scaled at run time, token by token. For GPUs.
+   * @default - none
+   */
   readonly fp8Dynamic?: Fp8DynamicQuantization;
+  /**
+   * W4A16: weights in INT4, 128 of which share a scale; activations stay in 16 bits. For GPUs.
+   * @default - none
+   */
   readonly w4a16?: W4A16Quantization;
+  /**
+   * NVFP4: 4-bit floating point with a scale for each 16 weights. Blackwell computes in it; other GPUs in 16 bits.
+   * @default - none
+   */
   readonly nvfp4?: Nvfp4Quantization;
+  /**
+   * MXFP4: 4-bit floating point with a scale for each 32 weights, as of gpt-oss. For GPUs.
+   * @default - none
+   */
   readonly mxfp4?: Mxfp4Quantization;
 }
 
 /**
- * Sharding
+ * A division of the weights into shards.
  */
 export interface Sharding {
+  /**
+   * Shards for the fast model loader, streamed from S3 straight into accelerator memory. For GPUs.
+   * @default - none
+   */
   readonly fastLoad?: FastLoadSharding;
 }
 
 /**
- * Speculative Decoding
+ * What drafts tokens that the model verifies.
  */
 export interface SpeculativeDecoding {
+  /**
+   * The draft that SageMaker provides for a JumpStart model: no job, no extra cost.
+   * @default - none
+   */
   readonly sagemakerDraft?: SageMakerDraft;
+  /**
+   * Another, smaller JumpStart model as the draft.
+   * @default - none
+   */
   readonly jumpstartDraft?: JumpStartDraft;
+  /**
+   * A draft model of your own, with the tokenizer of the model it drafts for.
+   * @default - none
+   */
   readonly customDraft?: CustomDraft;
+  /**
+   * EAGLE heads, trained on the model by a job and served beside it.
+   * @default - none
+   */
   readonly eagle?: EagleHeads;
+  /**
+   * Proposes tokens that followed the same words earlier in the prompt or completion: no draft, no memory.
+   * @default - none
+   */
   readonly ngram?: NgramSpeculation;
+  /**
+   * A published speculator: heads or a small model that were trained to draft for exactly this model. No job.
+   * @default - none
+   */
   readonly speculator?: Speculator;
+  /**
+   * The heads for multi-token prediction (MTP) that the model itself has, as of DeepSeek, GLM and Qwen3.5. No job.
+   * @default - none
+   */
   readonly mtp?: MultiTokenPrediction;
 }
 
@@ -965,7 +1191,7 @@ export interface Medusa {
    */
   readonly compute?: TrainingCompute;
   /**
-   * S3 prefix with one or more `*.jsonl`; may be or hold a token. docs/medusa.md has the formats.
+   * S3 prefix with one or more `*.jsonl`; may be or hold a token. https://constructs-optim.dev/medusa/ has the formats.
    */
   readonly trainingData: string;
   /**
@@ -974,7 +1200,7 @@ export interface Medusa {
    */
   readonly validationData?: string;
   /**
-   * Those that differ from the defaults; docs/medusa.md has names, defaults and ranges.
+   * Those that differ from the defaults; https://constructs-optim.dev/medusa/ has names, defaults and ranges.
    * @default - none
    */
   readonly hyperparameters?: { [key: string]: any };
@@ -1010,7 +1236,7 @@ export interface FineTune {
    */
   readonly compute?: TrainingCompute;
   /**
-   * S3 prefix with one or more `*.jsonl`; may be or hold a token. docs/medusa.md has the formats.
+   * S3 prefix with one or more `*.jsonl`; may be or hold a token. https://constructs-optim.dev/medusa/ has the formats.
    */
   readonly trainingData: string;
   /**
@@ -1019,7 +1245,7 @@ export interface FineTune {
    */
   readonly validationData?: string;
   /**
-   * Those that differ from the defaults; docs/medusa.md has names, defaults and ranges.
+   * Those that differ from the defaults; https://constructs-optim.dev/medusa/ has names, defaults and ranges.
    * @default - none
    */
   readonly hyperparameters?: { [key: string]: any };
@@ -1203,7 +1429,15 @@ export interface TextGenerationInferenceServer {
  * Which instances the copies of an inference component are placed on.
  */
 export interface Placement {
+  /**
+   * Evenly over the instances: fewer copies are lost with one of them.
+   * @default - none
+   */
   readonly spread?: PlacementSpread;
+  /**
+   * On as few instances as possible.
+   * @default - none
+   */
   readonly binpack?: PlacementBinpack;
 }
 
@@ -1221,9 +1455,25 @@ export interface CapacityReservation {
  * How an endpoint chooses the instance, or the copy of an inference component, for a request.
  */
 export interface Routing {
+  /**
+   * To the instance or copy with the fewest outstanding requests. The default.
+   * @default - none
+   */
   readonly leastOutstandingRequests?: RoutingLeastOutstandingRequests;
+  /**
+   * To a random instance or copy.
+   * @default - none
+   */
   readonly random?: RoutingRandom;
+  /**
+   * Requests with the same prompt prefix go to the same instance or copy, whose KV cache holds the prefix.
+   * @default - none
+   */
   readonly prefixAware?: RoutingPrefixAware;
+  /**
+   * To an instance or copy whose KV cache holds the start of the prompt and that is not too busy.
+   * @default - none
+   */
   readonly kvAware?: RoutingKvAware;
 }
 
@@ -1231,7 +1481,15 @@ export interface Routing {
  * How SageMaker releases the instances of inference components when their copies become fewer.
  */
 export interface ScaleIn {
+  /**
+   * Only instances without a copy are released.
+   * @default - none
+   */
   readonly idleRelease?: ScaleInIdleRelease;
+  /**
+   * Copies are moved onto fewer instances, as far as their placement allows it, and the others are released.
+   * @default - none
+   */
   readonly consolidation?: ScaleInConsolidation;
 }
 
@@ -1263,62 +1521,122 @@ export interface Alarms {
    * Percent of the requests of the last 5 minutes that ended with a 5xx status.
    * @default - above 5
    */
-  readonly errorRate?: AlarmSettings | boolean;
+  readonly errorRate?: AlarmSettings;
+  /**
+   * Instead of `errorRate`: `true` for its defaults, `false` to leave it out.
+   * @default - `errorRate`
+   */
+  readonly errorRateEnabled?: boolean;
   /**
    * Seconds within which 99 of 100 requests have their response. The latency depends on the length of the responses, which only you know: off by default, and it needs a threshold.
    * @default - none
    */
-  readonly latency?: AlarmSettings | boolean;
+  readonly latency?: AlarmSettings;
+  /**
+   * Instead of `latency`: `true` for its defaults, `false` to leave it out.
+   * @default - `latency`
+   */
+  readonly latencyEnabled?: boolean;
   /**
    * Seconds within which nine of ten requests have their first token, by the engine. It depends on the prompts: off by default, and it needs a threshold.
    * @default - none
    */
-  readonly timeToFirstToken?: AlarmSettings | boolean;
+  readonly timeToFirstToken?: AlarmSettings;
+  /**
+   * Instead of `timeToFirstToken`: `true` for its defaults, `false` to leave it out.
+   * @default - `timeToFirstToken`
+   */
+  readonly timeToFirstTokenEnabled?: boolean;
   /**
    * Requests that wait in the engines of all copies, for 10 minutes.
    * @default - off; where it is on, above 8
    */
-  readonly queue?: AlarmSettings | boolean;
+  readonly queue?: AlarmSettings;
+  /**
+   * Instead of `queue`: `true` for its defaults, `false` to leave it out.
+   * @default - `queue`
+   */
+  readonly queueEnabled?: boolean;
   /**
    * Percent of the KV cache that running requests occupy, for 15 minutes.
    * @default - off; where it is on, above 95
    */
-  readonly kvCache?: AlarmSettings | boolean;
+  readonly kvCache?: AlarmSettings;
+  /**
+   * Instead of `kvCache`: `true` for its defaults, `false` to leave it out.
+   * @default - `kvCache`
+   */
+  readonly kvCacheEnabled?: boolean;
   /**
    * Tokens that a step of speculative decoding brings, for half an hour. It depends on the draft and the prompts: off by default, and it needs a threshold, below which it goes off.
    * @default - none
    */
-  readonly acceptanceLength?: AlarmSettings | boolean;
+  readonly acceptanceLength?: AlarmSettings;
+  /**
+   * Instead of `acceptanceLength`: `true` for its defaults, `false` to leave it out.
+   * @default - `acceptanceLength`
+   */
+  readonly acceptanceLengthEnabled?: boolean;
   /**
    * Acceptance length of the last half hour, in percent of that of the last 23 hours of the same containers, for half an hour.
    * @default - off, and on with a `speculationCure`; where it is on, below 90
    */
-  readonly acceptanceDecay?: AlarmSettings | boolean;
+  readonly acceptanceDecay?: AlarmSettings;
+  /**
+   * Instead of `acceptanceDecay`: `true` for its defaults, `false` to leave it out.
+   * @default - `acceptanceDecay`
+   */
+  readonly acceptanceDecayEnabled?: boolean;
   /**
    * Requests in flight for each instance or copy, for 15 minutes.
    * @default - above what the plan is sized for
    */
-  readonly saturation?: AlarmSettings | boolean;
+  readonly saturation?: AlarmSettings;
+  /**
+   * Instead of `saturation`: `true` for its defaults, `false` to leave it out.
+   * @default - `saturation`
+   */
+  readonly saturationEnabled?: boolean;
   /**
    * No instance or copy serves requests.
    * @default - on
    */
-  readonly zeroCapacity?: AlarmSettings | boolean;
+  readonly zeroCapacity?: AlarmSettings;
+  /**
+   * Instead of `zeroCapacity`: `true` for its defaults, `false` to leave it out.
+   * @default - `zeroCapacity`
+   */
+  readonly zeroCapacityEnabled?: boolean;
   /**
    * Percent in use of the fullest disk of the instances, for 15 minutes.
    * @default - off; where it is on, above 90
    */
-  readonly disk?: AlarmSettings | boolean;
+  readonly disk?: AlarmSettings;
+  /**
+   * Instead of `disk`: `true` for its defaults, `false` to leave it out.
+   * @default - `disk`
+   */
+  readonly diskEnabled?: boolean;
   /**
    * An optimization job failed, in this account and region.
    * @default - on where the stack runs jobs
    */
-  readonly failedJob?: AlarmSettings | boolean;
+  readonly failedJob?: AlarmSettings;
+  /**
+   * Instead of `failedJob`: `true` for its defaults, `false` to leave it out.
+   * @default - `failedJob`
+   */
+  readonly failedJobEnabled?: boolean;
   /**
    * Days without an evaluation, at most 7.
    * @default - on where evaluations are declared
    */
-  readonly staleEvaluation?: AlarmSettings | boolean;
+  readonly staleEvaluation?: AlarmSettings;
+  /**
+   * Instead of `staleEvaluation`: `true` for its defaults, `false` to leave it out.
+   * @default - `staleEvaluation`
+   */
+  readonly staleEvaluationEnabled?: boolean;
 }
 
 /**
@@ -1343,12 +1661,28 @@ export interface Observability {
 }
 
 /**
- * What is done when drafts are accepted less often than they were. Use its static methods.
+ * What is done when drafts are accepted less often than they were.
  */
 export interface SpeculationCure {
+  /**
+   * Replace the instances with new ones, by itself, as the endpoint's update policy says.
+   * @default - none
+   */
   readonly restart?: SpeculationCureRestart;
+  /**
+   * Propose fewer tokens at once.
+   * @default - none
+   */
   readonly shorterDrafts?: SpeculationCureShorterDrafts;
+  /**
+   * Serve without speculative decoding.
+   * @default - none
+   */
   readonly draftsOff?: SpeculationCureDraftsOff;
+  /**
+   * Train EAGLE heads on what the endpoint has captured since.
+   * @default - none
+   */
   readonly trainAnew?: SpeculationCureTrainAnew;
 }
 
@@ -2007,7 +2341,7 @@ export interface Requirements {
    */
   readonly maxRegression?: number;
   /**
-   * Names in docs/metrics.md.
+   * Names in https://constructs-optim.dev/metrics/.
    * @default - median time to first token and inter-token latency, client latency at its 90th percentile, and output tokens a second
    */
   readonly regressionMetrics?: string[];
@@ -2133,7 +2467,7 @@ export interface ShadowCandidate {
    */
   readonly model?: Model;
   /**
-   * 
+   * Instance type.
    * @default - the endpoint's
    */
   readonly instanceType?: string;
@@ -2160,15 +2494,43 @@ export interface ShadowCandidate {
 }
 
 /**
- * What answers of a candidate are compared with those of production by. Use its class methods.
+ * What answers of a candidate are compared with those of production by.
  */
 export interface AnswerCheck {
+  /**
+   * There is an answer: text, or a call of a tool.
+   * @default - none
+   */
   readonly answered?: AnswerCheckAnswered;
+  /**
+   * The answer is JSON, where a request's `responseFormat` asks for it.
+   * @default - none
+   */
   readonly jsonValid?: AnswerCheckJsonValid;
+  /**
+   * Where production calls tools, the candidate does, with arguments that fit the request's schema.
+   * @default - none
+   */
   readonly toolCalls?: AnswerCheckToolCalls;
+  /**
+   * The answer is the one of a file in S3, for the prompts that it has.
+   * @default - none
+   */
   readonly reference?: AnswerCheckReference;
+  /**
+   * A Lambda function says of both answers whether they are right.
+   * @default - none
+   */
   readonly judge?: AnswerCheckJudge;
+  /**
+   * The texts are the same, for requests with temperature 0, in a share of the pairs.
+   * @default - none
+   */
   readonly exactMatch?: AnswerCheckExactMatch;
+  /**
+   * The most likely first token is the same, where responses have `topLogprobs`, in a share of the pairs.
+   * @default - none
+   */
   readonly topToken?: AnswerCheckTopToken;
 }
 
@@ -2506,7 +2868,7 @@ export interface W4A16Quantization {
    */
   readonly ignoredLayers?: string[];
   /**
-   * S3 prefix with one or more `*.jsonl` of samples, which a job needs; docs/medusa.md has the formats. May be or hold a token.
+   * S3 prefix with one or more `*.jsonl` of samples, which a job needs; https://constructs-optim.dev/medusa/ has the formats. May be or hold a token.
    * @default - none
    */
   readonly calibrationData?: string;
@@ -2552,7 +2914,7 @@ export interface Nvfp4Quantization {
    */
   readonly ignoredLayers?: string[];
   /**
-   * S3 prefix with one or more `*.jsonl` of samples, which a job needs; docs/medusa.md has the formats. May be or hold a token.
+   * S3 prefix with one or more `*.jsonl` of samples, which a job needs; https://constructs-optim.dev/medusa/ has the formats. May be or hold a token.
    * @default - none
    */
   readonly calibrationData?: string;
@@ -2695,7 +3057,12 @@ export interface EagleHeads {
    * S3 prefix of prompts of your own, which may hold tokens, or what an endpoint has captured in a day or a month.
    * @default - SageMaker's data
    */
-  readonly trainingData?: string | CapturedTraffic;
+  readonly trainingData?: CapturedTraffic;
+  /**
+   * Instead of `trainingData`: its S3 URI.
+   * @default - `trainingData`
+   */
+  readonly trainingDataUri?: string;
   /**
    * Tokens they propose at once.
    * @default - 5
@@ -2865,11 +3232,11 @@ export interface ScaleInConsolidation {
 }
 
 /**
- * The settings of one alarm. What is not set is the alarm's default, which docs/alarms.md lists.
+ * The settings of one alarm. What is not set is the alarm's default, which https://constructs-optim.dev/alarms/ lists.
  */
 export interface AlarmSettings {
   /**
-   * The limit, in the alarm's unit; docs/alarms.md says on which side of it an alarm goes off.
+   * The limit, in the alarm's unit; https://constructs-optim.dev/alarms/ says on which side of it an alarm goes off.
    * @default - none
    */
   readonly threshold?: number;
@@ -3079,6 +3446,12 @@ export enum ObjectivesQuality {
   NEAR_LOSSLESS = 'near-lossless',
   /** any */
   ANY = 'any',
+}
+
+/** Monitoring Options Alarms */
+export enum MonitoringOptionsAlarms {
+  /** none */
+  NONE = 'none',
 }
 
 /** Async Inference Include Responses In */

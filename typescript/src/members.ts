@@ -16,6 +16,7 @@ export const MEMBERS: Record<string, Record<string, [key: string, shape: string]
     environment: ['environment', '{}'],
     server: ['server', 'Server'],
     inferenceComponent: ['inference_component', 'ComponentOptions'],
+    inferenceComponentEnabled: ['inference_component', ''],
     variant: ['variant', 'VariantOptions'],
     jobs: ['jobs', 'JobOptions'],
     monitoring: ['monitoring', 'MonitoringOptions'],
@@ -109,6 +110,7 @@ export const MEMBERS: Record<string, Record<string, [key: string, shape: string]
   },
   MonitoringOptions: {
     alarms: ['alarms', 'Alarms'],
+    alarmsPreset: ['alarms', ''],
     alarmActions: ['alarm_actions', 'AlarmAction[]'],
     okActions: ['ok_actions', 'AlarmAction[]'],
     observability: ['observability', 'Observability'],
@@ -344,17 +346,29 @@ export const MEMBERS: Record<string, Record<string, [key: string, shape: string]
   },
   Alarms: {
     errorRate: ['error_rate', 'AlarmSettings'],
+    errorRateEnabled: ['error_rate', ''],
     latency: ['latency', 'AlarmSettings'],
+    latencyEnabled: ['latency', ''],
     timeToFirstToken: ['time_to_first_token', 'AlarmSettings'],
+    timeToFirstTokenEnabled: ['time_to_first_token', ''],
     queue: ['queue', 'AlarmSettings'],
+    queueEnabled: ['queue', ''],
     kvCache: ['kv_cache', 'AlarmSettings'],
+    kvCacheEnabled: ['kv_cache', ''],
     acceptanceLength: ['acceptance_length', 'AlarmSettings'],
+    acceptanceLengthEnabled: ['acceptance_length', ''],
     acceptanceDecay: ['acceptance_decay', 'AlarmSettings'],
+    acceptanceDecayEnabled: ['acceptance_decay', ''],
     saturation: ['saturation', 'AlarmSettings'],
+    saturationEnabled: ['saturation', ''],
     zeroCapacity: ['zero_capacity', 'AlarmSettings'],
+    zeroCapacityEnabled: ['zero_capacity', ''],
     disk: ['disk', 'AlarmSettings'],
+    diskEnabled: ['disk', ''],
     failedJob: ['failed_job', 'AlarmSettings'],
+    failedJobEnabled: ['failed_job', ''],
     staleEvaluation: ['stale_evaluation', 'AlarmSettings'],
+    staleEvaluationEnabled: ['stale_evaluation', ''],
   },
   Observability: {
     frequencySeconds: ['frequency_seconds', ''],
@@ -678,6 +692,7 @@ export const MEMBERS: Record<string, Record<string, [key: string, shape: string]
   EagleHeads: {
     tensorParallelDegree: ['tensor_parallel_degree', ''],
     trainingData: ['training_data', 'CapturedTraffic'],
+    trainingDataUri: ['training_data', ''],
     speculativeTokens: ['speculative_tokens', ''],
   },
   NgramSpeculation: {
@@ -809,3 +824,21 @@ export const METRICS: Record<string, { statistic: string; variant?: Series; comp
   copy_reports: {statistic: 'SampleCount', variant: ['/aws/sagemaker/Endpoints', 'CPUUtilization', ['EndpointName', 'VariantName']], component: ['/aws/sagemaker/InferenceComponents', 'CPUUtilizationNormalized', ['InferenceComponentName']]},
   instance_reports: {statistic: 'SampleCount', variant: ['/aws/sagemaker/Endpoints', 'MemoryUtilization', ['EndpointName', 'VariantName']], component: ['/aws/sagemaker/Endpoints', 'MemoryUtilization', ['EndpointName', 'VariantName']]},
 };
+
+/** The version of the schema that MEMBERS is of. */
+export const SCHEMA_VERSION = 1;
+
+/** What the outputs of an endpoint, a component or an adapter are called after its id. */
+export const OUTPUTS = [
+  'EndpointName',
+  'EndpointArn',
+  'VariantName',
+  'InferenceComponentName',
+  'InferenceComponentArn',
+  'OpenAiBaseUrl',
+  'InvokePolicy',
+  'DashboardName',
+  'AlarmNames',
+  'ArtifactKeys',
+  'ArtifactStoreBucket',
+];

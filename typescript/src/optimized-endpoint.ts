@@ -1,36 +1,32 @@
-import { aws_cloudwatch, aws_iam, aws_sagemaker, IResource, Resource, Stack, Token } from 'aws-cdk-lib';
+import {
+  Annotations, aws_cloudwatch, aws_iam, aws_sagemaker, IResource, ITaggableV2, Resource, Stack, TagManager, TagType, Token,
+} from 'aws-cdk-lib';
 import { aws_sagemaker as references } from 'aws-cdk-lib/interfaces';
 import { Construct } from 'constructs';
 import { EndpointDeclaration, EndpointMetric } from './declaration';
 import { Declared } from './declared';
 import { idInStack, IncludedTemplate, Source } from './included-template';
-import { METRICS } from './members';
+import { METRICS, SCHEMA_VERSION } from './members';
 
-/** An endpoint, with what an app uses of it. */
-export interface IOptimizedEndpoint extends IResource, references.IEndpointRef {
-  /** The endpoint's name, which requests give. */
-  readonly endpointName: string;
-  /** The endpoint's ARN. */
-  readonly endpointArn: string;
+/** What serves a model: an endpoint, a component of one, or an adapter of a component. */
+export interface IServedModel extends IResource {
   /** The inference component that requests name beside the endpoint; undefined where a variant serves the model. */
   readonly inferenceComponentName?: string;
-  /** The base URL of OpenAI's clients; undefined where the endpoint's container does not answer them. */
+  /** The base URL of OpenAI's clients; undefined where the container does not answer them. */
   readonly openAiBaseUrl?: string;
   /** The keys of the artifacts that are served, separated by commas, one for each instance type; undefined without. */
   readonly artifactKeys?: string;
   /** The bucket of the artifacts; undefined without. */
   readonly artifactStoreBucket?: string;
-  /** The CloudWatch dashboard. */
-  readonly dashboardName: string;
   /** The CloudWatch alarms. */
   readonly alarms: aws_cloudwatch.IAlarm[];
-  /** The resource of the endpoint. */
-  readonly cfnEndpoint: aws_sagemaker.CfnEndpoint;
-  /** Let a principal invoke the endpoint. */
+  /** Let a principal of the same account invoke it. */
   grantInvoke(grantee: aws_iam.IGrantable): aws_iam.Grant;
-  /** A metric that SageMaker publishes of the endpoint, by default with the statistic that docs/metrics.md has. */
+  /** Let a principal of the same account queue requests for an endpoint with `asyncInference`. */
+  grantInvokeAsync(grantee: aws_iam.IGrantable): aws_iam.Grant;
+  /** A metric that SageMaker publishes of it, by default with the statistic of https://constructs-optim.dev/metrics/. */
   metric(metric: EndpointMetric, props?: aws_cloudwatch.MetricOptions): aws_cloudwatch.Metric;
-  /** Requests that were sent to the endpoint. */
+  /** Requests that were sent. */
   metricInvocations(props?: aws_cloudwatch.MetricOptions): aws_cloudwatch.Metric;
   /** Time from SageMaker's request to the model's container to its whole response, in microseconds. */
   metricModelLatency(props?: aws_cloudwatch.MetricOptions): aws_cloudwatch.Metric;
@@ -40,8 +36,34 @@ export interface IOptimizedEndpoint extends IResource, references.IEndpointRef {
   metricGpuUtilization(props?: aws_cloudwatch.MetricOptions): aws_cloudwatch.Metric;
 }
 
-/** Where a file's endpoint is. */
-export interface EndpointFileOptions {
+/** An endpoint, with what an app uses of it. */
+export interface IOptimizedEndpoint extends IServedModel, references.IEndpointRef {
+  /** The endpoint's name, which requests give. */
+  readonly endpointName: string;
+  /** The endpoint's ARN. */
+  readonly endpointArn: string;
+  /** The CloudWatch dashboard. */
+  readonly dashboardName: string;
+  /** The resource of the endpoint. */
+  readonly cfnEndpoint: aws_sagemaker.CfnEndpoint;
+  /** A component that the endpoint declares: `Assistant`, or `Assistant/Legal` for an adapter of it. */
+  component(id: string): IServedModel;
+}
+
+/** An endpoint, its techniques, scaling, evaluations and monitoring. */
+export interface OptimizedEndpointProps extends EndpointDeclaration {
+  /**
+   * The command that synthesizes the declaration: a program and its arguments.
+   * @default - that of the environment variable CONSTRUCTS_OPTIM, or the first of these that is there: `constructs-optim`,
+   * `uvx`, `pipx`
+   */
+  readonly command?: string[];
+}
+
+/** A file, and the endpoint in it. */
+export interface EndpointFileProps {
+  /** The path of the file, `endpoint.yaml`. */
+  readonly path: string;
   /**
    * The id of the endpoint in the file.
    * @default - the only one
@@ -53,78 +75,107 @@ export interface EndpointFileOptions {
    */
   readonly parameters?: { [name: string]: any };
   /**
-   * The command that synthesizes the file: a program, with arguments or without.
+   * The command that synthesizes the file: a program and its arguments.
    * @default - that of the environment variable CONSTRUCTS_OPTIM, or the first of these that is there: `constructs-optim`,
    * `uvx`, `pipx`
    */
-  readonly command?: string;
+  readonly command?: string[];
 }
 
-/** An endpoint, its techniques, scaling, evaluations and monitoring. */
-export interface OptimizedEndpointProps extends EndpointDeclaration {
-  /**
-   * The command that synthesizes the declaration: a program, with arguments or without.
-   * @default - that of the environment variable CONSTRUCTS_OPTIM, or the first of these that is there: `constructs-optim`,
-   * `uvx`, `pipx`
-   */
-  readonly command?: string;
-}
+const INVOKE_ASYNC = 'sagemaker:InvokeEndpointAsync';
 
-/** The template of a file, included in a stack. */
-class IncludedEndpoint extends Resource implements IOptimizedEndpoint {
-  public readonly endpointName: string;
-  public readonly endpointArn: string;
+/** What an included template has of a model that is served. */
+abstract class ServedModel extends Resource implements IServedModel {
   public readonly inferenceComponentName?: string;
   public readonly openAiBaseUrl?: string;
   public readonly artifactKeys?: string;
   public readonly artifactStoreBucket?: string;
-  public readonly dashboardName: string;
   public readonly alarms: aws_cloudwatch.IAlarm[];
-  public readonly cfnEndpoint: aws_sagemaker.CfnEndpoint;
+  /** By the names that METRICS has for them. */
   private readonly dimensions: Record<string, string | undefined>;
-  private readonly invokedArns: string[];
-  private readonly invocations: { actions: string[]; isRestricted: boolean }[];
+  private readonly invocations: { Action: string[]; Condition?: any; Resource: string | string[] }[];
 
-  constructor(scope: Construct, id: string, source: Source) {
+  /** Read the outputs of a template that are called after what `included` says. */
+  constructor(scope: Construct, id: string, included: (made: Construct) => { template: IncludedTemplate; name: string }) {
     super(scope, id);
-    const template = new IncludedTemplate(this, source);
-    this.endpointName = template.output('EndpointName')!;
-    this.endpointArn = template.output('EndpointArn')!;
-    this.inferenceComponentName = template.output('InferenceComponentName');
-    this.openAiBaseUrl = template.output('OpenAiBaseUrl');
-    this.artifactKeys = template.output('ArtifactKeys');
-    this.artifactStoreBucket = template.output('ArtifactStoreBucket');
-    this.dashboardName = template.output('DashboardName')!;
-    [this.cfnEndpoint] = template.resourcesIn('EndpointName') as aws_sagemaker.CfnEndpoint[];
-    this.alarms = (template.resourcesIn('AlarmNames') as aws_cloudwatch.CfnAlarm[])
+    const { template, name } = included(this);
+    const output = (of: string) => template.output(`${name}${of}`);
+    this.inferenceComponentName = output('InferenceComponentName');
+    this.openAiBaseUrl = output('OpenAiBaseUrl');
+    this.artifactKeys = output('ArtifactKeys');
+    this.artifactStoreBucket = output('ArtifactStoreBucket');
+    this.alarms = (template.resourcesIn(`${name}AlarmNames`) as aws_cloudwatch.CfnAlarm[])
       .map((alarm, index) => aws_cloudwatch.Alarm.fromAlarmArn(this, `Alarm${index + 1}`, alarm.attrArn));
     this.dimensions = {
-      EndpointName: this.endpointName,
+      EndpointName: template.output(`${template.endpoint}EndpointName`),
       InferenceComponentName: this.inferenceComponentName,
-      VariantName: template.output('VariantName'),
+      VariantName: template.output(`${template.endpoint}VariantName`),
     };
-    this.invocations = template.statementsIn('InvokePolicy');
-    const component = template.output('InferenceComponentArn');
-    this.invokedArns = [this.endpointArn, ...(component === undefined ? [] : [component])];
-  }
-
-  public get endpointRef(): references.EndpointReference {
-    return { endpointArn: this.endpointArn };
+    this.invocations = JSON.parse(output('InvokePolicy') ?? '{"Statement":[]}').Statement;
   }
 
   public grantInvoke(grantee: aws_iam.IGrantable): aws_iam.Grant {
-    if (this.invocations.length === 0) {
-      throw new Error(`${this.node.path} has no model of its own, which could be invoked: its components have outputs of their own`);
+    if (this.isAsynchronous) {
+      throw new Error(
+        `${this.node.path} is asynchronous, and SageMaker refuses InvokeEndpoint of such an endpoint, so a permission has no `
+        + 'effect: grantInvokeAsync(...) is what its callers need',
+      );
     }
+    return this.granted(grantee);
+  }
+
+  public grantInvokeAsync(grantee: aws_iam.IGrantable): aws_iam.Grant {
+    if (!this.isAsynchronous) {
+      throw new Error(`${this.node.path} is not asynchronous, as it has no asyncInference: grantInvoke(...) is what its callers need`);
+    }
+    return this.granted(grantee);
+  }
+
+  private get isAsynchronous(): boolean {
+    return this.invocations.some(({ Action }) => Action.includes(INVOKE_ASYNC));
+  }
+
+  private granted(grantee: aws_iam.IGrantable): aws_iam.Grant {
+    this.requireModel();
+    this.checkAccount(grantee.grantPrincipal.principalAccount);
     return this.invocations
-      .map(({ actions, isRestricted }) => {
-        const resourceArns = isRestricted ? this.invokedArns : ['*'];
-        return aws_iam.Grant.addToPrincipal({ grantee, actions, resourceArns });
+      .map(({ Action, Condition, Resource: arns }) => {
+        const resourceArns = Array.isArray(arns) ? arns : [arns];
+        const grant = aws_iam.Grant.addToPrincipal({ grantee, actions: Action, conditions: Condition, resourceArns });
+        if (!grant.success) {
+          throw new Error(
+            `no policy can be attached to ${grantee.grantPrincipal}, so ${this.node.path} cannot let it do ${Action.join(', ')}: `
+            + 'an endpoint has no policy of its own that names principals. Grant it to a role, user or group',
+          );
+        }
+        return grant;
       })
       .reduce((all, next) => all.combine(next));
   }
 
+  /** A request names an endpoint of the caller's own account. */
+  private checkAccount(caller: string | undefined): void {
+    const { account } = this.env;
+    if (caller === undefined || Token.isUnresolved(caller) || caller === account) {
+      return;
+    }
+    const own = `a request names an endpoint of the caller's own account. Grant it to a role that account ${caller} assumes`;
+    if (!Token.isUnresolved(account)) {
+      throw new Error(`${this.node.path} is in account ${account}, and the principal in account ${caller}: ${own}`);
+    }
+    const text = `${this.node.path} is granted to a principal of account ${caller}, and its stack has no account: ${own}, `
+      + 'or give the stack its account';
+    Annotations.of(this).addWarningV2('constructs-optim:GrantedAccount', text);
+  }
+
+  private requireModel(): void {
+    if (this.invocations.length === 0) {
+      throw new Error(`${this.node.path} has no model of its own: component(...) has each of its components`);
+    }
+  }
+
   public metric(metric: EndpointMetric, props?: aws_cloudwatch.MetricOptions): aws_cloudwatch.Metric {
+    this.requireModel();
     const { statistic, variant, component } = METRICS[metric];
     const series = this.inferenceComponentName === undefined ? variant : component;
     if (series === undefined) {
@@ -133,7 +184,7 @@ class IncludedEndpoint extends Resource implements IOptimizedEndpoint {
     }
     const [namespace, metricName, dimensions] = series;
     const dimensionsMap = Object.fromEntries(dimensions.map((name) => [name, this.dimensions[name]!]));
-    return new aws_cloudwatch.Metric({ namespace, metricName, dimensionsMap, statistic, ...props });
+    return new aws_cloudwatch.Metric({ namespace, metricName, dimensionsMap, statistic, ...props }).attachTo(this);
   }
 
   public metricInvocations(props?: aws_cloudwatch.MetricOptions): aws_cloudwatch.Metric {
@@ -153,19 +204,70 @@ class IncludedEndpoint extends Resource implements IOptimizedEndpoint {
   }
 }
 
+/** A component, or an adapter of one. */
+class EndpointComponent extends ServedModel {
+  constructor(scope: Construct, id: string, template: IncludedTemplate) {
+    const name = `${template.endpoint}${id.replace(/[^A-Za-z0-9]/g, '')}`;
+    if (template.output(`${name}InferenceComponentName`) === undefined) {
+      throw new Error(`${scope.node.path} declares no component ${id}`);
+    }
+    super(scope, id.replaceAll('/', '.'), () => ({ template, name }));
+  }
+}
+
+/** The template of a file, included in a stack. */
+class IncludedEndpoint extends ServedModel implements IOptimizedEndpoint, ITaggableV2 {
+  public readonly cdkTagManager: TagManager;
+  public readonly endpointName: string;
+  public readonly endpointArn: string;
+  public readonly dashboardName: string;
+  public readonly cfnEndpoint: aws_sagemaker.CfnEndpoint;
+  private readonly template: IncludedTemplate;
+  private readonly components = new Map<string, IServedModel>();
+
+  constructor(scope: Construct, id: string, source: Source) {
+    const tags = new TagManager(TagType.KEY_VALUE, 'Custom::OptimizedEndpoint');
+    let template: IncludedTemplate;
+    super(scope, id, (made) => {
+      template = new IncludedTemplate(made, source, tags);
+      return { template, name: template.endpoint };
+    });
+    this.cdkTagManager = tags;
+    this.template = template!;
+    const output = (name: string) => this.template.output(`${this.template.endpoint}${name}`)!;
+    this.endpointName = output('EndpointName');
+    this.endpointArn = output('EndpointArn');
+    this.dashboardName = output('DashboardName');
+    [this.cfnEndpoint] = this.template.resourcesIn(`${this.template.endpoint}EndpointName`) as aws_sagemaker.CfnEndpoint[];
+    this.node.defaultChild = this.cfnEndpoint;
+  }
+
+  public get endpointRef(): references.EndpointReference {
+    return { endpointArn: this.endpointArn };
+  }
+
+  public component(id: string): IServedModel {
+    const made = this.components.get(id) ?? new EndpointComponent(this, id, this.template);
+    this.components.set(id, made);
+    return made;
+  }
+}
+
 /**
  * A SageMaker endpoint that serves a model after its techniques were applied, with its scaling, evaluations, alarms and
  * dashboard. The declaration is synthesized by constructs-optim, and its resources are the stack's own.
  */
 export class OptimizedEndpoint extends IncludedEndpoint {
-  /** An endpoint of a file, `endpoint.yaml`; all that the file declares is added to the stack. */
-  public static fromFile(scope: Construct, id: string, path: string, options: EndpointFileOptions = {}): IOptimizedEndpoint {
-    return new IncludedEndpoint(scope, id, { ...options, path });
-  }
-
   constructor(scope: Construct, id: string, props: OptimizedEndpointProps) {
     const { command, ...declaration } = props;
     super(scope, id, { ...sourceOf(scope, id, declaration), command });
+  }
+}
+
+/** All that a file declares, `endpoint.yaml`, in a stack; of its endpoints, this is the one that is meant. */
+export class EndpointFile extends IncludedEndpoint {
+  constructor(scope: Construct, id: string, props: EndpointFileProps) {
+    super(scope, id, props);
   }
 }
 
@@ -173,13 +275,15 @@ export class OptimizedEndpoint extends IncludedEndpoint {
 function sourceOf(scope: Construct, id: string, props: EndpointDeclaration): Source {
   const { account, artifactId, region, stackName } = Stack.of(scope);
   const declared = new Declared();
-  const [endpoint, value] = [idInStack(scope, id), declared.value(props, 'EndpointDeclaration')];
+  const [endpoint, path] = [idInStack(scope, id), [scope.node.path, id].filter((part) => part !== '').join('/')];
   const file = {
+    schema: SCHEMA_VERSION,
     stack: Token.isUnresolved(stackName) ? artifactId : stackName,
     account: Token.isUnresolved(account) ? undefined : account,
     region: Token.isUnresolved(region) ? undefined : region,
-    parameters: declared.parameters,
-    endpoints: { [endpoint]: value },
+    parameters: undefined as any,
+    endpoints: { [endpoint]: declared.value(props, 'EndpointDeclaration', path) },
   };
-  return { content: JSON.stringify(file, undefined, 2), endpoint, parameters: declared.values };
+  const { parameters, roleNames, values } = declared;
+  return { content: JSON.stringify({ ...file, parameters }, undefined, 2), endpoint, parameters: values, roleNames };
 }

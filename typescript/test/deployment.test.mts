@@ -45,10 +45,18 @@ test('an app deploys an endpoint of props and one of a file, a second time witho
   const outputs = join(folder, 'outputs.json');
   cdk('deploy', assembly(), '--require-approval', 'never', '--outputs-file', outputs);
   const found = JSON.parse(readFileSync(outputs, 'utf-8')).TypeScript;
-  assert.match(found.ChatEndpointName, /^typescript-chat-[0-9a-f]{8}$/);
-  assert.match(found.Url, new RegExp(`/endpoints/${found.ChatEndpointName}/inference-components/.*/openai/v1$`));
-  assert.equal(found.SearchName, found.SearchDocumentsEndpointName);
-  assert.equal(found.ChatArtifactKeys, found.SearchDocumentsArtifactKeys, 'the same recipe has the same artifact');
+  assert.match(found.Name, /^typescript-chat-[0-9a-f]{8}$/);
+  assert.match(found.Url, new RegExp(`/endpoints/${found.Name}/inference-components/.*/openai/v1$`));
+  assert.match(found.SearchName, /^typescript-search-documents-[0-9a-f]{8}$/);
+  assert.equal(found.Artifacts, found.SearchArtifacts, 'the same recipe has the same artifact');
+  const { Resources } = JSON.parse(readFileSync(join(assembly(), 'TypeScript.template.json'), 'utf-8'));
+  const jobs = Object.values<any>(Resources).filter(({ Type }) => Type === 'Custom::OptimizationJob');
+  assert.deepEqual(jobs.map((job) => job.Properties.Tags), [[{ Key: 'team', Value: 'nlp' }], [{ Key: 'team', Value: 'nlp' }]]);
+  const key = { 'Fn::GetAtt': [Object.keys(Resources).find((id) => Resources[id].Type === 'AWS::KMS::Key'), 'Arn'] };
+  const ofRole = Object.values<any>(Resources).filter(({ Type, Properties }) => Type === 'AWS::IAM::Policy'
+    && JSON.stringify(Properties.Roles) === JSON.stringify([{ Ref: Object.keys(Resources).find((id) => /^Role[0-9A-F]{8}$/.test(id)) }]));
+  const statements = ofRole.flatMap((policy) => policy.Properties.PolicyDocument.Statement);
+  assert.ok(statements.some(({ Action, Resource }) => `${Action}`.includes('kms:') && JSON.stringify(Resource) === JSON.stringify(key)));
   assert.match(readFileSync(join(folder, 'optim.lock.json'), 'utf-8'), /vllm/, 'the containers of the app stay as they are');
   assert.match(cdk('diff', APP, '--output', join(folder, 'again')), /There were no differences/);
   cdk('destroy', assembly(), '--force');

@@ -1,14 +1,28 @@
-// Stands for constructs-optim: records what it is asked, and writes a template with one endpoint.
+// Stands for constructs-optim: records what it is asked in the file that its first argument names, and writes a template
+// with one endpoint, or with what else an endpoint's environment asks for.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-const folder = process.argv.at(-1);
+const folder = process.argv[process.argv.indexOf('--output') + 1];
 const input = readFileSync(0, 'utf-8');
 mkdirSync(folder, { recursive: true });
-writeFileSync(process.env.RECORD, JSON.stringify({ arguments: process.argv.slice(2), input, environment: process.env }));
-const file = input === '' ? { endpoints: { Chat: {} }, parameters: {} } : JSON.parse(input);
-const [id] = Object.keys(file.endpoints);
-const alarm = { Type: 'AWS::CloudWatch::Alarm', Properties: { ComparisonOperator: 'GreaterThanThreshold', EvaluationPeriods: 1 } };
+writeFileSync(process.argv[2], JSON.stringify({ arguments: process.argv.slice(3), input, environment: process.env }));
+const file = input === '' ? { endpoints: { Chat: {} }, parameters: { LogLevel: { type: 'String' } } } : JSON.parse(input);
+const [[id, { environment = {}, role = '' }]] = Object.entries(file.endpoints);
+const [tag] = [process.argv[process.argv.indexOf('--tag') + 1].split('=')].map(([Key, Value]) => ({ Key, Value }));
+const alarm = {
+  Type: 'AWS::CloudWatch::Alarm',
+  Properties: { ComparisonOperator: 'GreaterThanThreshold', EvaluationPeriods: 1, Tags: [tag] },
+};
+const named = input === '' ? [{ Key: 'level', Value: { Ref: 'LogLevel' } }] : [];
+const invocation = { Action: [environment.ACTION ?? 'sagemaker:InvokeEndpoint'], Condition: { Bool: { 'aws:SecureTransport': 'true' } } };
+const policy = (...arns) => ({
+  'Fn::Join': ['', [
+    `${JSON.stringify({ Statement: [{ Sid: 'Invoke', Effect: 'Allow', ...invocation, Resource: ['<arn>'] }] }).split('<arn>')[0]}`,
+    ...arns.flatMap((arn, index) => index === 0 ? [arn] : ['","', arn]),
+    '"]}]}',
+  ]],
+});
 const template = {
   Parameters: { ...Object.fromEntries(Object.entries(file.parameters)
     .map(([name, { type }]) => [name, { Type: type }])), CodeBucket: { Type: 'String' }, CodeKey: { Type: 'String' } },
@@ -33,7 +47,13 @@ const template = {
       Properties: {
         Parameters: Object.keys(file.parameters).map((name) => ({ Ref: name })),
         ServiceToken: { 'Fn::GetAtt': ['Function28394A5B', 'Arn'] },
+        Text: { 'Fn::Join': ['', [{ Ref: 'AWS::Region' }, ` and {"Tags":[${JSON.stringify(tag)}]}`]] },
+        Tags: [...named, tag],
       },
+    },
+    Policy8D9E0F1A: {
+      Type: 'AWS::IAM::Policy',
+      Properties: { PolicyName: 'models', PolicyDocument: {}, Roles: [{ Ref: /role\/\$\{(\w+)\}/.exec(role)?.[1] ?? 'AWS::NoValue' }] },
     },
   },
   Outputs: {
@@ -41,19 +61,22 @@ const template = {
     [`${id}EndpointArn`]: { Value: { Ref: `${id}0A1B2C3D` } },
     [`${id}VariantName`]: { Value: 'AllTraffic' },
     [`${id}DashboardName`]: { Value: 'dashboard' },
-    [`${id}AlarmNames`]: { Value: { 'Fn::Join': [',', [{ Ref: `${id}Slow4E5F6071` }]] } },
-    [`${id}InvokePolicy`]: {
-      Value: {
-        'Fn::Join': ['', [
-          '{"Statement":[{"Sid":"Invoke","Effect":"Allow","Action":["sagemaker:InvokeEndpoint"],"Resource":"',
-          { Ref: `${id}0A1B2C3D` },
-          '"}]}',
-        ]],
+    Declared: { Value: 'by the file' },
+    ...environment.COMPONENTS ? {
+      [`${id}AssistantInferenceComponentName`]: { Value: 'assistant' },
+      [`${id}AssistantInferenceComponentArn`]: { Value: { 'Fn::GetAtt': ['Given6C7D8E9F', 'Component'] } },
+      [`${id}AssistantInvokePolicy`]: {
+        Value: policy({ Ref: `${id}0A1B2C3D` }, { 'Fn::GetAtt': ['Given6C7D8E9F', 'Component'] }),
       },
+      [`${id}AssistantAlarmNames`]: { Value: { 'Fn::Join': [',', [{ Ref: `${id}Slow4E5F6071` }]] } },
+    } : {
+      [`${id}AlarmNames`]: { Value: { 'Fn::Join': [',', [{ Ref: `${id}Slow4E5F6071` }]] } },
+      [`${id}InvokePolicy`]: { Value: policy({ Ref: `${id}0A1B2C3D` }) },
     },
   },
 };
 writeFileSync(join(folder, 'Chat.template.json'), JSON.stringify(template));
 writeFileSync(join(folder, 'code.zip'), 'code');
-console.error('warning: look at this');
-console.log(JSON.stringify({ template: join(folder, 'Chat.template.json'), CodeKey: join(folder, 'code.zip') }));
+console.error('warning: look at the instance_type [ack: constructs-optim:OPT013]\nwarning: look at this');
+console.log('Installed 40 packages in 2 s');
+console.log(JSON.stringify({ version: environment.VERSION ?? '0.1.0', template: join(folder, 'Chat.template.json'), CodeKey: join(folder, 'code.zip') }));

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
-import { chmodSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import {
   App, assertions, aws_ec2, aws_iam, aws_kms, aws_s3, aws_sns, CfnElement, CfnParameter, Duration, RemovalPolicy, Resource,
-  Size, Stack,
+  Size, Stack, Tags,
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
-import { EndpointMetric, FineTuneMethod, OptimizedEndpoint } from '../lib/index.js';
+import { EndpointFile, EndpointMetric, FineTuneMethod, MonitoringOptionsAlarms, OptimizedEndpoint } from '../lib/index.js';
 import type { OptimizedEndpointProps } from '../lib/index.js';
 
 const COMMAND = `${process.execPath} ${join(import.meta.dirname, 'fake-tool.mjs')}`;
@@ -21,8 +21,7 @@ let folder: string;
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'typescript-'));
-  process.env.RECORD = join(folder, 'record.json');
-  process.env.CONSTRUCTS_OPTIM = COMMAND;
+  process.env.CONSTRUCTS_OPTIM = `${COMMAND} ${record()}`;
   process.env.CDK_VALIDATION = 'false';
 });
 
@@ -34,8 +33,12 @@ function newStack(name = 'My', props = {}): Stack {
   return new Stack(new App({ outdir: join(folder, 'out') }), name, props);
 }
 
+function record(): string {
+  return join(folder, 'record.json');
+}
+
 function recorded(): any {
-  return JSON.parse(readFileSync(process.env.RECORD!, 'utf-8'));
+  return JSON.parse(readFileSync(record(), 'utf-8'));
 }
 
 function declared(props: OptimizedEndpointProps, stack = newStack()): any {
@@ -58,10 +61,11 @@ test('props are written as a file has them', () => {
     variant: { routing: { prefixAware: {} } },
     components: { MyModel: { model: { s3: { uri: 's3://models/' } }, memory: Size.gibibytes(24) } },
     updatePolicy: { canary: { percent: 50, bakeTime: Duration.minutes(15) } },
-    monitoring: { alarms: { latency: { threshold: 20 }, errorRate: false } },
+    monitoring: { alarms: { latency: { threshold: 20 }, errorRateEnabled: false } },
     removalPolicy: RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
   });
   assert.deepEqual(file, {
+    schema: 1,
     stack: 'My',
     parameters: {},
     endpoints: {
@@ -120,19 +124,74 @@ test('what the deployment knows is a parameter of the template, and the app has 
   }, stack);
   const endpoint = file.endpoints.Chat;
   assert.equal(endpoint.data_capture.bucket, '${Token1}');
-  assert.equal(endpoint.role, 'arn:${AWS::Partition}:iam::${Token2}:role/${Token3}');
+  assert.equal(endpoint.role, 'arn:${Token2}:iam::${Token3}:role/${Token4}');
   assert.equal(endpoint.model.s3.uri, 's3://${Token1}/models/');
-  assert.equal(endpoint.variant.initial_instance_count, '${Token5}');
+  assert.equal(endpoint.variant.initial_instance_count, '${Token6}');
   const types = Object.values(file.parameters).map(({ type }: any) => type);
-  assert.deepEqual(types, ['String', 'String', 'String', 'String', 'Number']);
+  assert.deepEqual(types, ['String', 'String', 'String', 'String', 'String', 'Number']);
   const arn = { 'Fn::GetAtt': [idOf(role), 'Arn'] };
   assert.deepEqual(templateOf(stack).Resources.ChatGiven6C7D8E9F.Properties.Parameters, [
     { Ref: idOf(bucket) },
+    { Ref: 'AWS::Partition' },
     { 'Fn::Select': [4, { 'Fn::Split': [':', arn] }] },
     { 'Fn::Select': [1, { 'Fn::Split': [':role/', arn] }] },
     { Ref: idOf(topic) },
     { Ref: 'Count' },
   ]);
+});
+
+test('policies name a role by its name, which its path is no part of', () => {
+  const stack = newStack();
+  const assumedBy = new aws_iam.ServicePrincipal('sagemaker.amazonaws.com');
+  const role = new aws_iam.Role(stack, 'Role', { assumedBy, path: '/models/' });
+  new OptimizedEndpoint(stack, 'Chat', { ...CHAT, role, jobs: { role } });
+  assert.deepEqual(templateOf(stack).Resources.ChatPolicy8D9E0F1A.Properties.Roles, [{ Ref: idOf(role) }]);
+  const named = aws_iam.Role.fromRoleName(stack, 'Named', 'models');
+  assert.match(declared({ ...CHAT, role: named }, newStack()).endpoints.Chat.role, /:role\/models$/);
+});
+
+test('the key of a bucket is given with it', () => {
+  const stack = newStack();
+  const encryptionKey = new aws_kms.Key(stack, 'Key');
+  const bucket = new aws_s3.Bucket(stack, 'Data', { encryptionKey });
+  const other = new aws_kms.Key(stack, 'Other');
+  const { Chat } = declared({
+    ...CHAT,
+    dataCapture: { bucket },
+    asyncInference: { bucket, encryptionKey: other },
+    artifactStore: { fromBucket: { bucket } },
+    variant: { coreDumps: { bucket } },
+  }, stack).endpoints;
+  const keys = [Chat.data_capture, Chat.artifact_store.from_bucket, Chat.variant.core_dumps].map((each) => each.encryption_key);
+  assert.deepEqual(keys, ['${Token2}', '${Token2}', '${Token2}']);
+  assert.equal(Chat.async_inference.encryption_key, '${Token3}');
+});
+
+test('a VPC without NAT has its isolated subnets', () => {
+  const stack = newStack();
+  const subnetConfiguration = [{ name: 'Isolated', subnetType: aws_ec2.SubnetType.PRIVATE_ISOLATED }];
+  const vpc = new aws_ec2.Vpc(stack, 'Vpc', { natGateways: 0, subnetConfiguration });
+  assert.equal(declared({ ...CHAT, network: { vpc } }, stack).endpoints.Chat.network.vpc.subnet_ids.length, 2);
+});
+
+test('text that looks like a reference is text', () => {
+  const stack = newStack();
+  const bucket = new aws_s3.Bucket(stack, 'Data');
+  const environment = { A: 'Hello ${name}', B: `$${bucket.bucketName}`, C: `\${x}${bucket.bucketName}` };
+  const file = declared({ ...CHAT, environment }, stack);
+  assert.deepEqual(file.endpoints.Chat.environment, { A: 'Hello $${name}', B: '${Token1}', C: '$${x}${Token2}' });
+  const [first] = templateOf(stack).Resources.ChatGiven6C7D8E9F.Properties.Parameters;
+  assert.deepEqual(first, { 'Fn::Join': ['', ['$', { Ref: idOf(bucket) }]] });
+});
+
+test('what only the deployment knows is refused where a file has text, by the name of the prop', () => {
+  const stack = newStack();
+  const bakeTime = Duration.seconds(new CfnParameter(stack, 'Bake', { type: 'Number' }).valueAsNumber);
+  const updatePolicy = { canary: { percent: 50, bakeTime } };
+  assert.throws(() => declared({ ...CHAT, updatePolicy }, stack), /^Error: My\/Chat\.updatePolicy\.canary\.bakeTime: .* token/);
+  const both = { ...CHAT, inferenceComponent: {}, inferenceComponentEnabled: true };
+  assert.throws(() => declared(both), /My\/Chat\.inferenceComponentEnabled is a second way to give one setting/);
+  assert.equal(declared({ ...CHAT, monitoring: { alarmsPreset: MonitoringOptionsAlarms.NONE } }).endpoints.Chat.monitoring.alarms, 'none');
 });
 
 function idOf(resource: Resource): string {
@@ -157,21 +216,69 @@ test('the template is in the stack, under ids of its own also where text has the
     assert.equal(Resources[`${prefix}Logs7E8F9A0B`].Properties.LogGroupName, `/aws/vendedlogs/states/my-${prefix}`);
     assert.match(Code.S3Bucket['Fn::Sub'], /^cdk-hnb659fds-assets-/);
     assert.match(Code.S3Key, /^[0-9a-f]{64}\.zip$/);
-    assert.deepEqual(Outputs[`${prefix}EndpointArn`].Value, { Ref: `${prefix}0A1B2C3D` });
     assert.ok(Mappings[`${prefix}Accounts`]);
   }
   assert.deepEqual(Object.keys(Parameters), ['BootstrapVersion']);
+  assert.deepEqual(Object.keys(Outputs), ['ChatDeclared', 'Search2ChatDeclared'], 'what the tool adds is read, and not kept');
+  assert.throws(
+    () => new OptimizedEndpoint(stack, 'Search2Chat', CHAT),
+    /^Error: My\/Search2Chat: logical ids .* so are those of My\/Search-2\/Chat: give it another id/,
+  );
+  assert.throws(() => new OptimizedEndpoint(stack, '模型', CHAT), /My\/模型: .* its id has no letter of A to Z/);
 });
 
-test('a file has its own ids, and the endpoint that is named', () => {
+test('an id that others begin with takes none of their logical ids', () => {
   const stack = newStack();
-  const chat = OptimizedEndpoint.fromFile(stack, 'Mine', 'endpoint.yaml');
-  assert.deepEqual(recorded().arguments.slice(0, 2), ['synth', 'endpoint.yaml']);
+  new OptimizedEndpoint(stack, 'Func', CHAT);
+  new OptimizedEndpoint(stack, 'Function', CHAT);
+  const { Resources } = templateOf(stack);
+  assert.ok(Resources.FuncFunction28394A5B);
+  assert.ok(Resources.Function28394A5B);
+});
+
+test('tags of the app are where handlers tag, and nothing stands for them elsewhere', () => {
+  const stack = newStack();
+  new OptimizedEndpoint(stack, 'Chat', CHAT);
+  new EndpointFile(stack, 'File', { path: 'endpoint.yaml' });
+  const { Tags: none, Text } = templateOf(newStackWith('Untagged')).Resources.ChatGiven6C7D8E9F.Properties;
+  assert.deepEqual([none, Text['Fn::Join'][1].slice(1).join('')], [undefined, ' and {"Tags":[]}']);
+  Tags.of(stack).add('team', 'nlp');
+  Tags.of(stack).add('stage', 'prod');
+  const { Resources } = templateOf(stack);
+  const tags = [{ Key: 'stage', Value: 'prod' }, { Key: 'team', Value: 'nlp' }];
+  assert.deepEqual(Resources.ChatGiven6C7D8E9F.Properties.Tags, tags);
+  assert.deepEqual(Resources.ChatSlow4E5F6071.Properties.Tags, tags);
+  assert.deepEqual(Resources.FileGiven6C7D8E9F.Properties.Tags, [{ Key: 'level', Value: { Ref: 'FileLogLevel' } }, ...tags]);
+  const [, ...text] = Resources.ChatGiven6C7D8E9F.Properties.Text['Fn::Join'][1];
+  assert.equal(text.join(''), ` and {"Tags":${JSON.stringify(tags)}}`);
+  assert.doesNotMatch(JSON.stringify(Resources), /constructs-optim:tags/);
+});
+
+function newStackWith(name: string): Stack {
+  const stack = newStack(name);
+  new OptimizedEndpoint(stack, 'Chat', CHAT);
+  return stack;
+}
+
+test('a file has its own ids, the name and the environment of the stack, and the endpoint that is named', () => {
+  const stack = newStack('My', { env: { account: '111122223333', region: 'us-west-2' } });
+  const chat = new EndpointFile(stack, 'Mine', { path: 'endpoint.yaml', parameters: { LogLevel: 'debug' } });
+  const { arguments: given } = recorded();
+  assert.deepEqual(given.slice(0, 2), ['synth', 'endpoint.yaml']);
+  assert.deepEqual(given.slice(-8, -2), ['--stack-name', 'My-Mine', '--account', '111122223333', '--region', 'us-west-2']);
   assert.deepEqual(stack.resolve(chat.endpointArn), { Ref: 'MineChat0A1B2C3D' });
-  assert.deepEqual(templateOf(stack).Outputs.MineChatEndpointArn.Value, { Ref: 'MineChat0A1B2C3D' });
+  new EndpointFile(stack, 'Other', { path: 'endpoint.yaml' });
+  const { Parameters, Resources } = templateOf(stack);
+  assert.deepEqual(Object.keys(Parameters), ['OtherLogLevel', 'BootstrapVersion']);
+  assert.deepEqual(Resources.MineGiven6C7D8E9F.Properties.Parameters, ['debug']);
+  assert.deepEqual(Resources.OtherGiven6C7D8E9F.Properties.Parameters, [{ Ref: 'OtherLogLevel' }]);
   assert.throws(
-    () => OptimizedEndpoint.fromFile(newStack(), 'Mine', 'endpoint.yaml', { endpoint: 'Search' }),
+    () => new EndpointFile(newStack(), 'Mine', { path: 'endpoint.yaml', endpoint: 'Search' }),
     /endpoint is Search, and the file declares Chat: name one of them/,
+  );
+  assert.throws(
+    () => new EndpointFile(newStack(), 'Mine', { path: 'endpoint.yaml', parameters: { Level: 'debug' } }),
+    /My\/Mine: parameters has Level, and the file LogLevel/,
   );
 });
 
@@ -183,7 +290,11 @@ test('callers, metrics, alarms and references work as those of any construct', (
   const arn = { Ref: 'Chat0A1B2C3D' };
   const template = assertions.Template.fromStack(stack);
   template.hasResourceProperties('AWS::IAM::Policy', {
-    PolicyDocument: { Statement: [{ Action: 'sagemaker:InvokeEndpoint', Effect: 'Allow', Resource: arn }] },
+    PolicyDocument: {
+      Statement: [{
+        Action: 'sagemaker:InvokeEndpoint', Condition: { Bool: { 'aws:SecureTransport': 'true' } }, Effect: 'Allow', Resource: arn,
+      }],
+    },
   });
   template.hasResourceProperties('AWS::CloudWatch::Alarm', {
     Dimensions: [
@@ -202,21 +313,110 @@ test('callers, metrics, alarms and references work as those of any construct', (
   assert.throws(() => chat.metric(EndpointMetric.GPU_RESERVATION), /does not publish gpu_reservation of a variant/);
 });
 
-test('what the tool warns of is a warning of the construct', () => {
-  const stack = newStack();
-  new OptimizedEndpoint(stack, 'Chat', CHAT);
-  assertions.Annotations.fromStack(stack).hasWarning('/My/Chat', 'look at this [ack: constructs-optim:Synth]');
+test('outputs are text', () => {
+  const chat = new OptimizedEndpoint(newStack(), 'Chat', CHAT);
+  for (const value of [chat.endpointName, chat.endpointArn, chat.dashboardName]) {
+    assert.equal(typeof value, 'string');
+  }
+  assert.equal(chat.endpointName.startsWith('x'), false);
 });
 
-test('what the tool refuses is the message of the error', () => {
-  const command = `${process.execPath} -e process.stderr.write('endpoints.Chat.model:_no_such_model');process.exit(2)`;
-  assert.throws(() => new OptimizedEndpoint(newStack(), 'Chat', { ...CHAT, command }), /endpoints\.Chat\.model:_no_such_model/);
+test('metrics know where the endpoint is, and its construct is that of its resource', () => {
+  const env = { account: '111122223333', region: 'us-west-2' };
+  const stack = newStack('My', { env });
+  const chat = new OptimizedEndpoint(stack, 'Chat', CHAT);
+  const { account, region } = chat.metricInvocations();
+  assert.deepEqual({ account, region }, env);
+  chat.applyRemovalPolicy(RemovalPolicy.RETAIN);
+  assert.equal(templateOf(stack).Resources.Chat0A1B2C3D.DeletionPolicy, 'Retain');
 });
+
+test('callers that no policy reaches are refused', () => {
+  const env = { account: '111122223333', region: 'us-west-2' };
+  const stack = newStack('My', { env });
+  const chat = new OptimizedEndpoint(stack, 'Chat', CHAT);
+  const service = new aws_iam.ServicePrincipal('lambda.amazonaws.com');
+  assert.throws(() => chat.grantInvoke(service), /no policy can be attached to .*, so My\/Chat cannot let it do sagemaker:InvokeEndpoint/);
+  const other = aws_iam.Role.fromRoleArn(stack, 'Other', 'arn:aws:iam::999999999999:role/x');
+  assert.throws(() => chat.grantInvoke(other), /My\/Chat is in account 111122223333, and the principal in account 999999999999/);
+  assert.throws(() => chat.grantInvokeAsync(other), /My\/Chat is not asynchronous/);
+  const queue = new OptimizedEndpoint(stack, 'Queue', { ...CHAT, environment: { ACTION: 'sagemaker:InvokeEndpointAsync' } });
+  const caller = new aws_iam.Role(stack, 'Caller', { assumedBy: service });
+  assert.throws(() => queue.grantInvoke(caller), /My\/Queue is asynchronous/);
+  assert.ok(queue.grantInvokeAsync(caller).success);
+});
+
+test('components have names, callers, metrics and alarms of their own', () => {
+  const stack = newStack();
+  const shared = new OptimizedEndpoint(stack, 'Chat', { ...CHAT, environment: { COMPONENTS: 'yes' } });
+  const assistant = shared.component('Assistant');
+  assert.equal(assistant, shared.component('Assistant'));
+  assert.equal(assistant.inferenceComponentName, 'assistant');
+  assert.equal(assistant.alarms.length, 1);
+  assert.deepEqual(assistant.metricInvocations().dimensions, { InferenceComponentName: 'assistant' });
+  assistant.grantInvoke(new aws_iam.Role(stack, 'Caller', { assumedBy: new aws_iam.AccountRootPrincipal() }));
+  assertions.Template.fromStack(stack).hasResourceProperties('AWS::IAM::Policy', {
+    PolicyDocument: { Statement: [{ Resource: [{ Ref: 'Chat0A1B2C3D' }, { 'Fn::GetAtt': ['ChatGiven6C7D8E9F', 'Component'] }] }] },
+  });
+  assert.throws(() => shared.metric(EndpointMetric.MODEL_LATENCY), /My\/Chat has no model of its own: component\(\.\.\.\)/);
+  assert.throws(() => shared.component('Writer'), /My\/Chat declares no component Writer/);
+});
+
+test('what the tool warns of is a warning of the construct, by its own id', () => {
+  const stack = newStack();
+  new OptimizedEndpoint(stack, 'Chat', { ...CHAT, environment: { VERSION: '0.0.9' } });
+  const warnings = assertions.Annotations.fromStack(stack);
+  warnings.hasWarning('/My/Chat', 'look at the instanceType [ack: constructs-optim:OPT013]');
+  warnings.hasWarning('/My/Chat', 'look at this [ack: constructs-optim:Synth]');
+  const version = 'constructs-optim 0\\.0\\.9 synthesizes the endpoint, .* TypeScript is of 0\\.1\\.0, .*\\[ack: constructs-optim:Version\\]';
+  warnings.hasWarning('/My/Chat', assertions.Match.stringLikeRegexp(version));
+});
+
+test('what the tool wrote before is not made again, and is in the folder of each app', () => {
+  const withBucket = (stack: Stack) => ({ ...CHAT, dataCapture: { bucket: new aws_s3.Bucket(stack, 'Data') } });
+  const first = newStack();
+  new OptimizedEndpoint(first, 'Chat', withBucket(first));
+  rmSync(record());
+  const stack = newStack();
+  new OptimizedEndpoint(stack, 'Chat', withBucket(stack));
+  assert.equal(existsSync(record()), false);
+  assert.ok(templateOf(stack).Resources.Chat0A1B2C3D);
+  new OptimizedEndpoint(stack, 'Other', CHAT);
+  assert.equal(existsSync(record()), true);
+});
+
+/** A program that prints, and ends with a status. */
+function ending(status: string, ...printed: string[]): string[] {
+  return ['/bin/sh', '-c', `${printed.map((line) => `echo '${line}' >&2; `).join('')}${status}`];
+}
+
+test('what the tool refuses is the message of the error, in terms of props', () => {
+  const line = 'OPT107 standard input:14:9 endpoints.Chat.encryption_key[0] = 1';
+  const command = ending('exit 2', line, '    see:        docs/endpoint-file.md');
+  assert.throws(() => new OptimizedEndpoint(newStack(), 'Chat', { ...CHAT, command }), (error: Error) => {
+    assert.match(error.message, /^My\/Chat: \/bin\/sh .* refuses the declaration:\n/);
+    assert.match(error.message, /^OPT107 My\/Chat\.encryptionKey\[0\] = 1$/m);
+    assert.match(error.message, /see: {8}https:\/\/constructs-optim\.dev\/endpoint-file\/$/);
+    return true;
+  });
+});
+
+for (const [how, command, message] of [
+  ['fails', ending('exit 1', 'no network'), / failed with status 1:\nno network$/],
+  ['takes other arguments', ending('exit 2', 'Usage: tool [OPTIONS]'), / failed with status 2:\nUsage/],
+  ['is killed', ending('kill -9 $$'), / was ended by SIGKILL$/],
+  ['prints something else', ending('exit 0; echo {}'), /printed no list of what it has written/],
+  ['is not there', ['/no/such/tool'], /\/no\/such\/tool was not found, and the prop command names it$/],
+] as const) {
+  test(`a command that ${how} is what the error is about`, () => {
+    assert.throws(() => new OptimizedEndpoint(newStack(), 'Chat', { ...CHAT, command: [...command] }), message);
+  });
+}
 
 function programs(...names: string[]): string {
   const bin = mkdtempSync(join(folder, 'bin-'));
   for (const name of names) {
-    writeFileSync(join(bin, name), `#!/bin/sh\nexec ${COMMAND} ${name} "$@"\n`);
+    writeFileSync(join(bin, name), `#!/bin/sh\nexec ${COMMAND} ${record()} ${name} "$@"\n`);
     chmodSync(join(bin, name), 0o755);
   }
   return bin;
@@ -239,6 +439,14 @@ for (const [there, asked] of [
     assert.equal(environment.JSII_NODE, process.execPath);
   });
 }
+
+test('a shim of a program that is not there is passed over', () => {
+  delete process.env.CONSTRUCTS_OPTIM;
+  process.env.PATH = programs('constructs-optim', 'uvx');
+  writeFileSync(join(process.env.PATH, 'constructs-optim'), '#!/bin/sh\nexit 127\n');
+  new OptimizedEndpoint(newStack(), 'Chat', CHAT);
+  assert.match(recorded().arguments.join(' '), /^uvx /);
+});
 
 test('without the tool, the error says what was tried and what works', () => {
   delete process.env.CONSTRUCTS_OPTIM;

@@ -27,7 +27,7 @@ from constructs_optim.recipe.techniques.parsing import parse
 
 from .. import completion
 from ..aws import DEFAULT_REGION, Account, OptionalBucket, Profile, Region, failed
-from ..endpoint_file import document_of, is_endpoint_file, region_of
+from ..endpoint_file import declared_or, document_of, is_endpoint_file
 from ..presentation import (
     OUTPUT_PANEL,
     JsonOption,
@@ -243,7 +243,7 @@ def intents_of(file: str, region: str | None) -> tuple[dict[str, tuple[Model, Ob
     found = intents(document)
     if not found:
         raise failed(f"No endpoint in {file} has objectives. docs/recommendation.md describes them.")
-    return found, region_of(document, region)
+    return found, declared_or(document, "region", region)
 
 
 def _print_answers(

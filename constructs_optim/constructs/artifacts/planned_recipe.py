@@ -41,6 +41,8 @@ from constructs_optim.templates.resource_types import METADATA_KEY
 
 LOCK_FILE_CONTEXT = "constructs-optim:lock-file"
 """Context key of another path than ``optim.lock.json`` in the current folder."""
+RECORD_CONTEXT = "constructs-optim:record"
+"""Context key that has the lock file written where no CDK CLI runs the app."""
 # The CDK CLI sets it for apps (aws-cdk-lib, cx-api: OUTDIR_ENV). Unit tests synthesize without it, and write nothing.
 _WRITTEN_BY_CLI = "CDK_OUTDIR"
 # Of a pool, where there are several; the model is the same for all.
@@ -305,9 +307,10 @@ def _lock_file_of(scope: Construct) -> _LockFile:
 
 
 def record_containers(scope: Construct, containers: Lock) -> None:
-    """Record images and arguments that the app has from now on. Does nothing where no CDK CLI runs the app."""
+    """Record images and arguments that the app has from now on, where the CDK CLI or ``synth`` runs it."""
     file = _lock_file_of(scope)
-    if _WRITTEN_BY_CLI not in os.environ or containers.entries().keys() <= file.lock.entries().keys():
+    is_recorded = _WRITTEN_BY_CLI in os.environ or scope.node.try_get_context(RECORD_CONTEXT)
+    if not is_recorded or containers.entries().keys() <= file.lock.entries().keys():
         return
     # Another stack of the app may have recorded them.
     lock = Lock.read(file.path)

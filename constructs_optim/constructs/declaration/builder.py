@@ -162,7 +162,7 @@ class Builder:
         arguments = self._arguments(call, path, given)
         made = None
         if arguments is not None:
-            with self._explained(path):
+            with self.explained(path):
                 made = (of or call.calls)(scope, id, **arguments)
         if made is None:
             self._failed.add(id)
@@ -174,7 +174,7 @@ class Builder:
     def output(self, id: str, text: str) -> None:
         """An output of the stack; text of the file says what it shows."""
         path = ("outputs", id)
-        with self._explained(path):
+        with self.explained(path):
             CfnOutput(self._stack, id, value=self.text(text))
 
     def finish(self) -> None:
@@ -201,13 +201,13 @@ class Builder:
                     return None
                 if "scope" in inspect.signature(form.calls).parameters:
                     arguments |= {"scope": self._stack, "id": dotted(path)}
-                with self._explained(path):
+                with self.explained(path):
                     return form.calls(**arguments)
             case Reference():
-                with self._explained(path):
+                with self.explained(path):
                     return self._referred(form)
             case str():
-                with self._explained(path):
+                with self.explained(path):
                     return self.text(form)
             case list():
                 return [self.value(each, (*path, index)) for index, each in enumerate(form)]
@@ -306,7 +306,7 @@ class Builder:
         for name, call, at in calls:
             owner, self._measured = self._measured, made if isinstance(made, MeasuredResource) else self._measured
             arguments = self._arguments(call, at, {})
-            with self._explained(at):
+            with self.explained(at):
                 if arguments is not None:
                     result = of
                     if method.function is not None:
@@ -317,7 +317,7 @@ class Builder:
             self._measured = owner
 
     @contextmanager
-    def _explained(self, path: Path_) -> Generator[None]:
+    def explained(self, path: Path_) -> Generator[None]:
         """Collect what the block refuses, with its place in the document."""
         try:
             yield

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast, get_args
 
@@ -44,6 +44,7 @@ class Document:
 
     name: str
     data: Any
+    has_places: bool = True
     _values: dict[Path_, tuple[int, int]] = field(default_factory=dict[Path_, tuple[int, int]], repr=False)
     _keys: dict[Path_, tuple[int, int]] = field(default_factory=dict[Path_, tuple[int, int]], repr=False)
 
@@ -85,9 +86,13 @@ class Document:
             raise _refused(name, None, f"this is no YAML: {error}", "YAML 1.2, or JSON") from None
         except RecursionError:
             raise _refused(name, None, "its values are nested too deep", "fewer levels") from None
-        document = Document(name, data, reader.values, reader.keys)
+        document = Document(name, data, _values=reader.values, _keys=reader.keys)
         document._refuse_newer_schema()
         return document
+
+    def without_places(self) -> Document:
+        """The document of a text that its author has not written: errors name paths, and no lines."""
+        return replace(self, has_places=False)
 
     def _refuse_newer_schema(self) -> None:
         """Refuse a file whose ``schema`` this release does not know, before its keys are looked at."""
@@ -102,7 +107,9 @@ class Document:
         return f"{self.place(path, is_key=is_key)} {dotted(path)}".rstrip()
 
     def place(self, path: Sequence[str | int], *, is_key: bool = False) -> str:
-        """``file:line:column`` alone."""
+        """``file:line:column`` alone; ``file`` for a document without places."""
+        if not self.has_places:
+            return self.name
         known, places = tuple(path), {**self._values, **self._keys} if is_key else self._values
         while known and known not in places:
             known = known[:-1]

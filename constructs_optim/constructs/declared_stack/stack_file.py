@@ -14,6 +14,7 @@ from pydantic import Field, StringConstraints, create_model
 
 from constructs_optim.constructs.artifacts.optimization_job import OptimizationJob
 from constructs_optim.constructs.artifacts.optimized_artifact import OptimizedArtifact
+from constructs_optim.constructs.artifacts.planned_recipe import RECORD_CONTEXT
 from constructs_optim.constructs.declaration.builder import (
     ACKNOWLEDGE,
     Builder,
@@ -142,6 +143,7 @@ class DeclaredStack(Stack):
         app: App | None = None,
         outdir: Path | None = None,
         synthesizer: IStackSynthesizer | None = None,
+        record: bool = False,
     ) -> None:
         """Make app, stack and constructs.
 
@@ -152,6 +154,7 @@ class DeclaredStack(Stack):
             app: the app. Default: a new one.
             outdir: the folder of a new app's cloud assembly. Default: what the CDK CLI or the CDK chooses.
             synthesizer: how the template refers to what is uploaded. Default: by the buckets of ``cdk bootstrap``.
+            record: whether ``optim.lock.json`` of the current folder gets the containers. Default: under the CDK CLI.
 
         Raises:
             DeclarationError: with everything that is wrong in the file.
@@ -160,6 +163,8 @@ class DeclaredStack(Stack):
         self.app = app or App(outdir=str(outdir) if outdir is not None else None)
         env = Environment(account=form.account or account, region=form.region or region)
         super().__init__(self.app, form.stack, description=form.description, env=env, synthesizer=synthesizer)
+        if record:
+            self.node.set_context(RECORD_CONTEXT, True)
         self._builder = Builder(self, document, form.parameters)
         for name in form.parameters or ():
             self._builder.parameter(name)
@@ -178,10 +183,21 @@ class DeclaredStack(Stack):
         self._builder.finish()
 
     def add_outputs(self) -> None:
-        """Add the outputs of all endpoints, components and adapters, such as ``ChatEndpointName``."""
+        """Add the outputs of all endpoints, components and adapters, such as ``ChatEndpointName``.
+
+        Raises:
+            DeclarationError: where two have the same name.
+        """
+        owners: dict[str, str] = {}
         for key, made in self._builder.made.items():
             if isinstance(made, OptimizedEndpoint | InferenceComponent | LoraAdapter):
-                add_outputs(key.replace("/", ""), made)
+                name = key.replace("/", "")
+                with self._builder.explained(("endpoints", key.partition("/")[0])):
+                    if (other := owners.setdefault(name, key)) != key:
+                        names = f"outputs of {other} and {key} have the same names, {name}..."
+                        raise ValueError(f"{names}: another ID for one of them")
+                    add_outputs(name, made)
+        self._builder.finish()
 
     @property
     def plans(self) -> dict[str, tuple[Plan, ...]]:
@@ -203,7 +219,9 @@ class DeclaredStack(Stack):
         return warnings_of(self.synth(), self)
 
 
-def declared_template(document: Document, *, code_bucket: str | None, inline: bool) -> tuple[str, StandaloneTemplate]:
+def declared_template(
+    document: Document, *, code_bucket: str | None, inline: bool, record: bool = False
+) -> tuple[str, StandaloneTemplate]:
     """The name of the stack that a file declares, and its template for accounts that are not bootstrapped.
 
     Raises:
@@ -213,7 +231,7 @@ def declared_template(document: Document, *, code_bucket: str | None, inline: bo
     declared: list[DeclaredStack] = []
 
     def declare(app: App, synthesizer: IStackSynthesizer) -> Stack:
-        declared.append(DeclaredStack(document, app=app, synthesizer=synthesizer))
+        declared.append(DeclaredStack(document, app=app, synthesizer=synthesizer, record=record))
         declared[0].add_outputs()
         return declared[0]
 
