@@ -57,7 +57,7 @@ def declared_or(document: Document, name: Literal["account", "region"], option: 
 
 
 def changed(document: Document, *, stack: str | None, tags: Mapping[str, str]) -> Document:
-    """The document with the options ``--stack`` and ``--tag`` in it."""
+    """The document with the options ``--stack-name`` and ``--tag`` in it."""
     data: Any = document.data
     # What is no mapping is refused where the document is validated.
     if isinstance(data, dict) and stack is not None:
