@@ -187,7 +187,7 @@ def test_a_model_of_hugging_face_has_its_commit(tmp_path: Path) -> None:
     adoption = account.adopted(_COMMIT)
     assert f'Model.huggingface("Qwen/Qwen3-8B", revision="{_COMMIT}")' in adoption.source
     template_of(adoption, tmp_path)
-    assert any("runs a job" in change for change in adoption.changes)
+    assert any("runs the job" in change for change in adoption.changes)
 
 
 def test_a_model_of_jumpstart_is_known_by_its_tags(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_an_image_that_the_catalog_lacks_is_said(tmp_path: Path) -> None:
         (Account(s3(), configuration={"ShadowProductionVariants": [{}]}), "shadow variants"),
         (Account(s3(Mode="MultiModel")), "multi-model"),
         (Account({"ModelPackageName": "chat"}), "model package"),
-        (Account(s3(), policies=[policy("a")], schedules=["night"]), "by schedule (night)"),
+        (Account(s3(), policies=[policy("a")], schedules=["night"]), "scheduled scaling actions (night)"),
         (Account({**s3(), "Image": f"{_REGISTRY}/pytorch-inference:2.3"}), "pytorch-inference"),
         (Account(s3(), variant={"InstanceType": "ml.m5.xlarge"}), "ml.m5.xlarge"),
     ],
