@@ -1,83 +1,59 @@
-"""The whole way with a model that is really there: quantized, deployed, asked, evaluated, gated, rolled back."""
+"""The tutorial, with its own code: quantized, deployed, asked, measured, gated, rolled back."""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from safetensors.numpy import save_file
 
 from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim_local.cloud import LocalCloud
-from constructs_optim_local.light_server import tiny_model, weights
 
 from ..support.deployed_stack import CHECKOUT, DeployedStack
+from ..support.documents import snippets
 
 pytestmark = pytest.mark.trains
 
-QUANTIZER = CHECKOUT / ".venv-quantization" / "bin"
-STORE, DATA = "served-models", "models-and-prompts"
-QUESTION = "Why is a small model fast?"
-
-
-def good_model(folder: Path) -> Path:
-    return tiny_model.write(folder)
-
-
-def bad_model(folder: Path) -> Path:
-    """One that is read without an error, and says something else."""
-    tiny_model.write(folder)
-    tensors = weights.read(folder, None)
-    tensors["lm_head.weight"] = np.roll(tensors["lm_head.weight"], 7, axis=0)
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    return folder
+PAGE = CHECKOUT / "docs" / "tutorial.md"
+PREPARE, APP, ASK = (snippet.code for snippet in snippets(PAGE) if snippet.language == "python")
+(CHANGE,) = (snippet.code for snippet in snippets(PAGE) if snippet.language == "diff")
+COMMANDS = [
+    line.removeprefix("$ ")
+    for snippet in snippets(PAGE)
+    if snippet.language == "console"
+    for line in snippet.code.splitlines()
+]
+TOLD = [snippet.code for snippet in snippets(PAGE) if snippet.language == "text"]
 
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    """A local cloud that serves, enforces IAM and has llm-compressor, with two models and their data in S3."""
-    folder = tmp_path_factory.mktemp("inputs")
-    lines = [json.dumps({"prompt": f"An instance of {number}", "completion": "has its share."}) for number in range(20)]
-    with LocalCloud(
-        serve=True, endpoint_seconds=0.2, time_scale=0.005, enforce_iam=True, training_path=QUANTIZER
-    ) as running:
-        s3 = running.client("s3")
-        for bucket in (STORE, DATA):
-            s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": running.region})
-        for name, make in (("good", good_model), ("bad", bad_model)):
-            for path in make(folder / name).iterdir():
-                s3.upload_file(str(path), DATA, f"{name}/{path.name}")
-        s3.put_object(Bucket=DATA, Key="samples/training.jsonl", Body="\n".join(lines).encode())
-        prompts = "\n".join(json.dumps({"prompt": text}) for text in ("The weights", "An endpoint", "A model"))
-        s3.put_object(Bucket=DATA, Key="prompts.jsonl", Body=prompts.encode())
+    """A local cloud that serves and has llm-compressor."""
+    quantizer = CHECKOUT / ".venv-quantization" / "bin"
+    with LocalCloud(serve=True, endpoint_seconds=0.2, time_scale=0.005, training_path=quantizer) as running:
         DeployedStack(running, tmp_path_factory.mktemp("bootstrap"), "Bootstrap").cdk("bootstrap")
         yield running
 
 
-def stack_of(cloud: LocalCloud, folder: Path, model: str) -> DeployedStack:
-    given = {
-        "stack": "Chat",
-        "bucket": STORE,
-        "model": f"s3://{DATA}/{model}/",
-        "samples": f"s3://{DATA}/samples/",
-        "prompts": f"s3://{DATA}/prompts.jsonl",
-    }
-    return DeployedStack(cloud, folder, "Chat", app="served_app.py", settings={"SERVED_APP": json.dumps(given)})
-
-
-def answer(cloud: LocalCloud, endpoint: str) -> str:
-    request = {"messages": [{"role": "user", "content": QUESTION}], "max_tokens": 12, "temperature": 0}
-    found = cloud.client("sagemaker-runtime").invoke_endpoint(
-        EndpointName=endpoint, ContentType="application/json", Body=json.dumps(request)
+def printed(cloud: LocalCloud, folder: Path, *command: str) -> str:
+    """What a command of the tutorial prints."""
+    done = subprocess.run(
+        [sys.executable, *command],
+        env={**os.environ, **cloud.child_environment()},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    return json.loads(found["Body"].read())["choices"][0]["message"]["content"]
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def quantization(cloud: LocalCloud, stack: DeployedStack) -> dict[str, Any]:
@@ -88,33 +64,33 @@ def quantization(cloud: LocalCloud, stack: DeployedStack) -> dict[str, Any]:
     return json.loads(body)["quantization_config"]
 
 
-def test_a_model_is_quantized_deployed_asked_evaluated_gated_and_rolled_back(cloud: LocalCloud, tmp_path: Path) -> None:
-    stack = stack_of(cloud, tmp_path, "good")
+def test_the_tutorial_ends_with_an_answer_and_a_bad_release_that_is_rolled_back(
+    cloud: LocalCloud, tmp_path: Path
+) -> None:
+    for name, code in (("prepare.py", PREPARE), ("app.py", APP), ("ask.py", ASK)):
+        (tmp_path / name).write_text(code)
+    printed(cloud, tmp_path, "prepare.py")
+    stack = DeployedStack(cloud, tmp_path, "Chat", app=str(tmp_path / "app.py"))
     stack.deploy()
     name = stack.outputs["EndpointName"]
+    assert f"Chat.EndpointName = {name}\n" in TOLD
     assert quantization(cloud, stack)["format"] == "pack-quantized"
-    said = answer(cloud, name)
-    assert len(said.split()) >= 4, said
+    asked = COMMANDS.index(f"python ask.py {name}")
+    answer = printed(cloud, tmp_path, "ask.py", name)
+    assert answer == f"{COMMANDS[asked + 1]}\n", "what the page shows"
 
-    (tmp_path / "prompts.jsonl").write_text(json.dumps({"prompt": QUESTION}))
-    evaluated = subprocess.run(
-        [
-            *(sys.executable, "-m", "constructs_optim", "evaluate", name, "--prompts", tmp_path / "prompts.jsonl"),
-            *("--concurrency", "2", "--requests", "8", "--max-tokens", "12", "--output", tmp_path / "measured"),
-        ],
-        env={**os.environ, **cloud.child_environment()},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert evaluated.returncode == 0, evaluated.stderr
-    (level,) = EvaluationResult.model_validate_json((tmp_path / "measured" / "endpoint.json").read_text()).levels
-    assert level.metrics["client_invocations"] == 8
-    assert level.metrics["time_to_first_token_p50"] > 0
+    (tmp_path / "prompts.jsonl").write_text('{"prompt": "Why is a small model fast?"}')
+    (evaluate,) = (shlex.split(line) for line in COMMANDS if line.startswith("constructs-optim evaluate"))
+    printed(cloud, tmp_path, "-m", "constructs_optim", *evaluate[1:])
+    (result,) = (tmp_path / "evaluations").glob("*/endpoint.json")
+    levels = EvaluationResult.model_validate_json(result.read_text()).levels
+    assert [level.metrics["client_invocations"] for level in levels] == [16, 16]
+    assert all(level.metrics["time_to_first_token_p50"] > 0 for level in levels)
 
-    worse = stack_of(cloud, tmp_path, "bad")
-    worse.deploy(fails=True)
-    assert "completions differ from those of what it replaces by" in worse.reasons
-    assert worse.status == "UPDATE_ROLLBACK_COMPLETE"
-    assert answer(cloud, name) == said
+    removed, added = (line[1:] for line in CHANGE.splitlines())
+    assert removed in APP
+    (tmp_path / "app.py").write_text(APP.replace(removed, added))
+    stack.deploy(fails=True)
+    assert TOLD[-1].strip() in stack.reasons
+    assert stack.status == "UPDATE_ROLLBACK_COMPLETE"
+    assert printed(cloud, tmp_path, "ask.py", name) == answer
