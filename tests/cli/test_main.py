@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -52,11 +53,36 @@ def test_a_store_a_model_and_prices_have_the_same_option_everywhere() -> None:
         for path, found in COMMANDS.items()
     }
     named = set[str]().union(*(found for path, found in options.items() if path))
-    assert not named & {"--bucket", "--version"}
+    assert not named & {"--bucket", "--version", "--rps", "--file", "--revision", "--app-directory", "--out"}
     assert "--model" in options[("plan",)]
     assert "--model-version" in options[("plan",)] & options[("recommend",)]
     for path in (("recommend",), ("explain",), ("jobs", "list"), ("artifacts", "list"), ("artifacts", "prune")):
         assert "--store" in options[path]
+
+
+# What they print is another program's, or a protocol's, or JSON anyway.
+_WITHOUT_JSON = {("deploy",), ("mcp",), ("schema",), ("local", "run"), ("local", "demo")}
+LEAVES = {path: found for path, found in COMMANDS.items() if path and not hasattr(found, "commands")}
+
+
+def test_every_command_with_a_result_prints_it_as_json() -> None:
+    assert {path for path, found in LEAVES.items() if "--json" not in _options(found)} == _WITHOUT_JSON
+
+
+@pytest.mark.parametrize(("path", "found"), LEAVES.items(), ids=[" ".join(path) for path in LEAVES])
+def test_the_examples_of_a_command_are_calls_of_it(path: tuple[str, ...], found: Any) -> None:
+    shown = CliRunner().invoke(app, [*path, "--help"]).stdout.partition("Examples:\n")[2]
+    examples = [line for line in shown.replace("\\\n", " ").splitlines() if line.strip()]
+    assert examples
+    for words in map(shlex.split, examples):
+        if words[0] == "constructs-optim":
+            assert tuple(words[1 : 1 + len(path)]) == path
+            own = words[: words.index("--")] if "--" in words else words
+            assert {word for word in own if word.startswith("--")} <= _options(found)
+
+
+def _options(found: Any) -> set[str]:
+    return {name for param in found.params for name in param.opts if name.startswith("--")}
 
 
 def ran_without(*absent: str, words: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
