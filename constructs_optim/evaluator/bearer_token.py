@@ -18,12 +18,12 @@ _HOST = "sagemaker.amazonaws.com"
 
 
 def bearer_token(credentials: ReadOnlyCredentials, region: str, seconds: int = LONGEST_SECONDS) -> str:
-    """A token for the endpoints of a region, as ``api_key`` of an OpenAI client.
+    """A token for the endpoints of a Region, as ``api_key`` of an OpenAI client.
 
     Args:
-        credentials: botocore's, for instance ``boto3.Session().get_credentials().get_frozen_credentials()``. Their
+        credentials: botocore's, for example ``boto3.Session().get_credentials().get_frozen_credentials()``. Their
             owner needs ``sagemaker:InvokeEndpoint`` on the endpoint and ``sagemaker:CallWithBearerToken``.
-        region: the endpoint's region.
+        region: the endpoint's Region.
         seconds: how long it lasts, 1 to 43,200.
     """
     request = AWSRequest("POST", f"https://{_HOST}/", headers={"host": _HOST}, params={"Action": "CallWithBearerToken"})

@@ -106,7 +106,7 @@ class UrlTarget:
         }
 
     async def request(self, body: bytes, path: str, headers: Mapping[str, str] = MappingProxyType({})) -> bytes:
-        """A whole HTTP/1.1 request; ``path`` is the format's, for instance ``/chat/completions``."""
+        """A whole HTTP/1.1 request; ``path`` is the format's, for example ``/chat/completions``."""
         whole_path = self._path if self._path.endswith((path, "/generate_stream")) else f"{self._path}{path}"
         return _request("POST", whole_path, {**self._headers, **headers}, body)
 

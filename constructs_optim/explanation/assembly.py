@@ -18,7 +18,7 @@ from constructs_optim.templates.resource_types import NESTED_STACK
 from constructs_optim.templates.template import Template
 from constructs_optim.templates.text import text_of
 
-# The environment of a stack without an explicit account or region.
+# The environment of a stack without an explicit account or Region.
 _UNKNOWN = {"", "unknown-account", "unknown-region"}
 _OBJECT = TypeAdapter(dict[str, Any])
 
@@ -29,7 +29,7 @@ class ExplanationError(ValueError):
 
 @dataclass(frozen=True)
 class StackTemplate:
-    """A stack of an app: its ``path`` (``Prod/Chat``), and the logical ids of its parent stacks."""
+    """A stack of an app: its ``path`` (``Prod/Chat``), and the logical IDs of its parent stacks."""
 
     path: str
     stack_name: str

@@ -85,7 +85,7 @@ class Endpoint:
 
     @cached_property
     def jobs(self) -> dict[str, Resource]:
-        """The jobs of its models' artifacts, and references to artifacts, by logical id in the template's order."""
+        """The jobs of its models' artifacts, and references to artifacts, by logical ID in the template's order."""
         types = (*JOBS, OPTIMIZED_ARTIFACT, *WAITING)
         reached: set[str] = set()
         pending = self.models
@@ -100,7 +100,7 @@ class Endpoint:
 
     @cached_property
     def parts(self) -> dict[str, Resource]:
-        """All its resources by logical id."""
+        """All its resources by logical ID."""
         components = _by_id(self.components.values())
         scalable = [target for variant in self.variants for target in targets_of_variant(self.template, variant)]
         for component in self.components.values():
@@ -167,7 +167,7 @@ def _scaled_range(target: Resource) -> tuple[int | None, int | None, str]:
 
 
 def describe_capacity(capacity: Capacity) -> str:
-    """For instance ``1 to 4 instances of ml.g5.12xlarge (scaling)``."""
+    """For example ``1 to 4 instances of ml.g5.12xlarge (scaling)``."""
     unknown = "a number known at deployment"
     count = between(*(str(bound) if bound is not None else unknown for bound in (capacity.least, capacity.most)))
     types = " or ".join(capacity.instance_types) or "a type known at deployment"

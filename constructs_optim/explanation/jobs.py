@@ -77,7 +77,7 @@ class Prices:
 
 @dataclass(frozen=True)
 class StackEvidence:
-    """Prices, and the searched stores by the logical id of the job or reference."""
+    """Prices, and the searched stores by the logical ID of the job or reference."""
 
     prices: Prices = field(default_factory=Prices)
     stores: Mapping[str, StoreContents] = field(default_factory=dict[str, StoreContents])

@@ -55,7 +55,7 @@ class Permission(NamedTuple):
 
 
 class _Owner(NamedTuple):
-    """The owner of a policy, by logical id or name, and the kind of policy."""
+    """The owner of a policy, by logical ID or name, and the kind of policy."""
 
     logical_id: str
     label: str
@@ -143,7 +143,7 @@ def _of_resource(template: Template, resource: Resource) -> Iterator[tuple[_Owne
 
 
 def _owners(template: Template, names: object) -> Iterator[tuple[str, str]]:
-    """Logical ids and labels of a policy's owners; the name twice for an owner outside of the template."""
+    """Logical IDs and labels of a policy's owners; the name twice for an owner outside of the template."""
     types = {resource.type for resource in template.resources.values()}
     for value in _items(names):
         targets = template.referred(value, *types)

@@ -70,7 +70,7 @@ class ResourceChange:
 
 
 def compare(before: Template, after: Template, *, deployed: bool = False) -> dict[str, ResourceChange]:
-    """The resources that change, by logical id; CloudFormation has question marks for non-ASCII if ``deployed``."""
+    """The resources that change, by logical ID; CloudFormation has question marks for non-ASCII if ``deployed``."""
     old, new = before.resources, after.resources
     changes: dict[str, ResourceChange] = {}
     for name, resource in {**old, **new}.items():

@@ -133,7 +133,7 @@ class ArtifactInventory:
     """The artifacts of a store. A job is described only for an artifact without a manifest."""
 
     def __init__(self, s3: Any, sagemaker: Any, bucket: str, *, account: str) -> None:
-        """Create an inventory with a SageMaker client of the bucket's region, for the account of the credentials."""
+        """Create an inventory with a SageMaker client of the bucket's Region, for the account of the credentials."""
         self.bucket = bucket
         self.account = account
         self.store: ArtifactStore = ArtifactStore(s3, bucket)

@@ -24,7 +24,7 @@ _SUSPENSIONS = ("DynamicScalingInSuspended", "DynamicScalingOutSuspended", "Sche
 # A model may take an hour to load (the API's limit for a container's start); most take minutes.
 _PATIENCE_SECONDS = 1800
 _MOST_ATTEMPTS = 5
-# The most resource ids of a request to Application Auto Scaling.
+# The most resource IDs of a request to Application Auto Scaling.
 _MOST_RESOURCES = 50
 
 
@@ -116,7 +116,7 @@ class Endpoint(_Model):
 
 
 class EndpointCapacity:
-    """The capacity of endpoints in the clients' account and region."""
+    """The capacity of endpoints in the clients' account and Region."""
 
     def __init__(
         self,
@@ -234,7 +234,7 @@ class EndpointCapacity:
         )
 
     def _with_ranges(self, dimension: str, described: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """The descriptions, by resource id, with their scaling ranges."""
+        """The descriptions, by resource ID, with their scaling ranges."""
         ids, ranges = [*described], dict[str, ScalingRange]()
         for start in range(0, len(ids), _MOST_RESOURCES):
             pages = self._autoscaling.get_paginator("describe_scalable_targets").paginate(

@@ -23,15 +23,15 @@ def upload(
     Keys have the hashes of their contents: what is there is compared and never written again.
 
     Args:
-        client: the S3 client of a region.
+        client: the S3 client of a Region.
         bucket: its name; ``${AWS::Region}`` in it stands for ``region``.
         files: contents by key.
-        region: the region that the template is deployed to.
+        region: the Region that the template is deployed to.
         owner: the account that has the bucket. A name that a stranger has registered is not uploaded to, as a
             deployment would run what they put there.
 
     Raises:
-        DeploymentError: for a bucket that does not exist, is in another region or is not the owner's, before anything
+        DeploymentError: for a bucket that does not exist, is in another Region or is not the owner's, before anything
             is uploaded; and for a key that has other content.
         ClientError: for a request that AWS denies.
     """

@@ -66,7 +66,7 @@ class Dashboard:
 
     @property
     def name(self) -> str:
-        """Stack and logical id without its hash, for file names."""
+        """Stack and logical ID without its hash, for file names."""
         return f"{self.stack}-{readable_id(self.logical_id)}"
 
     @property
@@ -76,7 +76,7 @@ class Dashboard:
 
 
 def dashboards_of(assembly: Path, *, stack: str | None = None, dashboard: str | None = None) -> list[Dashboard]:
-    """The dashboards of a synthesized app, optionally of one stack or of a logical id with or without its hash."""
+    """The dashboards of a synthesized app, optionally of one stack or of a logical ID with or without its hash."""
     paths = sorted(assembly.glob("**/*.template.json")) if assembly.is_dir() else []
     if not paths:
         raise PreviewError(f"{assembly} has no synthesized templates: run `cdk synth` first, or name its output folder")

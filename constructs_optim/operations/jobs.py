@@ -75,7 +75,7 @@ class Job:
 
 
 def list_jobs(sagemaker: Any, *, statuses: Sequence[JobStatus] = ()) -> list[Job]:
-    """The jobs of this library in the client's account and region, newest first; all by default."""
+    """The jobs of this library in the client's account and Region, newest first; all by default."""
     jobs = [
         job
         for kind, pages in (

@@ -21,13 +21,13 @@ from constructs_optim.templates.template import Template
 from .stacks import DeployedTemplates
 
 _FRAME = frozenset({"ServiceToken", "ServiceTimeout"})
-# The ARNs of resources whose physical ids are names.
+# The ARNs of resources whose physical IDs are names.
 _ARNS = {"AWS::IAM::Role": "iam::{account}:role/{name}", "AWS::KMS::Key": "kms:{region}:{account}:key/{name}"}
 
 
 @dataclass(frozen=True)
 class StackPreflight:
-    """A stack's template, and where it is deployed to; ``parents`` are the logical ids that it is nested in."""
+    """A stack's template, and where it is deployed to; ``parents`` are the logical IDs that it is nested in."""
 
     stack_name: str
     template: Mapping[str, Any]

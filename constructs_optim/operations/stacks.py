@@ -33,10 +33,10 @@ class StackState:
 
 
 class Stacks:
-    """The stacks of one account, in all regions."""
+    """The stacks of one account, in all Regions."""
 
     def __init__(self, account: str, cloudformation: Callable[[str], CloudFormationClient]) -> None:
-        """Store the account of the stacks, and the function that creates a client of a region."""
+        """Store the account of the stacks, and the function that creates a client of a Region."""
         self._account, self._client = account, cache(cloudformation)
         self._states: dict[str, StackState] = {}
 
@@ -62,7 +62,7 @@ class Stacks:
         if account != self._account:
             return StackState(gone=False, unknown=f"stacks of account {account} can be looked up only there")
         try:
-            # By its id, as a later stack may have the same name.
+            # By its ID, as a later stack may have the same name.
             stacks = self._client(region).describe_stacks(StackName=stack_id)["Stacks"]
         except ClientError as error:
             if _is_missing(error):
@@ -79,12 +79,12 @@ class DeployedTemplates:
     """The templates, resources and exports of deployed stacks."""
 
     def __init__(self, cloudformation: Callable[[str | None], CloudFormationClient]) -> None:
-        """Store the function that creates a client of a region; None is the configured region."""
+        """Store the function that creates a client of a Region; None is the configured Region."""
         self._client = cache(cloudformation)
         self._exports: dict[str | None, dict[str, str]] = {}
 
     def template(self, stack_name: str, region: str | None, parents: Sequence[str] = ()) -> Mapping[str, Any] | None:
-        """The template of a stack, or of one nested in it by the logical ids ``parents``; None if it does not exist.
+        """The template of a stack, or of one nested in it by the logical IDs ``parents``; None if it does not exist.
 
         CloudFormation returns question marks for non-ASCII characters (AWS CDK issue 10523).
         """
@@ -105,7 +105,7 @@ class DeployedTemplates:
     def physical_id(
         self, stack_name: str, region: str | None, logical_id: str, parents: Sequence[str] = ()
     ) -> str | None:
-        """The physical id of a stack's resource; None if it does not exist."""
+        """The physical ID of a stack's resource; None if it does not exist."""
         return self._resource(self._stack(stack_name, region, parents), region, logical_id)
 
     def exported(self, name: str, region: str | None) -> str | None:
@@ -117,7 +117,7 @@ class DeployedTemplates:
         return self._exports[region].get(name)
 
     def _stack(self, stack_name: str, region: str | None, parents: Sequence[str]) -> str | None:
-        """The id of a stack; None if it does not exist."""
+        """The ID of a stack; None if it does not exist."""
         try:
             (stack,) = self._client(region).describe_stacks(StackName=stack_name)["Stacks"]
         except ClientError as error:

@@ -30,7 +30,7 @@ from constructs_optim.templates.template import Resource, Template
 from .settings import SETTING_BY_RULE, PlatformPolicy, Severity, matches
 
 _PATHS_IN_JOBS = (("Request", "DeploymentInstanceType"), ("Request", "ResourceConfig", "InstanceType"))
-# EC2 user guide, "Amazon EC2 instance type naming conventions": d after the generation is for instance store volumes.
+# EC2 user guide, "Amazon EC2 instance type naming conventions": d after the generation means instance store volumes.
 _NAMED_FOR_DISKS = re.compile(r"ml\.[a-z]+\d+[a-z]*d[a-z]*\..+")
 _IN_THE_REASON = object()
 """The value of a finding whose reason names it."""
@@ -84,7 +84,7 @@ _DESCRIBED: dict[str, dict[str, str]] = tomllib.loads(
     (files("constructs_optim.policy") / "rules.toml").read_text(encoding="utf-8")
 )
 RULES: list[PolicyRule] = []
-"""Every rule, by id."""
+"""Every rule, by ID."""
 
 
 def _rule(rule_id: str) -> Callable[[_Check], _Check]:

@@ -89,7 +89,7 @@ class PlatformPolicy(Settings):
         required_techniques: what every model must have: kinds such as ``quantization``, or one of a kind, as
             ``quantization=awq``.
         forbidden_techniques: what no model may have, written alike.
-        accepted_licenses: what legal has accepted: names of licences, ids of JumpStart models and S3 URIs; ids and URIs
+        accepted_licenses: what legal has accepted: names of licenses, IDs of JumpStart models and S3 URIs; IDs and URIs
             may be patterns.
         pinned_model_versions: whether JumpStart models need a version.
         kms_required: whether all that is stored is encrypted with KMS keys of your own.
@@ -102,7 +102,7 @@ class PlatformPolicy(Settings):
         instance_prices: what an instance costs in an hour, in US dollars, by its type; synthesis calls no price list.
         severities: what findings do, by the rules' ids: ``error`` fails synthesis until it is acknowledged, ``fatal``
             whether it is or not, ``warning`` is shown. Default: ``error``.
-        reasons: your own words for why a rule is there, by the rules' ids. They follow the library's.
+        reasons: your own words for why a rule is there, by the rules' IDs. They follow the library's.
 
     Raises:
         PolicyError: with all that is wrong with the settings.
@@ -166,4 +166,4 @@ SETTING_BY_RULE: Mapping[str, str] = {
     for rule in field.metadata
     if isinstance(rule, str)
 }
-"""The setting that switches a rule on, by the rule's id."""
+"""The setting that switches a rule on, by the rule's ID."""

@@ -101,7 +101,7 @@ def differences(before: RecordedChoice, after: RecordedChoice) -> str:
 
 
 def described(choice: RecordedChoice) -> str:
-    """For instance ``2 x ml.p5.4xlarge with quantization=fp8``."""
+    """For example ``2 x ml.p5.4xlarge with quantization=fp8``."""
     first, *others = choice.pools
     several = f", {choice.copies} copies" if first.copies_per_instance > 1 else ""
     more = "".join(f", or {each.instance_type}{_at(each)}, {_recipe(each)}" for each in others)

@@ -17,7 +17,7 @@ def canonical(value: Any) -> str:
 
 
 def sha256(text: str) -> str:
-    """64 lower-case hexadecimal digits."""
+    """64 lowercase hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -152,7 +152,7 @@ class JobPlan(_Data):
     hexadecimal digits that change exactly with the artifact.
 
     ``image`` is None where the service chooses it. ``pre_compiled``: SageMaker has the compiled artifact, which the job
-    only fetches. ``reads`` are the inputs besides its source, for instance training data.
+    only fetches. ``reads`` are the inputs besides its source, for example training data.
     ``model_channel`` is None where the service, or the job's own code, fetches the source. A training job runs this
     library's code. ``token`` is the secret that it reads, None where it reads none.
     """
@@ -261,7 +261,7 @@ class Plan(_Data):
         source: where the model comes from.
         techniques: the applied techniques, in order.
         instance_type: the endpoint's instance type.
-        accelerator: name of its accelerator, for instance ``a10g``.
+        accelerator: name of its accelerator, for example ``a10g``.
         accelerator_count: the number of accelerators of an instance.
         tensor_parallel_degree: GPUs or NeuronCores per copy of the model.
         jobs: the jobs, in order; a job's source is the model or the artifact of an earlier job.

@@ -70,7 +70,7 @@ def plan(recipe: Recipe, *, registry: Callable[[], str] | None = None, identity:
     """Check a recipe, once, and plan it. Raises RecipeError with every rule that it breaks.
 
     ``registry`` returns the host that container images are pulled from, which may hold tokens; by default the host of
-    the recipe's region, and without either a ValueError is raised. ``identity`` returns stable text for a URI with
+    the recipe's Region, and without either a ValueError is raised. ``identity`` returns stable text for a URI with
     tokens, whose own text changes from run to run.
     """
     violations = check(recipe)

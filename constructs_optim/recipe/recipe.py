@@ -110,7 +110,7 @@ class Recipe:
         return self.containers.row(model.name, known.get(model.name))
 
     def published(self, technique: Technique) -> list[str]:
-        """The ids of ready-made checkpoints of the model that are as the technique's own."""
+        """The IDs of ready-made checkpoints of the model that are as the technique's own."""
         known = models.of_hugging_face()
         checkpoints = [each for name in models.published_for(self.model.name) for each in known[name].checkpoints]
         return [each.model_id for each in checkpoints if each.precision in technique.precisions]
@@ -231,7 +231,7 @@ class Recipe:
 
     @cached_property
     def job_image(self) -> images.Choice:
-        """The recorded or preferred image of the optimization jobs, in the recipe's region."""
+        """The recorded or preferred image of the optimization jobs, in the recipe's Region."""
         own, earlier = self._job_names
         return self._chosen(self.job_images, own, self.containers.jobs, self._kept_makers, earlier)
 
@@ -257,7 +257,7 @@ class Recipe:
 
     @cached_property
     def job_images(self) -> list[images.ImageRow]:
-        """The images of any region that make the artifact on the accelerator, the preferred one first."""
+        """The images of any Region that make the artifact on the accelerator, the preferred one first."""
         return [image for image in self._makers if image.has_engine(self.job_engine)]
 
     @cached_property
@@ -303,12 +303,12 @@ class Recipe:
         return capability is None or image.runs_on(capability)
 
     def training_image(self, technique: TrainedTechnique) -> images.Choice:
-        """The recorded or preferred image of a technique's training job, in the recipe's region."""
+        """The recorded or preferred image of a technique's training job, in the recipe's Region."""
         return self._chosen_for(technique.job_image)
 
     @cached_property
     def copying_image(self) -> images.Choice:
-        """The recorded or preferred image of jobs that copy models, in the recipe's region."""
+        """The recorded or preferred image of jobs that copy models, in the recipe's Region."""
         return self._chosen_for(COPYING)
 
     def _chosen_for(self, job: str) -> images.Choice:
@@ -349,7 +349,7 @@ class Recipe:
 
     @cached_property
     def serving_images(self) -> list[images.ImageRow]:
-        """The images of any region that serve the model, the newest of the preferred server first."""
+        """The images of any Region that serve the model, the newest of the preferred server first."""
         if self.is_served_by_job_image:
             return self.job_images
         servers = [*by_name()] if not isinstance(self.server, ServerSettings) else [self.server.name]

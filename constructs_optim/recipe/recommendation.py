@@ -171,10 +171,10 @@ def recommend(
     evidence: Evidence | None = None,
     known: Lock | None = None,
 ) -> Recommendation:
-    """Rank the sensible recipes for a model whose licence is accepted.
+    """Rank the sensible recipes for a model whose license is accepted.
 
     ``instance_types`` are the candidates, by default all that host endpoints and have an accelerator; ``known`` has
-    what has been looked up of models. Raises RecipeError where model, region or an instance type is wrong for every
+    what has been looked up of models. Raises RecipeError where model, Region or an instance type is wrong for every
     recipe, or where the objectives contradict physics on all of them, and ValueError for a wrong discount.
     """
     evidence = evidence or Evidence()

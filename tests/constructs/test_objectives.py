@@ -294,7 +294,7 @@ def test_synthesis_warns_of_a_server_that_was_not_forecast(more: dict[str, Any],
     record(choice())
     scope = stack()
     endpoint(scope, **more)
-    assert warned(scope, f"{re.escape(served)}.*The choice was made for vllm in batches of up to 84")
+    assert warned(scope, f"{re.escape(served)}.*The forecast is for vllm in batches of up to 84")
 
 
 def test_the_server_of_the_choice_is_not_warned_of() -> None:

@@ -216,7 +216,7 @@ def test_endpoints_declared_with_l1_constructs_are_validated(app: App) -> None:
     )
     found = {one.rule: one.text for one in findings(app, policy)}
     assert set(found) == {"POL001", "POL010", "POL020"}
-    assert "known only when the stack is deployed" in found["POL001"]
+    assert "known only at deployment" in found["POL001"]
     assert "has no constructs-optim metadata" in found["POL010"]
 
 

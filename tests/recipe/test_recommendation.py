@@ -495,7 +495,7 @@ def test_recipes_that_do_not_fit_or_run_are_excluded_with_the_rule() -> None:
     found = recommended(objectives(quality="any"), types=("ml.g5.2xlarge", "ml.inf2.48xlarge"), prices={})
     by_rule = {(each.techniques, each.rule): each for each in found.excluded}
     assert by_rule[AWQ, "OPT050"].instance_types == ("ml.g5.2xlarge",)
-    assert "the weights take 39 GB" in by_rule[AWQ, "OPT050"].reason
+    assert "the weights need 39 GB" in by_rule[AWQ, "OPT050"].reason
     assert by_rule[AWQ, "OPT012"].instance_types == ("ml.inf2.48xlarge",)
     on_neuron = {techniques for techniques, name in places(found) if name == "ml.inf2.48xlarge"}
     assert {techniques[0].partition(",")[0] for techniques in on_neuron} == {"compilation=neuron"}
@@ -505,7 +505,7 @@ def test_exclusions_with_different_reasons_show_the_general_rule_reason() -> Non
     found = recommended(objectives(quality="any"), types=("ml.g5.xlarge", "ml.g4dn.xlarge"), prices={})
     (each,) = [e for e in found.excluded if (e.techniques, e.rule) == (AWQ, "OPT050")]
     assert each.instance_types == ("ml.g5.xlarge", "ml.g4dn.xlarge")
-    assert each.reason == "the weights alone take more memory than the accelerators have"
+    assert each.reason == "the weights alone need more memory than the accelerators have"
 
 
 def test_a_hub_configuration_is_a_candidate_only_on_offered_instance_types() -> None:

@@ -37,7 +37,7 @@ class ImageRow(BaseModel, frozen=True):
 
     ``server`` is what runs in it, and ``engine`` the release of its engine (of LMI, that of vLLM); None where there is
     none or it is not known. ``cuda`` is the CUDA release that it is built for. ``makes`` has what jobs make with it,
-    ``serves`` what its engine reads and can do; ``missing_in`` the regions whose registry lacks it.
+    ``serves`` what its engine reads and can do; ``missing_in`` the Regions whose registry lacks it.
     """
 
     repository: str
@@ -105,7 +105,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 class Choice(NamedTuple):
     """The image that is chosen, None where there is none, and the name that it is recorded by.
 
-    ``usable`` are all that would do: the catalogued ones, the preferred one first, and recorded ones.
+    ``usable`` are all that would do: the cataloged ones, the preferred one first, and recorded ones.
     """
 
     name: str
@@ -115,7 +115,7 @@ class Choice(NamedTuple):
 
 @cache
 def rows() -> tuple[ImageRow, ...]:
-    """Every catalogued image, of each server the newest or preferred one first."""
+    """Every cataloged image, of each server the newest or preferred one first."""
     return tuple(ImageRow.model_validate(row) for row in load("images")["images"])
 
 
@@ -149,7 +149,7 @@ def serving(capabilities: Collection[str], servers: Iterable[str]) -> list[Image
 
 
 def find(name: str) -> ImageRow | None:
-    """The catalogued image of that name; None where there is none."""
+    """The cataloged image of that name; None where there is none."""
     return next((row for row in rows() if row.name == name), None)
 
 
@@ -170,7 +170,7 @@ def uncatalogued(name: str) -> ImageRow:
 
 
 def recorded_for(name: str, recorded: Mapping[str, str]) -> dict[str, str]:
-    """The entries of ``recorded`` for an image of that name, in any region."""
+    """The entries of ``recorded`` for an image of that name, in any Region."""
     return {entry: image for entry, image in recorded.items() if entry.partition("@")[0] == name}
 
 
@@ -201,7 +201,7 @@ def choose(
 
 
 def registry_accounts() -> dict[str, str]:
-    """The registry's account by region, in alphabetical order."""
+    """The registry's account by Region, in alphabetical order."""
     return dict(load("images")["registry_accounts"])
 
 

@@ -90,7 +90,7 @@ class InstanceRow:
 
 @cache
 def by_name() -> MappingProxyType[str, InstanceRow]:
-    """Every catalogued accelerated instance type."""
+    """Every cataloged accelerated instance type."""
     data = load("instances")
     families: dict[str, dict[str, Any]] = {
         name: {**family, "partitions": tuple(family.get("partitions", ()))} for name, family in data["families"].items()
@@ -100,7 +100,7 @@ def by_name() -> MappingProxyType[str, InstanceRow]:
 
 @cache
 def by_size() -> tuple[InstanceRow, ...]:
-    """Every catalogued accelerated instance type, the smallest first."""
+    """Every cataloged accelerated instance type, the smallest first."""
     return tuple(sorted(by_name().values(), key=size))
 
 

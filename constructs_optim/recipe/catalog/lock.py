@@ -30,7 +30,7 @@ PARTS = ("jobs", "servers", "models", "tuning", "contexts", "artifacts", "choice
 class RecordedModel(BaseModel, frozen=True, extra="forbid"):
     """What ``constructs-optim lock --model`` has found out about a model; columns as of :class:`ModelRow`.
 
-    ``revision`` is the commit of Hugging Face. ``license`` is the licence's name there.
+    ``revision`` is the commit of Hugging Face. ``license`` is the license's name there.
     """
 
     revision: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
@@ -161,8 +161,8 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
     """Images by what they make or serve: ``awq`` and ``djl-inference:0.32.0-lmi14.0.0-cu126``.
 
     ``jobs`` has the images that jobs run in, ``servers`` those that models are served with. ``awq@<region>`` is for a
-    region whose registry lacks that image; ``vllm:0.30:awq`` is what a beginning of a version was taken for.
-    ``models`` has what has been looked up of models, by id or S3 URI.
+    Region whose registry lacks that image; ``vllm:0.30:awq`` is what a beginning of a version was taken for.
+    ``models`` has what has been looked up of models, by ID or S3 URI.
 
     ``tuning`` has the engine's arguments by vLLM's recipe of a model, by ``<id>@<accelerator>``: also that there are
     none; ``<id>+<technique>`` has those of a technique. Files of earlier releases have ``<id>`` and ``<id>@<generation

@@ -14,7 +14,7 @@ from . import load
 
 @dataclass(frozen=True)
 class License:
-    """The licence of a model's weights; that of a gated model must be accepted before they may be used."""
+    """The license of a model's weights; that of a gated model must be accepted before they may be used."""
 
     name: str
     url: str
@@ -38,7 +38,7 @@ class Tuning(BaseModel, frozen=True, extra="forbid"):
 
 
 class Checkpoint(NamedTuple):
-    """A ready-made quantized checkpoint of a model: ``nvfp4``, for instance. ``memory_gb`` is the least it needs."""
+    """A ready-made quantized checkpoint of a model: ``nvfp4``, for example. ``memory_gb`` is the least it needs."""
 
     model_id: str
     precision: str
@@ -117,7 +117,7 @@ class ModelRow:
 
     @property
     def ready_made(self) -> list[str]:
-        """The ids of published checkpoints and speculators."""
+        """The IDs of published checkpoints and speculators."""
         speculation = self.recipe.speculation if self.recipe is not None else ()
         speculators = [settings["model"] for settings in speculation if "model" in settings]
         return [*(checkpoint.model_id for checkpoint in self.checkpoints), *speculators]
@@ -160,7 +160,7 @@ def by_id() -> dict[str, ModelRow]:
 
 @cache
 def of_hugging_face() -> dict[str, ModelRow]:
-    """Every known model of Hugging Face by its id, ready-made checkpoints included."""
+    """Every known model of Hugging Face by its ID, ready-made checkpoints included."""
     return {row.model_id: row for raw in load("huggingface_models")["models"] for row in _with_checkpoints(raw)}
 
 
@@ -173,7 +173,7 @@ def speculators() -> dict[str, Mapping[str, Any]]:
 
 
 def published_for(model_id: str) -> list[str]:
-    """The catalogued models that files of Hugging Face are of: the model itself, or those that they are published for
+    """The cataloged models that files of Hugging Face are of: the model itself, or those that they are published for
     as a checkpoint or a speculator. Empty where the catalog does not know the files.
     """
     rows = [row for row in of_hugging_face().values() if not row.is_checkpoint]
@@ -181,7 +181,7 @@ def published_for(model_id: str) -> list[str]:
 
 
 def find(model_id: str) -> ModelRow | None:
-    """The model of that id, of JumpStart (``meta-textgeneration-llama-3-8b``) or Hugging Face (``Qwen/Qwen3-8B``)."""
+    """The model of that ID, of JumpStart (``meta-textgeneration-llama-3-8b``) or Hugging Face (``Qwen/Qwen3-8B``)."""
     return _rows(model_id).get(model_id)
 
 
@@ -190,10 +190,10 @@ def _rows(model_id: str) -> dict[str, ModelRow]:
 
 
 def override(model_id: str, **columns: Any) -> ModelRow:
-    """Add a model of your own, or change columns of a catalogued model, for the rest of the process.
+    """Add a model of your own, or change columns of a cataloged model, for the rest of the process.
 
     Args:
-        model_id: the id, of JumpStart or Hugging Face.
+        model_id: the ID, of JumpStart or Hugging Face.
         **columns: columns of :class:`ModelRow`; all other columns keep their values.
 
     Raises:

@@ -1,6 +1,6 @@
 """What a response has to keep to: a request that meets every objective adds to goodput.
 
-Source: DistServe (OSDI 2024): goodput is the request rate at which a share of the requests, 90 % of them for instance,
+Source: DistServe (OSDI 2024): goodput is the request rate at which a share of the requests, 90 % of them for example,
 meets objectives for time to first token and time per output token.
 """
 

@@ -144,7 +144,7 @@ class Recommendation(Settings):
 
     @property
     def region(self) -> str:
-        """The region of the package."""
+        """The Region of the package."""
         return self.model_package_arn.split(":")[3]
 
     @property
@@ -154,14 +154,14 @@ class Recommendation(Settings):
 
     @property
     def accelerators_of_a_copy(self) -> int:
-        """The accelerators of each copy: those of an instance in equal parts; 0 for a type that is not catalogued."""
+        """The accelerators of each copy: those of an instance in equal parts; 0 for a type that is not cataloged."""
         row = instances.find(self.instance_type)
         return row.parallel_units // self.copies_per_instance if row is not None else 0
 
 
 @dataclass(frozen=True)
 class RecommendedDeployment:
-    """A recommendation and the stack that serves it; region and account are None where deployment decides them.
+    """A recommendation and the stack that serves it; Region and account are None where deployment decides them.
 
     ``alarms`` watch the endpoint; the default has none that is sized for a number of requests.
     """

@@ -25,7 +25,7 @@ REGRESSION_METRICS = (
 class Limits(TypedDict, total=False):
     """The limits of ``require``. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
 
-    ``ttft`` is the time to the first token, ``itl`` the inter-token latency, ``client_latency`` the time to the whole
+    ``ttft`` is the time to first token, ``itl`` the inter-token latency, ``client_latency`` the time to the whole
     response; docs/metrics.md defines all of them.
 
     Attributes:

@@ -42,7 +42,7 @@ class Workload(Settings):
             the requests that are sent before every user has its first response do not count.
         duration_seconds: instead of ``requests``, how long they are sent.
         warmup_requests: sent before, and not counted.
-        tokenizer: the Hugging Face id of the model's tokenizer. Default: what the service takes.
+        tokenizer: the Hugging Face ID of the model's tokenizer. Default: what the service takes.
         token_secret_arn: a Secrets Manager secret that holds a Hugging Face token, for a gated tokenizer.
         request_timeout_seconds: how long a response may take.
         seed: of the random number generator.

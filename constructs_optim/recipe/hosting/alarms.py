@@ -72,7 +72,7 @@ class Alarms(Settings):
         zero_capacity: no instance or copy serves requests. Default: on.
         disk: percent in use of the fullest disk of the instances, for 15 minutes. Default: off; where it is on, above
             90.
-        failed_job: an optimization job failed, in this account and region. Default: on where the stack runs jobs.
+        failed_job: an optimization job failed, in this account and Region. Default: on where the stack runs jobs.
         stale_evaluation: days without an evaluation, at most 7. Default: on where evaluations are declared.
     """
 

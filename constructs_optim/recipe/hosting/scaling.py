@@ -112,7 +112,7 @@ class Scaling:
     """An endpoint's scaling, or a part of it. None: known only at deployment.
 
     ``may_be_zero``: whether it may scale to no copy of an inference component, or no instance of an asynchronous
-    endpoint. ``ids`` are those of the endpoint's policies and schedules, ``new_id`` is the id of the next one.
+    endpoint. ``ids`` are those of the endpoint's policies and schedules, ``new_id`` is the ID of the next one.
     """
 
     may_be_zero: bool
