@@ -110,7 +110,7 @@ def test_a_missing_choice_says_which_ones_the_file_has() -> None:
     assert "any quality" in violation.reason
     assert violation.value == str(objectives())
     (violation,) = check(intended())
-    assert "the file has no choice" in violation.reason
+    assert "it records no choices" in violation.reason
 
 
 def test_another_server_than_the_forecast_one_is_advised_against() -> None:

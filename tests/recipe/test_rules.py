@@ -469,7 +469,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT037", {"server": "tgi"}, "server", "did you mean text_generation_inference?"),
     ("OPT037", {"server": "vllm,context_lenght=8192"}, "server", "did you mean context_length?"),
     ("OPT037", {"server": "vllm,context_lenght=8192"}, "server", "vllm has no setting 'context_lenght'"),
-    ("OPT037", {"server": "triton"}, "server", "no server has that name"),
+    ("OPT037", {"server": "triton"}, "server", "no server has this name"),
     ("OPT037", {"server": Server.vllm}, "server", "this is the class of a server"),
     ("OPT020", {"techniques": ["smaller"]}, "techniques[0]", "a kind of technique"),
     ("OPT020", {"techniques": [Quantization]}, "techniques[0]", "one of Quantization.awq()"),
@@ -554,7 +554,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT054", _FALCON_7B, "instance_type", "tensor parallel degree of 1 ("),
     ("OPT054", {"model": Model.jumpstart("huggingface-textgeneration-gpt2"), "instance_type": "ml.g5.48xlarge"}, "instance_type", "1 or 2 or 4"),
     ("OPT023", _medusa() | {"model": Model.jumpstart("huggingface-llm-falcon-40b-bf16")}, "techniques[0]", "a 16-bit Llama or Mistral model"),
-    ("OPT023", _medusa() | {"model": Model.jumpstart("huggingface-llm-thebloke-mistral-7b-openorca-awq")}, "techniques[0]", "16 bits"),
+    ("OPT023", _medusa() | {"model": Model.jumpstart("huggingface-llm-thebloke-mistral-7b-openorca-awq")}, "techniques[0]", "16-bit"),
     ("OPT033", _medusa() | {"environment": {"SM_NUM_GPUS": "2"}}, "environment.SM_NUM_GPUS", "leave the variable out"),
     ("OPT047", _medusa() | {"techniques": [_awq(), *_medusa()["techniques"]]}, "techniques[0]", "base=FineTune(...)"),
     ("OPT050", _medusa() | {"model": Model.jumpstart("meta-textgeneration-llama-2-13b", accept_eula=True), "instance_type": "ml.g5.xlarge"}, "instance_type", "28 GB"),
@@ -607,7 +607,7 @@ WRONG_SETTINGS: list[tuple[Callable[[], Any], str, str, str]] = [
     (lambda: _awq(ignored_layers="lm_head"), "OPT021", "Quantization.awq.ignored_layers", "a list"),
     (lambda: _awq(tensor_parallel_degree=0), "OPT021", "Quantization.awq.tensor_parallel_degree", "1"),
     (lambda: SpeculativeDecoding.custom_draft(), "OPT021", "SpeculativeDecoding.custom_draft", 'uri="s3://'),
-    (lambda: SpeculativeDecoding.custom_draft(uri="s3://d/", model=_MINE), "OPT021", "SpeculativeDecoding.custom_draft", "one place"),
+    (lambda: SpeculativeDecoding.custom_draft(uri="s3://d/", model=_MINE), "OPT021", "SpeculativeDecoding.custom_draft", "exactly one source"),
     (lambda: SpeculativeDecoding.custom_draft(model=_MINE, accept_eula=True), "OPT021", "SpeculativeDecoding.custom_draft.accept_eula", "Model.s3"),
     (lambda: Objectives(input_tokens=0, output_tokens=1), "OPT230", "Objectives.input_tokens", "1 or more"),
     (lambda: Objectives(input_tokens=1, output_tokens=1, confidence=80), "OPT230", "Objectives.confidence", "less than 1"),
@@ -833,7 +833,7 @@ def test_a_construct_in_place_of_its_arn_is_told_the_attribute() -> None:
 def test_advice_says_what_is_wrong_and_where() -> None:
     arguments = recipe(model=_hub("acme/mine"), techniques=[], **_G7E)
     (advice,) = warnings(Recipe(**arguments))
-    assert advice.message.startswith("model = 'acme/mine': it is not in the catalog, so nobody vouches that ")
+    assert advice.message.startswith("model = 'acme/mine': the model is not in the catalog, so it might not fit in memory")
 
 
 def test_an_unpinned_model_version_gives_a_warning() -> None:

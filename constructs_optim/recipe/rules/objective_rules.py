@@ -62,7 +62,7 @@ def _choice_is_recorded(intended: Intended) -> Iterator[Finding]:
     """
     if intended.name not in intended.recorded.get(intended.model, ()):
         known = intended.recorded.get(intended.model) or sorted(intended.recorded)
-        reason = f"the lock file has no choice for these objectives: it has {'; '.join(known) or 'no choice'}"
+        reason = f"the lock file has no choice for these objectives; it records {'; '.join(known) or 'no choices'}"
         yield Finding("objectives", str(intended.objectives), intended.command, reason)
     elif intended.mistake is not None:
         reason = f"the recorded choice cannot be used: {intended.mistake}"
