@@ -1256,7 +1256,7 @@ export interface CoreDumps {
 }
 
 /**
- * The alarms of an endpoint. True enables an alarm with its defaults, False disables it, and AlarmSettings tune it.
+ * The alarms of an endpoint. A truth value enables an alarm with its defaults or disables it; settings tune it.
  */
 export interface Alarms {
   /**

@@ -51,7 +51,7 @@ class AlarmSettings(Settings):
 
 
 class Alarms(Settings):
-    """The alarms of an endpoint. True enables an alarm with its defaults, False disables it, and AlarmSettings tune it.
+    """The alarms of an endpoint. A truth value enables an alarm with its defaults or disables it; settings tune it.
 
     Attributes:
         error_rate: percentage of requests in the last 5 minutes with a 5xx status. Default: above 5.
