@@ -108,7 +108,7 @@ def test_an_artifact_in_another_store_is_decided_at_deployment() -> None:
 def test_an_artifact_key_that_depends_on_files_is_left_unknown() -> None:
     found = looked(facts(None), with_store("ready"))
     assert found.outcome == "decided_at_deployment"
-    assert "follows from the files below s3://models/llama/" in found.sentences[0]
+    assert "depends on the files below s3://models/llama/" in found.sentences[0]
     assert looked(facts(None), with_store("ready"), facts(None)).outcome == "stays"
 
 
@@ -130,7 +130,7 @@ def test_an_artifact_key_that_depends_on_files_is_left_unknown() -> None:
 def test_the_inputs_of_an_unknown_artifact_key_are_named(properties: dict[str, Any], said: str) -> None:
     found = looked(facts(None, **properties), StackEvidence())
     assert found.outcome == "decided_at_deployment"
-    assert f"follows from {said}" in found.sentences[0]
+    assert f"depends on {said}" in found.sentences[0]
 
 
 def test_past_jobs_of_the_same_kind_estimate_duration_and_cost() -> None:
