@@ -181,7 +181,7 @@ def test_a_training_job_is_priced_by_its_training_price_and_instance_count() -> 
     found = looked(ArtifactJob(Resource("Job", declared)), StackEvidence(prices))
     assert found.max_cost == 100
     assert "training job" in found.sentences[0]
-    assert "At most 1 h and $100, by the training price of ml.p5.48xlarge; spot capacity" in found.sentences[1]
+    assert "At most 1 h and $100, by the training price of ml.p5.48xlarge; Spot Instances" in found.sentences[1]
 
 
 @pytest.mark.parametrize(

@@ -293,7 +293,7 @@ def test_a_job_is_reported_with_the_endpoint_that_now_serves_it() -> None:
 def test_a_stack_removed_from_the_app_is_noted_as_left_deployed() -> None:
     report = explain([stack(chat())], [stack(chat()), stack(chat(), path="Old")], against="main")
     assert not report.endpoints[0].is_interrupted
-    assert any("The stack Old is in main alone. A deployment leaves it as it is" in note for note in report.notes)
+    assert any("The stack Old is only in main. A deployment does not change it" in note for note in report.notes)
 
 
 def test_skipped_lookups_are_noted_once_for_all_endpoints() -> None:
@@ -343,7 +343,7 @@ def test_changing_a_scaled_variant_is_allowed_where_both_templates_make_way() ->
     before, after = chat(Target=scaled(1, 4), Way=way), on_other_instances(chat(Target=scaled(1, 4), Way=way))
     assert not explain([stack(after)], [stack(before)]).refusals
     (refusal,) = explain([stack(after)], [stack(chat(Target=scaled(1, 4)))]).refusals
-    assert "Deploy twice: first with nothing else changed, which adds what deregisters the variant" in refusal
+    assert "Deploy twice: first without other changes, which adds a resource that deregisters the variant" in refusal
     (refusal,) = explain([stack(on_other_instances(chat()))], [stack(before)]).refusals
     assert "Deploy twice: first without auto_scale(...)" in refusal
 
@@ -400,7 +400,7 @@ def test_updating_a_wait_condition_is_refused_by_cloudformation() -> None:
     after["Ready1"]["Properties"]["Timeout"] = "3600"
     report = explain([stack(after)], [stack(chat())], against="main")
     (refusal,) = report.refusals
-    assert "it cannot update wait conditions, and Timeout of Ready1 changes" in refusal
+    assert "it cannot update wait conditions, but Timeout of Ready1 changes" in refusal
 
 
 def test_a_retained_endpoint_is_reported_as_left_in_the_account() -> None:

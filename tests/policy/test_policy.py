@@ -280,7 +280,7 @@ def test_the_monthly_cost_limit_counts_instances_of_scheduled_scaling() -> None:
 
 def test_an_instance_type_without_a_price_is_a_finding() -> None:
     (finding,) = check(PRICE, {"Resources": {"Config": config(variant={"InstanceType": "ml.g6.xlarge"})}})
-    assert "is 'ml.g6.xlarge': the policy has no price for it" in finding.description
+    assert "is 'ml.g6.xlarge': the policy has no price for this type" in finding.description
     assert "instance_prices={'ml.g6.xlarge': ...}" in finding.suggestion
 
 
