@@ -56,7 +56,7 @@ def test_files_are_uploaded_once_with_their_checksums(cloud: LocalCloud, bucket:
 
 def test_nothing_is_uploaded_to_a_bucket_of_another_region(cloud: LocalCloud, bucket: str) -> None:
     with pytest.raises(
-        DeploymentError, match=r"code-eu-west-1 is in eu-west-1, and the template is deployed to us-west-2"
+        DeploymentError, match=r"code-eu-west-1 is in eu-west-1, but the template is deployed to us-west-2"
     ):
         uploaded(cloud, "code-eu-west-1")
     assert keys_in(cloud, "code-eu-west-1") == []
@@ -69,7 +69,7 @@ def test_a_bucket_that_is_missing_is_named(cloud: LocalCloud) -> None:
 
 def test_nothing_is_uploaded_to_a_bucket_of_another_account(cloud: LocalCloud, bucket: str) -> None:
     files = {"strange.zip": b"mine"}
-    with pytest.raises(DeploymentError, match=rf"account {OTHER} is denied the code bucket {bucket}: .* Name a bucket"):
+    with pytest.raises(DeploymentError, match=rf"account {OTHER} has no access to the code bucket {bucket}: .* Name a bucket"):
         upload(lambda region: s3_of(cloud, region), bucket, files, region=REGION, owner=OTHER)
     assert "strange.zip" not in keys_in(cloud, bucket)
 

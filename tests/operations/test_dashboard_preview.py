@@ -87,7 +87,7 @@ def test_widgets_without_a_position_are_laid_out_as_in_cloudwatch(tmp_path: Path
     ("write", "said"),
     [
         (None, "run `cdk synth` first"),
-        ("{", "is no template"),
+        ("{", "is not a template"),
         ('{"Resources": {}}', "have no dashboard"),
         (
             '{"Resources": {"A": {"Type": "AWS::CloudWatch::Dashboard", "Properties": {"DashboardBody": "{"}}}}',
