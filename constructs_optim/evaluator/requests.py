@@ -38,7 +38,7 @@ class ErrorKind(StrEnum):
 
 @dataclass(slots=True)
 class Request:
-    """One request, with times in seconds of a monotonic clock; None where a value is not known.
+    """One request, with times in seconds of a monotonic clock; None if a value is not known.
 
     ``end`` is when its response was complete, or when it failed; ``last_token`` is ``end`` by default. ``first_tokens``
     arrived in the first piece of the response, and ``gaps`` are the milliseconds between one piece and the next.

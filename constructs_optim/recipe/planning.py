@@ -413,7 +413,7 @@ def made(technique: type[TrainedTechnique], row: ModelRow | None) -> RecordedArt
 
 
 def _stored_gb(row: ModelRow | None) -> float | None:
-    """The size of a model's weights as they are stored; None where it is not known."""
+    """The size of a model's weights as they are stored; None if it is not known."""
     if row is None or row.parameters_billion is None:
         return None
     return row.stored_gb or row.parameters_billion * row.weight_bits / 8

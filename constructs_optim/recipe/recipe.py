@@ -48,7 +48,7 @@ class JobSettings:
 class Recipe:
     """Techniques, in their order, for a model and an instance type. Properties of invalid parts are None.
 
-    ``region`` chooses the registry of the container images; None where it is known only at deployment. ``environment``
+    ``region`` chooses the registry of the container images; None if it is known only at deployment. ``environment``
     has further variables for the model's container, which override the plan's. ``containers`` is what the lock file
     records (:mod:`constructs_optim.recipe.catalog.lock`). ``server`` serves the model; by default the first that serves
     all techniques, vLLM before the others. ``partition`` is the type of the GPU partition that a copy of the model
@@ -194,7 +194,7 @@ class Recipe:
 
     @cached_property
     def unnamed_technique(self) -> Technique | None:
-        """The technique that the model itself is a checkpoint of; None where there is none, or the recipe names it.
+        """The technique that the model itself is a checkpoint of; None if there is none, or the recipe names it.
 
         INT4 weights have several formats, which the catalog does not tell apart: nothing is required of them.
         """
@@ -266,7 +266,7 @@ class Recipe:
 
     @cached_property
     def job_engine(self) -> str | None:
-        """The least release of vLLM in an image that quantizes the model; None where the preferred one is new enough.
+        """The least release of vLLM in an image that quantizes the model; None if the preferred one is new enough.
 
         A job loads the model with the libraries of that release.
         """
@@ -276,7 +276,7 @@ class Recipe:
 
     @property
     def _loads_from(self) -> str | None:
-        """The least release of vLLM that knows the model's architecture; None where all do, or it is not known.
+        """The least release of vLLM that knows the model's architecture; None if all do, or it is not known.
 
         vLLM's recipes ask for newer releases than the architectures of Llama and Mistral need.
         """
@@ -343,7 +343,7 @@ class Recipe:
 
     @property
     def least_engine(self) -> str | None:
-        """The least release of vLLM that serves the model, by vLLM's recipe of it; None where none is named."""
+        """The least release of vLLM that serves the model, by vLLM's recipe of it; None if none is named."""
         row = self.model_row
         return row.recipe.engine if row is not None and row.recipe is not None else None
 
@@ -394,13 +394,13 @@ class Recipe:
 
     @property
     def recorded_name(self) -> str | None:
-        """The name of the served model in the lock file; None where its location is known only at deployment."""
+        """The name of the served model in the lock file; None if its location is known only at deployment."""
         models_here = (self.served_model, self.model) if isinstance(self.model, Model) else ()
         return next((model.name for model in models_here if model.name and not is_token(model.name)), None)
 
     @cached_property
     def _recorded_tuning(self) -> models.Tuning | None:
-        """The recorded arguments of the model on the accelerator; None where none are, not even that there are none.
+        """The recorded arguments of the model on the accelerator; None if none are, not even that there are none.
 
         Earlier releases recorded them by the catalog's row, for a generation of GPUs or for all.
         """
@@ -457,7 +457,7 @@ class Recipe:
 
     @property
     def engine(self) -> str | None:
-        """The release of the engine that serves the model; None where it is not known."""
+        """The release of the engine that serves the model; None if it is not known."""
         return self.serving_image.image.engine if self.serving_image.image is not None else None
 
     @cached_property
@@ -479,7 +479,7 @@ class Recipe:
 
     @cached_property
     def variables(self) -> Mapping[str, str]:
-        """The environment; empty where it does not map text to text."""
+        """The environment; empty if it does not map text to text."""
         environment = self.environment
         if not isinstance(environment, Mapping):
             return {}

@@ -162,7 +162,7 @@ def meant_name(names: Iterable[str], name: object) -> str:
 
 
 def _attribute(path: str, value: object) -> str:
-    """The attribute of a construct that a setting takes in its place, as ``secret.secret_arn``; empty where none is."""
+    """The attribute of a construct that a setting takes in its place, as ``secret.secret_arn``; empty if none is."""
     words = path.split("_")
     names = ("_".join(words[start:]) for start in range(len(words) - 1))
     name = next((name for name in names if not isinstance(value, str) and hasattr(value, name)), None)

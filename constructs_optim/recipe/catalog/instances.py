@@ -53,7 +53,7 @@ class InstanceRow:
 
     @property
     def generation(self) -> str | None:
-        """The generation of its GPUs, as vLLM's recipes name it; None where they name none."""
+        """The generation of its GPUs, as vLLM's recipes name it; None if they name none."""
         return _GENERATIONS.get(self.compute_capability or 0)
 
     @property
@@ -118,7 +118,7 @@ def training_names() -> frozenset[str]:
 
 
 def find(name: object) -> InstanceRow | None:
-    """The accelerated instance type of that name; None where there is none."""
+    """The accelerated instance type of that name; None if there is none."""
     return by_name().get(name) if isinstance(name, str) else None
 
 

@@ -204,7 +204,7 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
             ) from None
 
     def row(self, name: str, known: ModelRow | None) -> ModelRow | None:
-        """The catalog's row of a model with what is recorded of it; None where neither knows it."""
+        """The catalog's row of a model with what is recorded of it; None if neither knows it."""
         recorded = self.models.get(name)
         return recorded.row(name, known) if recorded is not None else known
 

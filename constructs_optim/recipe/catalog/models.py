@@ -49,7 +49,7 @@ class Checkpoint(NamedTuple):
 class VllmRecipe:
     """What vLLM's own recipe of a model says.
 
-    ``engine`` is the least release of vLLM, None where none is named; ``needs_code`` whether the recipe runs code of
+    ``engine`` is the least release of vLLM, None if none is named; ``needs_code`` whether the recipe runs code of
     the model's repository. ``tuning`` is for all accelerators, and ``generations`` adds to it for some: ``hopper``,
     ``blackwell``, ``rtx_pro_6000``. ``speculation`` has values of ``--speculative-config``, the recommended one first;
     their ``model`` is a speculator of Hugging Face.
@@ -68,7 +68,7 @@ class VllmRecipe:
 
 @dataclass(frozen=True)
 class ModelRow:
-    """A model of JumpStart or Hugging Face. A column is None where the source leaves it blank.
+    """A model of JumpStart or Hugging Face. A column is None if the source leaves it blank.
 
     ``supports`` has the techniques that the sources list as supported, by their names there, and ``pre_compiled`` where
     SageMaker has the compiled artifact.
@@ -84,7 +84,7 @@ class ModelRow:
     tokens. ``active_parameters_billion`` is the number of parameters per token of a mixture of experts. ``memory_gb``
     is the least accelerator memory by vLLM's recipe, a fifth more than the files.
     ``is_checkpoint``: it is a ready-made checkpoint of another model. ``precision`` is that of its weights by
-    vLLM's recipes, ``bf16`` where they are not quantized; None where it is not known.
+    vLLM's recipes, ``bf16`` where they are not quantized; None if it is not known.
     """
 
     model_id: str
@@ -174,7 +174,7 @@ def speculators() -> dict[str, Mapping[str, Any]]:
 
 def published_for(model_id: str) -> list[str]:
     """The cataloged models that files of Hugging Face are of: the model itself, or those that they are published for
-    as a checkpoint or a speculator. Empty where the catalog does not know the files.
+    as a checkpoint or a speculator. Empty if the catalog does not know the files.
     """
     rows = [row for row in of_hugging_face().values() if not row.is_checkpoint]
     return [row.model_id for row in rows if model_id in (row.model_id, *row.ready_made)]
