@@ -76,7 +76,7 @@ def test_nothing_is_uploaded_to_a_bucket_of_another_account(cloud: LocalCloud, b
 
 def test_a_key_with_other_content_is_refused(cloud: LocalCloud, bucket: str) -> None:
     cloud.client("s3").put_object(Bucket=bucket, Key="planted.zip", Body=b"planted")
-    with pytest.raises(DeploymentError, match=r"planted\.zip does not match its name than its name says"):
+    with pytest.raises(DeploymentError, match=r"planted\.zip does not match its name"):
         uploaded(cloud, bucket, {"planted.zip": b"mine"})
 
 

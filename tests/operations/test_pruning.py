@@ -234,7 +234,7 @@ def test_a_stack_that_cannot_be_looked_up_is_assumed_to_exist(store: Store) -> N
     store.made(KEY, by=owner("Hidden"))
     result = pruned(store, cloudformation=Refusing())
     assert removed(result) == []
-    assert result.notes == ("stacks of us-west-2 cannot be looked up: AccessDenied",)
+    assert result.notes == ("stacks in us-west-2 cannot be looked up: AccessDenied",)
 
 
 class Deleted:
