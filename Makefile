@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install models demo test unit package docs medusa e2e typescript jsii nightly exhaustive faults explore conformance lint format lock bench peer clean lint-code lint-templates
+.PHONY: help install models demo test unit package docs medusa e2e typescript jsii nightly exhaustive faults explore conformance lint format lock bench peer clients clean lint-code lint-templates
 
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -38,9 +38,10 @@ test: install ## the test suite, without what make lint, e2e, medusa, package, d
 	@$(PYTEST) --numprocesses 3 -m "not lint and not e2e and not engine and not exhaustive and not trains and not package" --ignore tests/docs \
 	  --ignore tests/constructs/test_examples.py --ignore tests/constructs/test_example_files.py
 
-e2e: install peer ## the tests that deploy with the CDK CLI or run whole programs otherwise
+e2e: install peer clients ## the tests that deploy with the CDK CLI or run whole programs otherwise
 	@$(PYTEST) -m "e2e and not exhaustive and not trains" tests/e2e tests/faults tests/cli/test_evaluate.py \
-	  tests/local/test_training_jobs.py tests/local/test_training_hosts.py
+	  tests/local/test_training_jobs.py tests/local/test_training_hosts.py tests/local/test_serving.py \
+	  tests/local/test_pytest_plugin.py
 
 typescript: install typescript/node_modules/.installed ## the construct for TypeScript: built, and tested with the CDK CLI on a local cloud
 	@cd typescript && npm run --silent build && npm test --silent
@@ -148,6 +149,8 @@ lock: install ## look for newer versions of everything that is pinned
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  requirements/peer.in --output-file requirements/peer.txt
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
+	  requirements/clients.in --output-file requirements/clients.txt
+	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  requirements/docs.in --output-file requirements/docs.txt
 	@npm update --package-lock-only --silent
 	@cd typescript && npm update --package-lock-only --silent
@@ -159,5 +162,9 @@ peer: install ## set .venv-peer up: other libraries' constructs, for bench and e
 	@uv venv --quiet --allow-existing .venv-peer
 	@uv pip sync --quiet --python .venv-peer --require-hashes requirements/peer.txt
 
+clients: install ## set .venv-clients up: clients of endpoints, for e2e
+	@uv venv --quiet --allow-existing .venv-clients
+	@uv pip sync --quiet --python .venv-clients --require-hashes requirements/clients.txt
+
 clean: ## remove all that install and the other targets made
-	@rm -rf .venv .venv-conformance-* .venv-models .venv-quantization .venv-peer .venv-docs .venv-engine dist site node_modules typescript/node_modules typescript/lib typescript/dist cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-clients .venv-conformance-* .venv-models .venv-quantization .venv-peer .venv-docs .venv-engine dist site node_modules typescript/node_modules typescript/lib typescript/dist cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -2,5 +2,6 @@
 
 ministack serves S3, IAM, Lambda, Step Functions, CloudFormation and CloudWatch; this package adds SageMaker,
 Application Auto Scaling and their CloudFormation types. It passes through the real states and responds with the real
-errors, but nothing is optimized and no model is served. It listens on the loopback interface only.
+errors. Optimization jobs optimize nothing; endpoints serve a model where that is wanted, and synthetic text otherwise.
+It listens on the loopback interface only.
 """

@@ -34,6 +34,7 @@ from .access.credentials import (
 )
 from .ministack.patches import check_ministack
 from .ministack.stepfunctions import HISTORY_EVENTS
+from .sagemaker.serving.settings import LIGHT_SERVER, problems
 from .server.control import PREFIX
 
 IN_THE_WAY = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", TOKEN)
@@ -67,6 +68,7 @@ class LocalCloud:
         training_stop_seconds: float = 120.0,
         sdk_lacks: Sequence[str] = (),
         quotas: Mapping[str, float] | None = None,
+        serve: bool | str = False,
         log_file: Path | None = None,
     ) -> None:
         """Prepare a local cloud.
@@ -94,8 +96,18 @@ class LocalCloud:
                 ``CreateAIBenchmarkJob``: the SDK of Lambda's runtimes is months behind. Default: none, it is that of
                 this Python.
             quotas: as of :meth:`set_quota`, by name. Default: none is set.
+            serve: whether endpoints have model servers, which are processes of this machine; or the command line of
+                such a server, for instance ``vllm serve {arguments} --host 127.0.0.1 --port {port}``. ``{arguments}``
+                are the options that AWS's vLLM and SGLang containers make of their variables, ``{model}`` the folder
+                of the model, ``{port}`` where it is to listen. True is the light server of this package. Default:
+                nothing is served, and completions are synthetic.
             log_file: where its log goes. Default: nowhere.
+
+        Raises:
+            ValueError: for a command that starts no server.
         """
+        if isinstance(serve, str) and (found := list(problems(serve))):
+            raise ValueError("; ".join(found))
         self.region = region
         self.port = port or _free_port()
         self._settings = {
@@ -113,6 +125,7 @@ class LocalCloud:
             "training_stop_seconds": training_stop_seconds,
             "sdk_lacks": list(sdk_lacks),
             "quotas": dict(quotas or {}),
+            "serve": LIGHT_SERVER if serve is True else serve or "",
         }
         self._log_file = log_file
         self._secret = new_secret()
@@ -236,6 +249,10 @@ class LocalCloud:
         machines keep the machine's time.
         """
         self._control("POST", "clock", {"seconds": seconds})
+
+    def forget(self, account: str) -> None:
+        """Delete all that SageMaker has in an account, and end its model servers and training jobs at once."""
+        self._control("DELETE", f"accounts?{urllib.parse.urlencode({'account': account})}")
 
     def jobs(self) -> list[dict[str, Any]]:
         """Every optimization job: ``{"name", "status", "history": [{"status", "time"}]}``."""

@@ -32,6 +32,15 @@ from rich.table import Table
 from .cloud import LocalCloud
 
 _POLL_SECONDS = 0.5
+_NOT_SERVED = (
+    "nothing is optimized and no model is served. It runs the app's functions as\n"
+    "you, for whoever has its credentials: this demo alone."
+)
+_SERVED = (
+    "nothing is optimized, and a tiny model stands in for the app's. It runs the\n"
+    "app's functions as you, for whoever has its credentials: this demo alone."
+)
+_QUESTION = "Why are small models fast?"
 _INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -63,8 +72,13 @@ class Toolchain:
         return Toolchain(found, app_directory)
 
 
-def run_demo(app_directory: Path, console: Console | None = None) -> None:
+def run_demo(app_directory: Path, console: Console | None = None, *, serve: bool | str = False) -> None:
     """Deploy the app in ``app_directory``; print its progress and a table of the result.
+
+    Args:
+        app_directory: with ``cdk.json``.
+        console: what it prints to. Default: standard output.
+        serve: as of :class:`LocalCloud`; each endpoint is then asked for a completion.
 
     Raises:
         DemoFailed: when bootstrap or deployment failed.
@@ -72,13 +86,12 @@ def run_demo(app_directory: Path, console: Console | None = None) -> None:
     console = console or Console()
     tools = Toolchain.find(app_directory)
     started = time.monotonic()
-    with LocalCloud() as cloud:
+    with LocalCloud(serve=serve) as cloud:
         console.print(
             Panel.fit(
                 f"A local cloud listens on {cloud.endpoint_url}: a test ground, and a way to\n"
                 "try the library. Jobs and endpoints pass through their real states, but\n"
-                "nothing is optimized and no model is served. It runs the app's functions as\n"
-                "you, for whoever has its credentials: this demo alone.",
+                + (_SERVED if serve else _NOT_SERVED),
                 title="constructs-optim local demo",
             )
         )
@@ -89,7 +102,7 @@ def run_demo(app_directory: Path, console: Console | None = None) -> None:
                 _cdk(tools, cloud, output, "bootstrap")
             _deploy(console, tools, cloud, output)
         for stack in _stacks(cloud):
-            console.print(_summary(cloud, stack))
+            console.print(_summary(cloud, stack, asks=bool(serve)))
     seconds = time.monotonic() - started
     console.print(f"[green]Done[/] in {seconds:.0f} s. The CDK CLI's own output is in {_relative(log, tools)}.")
     console.print(_next_commands(tools))
@@ -247,7 +260,7 @@ def _stacks(cloud: LocalCloud) -> list[str]:
     return [s["StackName"] for s in stacks if s["StackName"] != "CDKToolkit" and "DELETE" not in s["StackStatus"]]
 
 
-def _summary(cloud: LocalCloud, stack: str) -> Table:
+def _summary(cloud: LocalCloud, stack: str, *, asks: bool) -> Table:
     resources = cloud.client("cloudformation").describe_stack_resources(StackName=stack)["StackResources"]
     by_type: dict[str, list[str]] = {}
     for resource in resources:
@@ -265,7 +278,7 @@ def _summary(cloud: LocalCloud, stack: str) -> Table:
         statuses = histories.get(manifest["job_name"])
         table.add_row("job", manifest["job_name"] + "\n" + (" → ".join(statuses) if statuses else "reused"))
         table.add_row("container image", manifest["image"])
-    _endpoint_rows(cloud, by_type, table)
+    _endpoint_rows(cloud, by_type, table, asks=asks)
     for name in by_type.get("AWS::CloudWatch::Dashboard", []):
         table.add_row("dashboard", name)
     return table
@@ -283,7 +296,7 @@ def _manifest(cloud: LocalCloud, key: str) -> dict[str, Any] | None:
     return None
 
 
-def _endpoint_rows(cloud: LocalCloud, by_type: dict[str, list[str]], table: Table) -> None:
+def _endpoint_rows(cloud: LocalCloud, by_type: dict[str, list[str]], table: Table, *, asks: bool) -> None:
     for arn in by_type.get("AWS::SageMaker::Endpoint", []):
         endpoint = cloud.client("sagemaker").describe_endpoint(EndpointName=arn.rpartition("/")[2])
         variants = ", ".join(
@@ -295,3 +308,16 @@ def _endpoint_rows(cloud: LocalCloud, by_type: dict[str, list[str]], table: Tabl
         for target in targets["ScalableTargets"]:
             if target["ResourceId"].startswith(f"endpoint/{endpoint['EndpointName']}/"):
                 table.add_row("scaling range", f"{target['MinCapacity']} to {target['MaxCapacity']} instances")
+        if asks:
+            table.add_row("a question", f"{_QUESTION}\n{_answer(cloud, endpoint['EndpointName'])}")
+
+
+def _answer(cloud: LocalCloud, endpoint: str) -> str:
+    request = {"messages": [{"role": "user", "content": _QUESTION}], "max_tokens": 40, "temperature": 0.6, "seed": 1}
+    try:
+        response = cloud.client("sagemaker-runtime").invoke_endpoint(
+            EndpointName=endpoint, ContentType="application/json", Body=json.dumps(request)
+        )
+        return json.loads(response["Body"].read())["choices"][0]["message"]["content"]
+    except ClientError as error:
+        return str(error)

@@ -1,6 +1,6 @@
-"""Two techniques that stack: quantized weights, and the draft model that SageMaker provides for them.
+"""Two techniques combined: quantized weights, and the draft model that SageMaker provides for them.
 
-The job only quantizes. The draft lies beside the model, so an endpoint with it and one without share the artifact.
+The job only quantizes. The draft model is not part of the artifact, so endpoints with and without it share one.
 """
 
 import os

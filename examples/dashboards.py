@@ -1,6 +1,6 @@
-"""Two endpoints of a team: their dashboards, with prices and evaluations, one of the fleet, and one of their own.
+"""Two endpoints with dashboards that show prices and evaluations, a fleet dashboard, and a custom dashboard.
 
-`cdk synth --app "python examples/dashboards.py"`, then `constructs-optim dashboard preview` shows them.
+Run `cdk synth --app "python examples/dashboards.py"`, then `constructs-optim dashboard preview` to view them.
 """
 
 import os
@@ -19,7 +19,7 @@ from constructs_optim import (
     SpeculativeDecoding,
 )
 
-# What you pay; prices differ by region and contract (https://aws.amazon.com/sagemaker/ai/pricing/).
+# Your price per hour; it depends on Region and contract (https://aws.amazon.com/sagemaker/ai/pricing/).
 PRICE_OF_G5_12XLARGE = 7.09
 
 app = App()
@@ -42,20 +42,20 @@ drafted = OptimizedEndpoint(
 )
 
 drafted.dashboard.show_costs(instance_price_per_hour=PRICE_OF_G5_12XLARGE)
-# Baseline and optimized, side by side: what evaluations published of each, for 1, 8 and 32 users.
+# The published evaluations of baseline and optimized, side by side, for 1, 8 and 32 users.
 drafted.dashboard.show_evaluation(
     concurrencies=[1, 8, 32],
     baseline=EvaluatedModel("quantized", quantized.served, PRICE_OF_G5_12XLARGE),
     label="with a draft",
 )
-# From the pipeline, not from a clock at synth: the same commit makes the same template.
+# The pipeline passes this time, so that the same commit always produces the same template.
 drafted.dashboard.add_deployment("2026-11-21T14:00:00Z", "release 42")
 
 fleet = FleetDashboard(stack, "Fleet")
 for one in (quantized, drafted):
     fleet.add_endpoint(one, label=one.node.id, instance_price_per_hour=PRICE_OF_G5_12XLARGE)
 
-# Single widgets, in a dashboard that is the team's own.
+# Single widgets, in the team's own dashboard.
 own = cloudwatch.Dashboard(stack, "Own")
 own.add_widgets(
     quantized.dashboard.widgets["model_latency"].to_widget(), drafted.dashboard.widgets["errors"].to_widget()

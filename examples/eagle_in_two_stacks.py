@@ -1,10 +1,10 @@
-"""EAGLE heads in two stacks of two accounts: one trains them, for days, and the other serves them by their key.
+"""EAGLE heads in two stacks of two accounts: one trains them for days, and the other serves them by their key.
 
     cdk deploy Training --app "python examples/eagle_in_two_stacks.py" -c maker=111122223333 -c consumer=444455556666
-    constructs-optim jobs watch <the JobName that this prints>
+    constructs-optim jobs watch <the JobName output>
     cdk deploy Serving --app "python examples/eagle_in_two_stacks.py" -c maker=111122223333 -c consumer=444455556666
 
-docs/sharing.md says what each part does.
+docs/sharing.md explains each part.
 """
 
 from aws_cdk import App, CfnOutput, Environment, Stack
@@ -17,7 +17,7 @@ maker: str = app.node.try_get_context("maker") or "111122223333"
 consumer: str = app.node.try_get_context("consumer") or "444455556666"
 region = "us-west-2"
 
-# One recipe for both: it decides what is made, and how it is served.
+# Both stacks use one recipe, which determines the artifact and how it is served.
 model = Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.6.0", accept_eula=True)
 techniques = [SpeculativeDecoding.eagle()]
 instance_type = "ml.g5.12xlarge"
@@ -33,7 +33,7 @@ job = OptimizationJob(
     techniques=techniques,
     instance_type=instance_type,
     artifact_store=store,
-    # The job may take 120 hours and a stack waits for 12: it runs on when the stack is there.
+    # The job can take 120 hours, but a stack waits only 12: the job continues after the stack is created.
     wait=False,
 )
 CfnOutput(training, "ArtifactKey", value=job.artifact_key)

@@ -1,7 +1,7 @@
-"""An endpoint that costs nothing at night: shards that load fast, and no copy of the model when nobody asks.
+"""An endpoint that costs nothing at night: it scales to zero without requests, and sharded weights load fast.
 
-Weights are quantized by one job and cut into shards by a second one, which the fast model loader streams from S3 into
-the accelerators. So a copy is back soon when the first request of the morning comes.
+One job quantizes the weights and a second one shards them. The fast model loader streams the shards from S3 into the
+accelerators, so that a copy starts quickly at the first request of the morning.
 """
 
 import os

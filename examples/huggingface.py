@@ -1,8 +1,8 @@
-"""A model of Hugging Face: a ready-made NVFP4 checkpoint, a published speculator, and the KV cache in FP8.
+"""A Hugging Face model with a published NVFP4 checkpoint, a published speculator, and the KV cache in FP8.
 
-Two jobs copy the files into the artifact store, once for all stacks; no other job runs. Look the commits up first:
+Two jobs copy the files into the artifact store, once for all stacks; no other job runs. First look up the commits:
 ``constructs-optim lock --model nvidia/gemma-4-31B-it-NVFP4 --model RedHatAI/gemma-4-31B-it-speculator.eagle3`` records
-them in ``optim.lock.json``. Values of the context replace them: ``--context revision=<commit>``, and
+them in ``optim.lock.json``. To replace them, set context values: ``--context revision=<commit>``, and
 ``--context mirror=https://hub.example`` for a mirror of the hub.
 """
 

@@ -1,7 +1,7 @@
-"""An endpoint that takes the instances it can get: a pool for each type, in the order they are preferred.
+"""An endpoint that uses the instance types with available capacity: one pool for each type, in order of preference.
 
-Each pool has the techniques that suit its accelerators, and an artifact of its own. Where a type has no capacity, the
-endpoint is launched, and scales out, on the next.
+Each pool has techniques that suit its accelerators, and its own artifact. If a type has no capacity, SageMaker
+launches and scales out the endpoint on the next type.
 """
 
 import os
@@ -28,7 +28,7 @@ chat = OptimizedEndpoint(
         Pool("ml.g6e.12xlarge", techniques=[Quantization.fp8()]),
         Pool("ml.g5.12xlarge", techniques=[Quantization.awq()]),
     ],
-    # How long SageMaker looks for an instance before it gives up.
+    # How long SageMaker tries to find an instance.
     variant=VariantOptions(instance_provision_timeout=cdk.Duration.minutes(30)),
 )
 chat.auto_scale(min_capacity=1, max_capacity=4).on_concurrency()

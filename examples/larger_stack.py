@@ -1,7 +1,7 @@
-"""An endpoint within a larger stack: in the VPC that is there, behind an API that asks for IAM signatures.
+"""An endpoint in a larger stack: in an existing VPC, behind an API that requires IAM signatures.
 
-A request goes from API Gateway to a Lambda function and on to the endpoint. The function has the one permission that
-`grant_invoke` gives it, and whoever calls the API needs `execute-api:Invoke`.
+API Gateway passes a request to a Lambda function, which invokes the endpoint. The function has only the permission
+that `grant_invoke` adds; callers of the API need `execute-api:Invoke`.
 """
 
 import os
@@ -36,7 +36,7 @@ def handler(event, context):
 
 
 class Network(Stack):
-    """What a platform team has already: a VPC with private subnets."""
+    """The existing VPC of a platform team, with private subnets."""
 
     def __init__(self, scope: Construct, id: str, *, env: Environment) -> None:
         super().__init__(scope, id, env=env)
@@ -54,7 +54,7 @@ class Network(Stack):
 
 
 class Assistant(Stack):
-    """The endpoint, and what asks it."""
+    """The endpoint, and the function and API that invoke it."""
 
     def __init__(self, scope: Construct, id: str, *, vpc: ec2.IVpc, env: Environment) -> None:
         super().__init__(scope, id, env=env)

@@ -1,4 +1,4 @@
-"""Medusa heads on a model that is fine-tuned first: two training jobs on spot instances, and a gated endpoint."""
+"""Medusa heads on a fine-tuned model: two training jobs on Spot Instances, and an endpoint with a requirement."""
 
 import os
 
@@ -30,14 +30,14 @@ endpoint = OptimizedEndpoint(
             training_data=training,
             validation_data=validation,
             compute=compute,
-            # An artifact of its own: other heads for the same model do not fine-tune it again.
+            # The fine-tuned model is a separate artifact: training other heads does not repeat the fine-tuning.
             base=FineTune(training_data=training, validation_data=validation, compute=compute),
         )
     ],
     instance_type="ml.g5.4xlarge",
     jobs=JobOptions(max_runtime=cdk.Duration.hours(6)),
 )
-# Heads speed up one request at a time: that is what is measured, and what a deployment is held to.
+# Heads speed up single requests, so the evaluation measures one at a time.
 endpoint.evaluate(workload=Workload(concurrency=[1])).require(max_regression=0.1)
 
 cdk.CfnOutput(stack, "EndpointName", value=endpoint.endpoint_name)

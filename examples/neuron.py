@@ -1,7 +1,7 @@
-"""Compiled for Inferentia: SageMaker has this model's compiled artifact already, and the job only fetches it.
+"""A model compiled for Inferentia: SageMaker already has the compiled artifact, and the job only fetches it.
 
-Of the pre-compiled models (`constructs-optim catalog models`, column `pre_compiled`) on ml.inf2.48xlarge and
-ml.trn1.32xlarge a job takes minutes; any other one is compiled, which takes hours.
+For pre-compiled models (`constructs-optim catalog models`, column `pre_compiled`) on ml.inf2.48xlarge and
+ml.trn1.32xlarge, the job takes minutes. Other models must be compiled, which takes hours.
 """
 
 import os
@@ -21,7 +21,7 @@ endpoint = OptimizedEndpoint(
     stack,
     "Llama8B",
     model=Model.jumpstart("meta-textgeneration-llama-3-8b", version="2.24.0", accept_eula=True),
-    # Requests of at most 4,096 tokens, 8 at a time: what is compiled is for exactly that.
+    # The compiled model is for exactly these limits: requests of up to 4,096 tokens, 8 at a time.
     techniques=[Compilation.neuron(tensor_parallel_degree=8, maximum_batch_size=8, maximum_sequence_length=4096)],
     instance_type="ml.inf2.48xlarge",
 )

@@ -1,6 +1,6 @@
-r"""An endpoint by what it has to do: instances, techniques and batch are the choice that ``optim.lock.json`` records.
+r"""An endpoint declared by objectives: ``optim.lock.json`` records its instances, techniques and batch limits.
 
-What proposed it, and proposes it anew (docs/recommendation.md)::
+To make or update this choice, run (docs/recommendation.md)::
 
     constructs-optim recommend meta-textgeneration-llama-3-70b-instruct --model-version 2.25.0 \
         --input-tokens 1000 --output-tokens 300 --rps 5 --ttft 2s --itl 60ms --update
@@ -32,7 +32,7 @@ chat = OptimizedEndpoint(
     ),
 )
 chat.auto_scale().on_concurrency()
-# The choice was made by a forecast. An endpoint that is slower is rolled back.
+# The choice is based on a forecast. If the endpoint is slower, the deployment is rolled back.
 chat.evaluate().require(forecast=True)
 
 CfnOutput(stack, "EndpointName", value=chat.endpoint_name)

@@ -1,12 +1,12 @@
-"""CDK Pipelines with a bake stage: the endpoint goes to staging, is measured there, and then to production.
+"""CDK Pipelines with an evaluation in staging and a bake time in production.
 
-In staging a gate fails the deployment when latency or answers get worse, and so the pipeline stops before production.
-Production bakes for an hour behind its alarms, and rolls itself back when one of them rings.
+In staging, the deployment fails if the endpoint misses its requirements, and the pipeline stops before production.
+In production, the update bakes for an hour and rolls back if an alarm goes into ALARM. The command
 
     cdk deploy Artifacts Pipeline --app "python examples/pipeline.py"
 
-deploys the store that both stages share, so that production runs no job, and the pipeline, which deploys the rest. The
-repository has this file as its app (cdk.json), and a package-lock.json and a requirements.txt with what it needs.
+deploys the store that both stages share, so that production runs no job, and the pipeline, which deploys the rest. In
+the repository, cdk.json runs this file; package-lock.json and requirements.txt list its dependencies.
 """
 
 import os
@@ -40,7 +40,7 @@ CONNECTION = f"arn:aws:codeconnections:{HERE.region}:{HERE.account}:connection/1
 
 
 class Artifacts(Stack):
-    """The store that both stages make and find artifacts in."""
+    """The store that both stages share."""
 
     def __init__(self, scope: Construct, id: str, *, env: Environment) -> None:
         super().__init__(scope, id, env=env)
@@ -48,7 +48,7 @@ class Artifacts(Stack):
 
 
 class Chat(Stage):
-    """The same endpoint in each stage, as large and as careful as that one needs it."""
+    """The same endpoint in each stage, with the size and bake time of that stage."""
 
     def __init__(self, scope: Construct, id: str, *, bakes: bool, env: Environment) -> None:
         super().__init__(scope, id, env=env)
@@ -75,12 +75,12 @@ class Chat(Stage):
 
 
 class Pipeline(Stack):
-    """Staging, where the endpoint is measured, then a person's word, then production."""
+    """Staging with an evaluation, then a manual approval, then production."""
 
     def __init__(self, scope: Construct, id: str, *, env: Environment) -> None:
         super().__init__(scope, id, env=env)
-        # The CDK allows the use of a connection under its older prefix, codestar-connections; IAM asks for the one that
-        # the connection's ARN has.
+        # The CDK grants the use of a connection under its older prefix, codestar-connections, but IAM requires the
+        # prefix of the connection's ARN.
         service = iam.ServicePrincipal("codepipeline.amazonaws.com")
         role = iam.Role(self, "Role", assumed_by=service)  # pyright: ignore[reportArgumentType] - the bindings name a parameter otherwise
         role.add_to_policy(iam.PolicyStatement(actions=["codeconnections:UseConnection"], resources=[CONNECTION]))
@@ -89,7 +89,7 @@ class Pipeline(Stack):
             "Pipeline",
             role=role,  # pyright: ignore[reportArgumentType] - as above
             use_pipeline_role_for_actions=True,
-            # V2 is paid for by the minute that an action takes, and jobs, gates and bakes take hours.
+            # V2 is billed by the minute of an action, and jobs, evaluations and bake times take hours.
             pipeline_type=codepipeline.PipelineType.V1,
             synth=pipelines.ShellStep(
                 "Synth",

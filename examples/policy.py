@@ -1,4 +1,4 @@
-"""A platform team's policy: what it allows is deployed, what it does not is in the report of `cdk synth`."""
+"""An app under a platform team's policy: `cdk synth` reports what the policy does not allow."""
 
 import os
 
@@ -18,7 +18,7 @@ policy = PlatformPolicy(
     vpc_required=True,
     autoscaling_required=True,
     alarm_actions_required=True,
-    # Nobody lets an unaccepted licence pass; an endpoint of a fixed size is worth a word.
+    # Nobody can acknowledge an unaccepted license; an endpoint of a fixed size causes only a warning.
     severities={"POL020": "fatal", "POL040": "warning"},
     reasons={"POL001": "the reservations of this year are for these types"},
 )
@@ -42,7 +42,7 @@ chat = OptimizedEndpoint(
     ),
 )
 chat.auto_scale(max_capacity=4).on_concurrency(target=8)
-# The report lists what was let pass, where and why.
+# The report lists acknowledged findings with their location and reason.
 PolicyValidation.acknowledge(chat, "POL031", reason="a test account without a VPC, until the end of March")
 
 app.synth()

@@ -1,4 +1,4 @@
-"""Endpoints as platform teams run them: instance pools, a canary, alarms that page, and two models on one endpoint."""
+"""Production endpoints: instance pools, a canary, alarms that page, and two models on one endpoint."""
 
 import os
 
@@ -39,14 +39,14 @@ chat = OptimizedEndpoint(
     stack,
     "Chat",
     model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True),
-    # Instances of the first type that can be had; each type has an artifact of its own.
+    # SageMaker uses the first type with capacity; each type has its own artifact.
     instance_pools=[
         Pool("ml.p5.48xlarge", techniques=[Quantization.fp8()]),
         Pool("ml.g5.12xlarge", techniques=[Quantization.awq()]),
     ],
     variant=VariantOptions(initial_instance_count=2, routing=Routing.prefix_aware()),
     data_capture=DataCapture(bucket=captures, sampling_percentage=5),
-    # Half of the instances first; an alarm meanwhile brings the endpoint back and fails the deployment.
+    # Update half of the instances first; an alarm in this time rolls back the endpoint and fails the deployment.
     update_policy=UpdatePolicy.canary(percent=50, bake_time=cdk.Duration.minutes(15)),
     monitoring=MonitoringOptions(
         alarms=Alarms(latency=AlarmSettings(threshold=20), error_rate=AlarmSettings(threshold=1)),
@@ -70,7 +70,7 @@ night_shift = shared.add_component(
     model=Model.s3("s3://models-of-mine/batch/"),
     techniques=[Quantization.awq(tensor_parallel_degree=1)],
 )
-# No copy by day; one in the evening, and more where requests ask for them.
+# No copies during the day; one in the evening, and more when requests need them.
 scaling = night_shift.auto_scale(min_capacity=0, max_capacity=2).on_concurrency()
 scaling.stop_on(schedule="cron(0 6 * * ? *)", time_zone="Europe/Berlin")
 scaling.start_on(schedule="cron(0 20 * * ? *)", time_zone="Europe/Berlin")

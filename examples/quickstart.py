@@ -1,4 +1,4 @@
-"""One endpoint: Llama 3 70B, its weights quantized to INT4 with AWQ, which scales with the requests in flight.
+"""One endpoint: Llama 3 70B, quantized to INT4 with AWQ, which scales on concurrent requests.
 
 cdk deploy --app "python examples/quickstart.py"
 """

@@ -1,4 +1,4 @@
-// One endpoint: Llama 3 70B, its weights quantized to INT4 with AWQ, which scales with the requests in flight.
+// One endpoint: Llama 3 70B, quantized to INT4 with AWQ, which scales on concurrent requests.
 //
 //     npm install constructs-optim aws-cdk-lib constructs
 //     cdk deploy --app "node quickstart.ts"

@@ -1,6 +1,6 @@
-"""Two questions to SageMaker about a model of one's own: what serves it at the least cost, and what answers soonest.
+"""Two SageMaker recommendations for your own model: the configuration with the lowest cost and the fastest one.
 
-The first answer is waited for and known to the stack; the second is in the store when its job has ended.
+The stack waits for the first recommendation and uses it; the second is in the store after its job.
 """
 
 import os
@@ -20,7 +20,7 @@ stack = Stack(
     ),
 )
 store = ArtifactStore(stack, "Artifacts")
-# A role that sagemaker.amazonaws.com may assume; what the jobs need is attached to it.
+# A role that sagemaker.amazonaws.com can assume; the library attaches the permissions of the jobs.
 role = iam.Role.from_role_name(stack, "chat-recommendations-role", "chat-recommendations")
 model = Model.s3("s3://my-models/chat-12b/")
 workload = Workload(concurrency=[8], prompts="s3://my-prompts/chat.jsonl")
@@ -49,7 +49,7 @@ soonest = ModelRecommendation(
 )
 CfnOutput(stack, "CheapestInstanceType", value=cheapest.instance_type)
 CfnOutput(stack, "SoonestResult", value=soonest.result_uri)
-# With @aws-cdk/core:validateAgainstDefaultRules the CDK takes what a wait condition was told for an object, in outputs.
+# With @aws-cdk/core:validateAgainstDefaultRules, the CDK takes a wait condition's data in outputs for an object.
 Validations.of(stack).acknowledge(
     Acknowledgment(id="CloudFormation-Validate::F6101", reason="Fn::GetAtt of a wait condition's Data gives its text.")
 )

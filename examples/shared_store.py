@@ -1,12 +1,12 @@
-"""One artifact store for all teams of an organization: what one team's job made, no other team pays for again.
+"""One artifact store for all teams of an organization: each artifact is built once and reused by every team.
 
-A platform account owns the store. Teams of other accounts make artifacts there and find those of the others: the first
-deployment of a recipe runs the job, whoever does it, and the endpoints of all teams serve what it wrote.
+A platform account owns the store. Teams of other accounts create artifacts there and reuse those of other teams: the
+first deployment of a recipe runs the job, and the endpoints of all teams serve its artifact.
 
     cdk deploy Platform --app "python examples/shared_store.py" -c platform=... -c search=... -c support=...
 
-and with the credentials of each team's account `cdk deploy Search`, or `Support`, with `-c key_arn=...` as well: what
-the Platform stack says is KeyArn. docs/sharing.md has it on a local cloud.
+Then run `cdk deploy Search` or `Support` with the credentials of each team's account, and also with `-c key_arn=...`,
+the KeyArn output of the Platform stack. docs/sharing.md shows this on a local cloud.
 """
 
 import os
@@ -65,7 +65,7 @@ class Team(Stack):
 
 
 platform = Platform(app, "Platform", env=Environment(account=platform_account, region=region))
-# The key's ARN is the Platform stack's output, KeyArn: another account cannot import it.
+# The key's ARN is the KeyArn output of the Platform stack: stacks of other accounts cannot import it.
 shared_key: str = (
     app.node.try_get_context("key_arn")
     or f"arn:aws:kms:{region}:{platform_account}:key/0a1b2c3d-1111-2222-3333-444455556666"

@@ -1,4 +1,4 @@
-"""The page of likely mistakes, and the apps in which they are made: the README's first example, changed by a diff.
+"""The page of likely mistakes, and the apps in which they are made: the app of Getting started, changed by a diff.
 
 ``python -m tests.likely_mistakes`` writes anew what the page says is printed.
 """

@@ -12,21 +12,21 @@ _GENERATED = "This page is generated: `python tooling/reference_pages.py`."
 
 _ENGINES = """## Engines
 
-What the serving engine measures of itself. SageMaker's detailed observability collects it from real-time endpoints,
-of variants as of inference components ([source]({source})). It is on for new configurations, unless
-`Observability(detailed=False)` says otherwise. PromQL alone reads it: `metric_<name>()` returns a query, with
-`create_alarm(...)`, and the dashboard has charts of it. `<>` stands for the selector of the endpoint or component.
+Serving engines publish these metrics. SageMaker's detailed observability collects them from the variants and inference
+components of real-time endpoints ([source]({source})). It is on for new configurations; `Observability(detailed=False)`
+turns it off. Only PromQL reads these metrics: `metric_<name>()` returns a query that has `create_alarm(...)`, and the
+dashboard charts them. `<>` stands for the selector of the endpoint or component.
 
-| what serves | what SageMaker collects |
+| server | what SageMaker collects |
 | --- | --- |
-| vLLM | all of it |
-| SGLang | all of it; without `SM_SGLANG_ENABLE_METRICS=true`, which its container gets, SGLang publishes none |
-| Text Generation Inference | what the tables have; AWS names vLLM and SGLang alone, so nobody vouches for it |
-| Large Model Inference | none of it: djl-serving's own metrics are of requests, not of tokens and the KV cache |
-| JumpStart's containers | not known, and so refused |
-| asynchronous endpoints | none of it |
+| vLLM | all metrics |
+| SGLang | all metrics; SGLang publishes them only with `SM_SGLANG_ENABLE_METRICS=true`, which the library sets |
+| Text Generation Inference | the metrics in the tables; not documented, because AWS names only vLLM and SGLang |
+| Large Model Inference | none: djl-serving's own metrics describe requests, not tokens and the KV cache |
+| JumpStart's containers | unknown, so these metrics are refused |
+| asynchronous endpoints | none |
 
-PromQL is not available in every region (Amazon CloudWatch user guide, "Query metrics with PromQL")."""
+PromQL is not available in every Region (Amazon CloudWatch user guide, "Query metrics with PromQL")."""
 
 
 def main() -> None:
@@ -44,13 +44,14 @@ def _rules() -> list[str]:
     lines = [
         "# Rules",
         "",
-        "A recipe that breaks a rule is refused at synth, with all the rules it breaks. An advisory rule warns; its",
-        'warning is acknowledged with `Annotations.of(scope).acknowledge_warning("constructs-optim:<id>")`.',
+        "Look up a rule by the ID in an error or warning. Synthesis refuses a recipe that breaks rules, and reports",
+        "all of them at once. An advisory rule only warns; to acknowledge its warning, call",
+        '`Annotations.of(scope).acknowledge_warning("constructs-optim:<id>")`.',
         "",
         _GENERATED,
     ]
     for rule in all_rules():
-        advisory = " Advisory: it warns." if rule.advisory else ""
+        advisory = " Advisory: it only warns." if rule.advisory else ""
         reason = f"{rule.reason[:1].upper()}{rule.reason[1:].rstrip('.')}."
         lines += ["", f"## {rule.id}", "", f"**{rule.title}.**{advisory} {reason} ([Source]({rule.link}))"]
     return lines
@@ -60,9 +61,9 @@ def _metrics() -> list[str]:
     lines = [
         "# Metrics",
         "",
-        "Every metric by which an endpoint is watched and evaluated: one definition each, for dashboards, alarms,",
-        "`endpoint.metric(name)` and evaluations. `metric_<name>()` of an endpoint gives a metric as it is published;",
-        "dashboards show it in the unit of the last column, where need be by metric math.",
+        "Look up the metrics of an endpoint. Dashboards, alarms, `endpoint.metric(name)` and evaluations use the same",
+        "definitions. `metric_<name>()` of an endpoint returns a metric as CloudWatch publishes it. Dashboards show it",
+        "in the last unit of the last column, and convert it with metric math if necessary.",
         "",
         _GENERATED,
     ]
@@ -82,7 +83,7 @@ def _part(part: str) -> list[str]:
         "",
         f"## {part[0].upper()}{part[1:]}",
         "",
-        "| name | what it is | in CloudWatch | statistic | unit |",
+        "| name | meaning | in CloudWatch | statistic | unit |",
         "| --- | --- | --- | --- | --- |",
         *(_row(metric) for metric in by_name().values() if metric.part == part),
     ]
@@ -94,7 +95,7 @@ def _engines() -> list[str]:
     metrics = engines.by_name().values()
     for part in dict.fromkeys(metric.part for metric in metrics):
         lines += ["", f"## {part[0].upper()}{part[1:]}".replace(":", ""), ""]
-        lines += ["| name | what it is | PromQL | unit |", "| --- | --- | --- | --- |"]
+        lines += ["| name | meaning | PromQL | unit |", "| --- | --- | --- | --- |"]
         lines += [_engine_row(metric) for metric in metrics if metric.part == part]
     return lines
 
@@ -114,7 +115,7 @@ def _row(metric: MetricDefinition) -> str:
     meaning = f"{metric.title}. {metric.definition} ([source]({metric.source}))"
     published = [
         f"{owner}: `{series.namespace}` `{series.metric_name}` by {', '.join(series.dimensions)}"
-        + (f"; added up over {series.summed}" if series.summed is not None else "")
+        + (f"; summed over {series.summed}" if series.summed is not None else "")
         for owner, series in (("variant", metric.variant), ("component", metric.component))
         if series is not None
     ]

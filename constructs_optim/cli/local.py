@@ -18,6 +18,7 @@ from rich.console import Console
 from constructs_optim_local.cloud import DEFAULT_REGION, IN_THE_WAY, LocalCloud, LocalCloudError
 from constructs_optim_local.demo import DemoFailed, run_demo
 from constructs_optim_local.ministack.patches import UntestedMinistack
+from constructs_optim_local.sagemaker.serving.settings import problems
 
 from .commands import Commands
 
@@ -32,6 +33,21 @@ TrainingPath = Annotated[Path | None, typer.Option(exists=True, file_okay=False,
 _EXAMPLE = "'ml.g5.12xlarge for endpoint usage=0'"
 _QUOTAS = f"A quota of SageMaker's instances, {_EXAMPLE}. Repeatable."
 QuotaOption = Annotated[list[str] | None, typer.Option("--quota", metavar="NAME=VALUE", help=_QUOTAS)]
+_SERVE = "Start a model server for each instance of an endpoint, on the CPU; completions are synthetic by default."
+Serve = Annotated[bool, typer.Option("--serve", help=_SERVE)]
+_SERVE_WITH = (
+    "Start this program instead, for example 'vllm serve {arguments} --host 127.0.0.1 --port {port}'. The words in "
+    "braces become the plan's arguments, the port, and {model}, the folder of the model."
+)
+
+
+def _checked(command: str | None) -> str | None:
+    if command is not None and (found := list(problems(command))):
+        raise typer.BadParameter("; ".join(found))
+    return command
+
+
+ServeWith = Annotated[str | None, typer.Option("--serve-with", metavar="COMMAND", help=_SERVE_WITH, callback=_checked)]
 Port = Annotated[int | None, typer.Option(help="The port it listens on; a free one by default.")]
 
 
@@ -42,19 +58,27 @@ def start(
     enforce_iam: EnforceIam = False,
     training_path: TrainingPath = None,
     quota: QuotaOption = None,
+    serve: Serve = False,
+    serve_with: ServeWith = None,
 ) -> None:
     """Run a local cloud until Ctrl-C, and print the variables that point the CDK CLI at it."""
     cloud = LocalCloud(
-        port=port, region=region, enforce_iam=enforce_iam, training_path=training_path, quotas=_quotas(quota)
+        port=port,
+        region=region,
+        enforce_iam=enforce_iam,
+        training_path=training_path,
+        quotas=_quotas(quota),
+        serve=serve_with or serve,
     )
     with contextlib.suppress(KeyboardInterrupt), _interruptible(), _failures_printed(), cloud:
         typer.echo(f"unset {' '.join(IN_THE_WAY)}")
         for name, value in cloud.environment().items():
             typer.echo(f"export {name}={value}")
         sys.stdout.flush()
+        served = "its endpoints serve" if serve_with or serve else "its endpoints answer with synthetic text"
         _console.print(
-            f"\nA local cloud listens on {cloud.endpoint_url}: a test ground and a way to try the library, not a "
-            "model server.\nIt runs code as you, for whoever has the secret access key above; each start has another."
+            f"\nA local cloud listens on {cloud.endpoint_url}: a test ground and a way to try the library; {served}."
+            "\nIt runs code as you, for whoever has the secret access key above; each start has another."
             "\nCopy the lines above into another shell, then: cdk bootstrap && cdk deploy. Ctrl-C ends it."
         )
         while True:
@@ -70,6 +94,8 @@ def run(
     enforce_iam: EnforceIam = False,
     training_path: TrainingPath = None,
     quota: QuotaOption = None,
+    serve: Serve = False,
+    serve_with: ServeWith = None,
 ) -> None:
     """Run COMMAND with a local cloud of its own; the exit status is the command's."""
     steps = [*([["cdk", "bootstrap"]] if bootstrap else []), command]
@@ -78,7 +104,12 @@ def run(
             _console.print(f"[red]{step[0]} is not installed[/]")
             raise typer.Exit(127)
     cloud = LocalCloud(
-        port=port, region=region, enforce_iam=enforce_iam, training_path=training_path, quotas=_quotas(quota)
+        port=port,
+        region=region,
+        enforce_iam=enforce_iam,
+        training_path=training_path,
+        quotas=_quotas(quota),
+        serve=serve_with or serve,
     )
     try:
         with _interruptible(), _failures_printed(), cloud:
@@ -91,11 +122,15 @@ def run(
 
 
 @local_app.command()
-def demo(app_directory: Annotated[Path, typer.Option(help="The directory of the CDK app.")] = Path()) -> None:
+def demo(
+    app_directory: Annotated[Path, typer.Option(help="The directory of the CDK app.")] = Path(),
+    serve: Serve = False,
+    serve_with: ServeWith = None,
+) -> None:
     """Deploy the CDK app of this directory to a local cloud, and show the result."""
     try:
         with _interruptible(), _failures_printed():
-            run_demo(app_directory.resolve(), Console())
+            run_demo(app_directory.resolve(), Console(), serve=serve_with or serve)
     except KeyboardInterrupt:
         _console.print("\nInterrupted; the local cloud and the CDK CLI have ended.")
         raise typer.Exit(_INTERRUPTED) from None

@@ -136,15 +136,18 @@ def _resources(resources: Sequence[ResourceReport], *, is_new: bool) -> Iterator
 
 
 def _permissions(stack: StackReport) -> Iterator[str]:
+    if stack.change == "new":
+        permissions = sum(len(change.gained) for change in stack.permissions)
+        yield f"{len(stack.permissions)} new policies with {permissions} permissions: see `cdk diff`"
+        return
     for change in stack.permissions:
         kind = "" if change.kind == "permissions" else f" ({change.kind})"
         more = "grants more than before" if change.grants_more else "grants no more than before"
         yield f"{change.owner}{kind}: {more}, {len(change.gained)} added and {len(change.lost)} removed"
-        if stack.change != "new":
-            texts = [*(f"+ {text}" for text in change.gained), *(f"- {text}" for text in change.lost)]
-            yield from texts[:_MOST_PERMISSIONS]
-            if len(texts) > _MOST_PERMISSIONS:
-                yield f"{len(texts) - _MOST_PERMISSIONS} more: see `cdk diff`"
+        texts = [*(f"+ {text}" for text in change.gained), *(f"- {text}" for text in change.lost)]
+        yield from texts[:_MOST_PERMISSIONS]
+        if len(texts) > _MOST_PERMISSIONS:
+            yield f"{len(texts) - _MOST_PERMISSIONS} more: see `cdk diff`"
 
 
 def _cost(endpoint: EndpointReport) -> Iterator[str]:

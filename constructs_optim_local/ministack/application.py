@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import json
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import Any
 
@@ -37,7 +39,10 @@ _SERVED = (
 # Seconds. What this machine itself needs does not shrink with the scale: 120 minutes are 30 seconds or more.
 _SHORTEST_MINUTE = 0.25
 
-Response = tuple[int, dict[str, str], bytes]
+# A request to a model holds a thread while the model writes: more than asyncio's own, which S3 needs as well.
+_THREADS = ThreadPoolExecutor(max_workers=256, thread_name_prefix="sagemaker")
+
+Response = tuple[int, dict[str, str], Any]
 Asgi = Callable[[dict[str, Any], Callable[..., Awaitable[Any]], Callable[..., Awaitable[Any]]], Awaitable[None]]
 
 
@@ -195,9 +200,28 @@ def _handler(
             return 200, {"Content-Type": "application/x-amz-json-1.1"}, to_json(found)
 
         # In a thread: a job that completes writes its output through the S3 of this same server.
-        return await asyncio.to_thread(respond)
+        if runtime is None:
+            return await asyncio.to_thread(respond)
+        status, returned, content = await _in_a_thread(respond)
+        return status, returned, content if isinstance(content, bytes) else _streamed(content)
 
     return handle
+
+
+async def _in_a_thread(run: Callable[[], Any]) -> Any:
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, contextvars.copy_context().run, run)
+
+
+def _streamed(parts: Iterator[bytes]) -> Any:
+    """The body of a response that is sent while it is made."""
+    from ministack.core.responses import StreamingResponse
+
+    async def send_all(send: Callable[[dict[str, Any]], Awaitable[None]], receive: Any) -> None:
+        while (part := await _in_a_thread(lambda: next(parts, None))) is not None:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    return StreamingResponse(send_all)
 
 
 def _decoded(body: bytes) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from .hub import Hub
 from .objects import ObjectsOf
 from .optimization.jobs import JobDurations
 from .quotas import Quotas
+from .serving.pool import ServerPool
 from .training.telemetry import TrainingSettings
 
 
@@ -51,6 +52,7 @@ class Context:
         performances: how fast what endpoints serve is.
         clock: the time. Default: the machine's.
         quotas: of instances. Default: none was set.
+        servers: what runs model servers. Default: nothing, and completions are synthetic.
     """
 
     objects: ObjectsOf
@@ -65,3 +67,4 @@ class Context:
     performances: Performances = field(default_factory=Performances)
     clock: Clock = field(default_factory=Clock)
     quotas: Quotas = field(default_factory=Quotas)
+    servers: ServerPool | None = None

@@ -6,6 +6,7 @@ models of ``sagemaker-runtime`` (rest-json) and of AWS event streams (messages o
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import struct
@@ -18,6 +19,7 @@ from constructs_optim_local.api.error import ApiError
 
 from .hosting.invocations import Completion, Invocation
 from .service import SageMaker
+from .serving.pool import StreamFailed
 
 _PATH = re.compile(r"/endpoints/(?P<name>[^/]+)/invocations(?P<stream>-response-stream)?")
 # Developer guide, "Invoke endpoints with OpenAI-compatible APIs", which has no other path.
@@ -25,7 +27,10 @@ _CHAT = re.compile(
     r"/endpoints/(?P<name>[^/]+)(/inference-components/(?P<component>[^/]+))?/openai/v1/chat/completions"
 )
 _STRING = 7
-Response = tuple[int, dict[str, str], bytes]
+# Those of the API's headers that a container gets. Source: botocore's model ("Amazon SageMaker AI strips all POST
+# headers except those supported by the API").
+_PASSED_ON = ("content-type", "accept", "x-amzn-sagemaker-custom-attributes")
+Response = tuple[int, dict[str, str], bytes | Iterator[bytes]]
 
 
 @dataclass(frozen=True)
@@ -37,8 +42,11 @@ class SageMakerRuntime:
     def invocation(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Invocation | None:
         """What a request asks for; None where it is not for SageMaker Runtime."""
         found = _PATH.fullmatch(path)
+        passed_on = {name: headers[name] for name in _PASSED_ON if name in headers}
         if method == "POST" and (chat := _CHAT.fullmatch(path)) is not None:
-            return Invocation(endpoint=chat["name"], body=body, component=chat["component"], is_openai=True)
+            return Invocation(
+                endpoint=chat["name"], body=body, component=chat["component"], is_openai=True, headers=passed_on
+            )
         if found is None or method != "POST":
             return None
         return Invocation(
@@ -47,6 +55,7 @@ class SageMakerRuntime:
             component=headers.get("x-amzn-sagemaker-inference-component"),
             variant=headers.get("x-amzn-sagemaker-target-variant"),
             streams=found["stream"] is not None,
+            headers=passed_on,
         )
 
     def needed(self, invocation: Invocation, *, account: str, region: str) -> Iterator[Permission]:
@@ -81,7 +90,15 @@ def _of_container(error: ApiError) -> Response:
 def _whole(completion: Completion) -> Response:
     # In lower case, ministack leaves it as the model said.
     headers = {"content-type": completion.content_type, "x-Amzn-Invoked-Production-Variant": completion.variant}
-    return 200, headers, b"".join(completion.parts)
+    # The path that is OpenAI's streams as the container does, without AWS's messages.
+    body = b"".join(completion.parts) if isinstance(completion.parts, tuple) else _cut(completion.parts)
+    return completion.status, headers, body
+
+
+def _cut(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """The parts up to where the stream fails."""
+    with contextlib.suppress(StreamFailed):
+        yield from parts
 
 
 def _streamed(completion: Completion) -> Response:
@@ -90,12 +107,24 @@ def _streamed(completion: Completion) -> Response:
         "X-Amzn-SageMaker-Content-Type": completion.content_type,
         "x-Amzn-Invoked-Production-Variant": completion.variant,
     }
-    return 200, headers, b"".join(event_message("PayloadPart", part) for part in completion.parts)
+    if isinstance(completion.parts, tuple):
+        return 200, headers, b"".join(event_message("PayloadPart", part) for part in completion.parts)
+    return 200, headers, _messages(completion.parts)
 
 
-def event_message(event: str, payload: bytes) -> bytes:
+def _messages(parts: Iterator[bytes]) -> Iterator[bytes]:
+    try:
+        for part in parts:
+            yield event_message("PayloadPart", part)
+    except StreamFailed as error:
+        content = json.dumps({"Message": error.message, "ErrorCode": error.code}).encode()
+        yield event_message("ModelStreamError", content, kind="exception")
+
+
+def event_message(event: str, payload: bytes, *, kind: str = "event") -> bytes:
     """A message of an event stream."""
-    values = {":message-type": "event", ":event-type": event, ":content-type": "application/octet-stream"}
+    content = "application/octet-stream" if kind == "event" else "application/json"
+    values = {":message-type": kind, f":{kind}-type": event, ":content-type": content}
     headers = b"".join(
         struct.pack("!B", len(name)) + name.encode() + struct.pack("!BH", _STRING, len(value)) + value.encode()
         for name, value in values.items()

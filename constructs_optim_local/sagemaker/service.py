@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from constructs_optim_local.api.error import ApiError, validation_error
@@ -20,11 +21,13 @@ from .execution import ExecutionRoles
 from .hosting.components import InferenceComponents
 from .hosting.deployments import Pace
 from .hosting.endpoints import Endpoints
-from .hosting.invocations import Completion, Invocation, Invocations
+from .hosting.invocations import Completion, Forwarded, Invocation, Invocations
 from .hosting.models import Hosting
 from .hosting.served_models import ServedModels
+from .hosting.servers import Server
 from .optimization.jobs import OptimizationJobs
 from .records import Record, Scope
+from .serving.pool import ServerPool, StreamFailed
 from .training.jobs import TrainingJobs
 
 _AI_OPERATIONS = re.compile("AI(BenchmarkJob|RecommendationJob|WorkloadConfig)s?$")
@@ -80,8 +83,37 @@ class SageMaker:
         request = {"EndpointName": invocation.endpoint, "InferenceComponentName": invocation.component}
         with self._calls.recorded("sagemaker-runtime", operation, request):
             self._faults.before(operation)
+            servers = self._context.servers
             with self._lock:
-                return self._regional(account, region).invocations.invoke(invocation)
+                invocations = self._regional(account, region).invocations
+                if servers is None:
+                    return invocations.invoke(invocation)
+                production, *shadows = invocations.routes(invocation)
+            # Not under the lock: a model takes seconds, and others come meanwhile.
+            for shadow in shadows:
+                threading.Thread(target=self._ask_shadow, args=(servers, invocations, shadow), daemon=True).start()
+            completion = servers.forward(production)
+            with self._lock:
+                invocations.captured(invocation, completion)
+            return completion
+
+    def _ask_shadow(self, servers: ServerPool, invocations: Invocations, shadow: Forwarded) -> None:
+        with contextlib.suppress(ApiError, StreamFailed):
+            completion = servers.forward(shadow)
+            if isinstance(completion.parts, tuple):
+                with self._lock:
+                    invocations.captured(shadow.invocation, completion)
+                return
+            # To its end, for a server does not write what nobody reads.
+            for _ in completion.parts:
+                pass
+
+    def keep_servers(self) -> None:
+        """Bring the model servers in line with the endpoints and components that there are by now."""
+        if (servers := self._context.servers) is None:
+            return
+        with self._lock:
+            servers.keep([server for regional in [*self._scopes.values()] for server in regional.servers()])
 
     def capacity(self, resource_id: str, *, account: str, region: str) -> int | None:
         """What Application Auto Scaling sees of a resource: its instances or copies; None while it cannot be scaled."""
@@ -118,8 +150,17 @@ class SageMaker:
                 for name in [*regional.endpoints.records.by_name]
             ]
 
+    def forget(self, account: str) -> None:
+        """Delete all that an account has, in every region."""
+        with self._lock:
+            for key in [key for key in self._scopes if key[0] == account]:
+                self._scopes.pop(key).trainings.close()
+        self.keep_servers()
+
     def close(self) -> None:
-        """End what runs: the code of training jobs. Waits for nothing."""
+        """End what runs: the code of training jobs, and model servers. Waits for nothing."""
+        if self._context.servers is not None:
+            self._context.servers.close()
         for regional in [*self._scopes.values()]:
             regional.trainings.close()
 
@@ -145,7 +186,7 @@ class _Regional:
         self.jobs = OptimizationJobs(scope, faults, objects, timing.jobs, roles)
         self._hosting = hosting = Hosting(scope, roles, objects)
         self.endpoints = endpoints = Endpoints(
-            hosting, faults, Pace(timing.endpoint, timing.scale), context.alarms, context.quotas
+            hosting, faults, Pace(timing.endpoint, timing.scale), context.alarms, context.quotas, context.servers
         )
         self.components = components = InferenceComponents(endpoints)
         served = ServedModels(scope, components)
@@ -231,6 +272,14 @@ class _Regional:
                 return component["RuntimeConfig"]["DesiredCopyCount"] if component is not None and ready else None
             case _:
                 return None
+
+    def servers(self) -> Iterator[Server]:
+        """The model servers that there are to be."""
+        self.components.settle_all()
+        for name in self.endpoints.records.by_name:
+            yield from self.endpoints.servers_of(self.endpoints.records.get(name))
+        for name in self.components.records.by_name:
+            yield from self.components.servers_of(name)
 
     def volume_key(self, config_name: str) -> str | None:
         """The KMS key that a configuration has for the volumes of its instances, as it names it."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import signal
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,8 @@ from constructs_optim_local.sagemaker.optimization.jobs import JobDurations
 from constructs_optim_local.sagemaker.quotas import Quotas
 from constructs_optim_local.sagemaker.runtime import SageMakerRuntime
 from constructs_optim_local.sagemaker.service import SageMaker
+from constructs_optim_local.sagemaker.serving.pool import ServerPool
+from constructs_optim_local.sagemaker.serving.settings import ServingSettings
 from constructs_optim_local.sagemaker.training.telemetry import CloudWatchTelemetry, TrainingSettings
 from constructs_optim_local.service_quotas import ServiceQuotas
 
@@ -50,12 +54,15 @@ from .handler_calls import MARK, HandlerCalls
 from .process_folder import process_folder
 
 _WORKERS_SECONDS = 1.5
+_KEEP_SECONDS = 0.2
 
 
 def main() -> None:
     """Serve until standard input ends or a signal comes."""
     settings = json.loads(sys.argv[1])
     check_ministack()
+    # As it was before: what model servers inherit.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     with process_folder() as directory:
         prepare_environment(
             port=settings["port"],
@@ -66,10 +73,10 @@ def main() -> None:
         )
         # ministack's Lambda workers keep their unpacked code below the temporary directory.
         tempfile.tempdir = directory
-        asyncio.run(_serve(settings))
+        asyncio.run(_serve(settings, inherited))
 
 
-async def _serve(settings: dict[str, Any]) -> None:
+async def _serve(settings: dict[str, Any], inherited: dict[str, str]) -> None:
     from hypercorn.asyncio import serve
     from hypercorn.config import Config
 
@@ -101,6 +108,26 @@ async def _serve(settings: dict[str, Any]) -> None:
             telemetry=CloudWatchTelemetry(clients, account, region),
         )
 
+    def log(account: str, region: str, group: str, stream: str, lines: Sequence[str]) -> None:
+        at = clock.now()
+        CloudWatchTelemetry(clients, account, region).log(group, stream, [(at, line) for line in lines])
+
+    def collect(account: str, region: str, exposition: str, labels: Mapping[str, str]) -> None:
+        at = clock.now().timestamp()
+        alarms.telemetry.collect(exposition, labels, at, account=account, region=region)
+
+    servers = None
+    if settings["serve"]:
+        serving = ServingSettings(
+            command=settings["serve"],
+            folder=Path(tempfile.gettempdir()),
+            environment=inherited,
+            cloud=_variables,
+            log=log,
+            collect=collect,
+            scale=settings["time_scale"],
+        )
+        servers = ServerPool(serving, objects, roles or Unchecked(), clock)
     sagemaker = SageMaker(
         Context(
             objects=objects,
@@ -114,6 +141,7 @@ async def _serve(settings: dict[str, Any]) -> None:
             training=training,
             clock=clock,
             quotas=quotas,
+            servers=servers,
         )
     )
     scaling = ApplicationAutoScaling(faults, calls, sagemaker, alarms, next_fire, settings["time_scale"], clock)
@@ -135,6 +163,8 @@ async def _serve(settings: dict[str, Any]) -> None:
     Scheduler(settings["time_scale"], next_fire, roles, clock).install()
     alarms.install(scaling.alarm_fired, roles)
     send_endpoint_events(sagemaker, clock)
+    if servers is not None:
+        threading.Thread(target=_keep_servers, args=(sagemaker,), daemon=True).start()
     inner = HandlerCalls(services, faults=faults, calls=function_calls, kill=kill_running_functions)
     config = Config()
     config.bind = [f"127.0.0.1:{settings['port']}"]
@@ -178,6 +208,16 @@ def _variables(account: str, region: str) -> dict[str, str]:
         "AWS_ENDPOINT_URL_S3": address,
         "AWS_EC2_METADATA_DISABLED": "true",
     }
+
+
+def _keep_servers(sagemaker: SageMaker) -> None:
+    while True:
+        time.sleep(_KEEP_SECONDS)
+        try:
+            sagemaker.keep_servers()
+        except Exception:
+            # One mistake must not leave all other servers as they are.
+            logging.getLogger(__name__).exception("model servers were not brought in line")
 
 
 def _until_parent_ends(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:

@@ -6,6 +6,7 @@
 ``GET /_constructs_optim/trainings`` ·
 ``GET/POST/DELETE /_constructs_optim/performances`` · ``GET/POST/DELETE /_constructs_optim/quotas`` ·
 ``POST /_constructs_optim/clock``, which lets time pass ·
+``DELETE /_constructs_optim/accounts?account=...``, what SageMaker has in an account ·
 ``POST /_constructs_optim/engine-metrics``, what a container exposes, and ``GET ...?query=<PromQL>``
 """
 
@@ -128,6 +129,9 @@ class Control:
                 return self._sagemaker.jobs()
             case "GET", "deployments":
                 return self._sagemaker.deployments()
+            case "DELETE", "accounts":
+                self._sagemaker.forget(next(iter(query.get("account", [])), ""))
+                return {}
             case method, path:
                 raise ApiError("UnknownOperationException", f"{method} {path} is not there", 404)
 

@@ -34,22 +34,22 @@ RECORDED = {path.stem: json.loads(path.read_text()) for path in Path(__file__).p
 
 # What differs on purpose: path in the request, and why. Everything else must be equal.
 INTENDED: dict[str, str] = {
-    "OptimizationJobName": "filled in when the stack is deployed, from the artifact key",
-    "OutputConfig.S3OutputLocation": "below the artifact store, likewise",
-    "OptimizationEnvironment": "the SDK copies the model's serving environment into the job; a job reads only the "
-    "settings of its techniques, and a changed serving variable must not be another artifact",
-    "Image": "the SDK takes the least image that JumpStart supports (LMI 13), or the model's own; the catalog prefers "
-    "LMI 14, the newest that carries every technique out",
-    "OverrideEnvironment.OPTION_TENSOR_PARALLEL_DEGREE": "the SDK leaves it to the serving environment; it is written "
-    "into the artifact's serving.properties, so it is part of the job",
+    "OptimizationJobName": "the deployment derives it from the artifact key",
+    "OutputConfig.S3OutputLocation": "below the artifact store; the deployment derives it from the artifact key",
+    "OptimizationEnvironment": "the SDK copies the model's serving environment into the job; here a job has only the "
+    "settings of its techniques, because a changed serving variable must not change the artifact",
+    "Image": "the SDK uses the oldest image that JumpStart supports (LMI 13), or the model's own; the catalog prefers "
+    "LMI 14, the newest that supports every technique",
+    "OverrideEnvironment.OPTION_TENSOR_PARALLEL_DEGREE": "the SDK sets it only in the serving environment; here it is "
+    "part of the job, because the job writes it into the artifact's serving.properties",
 }
 INTENDED_OF_MODELS: dict[str, str] = {
-    "ModelName": "made up when the stack is deployed",
-    "PrimaryContainer.Image": "the SDK takes the least image that JumpStart supports (LMI 13), or the model's own; the "
-    "catalog takes the newest that serves the artifact, and LMI 14 for a draft",
-    "PrimaryContainer.Environment": "vLLM's container has variables of its own (`SM_VLLM_...`); the SDK adds "
-    "JumpStart's variables of other containers (SAGEMAKER_PROGRAM, "
-    "MODEL_CACHE_ROOT and the like), which LMI does not read",
+    "ModelName": "the deployment generates it",
+    "PrimaryContainer.Image": "the SDK uses the oldest image that JumpStart supports (LMI 13), or the model's own; the "
+    "catalog uses the newest that serves the artifact, and LMI 14 for a draft model",
+    "PrimaryContainer.Environment": "vLLM's container has its own variables (`SM_VLLM_...`); the SDK adds "
+    "JumpStart's variables of other containers (such as SAGEMAKER_PROGRAM and MODEL_CACHE_ROOT), which LMI does not "
+    "read",
 }
 # JumpStart's variables that only other containers read, or that JumpStart chose for this model.
 NOT_READ_BY_LMI = {
@@ -63,8 +63,8 @@ NOT_READ_BY_LMI = {
     "SAGEMAKER_SUBMIT_DIRECTORY",
 }
 INTENDED_OF_STACKS: dict[str, str] = {
-    "sharding and quantization": "the SDK refuses them in one call; here they are two jobs, the second from the first "
-    "one's artifact, as its documentation advises",
+    "sharding and quantization": "the SDK refuses them in one call; here they are two jobs, and the second uses the "
+    "first one's artifact, as the SDK's documentation recommends",
 }
 DRAFT = SpeculativeDecoding.custom_draft(uri="s3://drafts/one/")
 TECHNIQUES: dict[str, tuple[list[Technique], str]] = {

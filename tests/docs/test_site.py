@@ -62,9 +62,9 @@ def test_each_technique_page_has_sections_on_use_cost_and_exclusions() -> None:
         assert headings == ["When to use it", "What it costs", "What it excludes"], page.name
 
 
-def test_the_readme_lists_each_example() -> None:
+def test_the_examples_page_lists_each_example() -> None:
     listed = re.findall(
-        r"^\| \[(\w+\.py)\]\(examples/\1\) \|", (CHECKOUT / "README.md").read_text(), flags=re.MULTILINE
+        r"^\| \[(\w+\.py)\]\(\.\./examples/\1\) \|", (DOCUMENTS / "examples.md").read_text(), flags=re.MULTILINE
     )
     assert sorted(listed) == sorted(path.name for path in (CHECKOUT / "examples").glob("*.py"))
 

@@ -101,7 +101,7 @@ def test_models_are_listed_by_part_of_their_name(sagemaker: Any) -> None:
     assert LLAMA in [content["HubContentName"] for content in found]
 
 
-def test_the_models_of_the_demo_and_the_readmes_first_example_are_in_the_hub(sagemaker: Any) -> None:
+def test_the_models_of_the_demo_and_of_getting_started_are_in_the_hub(sagemaker: Any) -> None:
     for app in (first_example(), (CHECKOUT / "app.py").read_text()):
         (named,) = re.findall(r'Model\.jumpstart\("([\w-]+)", version="([\d.]+)"', app)
         content = sagemaker.describe_hub_content(**HUB, HubContentName=named[0], HubContentVersion=named[1])

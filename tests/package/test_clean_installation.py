@@ -17,7 +17,7 @@ PYTHONS = ("3.11", pytest.param("3.12", marks=pytest.mark.exhaustive), "3.13")
 
 
 def synthesized(environment: Environment, tmp_path: Path) -> dict[str, Any]:
-    """The template of the README's first example, run from a directory that holds it and nothing else."""
+    """The template of Getting started's app, run from a directory that holds it and nothing else."""
     app = tmp_path / "app"
     app.mkdir()
     (app / "app.py").write_text(first_example())
@@ -34,7 +34,7 @@ def synthesized(environment: Environment, tmp_path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("python", PYTHONS)
-def test_a_clean_environment_synthesizes_the_readmes_example(
+def test_a_clean_environment_synthesizes_the_first_example(
     python: str, wheel: Path, environment: Callable[[str], Environment], tmp_path: Path
 ) -> None:
     clean = environment(python)

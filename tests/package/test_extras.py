@@ -66,6 +66,7 @@ def test_the_local_cloud_runs_without_the_library(
     clean.install(local_wheel)
     assert "constructs-optim" not in clean.distributions
     program = (
+        "import constructs_optim_local.light_server.application\n"
         "from constructs_optim_local.cloud import LocalCloud\n"
         "with LocalCloud() as cloud: print(cloud.client('sagemaker').list_endpoints()['Endpoints'])"
     )

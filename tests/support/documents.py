@@ -55,5 +55,6 @@ def snippets(page: Path) -> Iterator[Snippet]:
 
 
 def first_example() -> str:
-    """The first example of the README: a complete app."""
-    return next(snippet.code for snippet in snippets(CHECKOUT / "README.md") if snippet.language == "python")
+    """The app of Getting started."""
+    page = CHECKOUT / "docs" / "getting-started.md"
+    return next(snippet.code for snippet in snippets(page) if snippet.language == "python")

@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .models import save_small_model
-
 _SHIPPED = Path(__file__).resolve().parents[2] / "constructs_optim" / "training"
 FAST = {"batch_size": "16", "gradient_accumulation_steps": "1", "logging_steps": "25"}
 FINE_TUNING = {**FAST, "method": "full", "gradient_checkpointing": "false", "gradient_clipping": "1"}
@@ -101,6 +99,9 @@ class Trained:
 
 
 def train(family: str, folder: Path, corpus: Path) -> Trained:
+    # It stands on PyTorch, which those who bring a model of their own do without.
+    from .models import save_small_model
+
     base = save_small_model(family, folder / "base")
     data = {"training": corpus / "training.jsonl", "validation": corpus / "validation.jsonl"}
     fine_tuning = job(folder / "fine-tuning", "fine_tune", FINE_TUNING, model=base, **data)

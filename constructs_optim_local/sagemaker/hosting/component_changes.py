@@ -47,6 +47,7 @@ class Change:
         deployment: Record | None = None,
     ) -> None:
         self.kind, self._number, self._fresh = kind, number, fresh
+        self._placed: Stage | None = None
         self._copies, self._endpoints, self._component = copies, endpoints, component
         self._before = component["RuntimeConfig"]["DesiredCopyCount"]
         self._rolling = "RollingUpdatePolicy" in (deployment or {})
@@ -91,6 +92,14 @@ class Change:
 
     def launched(self, stage: Stage, waited: float) -> str | None:
         """Why the copies of a stage do not run."""
+        if stage is not self._placed:
+            if (reason := self._place(stage)) is not None:
+                return reason
+            self._placed = stage
+        return self._copies.refusal(self._component)
+
+    def _place(self, stage: Stage) -> str | None:
+        """Why the copies of a stage have no place."""
         component = self._component
         if self.kind == "Updating" and (fault := self._endpoints.faults.strikes("update_fails")):
             return fault.reason or _UNHEALTHY

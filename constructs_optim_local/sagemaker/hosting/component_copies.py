@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from constructs_optim_local.sagemaker.records import Record, Records
 
 from . import placement
 from .endpoints import Endpoints
 from .fleets import Instance, layout, pools
+from .servers import Server
 
 
 class Copies:
@@ -28,6 +31,22 @@ class Copies:
         """The instances it may run on."""
         endpoint = self._endpoints.records.find(component["EndpointName"])
         return endpoint["_fleet"].get(component["VariantName"], []) if endpoint else []
+
+    def servers_of(self, component: Record) -> Iterator[Server]:
+        """The servers of a component's copies, and of those that are replacing them; for an adapter, its base's."""
+        own = self.base(component)
+        endpoint = self._endpoints.records.find(own["EndpointName"])
+        for record in _both(own):
+            yield from self._endpoints.wanted.of_component(record, endpoint, self.instances(own))
+
+    def refusal(self, component: Record) -> str | None:
+        """Why a server of its copies cannot be; None once all are healthy.
+
+        Raises:
+            NotYet: while they start.
+        """
+        servers = self._endpoints.servers
+        return servers.refusal(list(self.servers_of(component))) if servers is not None else None
 
     def running(self, component: Record) -> Record:
         """``CurrentCopyCount`` and ``PlacementStatus``; an adapter is where its base is."""

@@ -24,6 +24,7 @@ from .component_changes import COPIES, Change
 from .component_copies import Copies
 from .endpoints import Endpoints
 from .fleets import layout, pools
+from .servers import Server
 
 _STATES = {"Creating": "CREATE_IN_PROGRESS", "Updating": "UPDATE_IN_PROGRESS", "Deleting": "DELETE_IN_PROGRESS"}
 _UNSUPPORTED = (
@@ -154,6 +155,10 @@ class InferenceComponents:
             if all(component[member].lower() == value for member, value in filters.items()):
                 matching.by_name[name] = component
         return matching.page("InferenceComponents", request, lambda c: {n: c[n] for n in names if n in c})
+
+    def servers_of(self, name: str) -> Iterator[Server]:
+        """The servers of the copies of a component."""
+        return self._copies.servers_of(self.records.get(name))
 
     def settle_all(self) -> None:
         """Bring every component up to now, and with it the instances that are there for them."""

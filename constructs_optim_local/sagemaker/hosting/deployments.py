@@ -103,6 +103,7 @@ class Deployment:
         self.outcome: str | None = None
         self.rolling_back = False
         self.history: list[dict[str, Any]] = []
+        self._late = False
         self._plan, self._world, self._stages, self._index = plan, world, plan.stages, 0
         self._note()
 
@@ -141,7 +142,10 @@ class Deployment:
             try:
                 reason = self._world.launched(stage, (at - self._since).total_seconds())
             except NotYet:
+                self._late = True
                 return False
+            # What had to be waited for is over now, and not when it was due.
+            end, self._late = (at if self._late else end), False
             if reason is not None:
                 self._turn_back(end, reason)
                 return True

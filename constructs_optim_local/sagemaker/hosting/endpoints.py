@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import datetime as dt
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -32,6 +33,7 @@ from .models import (
     exists,
     only,
 )
+from .servers import Server, Servers, Wanted
 
 _UNHEALTHY = "The primary container did not pass the ping health check."
 _IN_PROGRESS = ("Creating", "Updating", "RollingBack")
@@ -40,12 +42,30 @@ _SHOWN = ("ManagedInstanceScaling", "RoutingConfig")
 
 
 class Endpoints:
-    """The endpoints of one account and region. ``pace`` is how fast they change."""
+    """The endpoints of one account and region.
 
-    def __init__(self, hosting: Hosting, faults: Faults, pace: Pace, alarms: Alarms, quotas: Quotas) -> None:
+    Args:
+        hosting: models and configurations.
+        faults: in force.
+        pace: how fast endpoints change.
+        alarms: CloudWatch's.
+        quotas: of instances.
+        servers: what runs model servers. Default: nothing, and every instance is as good as healthy.
+    """
+
+    def __init__(
+        self,
+        hosting: Hosting,
+        faults: Faults,
+        pace: Pace,
+        alarms: Alarms,
+        quotas: Quotas,
+        servers: Servers | None = None,
+    ) -> None:
         self.hosting, self.faults, self.pace, self.alarms = hosting, faults, pace, alarms
         self._quotas = quotas
         scope = hosting.scope
+        self.servers, self.wanted = servers, Wanted(scope, hosting.models)
         self.history = History()
         self.records = Records(could_not_find("endpoint", scope, "endpoint"), exists("endpoint", scope, "endpoint"))
 
@@ -210,6 +230,25 @@ class Endpoints:
             raise validation_error(f'Could not find variant "{name}" of endpoint "{endpoint["EndpointArn"]}".')
         return found[0]
 
+    def servers_of(self, endpoint: Record) -> Iterator[Server]:
+        """All servers of an endpoint's variants, those of a change under way among them."""
+        yield from self.wanted.of_fleet(endpoint, endpoint["_config"], endpoint["_fleet"])
+        change: _Change | None = endpoint.get("_change")
+        if change is not None:
+            yield from self.wanted.of_fleet(endpoint, change.config, change.launched_instances)
+
+    def servers_with_traffic(self, endpoint: Record, variant_name: str) -> Iterator[Server]:
+        """The servers of a variant that take requests: in an update, those of as much of each fleet as has traffic."""
+        fleet: list[Instance] = endpoint["_fleet"].get(variant_name, [])
+        change: _Change | None = endpoint.get("_change")
+        launched, share = change.with_traffic(variant_name) if change is not None else ([], 0.0)
+        left = fleet[: math.ceil(len(fleet) * (1 - share))]
+        for config, instances in (
+            (endpoint["_config"], left),
+            *(((change.config, launched),) if change is not None else ()),
+        ):
+            yield from self.wanted.of_fleet(endpoint, config, {variant_name: instances})
+
     def grow(self, endpoint: Record, variant: Record, types: Sequence[str]) -> Instance | None:
         """One more instance of the types, for a variant whose instances are managed; None where there is none."""
         scaling, fleet = variant.get("ManagedInstanceScaling", {}), endpoint["_fleet"][variant["VariantName"]]
@@ -331,6 +370,7 @@ class _Change:
     ) -> None:
         self.kind, self.config, self.counts, self.weights = kind, config, counts, weights
         self.launched_instances: dict[str, list[Instance]] = {name: [] for name in counts}
+        self._launched: Stage | None = None
         self._endpoints, self._endpoint, self._alarms = endpoints, endpoint, alarms
 
     def begin(self, plan: deployments.Plan) -> None:
@@ -385,7 +425,27 @@ class _Change:
         shown = {"Status": stage.status, "StatusMessage": stage.messages[name], "StartTime": self.deployment.since}
         return {"VariantStatus": [shown]}
 
+    def with_traffic(self, name: str) -> tuple[list[Instance], float]:
+        """The new instances of a variant that have traffic, and their share of it."""
+        if self.kind != "Updating" or self.deployment.rolling_back or not self.counts.get(name):
+            return [], 0.0
+        count = self.deployment.stage.new.get(name, 0)
+        return self.launched_instances[name][:count], count / self.counts[name]
+
     def launched(self, stage: Stage, waited: float) -> str | None:
+        if stage is not self._launched:
+            if (reason := self._launch(stage, waited)) is not None:
+                return reason
+            self._launched = stage
+        endpoints = self._endpoints
+        if endpoints.servers is None:
+            return None
+        return endpoints.servers.refusal(
+            list(endpoints.wanted.of_fleet(self._endpoint, self.config, self.launched_instances))
+        )
+
+    def _launch(self, stage: Stage, waited: float) -> str | None:
+        """Why there are no instances for a stage, or why they would not serve; None where there are."""
         if (reason := self._unhealthy()) is not None:
             return reason
         for variant in variants_of(self.config):

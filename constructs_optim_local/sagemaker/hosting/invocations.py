@@ -25,7 +25,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from constructs_optim_local.api.error import ApiError
@@ -59,6 +59,7 @@ class Invocation:
         variant: the variant that was named.
         streams: whether the completion is to come in parts, each a message of an event stream.
         is_openai: whether it came by the OpenAI-compatible path, whose requests are chats.
+        headers: those that a container gets.
     """
 
     endpoint: str
@@ -67,14 +68,28 @@ class Invocation:
     variant: str | None = None
     streams: bool = False
     is_openai: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)
 class Completion:
-    """A model's completion: its parts, which are one where it is not streamed."""
+    """A model's completion: its parts, which are one where it is not streamed.
+
+    A model server's parts come while it writes them. Its ``status`` is another one where the path is OpenAI's alone.
+    """
 
     content_type: str
-    parts: tuple[bytes, ...]
+    parts: tuple[bytes, ...] | Iterator[bytes]
+    variant: str
+    status: int = 200
+
+
+@dataclass(frozen=True)
+class Forwarded:
+    """A request that goes to a model server: one of ``servers``, by their keys."""
+
+    invocation: Invocation
+    servers: tuple[str, ...]
     variant: str
 
 
@@ -105,6 +120,22 @@ class Invocations:
                     self._capture(endpoint, invocation, copied)
         return completion
 
+    def routes(self, invocation: Invocation) -> list[Forwarded]:
+        """Where model servers are to take a request: in production, and in the shadow if it is replicated.
+
+        Raises:
+            ApiError: ValidationError when no model can respond.
+        """
+        _, variant = self._target(invocation)
+        endpoint = self._served.endpoint(invocation.endpoint)
+        if endpoint is None:
+            return []
+        found = [Forwarded(invocation, self._served.servers(endpoint, variant, invocation.component), variant)]
+        if (shadow := self._shadow_of(endpoint)) is not None:
+            name = shadow["VariantName"]
+            found.append(Forwarded(invocation, self._served.servers(endpoint, name), name))
+        return found
+
     def _shadow_of(self, endpoint: Record) -> Record | None:
         """The shadow variant, for as many requests as its weight has of production's, evenly spread.
 
@@ -124,14 +155,21 @@ class Invocations:
         self._replicated[name] -= 1
         return shadow
 
+    def captured(self, invocation: Invocation, completion: Completion) -> None:
+        """Write a request and the response of a model server, where the endpoint captures them."""
+        if (endpoint := self._served.endpoint(invocation.endpoint)) is not None:
+            self._capture(endpoint, invocation, completion)
+
     def _capture(self, endpoint: Record, invocation: Invocation, completion: Completion) -> None:
         """Write a request and its response as the endpoint's data capture does; a file each.
 
         Source: developer guide, "Capture data from real-time endpoint". Assumed: that the share of requests is taken
         evenly. Streams are not captured here, as no source says how.
         """
-        config = endpoint["_config"].get("DataCaptureConfig", {})
-        if self._objects is None or not config or config.get("EnableCapture") is False or len(completion.parts) != 1:
+        config, parts = endpoint["_config"].get("DataCaptureConfig", {}), completion.parts
+        if self._objects is None or not config or config.get("EnableCapture") is False:
+            return
+        if not isinstance(parts, tuple) or len(parts) != 1:
             return
         share = config["InitialSamplingPercentage"] / 100
         if share_of(invocation.body.decode(errors="replace"), about="capture") >= share:
@@ -139,7 +177,7 @@ class Invocations:
         modes = {option["CaptureMode"] for option in config["CaptureOptions"]}
         kept = config.get("CaptureContentTypeHeader", {}).get("JsonContentTypes", [])
         data = dict[str, Any]()
-        texts = (("Input", "endpointInput", invocation.body), ("Output", "endpointOutput", completion.parts[0]))
+        texts = (("Input", "endpointInput", invocation.body), ("Output", "endpointOutput", parts[0]))
         for mode, name, text in texts:
             if modes & {mode, "InputAndOutput"}:
                 is_kept = "application/json" in kept
@@ -163,19 +201,19 @@ class Invocations:
         try:
             request = json.loads(invocation.body)
         except ValueError:
-            raise _model_error(400, "the request is not JSON") from None
+            raise model_error(400, "the request is not JSON") from None
         if not isinstance(request, dict):
-            raise _model_error(400, "the request is not an object")
+            raise model_error(400, "the request is not an object")
         repository = (served.image or "").rpartition("/")[2].partition(":")[0]
         for form in (_chat,) if invocation.is_openai else _FORMS.get(repository, (_chat, _generation)):
             if (parsed := form(request)) is not None:
                 break
         else:
             refusal = _REFUSALS.get(repository) if not invocation.is_openai else None
-            raise _model_error(400, refusal or "the request has neither inputs nor messages")
+            raise model_error(400, refusal or "the request has neither inputs nor messages")
         numbers = self._performances.of(served, tokens_of(parsed.prompt))
         if share_of(parsed.prompt, about="error") < numbers.error_rate:
-            raise _model_error(500, "the model server answered 500")
+            raise model_error(500, "the model server answered 500")
         otherwise = share_of(parsed.prompt, about="answer") < numbers.answers_differently
         words = text_for(parsed.prompt, "otherwise" if otherwise else "").split()
         kept = words[: parsed.most_tokens] if parsed.most_tokens is not None else words
@@ -355,9 +393,9 @@ def _refused(message: str) -> ApiError:
     return ApiError("ValidationError", message)
 
 
-def _model_error(status: int, message: str) -> ApiError:
-    """What the service makes of a model's own error."""
-    whose = "server" if status >= 500 else "client"
+def model_error(status: int, message: str) -> ApiError:
+    """What the service makes of a model's own error; of none within its time, the status is 0."""
+    whose = "client" if 400 <= status < 500 else "server"
     return ApiError(
         "ModelError",
         f'Received {whose} error ({status}) from primary with message "{message}". See the endpoint\'s log group in '

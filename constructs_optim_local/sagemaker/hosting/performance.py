@@ -1,6 +1,6 @@
 """The speed and the outputs of served models: synthetic numbers, which a test can set.
 
-Nothing is served here, so nothing can be measured. The defaults are plausible and constant: they improve with
+Where no model server runs, nothing can be measured. The defaults are plausible and constant: they improve with
 the accelerators of an instance, degrade with the users, and ignore models and techniques. A :class:`Setting` makes one
 artifact slow and another fast; each read matches it against the model that an endpoint serves (:class:`Served`).
 """

@@ -86,6 +86,14 @@ class ServedModels:
         names = [item["ModelName"] for item in items if item.get("ModelName")]
         return self._served(endpoint, variant, component["InferenceComponentName"], types, names, copies, *items)
 
+    def servers(self, endpoint: Record, variant_name: str, component: str | None = None) -> tuple[str, ...]:
+        """The keys of the servers that take requests for a variant, or for a component on it."""
+        if component is not None:
+            found = self._components.servers_of(component.rpartition("/")[2])
+        else:
+            found = self._endpoints.servers_with_traffic(endpoint, variant_name)
+        return tuple(server.key for server in found)
+
     def _served(
         self,
         endpoint: Record,

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from constructs_optim_local.sagemaker.processes.opt_ml import ROOT, moved
 from constructs_optim_local.sagemaker.records import Record
 
-ROOT = PurePosixPath("/opt/ml")
 CHECKPOINTS = "/opt/ml/checkpoints"
 TENSORBOARD = "/opt/ml/output/tensorboard"
 # Where the programs are that every container has.
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_MENTIONED = re.compile(r"(?<![\w./])/opt/ml(?![\w-])")
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ class Host:
 
     def text(self, text: str) -> str:
         """A text of the request with this host's folder where it says ``/opt/ml``."""
-        return _MENTIONED.sub(lambda _: str(self.root), text)
+        return moved(text, self.root)
 
     def prepare(self, job: Record, hosts: Sequence[Host]) -> None:
         """Make the folders and write what the code reads of the job."""

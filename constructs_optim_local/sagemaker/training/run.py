@@ -21,8 +21,8 @@ from constructs_optim_local.faults import Fault, Faults
 from constructs_optim_local.sagemaker.execution import ExecutionRoles, refusal
 from constructs_optim_local.sagemaker.images import UNPULLED, missing_image
 from constructs_optim_local.sagemaker.objects import Objects
+from constructs_optim_local.sagemaker.processes.process import SupervisedProcess
 from constructs_optim_local.sagemaker.records import Record
-from constructs_optim_local.sagemaker.training.process import SupervisedProcess
 
 from .files import TrainingFiles, TransferFailed
 from .host import Host, hosts_of

@@ -1,8 +1,8 @@
-"""Stands between the local cloud and a training job's processes: ``supervisor.py COMMAND ...``.
+"""Stands between the local cloud and a container's processes: ``supervisor.py COMMAND ...``.
 
 It starts the command in a process group of its own and ends with its exit status. ``T`` on its standard input passes
 SIGTERM on. The end of its standard input, which is the end of the local cloud however that ends, kills the group; and
-nothing of it outlasts the command. Standard library only: it is started as a file, for each host of each job.
+nothing of it outlasts the command. Standard library only: it is started as a file, for each container.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _kill(group: int) -> None:
 
 
 def _strays() -> list[int]:
-    """Processes of the job that left its group, as those of ``torchrun`` do: the job's folder is in their environment.
+    """Processes that left the group, as those of ``torchrun`` do: the container's folder is in their environment.
 
     Only Linux reports them; elsewhere they are left to the process that started them.
     """

@@ -1,4 +1,4 @@
-"""A training job's container on one host, as a process of this machine."""
+"""A container as a process of this machine."""
 
 from __future__ import annotations
 

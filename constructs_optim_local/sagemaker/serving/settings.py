@@ -1,0 +1,87 @@
+"""How model servers are run."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+# What AWS's images make of their variables. Source: aws/deep-learning-containers, scripts/docker, the entrypoints of
+# vLLM and SGLang: what follows the prefix, in lower case with hyphens, is the option; true means the option alone,
+# false leaves it out.
+_PREFIXES = ("SM_VLLM_", "SM_SGLANG_")
+LIGHT_SERVER = (
+    f"{shlex.quote(sys.executable)} -m constructs_optim_local.light_server {{arguments}} --model {{model}} "
+    "--host 127.0.0.1 --port {port}"
+)
+"""The command line of the server that comes with this package."""
+
+
+@dataclass(frozen=True)
+class ServingSettings:
+    """How model servers are run.
+
+    Attributes:
+        command: a server's command line, whose words ``{arguments}``, ``{model}`` and ``{port}`` are replaced: by the
+            options that AWS's container makes of the plan's variables, the folder of the model, and the port to
+            listen on. Default: the light server.
+        folder: where the servers' files are.
+        environment: what servers inherit.
+        cloud: variables that point a server's SDK at an account and region of this cloud.
+        log: adds lines to a stream of a log group of an account and region.
+        collect: takes what a server exposes of its engine, with labels, for an account and region.
+        scale: what a second between two such collections lasts.
+        response_seconds: how long a container has for a response. Source: API reference, InvokeEndpoint ("must respond
+            to requests within 60 seconds").
+        stream_seconds: how long it has for a streamed one. Source: developer guide, "Inference options" (8 minutes).
+        stop_seconds: from SIGTERM to SIGKILL. Source: developer guide, "How SageMaker AI runs your inference image"
+            (30 seconds).
+    """
+
+    command: str = LIGHT_SERVER
+    folder: Path = Path()
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    cloud: Callable[[str, str], Mapping[str, str]] = lambda account, region: {}
+    log: Callable[[str, str, str, str, Sequence[str]], None] = lambda account, region, group, stream, lines: None
+    collect: Callable[[str, str, str, Mapping[str, str]], None] = lambda account, region, text, labels: None
+    scale: float = 1.0
+    response_seconds: float = 60.0
+    stream_seconds: float = 480.0
+    stop_seconds: float = 30.0
+
+    def words(self, variables: Mapping[str, str], model: Path, port: int) -> list[str]:
+        """The command of a container with these variables."""
+        found: list[str] = []
+        for word in shlex.split(self.command):
+            if word == "{arguments}":
+                found += options(variables)
+            else:
+                found.append(word.replace("{model}", str(model)).replace("{port}", str(port)))
+        return found
+
+
+def problems(command: str) -> Iterator[str]:
+    """What is wrong with a server's command line."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        yield f"the command {command!r} is not a shell's: {error}"
+        return
+    if not words or shutil.which(words[0]) is None:
+        yield f"there is no program {words[0] if words else ''!r}: name one that is on the PATH, or its file"
+    if not any("{port}" in word for word in words):
+        yield "the command has no {port}: say where the program is to listen, for example with --port {port}"
+
+
+def options(variables: Mapping[str, str]) -> Iterator[str]:
+    """The command line that AWS's container of vLLM or SGLang makes of its variables."""
+    for name, value in variables.items():
+        prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), None)
+        if prefix is None or value == "false":
+            continue
+        yield "--" + name.removeprefix(prefix).lower().replace("_", "-")
+        if value != "true":
+            yield value
