@@ -182,7 +182,8 @@ def test_a_changed_recipe_changes_artifact_and_model_behind_the_same_endpoint(
     artifact = next(line for line in lines if line.startswith("artifact: "))
     assert "Another artifact than before (artifact 048a185ba32c). Decided at deployment: artifact " in artifact
     assert (
-        "At most 10 h and $633, by the hosting price of ml.p5.48xlarge, because the job's own price is unknown." in artifact
+        "At most 10 h and $633, by the hosting price of ml.p5.48xlarge, because the job's own price is unknown."
+        in artifact
     )
     replaced = next(line for line in lines if line.startswith("resources replaced: "))
     assert "Llama70BModel (PrimaryContainer)" in replaced

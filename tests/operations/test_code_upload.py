@@ -69,7 +69,7 @@ def test_a_bucket_that_is_missing_is_named(cloud: LocalCloud) -> None:
 
 def test_nothing_is_uploaded_to_a_bucket_of_another_account(cloud: LocalCloud, bucket: str) -> None:
     files = {"strange.zip": b"mine"}
-    with pytest.raises(DeploymentError, match=rf"account {OTHER} has no access to the code bucket {bucket}: .* Name a bucket"):
+    with pytest.raises(DeploymentError, match=rf"account {OTHER} has no access to the code bucket {bucket}: .* Use"):
         upload(lambda region: s3_of(cloud, region), bucket, files, region=REGION, owner=OTHER)
     assert "strange.zip" not in keys_in(cloud, bucket)
 

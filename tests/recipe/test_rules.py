@@ -833,7 +833,9 @@ def test_a_construct_in_place_of_its_arn_is_told_the_attribute() -> None:
 def test_advice_says_what_is_wrong_and_where() -> None:
     arguments = recipe(model=_hub("acme/mine"), techniques=[], **_G7E)
     (advice,) = warnings(Recipe(**arguments))
-    assert advice.message.startswith("model = 'acme/mine': the model is not in the catalog, so it might not fit in memory")
+    assert advice.message.startswith(
+        "model = 'acme/mine': the model is not in the catalog, so it might not fit in memory"
+    )
 
 
 def test_an_unpinned_model_version_gives_a_warning() -> None:

@@ -177,7 +177,7 @@ BAD: list[tuple[str, Scaling | Alarms, str, str]] = [
     ("OPT172", held("waiting_requests", 0), "on_it.target", "such as 4"),
     ("OPT172", held("engine_output_tokens_per_second", "many"), "on_it.target", "such as 1,500"),
     ("OPT173", alarms(time_to_first_token=True), "alarms.time_to_first_token.threshold", "AlarmSettings(threshold=2)"),
-    ("OPT173", alarms(acceptance_length=True), "alarms.acceptance_length.threshold", "below the value in your evaluations"),
+    ("OPT173", alarms(acceptance_length=True), "alarms.acceptance_length.threshold", "below the value in your"),
     ("OPT089", alarms(stale_evaluation=AlarmSettings(threshold=8)), "alarms.stale_evaluation.threshold", "1 to 7 days"),
 ]
 
