@@ -125,7 +125,7 @@ def _too_old(recipe: Recipe, image: str) -> str:
 
 @rule("OPT037", _IMAGES)
 def _the_server_serves_techniques(recipe: Recipe) -> Iterator[Finding]:
-    """The server supports the recipe: its container cannot read the artifact, or does not support a technique."""
+    """The server supports the recipe: the server's container cannot read the artifact, or lacks a technique."""
     server = recipe.server
     if server is None:
         return

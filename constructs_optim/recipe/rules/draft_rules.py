@@ -38,7 +38,7 @@ def is_prefix(uri: str) -> bool:
 
 @rule("OPT060", f"{GUIDE}model-optimize-create-job.html")
 def _sagemaker_draft_needs_jumpstart(recipe: Recipe) -> Iterator[Finding]:
-    """SageMaker's draft model needs a JumpStart model: its tokenizer and weights match only JumpStart's models."""
+    """SageMaker's draft model needs a JumpStart model: the draft matches only JumpStart's tokenizers and weights."""
     for location, draft in (
         recipe.techniques_of(SpeculativeDecoding.sagemaker_draft) if recipe.hub_model is None else ()
     ):
@@ -58,7 +58,7 @@ def _region_has_drafts(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT062", f"{GUIDE}model-optimize-create-job.html")
 def _sagemaker_draft_excludes_code(recipe: Recipe) -> Iterator[Finding]:
-    """SageMaker's draft model excludes custom code: it does not support inference code or trust_remote_code."""
+    """SageMaker's draft model excludes custom code: the draft supports neither inference code nor trust_remote_code."""
     for location, _ in recipe.techniques_of(SpeculativeDecoding.sagemaker_draft):
         for name, excluded in _EXCLUDED_BY_DRAFT.items():
             value = recipe.variables.get(name)
@@ -79,7 +79,7 @@ def _draft_has_an_id(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT064", f"{GUIDE}model-optimize-create-job.html")
 def _draft_licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
-    """Your code accepts a gated draft model's license: it has a license of its own, which only you can accept."""
+    """Your code accepts a gated draft model's license: the draft has its own license, which only you can accept."""
     for location, draft in recipe.techniques_of(SpeculativeDecoding.jumpstart_draft):
         row = models.find(draft.model_id)
         # Every Llama is gated, whether or not the catalog lists it.

@@ -61,7 +61,7 @@ def _there_are_instances(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT102", f"{API}ProductionVariantManagedInstanceScaling.html")
 def _managed_range_is_valid(hosting: Hosting) -> Iterator[Finding]:
-    """Managed instance scaling needs inference components: it fits the instances to the components' copies."""
+    """Managed scaling needs inference components: managed instance scaling fits instances to the components' copies."""
     least, most, start = hosting.minimum_instance_count, hosting.maximum_instance_count, hosting.initial_instance_count
     if not hosting.serves_components:
         if hosting.scale_in is not None:
@@ -94,7 +94,7 @@ def _capture_is_a_percentage(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT105", f"{GUIDE}async-inference.html")
 def _asynchronous_serves_a_variant(hosting: Hosting) -> Iterator[Finding]:
-    """An asynchronous endpoint has no inference components: asynchronous inference does not support them."""
+    """An asynchronous endpoint serves a variant: asynchronous inference does not support inference components."""
     if hosting.asynchronous and hosting.serves_components:
         yield Finding("async_inference", "set", "a variant (inference_component=False), or a synchronous endpoint")
     most = hosting.concurrent_invocations
@@ -117,7 +117,7 @@ def _timeouts_are_in_range(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT112", _RESOURCES, advisory=True)
 def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
-    """A model starts before CloudFormation times out: it waits 160 minutes for an endpoint, 120 for a component."""
+    """A model starts in time: CloudFormation waits at most 160 minutes for an endpoint, and 120 for a component."""
     timeouts = (hosting.download_timeout_seconds, hosting.startup_timeout_seconds, hosting.provision_timeout_seconds)
     default = COMPONENT_STARTUP_SECONDS if hosting.serves_components else STARTUP_SECONDS
     defaults = (default, default, 0)
@@ -133,7 +133,7 @@ def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT107", f"{API}CreateEndpointConfig.html")
 def _volumes_are_attached(hosting: Hosting) -> Iterator[Finding]:
-    """Only attached volumes have a size and a KMS key: SageMaker rejects both for example types with NVMe disks. The
+    """Only attached volumes have a size and a KMS key: SageMaker rejects both on types with NVMe disks. The
     hardware encrypts these disks, with a key that is destroyed with the instance.
     """
     with_disks = ", ".join(sorted({row.name for row in hosting.rows if row.nvme_gb}))
@@ -175,7 +175,7 @@ def _machine_image_has_the_driver(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT109", f"{API}ProductionVariantCapacityReservationConfig.html")
 def _reservation_is_an_arn(hosting: Hosting) -> Iterator[Finding]:
-    """A capacity reservation is given by its ARN: SageMaker identifies it by the ARN of its training plan."""
+    """A capacity reservation is given by its ARN: SageMaker identifies a reservation by its training plan's ARN."""
     reservation = hosting.capacity_reservation
     if reservation is None:
         return

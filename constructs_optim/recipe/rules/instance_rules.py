@@ -81,7 +81,7 @@ def _types(subject: Recipe | Hosting) -> Sequence[object]:
 
 @rule("OPT012", _HARDWARE)
 def _techniques_run_on_the_family(recipe: Recipe) -> Iterator[Finding]:
-    """Every technique runs on the instance family: its kernels or jobs do not support the accelerator."""
+    """Every technique runs on the instance family: a technique's kernels or jobs do not support the accelerator."""
     row, checkpoint = recipe.instance, recipe.unnamed_technique
     if row is None:
         return

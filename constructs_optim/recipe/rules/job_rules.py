@@ -62,14 +62,14 @@ def _files_are_in_s3(benchmark: Benchmark) -> Iterator[Finding]:
 
 @rule("OPT145", f"{GUIDE}model-optimize-evaluate.html")
 def _endpoint_streams(benchmark: Benchmark) -> Iterator[Finding]:
-    """A benchmark needs a streaming endpoint: it measures the time to first token of a streaming response."""
+    """A benchmark needs a streaming endpoint: a benchmark measures the time to first token of a streaming response."""
     if benchmark.asynchronous:
         yield Finding("async_inference", "set", "a synchronous endpoint with the same recipe")
 
 
 @rule("OPT146", "https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html")
 def _runs_some_time(benchmark: Benchmark) -> Iterator[Finding]:
-    """A benchmark has a trigger: it runs after a deployment, which its requirements can fail, or on a schedule."""
+    """A benchmark has a trigger: benchmarks run after a deployment, which requirements can fail, or on a schedule."""
     schedule = benchmark.schedule
     if schedule is None and not benchmark.after_deployment:
         yield Finding("after_deployment", False, "after_deployment=True, or a schedule such as rate(1 day)")

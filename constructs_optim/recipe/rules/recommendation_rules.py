@@ -40,7 +40,7 @@ def _package_is_for_the_instance_type(deployment: RecommendedDeployment) -> Iter
 
 @rule("OPT208", f"{API}InferenceComponentComputeResourceRequirements.html")
 def _copies_divide_the_accelerators(deployment: RecommendedDeployment) -> Iterator[Finding]:
-    """A recommendation's copies fit on an instance: they share its accelerators equally, and its host memory."""
+    """A recommendation's copies fit an instance: copies share the instance's accelerators equally, and its memory."""
     recommendation = deployment.recommendation
     copies, row = recommendation.copies_per_instance, instances.find(recommendation.instance_type)
     if copies == 1:

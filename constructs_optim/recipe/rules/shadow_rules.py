@@ -64,7 +64,7 @@ def _answers_are_captured(shadow: Shadow) -> Iterator[Finding]:
 
 @rule("OPT192", f"{API}ShadowModelVariantConfig.html")
 def _traffic_is_a_share(shadow: Shadow) -> Iterator[Finding]:
-    """Share and duration of a shadow are in range: it gets up to 100 % of the requests, for one hour to 30 days."""
+    """Share and duration of a shadow are valid: a shadow gets up to 100 % of the requests, for one hour to 30 days."""
     if not is_number(shadow.sample_percent) or not 0 < shadow.sample_percent <= 100:
         yield Finding("sample_percent", shadow.sample_percent, "a number above 0, up to 100")
     if not _SHORTEST_SECONDS <= shadow.duration_seconds <= _LONGEST_SECONDS:
@@ -127,7 +127,7 @@ def _checks_can_decide(shadow: Shadow) -> Iterator[Finding]:
 
 @rule("OPT196", f"{GUIDE}shadow-tests-best-practices.html", advisory=True)
 def _shadow_has_some_load(shadow: Shadow) -> Iterator[Finding]:
-    """A candidate gets the full load before promotion: its latency is measured only at its share of the load."""
+    """A candidate gets all the load before promotion: latency is measured only at its share of the load."""
     if shadow.promotes and shadow.sample_percent < 100:
         yield Finding(
             "sample_percent", shadow.sample_percent, "Set sample_percent=100 to give it the full production load"

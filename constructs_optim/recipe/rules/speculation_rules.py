@@ -60,7 +60,7 @@ def _captured_data_can_be_trained_on(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT213", f"{API}DataCaptureConfig.html")
 def _captures_are_there(endpoint: CapturedEndpoint) -> Iterator[Finding]:
-    """An endpoint with captured traffic has data capture: without it, there are no files to train on or to replay."""
+    """An endpoint with captured traffic has data capture: without it, there are no files to train on or replay."""
     if not endpoint.sampling_percentage:
         has_capture = endpoint.sampling_percentage is not None
         location = "data_capture.sampling_percentage" if has_capture else "data_capture"
@@ -79,7 +79,7 @@ def _decay_is_a_share(alarms: Alarms) -> Iterator[Finding]:
 
 @rule("OPT215", SpeculationCure.rule_link)
 def _cure_fits_the_drafts(speculation: Speculation) -> Iterator[Finding]:
-    """A cure fits the recipe's speculative decoding: it changes the drafts when the decay alarm goes into ALARM."""
+    """A cure fits the recipe's speculative decoding: a cure changes the drafts when the decay alarm goes into ALARM."""
     cure, technique = speculation.cure, speculation.technique
     location = "monitoring.speculation_cure"
     if technique is None:

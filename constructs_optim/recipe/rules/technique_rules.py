@@ -69,7 +69,7 @@ def _technique_settings_are_valid(_: Settings) -> Iterator[Finding]:
 
 @rule("OPT090", Settings.rule_link)
 def _settings_are_valid(_: Settings) -> Iterator[Finding]:
-    """A setting is known, has the right type and is in range: otherwise, it would be ignored, or fail later."""
+    """A setting is known, has the right type and is in range: an invalid setting would be ignored, or fail later."""
     # The class of the settings enforces this rule.
     yield from ()
 
@@ -354,14 +354,14 @@ def _pre_optimized_stands_alone(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT045", f"{GUIDE}model-optimize-eagle.html")
 def _eagle_stands_alone(recipe: Recipe) -> Iterator[Finding]:
-    """EAGLE heads exclude other techniques: they are trained on the unchanged model, and draft only for it."""
+    """EAGLE heads exclude other techniques: the heads are trained on the unchanged model, and draft only for it."""
     for location, technique in _with(recipe, "eagle") if len(recipe.located_techniques) > 1 else ():
         yield Finding(location, technique.name, "SpeculativeDecoding.eagle() alone")
 
 
 @rule("OPT046", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html")
 def _tensorrt_llm_reads_no_settings(recipe: Recipe) -> Iterator[Finding]:
-    """TensorRT-LLM quantizes with its own settings: TensorRT-LLM silently ignores this one."""
+    """TensorRT-LLM quantizes with its own settings: TensorRT-LLM silently ignores this setting."""
     for location, technique in _with(recipe, "awq", "fp8") if _with(recipe, "tensorrt_llm") else ():
         for name, info in type(technique).model_fields.items():
             if name != "tensor_parallel_degree" and getattr(technique, name) != info.default:

@@ -94,7 +94,7 @@ def _training_fits(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT164", f"{API}CreateTrainingJob.html")
 def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
-    """A training job's environment is within limits: it has at most 100 variables of 512 characters each."""
+    """A training environment is within limits: a training job has at most 100 variables of 512 characters each."""
     for compute_location, compute in recipe.located_compute:
         location, variables = f"{compute_location}.environment", compute.environment or {}
         if len(variables) > _MOST_VARIABLES:
