@@ -14,7 +14,7 @@ from . import load
 
 @dataclass(frozen=True)
 class License:
-    """The license of a model's weights; that of a gated model must be accepted before they may be used."""
+    """The license of a model's weights. You must accept a gated model's license before you use the weights."""
 
     name: str
     url: str
@@ -47,7 +47,7 @@ class Checkpoint(NamedTuple):
 
 @dataclass(frozen=True)
 class VllmRecipe:
-    """What vLLM's own recipe of a model says.
+    """The content of vLLM's own recipe for a model.
 
     ``engine`` is the least release of vLLM, None if none is named; ``needs_code`` whether the recipe runs code of
     the model's repository. ``tuning`` is for all accelerators, and ``generations`` adds to it for some: ``hopper``,
@@ -153,20 +153,20 @@ class ModelRow:
 
 @cache
 def by_id() -> dict[str, ModelRow]:
-    """Every known model of JumpStart, with the changes of :func:`override`."""
+    """Return all known JumpStart models, with the changes of :func:`override`."""
     data = load("models")
     return {row["model_id"]: _row(row, data["families"]) for row in data["models"]}
 
 
 @cache
 def of_hugging_face() -> dict[str, ModelRow]:
-    """Every known model of Hugging Face by its ID, ready-made checkpoints included."""
+    """Return all known Hugging Face models by ID, including ready-made checkpoints."""
     return {row.model_id: row for raw in load("huggingface_models")["models"] for row in _with_checkpoints(raw)}
 
 
 @cache
 def speculators() -> dict[str, Mapping[str, Any]]:
-    """What vLLM's recipes say of each speculator, by its id: values of ``--speculative-config``."""
+    """Return the ``--speculative-config`` of each speculator in vLLM's recipes, by its ID."""
     recipes = (row.recipe for row in of_hugging_face().values() if row.recipe is not None)
     named = (settings for recipe in recipes for settings in recipe.speculation if "model" in settings)
     return {settings["model"]: settings for settings in named}
@@ -202,7 +202,7 @@ def override(model_id: str, **columns: Any) -> ModelRow:
     known = set(ModelRow.__dataclass_fields__) - {"model_id"}
     unknown = sorted(set(columns) - known)
     if unknown:
-        raise ValueError(f"a model has no column {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+        raise ValueError(f"a model has no column {', '.join(unknown)}; it has {', '.join(sorted(known))}")
     if "supports" in columns:
         columns = {**columns, "supports": frozenset(columns["supports"])}
     rows = _rows(model_id)
