@@ -181,7 +181,7 @@ def test_an_evaluation_metric_without_an_artifact_key_is_refused() -> None:
 
 def test_live_and_evaluation_metrics_have_separate_methods() -> None:
     endpoint = Endpoint(stack(), "Endpoint", VARIANT)
-    with pytest.raises(ValueError, match="an evaluation does not measure"):
+    with pytest.raises(ValueError, match="not measured by an evaluation"):
         endpoint.metric_evaluation("model_latency", concurrency=8)
     with pytest.raises(ValueError, match="use metric_evaluation"):
         endpoint.metric("client_latency")
