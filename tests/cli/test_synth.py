@@ -111,7 +111,9 @@ def test_an_account_is_that_of_the_file_or_of_the_option(folder: Path) -> None:
     (folder / "endpoint.yaml").write_text('account: "111122223333"\n' + Path(QUICKSTART).read_text())
     result = run("synth", "endpoint.yaml", "--format", "cloudformation", "--account", "444455556666")
     assert result.exit_code == 2
-    assert "declares account 111122223333, and --account is 444455556666" in " ".join(result.stderr.replace("│", " ").split())
+    assert "declares account 111122223333, and --account is 444455556666" in " ".join(
+        result.stderr.replace("│", " ").split()
+    )
     assert run("synth", QUICKSTART, "--account", "444455556666", "--region", "eu-west-1").exit_code == 0
     assert "aws://444455556666/eu-west-1" in (folder / "cdk.out" / "manifest.json").read_text()
 
