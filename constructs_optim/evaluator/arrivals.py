@@ -1,4 +1,4 @@
-"""When the requests of an open loop are due."""
+"""The times at which the requests of an open loop are due."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from .options import Arrivals, OpenLoop
 
 
 def due_times(load: OpenLoop, lead_seconds: float) -> Iterator[float]:
-    """Seconds from the start of an open loop at which requests are due, without end, always the same for a load.
+    """Yield the seconds from the start of an open loop at which requests are due, endlessly, and the same for each
+    load.
 
-    The first ``lead_seconds`` have the rate that the load begins with. Arrivals at a rate of 1 are stretched by the
-    rate at each moment, so that a ramp keeps the arrivals' pattern.
+    The first ``lead_seconds`` have the load's initial rate. Arrivals at a rate of 1 are scaled by the rate at each
+    moment, so that a ramp keeps the arrivals' pattern.
     """
     generator = random.Random(load.label)  # noqa: S311 - no secret
     between = _intervals(load, generator)
@@ -29,7 +30,7 @@ def due_times(load: OpenLoop, lead_seconds: float) -> Iterator[float]:
 
 
 def _intervals(load: OpenLoop, generator: random.Random) -> Callable[[], float]:
-    """The time from a request to the next one, with a mean of 1."""
+    """Return a function for the time between two requests, with a mean of 1."""
     if load.arrivals is Arrivals.CONSTANT:
         return lambda: 1.0
     shape = 1.0 if load.arrivals is Arrivals.POISSON else load.burstiness
@@ -37,7 +38,7 @@ def _intervals(load: OpenLoop, generator: random.Random) -> Callable[[], float]:
 
 
 def _in_ramp(load: OpenLoop, count: float) -> float:
-    """The seconds of a ramp in which that many requests are due: the inverse of the integral of the rate."""
+    """Return the seconds of a ramp until this many requests are due: the inverse of the rate's integral."""
     start, end, seconds = load.request_rate, load.end_rate or load.request_rate, load.ramp_seconds
     if count >= (in_all := (start + end) / 2 * seconds):
         return seconds + (count - in_all) / end

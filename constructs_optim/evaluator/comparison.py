@@ -53,7 +53,7 @@ class CompletionComparison:
 
 
 class ComparedLoad(BaseModel):
-    """The differences of all metrics under one load; ``paired`` where both sides were sent the same prompts."""
+    """The differences of all metrics under one load; ``paired`` if both sides received the same prompts."""
 
     load: str
     paired: bool
@@ -63,8 +63,8 @@ class ComparedLoad(BaseModel):
 class ComparisonDocument(BaseModel):
     """``comparison.json``: two sides' differences and their completions.
 
-    Intervals hold for all differences at once, with a probability of 1 - ``level``. ``margin`` is the largest relative
-    change that counts as none.
+    Intervals are simultaneous, with a probability of 1 - ``level``. ``margin`` is the largest relative change that
+    counts as no change.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(populate_by_name=True, serialize_by_alias=True)
@@ -82,7 +82,7 @@ def compare_metrics(
     samples: Mapping[str, Mapping[str, Sample]],
     margin: float = MARGIN,
 ) -> tuple[ComparedLoad, ...]:
-    """The differences of the metrics that both have; ``samples`` are each side's, by load."""
+    """Return the differences of the metrics that both have; ``samples`` are each side's, by load."""
     levels = {level.load: level for level in baseline.levels}
     both = [(levels[level.load], level) for level in optimized.levels if level.load in levels]
     known = {name for pair in both for name in pair[0].metrics.keys() & pair[1].metrics.keys()}
@@ -100,7 +100,7 @@ def compare_metrics(
 def compare_completions(
     prompts: Sequence[Prompt], baseline: Sequence[Record], optimized: Sequence[Record]
 ) -> CompletionComparison:
-    """Compare the first completions of each prompt, those of the lowest concurrency first."""
+    """Compare the first completions of each prompt, starting with the lowest concurrency."""
     completions = {"baseline": _completions(baseline), "optimized": _completions(optimized)}
     first, second = completions.values()
     both = sorted(first.keys() & second.keys())
@@ -130,9 +130,9 @@ def compare_completions(
 
 
 def _completions(records: Sequence[Record]) -> dict[int, list[str]]:
-    """All texts by prompt, in the order of arrival; what the model thought is part of a text.
+    """Return all texts by prompt, in the order of arrival; a text includes the model's reasoning.
 
-    Of conversations, those of the first turn: what is said later follows from the responses before.
+    For conversations, only the first turn: later turns depend on earlier responses.
     """
     texts: dict[int, list[str]] = defaultdict(list)
     for record in records:

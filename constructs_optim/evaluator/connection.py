@@ -1,7 +1,7 @@
-"""Targets of requests, connections to them, and the time at which each piece of a response arrives.
+"""Targets of requests, connections to them, and the arrival time of each piece of a response.
 
-Times are taken in the event loop's callbacks, before bytes are decoded: with 256 concurrent responses, a task that is
-scheduled later would take them tens of milliseconds late (bench/evaluator.py measures it).
+The event loop's callbacks record times before decoding bytes: with 256 concurrent responses, a task that is scheduled
+later would record them tens of milliseconds late (bench/evaluator.py measures it).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Server:
     def of(cls, url: SplitResult) -> Server:
         """The server of a URL; ValueError for a URL without a server or with an invalid port."""
         if url.scheme not in ("http", "https") or not url.hostname:
-            raise ValueError("no URL of a server")
+            raise ValueError("not the URL of a server")
         if url.scheme == "http":
             return cls(url.hostname, url.port or 80)
         # The variables of botocore and curl.
@@ -89,11 +89,13 @@ class UrlTarget:
         """Choose a server by the URL of its API, such as ``http://127.0.0.1:8000/v1``; the format adds its path."""
         parts = urlsplit(url)
         if "@" in parts.netloc or parts.query:
-            raise EvaluationError("the URL has credentials or a query in it; set a key with --api-key-variable")
+            raise EvaluationError("the URL contains credentials or a query; set a key with --api-key-variable")
         try:
             self.server: Server = Server.of(parts)
         except ValueError:
-            raise EvaluationError(f"{url!r} is no URL of a server: use one such as http://127.0.0.1:8000/v1") from None
+            raise EvaluationError(
+                f"{url!r} is not the URL of a server: use a URL such as http://127.0.0.1:8000/v1"
+            ) from None
         self.model = model
         self._path = parts.path.rstrip("/")
         self._headers = {
@@ -106,7 +108,7 @@ class UrlTarget:
         }
 
     async def request(self, body: bytes, path: str, headers: Mapping[str, str] = MappingProxyType({})) -> bytes:
-        """A whole HTTP/1.1 request; ``path`` is the format's, for instance ``/chat/completions``."""
+        """A whole HTTP/1.1 request; ``path`` is the format's, for example ``/chat/completions``."""
         whole_path = self._path if self._path.endswith((path, "/generate_stream")) else f"{self._path}{path}"
         return _request("POST", whole_path, {**self._headers, **headers}, body)
 
@@ -329,7 +331,7 @@ async def _opened(server: Server) -> _Wire:
     if response.status != 200:
         wire.close()
         reason = response.message or f"status {response.status}"
-        raise ConnectionError(f"the proxy {host}:{port} opens no tunnel to {server.host}: {reason}")
+        raise ConnectionError(f"the proxy {host}:{port} did not open a tunnel to {server.host}: {reason}")
     secured = await loop.start_tls(transport, wire, server.tls, server_hostname=server.host)
     wire.connection_made(secured)
     return wire
@@ -366,7 +368,7 @@ class _Wire(asyncio.Protocol):
         self._parser, self._tunnel = httptools.HttpResponseParser(self), tunnel
         self._done = loop.create_future()
         timer = loop.call_later(
-            timeout_seconds, self._fail, ErrorKind.TIMEOUT, f"no whole response in {timeout_seconds:g} s"
+            timeout_seconds, self._fail, ErrorKind.TIMEOUT, f"no complete response in {timeout_seconds:g} s"
         )
         self._exchange = Exchange(start=time.perf_counter())
         self._transport.write(request)
@@ -392,7 +394,7 @@ class _Wire(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._fail(ErrorKind.MALFORMED_RESPONSE, f"no HTTP: {error}")
+            self._fail(ErrorKind.MALFORMED_RESPONSE, f"not HTTP: {error}")
 
     def connection_lost(self, exc: Exception | None) -> None:
         exchange = self._exchange

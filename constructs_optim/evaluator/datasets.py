@@ -42,7 +42,7 @@ class _Line(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="ignore")
 
     def prompt(self) -> Prompt | None:
-        """As this library writes it; None where nothing is asked."""
+        """Return the prompt in this library's form; None if no user speaks."""
         raise NotImplementedError
 
 
@@ -57,7 +57,7 @@ class _ShareGpt(_Line):
     def prompt(self) -> Prompt | None:
         asked = [said.value for said in self.conversations if said.speaker in ("human", "user")]
         if not asked:
-            # Files of such conversations have empty ones among them, and ends of longer ones.
+            # Such files contain empty conversations, and ends of longer ones.
             return None
         if len(asked) == 1:
             return Prompt(prompt=asked[0])
@@ -102,7 +102,7 @@ class _TracedRequest(_Line):
 
     at: Annotated[FiniteFloat | dt.datetime, Field(union_mode="left_to_right")]
     input_tokens: PositiveInt
-    # Of a request that failed, none.
+    # None for a request that failed.
     output_tokens: NonNegativeInt | None = None
 
     def prompt(self) -> Prompt:
@@ -118,13 +118,13 @@ TRACES: Sequence[Mapping[str, str]] = (
     {"TIMESTAMP": "at", "ContextTokens": "input_tokens", "GeneratedTokens": "output_tokens"},
     {"Timestamp": "at", "Request tokens": "input_tokens", "Response tokens": "output_tokens"},
 )
-"""The columns of plain traces, of Azure's and of BurstGPT's: the moment, the input and the output tokens."""
+"""The columns of plain traces, Azure's and BurstGPT's: time, input tokens and output tokens."""
 
 
 def read_prompts(path: Path) -> list[Prompt]:
-    """The prompts of a file, of whichever format; empty lines are skipped, and conversations in which no user speaks.
+    """Read the prompts of a file in any format. Skips empty lines, and conversations in which no user speaks.
 
-    Times of recorded traffic are in seconds from the first request. Raises EvaluationError, with all faulty lines.
+    Times of recorded traffic are in seconds from the first request. Raises EvaluationError that lists all faulty lines.
     """
     try:
         content = path.read_text(encoding="utf-8-sig")
@@ -139,7 +139,7 @@ def read_prompts(path: Path) -> list[Prompt]:
             if prompt is None:
                 silent += 1
                 continue
-            # What cannot be written cannot be sent: half of a surrogate pair.
+            # Half of a surrogate pair can be neither written nor sent.
             prompt.model_dump_json()
             prompts.append(prompt)
         except ValidationError as error:
@@ -151,10 +151,10 @@ def read_prompts(path: Path) -> list[Prompt]:
         listed = "\n".join([*faults[:_MOST_FAULTS], *more])
         raise EvaluationError(f"{path} has {len(faults)} faulty line{'s' if len(faults) > 1 else ''}:\n{listed}")
     if silent and not prompts:
-        raise EvaluationError(f"{path} holds no prompts: in none of its conversations a user speaks (from: human)")
+        raise EvaluationError(f"{path} contains no prompts: no user speaks in any of its conversations (from: human)")
     if not prompts:
         raise EvaluationError(
-            f'{path} holds no prompts: write one JSON object a line, for instance {{"prompt": "Hello"}}'
+            f'{path} contains no prompts: write one JSON object per line, such as {{"prompt": "Hello"}}'
         )
     times = [prompt.at_seconds for prompt in prompts if prompt.at_seconds is not None]
     if len(times) < len(prompts):
@@ -172,7 +172,7 @@ def write_prompts(path: Path, prompts: Sequence[Prompt]) -> None:
 
 
 def _entries(path: Path, content: str) -> Iterator[tuple[int, str | dict[str, str]]]:
-    """Each line with its number; of an array, each element as a line; of CSV, each row by its columns."""
+    """Yield each line with its number; for an array, each element as a line; for CSV, each row by its columns."""
     if path.suffix.lower() == ".csv":
         rows = csv.DictReader(content.splitlines())
         yield from ((number, row) for number, row in enumerate(rows, start=2))
@@ -185,7 +185,7 @@ def _entries(path: Path, content: str) -> Iterator[tuple[int, str | dict[str, st
         else:
             yield from ((number, json.dumps(element)) for number, element in enumerate(elements, start=1))
             return
-    # Not splitlines, which breaks lines at characters that JSON may have in its strings.
+    # Not splitlines, which also splits at characters that are valid in JSON strings.
     yield from ((number, line) for number, line in enumerate(content.split("\n"), start=1) if line.strip())
 
 
@@ -194,7 +194,7 @@ def _prompt_of(entry: str | dict[str, str]) -> Prompt | None:
         columns = next((columns for columns in TRACES if columns.keys() <= entry.keys()), None)
         if columns is None:
             known = " or ".join(", ".join(columns) for columns in TRACES)
-            raise ValueError(f"the columns are {', '.join(entry)}; a trace has {known}")
+            raise ValueError(f"the columns are {', '.join(entry)}, but a trace has {known}")
         return _TracedRequest.model_validate({ours: entry[theirs] for theirs, ours in columns.items()}).prompt()
     try:
         document = json.loads(entry)
@@ -211,10 +211,10 @@ def _prompt_of(entry: str | dict[str, str]) -> Prompt | None:
 
 
 def _captured(line: str) -> Prompt:
-    """The request of a record of data capture: a chat, or text."""
+    """Return the request of a data capture record: a chat, or text."""
     capture = next(read_captures(line.encode(), answered=False), None)
     if capture is None:
-        raise ValueError("the record has no request that is a JSON object (captureData.endpointInput.data)")
+        raise ValueError("the record's request is not a JSON object (captureData.endpointInput.data)")
     request = capture.request
     limits = (request, object_in(request.get("parameters")))
     limit = next((each[name] for each in limits for name in _LIMITS if isinstance(each.get(name), int)), None)
@@ -228,7 +228,7 @@ def _captured(line: str) -> Prompt:
 
 
 def _asked(prompt: Prompt) -> Prompt:
-    """A chat without the response that ends it, as training data has one."""
+    """Return a chat without its final response, which training data has."""
     messages = prompt.messages or ()
     if prompt.turns is not None or len(messages) < 2 or messages[-1].role != "assistant":
         return prompt
@@ -236,7 +236,7 @@ def _asked(prompt: Prompt) -> Prompt:
 
 
 def _unlike_others(at: float | None, tokens: int) -> str:
-    """Random words for a recorded prompt of which only the length is known."""
+    """Return random words for a recorded prompt with a known length but unknown text."""
     return text_of_blocks([f"{at} {tokens}"], tokens, tokens)
 
 

@@ -1,7 +1,7 @@
-"""How many drafts of speculative decoding a server verified, and how many of their tokens it accepted.
+"""Reads how many drafts of speculative decoding a server verified, and how many of their tokens it accepted.
 
-vLLM counts both at ``/metrics`` (0.30, ``v1/spec_decode/metrics.py``), beside its API and without its key. A server
-that has no such page, or does not speculate, says nothing.
+vLLM counts both at ``/metrics`` (0.30, ``v1/spec_decode/metrics.py``), next to its API and without its key. A server
+without this page, or without speculative decoding, has no counts.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ _LARGEST_PAGE, _SECONDS = 10_000_000, 5
 
 @dataclass(frozen=True)
 class Drafts:
-    """What was counted: drafts, and the tokens of them that were accepted."""
+    """The numbers of drafts, and of their accepted tokens."""
 
     drafts: float = 0.0
     accepted: float = 0.0
 
     def since(self, before: Drafts) -> Drafts:
-        """What came after ``before``; all of it where the server began anew meanwhile."""
+        """Return the counts since ``before``; all counts if the server restarted in the meantime."""
         if self.drafts < before.drafts:
             return self
         return Drafts(self.drafts - before.drafts, self.accepted - before.accepted)
 
 
 async def count_drafts(url: str | None) -> Drafts:
-    """What the server at a URL has counted since it started."""
+    """Return the counts of the server at a URL since its start."""
     if url is None:
         return Drafts()
     parts = urlsplit(url)
@@ -47,6 +47,6 @@ async def count_drafts(url: str | None) -> Drafts:
 
 
 def _read(url: str) -> str:
-    # Of a URL that the user has named, which is checked to be HTTP.
+    # The URL comes from the user, and is checked to be HTTP.
     with urllib.request.urlopen(url, timeout=_SECONDS) as response:  # noqa: S310
         return response.read(_LARGEST_PAGE).decode("utf-8", "replace")

@@ -31,7 +31,7 @@ from .tokens import count_tokens
 # A larger lag of this machine distorts the measured times.
 _MOST_LAG_MS = 10.0
 _REFRESH_SECONDS = 0.5
-# What takes the times, and reads what it took.
+# The packages that affect measured times.
 _MEASURING = ("httptools", "botocore")
 
 
@@ -49,7 +49,7 @@ class LiveProgress(Progress):
         self._drawn = 0.0
 
     def level_began(self, side: Side, load: Load, level: MeasuredLevel) -> None:
-        """Add the bar of a level, which has no end where time limits it."""
+        """Add the bar of a level, without a total if time limits it."""
         self.add_task(f"{side.subject.label}, {load.label}", total=load.total, completed=len(level.counted), errors=0)
         self.refresh()
 
@@ -88,7 +88,7 @@ class Evaluation:
     interrupted: bool = False
 
     async def run(self, progress: LiveProgress) -> None:
-        """Measure the levels that have not been measured yet. Ctrl-C ends it and keeps the finished requests."""
+        """Measure the remaining levels. Ctrl-C ends the evaluation and keeps the finished requests."""
         if self.options.find_limit is not None:
             for side in self.sides:
                 await self._find_limit(side, self.options.find_limit, progress)
@@ -99,7 +99,7 @@ class Evaluation:
                     await self._measure(side, load, progress)
 
     def result(self, side: Side) -> EvaluationResult:
-        """The result of a side, as far as it has been measured."""
+        """Return the result of a side, as far as it is measured."""
         levels = [(load, self.directory.measured(side.name, load)) for load in self.options.loads]
         measured = [
             (load, level, summarize_level(load, level, side.price, self.options.objectives))
@@ -146,7 +146,7 @@ class Evaluation:
         )
 
     async def _find_limit(self, side: Side, like: OpenLoop, progress: LiveProgress) -> None:
-        """Measure rate after rate, until the highest that meets the objectives is found."""
+        """Measure one rate after the other, until the highest rate that meets the objectives is found."""
         while not self.interrupted:
             rates = {load.request_rate: load for load in self.options.loads if isinstance(load, OpenLoop)}
             load = self._interrupted(side) or next_load(self._attainments(side), rates, like)
@@ -159,7 +159,7 @@ class Evaluation:
             await self._measure(side, load, progress)
 
     def _interrupted(self, side: Side) -> Load | None:
-        """The load of a search that was interrupted."""
+        """Return the load of an interrupted search."""
         for load in self.options.loads:
             level = self.directory.measured(side.name, load)
             if level.records and not level.complete and not level.abandoned:
@@ -167,12 +167,12 @@ class Evaluation:
         return None
 
     def _is_out_of_reach(self, side: Side) -> bool:
-        """Whether requests miss the objectives even where they have the endpoint to themselves."""
+        """Return whether requests miss the objectives even if they have the endpoint to themselves."""
         objectives = self.options.objectives or LatencyObjectives()
         return any(misses_alone(self.directory.measured(side.name, load), objectives) for load in self.options.loads)
 
     def _attainments(self, side: Side) -> dict[float, Attainment]:
-        """What came of each rate that was measured."""
+        """Return the outcome of each measured rate."""
         objectives = self.options.objectives or LatencyObjectives()
         found: dict[float, Attainment] = {}
         for load in self.options.loads:
@@ -183,9 +183,9 @@ class Evaluation:
         return found
 
     def _sent_before(self, side: Side, load: Load) -> Iterator[int]:
-        """The prompts that a side has got at earlier loads."""
+        """Yield the prompts that a side received at earlier loads."""
         for earlier in self.options.loads[: self.options.loads.index(load)]:
-            # Those that do not count depend on time, and both sides have to get the same prompts.
+            # Only counted requests: the others depend on time, but both sides must receive the same prompts.
             counted = self.directory.measured(side.name, earlier).counted
             yield from (record.prompt for record in counted if record.turn == 0)
 
@@ -227,13 +227,13 @@ def _notes(
 ) -> Iterator[str]:
     records = [record for _, level in levels for record in level.counted]
     if side.tokenizer is None:
-        yield "Tokens are those that the server counted: no tokenizer was named (tokenizer=...)."
+        yield "Token counts come from the server, because no tokenizer is set (tokenizer=...)."
         if all(record.output_tokens is None for record in records) and any(record.is_measured for record in records):
-            yield "The server counted no tokens either: metrics of tokens, and what follows from them, are missing."
+            yield "The server reports no token counts either, so metrics based on tokens are missing."
     cached = [record for record in records if record.cached_tokens is not None and record.server_input_tokens]
     if cached:
         share = sum(r.cached_tokens or 0 for r in cached) / sum(r.server_input_tokens or 0 for r in cached)
-        yield f"{share:.0%} of the prompts' tokens were in the server's cache of prefixes, by its own count."
+        yield f"{share:.0%} of the prompts' tokens were in the server's prefix cache, by its own count."
     yield from _repetitions(side, [level for _, level in levels])
     for load, level in levels:
         for note in _level_notes(load, level, objectives):
@@ -241,7 +241,7 @@ def _notes(
 
 
 def _repetitions(side: Side, levels: Sequence[MeasuredLevel]) -> Iterator[str]:
-    """How often a prompt was sent that the server may have had in its cache."""
+    """Note how often a prompt was sent that the server could have in its cache."""
     sent, repeated, counted = set[int](), 0, 0
     for level in levels:
         for record in sorted(level.records, key=lambda record: (record.segment, record.start)):
@@ -250,8 +250,8 @@ def _repetitions(side: Side, levels: Sequence[MeasuredLevel]) -> Iterator[str]:
             sent.add(record.prompt)
     if repeated and not side.sender.unique:
         yield (
-            f"{repeated} of {counted} requests repeated a prompt, which a server with a cache of prefixes responds to "
-            "sooner: give more prompts, or --unique-prompts."
+            f"{repeated} of {counted} requests repeated a prompt, to which a server with a prefix cache responds "
+            "sooner: use more prompts, or --unique-prompts."
         )
 
 
@@ -259,40 +259,39 @@ def _level_notes(load: Load, level: MeasuredLevel, objectives: LatencyObjectives
     counted = level.counted
     lag = max((segment.lag_p99 for segment in level.segments), default=0.0)
     if lag > _MOST_LAG_MS:
-        yield f"this machine was too busy: times may be up to {lag:.0f} ms too long."
+        yield f"this machine was too busy: measured times can be up to {lag:.0f} ms too long."
     late = max((segment.late_p99 for segment in level.segments), default=0.0)
     if late > _MOST_LAG_MS:
-        yield f"1 % of the requests left {late:.0f} ms or more after they were due, which their latencies include."
+        yield f"1 % of the requests were sent {late:.0f} ms or more late; their latencies include the delay."
     successful = [record for record in counted if record.is_measured]
     whole = sum(record.arrived_whole for record in successful)
     if whole:
         share = f"{whole} of {len(successful)}" if whole < len(successful) else "the server did not stream: all"
-        yield f"{share} completions arrived in one piece, which leaves no inter-token latency to measure."
+        yield f"{share} completions arrived in one piece, so they have no inter-token latency."
     if retries := sum(record.retried for record in counted):
         yield (
-            f"{retries} of {len(counted)} requests met a connection that the server had closed while it was idle, and "
-            "were sent again."
+            f"{retries} of {len(counted)} requests were sent again, because the server had closed the idle connection."
         )
     uncounted = sum(record.server_output_tokens == 0 and bool(record.text or record.reasoning) for record in successful)
     if uncounted:
-        yield f"the server counted no tokens in {uncounted} completions that have text: its count of them is not used."
+        yield f"the server counted no tokens in {uncounted} completions with text; these counts are not used."
     if unjudged := sum(objectives is not None and objectives.are_met(record) is None for record in successful):
         yield (
-            f"{unjudged} of {len(successful)} completions have no inter-token latency to hold against the objective: "
-            "goodput is missing."
+            f"{unjudged} of {len(successful)} completions have no inter-token latency to compare with the objective, "
+            "so goodput is missing."
         )
     unknown = sum(record.output_tokens is None for record in successful)
     if 0 < unknown < len(successful):
         yield (
-            f"{unknown} of {len(successful)} completions have no count of tokens: rates of tokens, and prices that "
-            "follow from them, are missing."
+            f"{unknown} of {len(successful)} completions have no token count, so token rates and the prices derived "
+            "from them are missing."
         )
     if cold := sum(segment.left_out for segment in level.segments):
-        yield f"the first {cold} requests are left out: their latency differed from that of the later ones."
+        yield f"the first {cold} requests are left out, because their latency differed from later requests."
     if load.is_steady and (drift := drift_of(level)) is not None and not drift.is_steady:
         yield (
-            f"latency {'rose' if drift.change > 0 else 'fell'} by {abs(drift.change):.0%} of its mean while it was "
-            f"measured (99 % interval {drift.low:+.0%} to {drift.high:+.0%}): this is no steady state. "
+            f"latency {'rose' if drift.change > 0 else 'fell'} by {abs(drift.change):.0%} of its mean during the "
+            f"measurement (99 % interval {drift.low:+.0%} to {drift.high:+.0%}), so this is not a steady state. "
             + ("The endpoint is overloaded, or more" if drift.change > 0 else "More")
             + " --warm-up is needed."
         )

@@ -1,8 +1,8 @@
 """Searches for the highest request rate at which an endpoint meets its objectives.
 
-A rate meets them where the share of requests that do is at least the attainment, whatever chance did; it misses them
-where that share is below. Rates double until one misses them, and are halved between on a logarithmic scale after that.
-Requests that share a queue are alike, so that they tell less than as many independent ones would.
+A rate meets them if the share of requests that meet them is at least the attainment, with statistical confidence; it
+misses them if that share is below. Rates double until one misses the objectives; then the search bisects on a
+logarithmic scale. Requests that share a queue are correlated, so they carry less information than independent ones.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ Attainment = Literal["meets", "misses", "undecided"]
 
 _LEVEL = 0.01
 _CRITICAL = NormalDist().inv_cdf(1 - _LEVEL / 2)
-# The search ends where the rate that misses is at most this many times the one that meets.
+# The search ends if the rate that misses is at most this many times the rate that meets.
 _RESOLUTION = 1.05
 _FARTHEST = 2.0**10
-# Where a rate is undecided, as many requests more are sent as were before, so many times.
+# For an undecided rate, the number of requests doubles, this many times.
 _MOST_EXTENSIONS = 2
 _DIGITS = 3
-# More requests than decide it where all meet the objectives, as some may not.
+# More requests than necessary if all meet the objectives, because some might not.
 _SPARE = 1.5
 
 
 def attainment(level: MeasuredLevel, objectives: LatencyObjectives) -> Attainment:
-    """Whether a level's requests meet the objectives; failed ones do not.
+    """Return whether a level's requests meet the objectives; failed requests do not.
 
-    An endpoint whose latency keeps rising is overloaded, however well its first requests did. Where an objective cannot
-    be measured, nothing is decided.
+    An endpoint whose latency keeps rising is overloaded, even if its first requests meet the objectives. If an
+    objective cannot be measured, the result is undecided.
     """
     if level.abandoned:
         return "misses"
@@ -60,7 +60,7 @@ def attainment(level: MeasuredLevel, objectives: LatencyObjectives) -> Attainmen
 
 
 def misses_alone(level: MeasuredLevel, objectives: LatencyObjectives) -> bool:
-    """Whether requests that had the endpoint to themselves miss the objectives: no lower rate would meet them."""
+    """Return whether requests without concurrent ones miss the objectives; then no lower rate would meet them."""
     records = sorted(level.records, key=lambda record: (record.segment, record.start))
     alone: list[bool] = []
     for _, found in groupby(records, lambda record: record.segment):
@@ -79,14 +79,14 @@ def misses_alone(level: MeasuredLevel, objectives: LatencyObjectives) -> bool:
 
 
 def fewest_requests(objectives: LatencyObjectives) -> int:
-    """How many requests decide that a rate meets the objectives, where all of them do."""
+    """Return how many requests show that a rate meets the objectives, if all of them do."""
     return math.ceil(_CRITICAL**2 * objectives.attainment / (1 - objectives.attainment) * _SPARE)
 
 
 def next_load(found: Mapping[float, Attainment], sent: Mapping[float, OpenLoop], like: OpenLoop) -> OpenLoop | None:
-    """The next load to measure, where ``like`` is the first one; None where the search is over.
+    """Return the next load to measure, starting with ``like``; None if the search is over.
 
-    ``found`` is what came of each rate so far, of the load in ``sent``.
+    ``found`` is the outcome of each rate so far, and ``sent`` its load.
     """
     if not found:
         return like
@@ -112,7 +112,7 @@ def next_load(found: Mapping[float, Attainment], sent: Mapping[float, OpenLoop],
 
 
 def limit_of(found: Mapping[float, Attainment]) -> RateLimit:
-    """Between which rates the limit is: a rate that meets the objectives above one that misses them was luck."""
+    """Return the rates around the limit. A rate that meets the objectives above one that misses them is ignored."""
     misses = min((rate for rate, verdict in found.items() if verdict == "misses"), default=None)
     met = [rate for rate, verdict in found.items() if verdict == "meets" and (misses is None or rate < misses)]
     meets = max(met, default=None)
@@ -121,12 +121,12 @@ def limit_of(found: Mapping[float, Attainment]) -> RateLimit:
 
 
 def like_at(load: OpenLoop, rate: float) -> OpenLoop:
-    """The same load at another rate."""
+    """Return the same load at another rate."""
     return load.model_copy(update={"request_rate": rate})
 
 
 def described(limit: RateLimit, objectives: LatencyObjectives) -> str:
-    """The limit in a sentence."""
+    """Describe the limit in one sentence."""
     named = {"time_to_first_token": "first token", "inter_token_latency": "each further token"}
     limits = objectives.limits.items()
     kept = ", ".join(f"{named.get(name, 'the whole response')} within {most:g} ms" for name, most in limits)
@@ -136,5 +136,5 @@ def described(limit: RateLimit, objectives: LatencyObjectives) -> str:
     if limit.meets is None:
         return f"fewer than {share}" + (f", even at {load_label(None, limit.misses)}" if limit.misses else "")
     if limit.misses is None:
-        return f"{share} at {load_label(None, limit.meets)}, the highest rate that was measured"
+        return f"{share} at {load_label(None, limit.meets)}, the highest measured rate"
     return f"{share} up to {load_label(None, limit.meets)}, and fewer at {limit.misses:g}"

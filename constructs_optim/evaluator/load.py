@@ -86,7 +86,7 @@ class MeasuredLevel:
 
     @property
     def abandoned(self) -> str:
-        """Why the load was stopped early; empty where it was not."""
+        """Why the load was stopped early; empty if it was not."""
         return self.segments[-1].abandoned if self.segments else ""
 
     @property
@@ -423,7 +423,7 @@ class _Run:
         return waiting
 
     async def _as_due(self, request: _Request, now: float) -> _Request | None:
-        """A request that was written while the one before was under way, as it has to be now; None where it is late."""
+        """A request that was written while the one before was under way, as it has to be now; None if it is late."""
         if request.counted and self._deadline is not None and now >= self._deadline:
             request.counted = False
             self._under_way -= 1
@@ -434,7 +434,7 @@ class _Run:
         return request
 
     async def _next(self, at: float) -> _Request | None:
-        """The first request of a prompt, for a time; None where the load is over."""
+        """The first request of a prompt, for a time; None if the load is over."""
         counted = self._takes(at)
         if not counted and self._is_complete and not self._keeps_on:
             return None
@@ -445,7 +445,7 @@ class _Run:
         return request
 
     async def _next_turn(self, request: _Request, recording: _Recording | None) -> _Request | None:
-        """The next request of a conversation; None where the last one failed, or the load is over."""
+        """The next request of a conversation; None if the last one failed, or the load is over."""
         record = await recording if recording is not None else None
         if record is None or not record.is_measured:
             return None

@@ -38,11 +38,11 @@ class _Options(BaseModel):
 
 
 class Generation(_Options):
-    """How completions are generated; ``parameters`` are passed on as they are."""
+    """How completions are generated; ``parameters`` are passed on unchanged."""
 
-    # Of a completion whose prompt sets no limit.
+    # For a completion whose prompt sets no limit.
     max_tokens: int = 256
-    # 0 chooses the likeliest token each time, so that completions can be compared.
+    # 0 always chooses the most likely token, so that completions can be compared.
     temperature: float = 0.0
     parameters: dict[str, JsonValue] = Field(default_factory=dict)
 
@@ -56,68 +56,68 @@ class Arrivals(StrEnum):
 
 
 class _Load(_Options):
-    """What every load has: how many requests are counted, or in how many seconds those are started that are."""
+    """The settings of all loads: how many requests count, or for how many seconds counted requests start."""
 
     requests: PositiveInt | None = None
     seconds: PositiveFloat | None = None
-    # Requests of each user, or response times of an open loop, before anything is counted. With 0, everything is.
+    # Requests of each user, or response times of an open loop, before requests count. With 0, all requests count.
     warm_up: NonNegativeInt = 1
     timeout_seconds: PositiveFloat = 120.0
 
     @property
     def label(self) -> str:
-        """Its name in reports and results, such as ``8 users``."""
+        """The load's name in reports and results, such as ``8 users``."""
         raise NotImplementedError
 
     @property
     def file_name(self) -> str:
-        """A part of the name of its file."""
+        """A part of the load's file name."""
         return self.label.replace("/s", " per second").replace(" ", "-")
 
     @property
     def default_total(self) -> int:
-        """How many are counted where neither a number nor a time is given."""
+        """How many requests count, if neither a number nor a time is given."""
         raise NotImplementedError
 
     @property
     def is_steady(self) -> bool:
-        """Whether it is the same all the time that counts, after a warm-up."""
+        """Whether the load is constant while requests count, after a warm-up."""
         return self.warm_up > 0
 
     @property
     def total(self) -> int | None:
-        """How many requests are counted; None where time limits them."""
+        """How many requests count; None if time limits them."""
         return None if self.seconds is not None else self.requests or self.default_total
 
 
 class ClosedLoop(_Load):
-    """Users who each send the next request when the response to the last one is complete."""
+    """Users who each send the next request when the previous response is complete."""
 
     kind: Literal["closed"] = "closed"
     concurrency: PositiveInt
 
     @property
     def label(self) -> str:
-        """Its users."""
+        """The number of users, as text."""
         return load_label(self.concurrency, None)
 
     @property
     def file_name(self) -> str:
-        """Its users' number."""
+        """The number of users."""
         return str(self.concurrency)
 
     @property
     def default_total(self) -> int:
-        """Enough for a median, and few enough to wait for."""
+        """Enough requests for a median, but few enough to wait for."""
         return max(_FEWEST_REQUESTS, _REQUESTS_PER_USER * self.concurrency)
 
 
 class OpenLoop(_Load):
-    """Requests at a rate, in requests per second, whether or not earlier ones have been completed.
+    """Requests at a rate, in requests per second, whether or not earlier requests are complete.
 
     The rate changes linearly to ``end_rate`` while counted requests are sent. ``burstiness`` is the shape of gamma
-    arrivals: 1 is Poisson, less is burstier. Where prompts have several ``turns`` on average, the rate is of
-    conversations, whose first requests come at it.
+    arrivals: 1 is Poisson, less is burstier. If prompts have several ``turns`` on average, the rate is that of
+    conversations, and applies to their first requests.
     """
 
     kind: Literal["open"] = "open"
@@ -126,39 +126,39 @@ class OpenLoop(_Load):
     arrivals: Arrivals = Arrivals.POISSON
     burstiness: PositiveFloat = 0.25
     turns: PositiveFloat = 1.0
-    # Where neither their number nor a time is given.
+    # The minimum, if neither a number nor a time is given.
     fewest: PositiveInt = _FEWEST_ARRIVALS
 
     @property
     def label(self) -> str:
-        """Its rate, or both ends of a ramp."""
+        """The rate, or both ends of a ramp."""
         return load_label(None, self.request_rate, self.end_rate, self.turns)
 
     @property
     def is_steady(self) -> bool:
-        """Whether its rate stays the same as well."""
+        """Whether the rate also stays constant."""
         return super().is_steady and self.end_rate is None
 
     @property
     def mean_rate(self) -> float:
-        """The requests per second of all its time, later turns of conversations among them."""
+        """The mean requests per second, including later turns of conversations."""
         return self.turns * (self.request_rate if self.end_rate is None else (self.request_rate + self.end_rate) / 2)
 
     @property
     def default_total(self) -> int:
-        """Enough for a 90th percentile, and half a minute's at high rates."""
+        """Enough requests for a 90th percentile, and half a minute of requests at high rates."""
         return max(self.fewest, math.ceil(_ARRIVAL_SECONDS * self.mean_rate))
 
     @property
     def ramp_seconds(self) -> float:
-        """How long a ramp takes; 0 without one."""
+        """The duration of a ramp; 0 without a ramp."""
         if self.end_rate is None:
             return 0.0
         return self.seconds or (self.total or 0) / self.mean_rate
 
 
 class Replay(_Load):
-    """Requests at the times that the prompts have, ``speed`` times as fast: ``count``, at that rate on average."""
+    """Requests at the prompts' recorded times, ``speed`` times as fast: ``count`` requests, at this rate on average."""
 
     kind: Literal["replay"] = "replay"
     request_rate: PositiveFloat
@@ -167,17 +167,17 @@ class Replay(_Load):
 
     @property
     def is_steady(self) -> bool:
-        """Recorded traffic is not."""
+        """Recorded traffic is not steady."""
         return False
 
     @property
     def label(self) -> str:
-        """Its rate."""
+        """The mean rate."""
         return load_label(None, self.request_rate)
 
     @property
     def default_total(self) -> int:
-        """All that were recorded."""
+        """All recorded requests."""
         return self.count
 
 
@@ -187,32 +187,32 @@ Load = Annotated[ClosedLoop | OpenLoop | Replay, Field(discriminator="kind")]
 class SideOptions(_Options):
     """A subject of an evaluation: a SageMaker endpoint, or the URL of an OpenAI-compatible server."""
 
-    # The name of its folder: endpoint, or optimized and baseline.
+    # The name of the side's folder: endpoint, or optimized and baseline.
     name: str
     endpoint_name: str | None = None
     url: str | None = None
     variant: str | None = None
     inference_component: str | None = None
-    # By which path of the endpoint: InvokeEndpointWithResponseStream, or the OpenAI-compatible one.
+    # The endpoint's API: InvokeEndpointWithResponseStream, or the OpenAI-compatible path.
     api: Literal["invocations", "openai"] = "invocations"
     model: str | None = None
     label: str | None = None
-    # By default the tokenizer among the files of the endpoint's model.
+    # By default, the tokenizer in the files of the endpoint's model.
     tokenizer: str | None = None
-    # Whose rate is the price of an instance, instead of the price on demand.
+    # The savings plan whose rate replaces the on-demand price of an instance.
     savings_plan: SavingsPlan | None = None
-    # By default the AWS Price List's, for an endpoint.
+    # By default, the AWS Price List's price, for an endpoint.
     instance_price_per_hour: Annotated[PositiveFloat, Field(allow_inf_nan=False)] | None = None
     discount: float = Field(default=0.0, ge=0, lt=1)
 
     @property
     def title(self) -> str:
-        """Its name in reports."""
+        """The side's name in reports."""
         return self.label or self.endpoint_name or self.url or self.name
 
 
 class Options(_Options):
-    """All options of an evaluation: of two sides, the baseline comes first; a load for each level, by concurrency."""
+    """All options of an evaluation. With two sides, the baseline comes first. Each level has a load, by concurrency."""
 
     # The version of the folder's format.
     version: Literal[3] = 3
@@ -227,15 +227,15 @@ class Options(_Options):
     max_error_rate: float | None = None
     margin: float = MARGIN
     random_prompts: bool = False
-    # Whether each request begins with a number of its own.
+    # Whether each request starts with a unique number.
     unique_prompts: bool = False
     objectives: LatencyObjectives | None = None
-    # The load at whose rate the search for each side's limit begins, which adds the others.
+    # The first load of the search for each side's limit; the search adds further loads.
     find_limit: OpenLoop | None = None
-    # What was typed, without keys.
+    # The command as typed, without keys.
     command: str | None = None
 
     @property
     def first_load(self) -> Load:
-        """The load that is measured first."""
+        """The load to measure first."""
         return self.find_limit or self.loads[0]

@@ -40,7 +40,7 @@ class Message(BaseModel):
 
 
 class Turn(BaseModel):
-    """What a user says next in a conversation, some time after the last response; its text alone will do."""
+    """A user's next message in a conversation, some time after the last response; the text alone is enough."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
@@ -56,8 +56,8 @@ def _as_turn(value: object) -> object:
 class Prompt(BaseModel):
     """The prompt of a request: a user's message, a chat, or text without a template (``inputs``).
 
-    ``turns`` make it a conversation, after ``messages`` if there are any: each turn is a request with all that was said
-    before, by the model as well. ``at_seconds`` is when it was sent, for a replay.
+    ``turns`` make it a conversation, after ``messages`` if there are any: each turn is a request with all earlier
+    messages, including the model's. ``at_seconds`` is the time of the request, for a replay.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
@@ -75,23 +75,23 @@ class Prompt(BaseModel):
         present = [name for name in ("prompt", "messages", "inputs", "turns") if getattr(self, name) is not None]
         if present != ["messages", "turns"] and len(present) != 1:
             found = " and ".join(present) or "none of prompt, messages, inputs and turns"
-            raise ValueError(f"has {found}; one is needed")
+            raise ValueError(f"has {found}, but needs exactly one")
         return self
 
     @property
     def text(self) -> str:
-        """All its text, without a chat template; of a conversation, what the user says."""
+        """The whole text, without a chat template; for a conversation, the user's messages."""
         chat = [_text_of(message.content) for message in self.messages or ()]
         return "\n".join([*chat, *(turn.prompt for turn in self.turns or ())]) or self.inputs or self.prompt or ""
 
     def as_messages(self) -> list[dict[str, Any]]:
-        """The prompt as a chat; plain text is a user's message."""
+        """Return the prompt as a chat; plain text becomes a user's message."""
         if self.messages is None:
             return [{"role": "user", "content": self.text}]
         return [message.model_dump() for message in self.messages]
 
     def beginning_with(self, text: str) -> Prompt:
-        """The prompt with some text before it, or before its first message."""
+        """Return the prompt with text before it, or before its first message."""
         if self.messages is None:
             named = "inputs" if self.inputs is not None else "prompt"
             return self.model_copy(update={named: text + (getattr(self, named) or "")})
@@ -103,7 +103,7 @@ class Prompt(BaseModel):
         return self.model_copy(update={"messages": (changed, *self.messages[1:])})
 
     def request(self, responses: Sequence[str]) -> Prompt:
-        """The prompt of a conversation's next request, after these responses; of any other prompt, itself."""
+        """Return the prompt of a conversation's next request, after these responses; any other prompt is unchanged."""
         if self.turns is None:
             return self
         said: list[Message] = []
@@ -115,7 +115,7 @@ class Prompt(BaseModel):
 
 
 def describe_errors(error: ValidationError) -> str:
-    """All errors of a document in one line."""
+    """Return all errors of a document in one line."""
     described = [
         (".".join(map(str, problem["loc"])), problem["msg"].removeprefix("Value error, ")) for problem in error.errors()
     ]
@@ -123,7 +123,7 @@ def describe_errors(error: ValidationError) -> str:
 
 
 def digest(prompts: Sequence[Prompt]) -> str:
-    """SHA-256 of the prompts in their order: two evaluations with the same digest sent the same."""
+    """Return the SHA-256 of the prompts in their order: evaluations with the same digest sent the same prompts."""
     canonical = [
         {"messages": prompt.as_messages() if prompt.inputs is None else []}
         | prompt.model_dump(include={"inputs", "reference", "max_tokens"})

@@ -242,7 +242,7 @@ def _cell(text: str) -> str:
 
 
 def signed(change: float | None) -> str:
-    """A change in percent, with a decimal where it is small; empty where there is none."""
+    """A change in percent, with a decimal where it is small; empty if there is none."""
     if change is None:
         return ""
     if abs(change) < 0.0005:
@@ -251,7 +251,7 @@ def signed(change: float | None) -> str:
 
 
 def requests_needed(difference: Difference) -> str:
-    """How many requests would decide it, or at least give it an interval; empty where they do not."""
+    """How many requests would decide it, or at least give it an interval; empty if they do not."""
     if difference.requests is None:
         return ""
     return ("" if difference.low is not None else "at least ") + readable(difference.requests)

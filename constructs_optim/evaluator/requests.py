@@ -1,4 +1,4 @@
-"""One request of an evaluation: its times, its tokens, or its error. Metrics are calculated from many (``summary``)."""
+"""One request of an evaluation: its times and tokens, or its error. ``summary`` calculates metrics from many."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ErrorKind(StrEnum):
     meaning: str
 
     def __new__(cls, value: str, meaning: str) -> ErrorKind:
-        """A kind, whose value is its name in results."""
+        """Create a kind, whose value is its name in results."""
         kind = str.__new__(cls, value)
         kind._value_, kind.meaning = value, meaning
         return kind
@@ -25,8 +25,11 @@ class ErrorKind(StrEnum):
         "broken_connection",
         "The connection broke after the request was sent, before any part of a response.",
     )
-    THROTTLED = "throttled", "The endpoint refused the request because there were too many (status 429, or throttling)."
-    CLIENT_ERROR = "client_error", "The endpoint refused the request itself (status 4xx)."
+    THROTTLED = (
+        "throttled",
+        "The endpoint throttled the request because there were too many (status 429, or throttling).",
+    )
+    CLIENT_ERROR = "client_error", "The endpoint rejected the request (status 4xx)."
     SERVER_ERROR = "server_error", "The endpoint failed before it responded (status 5xx)."
     MODEL_ERROR = "model_error", "The model's server reported an error in the middle of its response."
     CUT_STREAM = "cut_stream", "The response broke off before its end."
@@ -35,7 +38,7 @@ class ErrorKind(StrEnum):
 
 @dataclass(slots=True)
 class Request:
-    """One request, with times in seconds of a monotonic clock; None where a value is not known.
+    """One request, with times in seconds of a monotonic clock; None if a value is not known.
 
     ``end`` is when its response was complete, or when it failed; ``last_token`` is ``end`` by default. ``first_tokens``
     arrived in the first piece of the response, and ``gaps`` are the milliseconds between one piece and the next.
@@ -54,29 +57,29 @@ class Request:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it succeeded, with a response of no token or of none that the tokenizer could parse."""
+        """Whether the request succeeded, but without any token, or any token that the tokenizer could parse."""
         if self.error is not None:
             return False
         return self.first_token is None or self.output_tokens == 0 or (self.tokenizer_failed and not self.output_tokens)
 
     @property
     def is_measured(self) -> bool:
-        """Whether it adds to latencies, rates and token counts."""
+        """Whether the request contributes to latencies, rates and token counts."""
         return self.error is None and not self.is_empty
 
     @property
     def client_latency(self) -> float:
-        """Milliseconds from sending it to its whole response."""
+        """Milliseconds from sending the request to the end of its response."""
         return (self.end - self.start) * 1000
 
     @property
     def time_to_first_token(self) -> float | None:
-        """Milliseconds from sending it to its first token."""
+        """Milliseconds from sending the request to its first token."""
         return None if self.first_token is None else (self.first_token - self.start) * 1000
 
     @property
     def inter_token_latency(self) -> float | None:
-        """Milliseconds a token after the first piece; None for a response that arrived in one piece."""
+        """Milliseconds per token after the first piece; None for a response that arrived in one piece."""
         if self.first_token is None or self.output_tokens is None or self.arrived_whole:
             return None
         last = self.end if self.last_token is None else self.last_token
@@ -85,12 +88,12 @@ class Request:
 
     @property
     def arrived_whole(self) -> bool:
-        """Whether several tokens arrived, all in one piece."""
+        """Whether several tokens arrived in one piece."""
         last = self.end if self.last_token is None else self.last_token
         return self.first_token is not None and (self.output_tokens or 0) > 1 and last <= self.first_token
 
 
 def errors_by_kind(requests: Iterable[Request]) -> dict[str, int]:
-    """The number of failed requests by kind of error."""
+    """Return the number of failed requests by kind of error."""
     counted = Counter(request.error for request in requests if request.error is not None)
     return {kind.value: counted[kind] for kind in ErrorKind if kind in counted}

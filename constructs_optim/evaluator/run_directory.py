@@ -34,10 +34,10 @@ class RunDirectory:
 
     def create(self, options: Options, prompts: Sequence[Prompt]) -> None:
         """Create the folder of a new evaluation."""
-        # Of one that ended with its first request, nothing is lost.
+        # An evaluation without any request has nothing to lose.
         if self._run.exists() and any(self.path.glob("*/requests-*.jsonl")):
             raise EvaluationError(
-                f"{self.path} holds an evaluation already: resume it (--resume {self.path}), or choose another "
+                f"{self.path} already contains an evaluation: resume it (--resume {self.path}), or choose another "
                 "folder (--output)"
             )
         try:
@@ -45,24 +45,24 @@ class RunDirectory:
             write_prompts(self.prompts, prompts)
             self.save(options)
         except OSError as error:
-            raise EvaluationError(f"nothing can be written to {self.path}: {error}") from None
+            raise EvaluationError(f"{self.path} is not writable: {error}") from None
 
     def save(self, options: Options) -> None:
         """Replace the options, with loads that were added."""
         self._run.write_text(options.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     def options(self) -> Options:
-        """The options that the evaluation was started with."""
+        """Return the options that the evaluation was started with."""
         try:
             return Options.model_validate_json(self._run.read_bytes())
         except OSError as error:
-            raise EvaluationError(f"{self.path} holds no evaluation to resume: {error}") from None
+            raise EvaluationError(f"{self.path} contains no evaluation to resume: {error}") from None
         except ValidationError as error:
-            reason = f"it was changed, or written by another version ({describe_errors(error)})"
+            reason = f"it was changed, or another version wrote it ({describe_errors(error)})"
             raise EvaluationError(f"{self._run} cannot be resumed: {reason}") from None
 
     def measured(self, side: str, load: Load) -> MeasuredLevel:
-        """The requests of a side under a load; a last line that was not written whole is ignored."""
+        """Return the requests of a side under a load; an incomplete last line is ignored."""
         level = MeasuredLevel()
         path = self._requests(side, load)
         lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
@@ -71,7 +71,7 @@ class RunDirectory:
                 continue
             try:
                 data = json.loads(line)
-                # Not by pydantic, which refuses the lone surrogates that a server may send.
+                # Without pydantic, which rejects the lone surrogates that a server can send.
                 if data.pop("segment_end", None) is not None:
                     level.segments.append(Segment(**data))
                 else:
@@ -79,7 +79,7 @@ class RunDirectory:
                     level.records.append(Record(**data, error=error))
             except (ValueError, TypeError, AttributeError) as error:
                 if number < len(lines):
-                    raise EvaluationError(f"{path}, line {number}, is no request: {error!r}") from None
+                    raise EvaluationError(f"{path}, line {number}, is not a request: {error!r}") from None
         return level
 
     @contextlib.contextmanager
@@ -111,6 +111,6 @@ _DEFAULTS = asdict(Record(start=-1.0, end=-1.0))
 
 
 def _record_line(record: Record) -> str:
-    """The JSON of a request, without fields that have their default."""
+    """Return the JSON of a request, without fields that have their default."""
     known = {name: value for name, value in asdict(record).items() if value != _DEFAULTS.get(name)}
     return json.dumps(known)

@@ -18,13 +18,13 @@ _YEAR_SECONDS = 31_536_000
 
 
 class SavingsPlan(StrEnum):
-    """A plan: its years, and what is paid at its beginning."""
+    """A plan: its term in years, and its upfront payment."""
 
     years: int
     payment: str
 
     def __new__(cls, value: str, years: int, payment: str) -> SavingsPlan:
-        """A plan, whose value is its name in options."""
+        """Create a plan, whose value is its name in options."""
         plan = str.__new__(cls, value)
         plan._value_, plan.years, plan.payment = value, years, payment
         return plan
@@ -38,7 +38,7 @@ class SavingsPlan(StrEnum):
 
 
 def savings_plan_price(client: Any, region: str, instance_type: str, plan: SavingsPlan) -> float | None:
-    """The price of an instance for hosting in US dollars per hour; None where the plan has none."""
+    """Return the hosting price of an instance in US dollars per hour; None if the plan has no such price."""
     prices = [
         float(rate["rate"])
         for rate in _rates(client, region, plan)

@@ -35,8 +35,8 @@ _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 class Side:
     """One side of an evaluation, ready to be measured.
 
-    ``name`` is its folder's; without ``tokenizer``, the server's counts are used. ``price`` is that of all its
-    instances; where it is None, ``notes`` have the reason.
+    ``name`` is the folder's name; without ``tokenizer``, token counts come from the server. ``price`` is the price of
+    all instances; if it is None, ``notes`` have the reason.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Side:
 
 
 def _described(sagemaker: Any, side: SideOptions, subject: Subject) -> tuple[Subject, str | None]:
-    """The subject with its variant, instances and artifact, and the ``s3://`` prefix of the model's files."""
+    """Return the subject with its variant, instances and artifact, and the ``s3://`` prefix of the model's files."""
     name = side.endpoint_name or ""
     endpoint = sagemaker.describe_endpoint(EndpointName=name)
     component: dict[str, Any] = {}
@@ -80,7 +80,9 @@ def _target(session: Session, side: SideOptions) -> SageMakerTarget | OpenAITarg
     if side.api == "invocations":
         return SageMakerTarget(session, name, variant_name=side.variant, inference_component_name=component)
     if side.variant is not None:
-        raise EvaluationError(f"{name},api=openai names no variant: leave out variant={side.variant}, or api=openai")
+        raise EvaluationError(
+            f"{name},api=openai does not support variants: leave out variant={side.variant} or api=openai"
+        )
     return OpenAITarget(session, name, inference_component_name=component, model=side.model)
 
 
@@ -106,12 +108,12 @@ async def prepare(
         except ClientError as error:
             if code_of(error) not in _DENIED:
                 raise EvaluationError(message_of(error)) from None
-            # A role may be allowed to invoke an endpoint, but not to describe it.
+            # A role can have the permission to invoke an endpoint, but not to describe it.
             notes.append(f"The endpoint could not be described: {message_of(error)}")
         target = _target(session(), side)
     price = price_of(side, subject, session)
     if isinstance(price, str):
-        state = f"state one with {side.endpoint_name or side.url},instance-price-per-hour=DOLLARS"
+        state = f"set one with {side.endpoint_name or side.url},instance-price-per-hour=DOLLARS"
         notes.append(f"There are no prices: {price}; {state}.")
     read_s3 = partial(_read_s3, session)
     if side.tokenizer is not None:
@@ -135,14 +137,14 @@ async def prepare(
 
 
 def price_of(side: SideOptions, subject: Subject, session: Callable[[], Session]) -> Price | str:
-    """The price of all instances, as stated or from the AWS Price List; the reason where it is unknown."""
+    """Return the price of all instances, as set or from the AWS Price List; the reason if it is unknown."""
     hourly, source = side.instance_price_per_hour, "stated"
     if hourly is None:
         if subject.instance_type is None:
-            return "the instances are not known"
+            return "the instance type is unknown"
         region, plan = session().region_name or "", side.savings_plan
         named, read = "AWS Price List", "the AWS Price List"
-        missing = f"the AWS Price List has none of {subject.instance_type} in {region}"
+        missing = f"the AWS Price List has no {subject.instance_type} in {region}"
         if plan is not None:
             named, read = f"SageMaker savings plan {plan.value}", "the rates of savings plans"
             missing = f"no {named} has {subject.instance_type} in {region}"
@@ -162,7 +164,7 @@ def price_of(side: SideOptions, subject: Subject, session: Callable[[], Session]
 
 
 def _read_s3(session: Callable[[], Session], uri: str) -> bytes | None:
-    """An S3 object; None where it does not exist."""
+    """Return an S3 object; None if it does not exist."""
     s3: Any = session().client("s3")
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     try:

@@ -1,8 +1,8 @@
-"""Leaves out the requests that met a cold endpoint, and tells whether the others met one in a steady state.
+"""Leaves out requests to a cold endpoint, and determines whether the others have a steady state.
 
-Where warm-up ends is found by MSER-5 (White, Cobb and Spratt, "A comparison of five steady-state truncation heuristics
-for simulation", Winter Simulation Conference 2000): the first batches are left out so that the standard error of the
-rest is least. Chance alone would leave some out as well, so what is left out has to differ.
+MSER-5 finds the end of the warm-up (White, Cobb and Spratt, "A comparison of five steady-state truncation heuristics
+for simulation", Winter Simulation Conference 2000): it leaves out the first batches so that the standard error of the
+rest is minimal. Because chance alone can also leave out batches, these must differ from the rest.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from .load import MeasuredLevel
 from .streaming import Record
 
 _BATCH = 5
-# The shortest warm-up whose error is nearly the least: the least itself often leaves out several times as much.
+# Use the shortest warm-up whose error is nearly minimal: the minimum often leaves out several times as much.
 _NEARLY = 1.05
-# What is left out differs from the rest by so many standard errors, and by this share of the mean.
+# The requests that are left out differ by this many standard errors, and by this share of the mean.
 _STANDARD_ERRORS, _LEAST_DIFFERENCE = 4.0, 0.1
 _LATENCIES = ("time_to_first_token", "inter_token_latency", "client_latency")
-# A drift is reported where its whole interval, at this level, is beyond this share of the mean.
+# A drift is reported if its whole interval, at this level, exceeds this share of the mean.
 _LEVEL, _MOST_DRIFT = 0.01, 0.1
 
 
 class Drift(NamedTuple):
-    """By how much client latency changed while it was measured, relative to its mean, with its 99 % interval."""
+    """The change of client latency during the measurement, relative to its mean, with its 99 % interval."""
 
     change: float
     low: float
@@ -41,12 +41,12 @@ class Drift(NamedTuple):
 
     @property
     def is_steady(self) -> bool:
-        """Whether the change may be small."""
+        """Whether the change could be small."""
         return self.low <= _MOST_DRIFT and self.high >= -_MOST_DRIFT
 
 
 def leave_out_warm_up(level: MeasuredLevel) -> int:
-    """Leave out of the count the last segment's requests that met a cold endpoint; returns how many."""
+    """Exclude the last segment's requests to a cold endpoint from the count, and return how many."""
     records = _in_order(level, max(record.segment for record in level.records))
     cold = max(warm_up_length(_values(records, name)) for name in _LATENCIES)
     for record in records[:cold]:
@@ -55,7 +55,7 @@ def leave_out_warm_up(level: MeasuredLevel) -> int:
 
 
 def warm_up_length(values: Sequence[float]) -> int:
-    """How many of the first values to leave out; 0 where nothing tells them from the others."""
+    """Return how many of the first values to leave out; 0 if they do not differ from the others."""
     means = [math.fsum(values[first : first + _BATCH]) / _BATCH for first in range(0, len(values) - _BATCH + 1, _BATCH)]
     if len(means) < 2 * FEWEST_BLOCKS:
         return 0
@@ -70,7 +70,7 @@ def warm_up_length(values: Sequence[float]) -> int:
 
 
 def drift_of(level: MeasuredLevel) -> Drift | None:
-    """The drift of client latency in the longest segment; None where there are too few requests."""
+    """Return the drift of client latency in the longest segment; None if there are too few requests."""
     records = max((_in_order(level, number) for number in level.windows), key=len, default=[])
     values = _values(records, "client_latency")
     means = block_means(values)
@@ -95,6 +95,6 @@ def _values(records: Sequence[Record], name: str) -> list[float]:
 
 
 def _spread(values: Sequence[float]) -> float:
-    """The variance."""
+    """Return the variance."""
     center = math.fsum(values) / len(values)
     return math.fsum((value - center) ** 2 for value in values) / max(1, len(values) - 1)

@@ -28,7 +28,7 @@ class Record(Request):
     begins a new ``segment``; times are relative to the segment's start. What is not ``counted`` was sent before the
     load was complete, or the endpoint warm. ``reasoning`` is text that the server separates from the completion.
     ``retried``: whether it was sent a second time, because the server had closed the idle connection.
-    ``server_input_tokens`` and ``server_output_tokens`` are the server's counts, None where it sends none;
+    ``server_input_tokens`` and ``server_output_tokens`` are the server's counts, None if it sends none;
     ``cached_tokens`` of the prompt were in its cache of prefixes. ``first_length`` is the number of
     characters that arrived with the first token.
     """

@@ -55,10 +55,10 @@ class Lengths(BaseModel):
             rises = name not in ("uniform", "lognormal") or numbers[0] < numbers[-1]
             if len(numbers) == _PARTS.get(name) and numbers[0] >= 1 and rises:
                 return cls(name=name, numbers=tuple(numbers))
-        raise EvaluationError(f"{text!r} is no distribution of {of} tokens: use {_FORMS}")
+        raise EvaluationError(f"{text!r} is not a distribution of {of} tokens: use {_FORMS}")
 
     def draw(self, generator: random.Random) -> int:
-        """A length, at least 1."""
+        """Return a random length, at least 1."""
         match self.name, self.numbers:
             case "normal", (mean, deviation):
                 length = generator.gauss(mean, deviation)
@@ -72,14 +72,14 @@ class Lengths(BaseModel):
 
 
 class SyntheticPrompts(BaseModel):
-    """How prompts of random words are made.
+    """The settings for prompts of random words.
 
     Attributes:
-        input_tokens: of a prompt, or of each turn; without the prefix.
-        output_tokens: how many are asked for; None for what the evaluation asks for in general.
-        prefix_tokens: how many tokens a prompt begins with that others have as well: a system prompt.
-        prefixes: how many such prefixes there are.
-        turns: of a conversation; 1 for single requests.
+        input_tokens: tokens of a prompt, or of each turn, without the prefix.
+        output_tokens: tokens to request; None for the evaluation's default.
+        prefix_tokens: length of a shared prefix (a system prompt), in tokens.
+        prefixes: number of different prefixes.
+        turns: turns of a conversation; 1 for single requests.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -92,10 +92,10 @@ class SyntheticPrompts(BaseModel):
     turns: PositiveInt = 1
 
     def made(self, count: int, count_tokens: Callable[[str], int] | None = None) -> Iterator[Prompt]:
-        """Prompts, always the same ones for the same settings.
+        """Yield prompts, always the same for the same settings.
 
-        The words are common, in random order, so that prompts share nothing but their prefix that a server could
-        cache. Without ``count_tokens``, a word counts as one token.
+        The words are common words in random order, so that a server can cache only the prefix of prompts. Without
+        ``count_tokens``, a word counts as one token.
         """
         generator = random.Random(Workload().seed)  # noqa: S311 - no secret
 
@@ -118,9 +118,9 @@ class SyntheticPrompts(BaseModel):
 
 
 def text_of_blocks(blocks: Sequence[int | str], tokens: int, block_tokens: int) -> str:
-    """Random words in place of a recorded prompt of which only its length and its blocks' identities are known.
+    """Return random words for a recorded prompt with a known length and block IDs, but unknown text.
 
-    Prompts that begin with the same blocks begin with the same words; the last block may be shorter.
+    Prompts that start with the same blocks start with the same words; the last block can be shorter.
     """
     words: list[str] = []
     for block in blocks:

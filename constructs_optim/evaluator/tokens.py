@@ -24,7 +24,7 @@ class ModelTokenizer:
     def __init__(self, source: str, *, read_s3: Callable[[str], bytes | None] | None = None) -> None:
         """Load it from a model's folder, its ``tokenizer.json``, an ``s3://`` prefix or the Hugging Face hub.
 
-        ``read_s3`` returns an S3 object, None where it does not exist.
+        ``read_s3`` returns an S3 object, None if it does not exist.
         """
         from tokenizers import Tokenizer
 

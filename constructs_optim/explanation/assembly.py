@@ -1,7 +1,7 @@
-"""The templates of a synthesized app: of every stage, stack and nested stack.
+"""The templates of a synthesized app, from all stages, stacks and nested stacks.
 
-Source: the cloud assembly's own manifest (npm package ``@aws-cdk/cloud-assembly-schema``), which the CDK writes as
-``manifest.json`` into its output folder.
+Source: the cloud assembly's manifest (npm package ``@aws-cdk/cloud-assembly-schema``), which the CDK writes to
+``manifest.json`` in its output folder.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from constructs_optim.templates.resource_types import NESTED_STACK
 from constructs_optim.templates.template import Template
 from constructs_optim.templates.text import text_of
 
-# The environment of a stack without an explicit account or region.
+# The environment of a stack without an explicit account or Region.
 _UNKNOWN = {"", "unknown-account", "unknown-region"}
 _OBJECT = TypeAdapter(dict[str, Any])
 
 
 class ExplanationError(ValueError):
-    """The app cannot be explained; the message names the fix."""
+    """The app cannot be explained; the message names a fix."""
 
 
 @dataclass(frozen=True)
 class StackTemplate:
-    """A stack of an app: its ``path`` (``Prod/Chat``), and the logical ids of its parent stacks."""
+    """A stack of an app: its ``path`` (``Prod/Chat``), and the logical IDs of its parent stacks."""
 
     path: str
     stack_name: str
@@ -40,10 +40,10 @@ class StackTemplate:
 
 
 def read_assembly(folder: Path) -> list[StackTemplate]:
-    """The stacks of the app that ``cdk synth`` wrote to ``folder``, in the manifest's order."""
+    """Return the stacks of the app that ``cdk synth`` wrote to ``folder``, in the manifest's order."""
     if not (folder / "manifest.json").is_file():
         raise ExplanationError(
-            f"{folder} has no manifest.json, so it is no synthesized app: run `cdk synth` first, or name the folder "
+            f"{folder} has no manifest.json, so it is not a synthesized app: run `cdk synth` first, or pass the folder "
             "that it wrote (cdk.out by default)"
         )
     return list(_stacks(folder))
@@ -74,7 +74,7 @@ def _stacks(folder: Path) -> Iterator[StackTemplate]:
 
 def _nested(files: Mapping[str, Path], parent: StackTemplate) -> Iterator[StackTemplate]:
     for resource in Template(parent.template).of_type(NESTED_STACK):
-        # The template of a nested stack of the CDK is an asset of this name.
+        # The CDK's template of a nested stack is an asset with this name.
         name = text_of(resource.properties.get("TemplateURL")).rpartition("/")[2]
         if name not in files:
             continue
@@ -89,7 +89,7 @@ def _nested(files: Mapping[str, Path], parent: StackTemplate) -> Iterator[StackT
 
 
 def _uploaded(folder: Path) -> dict[str, Path]:
-    """The files of the assembly's assets by their object names."""
+    """Return the files of the assembly's assets, by object name."""
     return {
         destination["objectKey"].rpartition("/")[2]: folder / asset["source"]["path"]
         for manifest in sorted(folder.glob("*.assets.json"))
@@ -109,7 +109,7 @@ def _object(path: Path) -> dict[str, Any]:
 
 
 def is_chosen(stack: StackTemplate, patterns: Sequence[str] | None) -> bool:
-    """Whether a stack, or the outermost one it is nested in, matches one of the patterns, if there are any."""
+    """Return whether a stack, or its outermost parent, matches a pattern; true without patterns."""
     outermost = stack.path
     for _ in stack.parents:
         outermost = outermost.rpartition("/")[0]

@@ -45,7 +45,7 @@ class Endpoint:
 
     @cached_property
     def configs(self) -> list[Resource]:
-        """Its configuration; empty if that is not in the template."""
+        """The endpoint's configuration; empty if it is not in the template."""
         return self.template.referred(self.resource.get("EndpointConfigName"), *ENDPOINT_CONFIGS)
 
     @cached_property
@@ -55,7 +55,7 @@ class Endpoint:
 
     @cached_property
     def components(self) -> dict[str, Resource]:
-        """Its inference components by their construct paths below the endpoint."""
+        """The endpoint's inference components, by their construct paths below the endpoint."""
         return {
             self._component_name(component): component
             for component in self.template.of_type(*INFERENCE_COMPONENTS)
@@ -64,7 +64,7 @@ class Endpoint:
 
     @cached_property
     def choice(self) -> tuple[RecordedChoice, Objectives] | None:
-        """What it was chosen by, with its objectives; None without, or where another release has written them."""
+        """The recorded choice and its objectives; None if there is none, or if another release wrote them."""
         try:
             choice = RecordedChoice.model_validate(self.resource.metadata.get(CHOICE_KEY))
             settings: dict[str, Any] = dict(choice.objectives)
@@ -85,7 +85,7 @@ class Endpoint:
 
     @cached_property
     def jobs(self) -> dict[str, Resource]:
-        """The jobs of its models' artifacts, and references to artifacts, by logical id in the template's order."""
+        """The jobs of its models' artifacts, and references to artifacts, by logical ID in the template's order."""
         types = (*JOBS, OPTIMIZED_ARTIFACT, *WAITING)
         reached: set[str] = set()
         pending = self.models
@@ -100,7 +100,7 @@ class Endpoint:
 
     @cached_property
     def parts(self) -> dict[str, Resource]:
-        """All its resources by logical id."""
+        """All resources of the endpoint, by logical ID."""
         components = _by_id(self.components.values())
         scalable = [target for variant in self.variants for target in targets_of_variant(self.template, variant)]
         for component in self.components.values():
@@ -130,7 +130,7 @@ def _by_id(resources: Iterable[Resource]) -> dict[str, Resource]:
 
 
 def capacities(endpoint: Endpoint) -> Iterator[Capacity]:
-    """The capacity of each production variant."""
+    """Return the capacity of each production variant."""
     for variant in endpoint.variants:
         managed = as_object(variant.properties.get("ManagedInstanceScaling"))
         reservation = as_object(variant.properties.get("CapacityReservationConfig"))
@@ -152,7 +152,7 @@ def capacities(endpoint: Endpoint) -> Iterator[Capacity]:
 
 
 def _scaled_range(target: Resource) -> tuple[int | None, int | None, str]:
-    """The range of a scalable target with its schedules, and the reason for it."""
+    """Return the range of a scalable target with its schedules, and the reason for it."""
     schedules = [as_object(action) for action in as_array(target.properties.get("ScheduledActions"))]
     ranges = [target.properties, *(as_object(schedule.get("ScalableTargetAction")) for schedule in schedules)]
 
@@ -167,7 +167,7 @@ def _scaled_range(target: Resource) -> tuple[int | None, int | None, str]:
 
 
 def describe_capacity(capacity: Capacity) -> str:
-    """For instance ``1 to 4 instances of ml.g5.12xlarge (scaling)``."""
+    """Describe capacity, for example ``1 to 4 instances of ml.g5.12xlarge (scaling)``."""
     unknown = "a number known at deployment"
     count = between(*(str(bound) if bound is not None else unknown for bound in (capacity.least, capacity.most)))
     types = " or ".join(capacity.instance_types) or "a type known at deployment"
@@ -175,7 +175,9 @@ def describe_capacity(capacity: Capacity) -> str:
 
 
 def monthly_cost(capacities: Sequence[Capacity], prices: Mapping[str, float], source: str = "") -> MonthlyCost:
-    """The cost of instances by hourly prices in US dollars; pools range from the cheapest to the dearest type."""
+    """Return the monthly cost at hourly prices in US dollars; pools range from their cheapest to their most expensive
+    type.
+    """
     least = most = 0.0
     least_known = most_known = True
     for capacity in capacities:
@@ -199,7 +201,7 @@ def monthly_cost(capacities: Sequence[Capacity], prices: Mapping[str, float], so
 
 
 def describe_update(template: Template, resource: Resource) -> str:
-    """How an endpoint or component is updated; without a policy all at once, which is SageMaker's default."""
+    """Describe how SageMaker updates an endpoint or component; all at once by default."""
     config = as_object(resource.get("DeploymentConfig"))
     rolling = as_object(config.get("RollingUpdatePolicy"))
     blue_green = as_object(config.get("BlueGreenUpdatePolicy"))

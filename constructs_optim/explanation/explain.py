@@ -43,7 +43,7 @@ def explain(
     old = {stack.path: stack for stack in before or ()}
     all_notes = list(notes)
     if before is None:
-        all_notes.insert(0, "It is compared with nothing, so this is a first deployment: see --against.")
+        all_notes.insert(0, "Without --against, this report describes a first deployment.")
     stacks = [_stack(old.get(stack.path), stack, evidence_of(stack), deployed=deployed) for stack in after]
     paths = {stack.path for stack in after}
     for path, stack in old.items():
@@ -54,7 +54,7 @@ def explain(
             stacks.append(_stack(stack, None, evidence_of(stack), deployed=deployed))
         elif not stack.parents:
             all_notes.append(
-                f"The stack {path} is in {against} alone. A deployment leaves it as it is, endpoints and all: "
+                f"The stack {path} is only in {against}. A deployment does not change it or its endpoints; "
                 "`cdk destroy` deletes it."
             )
     report = Report(against=against, stacks=tuple(stacks), notes=())
@@ -62,7 +62,7 @@ def explain(
 
 
 def _missing_evidence(report: Report) -> Iterable[str]:
-    """A note on the options that would add prices and stores."""
+    """Return a note about the options that add prices and stores."""
     costs = [endpoint.monthly_cost for endpoint in report.endpoints if endpoint.change != "unchanged"]
     undecided = [job for job in report.jobs if job.outcome == "decided_at_deployment"]
     options: list[str] = []
@@ -167,10 +167,10 @@ def _endpoint(
 
 
 def _choice(before: Endpoint | None, after: Endpoint | None) -> str | None:
-    """What is chosen for the objectives of an endpoint, or what changes of that."""
+    """Describe the choice for an endpoint's objectives, or its changes."""
     old, new = (side.choice if side is not None else None for side in (before, after))
     if new is None:
-        return "the endpoint has no objectives any more" if old is not None else None
+        return "the endpoint no longer has objectives" if old is not None else None
     (choice, objectives) = new
     if old is not None and old[1] == objectives and old[0].model == choice.model:
         return differences(old[0], choice) or None
@@ -178,7 +178,7 @@ def _choice(before: Endpoint | None, after: Endpoint | None) -> str | None:
 
 
 def _recipes(endpoint: Endpoint) -> dict[str, str]:
-    """The recipes, in one line each, by the name of the pool or component; empty for the endpoint's own."""
+    """Return the recipes, one line each, by the name of the pool or component; empty name for the endpoint's own."""
     own = recipes_of(endpoint.resource)
     pools = [
         str(name)
@@ -189,7 +189,7 @@ def _recipes(endpoint: Endpoint) -> dict[str, str]:
     recipes = {pools[index] if len(own) > 1 and index < len(pools) else "": recipe for index, recipe in enumerate(own)}
     for name, component in endpoint.components.items():
         lines = recipes_of(component)
-        # The endpoint's own recipe is that of its only component.
+        # The endpoint's own recipe is the recipe of its only component.
         if lines and lines != own:
             recipes[name] = "; ".join(lines)
     return recipes
@@ -204,10 +204,10 @@ def _updates(endpoint: Endpoint, parts: Mapping[str, ResourceChange]) -> Iterato
 
 
 def _scaling_refusals(before: Endpoint, after: Endpoint, changes: Mapping[str, ResourceChange]) -> Iterator[str]:
-    """Changes of a scaled variant that SageMaker refuses: another instance type, or its removal.
+    """Find changes of a scaled variant that SageMaker refuses: another instance type, or its removal.
 
     Source: SageMaker developer guide, "Update endpoints that use auto scaling". CloudFormation updates the endpoint
-    before it deletes a scaling target: the stack has to have resources that deregister the variant, before and after.
+    before it deletes a scaling target: the stack needs resources that deregister the variant, before and after.
     """
     own = changes.get(after.resource.logical_id)
     # A new endpoint has no targets yet.
@@ -216,10 +216,10 @@ def _scaling_refusals(before: Endpoint, after: Endpoint, changes: Mapping[str, R
     if all(_makes_way(endpoint) for endpoint in (before, after)):
         return
     advice = (
-        "first without auto_scale(...) and with nothing else changed, which deregisters the variant; then with the "
-        "change, and with auto_scale(...) again."
+        "first without auto_scale(...) and without other changes, which deregisters the variant; then with the "
+        "change and with auto_scale(...)."
         if not _makes_way(after)
-        else "first with nothing else changed, which adds what deregisters the variant; then with the change."
+        else "first without other changes, which adds a resource that deregisters the variant; then with the change."
     )
     new = {variant.properties.get("VariantName"): _instance_types(variant) for variant in after.variants}
     for variant in before.variants:
@@ -239,12 +239,12 @@ def _scaling_refusals(before: Endpoint, after: Endpoint, changes: Mapping[str, R
 
 
 def _makes_way(endpoint: Endpoint) -> bool:
-    """Whether the stack deregisters the endpoint's variant while that changes, and registers it again."""
+    """Return whether the stack deregisters the endpoint's variant during its update, and registers it again."""
     name = text_of(endpoint.resource.get("EndpointName"))
     return any(text_of(each.get("EndpointName")) == name for each in endpoint.template.of_type(VARIANT_SCALING))
 
 
 def _instance_types(variant: Variant) -> list[str]:
-    """The instance types of a variant; empty if one is resolved at deployment."""
+    """Return the instance types of a variant; empty if one is resolved at deployment."""
     types = [literal(value) for _, value in variant.instance_types]
     return [name for name in types if name is not None] if None not in types else []

@@ -9,17 +9,17 @@ _UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 def money(dollars: float) -> str:
-    """``$7.09``; without cents for nothing, and from 100 dollars on: ``$0``, ``$5,176``."""
+    """Format money as ``$7.09``; without cents for zero and from 100 dollars: ``$0``, ``$5,176``."""
     return f"${dollars:,.2f}" if 0 < abs(dollars) < 100 else f"${dollars:,.0f}"
 
 
 def brief(value: float) -> str:
-    """Two significant digits, more from 100 on: ``0.25``, ``7.5``, ``1,234``."""
+    """Format a number with two significant digits, or all integer digits from 100: ``0.25``, ``7.5``, ``1,234``."""
     return f"{value:.2g}" if value < 99.5 else f"{value:,.0f}"
 
 
 def duration(seconds: float) -> str:
-    """The two largest units of a time span: ``1 h 12 min``."""
+    """Format a time span with its two largest units: ``1 h 12 min``."""
     remainder, parts = round(seconds), []
     for unit, length in _UNITS:
         count, remainder = divmod(remainder, length)
@@ -29,33 +29,33 @@ def duration(seconds: float) -> str:
 
 
 def exact_duration(seconds: int) -> str:
-    """A setting in the largest unit that divides it: ``90 s``, ``10 min``, ``1 h``."""
+    """Format a setting in the largest unit that divides it: ``90 s``, ``10 min``, ``1 h``."""
     unit, length = next((unit, length) for unit, length in _UNITS[1:] if seconds % length == 0 and seconds >= length)
     return f"{seconds // length} {unit}"
 
 
 def listed(parts: Sequence[str], last: str = "and") -> str:
-    """``a, b and c``."""
+    """Join parts as ``a, b and c``."""
     return f"{', '.join(parts[:-1])} {last} {parts[-1]}" if len(parts) > 1 else "".join(parts)
 
 
 def between(low: str, high: str) -> str:
-    """``1 h to 2 h``, or one of them where they are the same."""
+    """Format a range as ``1 h to 2 h``, or one value if both are the same."""
     return low if low == high else f"{low} to {high}"
 
 
 def counted(count: int, noun: str) -> str:
-    """A number with its noun: ``1 artifact``, ``2 artifacts``."""
+    """Format a number with its noun: ``1 artifact``, ``2 artifacts``."""
     return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def capitalized(text: str) -> str:
-    """The text with a capital first letter, the rest as it is."""
+    """Capitalize only the first letter of a text."""
     return text[:1].upper() + text[1:]
 
 
 def wrapped(text: str, width: int, *, indent: str = "", then: str = "") -> str:
-    """A paragraph in lines of at most ``width``; a word that is longer, such as an ARN, stays whole."""
+    """Wrap a paragraph to lines of at most ``width``, without breaking longer words such as ARNs."""
     lines = textwrap.wrap(
         text, width, initial_indent=indent, subsequent_indent=then, break_long_words=False, break_on_hyphens=False
     )

@@ -25,7 +25,7 @@ class StoredArtifact:
 
 
 class JobKind(NamedTuple):
-    """The properties by which the durations of jobs are comparable; a step is such as ``ModelQuantizationConfig``."""
+    """The properties that make job durations comparable; a step is, for example, ``ModelQuantizationConfig``."""
 
     model_id: str
     techniques: tuple[str, ...]
@@ -34,7 +34,7 @@ class JobKind(NamedTuple):
 
     @staticmethod
     def of(description: Mapping[str, Any], request: Mapping[str, Any]) -> JobKind:
-        """The kind of a job by its recipe's description and its request to SageMaker."""
+        """Return the kind of a job, from its recipe's description and its request to SageMaker."""
         arguments = as_object(request.get("AlgorithmSpecification")).get("ContainerArguments") or ()
         configured = [name for config in request.get("OptimizationConfigs") or () for name in config]
         return JobKind(
@@ -46,7 +46,7 @@ class JobKind(NamedTuple):
 
 
 class PastJob(NamedTuple):
-    """A completed job, its duration, and the seconds that were billed: fewer on spot capacity.
+    """A completed job, its duration, and its billed seconds, which are fewer on Spot Instances.
 
     Source: Amazon SageMaker developer guide, "Managed Spot Training": BillableTimeInSeconds, at the price on demand.
     """
@@ -77,7 +77,7 @@ class Prices:
 
 @dataclass(frozen=True)
 class StackEvidence:
-    """Prices, and the searched stores by the logical id of the job or reference."""
+    """Prices, and the searched stores by the logical ID of the job or reference."""
 
     prices: Prices = field(default_factory=Prices)
     stores: Mapping[str, StoreContents] = field(default_factory=dict[str, StoreContents])
@@ -135,13 +135,13 @@ class ArtifactJob:
 
 
 def recipes_of(resource: Resource) -> list[str]:
-    """The recipes in a resource's metadata, one line each; one for every instance pool."""
+    """Return the recipes in a resource's metadata, one line each; one for every instance pool."""
     recipes = resource.recipe.get("Pools") or [resource.recipe]
     return [str(recipe["Recipe"]) for recipe in recipes if "Recipe" in recipe]
 
 
 def instance_type_of(request: Mapping[str, Any]) -> str | None:
-    """The instance type of a job; for an optimization job that of the endpoint."""
+    """Return the instance type of a job; for an optimization job, the endpoint's."""
     resources = as_object(request.get("ResourceConfig"))
     return literal(request.get("DeploymentInstanceType") or resources.get("InstanceType"))
 
@@ -149,16 +149,16 @@ def instance_type_of(request: Mapping[str, Any]) -> str | None:
 def report_job(
     before: ArtifactJob | None, after: ArtifactJob | None, evidence: StackEvidence, *, is_requested: bool = True
 ) -> JobReport:
-    """The report on an artifact; ``is_requested``: its resource changes."""
+    """Return the report on an artifact; ``is_requested``: whether its resource changes."""
     job = after or before
     assert job is not None  # noqa: S101 - one of the two is set
     store = evidence.stores.get(job.resource.logical_id)
     if after is None:
-        outcome, sentence = "removed", f"{capitalized(job.artifact_name)} is not used any more; it stays in its store."
+        outcome, sentence = "removed", f"{capitalized(job.artifact_name)} is no longer used; it stays in its store."
     else:
         outcome, sentence = _outcome(after, store, is_same=after.has_artifact_of(before), is_requested=is_requested)
         if before is not None and not (after.is_reference or after.has_artifact_of(before)):
-            sentence = f"Another one than before ({before.artifact_name}). {sentence}"
+            sentence = f"Another artifact than before ({before.artifact_name}). {sentence}"
     report = JobReport(
         logical_id=job.resource.logical_id,
         recipe=next(iter(recipes_of(job.resource)), ""),
@@ -183,11 +183,13 @@ def _outcome(
         if is_same or not is_requested:
             return stays
         if job.is_reference:
-            text = f"{subject} is referred to by its key: no job runs, and the deployment fails if the store lacks it."
+            text = (
+                f"{subject} is referenced by its key: no job runs, and the deployment fails if it is not in the store."
+            )
         else:
             artifact = "reused if the artifact" if job.artifact_key is None else f"{name} is reused if it"
             text = f"Decided at deployment: {artifact} is in the store, otherwise built by a new {kind}."
-            text += f" The artifact's key follows from {job.key_inputs}." if job.artifact_key is None else ""
+            text += f" The artifact's key depends on {job.key_inputs}." if job.artifact_key is None else ""
         return "decided_at_deployment", text
     stored = store.artifacts.get(job.artifact_key)
     state = f"{stored.state} ({stored.detail})" if stored is not None else f"not in the store {store.bucket}"
@@ -198,12 +200,12 @@ def _outcome(
         return (
             "lost",
             f"{subject} is {state}, and no job runs, since its resource does not change: new instances cannot load "
-            "it. Any change of the resource, for instance of a tag, has a new job run.",
+            "it. Any change of the resource, such as a tag, starts a new job.",
         )
     if job.is_reference:
         if is_ready:
-            return "reuse", f"{subject} is referred to by its key, and is in the store: no job runs."
-        return "missing", f"{subject} is referred to by its key, and is {state}: the deployment fails."
+            return "reuse", f"{subject} is referenced by its key and is in the store: no job runs."
+        return "missing", f"{subject} is referenced by its key but is {state}: the deployment fails."
     if stored is None or stored.state not in ("ready", "in progress"):
         return "new_job", f"A new {kind} runs: {name} is {state}."
     if is_ready:
@@ -225,7 +227,7 @@ def _with_estimate(report: JobReport, job: ArtifactJob, prices: Prices, store: S
         if price is not None:
             max_cost = _cost(report.max_seconds, price)
             sentence += f" and {money(max_cost)}, by the {basis}"
-        sentence += "; spot capacity costs less" if job.request.get("EnableManagedSpotTraining") is True else ""
+        sentence += "; Spot Instances cost less" if job.request.get("EnableManagedSpotTraining") is True else ""
     if durations:
         costs = (_cost(billed[0], price), _cost(billed[-1], price)) if price is not None else None
         cost_text = f", for {between(*map(money, costs))}" if costs is not None else ""
@@ -234,7 +236,7 @@ def _with_estimate(report: JobReport, job: ArtifactJob, prices: Prices, store: S
         sentence = f"about {times}{cost_text}, as {jobs} took; {sentence}"
     sentence = f"{capitalized(sentence)}."
     if price is None and prices.source and report.instance_type is not None:
-        sentence += f" There is no price of {report.instance_type}."
+        sentence += f" The price list has no {report.instance_type}."
     return report.model_copy(
         update={
             "estimated_seconds": (durations[0], durations[-1]) if durations else None,
@@ -253,7 +255,7 @@ def _cost(seconds: float, price_per_hour: float) -> float:
 
 
 def _price(job: ArtifactJob, prices: Prices) -> tuple[float | None, str]:
-    """The hourly price of the job's instances, and a description of it."""
+    """Return the hourly price of the job's instances, and its description."""
     name = instance_type_of(job.request) or ""
     if job.resource.type == TRAINING_JOB:
         count = number(as_object(job.request.get("ResourceConfig")).get("InstanceCount")) or 1
@@ -261,6 +263,6 @@ def _price(job: ArtifactJob, prices: Prices) -> tuple[float | None, str]:
     if name in prices.optimization:
         return prices.optimization[name], f"price of jobs on {name}"
     if name in prices.hosting:
-        # It is not verified which component of the price list has optimization jobs.
-        return prices.hosting[name], f"hosting price of {name}, which stands in for the job's own"
+        # AWS does not document which component of the price list covers optimization jobs.
+        return prices.hosting[name], f"hosting price of {name}, because the job's own price is unknown"
     return None, ""

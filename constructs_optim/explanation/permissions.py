@@ -55,7 +55,7 @@ class Permission(NamedTuple):
 
 
 class _Owner(NamedTuple):
-    """The owner of a policy, by logical id or name, and the kind of policy."""
+    """The owner of a policy, by logical ID or name, and the kind of policy."""
 
     logical_id: str
     label: str
@@ -63,7 +63,7 @@ class _Owner(NamedTuple):
 
 
 def permission_changes(before: Template, after: Template) -> list[PermissionChange]:
-    """The permissions that owners of policies gain and lose, in the order of the templates."""
+    """Return the permissions that policy owners gain and lose, in the order of the templates."""
     old, new = (_permissions(template) for template in (before, after))
     changes: list[PermissionChange] = []
     for owner in {**new, **old}:
@@ -91,12 +91,12 @@ def _all_covered(permissions: Iterable[Permission], *, by: Iterable[Permission])
 
 
 def _matches(pattern: str, text: str) -> bool:
-    # IAM's wildcards are * and ? alone.
+    # IAM's only wildcards are * and ?.
     return pattern == text or (not pattern.startswith(_ALL_BUT) and fnmatchcase(text, pattern.replace("[", "[[]")))
 
 
 def _described(permissions: Iterable[Permission]) -> Iterator[str]:
-    """One line for all actions on the same resource."""
+    """Yield one line for all actions on the same resource."""
     actions: dict[Permission, list[str]] = {}
     for permission in sorted(permissions):
         actions.setdefault(permission._replace(action=""), []).append(permission.action)
@@ -143,7 +143,7 @@ def _of_resource(template: Template, resource: Resource) -> Iterator[tuple[_Owne
 
 
 def _owners(template: Template, names: object) -> Iterator[tuple[str, str]]:
-    """Logical ids and labels of a policy's owners; the name twice for an owner outside of the template."""
+    """Yield the logical IDs and labels of a policy's owners; for an owner outside of the template, its name twice."""
     types = {resource.type for resource in template.resources.values()}
     for value in _items(names):
         targets = template.referred(value, *types)
@@ -162,7 +162,7 @@ def _of_document(document: object) -> Iterator[Permission]:
 
 
 def _texts(statement: Mapping[str, object], member: str) -> list[str]:
-    """The values of ``Action``, ``Resource`` or ``Principal``, with one text for ``NotAction`` and its like."""
+    """Return the values of ``Action``, ``Resource`` or ``Principal``; ``NotAction`` and the like become one text."""
     texts = _values(statement.get(member))
     if excluded := _values(statement.get(f"Not{member}")):
         texts.append(_ALL_BUT + ", ".join(sorted(excluded)))
@@ -184,5 +184,5 @@ def _conditions(condition: Mapping[str, object]) -> Iterator[str]:
 
 
 def _items(value: object) -> list[object]:
-    """The items of a list, or a single value as a list; None is empty."""
+    """Return the items of a list, or a single value as a list; empty for None."""
     return [*value] if is_array(value) else [value] if value is not None else []

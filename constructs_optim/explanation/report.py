@@ -1,6 +1,6 @@
 """The report of ``constructs-optim explain --json``; ``docs/explain.schema.json`` is its JSON schema.
 
-Money is in US dollars, a month has 730 hours, times are in seconds.
+Money is in US dollars, a month has 730 hours, and times are in seconds.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ class RecipeChange(_Model):
 
 
 class JobReport(_Model):
-    """An artifact, and the job that produces it where one runs."""
+    """An artifact, and the job that builds it, if a job runs."""
 
     logical_id: str
     recipe: str
-    artifact_key: str | None = Field(description="64 hexadecimal digits; null where known at deployment.")
+    artifact_key: str | None = Field(description="64 hexadecimal digits; null if known only at deployment.")
     artifact_key_before: str | None
     outcome: Outcome = Field(
         description=(
             "stays: as before. decided_at_deployment: the store was not searched, or the key is not known yet. "
-            "missing: referred to and not in the store, so the deployment fails. lost: no longer in the store, and "
+            "missing: referenced but not in the store, so the deployment fails. lost: no longer in the store, and "
             "nothing requests it again. removed: no longer used."
         )
     )
     instance_type: str | None
-    max_seconds: int | None = Field(description="The longest that the job may run; null for a reference.")
+    max_seconds: int | None = Field(description="Maximum runtime of the job; null for a reference.")
     estimated_seconds: tuple[float, float] | None = Field(
-        default=None, description="Shortest and longest of the jobs of the same kind; null where the store has none."
+        default=None, description="Shortest and longest duration of jobs of the same kind; null if the store has none."
     )
     estimated_cost: tuple[float, float] | None = None
-    estimate_based_on: int = Field(default=0, description="How many jobs of the same kind completed.")
+    estimate_based_on: int = Field(default=0, description="Number of completed jobs of the same kind.")
     max_cost: float | None = None
     price_per_hour: float | None = None
-    price_basis: str = Field(default="", description="What the price is of; empty where there is none.")
+    price_basis: str = Field(default="", description="What the price applies to; empty if there is no price.")
     sentences: tuple[str, ...]
 
 
@@ -63,44 +63,48 @@ class ResourceReport(_Model):
     logical_id: str
     type: str
     action: Action
-    certain: bool = Field(description="Whether it changes for sure, whatever is known only at deployment.")
-    properties: tuple[str, ...] = Field(description="Those that change; of a replaced resource, those that replace it.")
+    certain: bool = Field(description="Whether the change is certain, independent of values known only at deployment.")
+    properties: tuple[str, ...] = Field(
+        description="Properties that change; for a replaced resource, the properties that replace it."
+    )
 
 
 class Capacity(_Model):
-    """The number of instances of a variant; null where it is known only at deployment."""
+    """The number of instances of a variant; null if known only at deployment."""
 
     instance_types: tuple[str, ...]
     least: int | None
     most: int | None
-    reason: str = Field(description="What keeps the number in that range.")
-    is_reserved: bool = Field(default=False, description="Whether the instances come out of a capacity reservation.")
+    reason: str = Field(description="What limits the number to this range.")
+    is_reserved: bool = Field(default=False, description="Whether the instances are in a capacity reservation.")
 
 
 class MonthlyCost(_Model):
-    """On-demand cost a month at the least and the most capacity; null where a price or a number is not known."""
+    """On-demand cost per month at minimum and maximum capacity; null if a price or a number is unknown."""
 
     least: float | None
     most: float | None
     unpriced: tuple[str, ...] = ()
-    source: str = Field(default="", description="Where the prices are from.")
+    source: str = Field(default="", description="The source of the prices.")
 
 
 class EndpointReport(_Model):
     """The changes of one endpoint."""
 
     name: str = Field(description="Its path in the app.")
-    endpoint_name: str | None = Field(description="What requests name; null where CloudFormation chooses it.")
+    endpoint_name: str | None = Field(description="The endpoint's name in requests; null if CloudFormation chooses it.")
     logical_id: str
     change: Change
-    is_interrupted: bool = Field(description="Whether requests to it, or a component of it, fail for a while.")
+    is_interrupted: bool = Field(description="Whether requests to it, or to one of its components, fail for some time.")
     recipes: tuple[RecipeChange, ...]
     choice: str | None = Field(
-        default=None, description="What the choice for its objectives is, or changes; null where nothing changes."
+        default=None, description="The choice for its objectives, or its changes; null if nothing changes."
     )
     jobs: tuple[JobReport, ...]
     resources: tuple[ResourceReport, ...] = Field(description="Its parts that change.")
-    updates: tuple[str, ...] = Field(description="How the endpoint and its components are updated, where they are.")
+    updates: tuple[str, ...] = Field(
+        description="How SageMaker updates the endpoint and its components, if they are updated."
+    )
     capacity: tuple[Capacity, ...]
     capacity_before: tuple[Capacity, ...]
     monthly_cost: MonthlyCost | None
@@ -108,7 +112,7 @@ class EndpointReport(_Model):
 
     @property
     def has_news(self) -> bool:
-        """Whether it, the choice for its objectives or its artifacts change."""
+        """Whether the endpoint, the choice for its objectives or its artifacts change."""
         return (
             self.change != "unchanged"
             or self.choice is not None
@@ -120,11 +124,11 @@ class PermissionChange(_Model):
     """What a role, user, group or resource policy gains and loses."""
 
     owner: str
-    owner_id: str = Field(description="The owner's logical id, or its name where it is not of the template.")
+    owner_id: str = Field(description="The owner's logical ID, or its name if it is not in the template.")
     kind: PolicyKind
-    gained: tuple[str, ...] = Field(description="For instance: Allow s3:GetObject on arn:aws:s3:::store/*")
+    gained: tuple[str, ...] = Field(description="For example: Allow s3:GetObject on arn:aws:s3:::store/*")
     lost: tuple[str, ...]
-    grants_more: bool = Field(description="Whether more is allowed than before, or less denied.")
+    grants_more: bool = Field(description="Whether the change allows more, or denies less, than before.")
 
 
 class StackReport(_Model):
@@ -132,10 +136,12 @@ class StackReport(_Model):
 
     name: str
     region: str | None
-    change: Change = Field(description="A change of outputs alone counts.")
-    refusals: tuple[str, ...] = Field(description="What AWS refuses of this change, and what works instead.")
+    change: Change = Field(description="A change of only the outputs also counts.")
+    refusals: tuple[str, ...] = Field(description="Changes that AWS refuses, and what works instead.")
     endpoints: tuple[EndpointReport, ...]
-    artifacts: tuple[JobReport, ...] = Field(description="Of jobs and references that no endpoint of the stack serves.")
+    artifacts: tuple[JobReport, ...] = Field(
+        description="Jobs and references whose artifacts no endpoint of the stack serves."
+    )
     permissions: tuple[PermissionChange, ...]
     resources: tuple[ResourceReport, ...] = Field(description="The other resources that change.")
 
@@ -144,7 +150,7 @@ class Report(_Model):
     """The effects of a deployment."""
 
     schema_version: Literal[1] = 1
-    against: str | None = Field(description="What it is compared with; null for nothing.")
+    against: str | None = Field(description="What the report compares with; null for a first deployment.")
     stacks: tuple[StackReport, ...]
     notes: tuple[str, ...]
 
@@ -167,7 +173,7 @@ class Report(_Model):
 
     @property
     def refusals(self) -> list[str]:
-        """The refusals of all stacks."""
+        """The refused changes of all stacks."""
         return [refusal for stack in self.stacks for refusal in stack.refusals]
 
     @property
@@ -177,7 +183,7 @@ class Report(_Model):
 
     @property
     def may_run_jobs(self) -> bool:
-        """Whether a deployment may run a job."""
+        """Whether a deployment can run a job."""
         # A reference has no job, and so no time limit.
         return any(
             job.outcome == "new_job" or (job.outcome == "decided_at_deployment" and job.max_seconds is not None)

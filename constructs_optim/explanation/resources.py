@@ -1,8 +1,8 @@
-"""Which resources CloudFormation creates, updates, replaces and deletes when a template changes.
+"""The resources that CloudFormation creates, updates, replaces and deletes when a template changes.
 
 Sources: CloudFormation user guide, "Update behaviors of stack resources"; the create-only properties of the resource
 types' schemas (``create_only.json``, from the copy that cfn-lint bundles). Values that are resolved at deployment, such
-as a custom resource's attributes, may change.
+as a custom resource's attributes, can change.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ResourceChange:
 
 
 def compare(before: Template, after: Template, *, deployed: bool = False) -> dict[str, ResourceChange]:
-    """The resources that change, by logical id; CloudFormation has question marks for non-ASCII if ``deployed``."""
+    """Return the resources that change, by logical ID. If ``deployed``, non-ASCII became ``?``."""
     old, new = before.resources, after.resources
     changes: dict[str, ResourceChange] = {}
     for name, resource in {**old, **new}.items():
@@ -81,7 +81,7 @@ def compare(before: Template, after: Template, *, deployed: bool = False) -> dic
         elif change := _compared(old[name], resource, deployed):
             changes[name] = change
     _propagate(changes, before, after)
-    # `cdk diff` leaves the CDK's own metadata out as well.
+    # `cdk diff` also omits the CDK's own metadata.
     return {
         name: changes[name]
         for name in dict.fromkeys([*new, *old])
@@ -90,12 +90,12 @@ def compare(before: Template, after: Template, *, deployed: bool = False) -> dic
 
 
 def same_value(before: object, after: object, *, deployed: bool = False) -> bool:
-    """Whether two values of templates are equal for CloudFormation; ``deployed`` as for :func:`compare`."""
+    """Return whether two template values are equal for CloudFormation; ``deployed`` as for :func:`compare`."""
     return _canonical(before, ascii_only=False) == _canonical(after, ascii_only=deployed)
 
 
 def _compared(before: Resource, after: Resource, deployed: bool) -> ResourceChange | None:
-    fix = "Give the construct another id"
+    fix = "Give the construct another ID"
     if before.type != after.type:
         # "Update of resource type is not permitted. The new template modifies resource type of the following resources"
         refusal = (
@@ -112,7 +112,7 @@ def _compared(before: Resource, after: Resource, deployed: bool) -> ResourceChan
         # CloudFormation template reference, AWS::CloudFormation::WaitCondition: "Update requires: Updates are not
         # supported."
         refusal = (
-            f"CloudFormation refuses the deployment: it cannot update wait conditions, and {listed(changed)} of "
+            f"CloudFormation refuses the deployment: it cannot update wait conditions, but {listed(changed)} of "
             f"{after.label} changes. {fix}, which replaces the wait condition."
         )
         return ResourceChange(after, "refuse", changed, refusal=refusal)
@@ -148,21 +148,21 @@ def _propagate(changes: dict[str, ResourceChange], before: Template, after: Temp
 
 
 def _effect(source: ResourceChange | None) -> bool | None:
-    """Whether references to a resource certainly change (True) or may change (False); None if they do not."""
+    """Return whether references to a resource certainly change (True) or might change (False); None if they do not."""
     if source is None:
         return None
     if source.action in ("replace", "may_replace"):
         return source.is_certain and source.action == "replace"
     if source.action != "update" or not source.resource.type.startswith(_CUSTOM):
         return None
-    # The attributes of a custom resource may change with an update in place.
+    # An in-place update can change the attributes of a custom resource.
     changed = {*source.properties}
     decisive = _DECISIVE.get(source.resource.type, changed - _INDECISIVE)
     return False if decisive & changed else None
 
 
 def _affected(resource: Resource, change: ResourceChange | None, name: str, certain: bool) -> ResourceChange:
-    """The change of a resource with a property that refers to a changed resource."""
+    """Return the change of a resource with a property that refers to a changed resource."""
     previous = change or ResourceChange(resource, "update", is_certain=False)
     action, replacing = previous.action, previous.replacing
     if any(path.split("/")[0] == name for path in _create_only(resource)):
@@ -178,7 +178,7 @@ def _affected(resource: Resource, change: ResourceChange | None, name: str, cert
 
 
 def _changed_inputs(before: Template, after: Template) -> Iterator[str]:
-    """Parameters and mappings with changed values, by the names in references."""
+    """Find parameters and mappings with changed values, by their names in references."""
     old, new = before.section("Parameters"), after.section("Parameters")
     yield from (name for name in old.keys() & new.keys() if old[name].get("Default") != new[name].get("Default"))
     old, new = before.section("Mappings"), after.section("Mappings")
@@ -189,7 +189,7 @@ def _changed_inputs(before: Template, after: Template) -> Iterator[str]:
 
 
 def _create_only(resource: Resource) -> list[str]:
-    """The paths of the properties that replace a resource; those that may replace it begin with a question mark."""
+    """Return the paths of the properties that replace a resource; ``?`` marks paths that might replace it."""
     if resource.type in (OPTIMIZED_MODEL, OPTIMIZED_ENDPOINT_CONFIG):
         return [name for name in resource.properties if name not in _INDECISIVE]
     if resource.type == OPTIMIZED_INFERENCE_COMPONENT:
@@ -198,7 +198,7 @@ def _create_only(resource: Resource) -> list[str]:
 
 
 def _values(value: object, names: list[str]) -> Iterator[object]:
-    """The values below a schema's path, with ``*`` for every item of a list."""
+    """Find the values at a schema's path, with ``*`` for every item of a list."""
     if not names:
         yield value
     elif names[0] == "*":
@@ -209,7 +209,7 @@ def _values(value: object, names: list[str]) -> Iterator[object]:
 
 
 def _canonical(value: object, ascii_only: bool) -> object:
-    """A value as CloudFormation compares it: numbers and booleans are the same as their text."""
+    """Return a value as CloudFormation compares it: numbers and booleans equal their text."""
     match value:
         case bool():
             return "true" if value else "false"

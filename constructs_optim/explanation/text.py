@@ -1,4 +1,4 @@
-"""Renders a report as text: for a terminal, and in a code block for a comment on a pull request."""
+"""Formats a report as text for a terminal, or as a comment on a pull request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .formatting import between, counted, listed, money, wrapped
 from .report import EndpointReport, MonthlyCost, RecipeChange, Report, ResourceReport, StackReport
 
 MARKER = "<!-- constructs-optim explain -->"
-"""The first line of a comment, by which a workflow finds its comment to update."""
+"""The first line of a comment, which lets a workflow find its comment to update."""
 
 # In the order of the report.
 _ACTIONS = {
@@ -25,14 +25,14 @@ _ACTIONS = {
     "update": "updated",
 }
 _MOST_PERMISSIONS = 10
-# GitHub takes comments of 65,536 characters.
+# GitHub's limit for comments is 65,536 characters.
 _LONGEST_COMMENT = 65_000
 # Control characters, bidirectional controls, and surrogates.
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def text_lines(report: Report, width: int) -> list[str]:
-    """The report in lines of at most ``width``, except for longer names, with indented details."""
+    """Format the report in lines of at most ``width``, except for longer names, with indented details."""
     return [
         line
         for indent, text in _outline(report)
@@ -46,12 +46,12 @@ def text_lines(report: Report, width: int) -> list[str]:
 
 
 def markdown(report: Report) -> str:
-    """The report as a comment, in a code block that keeps a template's texts from being Markdown."""
+    """Format the report as a comment, in a code block so that text from templates is not Markdown."""
     lines, length = [], 0
     for line in text_lines(report, width=100):
         length += len(line.encode("utf-16-le")) // 2 + 1
         if length > _LONGEST_COMMENT:
-            lines.append("(The rest is left out, since a comment may have 65,536 characters.)")
+            lines.append("(Truncated, because a comment has at most 65,536 characters.)")
             break
         lines.append(line)
     fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", "\n".join(lines)))])
@@ -61,7 +61,7 @@ def markdown(report: Report) -> str:
 
 
 def _outline(report: Report) -> Iterator[tuple[str, str]]:
-    """The indentation and text of the report's paragraphs."""
+    """Yield the indentation and text of the report's paragraphs."""
     for refusal in report.refusals:
         yield "", refusal
     if report.against is not None:
@@ -123,7 +123,7 @@ def _recipe(recipe: RecipeChange) -> str:
 
 
 def _resources(resources: Sequence[ResourceReport], *, is_new: bool) -> Iterator[str]:
-    """The names of resources by their change, or only their number for a new endpoint or stack."""
+    """Yield the names of resources by change, or only their number for a new endpoint or stack."""
     for action, phrase in _ACTIONS.items():
         for certain, verb in ((True, phrase), (False, phrase if phrase.startswith("may") else f"may be {phrase}")):
             names = [
@@ -154,23 +154,23 @@ def _cost(endpoint: EndpointReport) -> Iterator[str]:
     cost, before = endpoint.monthly_cost, _cost_range(endpoint.monthly_cost_before)
     if cost is None:
         if before:
-            yield f"cost: {before} a month until now"
+            yield f"cost: {before} per month until now"
         return
     if after := _cost_range(cost):
         basis = f"{HOURS_A_MONTH} hours on demand{f', {cost.source}' if cost.source else ''}"
         change = "" if not before else "; as before" if before == after else f"; before: {before}"
-        yield f"cost: {after} a month ({basis}){change}"
+        yield f"cost: {after} per month ({basis}){change}"
     elif not cost.unpriced:
-        yield "cost: not known, as the number of instances is known only at deployment"
+        yield "cost: unknown, because the number of instances is known only at deployment"
     elif cost.source:
         # Without prices, a note of the report names the option.
-        yield f"cost: not known, as there is no price of {listed(cost.unpriced)}"
+        yield f"cost: unknown, because the price list has no {listed(cost.unpriced)}"
     if any(capacity.is_reserved for capacity in endpoint.capacity):
-        yield "cost: the instances are those of a capacity reservation, which is paid for separately"
+        yield "cost: the instances are in a capacity reservation, which you pay for separately"
 
 
 def _cost_range(cost: MonthlyCost | None) -> str:
-    """``$5,176 to $20,703``; empty if it is unknown."""
+    """Format a cost as ``$5,176 to $20,703``; empty if it is unknown."""
     if cost is None or cost.least is None or cost.most is None:
         return ""
     return between(money(cost.least), money(cost.most))

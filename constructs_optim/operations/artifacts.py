@@ -1,4 +1,4 @@
-"""The artifacts of a store, each with its state, its files and its owners."""
+"""The artifacts of a store with their states, files and owners."""
 
 from __future__ import annotations
 
@@ -133,14 +133,14 @@ class ArtifactInventory:
     """The artifacts of a store. A job is described only for an artifact without a manifest."""
 
     def __init__(self, s3: Any, sagemaker: Any, bucket: str, *, account: str) -> None:
-        """Create an inventory with a SageMaker client of the bucket's region, for the account of the credentials."""
+        """Create an inventory with a SageMaker client of the bucket's Region, for the account of the credentials."""
         self.bucket = bucket
         self.account = account
         self.store: ArtifactStore = ArtifactStore(s3, bucket)
         self._s3, self._sagemaker = s3, sagemaker
 
     def all(self) -> Iterator[Artifact]:
-        """Every artifact by key, as a stream: memory does not grow with the store."""
+        """Yield all artifacts by key, so that memory does not grow with the store."""
         # Cached here, before threads use it.
         _ = self._owners_by_key
 
@@ -154,12 +154,12 @@ class ArtifactInventory:
         return in_threads(lambda group: self._artifact(*group), grouped, threads=REQUESTS_AT_ONCE)
 
     def get(self, key: str) -> Artifact | None:
-        """The artifact with a key; None if the store has no object of it."""
+        """Return the artifact with a key; None if the store has no object of it."""
         objects = [item for item in self.objects(f"artifacts/{key}/") if _KEY.fullmatch(item["Key"])]
         return self._artifact(key, objects) if objects else None
 
     def keys(self, prefix: str = "") -> list[str]:
-        """The sorted keys that begin with ``prefix``."""
+        """Return the sorted keys that start with ``prefix``."""
         pages = self._s3.get_paginator("list_objects_v2").paginate(
             Bucket=self.bucket, Prefix=f"artifacts/{prefix}", Delimiter="/"
         )
@@ -168,14 +168,14 @@ class ArtifactInventory:
         return [match[1] for folder in folders if (match := _KEY.fullmatch(f"{folder}."))]
 
     def is_versioned(self) -> bool | None:
-        """Whether the bucket is versioned; None if the credentials are not allowed to read that."""
+        """Return whether the bucket is versioned; None if the credentials cannot read this."""
         try:
             return self._s3.get_bucket_versioning(Bucket=self.bucket).get("Status") == "Enabled"
         except ClientError:
             return None
 
     def with_owners(self, job: Job) -> Job:
-        """The job with its artifact and owners; unchanged if it belongs to another store."""
+        """Return the job with its artifact and owners; unchanged if it belongs to another store."""
         name = JOB_NAME.fullmatch(job.name)
         if name is None or job.name != job_name(self.bucket, name["key"], int(name["attempt"])):
             return job
@@ -184,7 +184,7 @@ class ArtifactInventory:
             claim = self.store.claim(key) if key is not None else None
         except DeploymentError:
             claim = None
-        # A released or earlier attempt has no owners, and neither has one of another account.
+        # A released or earlier attempt has no owners, and neither does one of another account.
         is_current = claim and not claim.released and claim.attempt == job.attempt and claim.made_in(self.account)
         owners = self._owners(key, claim) if key is not None and is_current else ()
         return replace(job, artifact_key=key, owners=owners, orphaned=not job.ended and not owners)
@@ -193,14 +193,14 @@ class ArtifactInventory:
     def warnings(self) -> tuple[str, ...]:
         """A message for every record of another account that cannot be read."""
         return tuple(
-            f"{unreadable.problem} (account {unreadable.account}). It is not counted, and while it is there nothing is "
-            "pruned: have that account restore it, or delete it"
+            f"{unreadable.problem} (account {unreadable.account}). Its references are not counted, and it prevents "
+            "pruning: ask that account to restore it, or delete it"
             for unreadable in self.owner_records.unreadable
         )
 
     @cached_property
     def owner_records(self) -> OwnerReferences:
-        """The owner records that are readable, as of the first access."""
+        """The readable owner records, as of the first access."""
         try:
             return self.read_owner_records()
         except ClientError as error:
@@ -217,9 +217,9 @@ class ArtifactInventory:
         return owners
 
     def read_owner_records(self, account: str | None = None) -> OwnerReferences:
-        """Read the records of all owners, which only the bucket's account may do, or of the owners of one account.
+        """Read the owner records of one account, or of all accounts, which only the bucket's account can do.
 
-        A record of this account that cannot be read is an error.
+        Raises an error if a record of this account cannot be read.
         """
         records: list[OwnerRecord] = []
         unreadable: list[UnreadableRecord] = []
@@ -235,12 +235,12 @@ class ArtifactInventory:
         return OwnerReferences(tuple(records), tuple(unreadable))
 
     def objects(self, prefix: str) -> Iterator[dict[str, Any]]:
-        """The bucket's objects below ``prefix``, as ListObjectsV2 describes them."""
+        """Yield the bucket's objects under ``prefix``, as ListObjectsV2 describes them."""
         for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix):
             yield from page.get("Contents", [])
 
     def _owners(self, key: str, claim: Claim | None) -> tuple[Owner, ...]:
-        """The owners of an artifact by its claim and by the readable owner records."""
+        """Return the owners of an artifact, from its claim and the readable owner records."""
         return tuple(sorted({*self._owners_by_key.get(key, ()), *(claim.owners if claim else ())}))
 
     def _artifact(self, key: str, objects: list[dict[str, Any]]) -> Artifact:
@@ -275,15 +275,18 @@ class ArtifactInventory:
         if claim is not None and not is_complete and not newer and claim.made_in(self.account):
             job = describe_job(self._sagemaker, job_name(self.bucket, key, claim.attempt))
         if claim is not None and claim.released:
-            state, detail = State.released, "no deployment uses it; a new one starts with the next attempt"
+            state, detail = State.released, "no deployment uses it; a new deployment starts the next attempt"
         elif newer:
-            state, detail = State.newer, f"it wrote {' and '.join(newer)}: upgrade constructs-optim to see more"
+            state, detail = (
+                State.newer,
+                f"a newer release wrote {' and '.join(newer)}: upgrade constructs-optim to see more",
+            )
         elif unreadable:
             state, detail = State.damaged, f"{' and '.join(unreadable)} cannot be read"
         elif manifest is not None and is_complete:
             state, detail = _state_by_files(manifest, files)
         elif claim is None:
-            state, detail = State.incomplete, "there are files, and neither claim nor manifest"
+            state, detail = State.incomplete, "it has files, but neither a claim nor a manifest"
         else:
             state, detail = _state_by_job(claim, job, is_own=claim.made_in(self.account))
         return Artifact(
@@ -304,10 +307,10 @@ class ArtifactInventory:
 
 def _state_by_files(manifest: dict[str, Any], files: tuple[StoredFile, ...]) -> tuple[State, str]:
     attempt = attempt_of(manifest)
-    # Checksums, at one request a file, are compared by `verify` only.
+    # Only `verify` compares checksums, which take one request per file.
     stored = [{"name": file.name, "size": file.size, "etag": file.etag} for file in files if file.attempt == attempt]
     if not stored:
-        return State.damaged, "all its files are gone"
+        return State.damaged, "all its files are missing"
     if wrong := differences(manifest["files"], stored):
         more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
         return State.damaged, f"{wrong[0].file} is {wrong[0].damage}{more}"
@@ -318,11 +321,11 @@ def _state_by_job(claim: Claim, job: Job | None, *, is_own: bool) -> tuple[State
     if claim.failure:
         return State.failed, claim.failure
     if not is_own:
-        return State.in_progress, f"account {claim.maker} runs its job, which cannot be described from here"
+        return State.in_progress, f"account {claim.maker} runs its job, which these credentials cannot describe"
     if job is None:
-        return State.incomplete, f"there is no job of attempt {claim.attempt}"
+        return State.incomplete, f"attempt {claim.attempt} has no job"
     if job.status == JobStatus.completed:
-        return State.incomplete, f"job {job.name} has completed, and there is no manifest"
+        return State.incomplete, f"job {job.name} completed, but there is no manifest"
     if job.ended:
         return State.failed, job.failure_reason or f"job {job.name} is {job.status}"
     return State.in_progress, f"job {job.name} is {job.status}"
@@ -330,7 +333,7 @@ def _state_by_job(claim: Claim, job: Job | None, *, is_own: bool) -> tuple[State
 
 @dataclass(frozen=True)
 class Verification:
-    """The result of verifying an artifact; ``not_checked`` is the reason why it could not be verified."""
+    """The result of verifying an artifact; ``not_checked`` is the reason that it could not be verified."""
 
     artifact_key: str
     file_count: int = 0

@@ -24,7 +24,7 @@ _SUSPENSIONS = ("DynamicScalingInSuspended", "DynamicScalingOutSuspended", "Sche
 # A model may take an hour to load (the API's limit for a container's start); most take minutes.
 _PATIENCE_SECONDS = 1800
 _MOST_ATTEMPTS = 5
-# The most resource ids of a request to Application Auto Scaling.
+# The most resource IDs of a request to Application Auto Scaling.
 _MOST_RESOURCES = 50
 
 
@@ -116,7 +116,7 @@ class Endpoint(_Model):
 
 
 class EndpointCapacity:
-    """The capacity of endpoints in the clients' account and region."""
+    """The capacity of endpoints in the clients' account and Region."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class EndpointCapacity:
         for name in scaling:
             self._suspend(name, suspended=True)
         if scaling:
-            # Registering a target sets its capacity to its range a little later, unless it is at zero: let that happen
+            # Soon after a target is registered, its capacity is set to its range, unless it is at zero. Wait for that
             # first.
             time.sleep(self._poll_seconds)
         running = [component.name for component in own if component.desired_copies != 0]
@@ -175,15 +175,15 @@ class EndpointCapacity:
             time.sleep(self._poll_seconds)
             running = [name for name in running if Component.model_validate(self._component(name)).desired_copies != 0]
         raise DeploymentError(
-            f"{endpoint.name} does not stay without copies: something else sets them. CloudTrail shows the caller of "
-            "UpdateInferenceComponentRuntimeConfig."
+            f"{endpoint.name} does not stay at zero copies, because something else sets the number. CloudTrail shows "
+            "the caller of UpdateInferenceComponentRuntimeConfig."
         )
 
     def start(self, endpoint: Endpoint, *, copies: int | None = None) -> dict[str, int]:
         """Set the copies of an endpoint's components and resume scaling; returns the copies by component name.
 
-        The default is the minimum of a component's scaling range, and at least 1. May be repeated; copies that no range
-        allows are an error.
+        The default is the minimum of a component's scaling range, and at least 1. You can call this again. Raises an
+        error for a number of copies outside the range.
         """
         own = self._own(endpoint, "start")
         requested = {component.name: _copies_to_start(component, copies) for component in own}
@@ -199,16 +199,16 @@ class EndpointCapacity:
         if own := endpoint.own_components:
             return own
         raise DeploymentError(
-            f"{endpoint.name} has no inference component to {verb}: its model is served by a variant, of which "
-            "SageMaker keeps at least one instance. Serve the model through an inference component, or delete the "
-            "stack: the artifact stays in its store, and the next deployment runs no job."
+            f"{endpoint.name} has no inference component to {verb}: a variant serves its model, and SageMaker keeps at "
+            "least one instance of it. Serve the model from an inference component, or delete the stack: the artifact "
+            "stays in its store, and the next deployment runs no job."
         )
 
     def _component(self, name: str) -> Mapping[str, Any]:
         return self._sagemaker.describe_inference_component(InferenceComponentName=name)
 
     def _set_copies(self, component: str, copies: int) -> None:
-        """Set the number of copies, after an update in progress."""
+        """Set the number of copies, after waiting for an update in progress."""
         deadline, is_waiting = time.monotonic() + _PATIENCE_SECONDS, False
         while True:
             try:
@@ -234,7 +234,7 @@ class EndpointCapacity:
         )
 
     def _with_ranges(self, dimension: str, described: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """The descriptions, by resource id, with their scaling ranges."""
+        """Return the descriptions, by resource ID, with their scaling ranges."""
         ids, ranges = [*described], dict[str, ScalingRange]()
         for start in range(0, len(ids), _MOST_RESOURCES):
             pages = self._autoscaling.get_paginator("describe_scalable_targets").paginate(
@@ -261,17 +261,17 @@ class EndpointCapacity:
 
 
 def _copies_to_start(component: Component, requested: int | None) -> tuple[int, dict[str, int]]:
-    """How many copies to start, and the scaling range to restore after a schedule has set it to zero."""
+    """Return how many copies to start, and the scaling range to restore if a schedule set it to zero."""
     scaling = component.scaling
     if scaling is None:
         return max(1, requested or 0), {}
     least, most, limits = scaling.min_capacity, scaling.max_capacity, dict[str, int]()
     if most == 0:
-        # Stopped by a schedule: restore the range of the schedule that starts it.
+        # A schedule stopped it: restore the range of the schedule that starts it.
         starting = max(scaling.schedules, key=lambda schedule: schedule.max_capacity or 0, default=None)
         if starting is None or not starting.max_capacity:
             raise DeploymentError(
-                f"{component.name} may have no copies: its scaling range is 0 to 0, and no scheduled action sets "
+                f"{component.name} cannot have copies: its scaling range is 0 to 0, and no scheduled action sets "
                 "another. Set one with `aws application-autoscaling register-scalable-target`, or deploy the stack."
             )
         least, most = starting.min_capacity or 0, starting.max_capacity
@@ -279,7 +279,7 @@ def _copies_to_start(component: Component, requested: int | None) -> tuple[int, 
     count = max(1, least) if requested is None else requested
     if not max(1, least) <= count <= most:
         raise DeploymentError(
-            f"{component.name} cannot start with {count} copies: its scaling range is {least} to {most}, and scaling "
-            "would change the number at once."
+            f"{component.name} cannot start with {count} copies: its scaling range is {least} to {most}, so "
+            "scaling would change the number immediately."
         )
     return count, limits

@@ -1,8 +1,8 @@
-"""What data capture kept of an endpoint's traffic, as prompts, as a workload for AIPerf, or as training data.
+"""Converts an endpoint's captured traffic to prompts, a workload for AIPerf, or training data.
 
-Sources: AIPerf 0.13, ``dataset/loader/sagemaker_data_capture.py`` (it takes records with ``messages`` alone, and fails
-at the first that has none) and ``dataset/loader/single_turn.py``; SageMaker API reference,
-ModelSpeculativeDecodingConfig (training data may be captures).
+Sources: AIPerf 0.13, ``dataset/loader/sagemaker_data_capture.py`` (it reads only records with ``messages``, and fails
+at the first record without them) and ``dataset/loader/single_turn.py``; SageMaker API reference,
+ModelSpeculativeDecodingConfig (training data can be captures).
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _LIMITS = ("max_tokens", "max_completion_tokens")
 
 
 class CaptureFormat(StrEnum):
-    """What a file of captures is written for."""
+    """The purpose of an exported file."""
 
     CAPTURES = "captures"
-    """SageMaker's own records: AIPerf replays them with their times, and EAGLE heads are trained on them."""
+    """SageMaker's own records, which AIPerf replays with their times, and which EAGLE heads can be trained on."""
     PROMPTS = "prompts"
-    """The prompts of ``constructs-optim evaluate --prompts``, and of a gate on quality."""
+    """Prompts for ``constructs-optim evaluate --prompts``, and for a quality requirement."""
     TEXT = "text"
-    """The prompts of ``Workload(prompts=...)``: all messages of a chat as one text."""
+    """Prompts for ``Workload(prompts=...)``: all messages of a chat as one text."""
 
 
 @dataclass
 class Written:
-    """How many captures there were, and what became of them."""
+    """The number of captures: read, written, sampled out and unusable."""
 
     read: int = 0
     written: int = 0
@@ -50,10 +50,10 @@ class Written:
 
 
 def files_of(source: str, s3: Callable[[], S3Client]) -> Iterator[bytes]:
-    """The contents of the capture files below a folder or an ``s3://`` prefix, by their names: by time.
+    """Yield the contents of capture files under a folder or an ``s3://`` prefix, by name and so by time.
 
     Raises:
-        DeploymentError: where there is none.
+        DeploymentError: if there are no files.
     """
     found = False
     if source.startswith("s3://"):
@@ -71,22 +71,22 @@ def files_of(source: str, s3: Callable[[], S3Client]) -> Iterator[bytes]:
             yield file.read_bytes()
     if not found:
         raise DeploymentError(
-            f"there are no captures below {source}: data capture writes "
-            "<prefix>/<endpoint>/<variant>/yyyy/mm/dd/hh/<uuid>.jsonl, minutes after the requests"
+            f"there are no captures under {source}: data capture writes "
+            "<prefix>/<endpoint>/<variant>/yyyy/mm/dd/hh/<uuid>.jsonl minutes after the requests"
         )
 
 
 def exported(
     files: Iterable[bytes], form: CaptureFormat, counts: Written, *, sample: float = 1.0, redact: bool = False
 ) -> Iterator[str]:
-    """The lines of a file in this form.
+    """Yield the lines of an exported file.
 
     Args:
         files: contents of capture files.
-        form: what they are written for.
-        counts: what is counted meanwhile.
-        sample: the share that is taken, above 0, up to 1. The same captures are taken each time.
-        redact: whether what looks like personal data and secrets is replaced, in requests and answers.
+        form: the purpose of the file.
+        counts: the counts to update.
+        sample: the share of captures to export, above 0, up to 1. Each call selects the same captures.
+        redact: whether to replace apparent personal data and secrets in requests and responses.
     """
     redacted = _Redaction() if redact else None
     for content in files:
@@ -106,13 +106,13 @@ def exported(
 
 
 def _share_of(capture: Capture) -> float:
-    """A number from 0 up to 1, which the capture alone decides."""
+    """Return a number of at least 0 and less than 1, which depends only on the capture."""
     text = capture.event_id or capture.digest + capture.inference_time
     return int(hashlib.sha256(text.encode()).hexdigest()[:12], 16) / 16**12
 
 
 def _line(form: CaptureFormat, capture: Capture, request: Any, response: Any) -> dict[str, Any] | None:
-    """A capture in a form; None where it has no such form."""
+    """Return a capture in a form; None if it cannot have this form."""
     messages = request.get("messages")
     chat = messages if is_list(messages) and messages else None
     limit = next((request[name] for name in _LIMITS if isinstance(request.get(name), int)), None)
@@ -129,7 +129,7 @@ def _line(form: CaptureFormat, capture: Capture, request: Any, response: Any) ->
 
 
 def _record(capture: Capture, request: Any, response: Any) -> dict[str, Any]:
-    """A record as data capture writes it, with its texts as JSON."""
+    """Return a record as data capture writes it, with its texts as JSON."""
     parts = {"endpointInput": ("INPUT", request), "endpointOutput": ("OUTPUT", response)}
     return {
         "captureData": {
@@ -148,12 +148,12 @@ def _record(capture: Capture, request: Any, response: Any) -> dict[str, Any]:
 
 
 def _text_of(chat: Iterable[object]) -> str:
-    """The messages of a chat that are text, one below the other."""
+    """Return the text messages of a chat, one per line."""
     contents = (nested(message, "content") for message in chat)
     return "\n".join(content for content in contents if isinstance(content, str))
 
 
-# What looks like it; the first that matches decides.
+# Patterns of personal data; the first match decides.
 _PERSONAL: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("EMAIL", re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}\b")),
     ("IBAN", re.compile(r"\b[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]{4}){2,7}(?:[ ]?[A-Z0-9]{1,3})?\b")),
@@ -163,14 +163,14 @@ _PERSONAL: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 class _Redaction:
-    """Replaces what looks like personal data by its kind and a number, the same for the same text."""
+    """Replaces apparent personal data with its kind and a number, the same for the same text."""
 
     def __init__(self) -> None:
         self._secrets = Redactor()
         self._numbers: dict[tuple[str, str], int] = {}
 
     def value(self, value: object) -> object:
-        """A JSON value without it; names of members stay."""
+        """Return a JSON value without personal data; names of members stay."""
         if isinstance(value, str):
             return self._text(value)
         if is_list(value):
@@ -186,6 +186,6 @@ class _Redaction:
         return text
 
     def _replacement(self, kind: str, found: str) -> str:
-        # A hash would tell who knows the text whether it was there.
+        # A hash would let anyone who knows a text check whether it occurred.
         number = self._numbers.setdefault((kind, found), len(self._numbers) + 1)
         return f"[{kind} {number}]"

@@ -1,4 +1,4 @@
-"""The upload of files that a template names in a bucket, before the template is deployed."""
+"""Uploads files that a template references in a bucket, before the template is deployed."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 def upload(
     client: Callable[[str], S3Client], bucket: str, files: Mapping[str, bytes], *, region: str, owner: str
 ) -> list[str]:
-    """Put files into a bucket, encrypted as the bucket encrypts, and return the keys of those that were not there.
+    """Upload files to a bucket, with the bucket's default encryption, and return the keys of new files.
 
-    Keys have the hashes of their contents: what is there is compared and never written again.
+    Keys contain the hashes of their contents. Existing files are compared, and never overwritten.
 
     Args:
-        client: the S3 client of a region.
-        bucket: its name; ``${AWS::Region}`` in it stands for ``region``.
+        client: the S3 client of a Region.
+        bucket: the bucket's name; ``${AWS::Region}`` in it stands for ``region``.
         files: contents by key.
-        region: the region that the template is deployed to.
-        owner: the account that has the bucket. A name that a stranger has registered is not uploaded to, as a
-            deployment would run what they put there.
+        region: the Region of the deployment.
+        owner: the account that owns the bucket. Files are not uploaded to a stranger's bucket with this name, because a
+            deployment would run the stranger's code.
 
     Raises:
-        DeploymentError: for a bucket that does not exist, is in another region or is not the owner's, before anything
-            is uploaded; and for a key that has other content.
-        ClientError: for a request that AWS denies.
+        DeploymentError: if the bucket does not exist, is in another Region or does not belong to the owner, before
+            anything is uploaded; or if a key has other content.
+        ClientError: if AWS denies a request.
     """
     bucket = bucket.replace("${AWS::Region}", region)
     s3 = client(region)
@@ -42,24 +42,24 @@ def upload(
     except ClientError as error:
         if code_of(error) in DENIED:
             raise DeploymentError(
-                f"account {owner} is denied the code bucket {bucket}: the bucket is another account's, or "
-                f"s3:ListBucket is not allowed. Name a bucket of {owner}, or use credentials of the bucket's account"
+                f"account {owner} has no access to the code bucket {bucket}: another account owns it, or "
+                f"s3:ListBucket is not allowed. Use a bucket of {owner}, or credentials of the bucket's account"
             ) from None
         if code_of(error) != "404":
             raise
         raise DeploymentError(
-            f"the code bucket {bucket} does not exist: create it in {region}, or name another one"
+            f"the code bucket {bucket} does not exist: create it in {region}, or use another bucket"
         ) from None
     if of_bucket != region:
         raise DeploymentError(
-            f"the code bucket {bucket} is in {of_bucket}, and the template is deployed to {region}, where Lambda reads "
-            f"code from buckets of its own region alone: name a bucket in {region}. Nothing was uploaded"
+            f"the code bucket {bucket} is in {of_bucket}, but the template is deployed to {region}, and Lambda reads "
+            f"code only from buckets in its own Region: use a bucket in {region}. Nothing was uploaded"
         )
     return [key for key, content in files.items() if _put(s3, bucket, key, content, owner)]
 
 
 def _put(s3: S3Client, bucket: str, key: str, content: bytes, owner: str) -> bool:
-    """Whether the file had to be uploaded."""
+    """Upload a file, and return whether it is new."""
     if _is_there(s3, bucket, key, content, owner):
         return False
     try:
@@ -72,7 +72,7 @@ def _put(s3: S3Client, bucket: str, key: str, content: bytes, owner: str) -> boo
             ExpectedBucketOwner=owner,
         )
     except ClientError as error:
-        # Another upload was faster, or is under way: of the same file, or its content is refused.
+        # Another upload of this key finished first, or is in progress. Its content must be the same.
         if code_of(error) not in ("PreconditionFailed", "ConditionalRequestConflict"):
             raise
         if not _is_there(s3, bucket, key, content, owner):
@@ -90,7 +90,7 @@ def _is_there(s3: S3Client, bucket: str, key: str, content: bytes, owner: str) -
         raise
     if there != content:
         raise DeploymentError(
-            f"s3://{bucket}/{key} has other content than its name says, and a deployment would run it: find out who "
+            f"the content of s3://{bucket}/{key} does not match its name, and a deployment would run it: find out who "
             "wrote it, delete it, and upload again"
         )
     return True

@@ -41,7 +41,7 @@ _RANGE = re.compile(r"-PT?(\d+)([MHDW])")
 _SECONDS = {"M": 60, "H": 3600, "D": 86_400, "W": 604_800}
 _STATISTICS = {"p90": 1.6, "p99": 2.4, "Maximum": 1.2, "Minimum": 0.5, "SampleCount": 0.03}
 _MOST_POINTS = 180
-# Fixed, so that the same app has the same picture.
+# Fixed, so that the same app always gives the same picture.
 _NOON = dt.datetime(2026, 1, 15, 12, tzinfo=dt.UTC)
 _PERIOD = re.compile(r"PERIOD\(\w+\)")
 _DIVIDED = re.compile(r"([a-z]\w*) / (\d+)")
@@ -52,7 +52,7 @@ _INK, _FAINT, _GRID, _PAGE = "#16191f", "#687078", "#e3e6e8", "#f2f3f3"
 
 
 class PreviewError(ValueError):
-    """An app has no readable dashboard; the message names the fix."""
+    """An app has no readable dashboard; the message names a fix."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Dashboard:
 
     @property
     def name(self) -> str:
-        """Stack and logical id without its hash, for file names."""
+        """The stack, and the logical ID without its hash, for file names."""
         return f"{self.stack}-{readable_id(self.logical_id)}"
 
     @property
@@ -79,12 +79,10 @@ class Dashboard:
 def dashboards_of(
     assembly: Path, *, stacks: Sequence[str] | None = None, dashboard: str | None = None
 ) -> list[Dashboard]:
-    """The dashboards of a synthesized app, optionally of stacks by pattern, or of a logical ID without its hash."""
+    """Return a synthesized app's dashboards, optionally of stacks by pattern, or of a logical ID without its hash."""
     paths = sorted(assembly.glob("**/*.template.json")) if assembly.is_dir() else []
     if not paths:
-        raise PreviewError(
-            f"{assembly} has no synthesized templates: run `cdk synth` first, or name its output directory"
-        )
+        raise PreviewError(f"{assembly} has no synthesized templates: run `cdk synth` first, or pass its output folder")
     dashboards = [dashboard for path in paths for dashboard in _of_template(path)]
     if not dashboards:
         raise PreviewError(f"the templates of {assembly} have no dashboard ({DASHBOARD})")
@@ -96,7 +94,7 @@ def dashboards_of(
     ]
     if not selected:
         names = ", ".join(f"{candidate.stack} {candidate.logical_id}" for candidate in dashboards)
-        raise PreviewError(f"no such dashboard in {assembly}. Its dashboards: {names}")
+        raise PreviewError(f"{assembly} has no such dashboard; it has: {names}")
     return selected
 
 
@@ -104,7 +102,7 @@ def _of_template(path: Path) -> Iterator[Dashboard]:
     try:
         template = Template(json.loads(path.read_text(encoding="utf-8")))
     except ValueError as error:
-        raise PreviewError(f"{path} is no template: {error}") from None
+        raise PreviewError(f"{path} is not a template: {error}") from None
     parameters = template.section("Parameters")
 
     def readable_name(reference: Reference) -> str:
@@ -123,7 +121,7 @@ def _of_template(path: Path) -> Iterator[Dashboard]:
 
 
 def _positioned(widgets: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Widgets with position and size; the default position is beside or below the previous widget."""
+    """Yield widgets with position and size; the default position is next to or below the previous widget."""
     x = y = row = 0
     for widget in widgets:
         width, height = widget.get("width", 6), widget.get("height", 6)
@@ -147,7 +145,7 @@ class Row:
 
 
 def _rows(properties: Mapping[str, Any]) -> Iterator[Row]:
-    """The ``metrics`` of a graph, in which ``.`` repeats a value of the previous row."""
+    """Yield the ``metrics`` of a graph; ``.`` repeats a value of the previous row."""
     previous: list[Any] = []
     for entry in properties.get("metrics", []):
         rendering = entry[-1] if isinstance(entry[-1], dict) else {}
@@ -175,7 +173,7 @@ class SampleMetrics:
         self.times = [end - dt.timedelta(seconds=self.period_seconds) * (count - 1 - index) for index in range(count)]
 
     def values(self, metric: Row, scale: float) -> Series:
-        """Values in the metric's unit; ``scale`` is the number of GPUs or vCPUs that a percentage is summed over."""
+        """Return values in the metric's unit; ``scale`` is the number of GPUs or vCPUs in a summed percentage."""
         dimensions = tuple(metric.dimensions.items())
         noise = random.Random(f"{metric.namespace} {metric.name} {dimensions}")  # noqa: S311 - a picture
         unit = self._units.get((metric.namespace, metric.name), "Count")
@@ -192,13 +190,13 @@ class SampleMetrics:
 
 
 def lines_of(properties: Mapping[str, Any], metrics: SampleMetrics) -> dict[str, Series | str]:
-    """The lines of a graph by their labels; a text instead of an expression that cannot be calculated here."""
+    """Return the lines of a graph by label; text if an expression cannot be calculated here."""
     rows = [*_rows(properties)]
     divisions = filter(None, (_DIVIDED.fullmatch(str(row.rendering.get("expression", ""))) for row in rows))
     scales = {division[1]: float(division[2]) for division in divisions}
     series: dict[str, Series] = {}
     lines: dict[str, Series | str] = {}
-    # Expressions last, as they are calculated from metrics.
+    # Expressions last, because they are calculated from metrics.
     for row in sorted(rows, key=lambda row: not row.name):
         name = str(row.rendering.get("id", f"row{len(series)}"))
         label = str(row.rendering.get("label") or row.name or name)
@@ -226,13 +224,13 @@ def _calculated(expression: str, series: Mapping[str, Series], metrics: SampleMe
 
 
 def _deployments(properties: Mapping[str, Any]) -> list[dt.datetime]:
-    """The times of a graph's vertical annotations, without placeholders."""
+    """Return the times of a graph's vertical annotations, without placeholders."""
     values = [mark["value"] for mark in properties.get("annotations", {}).get("vertical", []) if isinstance(mark, dict)]
     return [dt.datetime.fromisoformat(value) for value in values if _TIME.match(str(value))]
 
 
 def picture(dashboard: Dashboard, metrics: SampleMetrics) -> bytes:
-    """A dashboard as a PNG."""
+    """Draw a dashboard as a PNG."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -328,4 +326,4 @@ def _text_of(kind: str, properties: Mapping[str, Any]) -> list[str]:
         case "alarm":
             return [f"● {str(arn).rpartition(':alarm:')[2]}" for arn in properties.get("alarms", [])]
         case _:
-            return ["drawn in CloudWatch only"]
+            return ["only CloudWatch draws this"]

@@ -48,17 +48,17 @@ class Job:
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended. An unknown status counts as running."""
+        """Whether the job ended. An unknown status counts as running."""
         return self.status in (JobStatus.completed, JobStatus.failed, JobStatus.stopped)
 
     @property
     def attempt(self) -> int | None:
-        """The number of its attempt; None for a job of something else than this library."""
+        """The number of the attempt; None if this library did not start the job."""
         matched = JOB_NAME.fullmatch(self.name)
         return int(matched["attempt"]) if matched else None
 
     def running_seconds(self, now: dt.datetime) -> float:
-        """How long it has run; 0 before SageMaker starts it."""
+        """Return how long the job has run; 0 before SageMaker starts it."""
         if self.started_at is None:
             return 0.0
         return max(0.0, ((self.ended_at or now) - self.started_at).total_seconds())
@@ -68,14 +68,14 @@ class Job:
         return {
             **vars(self),
             "attempt": self.attempt,
-            # SageMaker's clock may be ahead.
+            # SageMaker's clock can be ahead.
             "age_seconds": max(0, round((now - self.created_at).total_seconds())),
             "running_seconds": round(self.running_seconds(now)),
         }
 
 
 def list_jobs(sagemaker: Any, *, statuses: Sequence[JobStatus] = ()) -> list[Job]:
-    """The jobs of this library in the client's account and region, newest first; all by default."""
+    """Return this library's jobs in the client's account and Region, newest first; all statuses by default."""
     jobs = [
         job
         for kind, pages in (
@@ -115,7 +115,7 @@ def stop_job(sagemaker: Any, name: str) -> Job | None:
 
 
 def _job(described: Mapping[str, Any], kind: JobKind) -> Job:
-    """A job of either kind, from its description or its summary in a list."""
+    """Create a job of either kind, from its description or its summary in a list."""
     resources, work = described.get("ResourceConfig", {}), kind.name.removesuffix("Job")
     return Job(
         name=described[kind.name_member],

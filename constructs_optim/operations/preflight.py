@@ -1,4 +1,4 @@
-"""The preflight of a stack that is not deployed yet, or not in this form, asked with the caller's own permissions."""
+"""The preflight checks of a stack before its deployment, with the caller's own permissions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from constructs_optim.templates.template import Template
 from .stacks import DeployedTemplates
 
 _FRAME = frozenset({"ServiceToken", "ServiceTimeout"})
-# The ARNs of resources whose physical ids are names.
+# The ARNs of resources whose physical IDs are names.
 _ARNS = {"AWS::IAM::Role": "iam::{account}:role/{name}", "AWS::KMS::Key": "kms:{region}:{account}:key/{name}"}
 
 
 @dataclass(frozen=True)
 class StackPreflight:
-    """A stack's template, and where it is deployed to; ``parents`` are the logical ids that it is nested in."""
+    """A stack's template and its environment; ``parents`` are the logical IDs of its parent stacks."""
 
     stack_name: str
     template: Mapping[str, Any]
@@ -36,7 +36,7 @@ class StackPreflight:
     parents: Sequence[str] = ()
 
     def report(self, create_client: Callable[[str], Any], deployed: DeployedTemplates) -> Report:
-        """All that its checks find of what the deployment adds; what only the deployment knows is advice."""
+        """Run the checks on everything that the deployment adds; values known only at deployment become advice."""
         needs, unknown = self._needs(self.template, deployed)
         before = deployed.template(self.stack_name, self.region, self.parents)
         is_update = runs_already = False
@@ -46,8 +46,8 @@ class StackPreflight:
             needs = needs.since(self._needs(before, deployed)[0]) if is_update else needs
         report = run(needs, Context(create_client, self.region, is_update=is_update))
         if unknown:
-            text = f"not checked, for only the deployment knows them: {', '.join(unknown)}"
-            later = advice("template", text, "the deployment's own preflight looks at them")
+            text = f"not checked, because the values are known only at deployment: {', '.join(unknown)}"
+            later = advice("template", text, "the deployment's own preflight checks them")
             report = replace(report, findings=(*report.findings, later))
         return report.as_advice() if runs_already and not is_update else report
 
@@ -87,7 +87,7 @@ class StackPreflight:
 
 
 def _known(properties: Mapping[str, Any], resolver: Resolver) -> tuple[dict[str, Any], list[str]]:
-    """The properties that are known, without the items of lists that are not; and what those refer to."""
+    """Return the known properties, without unknown list items, and what these items refer to."""
     known: dict[str, Any] = {}
     unknown: dict[str, None] = {}
     for name, value in properties.items():

@@ -1,7 +1,7 @@
 """Removes unreferenced artifacts without a lock, concurrently with deployments.
 
 A deployment writes its reference, then joins the claim, then reads the artifact (handlers/job_handler.py). Pruning
-releases the claim first and reads references afterwards, so that at least one of the two notices the other:
+first releases the claim and then reads the references, so that at least one of the two detects the other:
 
 1. An artifact with an owner or a running job, or that was in use recently, is kept.
 2. The claim is released by compare-and-swap, only while it has no owners. A deployment that joins it afterwards starts
@@ -30,7 +30,7 @@ from constructs_optim.runtime.store.owner_records import OwnerRecords, Unreadabl
 from .artifacts import REQUESTS_AT_ONCE, Artifact, ArtifactInventory
 from .stacks import Stacks
 
-# Lambda retries an asynchronous event for 6 hours at most, and an owner's record shows that it is stale.
+# Lambda retries an asynchronous event for at most 6 hours, and an owner's record shows that the event is stale.
 _LEAST_RECORD_AGE = dt.timedelta(days=1)
 # The longest runtime of a job (API reference, StoppingCondition).
 _LONGEST_JOB = dt.timedelta(days=28)
@@ -42,7 +42,7 @@ Out = TypeVar("Out")
 
 @dataclass(frozen=True)
 class Removal:
-    """An unreferenced artifact; ``skipped`` is the reason why it was not removed."""
+    """An unreferenced artifact; ``skipped`` is the reason that it was not removed."""
 
     artifact: Artifact
     unused_since: dt.datetime
@@ -73,8 +73,8 @@ class GoneOwner:
 class Pruning:
     """The artifacts and owners to remove, and the reasons to keep artifacts by their keys.
 
-    ``complete`` are the keys of complete artifacts that were not released. ``notes`` are about stacks that could not be
-    described, ``warnings`` about records of other accounts that could not be read.
+    ``complete`` are the keys of complete artifacts that were not released. ``notes`` report stacks that could not be
+    described, and ``warnings`` records of other accounts that could not be read.
     """
 
     removals: tuple[Removal, ...] = ()
@@ -120,13 +120,13 @@ class Pruner:
         self._older_than, self._now = older_than, now
 
     def survey(self) -> Pruning:
-        """List what can be removed, without removing it; an error in a store whose references are not all readable."""
+        """List what can be removed, without removing it. Raises an error if some references are not readable."""
         records = self._inventory.owner_records
         if records.is_partial:
             bucket, account = self._inventory.bucket, self._inventory.account
             raise DeploymentError(
-                f"account {account} may not list all references to the artifacts of {bucket}, so nothing is removed: "
-                "prune with credentials of the bucket's account that may list owners/"
+                f"account {account} cannot list all references to the artifacts of {bucket}, so nothing is removed: "
+                "prune with credentials of the bucket's account that can list owners/"
             )
         removals: list[Removal] = []
         kept: dict[str, str] = {}
@@ -166,7 +166,7 @@ class Pruner:
         )
 
     def remove(self, surveyed: Pruning) -> Pruning:
-        """Remove the results of a survey, as far as still nothing refers to them."""
+        """Remove the results of a survey, unless something refers to them now."""
         encryption = self._encryption(surveyed)
         store = ArtifactStore(self._s3, self._inventory.bucket, encryption)
         records = OwnerRecords(self._s3, self._inventory.bucket, encryption)
@@ -177,7 +177,7 @@ class Pruner:
                 owners.setdefault(key, []).append(gone.owner)
 
         def leave(key: str) -> None:
-            # All owners of a claim at once, to avoid contention.
+            # All owners of a claim in one write, to avoid contention.
             first, *rest = owners[key]
             store.leave(key, first, finished=key in surveyed.complete, gone=rest)
 
@@ -204,14 +204,14 @@ class Pruner:
         if alive:
             return f"{len(alive)} owner{'s' if len(alive) > 1 else ''}"
         if self._runs(artifact):
-            return f"its job may still run: {artifact.detail}"
+            return f"its job might still run: {artifact.detail}"
         unused = self._now - self._unused_since(artifact)
         if unused < self._older_than:
             return f"unused for only {unused.days} days"
         return None
 
     def _runs(self, artifact: Artifact) -> bool:
-        """Whether a job for the artifact may be running."""
+        """Return whether a job for the artifact might be running."""
         claim = artifact.claim
         if claim is None or artifact.is_complete:
             return False
@@ -219,14 +219,14 @@ class Pruner:
             return not artifact.job.ended
         if claim.failure:
             return False
-        # The job is of another account, not created yet, or deleted.
+        # The job is in another account, not created yet, or deleted.
         due = dt.datetime.fromtimestamp(claim.due, dt.UTC) if claim.due else artifact.changed_at + _LONGEST_JOB
         return self._now < due
 
     def _unused_since(self, artifact: Artifact) -> dt.datetime:
-        """When any of its objects was last written or its last owner's stack deleted."""
+        """Return when any of its objects was last written, or its last owner's stack was deleted."""
         if artifact.claim is not None and artifact.claim.released:
-            # No owner takes these files up again; the claim was last written at its release.
+            # No owner uses these files again; the claim was last written at its release.
             return max((file.modified_at for file in artifact.files), default=artifact.changed_at)
         ends = [self._stacks.state(owner).deleted_at for owner in artifact.owners]
         return max([artifact.changed_at, *filter(None, ends)])
@@ -238,7 +238,7 @@ class Pruner:
         return owner.record_name if age >= max(self._older_than, _LEAST_RECORD_AGE) else None
 
     def _encryption(self, surveyed: Pruning) -> str | None:
-        """The KMS key of the store's records, for writing them again."""
+        """Return the KMS key of the store's records, to write them again."""
         names = [f"artifacts/{removal.artifact.key}/claim.json" for removal in surveyed.removals]
         for name in (*names, *(gone.owner.record_name for gone in surveyed.gone_owners)):
             try:
@@ -252,11 +252,11 @@ class Pruner:
         before = removal.artifact
         now = self._inventory.get(before.key)
         if now is None or now.claim is None or before.claim is None or now.claim.attempt != before.claim.attempt:
-            return replace(removal, skipped="it was changed meanwhile")
+            return replace(removal, skipped="it changed in the meantime")
         if self._runs(now):
-            return replace(removal, skipped="a job has begun to make it")
+            return replace(removal, skipped="a job started to build it")
         if not store.release(before.key):
-            return replace(removal, skipped="a stack refers to it now")
+            return replace(removal, skipped="a stack now refers to it")
         return removal
 
     def _remove(
@@ -276,7 +276,7 @@ class Pruner:
         return replace(removal, removed=True)
 
     def _delete_manifest(self, key: str, attempt: int) -> None:
-        """Delete the manifest, unless it is of a later attempt or becomes so meanwhile."""
+        """Delete the manifest, unless it belongs, or changes, to a later attempt."""
         location = {"Bucket": self._inventory.bucket, "Key": f"artifacts/{key}/manifest.json"}
         try:
             etag = self._s3.head_object(**location)["ETag"]
@@ -294,8 +294,8 @@ class Pruner:
             if errors := response.get("Errors"):
                 first = errors[0]
                 raise DeploymentError(
-                    f"{len(errors)} files could not be deleted, the first of them {first.get('Key')}: "
-                    f"{first.get('Code')} {first.get('Message')}. Nothing refers to them: solve that and prune again"
+                    f"{len(errors)} files could not be deleted. The first is {first.get('Key')}: "
+                    f"{first.get('Code')} {first.get('Message')}. Nothing refers to them: fix the cause and prune again"
                 )
 
 
@@ -306,4 +306,4 @@ def _for_all(step: Callable[[In], Out], items: Iterable[In]) -> list[Out]:
 def _may_refer(unreadable: Collection[UnreadableRecord]) -> str:
     names = sorted(record.name for record in unreadable)
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f"{names[0]}{more} cannot be read, and may refer to it"
+    return f"{names[0]}{more} cannot be read, and might refer to it"

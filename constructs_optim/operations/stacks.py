@@ -1,4 +1,4 @@
-"""CloudFormation's stacks: whether owners of artifacts still exist, and what was deployed."""
+"""CloudFormation stacks: whether owners of artifacts still exist, and deployed templates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ABSENT = frozenset({"REVIEW_IN_PROGRESS", "DELETE_COMPLETE"})
 
 @dataclass(frozen=True)
 class StackState:
-    """Whether a stack is deleted. One that could not be described counts as existing; ``unknown`` is the reason."""
+    """Whether a stack is deleted. A stack that cannot be described counts as existing; ``unknown`` is the reason."""
 
     gone: bool
     # Known for 90 days (CloudFormation API reference, DescribeStacks).
@@ -33,10 +33,10 @@ class StackState:
 
 
 class Stacks:
-    """The stacks of one account, in all regions."""
+    """The stacks of one account, in all Regions."""
 
     def __init__(self, account: str, cloudformation: Callable[[str], CloudFormationClient]) -> None:
-        """Store the account of the stacks, and the function that creates a client of a region."""
+        """Store the account of the stacks, and the function that creates a client of a Region."""
         self._account, self._client = account, cache(cloudformation)
         self._states: dict[str, StackState] = {}
 
@@ -49,7 +49,7 @@ class Stacks:
         self._states.update(zip(stack_ids, in_threads(self._look_up, stack_ids), strict=True))
 
     def state(self, owner: Owner) -> StackState:
-        """The state of the owner's stack."""
+        """Return the state of the owner's stack."""
         if owner.stack_id not in self._states:
             self._states[owner.stack_id] = self._look_up(owner.stack_id)
         return self._states[owner.stack_id]
@@ -57,19 +57,19 @@ class Stacks:
     def _look_up(self, stack_id: str) -> StackState:
         parts = _parts(stack_id)
         if parts is None:
-            return StackState(gone=False, unknown=f"{stack_id} is no stack id")
+            return StackState(gone=False, unknown=f"{stack_id} is not a stack ID")
         region, account = parts[3], parts[4]
         if account != self._account:
-            return StackState(gone=False, unknown=f"stacks of account {account} can be looked up only there")
+            return StackState(gone=False, unknown=f"only credentials of account {account} can look up its stacks")
         try:
-            # By its id, as a later stack may have the same name.
+            # By ID, because a later stack can have the same name.
             stacks = self._client(region).describe_stacks(StackName=stack_id)["Stacks"]
         except ClientError as error:
             if _is_missing(error):
                 return StackState(gone=True)
-            return StackState(gone=False, unknown=f"stacks of {region} cannot be looked up: {code_of(error)}")
+            return StackState(gone=False, unknown=f"stacks in {region} cannot be looked up: {code_of(error)}")
         except BotoCoreError as error:
-            return StackState(gone=False, unknown=f"stacks of {region} cannot be looked up: {error}")
+            return StackState(gone=False, unknown=f"stacks in {region} cannot be looked up: {error}")
         if stacks and all(stack["StackStatus"] == "DELETE_COMPLETE" for stack in stacks):
             return StackState(gone=True, deleted_at=stacks[0].get("DeletionTime"))
         return StackState(gone=False)
@@ -79,12 +79,12 @@ class DeployedTemplates:
     """The templates, resources and exports of deployed stacks."""
 
     def __init__(self, cloudformation: Callable[[str | None], CloudFormationClient]) -> None:
-        """Store the function that creates a client of a region; None is the configured region."""
+        """Store the function that creates a client of a Region; None is the configured Region."""
         self._client = cache(cloudformation)
         self._exports: dict[str | None, dict[str, str]] = {}
 
     def template(self, stack_name: str, region: str | None, parents: Sequence[str] = ()) -> Mapping[str, Any] | None:
-        """The template of a stack, or of one nested in it by the logical ids ``parents``; None if it does not exist.
+        """Return the template of a stack, or of a nested stack (``parents``: logical IDs); None if it does not exist.
 
         CloudFormation returns question marks for non-ASCII characters (AWS CDK issue 10523).
         """
@@ -105,11 +105,11 @@ class DeployedTemplates:
     def physical_id(
         self, stack_name: str, region: str | None, logical_id: str, parents: Sequence[str] = ()
     ) -> str | None:
-        """The physical id of a stack's resource; None if it does not exist."""
+        """Return the physical ID of a stack's resource; None if it does not exist."""
         return self._resource(self._stack(stack_name, region, parents), region, logical_id)
 
     def exported(self, name: str, region: str | None) -> str | None:
-        """The value of an export; None if it does not exist."""
+        """Return the value of an export; None if it does not exist."""
         if region not in self._exports:
             pages = self._client(region).get_paginator("list_exports").paginate()
             exports = (export for page in pages for export in page["Exports"])
@@ -117,7 +117,7 @@ class DeployedTemplates:
         return self._exports[region].get(name)
 
     def _stack(self, stack_name: str, region: str | None, parents: Sequence[str]) -> str | None:
-        """The id of a stack; None if it does not exist."""
+        """Return the ID of a stack; None if it does not exist."""
         try:
             (stack,) = self._client(region).describe_stacks(StackName=stack_name)["Stacks"]
         except ClientError as error:

@@ -1,6 +1,6 @@
-"""The rules of platform teams: their settings, and the findings of each rule in synthesized templates.
+"""Policies of platform teams: their settings, and each rule's findings in synthesized templates.
 
-Pure Python over plain data; the CDK's plugin is in ``constructs``.
+This package is pure Python over plain data; the CDK plugin is in ``constructs``.
 """
 
 from .rules import RULES, PolicyFinding, check, rules_table

@@ -30,19 +30,19 @@ from constructs_optim.templates.template import Resource, Template
 from .settings import SETTING_BY_RULE, PlatformPolicy, Severity, matches
 
 _PATHS_IN_JOBS = (("Request", "DeploymentInstanceType"), ("Request", "ResourceConfig", "InstanceType"))
-# EC2 user guide, "Amazon EC2 instance type naming conventions": d after the generation is for instance store volumes.
+# EC2 user guide, "Amazon EC2 instance type naming conventions": d after the generation means instance store volumes.
 _NAMED_FOR_DISKS = re.compile(r"ml\.[a-z]+\d+[a-z]*d[a-z]*\..+")
 _IN_THE_REASON = object()
-"""The value of a finding whose reason names it."""
-_DEPLOY_TIME = "it is known only when the stack is deployed, and a policy is checked at synth"
-"""The reason of a finding where the template has no literal value: an unknown value does not pass."""
+"""The value of a finding whose reason includes the value."""
+_DEPLOY_TIME = "the value is known only at deployment, but synthesis checks the policy"
+"""The reason of a finding if the template has no literal value: an unknown value does not pass."""
 
 
 @dataclass(frozen=True)
 class PolicyFinding:
     """One broken rule: the value at a location such as ``Properties.KmsKeyId`` of a resource, and a fix.
 
-    ``reason`` is why that breaks the rule, with the team's own reason where the policy has one.
+    ``reason`` is why the value breaks the rule, with the team's own reason if the policy has one.
     """
 
     resource: Resource
@@ -55,7 +55,7 @@ class PolicyFinding:
 
     @property
     def description(self) -> str:
-        """The mistake in a sentence; a value that only a deployment knows is shown as in the template."""
+        """The mistake in one sentence. A value that is resolved at deployment appears as in the template."""
         if self.value is _IN_THE_REASON:
             return f"{self.location}: {self.reason}"
         text = "not given" if self.value is None else repr(self.value)
@@ -84,7 +84,7 @@ _DESCRIBED: dict[str, dict[str, str]] = tomllib.loads(
     (files("constructs_optim.policy") / "rules.toml").read_text(encoding="utf-8")
 )
 RULES: list[PolicyRule] = []
-"""Every rule, by id."""
+"""All rules, by ID."""
 
 
 def _rule(rule_id: str) -> Callable[[_Check], _Check]:
@@ -98,14 +98,14 @@ def _rule(rule_id: str) -> Callable[[_Check], _Check]:
 
 
 def rules_table() -> str:
-    """The rules as the Markdown table of ``docs/policy.md``."""
-    heading = ["| id | setting | rule | looks at | why teams have it |", "| --- | --- | --- | --- | --- |"]
+    """Return the rules as the Markdown table of ``docs/policy.md``."""
+    heading = ["| ID | setting | rule | checks | why teams use it |", "| --- | --- | --- | --- | --- |"]
     rows = [f"| {r.id} | `{r.setting}` | {r.title} | {r.looks_at} | {r.reason} |" for r in RULES]
     return "\n".join([*heading, *rows])
 
 
 def check(policy: PlatformPolicy, template: Mapping[str, Any]) -> list[PolicyFinding]:
-    """All findings of a policy in a synthesized template, by rule, then in the template's order."""
+    """Return all findings of a policy in a synthesized template, by rule, then in the template's order."""
     resources = Template(template)
     findings: list[PolicyFinding] = []
     for rule in RULES:
@@ -135,24 +135,24 @@ def _jobs_run_on_allowed_types(policy: PlatformPolicy, template: Template) -> It
 def _not_allowed(
     allowed: Sequence[str], resource: Resource, location: str, instance_type: Any
 ) -> Iterator[PolicyFinding]:
-    fix = f"one of {', '.join(allowed)}" if allowed else "none is allowed here"
+    fix = f"one of {', '.join(allowed)}" if allowed else "the policy allows no instance type"
     if not isinstance(instance_type, str):
         yield PolicyFinding(resource, location, instance_type, _DEPLOY_TIME, f"a literal instance type: {fix}")
     elif not matches(instance_type, allowed):
-        yield PolicyFinding(resource, location, instance_type, "the policy does not allow the instance type", fix)
+        yield PolicyFinding(resource, location, instance_type, "the policy does not allow this instance type", fix)
 
 
 @_rule("POL003")
 def _an_instance_is_within_the_ceiling(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     ceiling = policy.max_price_per_hour or 0
     cheaper = sorted(name for name, price in policy.instance_prices.items() if price <= ceiling)
-    fix = f"one of {', '.join(cheaper)}" if cheaper else "no type that the policy has a price for"
+    fix = f"one of {', '.join(cheaper)}" if cheaper else "a higher ceiling: no type in instance_prices is this cheap"
     for variant in endpoints.variants(template):
         yield from _unpriced_types(policy, variant)
         for location, instance_type in variant.instance_types:
             price = policy.instance_prices.get(str(instance_type), 0)
             if price > ceiling:
-                reason = f"an instance costs ${price:,.2f} an hour, and the policy allows ${ceiling:,.2f}"
+                reason = f"an instance costs ${price:,.2f} per hour, but the policy allows ${ceiling:,.2f}"
                 yield PolicyFinding(variant.config, location, instance_type, reason, fix)
 
 
@@ -169,7 +169,7 @@ def _an_endpoint_is_within_the_monthly_ceiling(policy: PlatformPolicy, template:
                 (location, value, number(value)) for location, value in endpoints.instance_limits(template, variant)
             ]
             unknown += _unpriced_types(policy, variant)
-            # The first limit that is no number: one is enough to know nothing of the cost.
+            # Only the first limit without a number, because one makes the cost unknown.
             unknown += [
                 PolicyFinding(config, location, value, _DEPLOY_TIME, "literal capacities")
                 for location, value, count in limits
@@ -182,7 +182,7 @@ def _an_endpoint_is_within_the_monthly_ceiling(policy: PlatformPolicy, template:
                 terms.append(f"{most} x {dearest} ({location})")
         yield from unknown
         if not unknown and cost > ceiling:
-            reason = f"{' + '.join(terms)} cost ${cost:,.0f} a month, and the policy allows ${ceiling:,.0f}"
+            reason = f"{' + '.join(terms)} cost ${cost:,.0f} per month, but the policy allows ${ceiling:,.0f}"
             yield PolicyFinding(config, "Properties.ProductionVariants", _IN_THE_REASON, reason, fix)
 
 
@@ -191,8 +191,8 @@ def _unpriced_types(policy: PlatformPolicy, variant: endpoints.Variant) -> Itera
         if not isinstance(name, str):
             yield PolicyFinding(variant.config, location, name, _DEPLOY_TIME, "a literal instance type")
         elif name not in policy.instance_prices:
-            reason = "the policy has no price for it, so nobody can say that it is within the ceiling"
-            fix = f"instance_prices={{{name!r}: ...}} in the policy, or a type that has a price there"
+            reason = "the policy has no price for this type, so the cost cannot be checked"
+            fix = f"instance_prices={{{name!r}: ...}} in the policy, or a type with a price"
             yield PolicyFinding(variant.config, location, name, reason, fix)
 
 
@@ -220,9 +220,9 @@ def _recipe_rule(rule_id: str, member: str) -> Callable[[_RecipeCheck], _Check]:
                     for index, value, reason, fix in check_recipe(policy, items):
                         yield PolicyFinding(resource, f"{location}{index}", value, reason, fix)
                 else:
-                    # A model of another library: an unknown value does not pass.
-                    reason = f"it has no {METADATA_KEY} metadata, in which this library's constructs describe the model"
-                    fix = "an OptimizedEndpoint, which describes what it serves"
+                    # A model from another library: an unknown value does not pass.
+                    reason = f"the resource has no {METADATA_KEY} metadata, which this library's constructs write"
+                    fix = "an OptimizedEndpoint, which writes this metadata"
                     yield PolicyFinding(resource, location, None, reason, fix)
 
         return _rule(rule_id)(check_template)
@@ -242,7 +242,7 @@ def _models_have_required_techniques(policy: PlatformPolicy, applied: Sequence[A
 def _models_have_no_forbidden_technique(policy: PlatformPolicy, applied: Sequence[Any]) -> Iterator[_Broken]:
     for technique in applied:
         if any(_is_among(name, technique) for name in policy.forbidden_techniques or ()):
-            yield "", technique, "the policy forbids the technique", f"techniques=[...] without {technique}"
+            yield "", technique, "the policy forbids this technique", f"techniques=[...] without {technique}"
 
 
 @_recipe_rule("POL020", "Models")
@@ -256,31 +256,31 @@ def _licences_are_accepted(policy: PlatformPolicy, sources: Sequence[Any]) -> It
 @_recipe_rule("POL021", "Models")
 def _versions_are_pinned(_: PlatformPolicy, sources: Sequence[Any]) -> Iterator[_Broken]:
     for index, source in enumerate(map(as_object, sources)):
-        # A model of Hugging Face is always of a commit.
+        # A Hugging Face model always has a commit.
         if "ModelId" in source and "Revision" not in source and source.get("Version") is None:
-            reason = "it has no version, so the newest is taken when the stack is first deployed"
+            reason = "the model has no version, so the first deployment uses the newest one"
             yield f".{index}", source["ModelId"], reason, f'Model.jumpstart("{source["ModelId"]}", version="...")'
 
 
 def _is_among(name: str, *applied: object) -> bool:
-    """Whether a kind, or one technique of a kind, is among those applied, which have the form ``kind=method``."""
+    """Return whether a kind, or one technique of a kind, is among the applied ``kind=method`` techniques."""
     return any(name in (technique, str(technique).partition("=")[0]) for technique in applied)
 
 
 def _licence_of(source: Mapping[str, Any]) -> tuple[list[str], str]:
-    """The names that accept a source, the best one last, and why it needs that; no name for a free one."""
+    """Return the names that accept a source, the best one last, and the reason; no names if none is needed."""
     if "ModelId" not in source:
         return [str(source.get("Uri"))], (
-            "nobody but you knows the licence of weights in S3, and the policy does not list the URI"
+            "only you know the license of weights in S3, and the policy does not list this URI"
         )
     model_id = str(source["ModelId"])
     row = models.find(model_id)
     if row is not None and row.gated is False:
         return [], ""
     if row is None or row.license is None:
-        return [model_id], "the catalog knows no licence of it, and the policy does not list the model"
+        return [model_id], "the catalog has no license for this model, and the policy does not list the model"
     return [model_id, row.license.name], (
-        f"its licence is the {row.license.name} ({row.license.url}), which the policy does not list"
+        f"the model's license is the {row.license.name} ({row.license.url}), which the policy does not list"
     )
 
 
@@ -303,18 +303,18 @@ def _own_keys_encrypt(_: PlatformPolicy, template: Template) -> Iterator[PolicyF
 
 def _without_key(resource: Resource, path: tuple[str, ...], subject: str, fix: str) -> Iterator[PolicyFinding]:
     if resource.get(*path) is None:
-        reason = f"{subject} encrypted with a key of AWS, and the policy requires one of yours"
+        reason = f"{subject} encrypted with an AWS key, but the policy requires your own KMS key"
         yield PolicyFinding(resource, ".".join(("Properties", *path)), None, reason, fix)
 
 
 @_rule("POL031")
 def _traffic_passes_a_vpc(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
-    fix = "network=NetworkOptions(vpc=...), with vpc_subnets and security_groups where need be"
+    fix = "network=NetworkOptions(vpc=...), with vpc_subnets and security_groups if necessary"
     for resource in (*template.of_type(*MODELS), *template.of_type(*JOBS), *_shared_instances(template)):
         path = ("Request", "VpcConfig") if resource.type in JOBS else ("VpcConfig",)
         network, location = resource.get(*path), ".".join(("Properties", *path))
         if not all(as_object(network).get(name) for name in ("SecurityGroupIds", "Subnets")):
-            reason = "it reaches the network outside of any VPC of yours"
+            reason = "network traffic does not go through your VPC"
             yield PolicyFinding(resource, location, network, reason, fix)
 
 
@@ -322,21 +322,23 @@ def _traffic_passes_a_vpc(_: PlatformPolicy, template: Template) -> Iterator[Pol
 def _models_are_isolated(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     for resource in (*template.of_type(*MODELS), *_shared_instances(template)):
         isolated = resource.get("EnableNetworkIsolation")
-        # A configuration without the property leaves it to the models that the components bring.
+        # A configuration without the property leaves it to the components' models.
         if isolated is not True and not (resource.type in ENDPOINT_CONFIGS and isolated is None):
-            location, reason = "Properties.EnableNetworkIsolation", "the container may reach the network"
-            fix = "network=NetworkOptions(isolation=True), and techniques whose containers need no network"
+            location, reason = "Properties.EnableNetworkIsolation", "the container can reach the network"
+            fix = "network=NetworkOptions(isolation=True), and techniques whose containers do not need the network"
             yield PolicyFinding(resource, location, isolated, reason, fix)
 
 
 def _has_disks(instance_type: Any) -> bool:
-    """Whether an instance has NVMe disks: SageMaker refuses a KMS key there (CreateEndpointConfig, ``KmsKeyId``)."""
+    """Return whether an instance has NVMe disks, for which SageMaker rejects a KMS key (CreateEndpointConfig,
+    ``KmsKeyId``).
+    """
     row = instances.find(instance_type)
     return row.nvme_gb > 0 if row is not None else bool(_NAMED_FOR_DISKS.fullmatch(str(instance_type)))
 
 
 def _shared_instances(template: Template) -> Iterator[Resource]:
-    """Configurations whose instances inference components share."""
+    """Find configurations of inference component endpoints."""
     hosts = (variant for variant in endpoints.variants(template) if variant.hosts_components and variant.instance_types)
     return iter(dict.fromkeys(variant.config for variant in hosts))
 
@@ -354,7 +356,7 @@ def _serving_resources_scale(_: PlatformPolicy, template: Template) -> Iterator[
     fix = "auto_scale(max_capacity=...) with on_concurrency(...) or another policy"
     for resource, location, targets in serving:
         if not any(endpoints.is_scaled(template, target) for target in targets):
-            yield PolicyFinding(resource, location, _IN_THE_REASON, "nothing in this template scales it", fix)
+            yield PolicyFinding(resource, location, _IN_THE_REASON, "this template does not scale it", fix)
 
 
 @_rule("POL041")
@@ -373,8 +375,8 @@ def _an_alarm_has_an_action(_: PlatformPolicy, template: Template) -> Iterator[P
             or any(_is_named(name, str(alarm.properties.get("AlarmRule"))) for name in names)
         ]
         if not any(_has_action(template, alarm) for alarm in (*watching, *composed)):
-            lack = "no alarm of it has an action" if watching else "it has no alarm"
-            fix = "monitoring=MonitoringOptions(alarm_actions=[SnsAction(topic)]), or alarms of your own with actions"
+            lack = "none of its alarms has an action" if watching else "it has no alarm"
+            fix = "monitoring=MonitoringOptions(alarm_actions=[SnsAction(topic)]), or your own alarms with actions"
             yield _lacking(serving, f"{lack}, so nobody is notified when it fails", fix)
 
 
@@ -387,8 +389,8 @@ def _deployments_are_gated(_: PlatformPolicy, template: Template) -> Iterator[Po
             if any(endpoints.is_name_of(serving, value) for value in dimensions):
                 evaluations.append(evaluation)
         if not any(evaluation.get("Request", "Gate") for evaluation in evaluations):
-            lack = "its evaluation requires nothing" if evaluations else "nothing evaluates it"
-            reason = f"{lack}, so a deployment that makes it worse stays"
+            lack = "its evaluation has no requirements" if evaluations else "it has no evaluation"
+            reason = f"{lack}, so a deployment that makes it worse does not roll back"
             yield _lacking(serving, reason, "endpoint.evaluate(...).require(...)")
 
 
@@ -397,7 +399,7 @@ def _lacking(serving: Resource, reason: str, fix: str) -> PolicyFinding:
 
 
 def _dimensions(alarm: Resource) -> Iterator[Any]:
-    """The endpoints and components of an alarm's metrics."""
+    """Find the endpoints and components in an alarm's metrics."""
     queries = as_array(alarm.properties.get("Metrics"))
     metrics = (as_object(as_object(as_object(query).get("MetricStat")).get("Metric")) for query in queries)
     for metric in (alarm.properties, *metrics):
@@ -407,7 +409,7 @@ def _dimensions(alarm: Resource) -> Iterator[Any]:
 
 
 def _is_named(name: str, rule: str) -> bool:
-    """Whether a composite alarm's rule has an alarm's whole name, not a part of another one."""
+    """Return whether a composite alarm's rule contains an alarm's whole name, not as a part of another name."""
     return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", rule) is not None
 
 

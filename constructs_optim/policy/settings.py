@@ -1,4 +1,4 @@
-"""A platform team's policy: which rules are on, how strictly, and why."""
+"""A platform team's policy: the enabled rules, their severities and reasons."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.techniques import REGISTRY
 
 Severity = Literal["error", "warning", "fatal"]
-"""The effect of a finding: ``error`` fails synthesis until it is acknowledged, ``fatal`` whether it is or not, and
-``warning`` is shown."""
+"""The effect of a finding: ``error`` fails synthesis unless you acknowledge it, ``fatal`` always fails synthesis, and
+``warning`` only shows a message."""
 
 
 class PolicyError(RecipeError):
-    """A policy with wrong settings. Its text lists all mistakes; ``violations`` has them as data."""
+    """A policy has invalid settings. The message lists all mistakes; ``violations`` has them as data."""
 
     subject: ClassVar[str] = "the policy has"
     noun: ClassVar[str] = "mistake"
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a name is one of those that patterns such as ``ml.g5.*`` allow."""
+    """Return whether a name matches one of the patterns, such as ``ml.g5.*``."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _unknown(expected: str, near: list[str]) -> PydanticCustomError:
-    fix = f"did you mean {' or '.join(near)}? It is {expected}" if near else expected
+    fix = f"did you mean {' or '.join(near)}? Expected: {expected}" if near else expected
     return PydanticCustomError("unknown_name", "{fix}", {"fix": fix})
 
 
@@ -42,7 +42,7 @@ def _instance_type(pattern: str) -> str:
     if not any(matches(name, [pattern]) for name in known):
         spelled = pattern if pattern.startswith("ml.") else f"ml.{pattern}"
         near = [spelled] if any(matches(name, [spelled]) for name in known) else close_matches(spelled, known)
-        raise _unknown("an instance type of SageMaker endpoints, or a pattern such as ml.g5.*", near)
+        raise _unknown("a SageMaker endpoint instance type, or a pattern such as ml.g5.*", near)
     return pattern
 
 
@@ -57,16 +57,16 @@ def _technique(name: str) -> str:
 def _license(pattern: str) -> str:
     licences = sorted({row.license.name for row in models.by_id().values() if row.license is not None})
     known = {name.lower(): name for name in (*licences, *models.by_id())}
-    # Ids of Hugging Face have a slash, and are more than anybody lists.
+    # Hugging Face IDs have a slash, and no catalog lists them all.
     if "/" not in pattern and not any(matches(name, [pattern]) for name in known.values()):
         near = [known[name] for name in close_matches(pattern, known)]
-        kinds = "a JumpStart model, a pattern of one, an id of Hugging Face, or an S3 URI"
+        kinds = "a JumpStart model ID or a pattern, a Hugging Face model ID, or an S3 URI"
         raise _unknown(f"one of {', '.join(licences)}, {kinds}", near)
     return pattern
 
 
 _Item = TypeVar("_Item")
-# The caller may change its lists and mappings later; a policy does not change with them.
+# Copies, so that later changes to the caller's lists and mappings do not change the policy.
 _List = Annotated[Sequence[_Item], AfterValidator(tuple)]
 _Mapping = Annotated[Mapping[str, _Item], AfterValidator(MappingProxyType), Field(validate_default=True)]
 _Reason = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
@@ -77,35 +77,35 @@ _License = Annotated[str, AfterValidator(_license)]
 
 
 class PlatformPolicy(Settings):
-    """The policy of a platform team. Each setting switches its rule on; ``docs/policy.md`` has the rules.
+    """The policy of a platform team. Each setting enables its rule; ``docs/policy.md`` describes the rules.
 
     Attributes:
-        allowed_instance_types: what endpoints may run on: types, or patterns such as ``ml.g5.*``.
-        allowed_job_instance_types: the same for jobs: what optimization jobs make artifacts for, and training jobs run
-            on.
-        max_price_per_hour: the most that one instance of an endpoint may cost in an hour, in US dollars.
-        max_monthly_cost: the most that an endpoint may cost in a month of 730 hours with as many instances as its
-            scaling may launch, in US dollars.
-        required_techniques: what every model must have: kinds such as ``quantization``, or one of a kind, as
-            ``quantization=awq``.
-        forbidden_techniques: what no model may have, written alike.
-        accepted_licenses: what legal has accepted: names of licences, ids of JumpStart models and S3 URIs; ids and URIs
-            may be patterns.
+        allowed_instance_types: the instance types that endpoints can use: types, or patterns such as ``ml.g5.*``.
+        allowed_job_instance_types: the same for jobs: deployment instance types of optimization jobs, and instance
+            types of training jobs.
+        max_price_per_hour: the maximum price of one instance of an endpoint, in US dollars per hour.
+        max_monthly_cost: the maximum cost of an endpoint at maximum capacity, in US dollars per month of 730 hours.
+        required_techniques: the techniques that every model must have: kinds such as ``quantization``, or one technique
+            of a kind, such as ``quantization=awq``.
+        forbidden_techniques: the techniques that no model can have, in the same form.
+        accepted_licenses: the licenses that your legal team accepted: names of licenses, JumpStart model IDs and S3
+            URIs; IDs and URIs can be patterns.
         pinned_model_versions: whether JumpStart models need a version.
-        kms_required: whether all that is stored is encrypted with KMS keys of your own.
-        vpc_required: whether models and jobs reach the network through a VPC.
-        network_isolation_required: whether models are cut off from the network.
-        autoscaling_required: whether endpoints and inference components scale.
-        alarm_actions_required: whether each endpoint and inference component has an alarm with an action.
-        evaluation_gate_required: whether each endpoint and inference component is evaluated when it is deployed, with
-            requirements to meet.
-        instance_prices: what an instance costs in an hour, in US dollars, by its type; synthesis calls no price list.
-        severities: what findings do, by the rules' ids: ``error`` fails synthesis until it is acknowledged, ``fatal``
-            whether it is or not, ``warning`` is shown. Default: ``error``.
-        reasons: your own words for why a rule is there, by the rules' ids. They follow the library's.
+        kms_required: whether your own KMS keys must encrypt all stored data.
+        vpc_required: whether models and jobs must reach the network through a VPC.
+        network_isolation_required: whether models must have network isolation.
+        autoscaling_required: whether endpoints and inference components must scale.
+        alarm_actions_required: whether each endpoint and inference component must have an alarm with an action.
+        evaluation_gate_required: whether each endpoint and inference component must have an evaluation with
+            requirements.
+        instance_prices: the price of an instance in US dollars per hour, by instance type; synthesis does not query a
+            price list.
+        severities: the effect of findings, by rule ID: ``error`` fails synthesis unless you acknowledge it, ``fatal``
+            always fails synthesis, ``warning`` only shows a message. Default: ``error``.
+        reasons: your own reasons for rules, by rule ID. They follow the library's reasons.
 
     Raises:
-        PolicyError: with all that is wrong with the settings.
+        PolicyError: if settings are invalid; lists all mistakes.
     """
 
     error: ClassVar[type[RecipeError]] = PolicyError
@@ -130,34 +130,34 @@ class PlatformPolicy(Settings):
     reasons: _Mapping[_Reason] = Field(default_factory=dict)
 
     def is_on(self, setting: str) -> bool:
-        """Whether a setting switches its rule on. A list does even when it is empty: nothing is allowed then."""
+        """Return whether a setting enables its rule. An empty list also enables it, and then allows nothing."""
         return getattr(self, setting) not in (None, False)
 
     def _contradictions(self) -> Iterator[Violation]:
         if not any(map(self.is_on, SETTING_BY_RULE.values())):
             fix = f"one of {', '.join(SETTING_BY_RULE.values())}"
-            yield self._mistake("", "no rule", "a policy without a rule passes everything", fix)
+            yield self._mistake("", "no rule", "a policy without rules accepts everything", fix)
         for setting in ("max_price_per_hour", "max_monthly_cost"):
             if self.is_on(setting) and not self.instance_prices:
-                reason = f"{setting} needs to know what instances cost, and synthesis calls no price list"
-                fix = "the prices that you pay, in US dollars an hour, such as {'ml.g5.12xlarge': 7.09}"
+                reason = f"{setting} needs the prices of instances, and synthesis does not query a price list"
+                fix = "your prices in US dollars per hour, such as {'ml.g5.12xlarge': 7.09}"
                 yield self._mistake(".instance_prices", {}, reason, fix)
         for name, price in self.instance_prices.items():
             if instances.find(name) is None and name not in instances.other_names():
-                fix = did_you_mean(name, instances.by_name(), "a type such as ml.g5.12xlarge")
+                fix = did_you_mean(name, instances.by_name(), "an instance type such as ml.g5.12xlarge")
                 yield self._mistake(f".instance_prices[{name!r}]", price, "SageMaker has no such instance type", fix)
         forbidden = self.forbidden_techniques or ()
         for index, name in enumerate(self.required_techniques or ()):
             if name in forbidden or name.partition("=")[0] in forbidden:
-                fix = "to name it in one of them"
+                fix = "remove it from one of the two"
                 yield self._mistake(f".required_techniques.{index}", name, "forbidden_techniques forbids it", fix)
         for rule, value in (*self.severities.items(), *self.reasons.items()):
             switch = SETTING_BY_RULE.get(rule)
             if switch is None:
                 rules = ", ".join(SETTING_BY_RULE)
-                yield self._mistake(f"[{rule!r}]", value, "there is no such rule", f"one of {rules}")
+                yield self._mistake(f"[{rule!r}]", value, "the policy has no such rule", f"one of {rules}")
             elif not self.is_on(switch):
-                yield self._mistake(f"[{rule!r}]", value, "the rule is not switched on", f"to set {switch} as well")
+                yield self._mistake(f"[{rule!r}]", value, "the rule is not enabled", f"also set {switch}")
 
 
 SETTING_BY_RULE: Mapping[str, str] = {
@@ -166,4 +166,4 @@ SETTING_BY_RULE: Mapping[str, str] = {
     for rule in field.metadata
     if isinstance(rule, str)
 }
-"""The setting that switches a rule on, by the rule's id."""
+"""The setting that enables a rule, by the rule's ID."""

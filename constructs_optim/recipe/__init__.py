@@ -1,6 +1,6 @@
-"""Pure Python that turns a declared recipe into a plan, or into all reasons why it cannot work.
+"""Pure Python that turns a declared recipe into a plan, or reports everything that is wrong with it.
 
-Nothing here imports the AWS CDK or calls AWS. Planning takes a millisecond, and is deterministic.
+This package does not import the AWS CDK and does not call AWS. Planning takes a millisecond and is deterministic.
 """
 
 from .compute import TrainingCompute

@@ -1,4 +1,4 @@
-"""Choices for objectives: made of a recommendation, kept in the lock file, read by synthesis, told apart by people."""
+"""Choices for objectives: created from a recommendation, recorded in the lock file, read and compared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .techniques.parsing import parse
 
 
 def chosen(lock: Lock, model: Model, objectives: Objectives) -> RecordedChoice:
-    """The recorded choice. Raises RecipeError, with the command that records one, where there is none."""
+    """Return the recorded choice. If there is none, raises RecipeError with the command that records one."""
     recorded: dict[str, list[str]] = {}
     for name, choice in lock.choices.items():
         recorded.setdefault(choice.model, []).append(name)
@@ -31,17 +31,17 @@ def chosen(lock: Lock, model: Model, objectives: Objectives) -> RecordedChoice:
 
 
 def _mistake(choice: RecordedChoice, model: Model, objectives: Objectives) -> str | None:
-    """What is wrong with a recorded choice."""
+    """Return what is wrong with a recorded choice."""
     if None not in (model.version, choice.version) and model.version != choice.version:
-        return f"it was made for version {choice.version} of the model"
+        return f"it is for version {choice.version} of the model"
     if choice.objectives != objectives.model_dump(mode="json", exclude_defaults=True):
-        return "its objectives are not those that it is recorded for"
+        return "its objectives differ from those in its name"
     for pool in choice.pools:
         server = by_name().get(pool.server or "")
         if pool.server is not None and server is None:
-            return f"there is no server {pool.server!r}"
+            return f"the library has no server {pool.server!r}"
         if pool.max_concurrent_requests is not None and not (server is not None and takes_batch_limit(server)):
-            return f"{pool.server or 'no server'} takes no max_concurrent_requests"
+            return f"{pool.server or 'no server'} does not support max_concurrent_requests"
         for technique in pool.techniques:
             try:
                 parse(technique)
@@ -51,7 +51,7 @@ def _mistake(choice: RecordedChoice, model: Model, objectives: Objectives) -> st
 
 
 def command_of(model: Model, objectives: Objectives) -> str:
-    """The command that records a choice."""
+    """Return the command that records a choice."""
     options = [f"--input-tokens {objectives.input_tokens} --output-tokens {objectives.output_tokens}"]
     settings = {
         "rate": plain(objectives.requests_per_second) if objectives.requests_per_second else None,
@@ -67,11 +67,11 @@ def command_of(model: Model, objectives: Objectives) -> str:
 
 
 def recorded(model: Model, objectives: Objectives, candidates: Sequence[Candidate], today: dt.date) -> RecordedChoice:
-    """The choice of candidates that meet the objectives, the preferred one first."""
+    """Create a choice from candidates that meet the objectives, the preferred one first."""
     first = candidates[0]
     forecast, probability = first.forecast, first.probability
     if forecast is None or probability is None or first.target is None:
-        raise ValueError(f"{first.plan.summary} has no forecast, and cannot be chosen by one")
+        raise ValueError(f"{first.plan.summary} has no forecast, so it cannot be a choice")
     record = first.record["inter_token_latency"]
     return RecordedChoice(
         model=model.name,
@@ -80,7 +80,7 @@ def recorded(model: Model, objectives: Objectives, candidates: Sequence[Candidat
         pools=tuple(_pool(each, first.instances) for each in candidates),
         copies=first.copies,
         instances=first.instances,
-        # The pools are scaled as one.
+        # All pools scale together.
         concurrency=min(each.target for each in candidates if each.target is not None),
         forecast=RecordedForecast(
             rate=_rounded(forecast.rate),
@@ -96,12 +96,12 @@ def recorded(model: Model, objectives: Objectives, candidates: Sequence[Candidat
 
 
 def differences(before: RecordedChoice, after: RecordedChoice) -> str:
-    """What changes from one choice to another, in a sentence: instances, price, latencies and risk; empty for none."""
+    """Describe the differences between two choices: instances, price, latencies and risk; empty if there are none."""
     return "; ".join(_differences(before, after))
 
 
 def described(choice: RecordedChoice) -> str:
-    """For instance ``2 x ml.p5.4xlarge with quantization=fp8``."""
+    """Describe a choice, for example ``2 x ml.p5.4xlarge with quantization=fp8``."""
     first, *others = choice.pools
     several = f", {choice.copies} copies" if first.copies_per_instance > 1 else ""
     more = "".join(f", or {each.instance_type}{_at(each)}, {_recipe(each)}" for each in others)
@@ -119,7 +119,7 @@ def _recipe(pool: RecordedPool) -> str:
 
 
 def _label(technique: str) -> str:
-    """Of a technique; its text where another release has written it otherwise."""
+    """Return a technique's label, or its text if another release wrote it differently."""
     try:
         return parse(technique).label
     except (RecipeError, UnknownSettingsError):
@@ -127,7 +127,7 @@ def _label(technique: str) -> str:
 
 
 def expected(choice: RecordedChoice) -> str:
-    """What a choice costs and is expected to do."""
+    """Describe the price and the forecast of a choice."""
     forecast = choice.forecast
     return (
         f"{_price(choice)}, first token after {_shown(forecast.time_to_first_token_ms)} ms, then a token every "
@@ -193,5 +193,5 @@ def _interval(estimate: Estimate, unit: float) -> Interval:
 
 
 def _rounded(value: float) -> float:
-    """Three significant digits: more would change with every release, and say nothing."""
+    """Round to three significant digits: further digits carry no information and would change with every release."""
     return float(f"{value:.3g}")

@@ -13,17 +13,17 @@ class TrainingCompute(Settings):
     """The compute resources of a training job.
 
     Attributes:
-        instance_type: for instance ``ml.g5.12xlarge``. Default: the endpoint's.
-        instance_count: instances that train together; each of their accelerators has the whole model. Default: 1.
-        volume_size_gb: storage in GB, where the instance type has no disks of its own. Default: 100.
-        spot: whether it runs on spot capacity, which costs less and may be interrupted; the job resumes from its last
+        instance_type: the instance type, for example ``ml.g5.12xlarge``. Default: the endpoint's.
+        instance_count: number of instances; each of their accelerators holds the whole model. Default: 1.
+        volume_size_gb: storage in GB, if the instance type has no disks of its own. Default: 100.
+        spot: whether to use Spot Instances, which cost less and can be interrupted; the job resumes from its last
             checkpoint. Default: no.
-        spot_wait_seconds: with ``spot``, the maximum time of waiting for capacity, in addition to the runtime. Default:
-            86,400 (a day).
-        keep_alive_seconds: how long the instances are kept for another job of the same kind (a warm pool, which is
-            charged for); at most 21,600. Default: none.
-        environment: variables of the container, for instance ``PIP_INDEX_URL`` of a mirror that a VPC reaches. The
-            template shows them: no secrets. Default: none.
+        spot_wait_seconds: with ``spot``, the maximum time to wait for capacity, in addition to the runtime. Default:
+            86,400 (one day).
+        keep_alive_seconds: how long SageMaker keeps the instances for another job of the same kind (a warm pool, which
+            you pay for); at most 21,600. Default: none.
+        environment: environment variables of the container, for example ``PIP_INDEX_URL`` for a mirror in a VPC. The
+            template shows their values, so do not put secrets here. Default: none.
     """
 
     instance_type: str | None = None

@@ -21,10 +21,10 @@ class Violation(BaseModel, frozen=True):
     """One broken rule.
 
     Attributes:
-        rule: the rule's id, for instance ``OPT004``.
-        location: where in the recipe, for instance ``techniques[0].group_size``.
-        value: the value there.
-        reason: why it does not work.
+        rule: the rule's ID, for example ``OPT004``.
+        location: the path in the recipe, for example ``techniques[0].group_size``.
+        value: the value at that location.
+        reason: why the value does not work.
         suggestion: how to fix it.
         link: the source of the rule.
     """
@@ -46,7 +46,7 @@ class Violation(BaseModel, frozen=True):
 
 
 def shown(value: object) -> str:
-    """A value as text, without addresses in memory, and cut where it is long."""
+    """Return a value as text, without memory addresses, and truncated if it is long."""
     if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
         return value.__qualname__
     text = without_tokens(repr(value))
@@ -57,7 +57,7 @@ def shown(value: object) -> str:
 
 
 class RecipeError(ValueError):
-    """A recipe that breaks rules. Its text lists them all; ``violations`` has them as data."""
+    """A recipe breaks rules. The message lists all violations; ``violations`` has them as data."""
 
     subject: ClassVar[str] = "the recipe breaks"
     noun: ClassVar[str] = "rule"
@@ -72,18 +72,18 @@ class RecipeError(ValueError):
 
 @dataclass(frozen=True)
 class Advice:
-    """A warning about a setting that works but deserves attention. It can be acknowledged by its id."""
+    """A warning about a valid but questionable setting. You can acknowledge it by its ID."""
 
     id: str
     message: str
 
 
 def close_matches(name: object, names: Iterable[str]) -> list[str]:
-    """Up to four of ``names`` that are similar to ``name``, the closest first."""
+    """Return up to four of ``names`` that are similar to ``name``, closest first."""
     return difflib.get_close_matches(str(name).strip().lower()[:128], list(names), n=4, cutoff=0.6)
 
 
 def did_you_mean(name: object, names: Iterable[str], otherwise: str) -> str:
-    """A question with the names that are similar to ``name``, or ``otherwise`` where there are none."""
+    """Return a question that lists the names similar to ``name``, or ``otherwise`` if no name is similar."""
     near = close_matches(name, names)
     return f"did you mean {' or '.join(near)}?" if near else otherwise

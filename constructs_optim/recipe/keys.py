@@ -6,23 +6,23 @@ import hashlib
 import json
 from typing import Any
 
-# Part of every key. It stays: what comes to other bytes raises a version of its own, which apps record
-# (training/settings.py). Another schema would make every artifact again.
+# Part of every key. Do not change it: code that writes other bytes increases its own version, which apps record
+# (training/settings.py). Another schema would rebuild every artifact.
 KEY_SCHEMA = 1
 
 
 def canonical(value: Any) -> str:
-    """JSON with sorted keys and without white space: equal values have equal texts."""
+    """Return JSON with sorted keys and without white space, so that equal values have equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def sha256(text: str) -> str:
-    """64 lower-case hexadecimal digits."""
+    """Return 64 lowercase hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def artifact_key(recipe_key: str, source_identity: str) -> str:
-    """The key of the artifact of a recipe (:attr:`JobPlan.recipe_key`) and a source.
+    """Return the artifact key for a recipe (:attr:`JobPlan.recipe_key`) and a source.
 
     ``source_identity`` is ``hub:<hub>/<model id>@<version>`` or ``s3:<uri>#<fingerprint of the objects>``, followed by
     a line for each further input of the job.

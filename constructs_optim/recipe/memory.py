@@ -84,7 +84,7 @@ _NUMBER = re.compile(r"\d{1,9}")
 
 @once
 def estimate(recipe: Recipe) -> MemoryEstimate | None:
-    """The estimate for a recipe; None where the model's size or the instance is not known."""
+    """The estimate for a recipe; None if the model's size or the instance is not known."""
     row, instance, degree = recipe.model_row, recipe.instance, recipe.tensor_parallel_degree
     if row is None or row.parameters_billion is None or instance is None or not isinstance(degree, int) or degree < 1:
         return None
@@ -129,7 +129,7 @@ def weights_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
 
 
 def served_precision(row: models.ModelRow, techniques: list[Technique]) -> str | None:
-    """The precision of the weights after all techniques, by the catalog's names; None where it is not known."""
+    """The precision of the weights after all techniques, by the catalog's names; None if it is not known."""
     made = _made(row, techniques)
     return row.precision if made is None else next(iter(made.precisions), None)
 
@@ -141,7 +141,7 @@ def _made(row: models.ModelRow, techniques: list[Technique]) -> Technique | None
 
 @once
 def batch_size(recipe: Recipe) -> int | None:
-    """The limit of requests in a batch; None where none is set, or it is known only at deployment."""
+    """The limit of requests in a batch; None if none is set, or it is known only at deployment."""
     return _number(engine_setting(recipe, "max_num_seqs")) or None
 
 
@@ -171,7 +171,7 @@ class Context(NamedTuple):
 
     @property
     def shortened(self) -> int | None:
-        """The maximum to set instead, a multiple of 1,024 tokens; None where ``requested`` fits, or need not."""
+        """The maximum to set instead, a multiple of 1,024 tokens; None if ``requested`` fits, or need not."""
         if self.requested <= self.fits or not self.must_fit:
             return None
         return min(self.requested, max(self.fits // _CONTEXT_STEP * _CONTEXT_STEP, LEAST_CONTEXT))
@@ -241,7 +241,7 @@ def _batch(recipe: Recipe, row: models.ModelRow) -> tuple[int, float]:
 def context_name(recipe: Recipe) -> str | None:
     """What the longest context is recorded by: all that the plan's own length follows from.
 
-    None where no such length is set: for other servers, where the user sets a length or the size of the cache, and for
+    None if no such length is set: for other servers, where the user sets a length or the size of the cache, and for
     a model whose location is known only at deployment.
     """
     instance, settings = recipe.instance, recipe.serving_settings.arguments()
@@ -279,7 +279,7 @@ def planned_context(recipe: Recipe) -> int | None:
 def longest_request(recipe: Recipe) -> int | None:
     """The most tokens of a request, prompt and response: as compiled, planned or set, or the model's own.
 
-    None where it is not known, as of a value that is known at deployment only.
+    None if it is not known, as of a value that is known at deployment only.
     """
     row, given = recipe.model_row, engine_setting(recipe, MAX_MODEL_LEN)
     if recipe.compiled_shape is not None:
@@ -290,20 +290,20 @@ def longest_request(recipe: Recipe) -> int | None:
 
 
 def _cached(recipe: Recipe, bytes_in_half: int | None) -> int | None:
-    """The size of a KV cache in the type that it has, of its size in half precision; None where it is not known."""
+    """The size of a KV cache in the type that it has, of its size in half precision; None if it is not known."""
     share = cache_share(recipe)
     return int(bytes_in_half * share) if bytes_in_half is not None and share is not None else None
 
 
 @once
 def cache_share(recipe: Recipe) -> float | None:
-    """The size of the KV cache as a share of its size in half precision; None where its type is not known."""
+    """The size of the KV cache as a share of its size in half precision; None if its type is not known."""
     kept = engine_setting(recipe, "kv_cache_dtype") or "auto"
     return _SHARE_OF_HALF.get(kept.partition("_")[0])
 
 
 def cache_room_gb(recipe: Recipe) -> float | None:
-    """The memory that is left for the KV cache of one copy; None where the model's size is not known."""
+    """The memory that is left for the KV cache of one copy; None if the model's size is not known."""
     row, memory = recipe.model_row, estimate(recipe)
     if row is None or memory is None:
         return None

@@ -1,4 +1,4 @@
-"""A model: where its weights come from."""
+"""A model and the source of its weights."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ class Model(Settings):
         allow_code: bool = False,
         compute: TrainingCompute | None = None,
     ) -> Model:
-        """A model of Hugging Face, which a job copies into the artifact store once.
+        """A Hugging Face model, which a job copies into the artifact store once.
 
         Args:
-            model_id: for instance ``Qwen/Qwen3-32B``.
-            revision: the commit, of 40 hexadecimal digits. Default: the one that the app's lock file records, where
-                ``constructs-optim lock --model`` has looked it up.
-            token_secret_arn: the ARN of the Secrets Manager secret whose text is a Hugging Face token, for a gated or
-                private model; only the copying job reads it. May be a token of the CDK. Default: none.
-            encryption_key_arn: the customer managed KMS key of that secret. Default: Secrets Manager's own.
-            allow_pickle: whether weights may be pickle files, which run code when they are loaded. Default: no.
-            allow_code: whether the model's own Python files are copied, and run by the server
+            model_id: the model's ID, for example ``Qwen/Qwen3-32B``.
+            revision: the commit, 40 hexadecimal digits. Default: the commit in the app's lock file, which
+                ``constructs-optim lock --model`` records.
+            token_secret_arn: for a gated or private model, the ARN of a Secrets Manager secret that contains a Hugging
+                Face token; only the copy job reads it. May be a CDK token. Default: none.
+            encryption_key_arn: the customer managed KMS key of that secret. Default: the AWS managed key.
+            allow_pickle: whether to allow pickle files as weights, which run code when they are loaded. Default: no.
+            allow_code: whether to copy the model's own Python files, which the server then runs
                 (``--trust-remote-code``). Default: no.
-            compute: the copying job's instance type and storage, and its environment, for instance ``HF_ENDPOINT`` of
-                a mirror. Default: one ml.m5.2xlarge, with storage for the model's files.
+            compute: the copy job's instance type, storage and environment variables, for example ``HF_ENDPOINT`` for a
+                mirror. Default: one ml.m5.2xlarge, with storage for the model's files.
 
         Raises:
-            RecipeError: for an argument of another type.
+            RecipeError: if an argument has the wrong type.
         """
         return Model(
             kind="huggingface",
@@ -73,16 +73,16 @@ class Model(Settings):
 
     @staticmethod
     def jumpstart(model_id: str, *, version: str | None = None, accept_eula: bool = False) -> Model:
-        """A model of SageMaker JumpStart, resolved in the public hub when the stack is deployed.
+        """A SageMaker JumpStart model, which the deployment looks up in the public hub.
 
         Args:
-            model_id: for instance ``meta-textgeneration-llama-3-70b-instruct``.
-            version: for instance ``2.25.0``. Default: the newest when the stack is first deployed; pin it, so that
-                every stack builds the same artifact.
-            accept_eula: whether you have read and accept the model's licence. Default: you do not.
+            model_id: the model's ID, for example ``meta-textgeneration-llama-3-70b-instruct``.
+            version: the model's version, for example ``2.25.0``. Default: the newest version when the stack is first
+                deployed. Pin it so that every stack builds the same artifact.
+            accept_eula: whether you have read and accept the model's license. Default: no.
 
         Raises:
-            RecipeError: for an argument of another type.
+            RecipeError: if an argument has the wrong type.
         """
         return Model(kind="hub", model_id=model_id, version=version, accept_eula=accept_eula)
 
@@ -98,16 +98,16 @@ class Model(Settings):
         """Uncompressed model files (Hugging Face layout) under an S3 prefix.
 
         Args:
-            uri: for instance ``s3://bucket/models/llama/``; may be or contain a token.
-            accept_eula: passed on for sources that demand it. Default: it is not.
-            encryption_key_arn: the customer managed KMS key that the files are encrypted with; may be a token. Default:
-                S3's own keys.
-            manifest_uri: the CSV file in S3 that says where the files are, of a model that is served as it is; may be a
-                token. Default: the model is all files under the prefix.
-            manifest_etag: the ETag of that file, so that no other version of it is served. Default: any version.
+            uri: the prefix, for example ``s3://bucket/models/llama/``; may contain a token.
+            accept_eula: whether SageMaker passes on your acceptance of the license. Default: no.
+            encryption_key_arn: the customer managed KMS key that encrypts the files; may be a token. Default: S3
+                managed keys.
+            manifest_uri: the CSV file in S3 that lists the model's files, for a model that is served without a job; may
+                be a token. Default: the model consists of all files under the prefix.
+            manifest_etag: the ETag of that file, so that no other version of it is used. Default: any version.
 
         Raises:
-            RecipeError: for an argument of another type.
+            RecipeError: if an argument has the wrong type.
         """
         return Model(
             kind="s3",
@@ -120,9 +120,7 @@ class Model(Settings):
 
     @classmethod
     def of_text(cls, text: str) -> Model:
-        """The model of a text: ``owner/name[@<commit>]`` of Hugging Face, ``s3://bucket/prefix/``, or a JumpStart
-        id.
-        """
+        """Parse a model: Hugging Face ``owner/name[@<commit>]``, ``s3://bucket/prefix/``, or a JumpStart ID."""
         if text.startswith(_S3):
             return Model.s3(text)
         model_id, at, revision = text.partition("@")
@@ -132,19 +130,19 @@ class Model(Settings):
 
     @staticmethod
     def example(value: object) -> str:
-        """How a model is written in code, where ``value`` stands for one."""
+        """Return how to write a model in code, if ``value`` names one."""
         if isinstance(value, str) and "/" in value:
             return f'Model.s3("{value}")' if value.startswith(_S3) else f'Model.huggingface("{value}")'
         return 'Model.huggingface("<owner>/<name>")'
 
     @property
     def name(self) -> str:
-        """Its id, or its URI."""
+        """The model's ID, or its URI."""
         return self.model_id or self.uri
 
     @property
     def served_name(self) -> str | None:
-        """The name by which requests may name it: its id, or the last folder of its prefix; None for a token."""
+        """The model's name in requests: its ID, or the last folder of its prefix; None for a token."""
         name = self.model_id or self.uri.rstrip("/").rpartition("/")[2]
         return name if name and not is_token(self.uri) else None
 

@@ -105,7 +105,7 @@ def _external(sources: Iterable[Source]) -> tuple[HubSource | HubDraftSource | S
 class MemoryEstimate(_Data):
     """The accelerator memory that one copy of the model needs, and its available memory, in GB.
 
-    ``kv_cache_gb`` is for ``batch_size`` requests of ``sequence_length`` tokens; None where the model's geometry is
+    ``kv_cache_gb`` is for ``batch_size`` requests of ``sequence_length`` tokens; None if the model's geometry is
     not known. Weights in INT4 keep embeddings and output layer in 16 bits.
     """
 
@@ -147,14 +147,14 @@ class JobPlan(_Data):
     """One job, which builds one artifact.
 
     ``recipe_key`` is the SHA-256 of all inputs that determine the artifact's bytes, except the source; ``artifact_key``
-    is None where the source is known only at deployment. ``request`` is the body of the operation that creates the job,
+    is None if the source is known only at deployment. ``request`` is the body of the operation that creates the job,
     without the members that are added at deployment: name, role, model source and output. ``deployment_hash`` has 8
     hexadecimal digits that change exactly with the artifact.
 
-    ``image`` is None where the service chooses it. ``pre_compiled``: SageMaker has the compiled artifact, which the job
-    only fetches. ``reads`` are the inputs besides its source, for instance training data.
-    ``model_channel`` is None where the service, or the job's own code, fetches the source. A training job runs this
-    library's code. ``token`` is the secret that it reads, None where it reads none.
+    ``image`` is None if the service chooses it. ``pre_compiled``: SageMaker has the compiled artifact, which the job
+    only fetches. ``reads`` are the inputs besides its source, for example training data.
+    ``model_channel`` is None if the service, or the job's own code, fetches the source. A training job runs this
+    library's code. ``token`` is the secret that it reads, None if it reads none.
     """
 
     kind: Literal["OptimizationJob", "TrainingJob"] = "OptimizationJob"
@@ -203,8 +203,8 @@ class ComponentPlan(_Data):
 class ContainerPlan(_Data):
     """How the artifact is served. Timeouts are in seconds.
 
-    ``image`` and ``server`` are None where the hub's configuration names them. ``inference_ami_version`` is the machine
-    image that the container needs, None where any will do. ``environment`` overrides that of a hub's configuration.
+    ``image`` and ``server`` are None if the hub's configuration names them. ``inference_ami_version`` is the machine
+    image that the container needs, None if any will do. ``environment`` overrides that of a hub's configuration.
     ``channels`` are files beside the model, which ``AWS::SageMaker::Model`` has no property for. ``component`` is None
     for a variant.
     ``loads_adapters``: whether it can load LoRA adapters beside the model. ``max_concurrent_requests`` is its limit of
@@ -261,7 +261,7 @@ class Plan(_Data):
         source: where the model comes from.
         techniques: the applied techniques, in order.
         instance_type: the endpoint's instance type.
-        accelerator: name of its accelerator, for instance ``a10g``.
+        accelerator: name of its accelerator, for example ``a10g``.
         accelerator_count: the number of accelerators of an instance.
         tensor_parallel_degree: GPUs or NeuronCores per copy of the model.
         jobs: the jobs, in order; a job's source is the model or the artifact of an earlier job.
@@ -269,7 +269,7 @@ class Plan(_Data):
         lossless: whether completions are those of the original model, rounding aside.
         copy_requirements: the resources that a copy reserves where it is served as an inference component.
         containers: the images that a lock file records.
-        memory: the accelerator memory that it needs; None where the model's size is not known.
+        memory: the accelerator memory that it needs; None if the model's size is not known.
         warnings: settings that work but deserve attention.
     """
 

@@ -67,10 +67,10 @@ _COPYING_REQUIREMENTS = "copying.txt"
 
 
 def plan(recipe: Recipe, *, registry: Callable[[], str] | None = None, identity: Callable[[str], str] = str) -> Plan:
-    """Check a recipe, once, and plan it. Raises RecipeError with every rule that it breaks.
+    """Check and plan a recipe. Raises RecipeError that lists every broken rule.
 
     ``registry`` returns the host that container images are pulled from, which may hold tokens; by default the host of
-    the recipe's region, and without either a ValueError is raised. ``identity`` returns stable text for a URI with
+    the recipe's Region, and without either a ValueError is raised. ``identity`` returns stable text for a URI with
     tokens, whose own text changes from run to run.
     """
     violations = check(recipe)
@@ -83,7 +83,7 @@ def plan(recipe: Recipe, *, registry: Callable[[], str] | None = None, identity:
 
 
 class _Planner:
-    """Plans a recipe that complies with every rule."""
+    """Plans a recipe that follows all rules."""
 
     def __init__(self, recipe: Recipe, host: str, identity: Callable[[str], str]) -> None:
         instance, image, degree = recipe.instance, recipe.serving_image.image, recipe.tensor_parallel_degree
@@ -139,7 +139,7 @@ class _Planner:
         )
 
     def _containers(self, jobs: list[JobPlan]) -> Lock:
-        """What a lock file records: all that the catalog or the library chose, and nothing else fixes."""
+        """Return what the lock file records: all choices of the catalog or the library that nothing else pins."""
         recipe = self.recipe
         of_jobs = [recipe.job_image] if any(job.image and not job.trains for job in jobs) else []
         of_jobs += [recipe.copying_image] if any(job.copies for job in jobs) else []
@@ -162,7 +162,7 @@ class _Planner:
         )
 
     def _artifact(self, name: str, decided: RecordedArtifact) -> RecordedArtifact:
-        """What is recorded of an artifact, or else what this release of the library decides."""
+        """Return the recorded settings of an artifact, or this release's settings."""
         return self.artifacts.setdefault(name, self.recipe.containers.artifacts.get(name, decided))
 
     def _source(self, model: Model) -> ModelSource:
@@ -184,11 +184,11 @@ class _Planner:
         )
 
     def _in_store(self, source: ModelSource) -> Source:
-        """The copy of a model of Hugging Face; any other source itself."""
+        """Return the copy of a Hugging Face model; any other source is unchanged."""
         return ArtifactSource(job=[*self.copied].index(source)) if source in self.copied else source
 
     def _copy(self, model: Model) -> JobPlan:
-        """The job that copies a model of Hugging Face into the store."""
+        """Return the job that copies a Hugging Face model into the store."""
         source, host = self._source(model), self.host
         assert isinstance(source, HuggingFaceSource)  # noqa: S101 - the others are not copied
         image = self.recipe.copying_image.image
@@ -236,13 +236,13 @@ class _Planner:
         )
 
     def _stopping(self, runtime_seconds: int) -> dict[str, int]:
-        """How long a job runs, by default for so many seconds, and waits for instances."""
+        """Return a job's maximum runtime, with a default in seconds, and its maximum wait for instances."""
         jobs = self.recipe.jobs
         pending = {} if jobs.max_pending_seconds is None else {"MaxPendingTimeInSeconds": jobs.max_pending_seconds}
         return {"MaxRuntimeInSeconds": jobs.max_runtime_seconds or runtime_seconds, **pending}
 
     def _job(self, stage: Stage, members: list[Technique], source: Source, before: list[JobPlan]) -> JobPlan:
-        """The job of a stage, with all its techniques."""
+        """Return the job of a stage, with all its techniques."""
         stopping = self._stopping(stage.runtime_seconds)
         training = next((t for t in members if isinstance(t, TrainedTechnique)), None)
         # The inputs of the key besides techniques and source, and the fields of this kind of job.
@@ -276,7 +276,7 @@ class _Planner:
     def _optimization(
         self, members: list[Technique], stopping: dict[str, int]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Key inputs and fields of an optimization job, which runs all techniques of a stage."""
+        """Return key inputs and fields of an optimization job, which runs all techniques of a stage."""
         configurations: list[dict[str, Any]] = []
         image = self.recipe.job_image.image
         assert image is not None  # noqa: S101 - OPT030 refused the recipe otherwise
@@ -311,7 +311,7 @@ class _Planner:
         }
 
     def _training(self, training: TrainedTechnique, stopping: dict[str, int]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Key inputs and fields of a training job. The number of processes decides the size of a step's batch."""
+        """Return key inputs and fields of a training job. The number of processes determines a step's batch size."""
         image, instance = self.recipe.training_image(training).image, self.recipe.training_instance(training.compute)
         assert image is not None  # noqa: S101 - the catalog has one
         assert instance is not None  # noqa: S101 - OPT162 refused the recipe otherwise
@@ -381,7 +381,7 @@ class _Planner:
                 yield channel
 
     def _serving_environment(self) -> dict[str, str]:
-        """The variables of the container, the user's own aside."""
+        """Return the container's variables, except the user's own."""
         # No quantization: the artifact's config.json declares it, and naming the method would prevent the faster Marlin
         # kernels (LMI documentation on quantization).
         server = self.recipe.serving_settings
@@ -402,40 +402,40 @@ class _Planner:
 
 
 def copied(row: ModelRow | None) -> RecordedArtifact:
-    """What this release decides of a copy: storage for twice the weights, or enough for most where no size is known."""
+    """Return this release's settings for a copy: storage for twice the weights, or a default if the size is unknown."""
     stored = _stored_gb(row)
     return RecordedArtifact(version=COPY_VERSION, storage_gb=_UNKNOWN_GB if stored is None else math.ceil(2 * stored))
 
 
 def made(technique: type[TrainedTechnique], row: ModelRow | None) -> RecordedArtifact:
-    """What this release decides of a training job of a technique, by the size of the model."""
+    """Return this release's settings for a technique's training job, by the size of the model."""
     return RecordedArtifact(version=technique.code_version, storage_gb=technique.storage_gb(_stored_gb(row) or 0))
 
 
 def _stored_gb(row: ModelRow | None) -> float | None:
-    """The size of a model's weights as they are stored; None where it is not known."""
+    """The size of a model's weights as they are stored; None if it is not known."""
     if row is None or row.parameters_billion is None:
         return None
     return row.stored_gb or row.parameters_billion * row.weight_bits / 8
 
 
 def _version(artifact: RecordedArtifact) -> dict[str, str]:
-    """The hyperparameter of a job that has to make another version than the first."""
+    """Return the hyperparameter of a job that must build a version other than the first."""
     return {VERSION_HYPERPARAMETER: str(artifact.version)} if artifact.version > 1 else {}
 
 
 def _start(requirements: str) -> str:
-    """The command of a job that installs ``requirements`` and runs a script."""
+    """Return the command of a job that installs ``requirements`` and runs a script."""
     return _START.replace("requirements.txt", requirements)
 
 
 def channel(name: str, uri: str) -> dict[str, Any]:
-    """An input channel: all objects below an S3 prefix, on every instance."""
+    """Return an input channel: all objects under an S3 prefix, on every instance."""
     prefix = uri if uri.endswith(("/", "}")) else f"{uri}/"
     return {"ChannelName": name, "DataSource": data_source(prefix)}
 
 
 def data_source(uri: str) -> dict[str, Any]:
-    """An input channel's ``DataSource``: all objects whose keys begin as the URI does."""
+    """Return an input channel's ``DataSource``: all objects whose keys start with the URI's prefix."""
     source = {"S3DataDistributionType": "FullyReplicated", "S3DataType": "S3Prefix", "S3Uri": uri}
     return {"S3DataSource": source}

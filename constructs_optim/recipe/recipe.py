@@ -20,13 +20,13 @@ from .tokens import is_token
 _Technique = TypeVar("_Technique", bound=Technique)
 _Result = TypeVar("_Result")
 TRAINABLE = "trainable"
-"""What the catalog says of models with the architectures of Llama and Mistral."""
+"""The catalog's name for support of models with the Llama and Mistral architectures."""
 COPYING = "copying"
-"""What the image of a job that copies a model makes."""
+"""The capability of an image for jobs that copy models."""
 
 
 def is_fp8_cache(argument: str, value: object) -> bool:
-    """Whether an argument of the engine makes the KV cache one in FP8."""
+    """Return whether an engine argument selects an FP8 KV cache."""
     return argument == "kv_cache_dtype" and str(value).startswith("fp8")
 
 
@@ -48,7 +48,7 @@ class JobSettings:
 class Recipe:
     """Techniques, in their order, for a model and an instance type. Properties of invalid parts are None.
 
-    ``region`` chooses the registry of the container images; None where it is known only at deployment. ``environment``
+    ``region`` chooses the registry of the container images; None if it is known only at deployment. ``environment``
     has further variables for the model's container, which override the plan's. ``containers`` is what the lock file
     records (:mod:`constructs_optim.recipe.catalog.lock`). ``server`` serves the model; by default the first that serves
     all techniques, vLLM before the others. ``partition`` is the type of the GPU partition that a copy of the model
@@ -73,7 +73,7 @@ class Recipe:
 
     @cached_property
     def located_models(self) -> list[tuple[str, Model]]:
-        """The model, ready-made checkpoints and what is served beside them, with their locations."""
+        """The model, ready-made checkpoints and additional models, with their locations."""
         located = [("model", self.model)] if isinstance(self.model, Model) else []
         for location, technique in self.located_techniques:
             for setting, model in (("checkpoint", technique.ready_made), ("model", technique.beside)):
@@ -83,7 +83,7 @@ class Recipe:
 
     @property
     def copies_models(self) -> bool:
-        """Whether a model of Hugging Face is copied into the store."""
+        """Whether a job copies a Hugging Face model into the store."""
         return any(model.kind == "huggingface" for _, model in self.located_models)
 
     @property
@@ -98,25 +98,25 @@ class Recipe:
 
     @cached_property
     def model_row(self) -> models.ModelRow | None:
-        """What the catalog and the lock file know of the served model, or of the model that it is a checkpoint of."""
+        """The catalog's and lock file's row of the served model, or of the model that it is a checkpoint of."""
         if not isinstance(self.model, Model):
             return None
         rows = [self.row(model) for model in (self.served_model, self.model)]
         return next((row for row in rows if row is not None), None)
 
     def row(self, model: Model) -> models.ModelRow | None:
-        """What the catalog and the lock file know of a model."""
+        """Return the catalog's and lock file's row of a model."""
         known = models.by_id() if model.kind == "hub" else models.of_hugging_face()
         return self.containers.row(model.name, known.get(model.name))
 
     def published(self, technique: Technique) -> list[str]:
-        """The ids of ready-made checkpoints of the model that are as the technique's own."""
+        """The IDs of ready-made checkpoints of the model that are as the technique's own."""
         known = models.of_hugging_face()
         checkpoints = [each for name in models.published_for(self.model.name) for each in known[name].checkpoints]
         return [each.model_id for each in checkpoints if each.precision in technique.precisions]
 
     def revision(self, model: Model) -> str | None:
-        """The commit of a model of Hugging Face: its own, or the recorded one."""
+        """Return the commit of a Hugging Face model: its own, or the recorded one."""
         recorded = self.containers.models.get(model.model_id)
         return model.revision or (recorded.revision if recorded is not None else None)
 
@@ -146,7 +146,7 @@ class Recipe:
         return isinstance(self.techniques, Sequence) and all(isinstance(item, Technique) for item in self.techniques)
 
     def techniques_of(self, kind: type[_Technique]) -> list[tuple[str, _Technique]]:
-        """The techniques of a class, with their locations."""
+        """Return the techniques of a class, with their locations."""
         return [(location, technique) for location, technique in self.located_techniques if isinstance(technique, kind)]
 
     @cached_property
@@ -172,7 +172,7 @@ class Recipe:
         return self.instance if compute.instance_type is None else instances.find(compute.instance_type)
 
     def runs_on(self, technique: Technique, row: instances.InstanceRow) -> bool:
-        """Whether a technique's kernels and jobs support an instance type."""
+        """Return whether a technique's kernels and jobs support an instance type."""
         # Training jobs have instances of their own.
         has_job = technique.job_stage is not None and not isinstance(technique, TrainedTechnique)
         if row.kind != technique.accelerators or (has_job and not row.runs_optimization):
@@ -194,7 +194,7 @@ class Recipe:
 
     @cached_property
     def unnamed_technique(self) -> Technique | None:
-        """The technique that the model itself is a checkpoint of; None where there is none, or the recipe names it.
+        """The technique that the model itself is a checkpoint of; None if there is none, or the recipe names it.
 
         INT4 weights have several formats, which the catalog does not tell apart: nothing is required of them.
         """
@@ -208,13 +208,13 @@ class Recipe:
 
     @cached_property
     def makes(self) -> frozenset[str]:
-        """What the image of the optimization jobs must be able to make."""
+        """The capabilities that the image of optimization jobs needs."""
         makers = (technique for _, technique in self.located_techniques if technique.job_stage is not None)
         return frozenset(name for technique in makers for name in technique.makes)
 
     @cached_property
     def serves(self) -> frozenset[str]:
-        """What the image that serves the model must be able to read or do."""
+        """The capabilities that the serving image needs."""
         served = [technique.serves for _, technique in self.located_techniques]
         if self.unnamed_technique is not None:
             row = self.row(self.model)
@@ -226,12 +226,12 @@ class Recipe:
 
     @cached_property
     def is_served_by_job_image(self) -> bool:
-        """Whether only the image that makes the artifact can serve it."""
+        """Whether only the image that builds the artifact can serve it."""
         return any(technique.served_by_job_image for _, technique in self.located_techniques)
 
     @cached_property
     def job_image(self) -> images.Choice:
-        """The recorded or preferred image of the optimization jobs, in the recipe's region."""
+        """The recorded or preferred image of the optimization jobs, in the recipe's Region."""
         own, earlier = self._job_names
         return self._chosen(self.job_images, own, self.containers.jobs, self._kept_makers, earlier)
 
@@ -257,7 +257,7 @@ class Recipe:
 
     @cached_property
     def job_images(self) -> list[images.ImageRow]:
-        """The images of any region that make the artifact on the accelerator, the preferred one first."""
+        """The images of any Region that make the artifact on the accelerator, the preferred one first."""
         return [image for image in self._makers if image.has_engine(self.job_engine)]
 
     @cached_property
@@ -266,7 +266,7 @@ class Recipe:
 
     @cached_property
     def job_engine(self) -> str | None:
-        """The least release of vLLM in an image that quantizes the model; None where the preferred one is new enough.
+        """The least release of vLLM in an image that quantizes the model; None if the preferred one is new enough.
 
         A job loads the model with the libraries of that release.
         """
@@ -276,7 +276,7 @@ class Recipe:
 
     @property
     def _loads_from(self) -> str | None:
-        """The least release of vLLM that knows the model's architecture; None where all do, or it is not known.
+        """The least release of vLLM that knows the model's architecture; None if all do, or it is not known.
 
         vLLM's recipes ask for newer releases than the architectures of Llama and Mistral need.
         """
@@ -284,7 +284,7 @@ class Recipe:
 
     @cached_property
     def outdated_jobs(self) -> list[tuple[str, Technique, str]]:
-        """The techniques whose jobs do not know the model, with the newest release of vLLM whose models they know."""
+        """The techniques whose jobs do not support the model, with the newest vLLM release that they support."""
         least, found = self._loads_from, list[tuple[str, Technique, str]]()
         for location, technique in self.located_techniques if least is not None else ():
             assert least is not None  # noqa: S101 - for the type checker
@@ -303,12 +303,12 @@ class Recipe:
         return capability is None or image.runs_on(capability)
 
     def training_image(self, technique: TrainedTechnique) -> images.Choice:
-        """The recorded or preferred image of a technique's training job, in the recipe's region."""
+        """The recorded or preferred image of a technique's training job, in the recipe's Region."""
         return self._chosen_for(technique.job_image)
 
     @cached_property
     def copying_image(self) -> images.Choice:
-        """The recorded or preferred image of jobs that copy models, in the recipe's region."""
+        """The recorded or preferred image of jobs that copy models, in the recipe's Region."""
         return self._chosen_for(COPYING)
 
     def _chosen_for(self, job: str) -> images.Choice:
@@ -343,13 +343,13 @@ class Recipe:
 
     @property
     def least_engine(self) -> str | None:
-        """The least release of vLLM that serves the model, by vLLM's recipe of it; None where none is named."""
+        """The least release of vLLM that serves the model, by vLLM's recipe of it; None if none is named."""
         row = self.model_row
         return row.recipe.engine if row is not None and row.recipe is not None else None
 
     @cached_property
     def serving_images(self) -> list[images.ImageRow]:
-        """The images of any region that serve the model, the newest of the preferred server first."""
+        """The images of any Region that serve the model, the newest of the preferred server first."""
         if self.is_served_by_job_image:
             return self.job_images
         servers = [*by_name()] if not isinstance(self.server, ServerSettings) else [self.server.name]
@@ -369,7 +369,7 @@ class Recipe:
         return pinned + [images.uncatalogued(f"{repository}:{version}") for repository in repositories]
 
     def _kept(self, name: str, recorded: Mapping[str, str]) -> list[images.ImageRow]:
-        """The recorded images of that name that the catalog does not know: they stay, and nobody vouches for them."""
+        """Return recorded images of this name that are not in the catalog: they stay, but are untested."""
         entries = images.recorded_for(name, recorded).values()
         return [images.uncatalogued(image) for image in entries if images.find(image) is None]
 
@@ -394,13 +394,13 @@ class Recipe:
 
     @property
     def recorded_name(self) -> str | None:
-        """The name of the served model in the lock file; None where its location is known only at deployment."""
+        """The name of the served model in the lock file; None if its location is known only at deployment."""
         models_here = (self.served_model, self.model) if isinstance(self.model, Model) else ()
         return next((model.name for model in models_here if model.name and not is_token(model.name)), None)
 
     @cached_property
     def _recorded_tuning(self) -> models.Tuning | None:
-        """The recorded arguments of the model on the accelerator; None where none are, not even that there are none.
+        """The recorded arguments of the model on the accelerator; None if none are, not even that there are none.
 
         Earlier releases recorded them by the catalog's row, for a generation of GPUs or for all.
         """
@@ -457,7 +457,7 @@ class Recipe:
 
     @property
     def engine(self) -> str | None:
-        """The release of the engine that serves the model; None where it is not known."""
+        """The release of the engine that serves the model; None if it is not known."""
         return self.serving_image.image.engine if self.serving_image.image is not None else None
 
     @cached_property
@@ -474,12 +474,12 @@ class Recipe:
         return {**arguments, **self.serving_settings.arguments()}
 
     def variable(self, argument: str) -> str:
-        """The container's variable for an argument of the engine."""
+        """Return the container's variable for an engine argument."""
         return self.serving_settings.variable(argument)
 
     @cached_property
     def variables(self) -> Mapping[str, str]:
-        """The environment; empty where it does not map text to text."""
+        """The environment; empty if it does not map text to text."""
         environment = self.environment
         if not isinstance(environment, Mapping):
             return {}
@@ -487,12 +487,12 @@ class Recipe:
 
     @cached_property
     def results(self) -> dict[Callable[[Recipe], Any], Any]:
-        """What functions have found of the recipe (:func:`once`)."""
+        """The cached results of functions of the recipe (:func:`once`)."""
         return {}
 
 
 def once(function: Callable[[Recipe], _Result]) -> Callable[[Recipe], _Result]:
-    """Let a function be computed once for each recipe, as its own cached properties are: many rules ask for it."""
+    """Compute a function once per recipe, like a cached property, because many rules call it."""
 
     @wraps(function)
     def found(recipe: Recipe) -> _Result:

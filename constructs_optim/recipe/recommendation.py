@@ -35,7 +35,7 @@ _FP8 = "fp8"
 _CONFIGURATION = "pre_optimized,config="
 DEFAULT_CONFIGURATION = "lmi-optimized"
 HUB, QUALITY, CONTEXT = "hub", "quality", "OPT231"
-"""In place of a rule's id: a recipe is excluded by the model's hub document, or by the quality that is asked for."""
+"""Instead of a rule's ID: the model's hub document, or the requested quality, excludes a recipe."""
 # Warnings whose content other reasons repeat: no version is pinned, the KV cache does not fit.
 _REPEATED = ("constructs-optim:OPT006", "constructs-optim:OPT051")
 # Of weights; more bits differ by less than 1 % (objectives.Quality).
@@ -47,7 +47,7 @@ _Excluded = dict[tuple[tuple[str, ...], str], dict[str, list[str]]]
 
 
 class Fit(StrEnum):
-    """Whether weights and KV cache fit the accelerators' memory, is unknown, or only the weights fit; best first."""
+    """Whether weights and KV cache fit in accelerator memory, this is unknown, or only the weights fit; best first."""
 
     fits = "fits"
     unknown = "unknown"
@@ -56,7 +56,7 @@ class Fit(StrEnum):
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A published measurement of a configuration of the model's hub document. Figures are None where they are missing.
+    """A published measurement of a configuration of the model's hub document. Figures are None if they are missing.
 
     ``time_to_first_token_ms`` is the median, ``tokens_per_second`` the total of all users; lengths are not published.
     """
@@ -118,7 +118,7 @@ class Candidate:
 
     @property
     def meets(self) -> bool:
-        """Whether it meets the objectives with the confidence that is asked for."""
+        """Whether the candidate meets the objectives with the requested confidence."""
         return self.forecast is not None and not self.missed
 
 
@@ -145,7 +145,7 @@ class Recommendation:
     elsewhere: tuple[Benchmark, ...] = ()
 
     def pools(self, count: int) -> list[Candidate]:
-        """The best candidate, and those of so many other instance types that can take its place.
+        """Return the best candidate, and alternatives on other instance types.
 
         The pools of an endpoint have one number of instances: others meet the objectives with that number or with
         fewer, and cost no more than the objectives allow.
@@ -171,10 +171,10 @@ def recommend(
     evidence: Evidence | None = None,
     known: Lock | None = None,
 ) -> Recommendation:
-    """Rank the sensible recipes for a model whose licence is accepted.
+    """Rank the sensible recipes for a model whose license is accepted.
 
     ``instance_types`` are the candidates, by default all that host endpoints and have an accelerator; ``known`` has
-    what has been looked up of models. Raises RecipeError where model, region or an instance type is wrong for every
+    what has been looked up of models. Raises RecipeError where model, Region or an instance type is wrong for every
     recipe, or where the objectives contradict physics on all of them, and ValueError for a wrong discount.
     """
     evidence = evidence or Evidence()
@@ -185,7 +185,7 @@ def recommend(
 
 
 def _configuration(techniques: Sequence[str]) -> str | None:
-    """The configuration of the hub document that is deployed unchanged."""
+    """The hub document's configuration that is deployed unchanged."""
     return techniques[0].partition("config=")[2] or None if techniques else None
 
 
@@ -240,12 +240,12 @@ class _Ranking:
         return Recommendation(self.objectives, tuple(candidates), _exclusions(excluded), tuple(elsewhere))
 
     def _too_long(self, recipe: Recipe, forecasts: Forecaster | None) -> str | None:
-        """Why a recipe that serves the model does not serve requests of these lengths."""
+        """Return why a recipe that serves the model does not serve requests of these lengths."""
         given, longest = sum(self.lengths), longest_request(recipe)
         if longest is not None and given > longest:
-            return f"a request has {given:g} tokens, and its context has {longest}"
+            return f"a request has {given:g} tokens, but the context has {longest}"
         if forecasts is not None and not forecasts.holds_a_request:
-            return f"the KV cache has no room for one request of {given:g} tokens"
+            return f"one request of {given:g} tokens does not fit in the KV cache"
         return None
 
     def _combinations(self) -> Iterator[tuple[str, ...]]:
@@ -343,7 +343,7 @@ class _Ranking:
             raise RecipeError(broken.values())
 
     def _violated_preferences(self, techniques: tuple[str, ...], recipe: Recipe) -> dict[str, str]:
-        """Why a recipe that may work is excluded."""
+        """Return why a recipe is excluded, if it is."""
         if techniques and (lossy := self._too_lossy(recipe)) is not None:
             return {QUALITY: lossy}
         configuration = _configuration(techniques)
@@ -359,7 +359,7 @@ class _Ranking:
             if asked == "any" or technique.lossless:
                 continue
             if asked == "lossless" or (bits is not None and bits < _NEAR_LOSSLESS_BITS):
-                return f"completions differ from the model's own, and the objectives ask for {asked} ones"
+                return f"completions differ from the model's own, but the objectives require {asked} completions"
         return None
 
     def _feasibility(self, forecasters: Sequence[tuple[str, Forecaster]]) -> Feasibility:
@@ -459,7 +459,7 @@ class _Ranking:
         return copies, forecast, forecast.probability(self.objectives)
 
     def _missed(self, forecast: Forecast | None, price: float | None, is_within: bool) -> Iterator[str]:
-        """What would have to be given up."""
+        """Yield the objectives that a candidate misses."""
         objectives = self.objectives
         if forecast is not None and not is_within:
             latencies = (
@@ -475,7 +475,7 @@ class _Ranking:
                 probability = percent(round(forecast.probability(objectives), 3))
                 yield f"confidence: {probability} instead of {percent(objectives.confidence)}"
         if (most := objectives.max_price_per_hour) is not None and (price is None or price > most):
-            yield f"price: ${price:,.2f} an hour instead of ${most:g}" if price is not None else "price: not known"
+            yield f"price: ${price:,.2f} per hour instead of ${most:g}" if price is not None else "price: unknown"
 
     def _reasons(self, techniques: tuple[str, ...], planned: Plan, jobs: Sequence[str]) -> Iterator[str]:
         configuration = _configuration(techniques)
@@ -483,9 +483,9 @@ class _Ranking:
             if (each.configuration, each.instance_type) == (configuration, planned.instance_type):
                 yield _measured(each)
         if configuration is not None:
-            yield "the forecast takes the hub's configuration for vLLM with the model as it is"
+            yield "the forecast treats JumpStart's configuration as vLLM with the unchanged model"
         if _fit(planned.memory) is Fit.tight:
-            yield "tight: its usual requests do not fit the KV cache together, and wait for each other"
+            yield "tight: typical requests do not fit in the KV cache together, and wait for each other"
         needed = f"{len(jobs)} job{'' if len(jobs) == 1 else 's'} ({', '.join(jobs)})"
         yield needed if jobs else "no job: the artifact exists" if planned.jobs else "no job"
         for warning in planned.warnings:
@@ -518,7 +518,7 @@ class _Ranking:
         )
 
     def _distance(self, candidate: Candidate) -> float:
-        """How far a candidate is from the objectives that it misses, as the logarithm of the largest factor."""
+        """Return how far a candidate misses its objectives, as the logarithm of the largest factor."""
         forecast, objectives = candidate.forecast, self.objectives
         if forecast is None:
             return math.inf
@@ -553,7 +553,7 @@ def _measured(benchmark: Benchmark) -> str:
 
 
 def _exclusions(excluded: _Excluded) -> tuple[Exclusion, ...]:
-    """Exclusions with their reasons; the rule's general reason where those of the instance types differ."""
+    """Return exclusions with their reasons; the rule's general reason if the reasons of instance types differ."""
     general = {rule.id: rule.reason for rule in all_rules()}
     exclusions: list[Exclusion] = []
     for (techniques, rule), by_reason in excluded.items():

@@ -1,6 +1,6 @@
 """Model servers: AWS's containers for vLLM, SGLang, Large Model Inference (LMI) and Text Generation Inference.
 
-A plan has the arguments of the engine by vLLM's names; a server writes them as the variables that its container reads.
+A plan uses vLLM's names for engine arguments. A server translates them into the variables that its container reads.
 
 Sources: ``docs/vllm``, ``docs/sglang`` and ``scripts/docker`` of aws/deep-learning-containers (entrypoints); LMI
 documentation of djl-serving, "Configurations" and "vLLM user guide"; Text Generation Inference's launcher.
@@ -18,20 +18,20 @@ from .errors import Violation
 from .settings import Group, Settings, UnknownSettingsError, as_text, meant, settings_of
 
 MODEL_PATH = "/opt/ml/model"
-"""Where SageMaker puts the model's files."""
+"""The path where SageMaker mounts the model's files."""
 DRAFTED_TOKENS = 4
-"""The tokens that a draft model proposes at once, by LMI's default (``lmi_dist_rb_properties.py`` of djl-serving)."""
+"""LMI's default number of tokens that a draft model drafts at a time (``lmi_dist_rb_properties.py`` of djl-serving)."""
 EngineArguments = Mapping[str, Any]
-"""Arguments of vLLM by their names with underscores: text, numbers, booleans, or data that is written as JSON."""
+"""vLLM's arguments by name, with underscores: strings, numbers, booleans, or data that becomes JSON."""
 
 
 class Adapters(Settings):
-    """The LoRA adapters that a model's container can load beside the model.
+    """Limits on the LoRA adapters that the model's container can load.
 
     Attributes:
-        max_loaded: adapters in the accelerators' memory at once. Default: 4.
-        max_cached: adapters kept in the host's memory, ``max_loaded`` at least. Default: the server's own.
-        max_rank: the largest rank of an adapter, one of those that vLLM has (``config/lora.py``). Default: 64.
+        max_loaded: maximum number of adapters in accelerator memory. Default: 4.
+        max_cached: maximum number of adapters in host memory, at least ``max_loaded``. Default: the server's default.
+        max_rank: the largest rank of an adapter, one of vLLM's values (``config/lora.py``). Default: 64.
     """
 
     max_loaded: int = Field(default=4, ge=1)
@@ -40,7 +40,7 @@ class Adapters(Settings):
 
     def _contradictions(self) -> Iterable[Violation]:
         if self.max_cached is not None and self.max_cached < self.max_loaded:
-            reason = f"what is loaded is cached as well: vLLM does not start with max_cpu_loras below {self.max_loaded}"
+            reason = f"loaded adapters are also cached: vLLM does not start with max_cpu_loras below {self.max_loaded}"
             yield self._mistake(".max_cached", self.max_cached, reason, f"{self.max_loaded} or more")
 
     def arguments(self) -> dict[str, Any]:
@@ -50,72 +50,72 @@ class Adapters(Settings):
 
 
 class ServerSettings(Settings):
-    """The base of servers, by which a recipe names one.
+    """The base class of model servers.
 
     Attributes:
-        container_version: the tag of the container image, or the beginning of a tag, for instance ``0.30.0`` or
-            ``0.36.0-lmi27``; the lock file records what a beginning is taken for. Default: the one that the lock file
-            records, and in a new app the newest that serves the model with its techniques.
+        container_version: the tag of the container image, or a prefix of the tag, for example ``0.30.0`` or
+            ``0.36.0-lmi27``. The lock file records the tag that a prefix resolves to. Default: the version in the lock
+            file; in a new app, the newest version that supports the model and its techniques.
     """
 
     name: ClassVar[str]
-    """Its name in the catalog of images."""
+    """The server's name in the image catalog."""
     title: ClassVar[str]
     prefix: ClassVar[str] = ""
-    """The beginning of its variables for engine arguments; empty where there is none."""
+    """The prefix of its variables for engine arguments; empty if it has no prefix."""
     renamed: ClassVar[Mapping[str, str]] = {}
-    """Variables, without the prefix, of arguments whose names differ from vLLM's."""
+    """Variables, without the prefix, for arguments whose names differ from vLLM's."""
     fixed: ClassVar[Mapping[str, str]] = {}
-    """Variables that it always needs."""
+    """Variables that the server always needs."""
     loads_adapters: ClassVar[bool] = False
-    """Whether it has ``/adapters``, by which SageMaker loads the adapters of inference components."""
+    """Whether it has the ``/adapters`` API that SageMaker uses to load adapters of inference components."""
     any_length: ClassVar[str] = ""
-    """The variable that lets it start with a longer context than the model's own; empty where there is none."""
+    """The variable that allows a context longer than the model's; empty if the server has none."""
 
     container_version: str | None = None
 
     @classmethod
     def display_name(cls) -> str:
-        """How it is written in code."""
+        """Return the server's name in code."""
         return f"Server.{cls.name}"
 
     @classmethod
     def variable(cls, argument: str) -> str:
-        """The container's variable for an argument of the engine."""
+        """Return the container's variable for an engine argument."""
         return cls.prefix + cls.renamed.get(argument, argument.upper())
 
     @classmethod
     def argument(cls, variable: str) -> str:
-        """The argument of the engine that a variable with its prefix is for."""
+        """Return the engine argument that a prefixed variable sets."""
         name = variable.removeprefix(cls.prefix)
         return next((argument for argument, own in cls.renamed.items() if own == name), name.lower())
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of the engine that its settings make."""
+        """Return the engine arguments of the server's settings."""
         return {}
 
     def environment(self, arguments: EngineArguments) -> dict[str, str]:
-        """The container's variables for arguments of the engine."""
+        """Return the container's variables for engine arguments."""
         return {**self.fixed, **{self.variable(name): as_text(value) for name, value in arguments.items()}}
 
     def overridden(self, own: Mapping[str, str], given: Mapping[str, str], release: str | None) -> dict[str, str]:
-        """A plan's ``own`` variables, with those that are ``given`` in their place; ``release`` is the engine's."""
+        """Return the plan's ``own`` variables, overridden by ``given`` ones; ``release`` is the engine's release."""
         return {**own, **given}
 
 
 class _EngineSettings(ServerSettings):
-    """The settings of engines.
+    """Settings shared by all engines.
 
     Attributes:
-        context_length: the most tokens of a request, prompt and completion. Default: the model's own, or what the
-            memory has room for.
-        max_concurrent_requests: the requests of a batch. Default: vLLM's own.
-        prefix_caching: whether requests share the KV cache of equal beginnings. Default: vLLM's own, which is yes.
-        chunked_prefill: whether long prompts are processed in pieces. Default: vLLM's own, which is yes.
-        reasoning_parser: how thoughts are told from the reply, for instance ``qwen3``. Default: what the catalog knows
-            of the model.
-        tool_call_parser: how tool calls are read, for instance ``hermes``. Default: what the catalog knows.
-        adapters: the limits of LoRA adapters. Default: none are loaded.
+        context_length: maximum number of tokens of a request, prompt and completion together. Default: the model's
+            context, or as much as fits in memory.
+        max_concurrent_requests: maximum number of requests in a batch. Default: vLLM's default.
+        prefix_caching: whether requests reuse the KV cache of a common prefix. Default: vLLM's default, yes.
+        chunked_prefill: whether the engine processes long prompts in chunks. Default: vLLM's default, yes.
+        reasoning_parser: the parser that separates reasoning from the reply, for example ``qwen3``. Default: the
+            model's parser in the catalog.
+        tool_call_parser: the parser for tool calls, for example ``hermes``. Default: the model's parser in the catalog.
+        adapters: limits for LoRA adapters. Default: no adapters.
     """
 
     context_length: int | None = Field(default=None, ge=1)
@@ -127,7 +127,7 @@ class _EngineSettings(ServerSettings):
     adapters: Adapters | None = None
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of the settings that are set."""
+        """Return the engine arguments of the settings that you set."""
         settings = {
             "max_model_len": self.context_length,
             "max_num_seqs": self.max_concurrent_requests,
@@ -142,15 +142,15 @@ class _EngineSettings(ServerSettings):
 
 
 class _CommandLine(_EngineSettings):
-    """A container whose entrypoint makes each of its variables an argument of the engine's command line.
+    """A container whose entrypoint turns each variable into a command line argument of the engine.
 
-    Arguments come in the order of the variables' names, or in any, and the engine takes the last one.
+    The order of the arguments is that of the variables' names, or undefined. The engine uses the last one.
     """
 
     def overridden(self, own: Mapping[str, str], given: Mapping[str, str], release: str | None) -> dict[str, str]:
-        """The plan's variables but for those of arguments that are given, by whichever name or negation.
+        """Return the plan's variables, except arguments that are given under any name or as their negation.
 
-        The entrypoint leaves a ``false`` out, which is the default and may be yes: the argument's negation is added.
+        The entrypoint omits ``false``, but the engine's default can be true. So the argument's negation is added.
         """
         known = engine_arguments.of_release(self.name, release) or engine_arguments.of_newest(self.name)
         arguments = {name: known.find(self._option(name)) for name in {*own, *given} if name.startswith(self.prefix)}
@@ -172,29 +172,29 @@ class VllmServer(_CommandLine):
     """AWS's container for vLLM.
 
     Attributes:
-        context_length: the most tokens of a request, prompt and completion. Default: the model's own, or what the
-            memory has room for.
-        max_concurrent_requests: the requests of a batch. Default: vLLM's own.
-        prefix_caching: whether requests share the KV cache of equal beginnings. Default: vLLM's own, which is yes.
-        chunked_prefill: whether long prompts are processed in pieces. Default: vLLM's own, which is yes.
-        reasoning_parser: how thoughts are told from the reply, for instance ``qwen3``. Default: what the catalog knows
-            of the model.
-        tool_call_parser: how tool calls are read, for instance ``hermes``. Default: what the catalog knows.
-        adapters: the limits of LoRA adapters. Default: none are loaded.
+        context_length: maximum number of tokens of a request, prompt and completion together. Default: the model's
+            context, or as much as fits in memory.
+        max_concurrent_requests: maximum number of requests in a batch. Default: vLLM's default.
+        prefix_caching: whether requests reuse the KV cache of a common prefix. Default: vLLM's default, yes.
+        chunked_prefill: whether the engine processes long prompts in chunks. Default: vLLM's default, yes.
+        reasoning_parser: the parser that separates reasoning from the reply, for example ``qwen3``. Default: the
+            model's parser in the catalog.
+        tool_call_parser: the parser for tool calls, for example ``hermes``. Default: the model's parser in the catalog.
+        adapters: limits for LoRA adapters. Default: no adapters.
     """
 
     name = "vllm"
     title = "vLLM"
     prefix = "SM_VLLM_"
-    # The container would install what a requirements.txt among the model's files names.
+    # Otherwise, the container installs the packages of a requirements.txt in the model's files.
     fixed: ClassVar[Mapping[str, str]] = {"STANDARD_AUTO_INSTALL_REQ": "false"}
     loads_adapters = True
     any_length = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 
     def environment(self, arguments: EngineArguments) -> dict[str, str]:
-        """The container's variables; its entrypoint leaves a false argument out, and vLLM has ``--no-`` for it.
+        """Return the container's variables. Its entrypoint omits false arguments, so these become ``--no-`` arguments.
 
-        vLLM has ``/adapters`` only where adapters may be loaded at run time (``entrypoints/serve/lora/api_router.py``).
+        vLLM has ``/adapters`` only if adapters may be loaded at run time (``entrypoints/serve/lora/api_router.py``).
         """
         negated = {f"no_{name}": True for name, value in arguments.items() if value is False}
         adapters = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "true"} if arguments.get("enable_lora") is True else {}
@@ -206,8 +206,8 @@ class SglangServer(_CommandLine):
     """AWS's container for SGLang.
 
     Attributes:
-        context_length: as of :class:`VllmServer`, and so are the others, without ``adapters``: SGLang has no
-            ``/adapters``.
+        context_length: as for :class:`VllmServer`, like the other attributes. ``adapters`` is not supported: SGLang has
+            no ``/adapters``.
     """
 
     name = "sglang"
@@ -221,10 +221,10 @@ class SglangServer(_CommandLine):
         "max_loras": "MAX_LORAS_PER_BATCH",
         "max_cpu_loras": "MAX_LOADED_LORAS",
     }
-    # It publishes no metrics by itself (srt/arg_groups/fields/observability.py).
+    # By default, it publishes no metrics (srt/arg_groups/fields/observability.py).
     fixed: ClassVar[Mapping[str, str]] = {"SM_SGLANG_ENABLE_METRICS": "true"}
     any_length = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
-    # By vLLM's methods, the algorithm and the first release that has it (speculative/spec_info.py of each).
+    # For each of vLLM's methods: the algorithm, and the first release that has it (speculative/spec_info.py of each).
     algorithms: ClassVar[Mapping[str, tuple[str, tuple[int, ...]]]] = {
         "draft_model": ("STANDALONE", (0, 5, 13)),
         "eagle": ("EAGLE", (0, 5, 13)),
@@ -236,7 +236,7 @@ class SglangServer(_CommandLine):
     }
 
     def environment(self, arguments: EngineArguments) -> dict[str, str]:
-        """The container's variables. What SGLang does by itself has a switch to turn it off."""
+        """Return the container's variables. Features that SGLang enables by default have a variable to disable them."""
         given = {name: value for name, value in arguments.items() if name != "enable_auto_tool_choice"}
         caching, chunked = given.pop("enable_prefix_caching", None), given.pop("enable_chunked_prefill", None)
         off = {"disable_radix_cache": True} if caching is False else {}
@@ -247,17 +247,17 @@ class SglangServer(_CommandLine):
         return super().environment({**given, **off, **cache, **speculation})
 
     def _speculation(self, config: EngineArguments) -> dict[str, Any]:
-        """SGLang's arguments for vLLM's ``speculative_config`` (``arg_groups/speculative_hook.py`` of SGLang)."""
+        """Return SGLang's form of vLLM's ``speculative_config`` (``arg_groups/speculative_hook.py`` of SGLang)."""
         method, proposed = config.get("method", ""), config.get("num_speculative_tokens", 0)
         if method not in self.algorithms:
             return {}
         found: dict[str, Any] = {"speculative_algorithm": self.algorithms[method][0]}
         if method != "ngram":
-            # The model's own MTP heads are among its files.
+            # The model's MTP heads are in its files.
             found["speculative_draft_model_path"] = config.get("model", MODEL_PATH)
         if method == "dspark":
             return {**found, "speculative_dspark_block_size": proposed}
-        # SGLang counts the model's own token as well. One chain of tokens, as in vLLM: trees need certain backends.
+        # SGLang also counts the model's own token. One chain of tokens, as in vLLM: trees need certain backends.
         chain = {
             "ngram": {"speculative_ngram_max_bfs_breadth": 1},
             "dflash": {},
@@ -269,7 +269,7 @@ class LmiServer(_EngineSettings):
     """AWS's container for Large Model Inference: djl-serving with vLLM.
 
     Attributes:
-        context_length: as of :class:`VllmServer`, and so are the others.
+        context_length: as for :class:`VllmServer`, like the other attributes.
     """
 
     name = "lmi"
@@ -292,15 +292,15 @@ class LmiServer(_EngineSettings):
 
     @classmethod
     def variable(cls, argument: str) -> str:
-        """The container's variable for an argument of the engine."""
+        """Return the container's variable for an engine argument."""
         return "HF_MODEL_ID" if argument == "model" else super().variable(argument)
 
     def environment(self, arguments: EngineArguments) -> dict[str, str]:
-        """The container's variables; vLLM's asynchronous engine where the rolling batch lacks the argument."""
+        """Return the container's variables; with vLLM's asynchronous engine if the rolling batch lacks an argument."""
         given = {name: value for name, value in arguments.items() if name != "served_model_name"}
         config = given.get("speculative_config", {})
         if config.get("method") == "draft_model":
-            # Only images with lmi-dist serve a draft model, and they have variables of their own for it.
+            # Only images with lmi-dist serve a draft model, and they use their own variables for it.
             del given["speculative_config"]
             given["speculative_draft_model"] = config["model"]
             if config["num_speculative_tokens"] != DRAFTED_TOKENS:
@@ -310,7 +310,7 @@ class LmiServer(_EngineSettings):
 
 
 class TextGenerationInferenceServer(ServerSettings):
-    """AWS's container for Text Generation Inference, which Medusa heads need. It is in maintenance mode."""
+    """AWS's container for Text Generation Inference, which Medusa heads need. The project is in maintenance mode."""
 
     name = "text_generation_inference"
     title = "Text Generation Inference"
@@ -321,12 +321,12 @@ class TextGenerationInferenceServer(ServerSettings):
     }
 
     def environment(self, arguments: EngineArguments) -> dict[str, str]:
-        """The container's variables."""
+        """Return the container's variables."""
         return super().environment({name: value for name, value in arguments.items() if name in self.renamed})
 
 
 class Server(metaclass=Group):
-    """What serves the model. Default: vLLM, unless a technique needs another server."""
+    """The model server. Default: vLLM, unless a technique needs another server."""
 
     vllm = VllmServer
     sglang = SglangServer
@@ -335,26 +335,26 @@ class Server(metaclass=Group):
 
 
 def by_name() -> dict[str, type[ServerSettings]]:
-    """Every server, the preferred one first."""
+    """Return all servers, in order of preference."""
     servers = VllmServer, LmiServer, TextGenerationInferenceServer, SglangServer
     return {server.name: server for server in servers}
 
 
 def takes_batch_limit(server: type[ServerSettings]) -> bool:
-    """Whether a server has a setting for the limit of a batch."""
+    """Return whether a server has a setting for the maximum batch size."""
     return "max_concurrent_requests" in server.model_fields
 
 
 def parse(text: str) -> ServerSettings:
-    """The server of a text: ``vllm,context_length=8192``.
+    """Parse a server, for example ``vllm,context_length=8192``.
 
-    Raises UnknownSettingsError, or RecipeError where its settings are wrong.
+    Raises UnknownSettingsError, or RecipeError for invalid settings.
     """
     name, *parts = [part.strip() for part in text.split(",")]
     server = by_name().get(name.lower().replace("-", "_"))
     if server is None:
         near = meant(name, by_name())
-        known = f"a server: {', '.join(by_name())}; for instance vllm,context_length=8192"
+        known = f"a server: {', '.join(by_name())}; for example, vllm,context_length=8192"
         fix = f"did you mean {' or '.join(near)}?" if near else known
-        raise UnknownSettingsError(fix, "no server has that name")
+        raise UnknownSettingsError(fix, "no server has this name")
     return server(**settings_of(server, name, parts))

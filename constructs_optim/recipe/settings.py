@@ -131,7 +131,7 @@ def meant(name: str, names: Iterable[str]) -> list[str]:
 
 
 class Group(type):
-    """The type of groups of settings, which suggest members for misspelt ones."""
+    """The type of groups of settings, which suggest members for misspelled ones."""
 
     def __getattr__(cls, name: str) -> Any:
         names = [method for method in vars(cls) if not method.startswith("_")]
@@ -154,7 +154,7 @@ def _example(cls: type[Settings], path: Sequence[str], value: object) -> str:
 
 
 def meant_name(names: Iterable[str], name: object) -> str:
-    """Which of ``names`` a misspelt one may stand for, or all."""
+    """Which of ``names`` a misspelled one may stand for, or all."""
     bare = {known.replace("_", ""): known for known in names}
     near = [bare[known] for known in close_matches(str(name).replace("_", ""), bare)][:2]
     near += [known for known in bare.values() if known.endswith(f"_{name}") and known not in near][:2]
@@ -162,7 +162,7 @@ def meant_name(names: Iterable[str], name: object) -> str:
 
 
 def _attribute(path: str, value: object) -> str:
-    """The attribute of a construct that a setting takes in its place, as ``secret.secret_arn``; empty where none is."""
+    """The attribute of a construct that a setting takes in its place, as ``secret.secret_arn``; empty if none is."""
     words = path.split("_")
     names = ("_".join(words[start:]) for start in range(len(words) - 1))
     name = next((name for name in names if not isinstance(value, str) and hasattr(value, name)), None)
@@ -207,7 +207,7 @@ class UnknownSettingsError(ValueError):
 def settings_of(cls: type[Settings], head: str, parts: Iterable[str]) -> dict[str, Any]:
     """The settings that ``setting=value`` texts have for a class, which ``head`` names in errors.
 
-    A list setting is repeated for each item. Numbers, true and false are parsed as JSON, and a model is its id or its
+    A list setting is repeated for each item. Numbers, true and false are parsed as JSON, and a model is its ID or its
     URI. Raises UnknownSettingsError.
     """
     fields = cls.model_fields

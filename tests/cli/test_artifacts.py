@@ -205,5 +205,5 @@ def test_in_another_account_s_store_hidden_references_are_noted_and_prune_is_ref
     assert run("verify", "--store", store.bucket).exit_code == 0
     pruned = run("prune", "--store", store.bucket, "--older-than", "0d", "--delete", "--yes")
     assert pruned.exit_code == 2
-    assert f"account 444455556666 may not list all references to the artifacts of {store.bucket}" in pruned.stderr
+    assert f"account 444455556666 cannot list all references to the artifacts of {store.bucket}" in pruned.stderr
     assert WEIGHTS in store.names()

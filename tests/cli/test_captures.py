@@ -76,6 +76,6 @@ def test_without_captures_no_file_is_left(source: str, tmp_path: Path) -> None:
     file = tmp_path / "none.jsonl"
     result = run(f"{source}2020/", "--output", str(file))
     assert result.exit_code == 2
-    assert "there are no captures below" in result.output
+    assert "there are no captures under" in result.output
     assert not file.exists()
     assert run(source, "--output", str(file), "--sample", "0").exit_code == 2

@@ -82,7 +82,7 @@ def test_a_server_is_evaluated_at_each_concurrency(server: ModelServer, prompts:
     assert sum(level.metrics["drafts"] for level in result.levels) == 10 * (server.timing.requests - 1)
     assert result.complete
     assert result.workload.tokens_counted_by == "server"
-    assert "Tokens are those that the server counted" in ran.output
+    assert "Token counts come from the server" in ran.output
     rows = list(csv.DictReader((out / "levels.csv").read_text().splitlines()))
     assert [(row["concurrency"], row["client_invocations"], row["errors_timeout"]) for row in rows] == [
         ("1.0", "8.0", "0"),
@@ -152,7 +152,7 @@ def test_ctrl_c_keeps_the_measurements_and_resume_completes_them(
     assert f"evaluate --resume {out}" in said.replace("\n", "")
     partial = result_of(out)
     assert not partial.complete
-    assert "Partial: the evaluation has not been finished." in (out / "report.html").read_text()
+    assert "Partial: the evaluation is not finished." in (out / "report.html").read_text()
     (level,) = partial.levels
     kept = int(level.metrics["client_invocations"])
     assert 0 < kept < 24
@@ -256,7 +256,7 @@ def test_a_wrong_token_count_of_the_server_is_reported(server: ModelServer, tmp_
     prompts.write_text('{"prompt": "bend:uncounted"}')
     ran = run(server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 2, "--output", tmp_path / "o")
     assert ran.exit_code == 0, ran.output
-    assert "the server counted no tokens in 2 completions that have text" in " ".join(ran.output.split())
+    assert "the server counted no tokens in 2 completions with text" in " ".join(ran.output.split())
 
 
 def test_a_server_that_counts_some_tokens_has_no_rate_of_tokens(server: ModelServer, tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_a_server_that_counts_some_tokens_has_no_rate_of_tokens(server: ModelSer
     prompts.write_text('{"prompt": "bend:uncounted"}\n{"prompt": "fine"}')
     ran = run(server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 4, "--output", out)
     assert ran.exit_code == 0, ran.output
-    assert "2 of 4 completions have no count of tokens" in " ".join(ran.output.split())
+    assert "2 of 4 completions have no token count" in " ".join(ran.output.split())
     (level,) = result_of(out).levels
     assert "output_tokens_per_second" not in level.metrics
     assert level.metrics["requests_per_second"] > 0
@@ -353,7 +353,7 @@ def test_an_objective_for_inter_token_latency_needs_one(server: ModelServer, tmp
     prompts.write_text('{"prompt": "bend:whole"}')
     ran = run(server.url, "--prompts", prompts, "--rate", 30, "--requests", 20, "--itl", "1ms", "--output", out)
     assert ran.exit_code == 0, ran.output
-    assert "have no inter-token latency to hold against the objective" in " ".join(ran.output.split())
+    assert "have no inter-token latency to compare with the objective" in " ".join(ran.output.split())
     assert "goodput" not in result_of(out).levels[0].metrics
 
 
@@ -520,7 +520,7 @@ def test_an_evaluation_of_a_failed_endpoint_is_abandoned_and_keeps_its_records(
         (("http://x", "--compare", "http://y,savings-plan=1y-no-upfront"), "leave out savings-plan="),
         (("http://x", "--resume", "y", "--rate", "1"), "uses the options of the evaluation: leave out"),
         (("http://x", "--ttft", "500"), "'500' is not a duration: use 500ms or 0.5s"),
-        (("http://x", "--input-tokens", "uniform:9,2"), "'uniform:9,2' is no distribution of input tokens"),
+        (("http://x", "--input-tokens", "uniform:9,2"), "'uniform:9,2' is not a distribution of input tokens"),
     ],
 )
 def test_incompatible_options_are_refused(arguments: tuple[Any, ...], said: str) -> None:
@@ -572,7 +572,7 @@ def test_a_folder_with_an_evaluation_is_not_overwritten(server: ModelServer, pro
     assert run(*asked).exit_code == 0
     ran = run(*asked)
     assert ran.exit_code == 2
-    assert "holds an evaluation already: resume it (--resume" in ran.output
+    assert "already contains an evaluation: resume it (--resume" in ran.output
     assert run("--resume", tmp_path).exit_code == 2
 
 

@@ -64,7 +64,7 @@ def test_a_change_is_explained_as_text_without_calling_aws(
         "Chat/Endpoint: changed in us-west-2",
         "resources replaced: Model (PrimaryContainer), Config (ProductionVariants)",
         "update: blue/green, a second fleet takes over at once; no alarm rolls it back",
-        "cost: $5,176 to $20,703 a month (730 hours on demand, prices of prices.json); before: $5,176 to $10,351",
+        "cost: $5,176 to $20,703 per month (730 hours on demand, prices of prices.json); before: $5,176 to $10,351",
         "Role: grants more than before, 1 added and 0 removed",
         "+ Allow s3:* on *",
         "1 endpoint changed; a job may run; 1 policy grants new permissions.",

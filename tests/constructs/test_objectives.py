@@ -177,9 +177,9 @@ def test_synthesis_never_chooses_by_itself() -> None:
     )
     record(choice())
     other = OBJECTIVES.model_copy(update={"requests_per_second": 24.0})
-    with pytest.raises(RecipeError, match="the file has Qwen/Qwen3-32B for 12 requests/s"):
+    with pytest.raises(RecipeError, match="it records Qwen/Qwen3-32B for 12 requests/s"):
         endpoint(objectives=other)
-    with pytest.raises(RecipeError, match=r"the file has Qwen/Qwen3-32B\n"):
+    with pytest.raises(RecipeError, match=r"it records Qwen/Qwen3-32B\n"):
         endpoint(model=Model.huggingface("Qwen/Qwen3-8B"))
 
 
@@ -294,7 +294,7 @@ def test_synthesis_warns_of_a_server_that_was_not_forecast(more: dict[str, Any],
     record(choice())
     scope = stack()
     endpoint(scope, **more)
-    assert warned(scope, f"{re.escape(served)}.*The choice was made for vllm in batches of up to 84")
+    assert warned(scope, f"{re.escape(served)}.*The forecast is for vllm in batches of up to 84")
 
 
 def test_the_server_of_the_choice_is_not_warned_of() -> None:

@@ -151,10 +151,10 @@ def test_adapters_live_on_a_component_with_a_partition() -> None:
 @pytest.mark.parametrize(
     ("partitions", "overrides", "message"),
     [
-        (["mig-4g.40gb", "mig-4g.40gb"], {}, "8 compute and 8 memory slices, and a GPU of ml.p5.48xlarge has 7 and 8"),
-        (["mig-3g.20gb"], {}, "have no such partitions"),
-        (HALVES, {"instance_type": "ml.g5.12xlarge"}, "an instance type of ml.p4d.24xlarge"),
-        (HALVES, {"model": small(), "techniques": []}, "a variant takes whole GPUs"),
+        (["mig-4g.40gb", "mig-4g.40gb"], {}, "8 compute and 8 memory slices, but a GPU of ml.p5.48xlarge has 7 and 8"),
+        (["mig-3g.20gb"], {}, "do not support this partition"),
+        (HALVES, {"instance_type": "ml.g5.12xlarge"}, "one of the instance types ml.p4d.24xlarge"),
+        (HALVES, {"model": small(), "techniques": []}, "a variant that serves a model uses whole GPUs"),
     ],
 )
 def test_a_layout_that_no_gpu_can_have_is_refused(
@@ -167,12 +167,12 @@ def test_a_layout_that_no_gpu_can_have_is_refused(
 
 def test_a_component_without_a_partition_of_the_layout_is_refused() -> None:
     created = divided(["mig-3g.40gb", "mig-4g.40gb"])
-    with pytest.raises(RecipeError, match=r"(?s)OPT139.*one of the layout's: mig-3g.40gb, mig-4g.40gb"):
+    with pytest.raises(RecipeError, match=r"(?s)OPT139.*one of the endpoint's partitions: mig-3g.40gb, mig-4g.40gb"):
         created.add_component("Chat", model=small())
     with pytest.raises(RecipeError, match="OPT139"):
         created.add_component("Chat", model=small(), options=ComponentOptions(accelerator_partition="mig-1g.10gb"))
     whole = OptimizedEndpoint(stack(), "Shared", instance_type="ml.p5.48xlarge")
-    with pytest.raises(RecipeError, match=r"(?s)OPT139.*the endpoint's GPUs have no partitions"):
+    with pytest.raises(RecipeError, match=r"(?s)OPT139.*the endpoint's GPUs are not partitioned"):
         whole.add_component("Chat", model=small(), options=ComponentOptions(accelerator_partition="mig-3g.40gb"))
 
 

@@ -159,7 +159,7 @@ def test_a_finding_names_the_value_the_reason_and_a_fix(app: App) -> None:
             "POL001",
             "error",
             "Chat/Llama70B/Config",
-            "Properties.ProductionVariants.0.InstanceType is 'ml.g5.12xlarge': the policy does not allow the instance "
+            "Properties.ProductionVariants.0.InstanceType is 'ml.g5.12xlarge': the policy does not allow this instance "
             "type (reserved until June). What works: one of ml.p5.*, ml.g6.*",
             None,
         )
@@ -216,7 +216,7 @@ def test_endpoints_declared_with_l1_constructs_are_validated(app: App) -> None:
     )
     found = {one.rule: one.text for one in findings(app, policy)}
     assert set(found) == {"POL001", "POL010", "POL020"}
-    assert "known only when the stack is deployed" in found["POL001"]
+    assert "known only at deployment" in found["POL001"]
     assert "has no constructs-optim metadata" in found["POL010"]
 
 

@@ -145,7 +145,7 @@ def test_the_alarm_says_what_the_cure_is(
     [
         (SpeculationCure.restart(), None, {}, "OPT215 monitoring.speculation_cure"),
         (SpeculationCure.shorter_drafts(speculative_tokens=5), NGRAM, {}, "1 to 4"),
-        (SpeculationCure.train_anew(), NGRAM, {}, "is not trained by a job"),
+        (SpeculationCure.train_anew(), NGRAM, {}, "no job trains SpeculativeDecoding"),
         (SpeculationCure.train_anew(), EAGLE, {}, "OPT215 data_capture"),
         (
             SpeculationCure.restart(),

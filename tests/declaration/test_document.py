@@ -119,14 +119,14 @@ def replaced(old: str, new: str) -> str:
         (
             replaced("ml.g5.12xlarge", "ml.g5.12xlarg"),
             "endpoint.yaml:8:20 endpoints.Llama.instance_type",
-            "no endpoint instance type of that name",
+            "no endpoint instance type with this name",
             "did you mean ml.g5.12xlarge",
         ),
         (
             f"{VALID}    scaling: {{max_capacity: 0}}\n",
             "endpoint.yaml:9:29 endpoints.Llama.scaling.max_capacity",
-            "the maximum is at least 1",
-            "a whole number from 1 on",
+            "the maximum is not zero or below the minimum",
+            "a whole number, 1 or greater",
         ),
         # What constructs refuse.
         (

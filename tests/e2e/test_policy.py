@@ -54,7 +54,7 @@ def test_cdk_synth_reports_policy_findings_and_fails(tmp_path: Path) -> None:
     )
     shown = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
     assert done.returncode != 0, shown
-    assert "ml.g5.12xlarge': the policy does not allow the instance type (reserved until June)" in shown
+    assert "ml.g5.12xlarge': the policy does not allow this instance type (reserved until June)" in shown
     assert "one of ml.p5.*" in shown
     assert "Governed/Chat/Config" in shown
     assert "constructs-optim-policy::POL001" in shown

@@ -126,7 +126,7 @@ def test_a_proxy_that_refuses_the_tunnel_is_reported(secure: ModelServer, monkey
     records, _ = sent(sender(target(secure), asked("a")), ClosedLoop(concurrency=1, requests=1, warm_up=0))
     proxy.stop()
     assert records[0].error is ErrorKind.CONNECTION
-    assert "opens no tunnel to 127.0.0.1: status 407" in records[0].message
+    assert "did not open a tunnel to 127.0.0.1: status 407" in records[0].message
 
 
 @pytest.mark.parametrize("interim", ["100 Continue", "103 Early Hints\r\nLink: </style.css>"])

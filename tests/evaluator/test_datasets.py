@@ -43,7 +43,7 @@ def test_conversations_in_which_no_user_speaks_are_skipped(tmp_path: Path) -> No
     answer = {"conversations": [{"from": "gpt", "value": "Hello"}]}
     asked = {"conversations": [{"from": "human", "value": "Hi"}]}
     assert read_prompts(written(tmp_path, empty, asked, answer)) == [Prompt(prompt="Hi")]
-    with pytest.raises(EvaluationError, match=r"in none of its conversations a user speaks"):
+    with pytest.raises(EvaluationError, match=r"no user speaks in any of its conversations"):
         read_prompts(written(tmp_path, empty, answer))
 
 
@@ -152,10 +152,10 @@ def test_a_traced_request_that_failed_has_no_limit_and_times_keep_their_offsets(
         ('{"text": "a", "timestamp": Infinity}', "timestamp: Input should be a finite number"),
         ({"turns": [{"text": "a", "delay": -1}]}, "turns.0.delay: Input should be greater than or equal to 0"),
         ({"input_length": 0}, "input_length: Input should be greater than 0"),
-        ({"captureData": {}}, "no request that is a JSON object"),
+        ({"captureData": {}}, "request is not a JSON object"),
         (captured({"model": "m"}), "none of messages, prompt and inputs"),
         ({"turns": []}, "turns: Tuple should have at least 1 item"),
-        ({"prompt": "a", "turns": ["b"]}, "has prompt and turns; one is needed"),
+        ({"prompt": "a", "turns": ["b"]}, "has prompt and turns, but needs exactly one"),
     ],
 )
 def test_a_faulty_line_is_refused_with_its_number_and_the_reason(tmp_path: Path, line: Any, said: str) -> None:
@@ -167,7 +167,7 @@ def test_a_faulty_line_is_refused_with_its_number_and_the_reason(tmp_path: Path,
 
 def test_a_csv_file_of_other_columns_is_refused_with_those_that_are_known(tmp_path: Path) -> None:
     with pytest.raises(
-        EvaluationError, match="the columns are a, b; a trace has seconds, input_tokens, output_tokens or TIMESTAMP"
+        EvaluationError, match="the columns are a, b, but a trace has seconds, input_tokens, output_tokens or TIMESTAMP"
     ):
         read_prompts(written(tmp_path, "a,b", "1,2", name="trace.csv"))
     with pytest.raises(EvaluationError, match=r"line 2: .*input_tokens: Input should be a valid integer"):

@@ -144,4 +144,4 @@ def test_the_limit_is_told_in_a_sentence() -> None:
     assert described(RateLimit(misses=1), both) == f"fewer than {kept}, even at 1 request/s"
     undecided = described(RateLimit(undecided=(2,)), both)
     assert undecided == f"whether {kept} is undecided at 2 requests/s"
-    assert described(RateLimit(meets=9), both) == f"{kept} at 9 requests/s, the highest rate that was measured"
+    assert described(RateLimit(meets=9), both) == f"{kept} at 9 requests/s, the highest measured rate"

@@ -460,7 +460,7 @@ def test_the_request_format_of_a_server_is_detected(server: ModelServer) -> None
 
 @pytest.mark.parametrize("url", ["127.0.0.1:80", "ftp://host/", "http://", "http://host:port/", "http://a:b@host/"])
 def test_an_invalid_server_url_is_refused(url: str) -> None:
-    with pytest.raises(EvaluationError, match=r"is no URL of a server|credentials"):
+    with pytest.raises(EvaluationError, match=r"is not the URL of a server|credentials"):
         UrlTarget(url)
 
 

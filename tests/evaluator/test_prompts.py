@@ -37,8 +37,8 @@ def test_all_invalid_prompt_lines_are_reported_together(tmp_path: Path) -> None:
     faulty = {
         "{": "Invalid JSON",
         "[]": "Input should be an object",
-        "{}": "has none of prompt, messages, inputs and turns; one is needed",
-        '{"prompt": "a", "inputs": "b"}': "has prompt and inputs; one is needed",
+        "{}": "has none of prompt, messages, inputs and turns, but needs exactly one",
+        '{"prompt": "a", "inputs": "b"}': "has prompt and inputs, but needs exactly one",
         '{"prompt": 1}': "prompt: Input should be a valid string",
         '{"prompt": " "}': "prompt: the text is empty",
         '{"messages": []}': "messages: Tuple should have at least 1 item",
@@ -65,7 +65,7 @@ def test_only_the_first_of_many_invalid_lines_are_shown(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["", "\n\n"])
 def test_a_file_without_prompts_is_refused(tmp_path: Path, content: str) -> None:
-    with pytest.raises(EvaluationError, match="holds no prompts"):
+    with pytest.raises(EvaluationError, match="contains no prompts"):
         read_prompts(written(tmp_path, content))
 
 

@@ -200,8 +200,9 @@ def test_a_real_browser_shows_the_whole_report(compared: Path, width: int) -> No
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["title"] == "Evaluation of optimized <i> against baseline <i>"
-    headings = ["Verdict", "Summary", "Differences", "Plots", "Completions", "Errors", "All metrics", "To repeat it"]
-    assert found["headings"][1:] == headings
+    headings = ["Verdict", "Summary", "Differences", "Plots", "Completions", "Errors", "All metrics"]
+    assert found["headings"][-1] == "Reproduce this evaluation"
+    assert found["headings"][1:-1] == headings
     assert [shown["alt"] for shown in found["pictures"]] == PLOTS
     assert all(shown["width"] > 300 for shown in found["pictures"]), "each was drawn"
     assert found["wider"] <= 0, "nothing sticks out to the right"

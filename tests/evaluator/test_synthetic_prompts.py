@@ -35,7 +35,7 @@ def test_sharegpt_has_the_published_median_and_90th_percentile() -> None:
     "text", ["", "many", "0", "normal:622", "uniform:9,2", "lognormal:9,9", "fixed:1,2", "zipf:1,2"]
 )
 def test_what_is_no_distribution_is_refused_with_those_that_are(text: str) -> None:
-    with pytest.raises(EvaluationError, match=r"is no distribution of input tokens: use 622, normal:622,62"):
+    with pytest.raises(EvaluationError, match=r"is not a distribution of input tokens: use 622, normal:622,62"):
         Lengths.parse(text, "input")
 
 

@@ -97,7 +97,7 @@ def test_a_resource_without_a_new_request_runs_no_job() -> None:
 def test_a_changed_artifact_names_the_previous_one() -> None:
     found = looked(facts(OTHER_KEY), StackEvidence(), facts())
     assert found.outcome == "decided_at_deployment"
-    assert found.sentences[0].startswith("Another one than before (artifact aaaaaaaaaaaa).")
+    assert found.sentences[0].startswith("Another artifact than before (artifact aaaaaaaaaaaa).")
 
 
 def test_an_artifact_in_another_store_is_decided_at_deployment() -> None:
@@ -108,7 +108,7 @@ def test_an_artifact_in_another_store_is_decided_at_deployment() -> None:
 def test_an_artifact_key_that_depends_on_files_is_left_unknown() -> None:
     found = looked(facts(None), with_store("ready"))
     assert found.outcome == "decided_at_deployment"
-    assert "follows from the files below s3://models/llama/" in found.sentences[0]
+    assert "depends on the files below s3://models/llama/" in found.sentences[0]
     assert looked(facts(None), with_store("ready"), facts(None)).outcome == "stays"
 
 
@@ -130,7 +130,7 @@ def test_an_artifact_key_that_depends_on_files_is_left_unknown() -> None:
 def test_the_inputs_of_an_unknown_artifact_key_are_named(properties: dict[str, Any], said: str) -> None:
     found = looked(facts(None, **properties), StackEvidence())
     assert found.outcome == "decided_at_deployment"
-    assert f"follows from {said}" in found.sentences[0]
+    assert f"depends on {said}" in found.sentences[0]
 
 
 def test_past_jobs_of_the_same_kind_estimate_duration_and_cost() -> None:
@@ -139,7 +139,7 @@ def test_past_jobs_of_the_same_kind_estimate_duration_and_cost() -> None:
     )
     assert found.sentences[1] == (
         "About 1 h 12 min to 1 h 40 min, for $8.40 to $11.67, as 2 jobs of the same kind took; at most 10 h and "
-        "$70.00, by the hosting price of ml.g5.12xlarge, which stands in for the job's own."
+        "$70.00, by the hosting price of ml.g5.12xlarge, because the job's own price is unknown."
     )
 
 
@@ -159,7 +159,7 @@ def test_an_instance_type_without_a_job_price_is_reported() -> None:
     took = "About 1 h 12 min, as 1 job of the same kind took; at most 10 h."
     for prices, said in (
         (Prices(), took),
-        (Prices({"ml.p5.48xlarge": 63.3}, source="a test"), f"{took} There is no price of ml.g5.12xlarge."),
+        (Prices({"ml.p5.48xlarge": 63.3}, source="a test"), f"{took} The price list has no ml.g5.12xlarge."),
     ):
         found = looked(facts(), with_store(None, PAST, prices=prices))
         assert found.sentences[1] == said
@@ -181,7 +181,7 @@ def test_a_training_job_is_priced_by_its_training_price_and_instance_count() -> 
     found = looked(ArtifactJob(Resource("Job", declared)), StackEvidence(prices))
     assert found.max_cost == 100
     assert "training job" in found.sentences[0]
-    assert "At most 1 h and $100, by the training price of ml.p5.48xlarge; spot capacity" in found.sentences[1]
+    assert "At most 1 h and $100, by the training price of ml.p5.48xlarge; Spot Instances" in found.sentences[1]
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_training_job_is_priced_by_its_training_price_and_instance_count() -> 
         (with_store("ready"), "reuse", "is in the store: no job runs"),
         (with_store("failed"), "missing", "is failed (so it is): the deployment fails"),
         (with_store(None), "missing", "is not in the store ml-artifacts: the deployment fails"),
-        (StackEvidence(), "decided_at_deployment", "fails if the store lacks it"),
+        (StackEvidence(), "decided_at_deployment", "fails if it is not in the store"),
     ],
 )
 def test_a_referenced_artifact_must_exist_in_the_store(evidence: StackEvidence, outcome: Outcome, said: str) -> None:

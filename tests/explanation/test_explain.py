@@ -175,14 +175,15 @@ def test_a_changed_recipe_changes_artifact_and_model_behind_the_same_endpoint(
         f"recipe: {model}: AWQ INT4 (group size 128), ml.g5.12xlarge, tensor parallel degree 4 becomes "
         f"{model}: FP8, ml.p5.48xlarge, tensor parallel degree 8",
         "capacity: 1 to 4 instances of ml.p5.48xlarge (scaling); before: 1 to 4 instances of ml.g5.12xlarge (scaling)",
-        "cost: $46,209 to $184,836 a month (730 hours on demand, prices of a test); before: $5,176 to $20,703",
+        "cost: $46,209 to $184,836 per month (730 hours on demand, prices of a test); before: $5,176 to $20,703",
     ):
         assert line in lines, lines
     assert any(line.startswith("update: rolling, 25 % at a time, 5 min between steps; ") for line in lines)
     artifact = next(line for line in lines if line.startswith("artifact: "))
-    assert "Another one than before (artifact 048a185ba32c). Decided at deployment: artifact " in artifact
+    assert "Another artifact than before (artifact 048a185ba32c). Decided at deployment: artifact " in artifact
     assert (
-        "At most 10 h and $633, by the hosting price of ml.p5.48xlarge, which stands in for the job's own." in artifact
+        "At most 10 h and $633, by the hosting price of ml.p5.48xlarge, because the job's own price is unknown."
+        in artifact
     )
     replaced = next(line for line in lines if line.startswith("resources replaced: "))
     assert "Llama70BModel (PrimaryContainer)" in replaced
@@ -250,14 +251,14 @@ def test_components_are_distinguished_with_their_recipes_copies_and_updates(synt
     assert any(line.startswith("recipe: Night: s3://models/night/") for line in lines)
     assert any(line.startswith("update: Assistant: ") and "rolling, 25 % at a time" in line for line in lines)
     assert any("resources created: " in line and "SharedNight" in line for line in lines)
-    assert any("The artifact's key follows from the files below s3://models/night/" in line for line in lines)
+    assert any("The artifact's key depends on the files below s3://models/night/" in line for line in lines)
 
 
 def test_without_a_baseline_every_endpoint_is_new(synthesis: Synthesis) -> None:
     report = explain(synthesis.of(headline), evidence_of=lambda each: PRICES)
     (found,) = report.endpoints
     assert (found.change, report.against) == ("new", None)
-    assert "compared with nothing" in report.notes[0]
+    assert "Without --against" in report.notes[0]
     assert found.updates == ()
     assert any(line.startswith("resources created: ") for line in said(report))
 
@@ -293,7 +294,7 @@ def test_a_job_is_reported_with_the_endpoint_that_now_serves_it() -> None:
 def test_a_stack_removed_from_the_app_is_noted_as_left_deployed() -> None:
     report = explain([stack(chat())], [stack(chat()), stack(chat(), path="Old")], against="main")
     assert not report.endpoints[0].is_interrupted
-    assert any("The stack Old is in main alone. A deployment leaves it as it is" in note for note in report.notes)
+    assert any("The stack Old is only in main. A deployment does not change it" in note for note in report.notes)
 
 
 def test_skipped_lookups_are_noted_once_for_all_endpoints() -> None:
@@ -308,8 +309,8 @@ def test_skipped_lookups_are_noted_once_for_all_endpoints() -> None:
 def test_an_instance_type_without_a_price_is_reported() -> None:
     others = StackEvidence(Prices({"ml.p5.48xlarge": 63.3}, source="prices of a test"))
     report = explain([stack(chat(Target=scaled(1, 4)))], evidence_of=lambda each: others)
-    assert "cost: not known, as there is no price of ml.g5.12xlarge" in said(report)
-    assert "There is no price of ml.g5.12xlarge." in report.jobs[0].sentences[-1]
+    assert "cost: unknown, because the price list has no ml.g5.12xlarge" in said(report)
+    assert "The price list has no ml.g5.12xlarge." in report.jobs[0].sentences[-1]
 
 
 def on_other_instances(made: dict[str, Any]) -> dict[str, Any]:
@@ -343,7 +344,7 @@ def test_changing_a_scaled_variant_is_allowed_where_both_templates_make_way() ->
     before, after = chat(Target=scaled(1, 4), Way=way), on_other_instances(chat(Target=scaled(1, 4), Way=way))
     assert not explain([stack(after)], [stack(before)]).refusals
     (refusal,) = explain([stack(after)], [stack(chat(Target=scaled(1, 4)))]).refusals
-    assert "Deploy twice: first with nothing else changed, which adds what deregisters the variant" in refusal
+    assert "Deploy twice: first without other changes, which adds a resource that deregisters the variant" in refusal
     (refusal,) = explain([stack(on_other_instances(chat()))], [stack(before)]).refusals
     assert "Deploy twice: first without auto_scale(...)" in refusal
 
@@ -367,7 +368,7 @@ def test_a_logical_id_with_another_type_is_refused_by_cloudformation() -> None:
     (refusal,) = explain([stack(after)], [stack(chat())]).refusals
     assert refusal.startswith(
         "CloudFormation refuses the deployment: Model changes its type from AWS::SageMaker::Model to "
-        "Custom::OptimizedModel. Give the construct another id"
+        "Custom::OptimizedModel. Give the construct another ID"
     )
 
 
@@ -400,7 +401,7 @@ def test_updating_a_wait_condition_is_refused_by_cloudformation() -> None:
     after["Ready1"]["Properties"]["Timeout"] = "3600"
     report = explain([stack(after)], [stack(chat())], against="main")
     (refusal,) = report.refusals
-    assert "it cannot update wait conditions, and Timeout of Ready1 changes" in refusal
+    assert "it cannot update wait conditions, but Timeout of Ready1 changes" in refusal
 
 
 def test_a_retained_endpoint_is_reported_as_left_in_the_account() -> None:
@@ -427,7 +428,7 @@ def test_a_comment_stays_within_the_github_length_limit() -> None:
     assert "390 more: see `cdk diff`" in text
     report = report.model_copy(update={"notes": ("a note of some length " * 4_000,)})
     assert 60_000 < len(markdown(report)) <= 65_536
-    assert markdown(report).endswith("\n(The rest is left out, since a comment may have 65,536 characters.)\n```\n")
+    assert markdown(report).endswith("\n(Truncated, because a comment has at most 65,536 characters.)\n```\n")
 
 
 @pytest.mark.parametrize(
@@ -478,7 +479,7 @@ def test_a_choice_for_objectives_reads_as_a_sentence_and_so_does_what_changes_of
     new = objectives_of(None, CHOICE)
     assert new is not None
     assert new.startswith("chosen for Qwen/Qwen3-32B")
-    assert objectives_of(CHOICE, None) == "the endpoint has no objectives any more"
+    assert objectives_of(CHOICE, None) == "the endpoint no longer has objectives"
 
 
 def test_a_choice_of_another_release_is_told_as_far_as_it_is_known() -> None:

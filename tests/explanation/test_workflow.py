@@ -59,7 +59,7 @@ def explain(checkout: Path) -> None:
 def test_the_workflow_explains_and_keeps_one_comment(checkout: Path) -> None:
     explain(checkout)
     explanation = (checkout / "explanation.md").read_text(encoding="utf-8")
-    assert "Another one than before (artifact aaaaaaaaaaaa)." in explanation
+    assert "Another artifact than before (artifact aaaaaaaaaaaa)." in explanation
     assert (checkout / "summary.md").read_text(encoding="utf-8") == explanation
     assert (checkout / "output").read_text() == "status=0\n"
 

@@ -120,7 +120,7 @@ def test_a_record_of_a_newer_release_is_not_reported_as_damage(
     store.put(f"artifacts/{KEY}/{record}", b'{"schema": 2, "owners": {"by": "account"}}')
     artifact = found(inventory)
     assert (artifact.state, artifact.unreadable, artifact.is_newer) == (State.newer, (), True)
-    assert artifact.detail == f"it wrote {record}: upgrade constructs-optim to see more"
+    assert artifact.detail == f"a newer release wrote {record}: upgrade constructs-optim to see more"
     verified = verify(inventory.store, artifact)
     assert (verified.is_sound, verified.findings) == (False, ())
     assert verified.not_checked == f"of a newer release: {artifact.detail}"
@@ -139,7 +139,7 @@ def test_an_artifact_without_any_file_is_damaged(store: Store, inventory: Artifa
     for name in store.names():
         if "/model/" in name:
             store.delete(name)
-    assert found(inventory).detail == "all its files are gone"
+    assert found(inventory).detail == "all its files are missing"
 
 
 def test_the_manifest_of_an_earlier_attempt_is_ignored(store: Store, inventory: ArtifactInventory) -> None:

@@ -159,5 +159,5 @@ def test_files_of_a_folder_are_read_by_their_names(tmp_path: Path) -> None:
         (folder / "a.jsonl").write_text(hour)
     (tmp_path / "notes.txt").write_text("no captures")
     assert [*files_of(str(tmp_path), pytest.fail)] == [b"09", b"10", b"11"]
-    with pytest.raises(DeploymentError, match="there are no captures below"):
+    with pytest.raises(DeploymentError, match="there are no captures under"):
         list(files_of(str(tmp_path / "2025"), pytest.fail))

@@ -56,7 +56,7 @@ def test_files_are_uploaded_once_with_their_checksums(cloud: LocalCloud, bucket:
 
 def test_nothing_is_uploaded_to_a_bucket_of_another_region(cloud: LocalCloud, bucket: str) -> None:
     with pytest.raises(
-        DeploymentError, match=r"code-eu-west-1 is in eu-west-1, and the template is deployed to us-west-2"
+        DeploymentError, match=r"code-eu-west-1 is in eu-west-1, but the template is deployed to us-west-2"
     ):
         uploaded(cloud, "code-eu-west-1")
     assert keys_in(cloud, "code-eu-west-1") == []
@@ -69,14 +69,14 @@ def test_a_bucket_that_is_missing_is_named(cloud: LocalCloud) -> None:
 
 def test_nothing_is_uploaded_to_a_bucket_of_another_account(cloud: LocalCloud, bucket: str) -> None:
     files = {"strange.zip": b"mine"}
-    with pytest.raises(DeploymentError, match=rf"account {OTHER} is denied the code bucket {bucket}: .* Name a bucket"):
+    with pytest.raises(DeploymentError, match=rf"account {OTHER} has no access to the code bucket {bucket}: .* Use"):
         upload(lambda region: s3_of(cloud, region), bucket, files, region=REGION, owner=OTHER)
     assert "strange.zip" not in keys_in(cloud, bucket)
 
 
 def test_a_key_with_other_content_is_refused(cloud: LocalCloud, bucket: str) -> None:
     cloud.client("s3").put_object(Bucket=bucket, Key="planted.zip", Body=b"planted")
-    with pytest.raises(DeploymentError, match=r"planted\.zip has other content than its name says"):
+    with pytest.raises(DeploymentError, match=r"planted\.zip does not match its name"):
         uploaded(cloud, bucket, {"planted.zip": b"mine"})
 
 
@@ -101,7 +101,7 @@ def test_two_uploads_at_once_agree(cloud: LocalCloud, bucket: str) -> None:
 
 def test_a_write_that_is_overtaken_is_not_taken_for_its_own(cloud: LocalCloud, bucket: str) -> None:
     raced: Any = Raced(cloud.client("s3"), b"other")
-    with pytest.raises(DeploymentError, match="has other content"):
+    with pytest.raises(DeploymentError, match="does not match its name"):
         upload(lambda region: raced, bucket, {"overtaken.zip": b"mine"}, region=REGION, owner=ACCOUNT)
 
 

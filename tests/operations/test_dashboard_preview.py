@@ -87,7 +87,7 @@ def test_widgets_without_a_position_are_laid_out_as_in_cloudwatch(tmp_path: Path
     ("write", "said"),
     [
         (None, "run `cdk synth` first"),
-        ("{", "is no template"),
+        ("{", "is not a template"),
         ('{"Resources": {}}', "have no dashboard"),
         (
             '{"Resources": {"A": {"Type": "AWS::CloudWatch::Dashboard", "Properties": {"DashboardBody": "{"}}}}',
@@ -103,7 +103,7 @@ def test_a_template_that_cannot_be_previewed_is_reported(tmp_path: Path, write: 
 
 
 def test_a_missing_dashboard_is_reported_with_the_existing_ones(tmp_path: Path) -> None:
-    with pytest.raises(PreviewError, match="there are: Chat Ops0A1B2C3D"):
+    with pytest.raises(PreviewError, match="it has: Chat Ops0A1B2C3D"):
         dashboards_of(assembly(tmp_path, '{"widgets":[]}'), dashboard="Other")
 
 

@@ -51,7 +51,7 @@ def no_files() -> Answers:
 def test_what_only_the_deployment_knows_is_advice() -> None:
     (finding,) = report(stack(Roles=[ROLE])).findings
     assert finding.level == "advice"
-    assert finding.text == "not checked, for only the deployment knows them: Roles (Role.Arn)"
+    assert finding.text == "not checked, because the values are known only at deployment: Roles (Role.Arn)"
 
 
 def test_a_resource_that_is_deployed_is_known() -> None:

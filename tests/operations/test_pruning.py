@@ -149,7 +149,7 @@ def test_a_job_of_another_account_is_assumed_running_until_its_deadline(store: S
     store.records.join(KEY, away, due=int(due.timestamp()))
     store.put(f"artifacts/{KEY}/model/1/model.safetensors", b"partial")
     store.records.leave(KEY, away, finished=True)
-    assert "may still run" in pruner(store).survey().kept[KEY]
+    assert "might still run" in pruner(store).survey().kept[KEY]
     assert removed(pruned(store, later=dt.timedelta(days=51))) == [KEY]
 
 
@@ -234,7 +234,7 @@ def test_a_stack_that_cannot_be_looked_up_is_assumed_to_exist(store: Store) -> N
     store.made(KEY, by=owner("Hidden"))
     result = pruned(store, cloudformation=Refusing())
     assert removed(result) == []
-    assert result.notes == ("stacks of us-west-2 cannot be looked up: AccessDenied",)
+    assert result.notes == ("stacks in us-west-2 cannot be looked up: AccessDenied",)
 
 
 class Deleted:
@@ -313,7 +313,7 @@ def test_an_invalid_record_of_another_account_is_a_warning_and_keeps_all_artifac
     store.put(name, JUNK[junk])
     result = pruned(store)
     assert removed(result) == []
-    assert result.kept == dict.fromkeys(sorted((KEY, OTHER)), f"{name} cannot be read, and may refer to it")
+    assert result.kept == dict.fromkeys(sorted((KEY, OTHER)), f"{name} cannot be read, and might refer to it")
     (warning,) = result.warnings
     assert name in warning
     assert "444455556666" in warning
@@ -557,7 +557,7 @@ def test_a_deployment_that_joins_before_the_removal_keeps_the_artifact(store: St
     deployment = Deployment(store, _living(store.cloud), done)
     deployment.finish()
     (removal,) = one.remove(surveyed).removals
-    assert removal.skipped == "a stack refers to it now"
+    assert removal.skipped == "a stack now refers to it"
     assert deployment.attempt == 1
 
 
@@ -585,7 +585,7 @@ def test_a_job_started_after_the_survey_keeps_its_artifact(store: Store) -> None
     store.cloud.inject("job_never_finishes")
     store.job(KEY)
     (removal,) = one.remove(surveyed).removals
-    assert removal.skipped == "a job has begun to make it"
+    assert removal.skipped == "a job started to build it"
 
 
 def _living(cloud: LocalCloud) -> Owner:

@@ -274,13 +274,13 @@ def test_the_monthly_cost_limit_counts_instances_of_scheduled_scaling() -> None:
     raised = target(2, ScheduledActions=[{"ScalableTargetAction": {"MaxCapacity": 8}}])
     (finding,) = check(COST, {"Resources": {"Config": config(), "Endpoint": ENDPOINT, "Target": raised}})
     assert finding.reason == (
-        "8 x ml.g5.12xlarge (a schedule of Target) cost $40,880 a month, and the policy allows $20,440"
+        "8 x ml.g5.12xlarge (a schedule of Target) cost $40,880 per month, but the policy allows $20,440"
     )
 
 
 def test_an_instance_type_without_a_price_is_a_finding() -> None:
     (finding,) = check(PRICE, {"Resources": {"Config": config(variant={"InstanceType": "ml.g6.xlarge"})}})
-    assert "is 'ml.g6.xlarge': the policy has no price for it" in finding.description
+    assert "is 'ml.g6.xlarge': the policy has no price for this type" in finding.description
     assert "instance_prices={'ml.g6.xlarge': ...}" in finding.suggestion
 
 
@@ -362,7 +362,7 @@ def test_prices_must_be_positive_and_for_single_instance_types(prices: Any) -> N
 
 
 def test_a_policy_without_rules_is_refused() -> None:
-    with pytest.raises(PolicyError, match="a policy without a rule passes everything"):
+    with pytest.raises(PolicyError, match="a policy without rules accepts everything"):
         PlatformPolicy()
 
 

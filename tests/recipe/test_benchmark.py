@@ -51,7 +51,7 @@ GOOD: dict[str, list[Benchmark]] = {
     "OPT149": [benchmark(region="us-west-2"), benchmark(region="a-new-region-1"), benchmark()],
 }
 BAD: list[tuple[str, Benchmark, str, str]] = [
-    ("OPT142", workload(requests=100, duration_seconds=60), "workload.duration_seconds", "alone"),
+    ("OPT142", workload(requests=100, duration_seconds=60), "workload.duration_seconds", "either requests or"),
     ("OPT142", workload(concurrency=[1, 64], requests=10), "workload.requests", "64 or more"),
     ("OPT143", workload(parameters={"concurency": 3}), "workload.parameters", "one of"),
     ("OPT143", workload(parameters={"concurrency": [1]}), "workload.parameters", "Workload(concurrency=[...])"),
@@ -74,7 +74,7 @@ BAD: list[tuple[str, Benchmark, str, str]] = [
     ("OPT147", required(max_regression=5), "require.max_regression", "0.05 for 5 %"),
     ("OPT147", required(at_concurrency=9), "require.at_concurrency", "1, 8, 32"),
     ("OPT148", benchmark(instance_price_per_hour=0), "instance_price_per_hour", "above zero"),
-    ("OPT148", benchmark(discount=1), "discount", "below 1"),
+    ("OPT148", benchmark(discount=1), "discount", "less than 1"),
     ("OPT149", benchmark(region="eu-west-2"), "region", "eu-west-1"),
     ("OPT149", benchmark(region="us-gov-west-1"), "region", "constructs-optim evaluate"),
 ]

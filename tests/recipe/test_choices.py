@@ -175,9 +175,9 @@ def test_a_recorded_choice_is_found_by_model_and_objectives() -> None:
 @pytest.mark.parametrize(
     ("lock", "model", "said"),
     [
-        (lock_with(CHAT), QWEN, f"the file has {choice_name(QWEN.name, CHAT)}"),
-        (lock_with(CHAT), OTHER, "the file has Qwen/Qwen3-32B"),
-        (Lock(), QWEN, "the file has no choice"),
+        (lock_with(CHAT), QWEN, f"it records {choice_name(QWEN.name, CHAT)}"),
+        (lock_with(CHAT), OTHER, "it records Qwen/Qwen3-32B"),
+        (Lock(), QWEN, "it records no choices"),
     ],
     ids=["other objectives", "another model", "nothing"],
 )

@@ -132,8 +132,8 @@ def test_a_context_length_that_does_not_fit_is_shortened_with_a_warning(
     variable, result = recipe.variable("max_model_len"), plan(recipe)
     assert result.container.environment[variable] == str(served)
     (message,) = [each.message for each in result.warnings if each.id.endswith("OPT053")]
-    assert f"{variable} is set to {served}, and longer requests are refused" in message
-    assert "131072 tokens takes" in message
+    assert f"{variable} is set to {served}, and the server rejects longer requests" in message
+    assert "131072 tokens needs" in message
 
 
 def test_a_context_length_that_fits_is_not_set() -> None:

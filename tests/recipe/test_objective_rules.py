@@ -110,7 +110,7 @@ def test_a_missing_choice_says_which_ones_the_file_has() -> None:
     assert "any quality" in violation.reason
     assert violation.value == str(objectives())
     (violation,) = check(intended())
-    assert "the file has no choice" in violation.reason
+    assert "it records no choices" in violation.reason
 
 
 def test_another_server_than_the_forecast_one_is_advised_against() -> None:
@@ -118,6 +118,6 @@ def test_another_server_than_the_forecast_one_is_advised_against() -> None:
     (limited,) = warnings(ServedOtherwise(("vllm", 5), ("vllm", 84)))
     assert limited.id == "constructs-optim:OPT236"
     assert "server = 'vllm, 5 at a time'" in limited.message
-    assert "The choice was made for vllm in batches of up to 84" in limited.message
+    assert "The forecast is for vllm in batches of up to 84" in limited.message
     (other,) = warnings(ServedOtherwise(("sglang", None), ("vllm", None)))
-    assert other.message.endswith("The choice was made for vllm")
+    assert other.message.endswith("The forecast is for vllm")

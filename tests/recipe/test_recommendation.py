@@ -272,9 +272,9 @@ def test_a_candidate_that_meets_the_objectives_does_so_with_their_confidence() -
 def test_what_costs_more_than_the_maximum_or_has_no_price_misses_it() -> None:
     found = recommended(objectives(max_price_per_hour=50, **CHAT), prices={G5: 20.0, P4D: 30.0})
     dear = of(found, EAGLE, G5)
-    assert any(re.fullmatch(r"price: \$\d+\.00 an hour instead of \$50", missed) for missed in dear.missed)
+    assert any(re.fullmatch(r"price: \$\d+\.00 per hour instead of \$50", missed) for missed in dear.missed)
     unknown = of(found, AS_IS, P5)
-    assert unknown.missed == ("price: not known",)
+    assert unknown.missed == ("price: unknown",)
     assert all((each.price_per_hour or 99) <= 50 for each in meeting(found))
 
 
@@ -495,7 +495,7 @@ def test_recipes_that_do_not_fit_or_run_are_excluded_with_the_rule() -> None:
     found = recommended(objectives(quality="any"), types=("ml.g5.2xlarge", "ml.inf2.48xlarge"), prices={})
     by_rule = {(each.techniques, each.rule): each for each in found.excluded}
     assert by_rule[AWQ, "OPT050"].instance_types == ("ml.g5.2xlarge",)
-    assert "the weights take 39 GB" in by_rule[AWQ, "OPT050"].reason
+    assert "the weights need 39 GB" in by_rule[AWQ, "OPT050"].reason
     assert by_rule[AWQ, "OPT012"].instance_types == ("ml.inf2.48xlarge",)
     on_neuron = {techniques for techniques, name in places(found) if name == "ml.inf2.48xlarge"}
     assert {techniques[0].partition(",")[0] for techniques in on_neuron} == {"compilation=neuron"}
@@ -505,7 +505,7 @@ def test_exclusions_with_different_reasons_show_the_general_rule_reason() -> Non
     found = recommended(objectives(quality="any"), types=("ml.g5.xlarge", "ml.g4dn.xlarge"), prices={})
     (each,) = [e for e in found.excluded if (e.techniques, e.rule) == (AWQ, "OPT050")]
     assert each.instance_types == ("ml.g5.xlarge", "ml.g4dn.xlarge")
-    assert each.reason == "the weights alone take more memory than the accelerators have"
+    assert each.reason == "the weights alone need more memory than the accelerators have"
 
 
 def test_a_hub_configuration_is_a_candidate_only_on_offered_instance_types() -> None:
@@ -529,7 +529,7 @@ def test_published_benchmarks_are_shown_beside_the_forecast_and_do_not_rank() ->
     assert (
         "48 tokens/s with 1 user (published by JumpStart, lengths not stated)" in of(found, PRE_OPTIMIZED, P4D).reasons
     )
-    assert any("the hub's configuration" in reason for reason in of(found, PRE_OPTIMIZED, P5).reasons)
+    assert any("JumpStart's configuration" in reason for reason in of(found, PRE_OPTIMIZED, P5).reasons)
 
 
 def test_a_tight_memory_fit_comes_after_a_comfortable_one_of_the_same_price() -> None:

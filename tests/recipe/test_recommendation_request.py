@@ -42,9 +42,9 @@ GOOD: dict[str, list[RecommendationRequest]] = {
 }
 BAD: list[tuple[str, RecommendationRequest, str, str]] = [
     ("OPT150", requested(model="s3://models/llama/"), "model", "Model.s3("),
-    ("OPT150", requested(model=Model.jumpstart("meta-textgeneration-llama-3-8b")), "model", "in a bucket of yours"),
-    ("OPT150", requested(model=Model.s3("https://models/llama")), "model.uri", "prefix of uncompressed files"),
-    ("OPT150", requested(model=Model.s3("s3://models/llama.tar.gz")), "model.uri", "prefix of uncompressed files"),
+    ("OPT150", requested(model=Model.jumpstart("meta-textgeneration-llama-3-8b")), "model", "in your own bucket"),
+    ("OPT150", requested(model=Model.s3("https://models/llama")), "model.uri", "prefix with uncompressed files"),
+    ("OPT150", requested(model=Model.s3("s3://models/llama.tar.gz")), "model.uri", "prefix with uncompressed files"),
     ("OPT151", requested(optimize_for="ttft-ms"), "optimize_for", "latency"),
     ("OPT151", requested(optimize_for=["cost", "latency"]), "optimize_for", "one of cost, latency, throughput"),
     ("OPT152", requested(instance_types=[]), "instance_types", "one to 3"),

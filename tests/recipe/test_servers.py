@@ -158,7 +158,7 @@ def advice(model: Model, *techniques: Technique, instance_type: str, server: Ser
 
 def test_sglang_starts_with_a_context_that_does_not_fit_and_refuses_longer_requests() -> None:
     small = advice(LLAMA_8B, instance_type="ml.g5.xlarge", server=Server.sglang(context_length=131_072))
-    assert "SGLang starts, and refuses requests of more than about" in small["OPT053"]
+    assert "SGLang starts, but rejects requests of more than about" in small["OPT053"]
     large = advice(LLAMA_8B, instance_type="ml.p5.48xlarge", server=Server.sglang(context_length=131_072))
     assert "OPT053" not in large
     assert "SM_SGLANG_CONTEXT_LENGTH" not in variables(server=Server.sglang(), instance_type="ml.g5.xlarge")
@@ -167,9 +167,9 @@ def test_sglang_starts_with_a_context_that_does_not_fit_and_refuses_longer_reque
 @pytest.mark.parametrize(
     ("technique", "server", "part"),
     [
-        (SpeculativeDecoding.mtp(), Server.vllm(), "no MTP heads of meta-textgeneration-llama-3-1-8b"),
-        (SpeculativeDecoding.eagle(), Server.sglang(), "AWS does not say"),
-        (SpeculativeDecoding.ngram(prompt_lookup_max=3), Server.sglang(), "a trie of its own"),
+        (SpeculativeDecoding.mtp(), Server.vllm(), "meta-textgeneration-llama-3-1-8b has no known MTP heads"),
+        (SpeculativeDecoding.eagle(), Server.sglang(), "AWS does not document"),
+        (SpeculativeDecoding.ngram(prompt_lookup_max=3), Server.sglang(), "looks up n-grams in a trie"),
     ],
 )
 def test_ways_of_speculating_that_nobody_vouches_for(technique: Technique, server: ServerSettings, part: str) -> None:

@@ -155,12 +155,12 @@ export interface EndpointDeclaration {
  */
 export interface Model {
   /**
-   * A model of Hugging Face, which a job copies into the artifact store once.
+   * A Hugging Face model, which a job copies into the artifact store once.
    * @default - none
    */
   readonly huggingface?: ModelHuggingface;
   /**
-   * A model of SageMaker JumpStart, resolved in the public hub when the stack is deployed.
+   * A SageMaker JumpStart model, which the deployment looks up in the public hub.
    * @default - none
    */
   readonly jumpstart?: ModelJumpstart;
@@ -201,12 +201,12 @@ export interface Technique {
    */
   readonly speculativeDecoding?: SpeculativeDecoding;
   /**
-   * A configuration that JumpStart has optimized, deployed without a job, with its image, environment and files.
+   * A configuration that JumpStart optimized, with its own image, environment and files. Needs no job.
    * @default - none
    */
   readonly preOptimized?: PreOptimized;
   /**
-   * Medusa heads: fewer passes of the model for the same output. For Llama and Mistral models at small batches.
+   * Medusa heads: fewer forward passes for the same output. For Llama and Mistral models at small batch sizes.
    * @default - none
    */
   readonly medusa?: Medusa;
@@ -303,7 +303,7 @@ export interface ExistingStore {
 }
 
 /**
- * What serves the model.
+ * The model server.
  */
 export interface Server {
   /**
@@ -322,7 +322,7 @@ export interface Server {
    */
   readonly lmi?: LmiServer;
   /**
-   * AWS's container for Text Generation Inference, which Medusa heads need. It is in maintenance mode.
+   * AWS's container for Text Generation Inference, which Medusa heads need. The project is in maintenance mode.
    * @default - none
    */
   readonly textGenerationInference?: TextGenerationInferenceServer;
@@ -946,61 +946,61 @@ export interface Acknowledge {
 }
 
 /**
- * A model of Hugging Face, which a job copies into the artifact store once.
+ * A Hugging Face model, which a job copies into the artifact store once.
  */
 export interface ModelHuggingface {
   /**
-   * For instance `Qwen/Qwen3-32B`.
+   * The model's ID, for example `Qwen/Qwen3-32B`.
    */
   readonly modelId: string;
   /**
-   * The commit, of 40 hexadecimal digits.
-   * @default - the one that the app's lock file records, where `constructs-optim lock --model` has looked it up
+   * The commit, 40 hexadecimal digits.
+   * @default - the commit in the app's lock file, which `constructs-optim lock --model` records
    */
   readonly revision?: string;
   /**
-   * The ARN of the Secrets Manager secret whose text is a Hugging Face token, for a gated or private model; only the copying job reads it. May be a token of the CDK.
+   * For a gated or private model, the ARN of a Secrets Manager secret that contains a Hugging Face token; only the copy job reads it. May be a CDK token.
    * @default - none
    */
   readonly tokenSecretArn?: string;
   /**
    * The customer managed KMS key of that secret.
-   * @default - Secrets Manager's own
+   * @default - the AWS managed key
    */
   readonly encryptionKeyArn?: string;
   /**
-   * Whether weights may be pickle files, which run code when they are loaded.
+   * Whether to allow pickle files as weights, which run code when they are loaded.
    * @default - no
    */
   readonly allowPickle?: boolean;
   /**
-   * Whether the model's own Python files are copied, and run by the server (`--trust-remote-code`).
+   * Whether to copy the model's own Python files, which the server then runs (`--trust-remote-code`).
    * @default - no
    */
   readonly allowCode?: boolean;
   /**
-   * The copying job's instance type and storage, and its environment, for instance `HF_ENDPOINT` of a mirror.
+   * The copy job's instance type, storage and environment variables, for example `HF_ENDPOINT` for a mirror.
    * @default - one ml.m5.2xlarge, with storage for the model's files
    */
   readonly compute?: TrainingCompute;
 }
 
 /**
- * A model of SageMaker JumpStart, resolved in the public hub when the stack is deployed.
+ * A SageMaker JumpStart model, which the deployment looks up in the public hub.
  */
 export interface ModelJumpstart {
   /**
-   * For instance `meta-textgeneration-llama-3-70b-instruct`.
+   * The model's ID, for example `meta-textgeneration-llama-3-70b-instruct`.
    */
   readonly modelId: string;
   /**
-   * For instance `2.25.0`.
-   * @default - the newest when the stack is first deployed; pin it, so that every stack builds the same artifact
+   * The model's version, for example `2.25.0`.
+   * @default - the newest version when the stack is first deployed. Pin it so that every stack builds the same artifact
    */
   readonly version?: string;
   /**
-   * Whether you have read and accept the model's licence.
-   * @default - you do not
+   * Whether you have read and accept the model's license.
+   * @default - no
    */
   readonly acceptEula?: boolean;
 }
@@ -1010,26 +1010,26 @@ export interface ModelJumpstart {
  */
 export interface ModelS3 {
   /**
-   * For instance `s3://bucket/models/llama/`; may be or contain a token.
+   * The prefix, for example `s3://bucket/models/llama/`; may contain a token.
    */
   readonly uri: string;
   /**
-   * Passed on for sources that demand it.
-   * @default - it is not
+   * Whether SageMaker passes on your acceptance of the license.
+   * @default - no
    */
   readonly acceptEula?: boolean;
   /**
-   * The customer managed KMS key that the files are encrypted with; may be a token.
-   * @default - S3's own keys
+   * The customer managed KMS key that encrypts the files; may be a token.
+   * @default - S3 managed keys
    */
   readonly encryptionKeyArn?: string;
   /**
-   * The CSV file in S3 that says where the files are, of a model that is served as it is; may be a token.
-   * @default - the model is all files under the prefix
+   * The CSV file in S3 that lists the model's files, for a model that is served without a job; may be a token.
+   * @default - the model consists of all files under the prefix
    */
   readonly manifestUri?: string;
   /**
-   * The ETag of that file, so that no other version of it is served.
+   * The ETag of that file, so that no other version of it is used.
    * @default - any version
    */
   readonly manifestEtag?: string;
@@ -1040,12 +1040,12 @@ export interface ModelS3 {
  */
 export interface Compilation {
   /**
-   * For inf2, trn1 and trn1n instances. The artifact fits exactly these shapes and this precision.
+   * Compilation for inf2, trn1 and trn1n instances. The artifact supports exactly these shapes and this precision.
    * @default - none
    */
   readonly neuron?: NeuronCompilation;
   /**
-   * A TensorRT-LLM engine for GPUs: for these shapes, and for this kind of GPU.
+   * Compilation to a TensorRT-LLM engine for GPUs. The engine supports only these shapes and this type of GPU.
    * @default - none
    */
   readonly tensorrtLlm?: TensorRtLlmCompilation;
@@ -1056,7 +1056,7 @@ export interface Compilation {
  */
 export interface KvCache {
   /**
-   * A KV cache in FP8: twice the tokens in the same memory, without a job. For GPUs with FP8.
+   * A KV cache in FP8: twice the tokens in the same memory, without a job. Needs GPUs with FP8.
    * @default - none
    */
   readonly fp8?: Fp8KvCache;
@@ -1067,7 +1067,7 @@ export interface KvCache {
  */
 export interface Quantization {
   /**
-   * AWQ: activation-aware quantization of the weights to INT4, activations as they are. For GPUs.
+   * AWQ: activation-aware quantization of the weights to INT4. Activations are not quantized. For GPUs.
    * @default - none
    */
   readonly awq?: AwqQuantization;
@@ -1077,32 +1077,32 @@ export interface Quantization {
    */
   readonly fp8?: Fp8Quantization;
   /**
-   * SmoothQuant: weights and activations in INT8, with the outliers of the activations moved into the weights.
+   * SmoothQuant: weights and activations in INT8, with activation outliers moved into the weights.
    * @default - none
    */
   readonly smoothquant?: SmoothQuantization;
   /**
-   * FP8 with a scale for each block of 128 by 128 weights; activations are scaled at run time. For GPUs.
+   * FP8 with a scale for each block of 128 by 128 weights. Activations are scaled at run time. For GPUs.
    * @default - none
    */
   readonly fp8Block?: Fp8BlockQuantization;
   /**
-   * FP8 with a scale for each row of weights; activations are scaled at run time, token by token. For GPUs.
+   * FP8 with a scale for each row of weights. Activations are scaled at run time, per token. For GPUs.
    * @default - none
    */
   readonly fp8Dynamic?: Fp8DynamicQuantization;
   /**
-   * W4A16: weights in INT4, 128 of which share a scale; activations stay in 16 bits. For GPUs.
+   * W4A16: weights in INT4, with a scale for each 128 weights. Activations stay in 16 bits. For GPUs.
    * @default - none
    */
   readonly w4a16?: W4A16Quantization;
   /**
-   * NVFP4: 4-bit floating point with a scale for each 16 weights. Blackwell computes in it; other GPUs in 16 bits.
+   * NVFP4: 4-bit floating point with a scale for each 16 weights. Blackwell GPUs compute in NVFP4, others in 16 bits.
    * @default - none
    */
   readonly nvfp4?: Nvfp4Quantization;
   /**
-   * MXFP4: 4-bit floating point with a scale for each 32 weights, as of gpt-oss. For GPUs.
+   * MXFP4: 4-bit floating point with a scale for each 32 weights, as in gpt-oss. For GPUs.
    * @default - none
    */
   readonly mxfp4?: Mxfp4Quantization;
@@ -1113,7 +1113,7 @@ export interface Quantization {
  */
 export interface Sharding {
   /**
-   * Shards for the fast model loader, streamed from S3 straight into accelerator memory. For GPUs.
+   * Shards that the fast model loader streams from S3 directly into accelerator memory. For GPUs.
    * @default - none
    */
   readonly fastLoad?: FastLoadSharding;
@@ -1124,65 +1124,65 @@ export interface Sharding {
  */
 export interface SpeculativeDecoding {
   /**
-   * The draft that SageMaker provides for a JumpStart model: no job, no extra cost.
+   * The draft model that SageMaker provides for a JumpStart model. It needs no job and has no extra cost.
    * @default - none
    */
   readonly sagemakerDraft?: SageMakerDraft;
   /**
-   * Another, smaller JumpStart model as the draft.
+   * A smaller JumpStart model as the draft model.
    * @default - none
    */
   readonly jumpstartDraft?: JumpStartDraft;
   /**
-   * A draft model of your own, with the tokenizer of the model it drafts for.
+   * Your own draft model, with the same tokenizer as the model that it drafts for.
    * @default - none
    */
   readonly customDraft?: CustomDraft;
   /**
-   * EAGLE heads, trained on the model by a job and served beside it.
+   * EAGLE heads that a job trains on the model, and that draft tokens for it.
    * @default - none
    */
   readonly eagle?: EagleHeads;
   /**
-   * Proposes tokens that followed the same words earlier in the prompt or completion: no draft, no memory.
+   * Draft tokens that followed the same n-gram earlier in the request. Needs no draft model and no memory.
    * @default - none
    */
   readonly ngram?: NgramSpeculation;
   /**
-   * A published speculator: heads or a small model that were trained to draft for exactly this model. No job.
+   * A published speculator: heads or a small model, trained to draft for exactly this model. Needs no job.
    * @default - none
    */
   readonly speculator?: Speculator;
   /**
-   * The heads for multi-token prediction (MTP) that the model itself has, as of DeepSeek, GLM and Qwen3.5. No job.
+   * The model's own heads for multi-token prediction (MTP), as in DeepSeek, GLM and Qwen3.5. Needs no job.
    * @default - none
    */
   readonly mtp?: MultiTokenPrediction;
 }
 
 /**
- * A configuration that JumpStart has optimized, deployed without a job, with its image, environment and files.
+ * A configuration that JumpStart optimized, with its own image, environment and files. Needs no job.
  */
 export interface PreOptimized {
   /**
    * Accelerators (NeuronCores on Neuron devices) per copy of the model.
-   * @default - all of the instance
+   * @default - all accelerators of the instance
    */
   readonly tensorParallelDegree?: number;
   /**
-   * Its name in the model's hub document.
+   * The configuration's name in the model's hub document.
    * @default - `lmi-optimized`
    */
   readonly config?: string;
 }
 
 /**
- * Medusa heads: fewer passes of the model for the same output. For Llama and Mistral models at small batches.
+ * Medusa heads: fewer forward passes for the same output. For Llama and Mistral models at small batch sizes.
  */
 export interface Medusa {
   /**
    * Accelerators (NeuronCores on Neuron devices) per copy of the model.
-   * @default - all of the instance
+   * @default - all accelerators of the instance
    */
   readonly tensorParallelDegree?: number;
   /**
@@ -1191,31 +1191,31 @@ export interface Medusa {
    */
   readonly compute?: TrainingCompute;
   /**
-   * S3 prefix with one or more `*.jsonl`; may be or hold a token. https://constructs-optim.dev/medusa/ has the formats.
+   * S3 prefix with one or more `*.jsonl` files; may be or contain a token. https://constructs-optim.dev/medusa/ describes the formats.
    */
   readonly trainingData: string;
   /**
-   * S3 prefix likewise: evaluated at each checkpoint, which may stop the training early.
-   * @default - none, and all epochs are run
+   * S3 prefix in the same format, evaluated at each checkpoint. Evaluation can stop training early.
+   * @default - none; training runs all epochs
    */
   readonly validationData?: string;
   /**
-   * Those that differ from the defaults; https://constructs-optim.dev/medusa/ has names, defaults and ranges.
+   * Hyperparameters that differ from the defaults; https://constructs-optim.dev/medusa/ lists names, defaults and ranges.
    * @default - none
    */
   readonly hyperparameters?: { [key: string]: any };
   /**
-   * How many tokens are guessed at once, 1 to 16.
+   * Number of heads, each of which drafts one token, 1 to 16.
    * @default - 5
    */
   readonly heads?: number;
   /**
-   * Residual blocks in each head, 1 to 8.
+   * Number of residual blocks in each head, 1 to 8.
    * @default - 1
    */
   readonly layers?: number;
   /**
-   * The `FineTune` of the model that the heads are trained on.
+   * The `FineTune` whose result the heads are trained on.
    * @default - the original model
    */
   readonly base?: FineTune;
@@ -1227,7 +1227,7 @@ export interface Medusa {
 export interface FineTune {
   /**
    * Accelerators (NeuronCores on Neuron devices) per copy of the model.
-   * @default - all of the instance
+   * @default - all accelerators of the instance
    */
   readonly tensorParallelDegree?: number;
   /**
@@ -1236,21 +1236,21 @@ export interface FineTune {
    */
   readonly compute?: TrainingCompute;
   /**
-   * S3 prefix with one or more `*.jsonl`; may be or hold a token. https://constructs-optim.dev/medusa/ has the formats.
+   * S3 prefix with one or more `*.jsonl` files; may be or contain a token. https://constructs-optim.dev/medusa/ describes the formats.
    */
   readonly trainingData: string;
   /**
-   * S3 prefix likewise: evaluated at each checkpoint, which may stop the training early.
-   * @default - none, and all epochs are run
+   * S3 prefix in the same format, evaluated at each checkpoint. Evaluation can stop training early.
+   * @default - none; training runs all epochs
    */
   readonly validationData?: string;
   /**
-   * Those that differ from the defaults; https://constructs-optim.dev/medusa/ has names, defaults and ranges.
+   * Hyperparameters that differ from the defaults; https://constructs-optim.dev/medusa/ lists names, defaults and ranges.
    * @default - none
    */
   readonly hyperparameters?: { [key: string]: any };
   /**
-   * `qlora` (adapters on weights of 4 bits), `lora` or `full`.
+   * `qlora` (adapters on 4-bit weights), `lora` or `full`.
    * @default - `qlora`
    */
   readonly method?: FineTuneMethod;
@@ -1281,43 +1281,43 @@ export interface ArtifactStoreFromBucket {
  */
 export interface VllmServer {
   /**
-   * The tag of the container image, or the beginning of a tag, for instance `0.30.0` or `0.36.0-lmi27`; the lock file records what a beginning is taken for.
-   * @default - the one that the lock file records, and in a new app the newest that serves the model with its techniques
+   * The tag of the container image, or a prefix of the tag, for example `0.30.0` or `0.36.0-lmi27`. The lock file records the tag that a prefix resolves to.
+   * @default - the version in the lock file; in a new app, the newest version that supports the model and its techniques
    */
   readonly containerVersion?: string;
   /**
-   * The most tokens of a request, prompt and completion.
-   * @default - the model's own, or what the memory has room for
+   * Maximum number of tokens of a request, prompt and completion together.
+   * @default - the model's context, or as much as fits in memory
    */
   readonly contextLength?: number;
   /**
-   * The requests of a batch.
-   * @default - vLLM's own
+   * Maximum number of requests in a batch.
+   * @default - vLLM's default
    */
   readonly maxConcurrentRequests?: number;
   /**
-   * Whether requests share the KV cache of equal beginnings.
-   * @default - vLLM's own, which is yes
+   * Whether requests reuse the KV cache of a common prefix.
+   * @default - vLLM's default, yes
    */
   readonly prefixCaching?: boolean;
   /**
-   * Whether long prompts are processed in pieces.
-   * @default - vLLM's own, which is yes
+   * Whether the engine processes long prompts in chunks.
+   * @default - vLLM's default, yes
    */
   readonly chunkedPrefill?: boolean;
   /**
-   * How thoughts are told from the reply, for instance `qwen3`.
-   * @default - what the catalog knows of the model
+   * The parser that separates reasoning from the reply, for example `qwen3`.
+   * @default - the model's parser in the catalog
    */
   readonly reasoningParser?: string;
   /**
-   * How tool calls are read, for instance `hermes`.
-   * @default - what the catalog knows
+   * The parser for tool calls, for example `hermes`.
+   * @default - the model's parser in the catalog
    */
   readonly toolCallParser?: string;
   /**
-   * The limits of LoRA adapters.
-   * @default - none are loaded
+   * Limits for LoRA adapters.
+   * @default - no adapters
    */
   readonly adapters?: Adapters;
 }
@@ -1327,43 +1327,43 @@ export interface VllmServer {
  */
 export interface SglangServer {
   /**
-   * The tag of the container image, or the beginning of a tag, for instance `0.30.0` or `0.36.0-lmi27`; the lock file records what a beginning is taken for.
-   * @default - the one that the lock file records, and in a new app the newest that serves the model with its techniques
+   * The tag of the container image, or a prefix of the tag, for example `0.30.0` or `0.36.0-lmi27`. The lock file records the tag that a prefix resolves to.
+   * @default - the version in the lock file; in a new app, the newest version that supports the model and its techniques
    */
   readonly containerVersion?: string;
   /**
-   * As of `VllmServer`, and so are the others, without `adapters`: SGLang has no `/adapters`.
+   * As for `VllmServer`, like the other attributes. `adapters` is not supported: SGLang has no `/adapters`.
    * @default - none
    */
   readonly contextLength?: number;
   /**
-   * The requests of a batch.
-   * @default - vLLM's own
+   * Maximum number of requests in a batch.
+   * @default - vLLM's default
    */
   readonly maxConcurrentRequests?: number;
   /**
-   * Whether requests share the KV cache of equal beginnings.
-   * @default - vLLM's own, which is yes
+   * Whether requests reuse the KV cache of a common prefix.
+   * @default - vLLM's default, yes
    */
   readonly prefixCaching?: boolean;
   /**
-   * Whether long prompts are processed in pieces.
-   * @default - vLLM's own, which is yes
+   * Whether the engine processes long prompts in chunks.
+   * @default - vLLM's default, yes
    */
   readonly chunkedPrefill?: boolean;
   /**
-   * How thoughts are told from the reply, for instance `qwen3`.
-   * @default - what the catalog knows of the model
+   * The parser that separates reasoning from the reply, for example `qwen3`.
+   * @default - the model's parser in the catalog
    */
   readonly reasoningParser?: string;
   /**
-   * How tool calls are read, for instance `hermes`.
-   * @default - what the catalog knows
+   * The parser for tool calls, for example `hermes`.
+   * @default - the model's parser in the catalog
    */
   readonly toolCallParser?: string;
   /**
-   * The limits of LoRA adapters.
-   * @default - none are loaded
+   * Limits for LoRA adapters.
+   * @default - no adapters
    */
   readonly adapters?: Adapters;
 }
@@ -1373,76 +1373,76 @@ export interface SglangServer {
  */
 export interface LmiServer {
   /**
-   * The tag of the container image, or the beginning of a tag, for instance `0.30.0` or `0.36.0-lmi27`; the lock file records what a beginning is taken for.
-   * @default - the one that the lock file records, and in a new app the newest that serves the model with its techniques
+   * The tag of the container image, or a prefix of the tag, for example `0.30.0` or `0.36.0-lmi27`. The lock file records the tag that a prefix resolves to.
+   * @default - the version in the lock file; in a new app, the newest version that supports the model and its techniques
    */
   readonly containerVersion?: string;
   /**
-   * As of `VllmServer`, and so are the others.
+   * As for `VllmServer`, like the other attributes.
    * @default - none
    */
   readonly contextLength?: number;
   /**
-   * The requests of a batch.
-   * @default - vLLM's own
+   * Maximum number of requests in a batch.
+   * @default - vLLM's default
    */
   readonly maxConcurrentRequests?: number;
   /**
-   * Whether requests share the KV cache of equal beginnings.
-   * @default - vLLM's own, which is yes
+   * Whether requests reuse the KV cache of a common prefix.
+   * @default - vLLM's default, yes
    */
   readonly prefixCaching?: boolean;
   /**
-   * Whether long prompts are processed in pieces.
-   * @default - vLLM's own, which is yes
+   * Whether the engine processes long prompts in chunks.
+   * @default - vLLM's default, yes
    */
   readonly chunkedPrefill?: boolean;
   /**
-   * How thoughts are told from the reply, for instance `qwen3`.
-   * @default - what the catalog knows of the model
+   * The parser that separates reasoning from the reply, for example `qwen3`.
+   * @default - the model's parser in the catalog
    */
   readonly reasoningParser?: string;
   /**
-   * How tool calls are read, for instance `hermes`.
-   * @default - what the catalog knows
+   * The parser for tool calls, for example `hermes`.
+   * @default - the model's parser in the catalog
    */
   readonly toolCallParser?: string;
   /**
-   * The limits of LoRA adapters.
-   * @default - none are loaded
+   * Limits for LoRA adapters.
+   * @default - no adapters
    */
   readonly adapters?: Adapters;
 }
 
 /**
- * AWS's container for Text Generation Inference, which Medusa heads need. It is in maintenance mode.
+ * AWS's container for Text Generation Inference, which Medusa heads need. The project is in maintenance mode.
  */
 export interface TextGenerationInferenceServer {
   /**
-   * The tag of the container image, or the beginning of a tag, for instance `0.30.0` or `0.36.0-lmi27`; the lock file records what a beginning is taken for.
-   * @default - the one that the lock file records, and in a new app the newest that serves the model with its techniques
+   * The tag of the container image, or a prefix of the tag, for example `0.30.0` or `0.36.0-lmi27`. The lock file records the tag that a prefix resolves to.
+   * @default - the version in the lock file; in a new app, the newest version that supports the model and its techniques
    */
   readonly containerVersion?: string;
 }
 
 /**
- * Which instances the copies of an inference component are placed on.
+ * How SageMaker places the copies of an inference component on instances.
  */
 export interface Placement {
   /**
-   * Evenly over the instances: fewer copies are lost with one of them.
+   * Spread copies evenly over the instances, so that the loss of an instance removes fewer copies.
    * @default - none
    */
   readonly spread?: PlacementSpread;
   /**
-   * On as few instances as possible.
+   * Place copies on as few instances as possible.
    * @default - none
    */
   readonly binpack?: PlacementBinpack;
 }
 
 /**
- * An ML capacity reservation (a training plan) that an endpoint's instances are launched into, and only there.
+ * An ML capacity reservation (a training plan). SageMaker launches the endpoint's instances only in it.
  */
 export interface CapacityReservation {
   /**
@@ -1452,42 +1452,42 @@ export interface CapacityReservation {
 }
 
 /**
- * How an endpoint chooses the instance, or the copy of an inference component, for a request.
+ * The routing strategy: how an endpoint chooses an instance, or a copy of an inference component, for a request.
  */
 export interface Routing {
   /**
-   * To the instance or copy with the fewest outstanding requests. The default.
+   * Route to the instance or copy with the fewest outstanding requests. The default.
    * @default - none
    */
   readonly leastOutstandingRequests?: RoutingLeastOutstandingRequests;
   /**
-   * To a random instance or copy.
+   * Route to a random instance or copy.
    * @default - none
    */
   readonly random?: RoutingRandom;
   /**
-   * Requests with the same prompt prefix go to the same instance or copy, whose KV cache holds the prefix.
+   * Route requests with the same prompt prefix to the same instance or copy, whose KV cache holds the prefix.
    * @default - none
    */
   readonly prefixAware?: RoutingPrefixAware;
   /**
-   * To an instance or copy whose KV cache holds the start of the prompt and that is not too busy.
+   * Route to an instance or copy whose KV cache holds the start of the prompt, and that is not too busy.
    * @default - none
    */
   readonly kvAware?: RoutingKvAware;
 }
 
 /**
- * How SageMaker releases the instances of inference components when their copies become fewer.
+ * How SageMaker releases instances when inference components scale in.
  */
 export interface ScaleIn {
   /**
-   * Only instances without a copy are released.
+   * Release only instances without a copy.
    * @default - none
    */
   readonly idleRelease?: ScaleInIdleRelease;
   /**
-   * Copies are moved onto fewer instances, as far as their placement allows it, and the others are released.
+   * Move copies to fewer instances, as far as their placement allows, and release the others.
    * @default - none
    */
   readonly consolidation?: ScaleInConsolidation;
@@ -1514,11 +1514,11 @@ export interface CoreDumps {
 }
 
 /**
- * Which alarms an endpoint has. A truth value has an alarm with its defaults or none; settings tune it.
+ * The alarms of an endpoint. A truth value enables an alarm with its defaults or disables it; settings tune it.
  */
 export interface Alarms {
   /**
-   * Percent of the requests of the last 5 minutes that ended with a 5xx status.
+   * Percentage of requests in the last 5 minutes with a 5xx status.
    * @default - above 5
    */
   readonly errorRate?: AlarmSettings;
@@ -1528,7 +1528,7 @@ export interface Alarms {
    */
   readonly errorRateEnabled?: boolean;
   /**
-   * Seconds within which 99 of 100 requests have their response. The latency depends on the length of the responses, which only you know: off by default, and it needs a threshold.
+   * P99 latency in seconds. It depends on the length of the responses, which only you know, so the alarm is off by default and needs a threshold.
    * @default - none
    */
   readonly latency?: AlarmSettings;
@@ -1538,7 +1538,7 @@ export interface Alarms {
    */
   readonly latencyEnabled?: boolean;
   /**
-   * Seconds within which nine of ten requests have their first token, by the engine. It depends on the prompts: off by default, and it needs a threshold.
+   * P90 time to first token in seconds, as measured by the engine. It depends on the prompts, so the alarm is off by default and needs a threshold.
    * @default - none
    */
   readonly timeToFirstToken?: AlarmSettings;
@@ -1548,8 +1548,8 @@ export interface Alarms {
    */
   readonly timeToFirstTokenEnabled?: boolean;
   /**
-   * Requests that wait in the engines of all copies, for 10 minutes.
-   * @default - off; where it is on, above 8
+   * Number of requests that wait in the engines of all copies, for 10 minutes.
+   * @default - off; if on, above 8
    */
   readonly queue?: AlarmSettings;
   /**
@@ -1558,8 +1558,8 @@ export interface Alarms {
    */
   readonly queueEnabled?: boolean;
   /**
-   * Percent of the KV cache that running requests occupy, for 15 minutes.
-   * @default - off; where it is on, above 95
+   * Percentage of the KV cache that running requests use, for 15 minutes.
+   * @default - off; if on, above 95
    */
   readonly kvCache?: AlarmSettings;
   /**
@@ -1568,7 +1568,7 @@ export interface Alarms {
    */
   readonly kvCacheEnabled?: boolean;
   /**
-   * Tokens that a step of speculative decoding brings, for half an hour. It depends on the draft and the prompts: off by default, and it needs a threshold, below which it goes off.
+   * Tokens per step of speculative decoding, for half an hour. It depends on the draft and the prompts, so the alarm is off by default and needs a threshold, which is a lower limit.
    * @default - none
    */
   readonly acceptanceLength?: AlarmSettings;
@@ -1578,8 +1578,8 @@ export interface Alarms {
    */
   readonly acceptanceLengthEnabled?: boolean;
   /**
-   * Acceptance length of the last half hour, in percent of that of the last 23 hours of the same containers, for half an hour.
-   * @default - off, and on with a `speculationCure`; where it is on, below 90
+   * Acceptance length of the last half hour, as a percentage of the same containers' acceptance length in the last 23 hours, for half an hour.
+   * @default - off, or on with a `speculationCure`; if on, below 90
    */
   readonly acceptanceDecay?: AlarmSettings;
   /**
@@ -1588,8 +1588,8 @@ export interface Alarms {
    */
   readonly acceptanceDecayEnabled?: boolean;
   /**
-   * Requests in flight for each instance or copy, for 15 minutes.
-   * @default - above what the plan is sized for
+   * Concurrent requests per instance or copy, for 15 minutes.
+   * @default - above the number that the plan is sized for
    */
   readonly saturation?: AlarmSettings;
   /**
@@ -1598,7 +1598,7 @@ export interface Alarms {
    */
   readonly saturationEnabled?: boolean;
   /**
-   * No instance or copy serves requests.
+   * No instance or copy is in service.
    * @default - on
    */
   readonly zeroCapacity?: AlarmSettings;
@@ -1608,8 +1608,8 @@ export interface Alarms {
    */
   readonly zeroCapacityEnabled?: boolean;
   /**
-   * Percent in use of the fullest disk of the instances, for 15 minutes.
-   * @default - off; where it is on, above 90
+   * Percentage in use of the fullest disk of the instances, for 15 minutes.
+   * @default - off; if on, above 90
    */
   readonly disk?: AlarmSettings;
   /**
@@ -1618,8 +1618,8 @@ export interface Alarms {
    */
   readonly diskEnabled?: boolean;
   /**
-   * An optimization job failed, in this account and region.
-   * @default - on where the stack runs jobs
+   * An optimization job failed in this account and Region.
+   * @default - on if the stack runs jobs
    */
   readonly failedJob?: AlarmSettings;
   /**
@@ -1629,7 +1629,7 @@ export interface Alarms {
   readonly failedJobEnabled?: boolean;
   /**
    * Days without an evaluation, at most 7.
-   * @default - on where evaluations are declared
+   * @default - on if the endpoint has an evaluation
    */
   readonly staleEvaluation?: AlarmSettings;
   /**
@@ -1640,37 +1640,37 @@ export interface Alarms {
 }
 
 /**
- * Metrics that SageMaker publishes beyond the usual ones, and how often.
+ * Additional metrics that SageMaker publishes, and their frequency.
  */
 export interface Observability {
   /**
-   * 10, 30, 60, 120, 180, 240 or 300.
+   * The publishing interval: 10, 30, 60, 120, 180, 240 or 300.
    * @default - 60
    */
   readonly frequencySeconds?: number;
   /**
-   * Invocations and utilization of each instance and container as well.
+   * Whether to also publish invocations and utilization per instance and container.
    * @default - no
    */
   readonly enhanced?: boolean;
   /**
-   * The metrics of the model's container (its Prometheus endpoint: tokens, time to first token), of each GPU and of each instance, and where copies are placed.
-   * @default - the service's own, which for new configurations is yes
+   * Whether to publish metrics of the model's container (from its Prometheus endpoint: tokens, time to first token), of each GPU and instance, and the placement of copies.
+   * @default - SageMaker's default, which is yes for new configurations
    */
   readonly detailed?: boolean;
 }
 
 /**
- * What is done when drafts are accepted less often than they were.
+ * The reaction to a decay of the acceptance length. Use the static methods.
  */
 export interface SpeculationCure {
   /**
-   * Replace the instances with new ones, by itself, as the endpoint's update policy says.
+   * Replace the instances automatically, according to the endpoint's update policy.
    * @default - none
    */
   readonly restart?: SpeculationCureRestart;
   /**
-   * Propose fewer tokens at once.
+   * Draft fewer tokens per step.
    * @default - none
    */
   readonly shorterDrafts?: SpeculationCureShorterDrafts;
@@ -1680,7 +1680,7 @@ export interface SpeculationCure {
    */
   readonly draftsOff?: SpeculationCureDraftsOff;
   /**
-   * Train EAGLE heads on what the endpoint has captured since.
+   * Train EAGLE heads again, on traffic that the endpoint captured since.
    * @default - none
    */
   readonly trainAnew?: SpeculationCureTrainAnew;
@@ -2232,11 +2232,11 @@ export interface StartOn {
 }
 
 /**
- * Users who send requests all the time: the next request as soon as the previous response is complete.
+ * Users who send requests continuously: each sends the next request as soon as the previous response is complete.
  */
 export interface Workload {
   /**
-   * Users at the same time; every number of users is a measurement of its own.
+   * Numbers of concurrent users; each number is a separate measurement.
    * @default - none
    */
   readonly concurrency?: number[];
@@ -2251,7 +2251,7 @@ export interface Workload {
    */
   readonly inputTokensStddev?: number;
   /**
-   * Tokens that are requested.
+   * Number of tokens to request.
    * @default - none
    */
   readonly outputTokens?: number;
@@ -2266,23 +2266,23 @@ export interface Workload {
    */
   readonly prompts?: string;
   /**
-   * How many are sent at each concurrency.
-   * @default - 100, and eight for each user where that is more, as the requests that are sent before every user has its first response do not count
+   * Number of requests at each concurrency.
+   * @default - 100, or eight per user if that is more, because requests before every user's first response do not count
    */
   readonly requests?: number;
   /**
-   * Instead of `requests`, how long they are sent.
+   * Instead of `requests`, how long to send requests.
    * @default - none
    */
   readonly durationSeconds?: number;
   /**
-   * Sent before, and not counted.
+   * Number of earlier requests that do not count.
    * @default - none
    */
   readonly warmupRequests?: number;
   /**
-   * The Hugging Face id of the model's tokenizer.
-   * @default - what the service takes
+   * The Hugging Face ID of the model's tokenizer.
+   * @default - SageMaker's default
    */
   readonly tokenizer?: string;
   /**
@@ -2296,12 +2296,12 @@ export interface Workload {
    */
   readonly requestTimeoutSeconds?: number;
   /**
-   * Of the random number generator.
+   * Seed of the random number generator.
    * @default - none
    */
   readonly seed?: number;
   /**
-   * Further parameters of the workload, by the service's names; they override the settings above.
+   * Additional workload parameters, by SageMaker's names; they override the settings above.
    * @default - none
    */
   readonly parameters?: { [key: string]: any };
@@ -2416,17 +2416,17 @@ export interface Requirements {
    */
   readonly p99ClientLatencyMs?: number;
   /**
-   * Output tokens a second of all requests together, at least.
+   * Output tokens per second of all requests together, at least.
    * @default - none
    */
   readonly minOutputTokensPerSecond?: number;
   /**
-   * Output tokens a second that the median inter-token latency comes to over all users, at least.
+   * Output tokens per second of all users, derived from the median inter-token latency, at least.
    * @default - none
    */
   readonly minTotalThroughput?: number;
   /**
-   * Tokens that a step of speculative decoding brings on average, at least.
+   * Mean tokens per step of speculative decoding, at least.
    * @default - none
    */
   readonly minAcceptanceLength?: number;
@@ -2446,7 +2446,7 @@ export interface Requirements {
    */
   readonly maxPricePerMillionOutputTokens?: number;
   /**
-   * The price of a million tokens, three of input to one of output, at most.
+   * The price of a million tokens, three input tokens to one output token, at most.
    * @default - none
    */
   readonly maxBlendedPricePerMillionTokens?: number;
@@ -2494,41 +2494,41 @@ export interface ShadowCandidate {
 }
 
 /**
- * What answers of a candidate are compared with those of production by.
+ * A check that compares a candidate's responses with those of production. Use the class methods.
  */
 export interface AnswerCheck {
   /**
-   * There is an answer: text, or a call of a tool.
+   * The response has content: text, or a tool call.
    * @default - none
    */
   readonly answered?: AnswerCheckAnswered;
   /**
-   * The answer is JSON, where a request's `responseFormat` asks for it.
+   * The response is JSON if the request's `responseFormat` requires it.
    * @default - none
    */
   readonly jsonValid?: AnswerCheckJsonValid;
   /**
-   * Where production calls tools, the candidate does, with arguments that fit the request's schema.
+   * If production calls tools, the candidate also does, with arguments that match the request's schema.
    * @default - none
    */
   readonly toolCalls?: AnswerCheckToolCalls;
   /**
-   * The answer is the one of a file in S3, for the prompts that it has.
+   * The response equals the reference answer in an S3 file, for the prompts in that file.
    * @default - none
    */
   readonly reference?: AnswerCheckReference;
   /**
-   * A Lambda function says of both answers whether they are right.
+   * A Lambda function decides whether each of the two responses is correct.
    * @default - none
    */
   readonly judge?: AnswerCheckJudge;
   /**
-   * The texts are the same, for requests with temperature 0, in a share of the pairs.
+   * For requests with temperature 0, a share of the pairs has identical texts.
    * @default - none
    */
   readonly exactMatch?: AnswerCheckExactMatch;
   /**
-   * The most likely first token is the same, where responses have `topLogprobs`, in a share of the pairs.
+   * For responses with `topLogprobs`, a share of the pairs has the same most likely first token.
    * @default - none
    */
   readonly topToken?: AnswerCheckTopToken;
@@ -2589,49 +2589,49 @@ export interface AddDeployment {
  */
 export interface TrainingCompute {
   /**
-   * For instance `ml.g5.12xlarge`.
+   * The instance type, for example `ml.g5.12xlarge`.
    * @default - the endpoint's
    */
   readonly instanceType?: string;
   /**
-   * Instances that train together; each of their accelerators has the whole model.
+   * Number of instances; each of their accelerators holds the whole model.
    * @default - 1
    */
   readonly instanceCount?: number;
   /**
-   * Storage in GB, where the instance type has no disks of its own.
+   * Storage in GB, if the instance type has no disks of its own.
    * @default - 100
    */
   readonly volumeSizeGb?: number;
   /**
-   * Whether it runs on spot capacity, which costs less and may be interrupted; the job resumes from its last checkpoint.
+   * Whether to use Spot Instances, which cost less and can be interrupted; the job resumes from its last checkpoint.
    * @default - no
    */
   readonly spot?: boolean;
   /**
-   * With `spot`, the maximum time of waiting for capacity, in addition to the runtime.
-   * @default - 86,400 (a day)
+   * With `spot`, the maximum time to wait for capacity, in addition to the runtime.
+   * @default - 86,400 (one day)
    */
   readonly spotWaitSeconds?: number;
   /**
-   * How long the instances are kept for another job of the same kind (a warm pool, which is charged for); at most 21,600.
+   * How long SageMaker keeps the instances for another job of the same kind (a warm pool, which you pay for); at most 21,600.
    * @default - none
    */
   readonly keepAliveSeconds?: number;
   /**
-   * Variables of the container, for instance `PIP_INDEX_URL` of a mirror that a VPC reaches. The template shows them: no secrets.
+   * Environment variables of the container, for example `PIP_INDEX_URL` for a mirror in a VPC. The template shows their values, so do not put secrets here.
    * @default - none
    */
   readonly environment?: { [key: string]: string };
 }
 
 /**
- * For inf2, trn1 and trn1n instances. The artifact fits exactly these shapes and this precision.
+ * Compilation for inf2, trn1 and trn1n instances. The artifact supports exactly these shapes and this precision.
  */
 export interface NeuronCompilation {
   /**
    * Accelerators (NeuronCores on Neuron devices) per copy of the model.
-   * @default - all of the instance
+   * @default - all accelerators of the instance
    */
   readonly tensorParallelDegree?: number;
   /**
@@ -2640,80 +2640,80 @@ export interface NeuronCompilation {
    */
   readonly dtype?: NeuronCompilationDtype;
   /**
-   * Requests at once.
+   * Maximum number of requests in a batch.
    * @default - 4
    */
   readonly maximumBatchSize?: number;
   /**
-   * The Neuron compiler's `-O`: 1 compiles fastest, 3 runs fastest.
+   * The Neuron compiler's `-O` level: 1 compiles fastest, 3 runs fastest.
    * @default - 2
    */
   readonly optimizeLevel?: number;
   /**
-   * Tokens of a request, prompt and completion.
+   * Maximum tokens of a request, prompt and completion together.
    * @default - 2048
    */
   readonly maximumSequenceLength?: number;
 }
 
 /**
- * A TensorRT-LLM engine for GPUs: for these shapes, and for this kind of GPU.
+ * Compilation to a TensorRT-LLM engine for GPUs. The engine supports only these shapes and this type of GPU.
  */
 export interface TensorRtLlmCompilation {
   /**
    * Accelerators (NeuronCores on Neuron devices) per copy of the model.
-   * @default - all of the instance
+   * @default - all accelerators of the instance
    */
   readonly tensorParallelDegree?: number;
   /**
-   * Tokens of a prompt.
+   * Maximum tokens of a prompt.
    * @default - 1024
    */
   readonly maximumInputLength?: number;
   /**
-   * Tokens of a completion.
+   * Maximum tokens of a completion.
    * @default - 512
    */
   readonly maximumOutputLength?: number;
   /**
-   * Requests at once.
+   * Maximum number of requests in a batch.
    * @default - 64
    */
   readonly maximumBatchSize?: number;
 }
 
 /**
- * A KV cache in FP8: twice the tokens in the same memory, without a job. For GPUs with FP8.
+ * A KV cache in FP8: twice the tokens in the same memory, without a job. Needs GPUs with FP8.
  */
 export interface Fp8KvCache {
   /**
    * Accelerators (NeuronCores on Neuron devices) per copy of the model.
-   * @default - all of the instance
+   * @default - all accelerators of the instance
    */
   readonly tensorParallelDegree?: number;
 }
 
 /**
- * AWQ: activation-aware quantization of the weights to INT4, activations as they are. For GPUs.
+ * AWQ: activation-aware quantization of the weights to INT4. Activations are not quantized. For GPUs.
  */
 export interface AwqQuantization {
   /**
    * Accelerators (NeuronCores on Neuron devices) per copy of the model.
-   * @default - all of the instance
+   * @default - all accelerators of the instance
    */
   readonly tensorParallelDegree?: number;
   /**
-   * A ready-made AWQ checkpoint of the model, which needs no job.
+   * A ready-made AWQ checkpoint of the model, instead of a job.
    * @default - none
    */
   readonly checkpoint?: Model;
   /**
-   * Weights that share a scale: 32, 64 or 128.
+   * Number of weights that share a scale: 32, 64 or 128.
    * @default - 128
    */
   readonly groupSize?: number;
   /**
-   * Names of layers left as they are.
+   * Names of layers that are not quantized.
    * @default - none
    */
   readonly ignoredLayers?: string[];
@@ -2725,11 +2725,11 @@ export interface AwqQuantization {
 export interface Fp8Quantization {
   /**
    * Accelerators (NeuronCores on Neuron devices) per copy of the model.
-   * @default - all of the instance
+   * @default - all accelerators of the instance
    */
   readonly tensorParallelDegree?: number;
   /**
-   * A ready-made FP8 checkpoint of the model, which needs no job.
+   * A ready-made FP8 checkpoint of the model, instead of a job.
    * @default - none
    */
   readonly checkpoint?: Model;
@@ -2739,38 +2739,38 @@ export interface Fp8Quantization {
    */
   readonly scheme?: Fp8QuantizationScheme;
   /**
-   * Names of layers left as they are.
+   * Names of layers that are not quantized.
    * @default - `lmHead`
    */
   readonly ignoredLayers?: string[];
   /**
-   * Samples to calibrate on.
+   * Number of calibration samples.
    * @default - 512
    */
   readonly calibrationSize?: number;
   /**
-   * Tokens of a sample.
+   * Tokens per sample.
    * @default - 2048
    */
   readonly calibrationLength?: number;
 }
 
 /**
- * SmoothQuant: weights and activations in INT8, with the outliers of the activations moved into the weights.
+ * SmoothQuant: weights and activations in INT8, with activation outliers moved into the weights.
  */
 export interface SmoothQuantization {
   /**
    * Accelerators (NeuronCores on Neuron devices) per copy of the model.
-   * @default - all of the instance
+   * @default - all accelerators of the instance
    */
   readonly tensorParallelDegree?: number;
   /**
-   * A ready-made checkpoint of the model, which needs no job.
+   * A ready-made checkpoint of the model, instead of a job.
    * @default - none
    */
   readonly checkpoint?: Model;
   /**
-   * How much of the activations' range is moved into the weights, 0 to 1.
+   * Share of the activations' range that moves into the weights, 0 to 1.
    * @default - 0.8
    */
   readonly alpha?: number;
@@ -2785,19 +2785,19 @@ export interface SmoothQuantization {
    */
   readonly perChannel?: boolean;
   /**
-   * Samples to calibrate on.
+   * Number of calibration samples.
    * @default - 512
    */
   readonly calibrationSize?: number;
 }
 
 /**
- * FP8 with a scale for each block of 128 by 128 weights; activations are scaled at run time. For GPUs.
+ * FP8 with a scale for each block of 128 by 128 weights. Activations are scaled at run time. For GPUs.
  */
 export interface Fp8BlockQuantization {
   /**
    * Accelerators (NeuronCores on Neuron devices) per copy of the model.
-   * @default - all of the instance
+   * @default - all accelerators of the instance
    */
   readonly tensorParallelDegree?: number;
   /**
@@ -2806,24 +2806,24 @@ export interface Fp8BlockQuantization {
    */
   readonly compute?: TrainingCompute;
   /**
-   * A ready-made checkpoint of the model, which needs no job.
+   * A ready-made checkpoint of the model, instead of a job.
    * @default - none
    */
   readonly checkpoint?: Model;
   /**
-   * Names of layers left as they are; `re:` begins a regular expression.
-   * @default - output layer, embeddings, routers, recurrent layers, and what reads images and sound
+   * Names of layers that are not quantized; `re:` starts a regular expression.
+   * @default - output layer, embeddings, routers, recurrent layers, and image and audio encoders
    */
   readonly ignoredLayers?: string[];
 }
 
 /**
- * FP8 with a scale for each row of weights; activations are scaled at run time, token by token. For GPUs.
+ * FP8 with a scale for each row of weights. Activations are scaled at run time, per token. For GPUs.
  */
 export interface Fp8DynamicQuantization {
   /**
    * Accelerators (NeuronCores on Neuron devices) per copy of the model.
-   * @default - all of the instance
+   * @default - all accelerators of the instance
    */
   readonly tensorParallelDegree?: number;
   /**
@@ -2832,24 +2832,24 @@ export interface Fp8DynamicQuantization {
    */
   readonly compute?: TrainingCompute;
   /**
-   * A ready-made checkpoint of the model, which needs no job.
+   * A ready-made checkpoint of the model, instead of a job.
    * @default - none
    */
   readonly checkpoint?: Model;
   /**
-   * Names of layers left as they are; `re:` begins a regular expression.
-   * @default - output layer, embeddings, routers, recurrent layers, and what reads images and sound
+   * Names of layers that are not quantized; `re:` starts a regular expression.
+   * @default - output layer, embeddings, routers, recurrent layers, and image and audio encoders
    */
   readonly ignoredLayers?: string[];
 }
 
 /**
- * W4A16: weights in INT4, 128 of which share a scale; activations stay in 16 bits. For GPUs.
+ * W4A16: weights in INT4, with a scale for each 128 weights. Activations stay in 16 bits. For GPUs.
  */
 export interface W4A16Quantization {
   /**
    * Accelerators (NeuronCores on Neuron devices) per copy of the model.
-   * @default - all of the instance
+   * @default - all accelerators of the instance
    */
   readonly tensorParallelDegree?: number;
   /**
@@ -2858,44 +2858,44 @@ export interface W4A16Quantization {
    */
   readonly compute?: TrainingCompute;
   /**
-   * A ready-made checkpoint of the model, which needs no job.
+   * A ready-made checkpoint of the model, instead of a job.
    * @default - none
    */
   readonly checkpoint?: Model;
   /**
-   * Names of layers left as they are; `re:` begins a regular expression.
-   * @default - output layer, embeddings, routers, recurrent layers, and what reads images and sound
+   * Names of layers that are not quantized; `re:` starts a regular expression.
+   * @default - output layer, embeddings, routers, recurrent layers, and image and audio encoders
    */
   readonly ignoredLayers?: string[];
   /**
-   * S3 prefix with one or more `*.jsonl` of samples, which a job needs; https://constructs-optim.dev/medusa/ has the formats. May be or hold a token.
+   * S3 prefix with one or more `*.jsonl` files of samples. A job needs it; https://constructs-optim.dev/medusa/ describes the formats. May be or contain a token.
    * @default - none
    */
   readonly calibrationData?: string;
   /**
-   * Samples at most.
+   * Maximum number of samples.
    * @default - 512
    */
   readonly calibrationSize?: number;
   /**
-   * Tokens of a sample at most.
+   * Maximum tokens per sample.
    * @default - 2048
    */
   readonly calibrationLength?: number;
   /**
-   * `gptq` rounds a weight by what the rounding of those before it has changed, `awq` scales the weights that count most.
+   * `gptq` compensates for the rounding errors of earlier weights, `awq` scales the most important weights.
    * @default - `gptq`
    */
   readonly algorithm?: W4A16QuantizationAlgorithm;
 }
 
 /**
- * NVFP4: 4-bit floating point with a scale for each 16 weights. Blackwell computes in it; other GPUs in 16 bits.
+ * NVFP4: 4-bit floating point with a scale for each 16 weights. Blackwell GPUs compute in NVFP4, others in 16 bits.
  */
 export interface Nvfp4Quantization {
   /**
    * Accelerators (NeuronCores on Neuron devices) per copy of the model.
-   * @default - all of the instance
+   * @default - all accelerators of the instance
    */
   readonly tensorParallelDegree?: number;
   /**
@@ -2904,39 +2904,39 @@ export interface Nvfp4Quantization {
    */
   readonly compute?: TrainingCompute;
   /**
-   * A ready-made checkpoint of the model, which needs no job.
+   * A ready-made checkpoint of the model, instead of a job.
    * @default - none
    */
   readonly checkpoint?: Model;
   /**
-   * Names of layers left as they are; `re:` begins a regular expression.
-   * @default - output layer, embeddings, routers, recurrent layers, and what reads images and sound
+   * Names of layers that are not quantized; `re:` starts a regular expression.
+   * @default - output layer, embeddings, routers, recurrent layers, and image and audio encoders
    */
   readonly ignoredLayers?: string[];
   /**
-   * S3 prefix with one or more `*.jsonl` of samples, which a job needs; https://constructs-optim.dev/medusa/ has the formats. May be or hold a token.
+   * S3 prefix with one or more `*.jsonl` files of samples. A job needs it; https://constructs-optim.dev/medusa/ describes the formats. May be or contain a token.
    * @default - none
    */
   readonly calibrationData?: string;
   /**
-   * Samples at most.
+   * Maximum number of samples.
    * @default - 512
    */
   readonly calibrationSize?: number;
   /**
-   * Tokens of a sample at most.
+   * Maximum tokens per sample.
    * @default - 2048
    */
   readonly calibrationLength?: number;
 }
 
 /**
- * MXFP4: 4-bit floating point with a scale for each 32 weights, as of gpt-oss. For GPUs.
+ * MXFP4: 4-bit floating point with a scale for each 32 weights, as in gpt-oss. For GPUs.
  */
 export interface Mxfp4Quantization {
   /**
    * Accelerators (NeuronCores on Neuron devices) per copy of the model.
-   * @default - all of the instance
+   * @default - all accelerators of the instance
    */
   readonly tensorParallelDegree?: number;
   /**
@@ -2945,116 +2945,116 @@ export interface Mxfp4Quantization {
    */
   readonly compute?: TrainingCompute;
   /**
-   * A ready-made checkpoint of the model, which needs no job.
+   * A ready-made checkpoint of the model, instead of a job.
    * @default - none
    */
   readonly checkpoint?: Model;
   /**
-   * Names of layers left as they are; `re:` begins a regular expression.
-   * @default - output layer, embeddings, routers, recurrent layers, and what reads images and sound
+   * Names of layers that are not quantized; `re:` starts a regular expression.
+   * @default - output layer, embeddings, routers, recurrent layers, and image and audio encoders
    */
   readonly ignoredLayers?: string[];
 }
 
 /**
- * Shards for the fast model loader, streamed from S3 straight into accelerator memory. For GPUs.
+ * Shards that the fast model loader streams from S3 directly into accelerator memory. For GPUs.
  */
 export interface FastLoadSharding {
   /**
    * Accelerators (NeuronCores on Neuron devices) per copy of the model.
-   * @default - all of the instance
+   * @default - all accelerators of the instance
    */
   readonly tensorParallelDegree?: number;
 }
 
 /**
- * The draft that SageMaker provides for a JumpStart model: no job, no extra cost.
+ * The draft model that SageMaker provides for a JumpStart model. It needs no job and has no extra cost.
  */
 export interface SageMakerDraft {
   /**
    * Accelerators (NeuronCores on Neuron devices) per copy of the model.
-   * @default - all of the instance
+   * @default - all accelerators of the instance
    */
   readonly tensorParallelDegree?: number;
   /**
-   * Tokens it proposes at once.
+   * Number of draft tokens per step.
    * @default - 4
    */
   readonly speculativeTokens?: number;
 }
 
 /**
- * Another, smaller JumpStart model as the draft.
+ * A smaller JumpStart model as the draft model.
  */
 export interface JumpStartDraft {
   /**
    * Accelerators (NeuronCores on Neuron devices) per copy of the model.
-   * @default - all of the instance
+   * @default - all accelerators of the instance
    */
   readonly tensorParallelDegree?: number;
   /**
-   * Tokens it proposes at once.
+   * Number of draft tokens per step.
    * @default - 4
    */
   readonly speculativeTokens?: number;
   /**
-   * For instance `meta-textgeneration-llama-3-2-1b`.
+   * The draft model's ID, for example `meta-textgeneration-llama-3-2-1b`.
    */
   readonly modelId: string;
   /**
-   * Its version.
-   * @default - the newest when the stack is first deployed
+   * The draft model's version.
+   * @default - the newest version when the stack is first deployed
    */
   readonly version?: string;
   /**
-   * Whether you have read and accept the draft's own licence.
-   * @default - you do not
+   * Whether you have read and accept the draft model's own license.
+   * @default - no
    */
   readonly acceptEula?: boolean;
 }
 
 /**
- * A draft model of your own, with the tokenizer of the model it drafts for.
+ * Your own draft model, with the same tokenizer as the model that it drafts for.
  */
 export interface CustomDraft {
   /**
    * Accelerators (NeuronCores on Neuron devices) per copy of the model.
-   * @default - all of the instance
+   * @default - all accelerators of the instance
    */
   readonly tensorParallelDegree?: number;
   /**
-   * Tokens it proposes at once.
+   * Number of draft tokens per step.
    * @default - 4
    */
   readonly speculativeTokens?: number;
   /**
-   * Where its files come from, such as `Qwen/Qwen3-0.6B` of Hugging Face. This, or `uri`.
+   * The draft model, such as `Qwen/Qwen3-0.6B` on Hugging Face. Set this or `uri`.
    * @default - none
    */
   readonly model?: Model;
   /**
-   * S3 prefix of its uncompressed files; may be or contain a token.
+   * S3 prefix of the draft model's uncompressed files; may be or contain a token.
    * @default - none
    */
   readonly uri?: string;
   /**
-   * Passed on for sources that demand it, with `uri`.
-   * @default - it is not
+   * With `uri`, whether SageMaker passes on your acceptance of the license.
+   * @default - no
    */
   readonly acceptEula?: boolean;
 }
 
 /**
- * EAGLE heads, trained on the model by a job and served beside it.
+ * EAGLE heads that a job trains on the model, and that draft tokens for it.
  */
 export interface EagleHeads {
   /**
    * Accelerators (NeuronCores on Neuron devices) per copy of the model.
-   * @default - all of the instance
+   * @default - all accelerators of the instance
    */
   readonly tensorParallelDegree?: number;
   /**
-   * S3 prefix of prompts of your own, which may hold tokens, or what an endpoint has captured in a day or a month.
+   * S3 prefix of your own prompts, which may contain tokens, or the traffic that an endpoint captured in a day or a month.
    * @default - SageMaker's data
    */
   readonly trainingData?: CapturedTraffic;
@@ -3064,108 +3064,108 @@ export interface EagleHeads {
    */
   readonly trainingDataUri?: string;
   /**
-   * Tokens they propose at once.
+   * Number of draft tokens per step.
    * @default - 5
    */
   readonly speculativeTokens?: number;
 }
 
 /**
- * Proposes tokens that followed the same words earlier in the prompt or completion: no draft, no memory.
+ * Draft tokens that followed the same n-gram earlier in the request. Needs no draft model and no memory.
  */
 export interface NgramSpeculation {
   /**
    * Accelerators (NeuronCores on Neuron devices) per copy of the model.
-   * @default - all of the instance
+   * @default - all accelerators of the instance
    */
   readonly tensorParallelDegree?: number;
   /**
-   * Tokens it proposes at once.
+   * Number of draft tokens per step.
    * @default - 5
    */
   readonly speculativeTokens?: number;
   /**
-   * The longest sequence of tokens that is searched for.
+   * Maximum length of the n-gram to look up, in tokens.
    * @default - 4
    */
   readonly promptLookupMax?: number;
 }
 
 /**
- * A published speculator: heads or a small model that were trained to draft for exactly this model. No job.
+ * A published speculator: heads or a small model, trained to draft for exactly this model. Needs no job.
  */
 export interface Speculator {
   /**
    * Accelerators (NeuronCores on Neuron devices) per copy of the model.
-   * @default - all of the instance
+   * @default - all accelerators of the instance
    */
   readonly tensorParallelDegree?: number;
   /**
-   * Where its files come from, such as `RedHatAI/Qwen3-32B-speculator.eagle3` of Hugging Face.
+   * The speculator, such as `RedHatAI/Qwen3-32B-speculator.eagle3` on Hugging Face.
    */
   readonly model: Model;
   /**
-   * What it is: `eagle3`, `eagle`, `dflash`, `dspark`, `medusa`, or `mtp` for an assistant of Gemma 4.
-   * @default - what the catalog knows, else by its name, and `eagle3` where the name has none of them
+   * The speculator's method: `eagle3`, `eagle`, `dflash`, `dspark`, `medusa`, or `mtp` for a Gemma 4 assistant.
+   * @default - the method in the catalog, else the one in its name, else `eagle3`
    */
   readonly method?: SpeculatorMethod;
   /**
-   * Tokens it proposes at once.
-   * @default - what vLLM's recipe of the model says, or else 3
+   * Number of draft tokens per step.
+   * @default - the value in vLLM's recipe for the model, else 3
    */
   readonly speculativeTokens?: number;
 }
 
 /**
- * The heads for multi-token prediction (MTP) that the model itself has, as of DeepSeek, GLM and Qwen3.5. No job.
+ * The model's own heads for multi-token prediction (MTP), as in DeepSeek, GLM and Qwen3.5. Needs no job.
  */
 export interface MultiTokenPrediction {
   /**
    * Accelerators (NeuronCores on Neuron devices) per copy of the model.
-   * @default - all of the instance
+   * @default - all accelerators of the instance
    */
   readonly tensorParallelDegree?: number;
   /**
-   * Tokens they propose at once.
-   * @default - what vLLM's recipe of the model says, or else 1, the best where many requests run at once
+   * Number of draft tokens per step.
+   * @default - the value in vLLM's recipe for the model, else 1, which is best with many concurrent requests
    */
   readonly speculativeTokens?: number;
 }
 
 /**
- * The LoRA adapters that a model's container can load beside the model.
+ * Limits on the LoRA adapters that the model's container can load.
  */
 export interface Adapters {
   /**
-   * Adapters in the accelerators' memory at once.
+   * Maximum number of adapters in accelerator memory.
    * @default - 4
    */
   readonly maxLoaded?: number;
   /**
-   * Adapters kept in the host's memory, `maxLoaded` at least.
-   * @default - the server's own
+   * Maximum number of adapters in host memory, at least `maxLoaded`.
+   * @default - the server's default
    */
   readonly maxCached?: number;
   /**
-   * The largest rank of an adapter, one of those that vLLM has (`config/lora.py`).
+   * The largest rank of an adapter, one of vLLM's values (`config/lora.py`).
    * @default - 64
    */
   readonly maxRank?: number;
 }
 
 /**
- * Evenly over the instances: fewer copies are lost with one of them.
+ * Spread copies evenly over the instances, so that the loss of an instance removes fewer copies.
  */
 export interface PlacementSpread {
   /**
-   * How many copies more than another an Availability Zone may have, 0 to 100; a limit that SageMaker keeps where capacity allows it.
+   * Maximum difference in copies between Availability Zones, 0 to 100. SageMaker keeps this limit if capacity allows it.
    * @default - 0
    */
   readonly maxZoneImbalance?: number;
 }
 
 /**
- * On as few instances as possible.
+ * Place copies on as few instances as possible.
  */
 export interface PlacementBinpack {
   /**
@@ -3176,114 +3176,114 @@ export interface PlacementBinpack {
 }
 
 /**
- * To the instance or copy with the fewest outstanding requests. The default.
+ * Route to the instance or copy with the fewest outstanding requests. The default.
  */
 export interface RoutingLeastOutstandingRequests {
 }
 
 /**
- * To a random instance or copy.
+ * Route to a random instance or copy.
  */
 export interface RoutingRandom {
 }
 
 /**
- * Requests with the same prompt prefix go to the same instance or copy, whose KV cache holds the prefix.
+ * Route requests with the same prompt prefix to the same instance or copy, whose KV cache holds the prefix.
  */
 export interface RoutingPrefixAware {
   /**
-   * How much of a request is compared, 1,024 to 65,536: bytes of the body, or characters of the messages with the OpenAI-compatible API.
+   * Length of the compared prefix, 1,024 to 65,536: bytes of the body, or characters of the messages with the OpenAI-compatible API.
    * @default - 4,096
    */
   readonly prefixLength?: number;
   /**
-   * Concurrent requests, 1 to 1,024, from which on another is chosen.
+   * Number of concurrent requests, 1 to 1,024, at which SageMaker chooses another instance or copy.
    * @default - 64
    */
   readonly concurrencyThreshold?: number;
 }
 
 /**
- * To an instance or copy whose KV cache holds the start of the prompt and that is not too busy.
+ * Route to an instance or copy whose KV cache holds the start of the prompt, and that is not too busy.
  */
 export interface RoutingKvAware {
 }
 
 /**
- * Only instances without a copy are released.
+ * Release only instances without a copy.
  */
 export interface ScaleInIdleRelease {
 }
 
 /**
- * Copies are moved onto fewer instances, as far as their placement allows it, and the others are released.
+ * Move copies to fewer instances, as far as their placement allows, and release the others.
  */
 export interface ScaleInConsolidation {
   /**
-   * The most instances that are released at a time, 1 to 100.
+   * Maximum number of instances to release at a time, 1 to 100.
    * @default - 1
    */
   readonly maxStepSize?: number;
   /**
-   * Minutes after the endpoint's last change, 5 to 1,440.
+   * Cool-down after the endpoint's last change, in minutes, 5 to 1,440.
    * @default - 20
    */
   readonly cooldownMinutes?: number;
 }
 
 /**
- * The settings of one alarm. What is not set is the alarm's default, which https://constructs-optim.dev/alarms/ lists.
+ * The settings of one alarm. https://constructs-optim.dev/alarms/ lists the defaults of each alarm.
  */
 export interface AlarmSettings {
   /**
-   * The limit, in the alarm's unit; https://constructs-optim.dev/alarms/ says on which side of it an alarm goes off.
+   * The threshold, in the alarm's unit; https://constructs-optim.dev/alarms/ says whether it is an upper or a lower limit.
    * @default - none
    */
   readonly threshold?: number;
   /**
-   * The period that values are aggregated over: 10, 20, 30 or a multiple of 60.
+   * The period over which CloudWatch aggregates values: 10, 20, 30 or a multiple of 60.
    * @default - none
    */
   readonly periodSeconds?: number;
   /**
-   * How many of the latest periods are evaluated.
+   * The number of most recent periods to evaluate.
    * @default - none
    */
   readonly evaluationPeriods?: number;
   /**
-   * In how many of them the limit must be violated.
+   * The number of these periods that must breach the threshold.
    * @default - none
    */
   readonly datapointsToAlarm?: number;
   /**
-   * With fewer failed requests in a period, the error rate counts as zero.
+   * With fewer failed requests in a period, the error rate is zero.
    * @default - none
    */
   readonly minimumCount?: number;
   /**
-   * Whether its actions are run; without, it only shows its state.
-   * @default - they are
+   * Whether the alarm runs its actions; otherwise it only shows its state.
+   * @default - yes
    */
   readonly actionsEnabled?: boolean;
 }
 
 /**
- * Replace the instances with new ones, by itself, as the endpoint's update policy says.
+ * Replace the instances automatically, according to the endpoint's update policy.
  */
 export interface SpeculationCureRestart {
   /**
-   * The least hours between two restarts, 1 to 720.
+   * Minimum number of hours between two restarts, 1 to 720.
    * @default - 12
    */
   readonly atMostEveryHours?: number;
 }
 
 /**
- * Propose fewer tokens at once.
+ * Draft fewer tokens per step.
  */
 export interface SpeculationCureShorterDrafts {
   /**
-   * How many, fewer than the technique proposes.
+   * Number of draft tokens, fewer than the technique's.
    */
   readonly speculativeTokens: number;
 }
@@ -3295,91 +3295,91 @@ export interface SpeculationCureDraftsOff {
 }
 
 /**
- * Train EAGLE heads on what the endpoint has captured since.
+ * Train EAGLE heads again, on traffic that the endpoint captured since.
  */
 export interface SpeculationCureTrainAnew {
 }
 
 /**
- * By how much to scale while a metric is within bounds.
+ * One step of a step scaling policy: how much to scale while a metric is within bounds.
  */
 export interface ScalingStep {
   /**
-   * Instances or copies to add, or to remove where negative; percent of them with `PercentChangeInCapacity`, and their new number with `ExactCapacity`.
+   * Number of instances or copies to add, or to remove if negative; a percentage with `PercentChangeInCapacity`, the new number with `ExactCapacity`.
    */
   readonly change: number;
   /**
-   * The lower bound, inclusive for a step that adds, which needs it.
+   * The lower bound. A scale-out step needs it, and includes it.
    * @default - none
    */
   readonly lower?: number;
   /**
-   * The upper bound, inclusive for a step that removes, which needs it.
-   * @default - where the next step begins; the last step is unbounded
+   * The upper bound. A scale-in step needs it, and includes it.
+   * @default - the start of the next step; the last step is unbounded
    */
   readonly upper?: number;
 }
 
 /**
- * A comparison of completions with those of the replaced endpoint, for the same prompts.
+ * A comparison of completions with the replaced endpoint's completions for the same prompts.
  */
 export interface QualityRequirement {
   /**
-   * A JSON Lines file in S3; lines have `text`, `prompt` or `inputs`, which are sent without a chat template (SGLang has chats alone: as a user's message), or `messages`, and may have a `reference` to compare with instead.
+   * A JSON Lines file in S3. Each line has `messages`, or `text`, `prompt` or `inputs`, which are sent without a chat template (with SGLang, which supports only chats, as a user message). A line can have a `reference` to compare with instead.
    */
   readonly prompts: string;
   /**
-   * The share of completions that must be the same, where neither side changes the weights.
-   * @default - 0.9, since half precision rounds now and then in favour of another token
+   * The share of completions that must be identical if neither side changes the weights.
+   * @default - 0.9, because rounding in half precision sometimes selects another token
    */
   readonly minIdentical?: number;
   /**
-   * The mean difference that is allowed from the baseline's completions, as a share of their words.
+   * The maximum mean difference from the baseline's completions, as a share of their words.
    * @default - none
    */
   readonly maxDifference?: number;
   /**
-   * Of a completion.
+   * Maximum number of tokens of a completion.
    * @default - none
    */
   readonly maxTokens?: number;
   /**
-   * How many of the prompts are sent at most.
+   * Maximum number of prompts to send.
    * @default - none
    */
   readonly mostPrompts?: number;
 }
 
 /**
- * There is an answer: text, or a call of a tool.
+ * The response has content: text, or a tool call.
  */
 export interface AnswerCheckAnswered {
 }
 
 /**
- * The answer is JSON, where a request's `responseFormat` asks for it.
+ * The response is JSON if the request's `responseFormat` requires it.
  */
 export interface AnswerCheckJsonValid {
 }
 
 /**
- * Where production calls tools, the candidate does, with arguments that fit the request's schema.
+ * If production calls tools, the candidate also does, with arguments that match the request's schema.
  */
 export interface AnswerCheckToolCalls {
 }
 
 /**
- * The answer is the one of a file in S3, for the prompts that it has.
+ * The response equals the reference answer in an S3 file, for the prompts in that file.
  */
 export interface AnswerCheckReference {
   /**
-   * JSON Lines, `{"prompt": ..., "answer": ...}` each.
+   * The JSON Lines file, with `{"prompt": ..., "answer": ...}` on each line.
    */
   readonly uri: string;
 }
 
 /**
- * A Lambda function says of both answers whether they are right.
+ * A Lambda function decides whether each of the two responses is correct.
  */
 export interface AnswerCheckJudge {
   /**
@@ -3389,46 +3389,46 @@ export interface AnswerCheckJudge {
 }
 
 /**
- * The texts are the same, for requests with temperature 0, in a share of the pairs.
+ * For requests with temperature 0, a share of the pairs has identical texts.
  */
 export interface AnswerCheckExactMatch {
   /**
-   * That share, 0 to 1.
+   * The share, 0 to 1.
    */
   readonly atLeast: number;
 }
 
 /**
- * The most likely first token is the same, where responses have `topLogprobs`, in a share of the pairs.
+ * For responses with `topLogprobs`, a share of the pairs has the same most likely first token.
  */
 export interface AnswerCheckTopToken {
   /**
-   * That share, 0 to 1.
+   * The share, 0 to 1.
    */
   readonly atLeast: number;
 }
 
 /**
- * The requests and answers that an endpoint has captured.
+ * The requests and responses that an endpoint captured.
  */
 export interface CapturedTraffic {
   /**
-   * S3 prefix of a variant's captures, without a slash at its end; may hold tokens.
+   * S3 prefix of a variant's captures, without a trailing slash; may contain tokens.
    */
   readonly uri: string;
   /**
    * A day or a month in UTC, `2026-11-07` or `2026-11`.
-   * @default - all, which grows while it is captured
+   * @default - all captures, which grow over time
    */
   readonly period?: string;
   /**
    * Whether requests are captured.
-   * @default - they are
+   * @default - yes
    */
   readonly requests?: boolean;
   /**
    * Whether responses are captured.
-   * @default - they are
+   * @default - yes
    */
   readonly responses?: boolean;
   /**

@@ -13,7 +13,7 @@ WORKLOAD_CONFIG = "AWS::SageMaker::AIWorkloadConfig"
 
 
 class RecommendationJobs(BaseModel, frozen=True):
-    """What recommendation jobs accept, the API's metric by goal, and the regions that have them."""
+    """What recommendation jobs accept, the API's metric by goal, and the Regions that have them."""
 
     instance_types: tuple[str, ...]
     most_instance_types: int
@@ -23,7 +23,7 @@ class RecommendationJobs(BaseModel, frozen=True):
 
 
 class Layer(BaseModel, frozen=True):
-    """One version of a Lambda layer, the release of the library in it, and its account by region."""
+    """One version of a Lambda layer, the release of the library in it, and its account by Region."""
 
     name: str
     version: int
@@ -44,10 +44,10 @@ def recommendations() -> RecommendationJobs:
 
 
 def regions_with(resource_type: str) -> tuple[str, ...]:
-    """The regions that have a resource type of CloudFormation, in alphabetical order."""
+    """The Regions that have a resource type of CloudFormation, in alphabetical order."""
     return tuple(load("resource_types")["types"][resource_type])
 
 
 def is_missing(resource_type: str, region: str) -> bool:
-    """Whether a region lacks a resource type; False for a region that the catalog does not know."""
+    """Whether a Region lacks a resource type; False for a Region that the catalog does not know."""
     return region in load("resource_types")["regions"] and region not in regions_with(resource_type)

@@ -28,7 +28,7 @@ _NO_VALUE = frozenset({"", "None"})
 
 
 class Argument(BaseModel, frozen=True):
-    """An argument of an engine; see ``source`` of the file. ``choices`` is empty where any text is one.
+    """An argument of an engine; see ``source`` of the file. ``choices`` is empty if any text is one.
 
     ``choices_since`` is empty in :class:`Arguments`, whose ``choices`` are those of the release.
     """
@@ -42,7 +42,7 @@ class Argument(BaseModel, frozen=True):
     until: str | None = None
 
     def expected(self, value: str) -> str | None:
-        """What the parser takes instead of a value that it refuses; None where it takes it."""
+        """Return what the parser accepts instead of an invalid value; None if the value is valid."""
         # The container's entrypoint leaves "false" out.
         if value.lower() == "false" or value in _NO_VALUE:
             return None
@@ -59,7 +59,7 @@ class Argument(BaseModel, frozen=True):
 
 
 class Found(NamedTuple):
-    """An argument by its own name. ``negates``: it was asked for by its negation."""
+    """An argument by its own name. ``negates``: whether the given name was its negation."""
 
     name: str
     row: Argument
@@ -86,7 +86,7 @@ class Arguments(NamedTuple):
 
 
 def of_newest(engine: str) -> Arguments:
-    """The arguments of an engine's newest release that is known."""
+    """Return the arguments of an engine's newest known release."""
     found = of_release(engine, load("engine_arguments")["engines"][engine]["releases"][-1])
     assert found is not None  # noqa: S101 - it is one of the releases
     return found
@@ -94,7 +94,7 @@ def of_newest(engine: str) -> Arguments:
 
 @cache
 def of_release(engine: str, release: str | None) -> Arguments | None:
-    """The arguments of an engine's release; None where it is not known."""
+    """Return the arguments of an engine's release; None if the release is unknown."""
     data: dict[str, Any] = load("engine_arguments")["engines"].get(engine, {"releases": [], "arguments": {}})
     releases: list[str] = data["releases"]
     if release not in releases:

@@ -51,7 +51,7 @@ _INDEXED_GROUP = 128
 class Geometry(BaseModel):
     """The members of a ``config.json``, or of its text part, that decide a model's size.
 
-    A member is None where the model lacks it.
+    A member is None if the model lacks it.
     """
 
     model_type: str = ""
@@ -134,7 +134,7 @@ class Geometry(BaseModel):
 
     @property
     def cache(self) -> dict[str, int]:
-        """Columns of the KV cache in half precision; empty where it is not known what a layer keeps.
+        """Columns of the KV cache in half precision; empty if it is not known what a layer keeps.
 
         A window without a pattern of layers counts as none, as servers differ in what they make of it.
         """
@@ -166,7 +166,7 @@ class Geometry(BaseModel):
 
     @property
     def _kinds(self) -> list[str | None]:
-        """What each layer keeps, None where that is unknown; empty where nothing is said of them."""
+        """What each layer keeps, None if that is unknown; empty if nothing is said of them."""
         layers = range(self.num_hidden_layers or 0)
         if self.hybrid_override_pattern is not None:
             return [_LETTERS.get(letter) for letter in self.hybrid_override_pattern]

@@ -35,9 +35,9 @@ SERVING = "serving"
 class ImageRow(BaseModel, frozen=True):
     """A Deep Learning Container image, without its registry.
 
-    ``server`` is what runs in it, and ``engine`` the release of its engine (of LMI, that of vLLM); None where there is
+    ``server`` is what runs in it, and ``engine`` the release of its engine (of LMI, that of vLLM); None if there is
     none or it is not known. ``cuda`` is the CUDA release that it is built for. ``makes`` has what jobs make with it,
-    ``serves`` what its engine reads and can do; ``missing_in`` the regions whose registry lacks it.
+    ``serves`` what its engine reads and can do; ``missing_in`` the Regions whose registry lacks it.
     """
 
     repository: str
@@ -56,7 +56,7 @@ class ImageRow(BaseModel, frozen=True):
 
     @property
     def ami_version(self) -> str | None:
-        """The machine image whose driver it needs; None where any will do.
+        """The machine image whose driver it needs; None if any will do.
 
         CUDA 13 needs driver 580 (changelog of AWS's vLLM containers, 2.0), and the default of an instance type may be
         470 (developer guide, "GPU drivers").
@@ -103,9 +103,9 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 class Choice(NamedTuple):
-    """The image that is chosen, None where there is none, and the name that it is recorded by.
+    """The image that is chosen, None if there is none, and the name that it is recorded by.
 
-    ``usable`` are all that would do: the catalogued ones, the preferred one first, and recorded ones.
+    ``usable`` are all that would do: the cataloged ones, the preferred one first, and recorded ones.
     """
 
     name: str
@@ -115,7 +115,7 @@ class Choice(NamedTuple):
 
 @cache
 def rows() -> tuple[ImageRow, ...]:
-    """Every catalogued image, of each server the newest or preferred one first."""
+    """Every cataloged image, of each server the newest or preferred one first."""
     return tuple(ImageRow.model_validate(row) for row in load("images")["images"])
 
 
@@ -149,7 +149,7 @@ def serving(capabilities: Collection[str], servers: Iterable[str]) -> list[Image
 
 
 def find(name: str) -> ImageRow | None:
-    """The catalogued image of that name; None where there is none."""
+    """The cataloged image of that name; None if there is none."""
     return next((row for row in rows() if row.name == name), None)
 
 
@@ -170,7 +170,7 @@ def uncatalogued(name: str) -> ImageRow:
 
 
 def recorded_for(name: str, recorded: Mapping[str, str]) -> dict[str, str]:
-    """The entries of ``recorded`` for an image of that name, in any region."""
+    """The entries of ``recorded`` for an image of that name, in any Region."""
     return {entry: image for entry, image in recorded.items() if entry.partition("@")[0] == name}
 
 
@@ -185,7 +185,7 @@ def choose(
     """The first image of ``capable`` that ``region``'s registry has, and the name that it is recorded by.
 
     The image that is recorded by ``name``, or by ``name@region``, comes before all others, if it is one of ``capable``
-    or of ``kept``; then what earlier releases recorded by another name. None where there is none.
+    or of ``kept``; then what earlier releases recorded by another name. None if there is none.
     """
     usable = (*capable, *kept)
     regional_name = f"{name}@{region}"
@@ -201,7 +201,7 @@ def choose(
 
 
 def registry_accounts() -> dict[str, str]:
-    """The registry's account by region, in alphabetical order."""
+    """The registry's account by Region, in alphabetical order."""
     return dict(load("images")["registry_accounts"])
 
 

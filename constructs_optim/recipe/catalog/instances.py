@@ -53,7 +53,7 @@ class InstanceRow:
 
     @property
     def generation(self) -> str | None:
-        """The generation of its GPUs, as vLLM's recipes name it; None where they name none."""
+        """The generation of its GPUs, as vLLM's recipes name it; None if they name none."""
         return _GENERATIONS.get(self.compute_capability or 0)
 
     @property
@@ -90,7 +90,7 @@ class InstanceRow:
 
 @cache
 def by_name() -> MappingProxyType[str, InstanceRow]:
-    """Every catalogued accelerated instance type."""
+    """Every cataloged accelerated instance type."""
     data = load("instances")
     families: dict[str, dict[str, Any]] = {
         name: {**family, "partitions": tuple(family.get("partitions", ()))} for name, family in data["families"].items()
@@ -100,7 +100,7 @@ def by_name() -> MappingProxyType[str, InstanceRow]:
 
 @cache
 def by_size() -> tuple[InstanceRow, ...]:
-    """Every catalogued accelerated instance type, the smallest first."""
+    """Every cataloged accelerated instance type, the smallest first."""
     return tuple(sorted(by_name().values(), key=size))
 
 
@@ -118,7 +118,7 @@ def training_names() -> frozenset[str]:
 
 
 def find(name: object) -> InstanceRow | None:
-    """The accelerated instance type of that name; None where there is none."""
+    """The accelerated instance type of that name; None if there is none."""
     return by_name().get(name) if isinstance(name, str) else None
 
 

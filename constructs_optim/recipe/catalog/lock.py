@@ -1,4 +1,4 @@
-"""The lock file of an app: all that the library and its catalog have decided for it.
+"""The lock file of an app: all choices that the library and its catalog made for it.
 
 A newer release of the library may prefer newer images and other arguments, know other sizes of models, and make other
 bytes of the same settings, which would give artifacts other keys and endpoints other engines: the file keeps artifacts
@@ -20,9 +20,9 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_va
 from .models import License, ModelRow, Tuning
 
 LOCK_FILE = "optim.lock.json"
-"""Its path in the app's folder, beside ``cdk.json``."""
+"""The lock file's path in the app's folder, next to ``cdk.json``."""
 NO_COMMIT = "0" * 40
-"""Stands for a commit that is not recorded yet, in previews; Git has no object of that name."""
+"""A placeholder in previews for a commit that is not recorded yet; no Git object has this name."""
 PARTS = ("jobs", "servers", "models", "tuning", "contexts", "artifacts", "choices")
 """The parts of the file."""
 
@@ -30,7 +30,7 @@ PARTS = ("jobs", "servers", "models", "tuning", "contexts", "artifacts", "choice
 class RecordedModel(BaseModel, frozen=True, extra="forbid"):
     """What ``constructs-optim lock --model`` has found out about a model; columns as of :class:`ModelRow`.
 
-    ``revision`` is the commit of Hugging Face. ``license`` is the licence's name there.
+    ``revision`` is the commit of Hugging Face. ``license`` is the license's name there.
     """
 
     revision: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
@@ -64,7 +64,7 @@ class RecordedModel(BaseModel, frozen=True, extra="forbid"):
 
 
 class RecordedArtifact(BaseModel, frozen=True, extra="forbid"):
-    """What the library has decided of a training job and its artifact.
+    """The library's choices for a training job and its artifact.
 
     ``version`` is that of the code's output (``COPY_VERSION`` and the like), a part of the artifact's key.
     ``storage_gb`` is the job's least storage, by the size of the model.
@@ -102,11 +102,11 @@ def _is_within(interval: tuple[float, float, float]) -> tuple[float, float, floa
 
 
 Interval = Annotated[tuple[_Figure, _Figure, _Figure], AfterValidator(_is_within)]
-"""A figure, and the limits that hold it with a probability of 90 %."""
+"""A value and its 90 % interval."""
 
 
 class RecordedLatencies(BaseModel, frozen=True, extra="forbid"):
-    """Mean latencies in milliseconds that are expected of so many users, each with one request at a time."""
+    """Expected mean latencies in milliseconds for a number of users, each with one request at a time."""
 
     time_to_first_token_ms: Interval
     inter_token_latency_ms: Interval
@@ -161,8 +161,8 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
     """Images by what they make or serve: ``awq`` and ``djl-inference:0.32.0-lmi14.0.0-cu126``.
 
     ``jobs`` has the images that jobs run in, ``servers`` those that models are served with. ``awq@<region>`` is for a
-    region whose registry lacks that image; ``vllm:0.30:awq`` is what a beginning of a version was taken for.
-    ``models`` has what has been looked up of models, by id or S3 URI.
+    Region whose registry lacks that image; ``vllm:0.30:awq`` is what a beginning of a version was taken for.
+    ``models`` has what has been looked up of models, by ID or S3 URI.
 
     ``tuning`` has the engine's arguments by vLLM's recipe of a model, by ``<id>@<accelerator>``: also that there are
     none; ``<id>+<technique>`` has those of a technique. Files of earlier releases have ``<id>`` and ``<id>@<generation
@@ -204,12 +204,12 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
             ) from None
 
     def row(self, name: str, known: ModelRow | None) -> ModelRow | None:
-        """The catalog's row of a model with what is recorded of it; None where neither knows it."""
+        """The catalog's row of a model with what is recorded of it; None if neither knows it."""
         recorded = self.models.get(name)
         return recorded.row(name, known) if recorded is not None else known
 
     def adding(self, more: Lock) -> Lock:
-        """A lock with the entries of another one as well; existing entries stay."""
+        """Return a lock that also has the entries of another one; existing entries stay."""
         return self.with_entries({**more.entries(), **self.entries()})
 
     def entries(self) -> dict[str, Entry]:

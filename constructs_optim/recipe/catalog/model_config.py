@@ -59,7 +59,7 @@ class _Weights(BaseModel):
 
     @property
     def precision(self) -> str | None:
-        """The precision of weights of this scheme; None where it has no name."""
+        """The precision of weights of this scheme; None if it has no name."""
         if self.type == "int" and self.num_bits is not None:
             return f"int{self.num_bits}"
         if self.type != "float":
@@ -105,7 +105,7 @@ class _Quantization(BaseModel):
 
     @property
     def weight_bits(self) -> int | None:
-        """Bits of a weight, of the layers that have the fewest; None where they are not known."""
+        """Bits of a weight, of the layers that have the fewest; None if they are not known."""
         groups = [group.weights.num_bits for group in self.config_groups.values() if group.weights is not None]
         named = [_BITS.get(name.lower()) for name in (self.quant_method, self.quant_algo)]
         loaded = [4 if self.load_in_4bit else 8 if self.load_in_8bit else None]
@@ -117,7 +117,7 @@ class _Quantization(BaseModel):
     @property
     def precision(self) -> str | None:
         """How the weights are quantized, by the names of the catalog, or by the method's where it has a format of its
-        own; None where layers differ or it is not known.
+        own; None if layers differ or it is not known.
         """
         groups = {group.weights.precision for group in self.config_groups.values() if group.weights is not None}
         if groups:

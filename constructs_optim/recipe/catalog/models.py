@@ -14,7 +14,7 @@ from . import load
 
 @dataclass(frozen=True)
 class License:
-    """The licence of a model's weights; that of a gated model must be accepted before they may be used."""
+    """The license of a model's weights. You must accept a gated model's license before you use the weights."""
 
     name: str
     url: str
@@ -38,7 +38,7 @@ class Tuning(BaseModel, frozen=True, extra="forbid"):
 
 
 class Checkpoint(NamedTuple):
-    """A ready-made quantized checkpoint of a model: ``nvfp4``, for instance. ``memory_gb`` is the least it needs."""
+    """A ready-made quantized checkpoint of a model: ``nvfp4``, for example. ``memory_gb`` is the least it needs."""
 
     model_id: str
     precision: str
@@ -47,9 +47,9 @@ class Checkpoint(NamedTuple):
 
 @dataclass(frozen=True)
 class VllmRecipe:
-    """What vLLM's own recipe of a model says.
+    """The content of vLLM's own recipe for a model.
 
-    ``engine`` is the least release of vLLM, None where none is named; ``needs_code`` whether the recipe runs code of
+    ``engine`` is the least release of vLLM, None if none is named; ``needs_code`` whether the recipe runs code of
     the model's repository. ``tuning`` is for all accelerators, and ``generations`` adds to it for some: ``hopper``,
     ``blackwell``, ``rtx_pro_6000``. ``speculation`` has values of ``--speculative-config``, the recommended one first;
     their ``model`` is a speculator of Hugging Face.
@@ -68,7 +68,7 @@ class VllmRecipe:
 
 @dataclass(frozen=True)
 class ModelRow:
-    """A model of JumpStart or Hugging Face. A column is None where the source leaves it blank.
+    """A model of JumpStart or Hugging Face. A column is None if the source leaves it blank.
 
     ``supports`` has the techniques that the sources list as supported, by their names there, and ``pre_compiled`` where
     SageMaker has the compiled artifact.
@@ -84,7 +84,7 @@ class ModelRow:
     tokens. ``active_parameters_billion`` is the number of parameters per token of a mixture of experts. ``memory_gb``
     is the least accelerator memory by vLLM's recipe, a fifth more than the files.
     ``is_checkpoint``: it is a ready-made checkpoint of another model. ``precision`` is that of its weights by
-    vLLM's recipes, ``bf16`` where they are not quantized; None where it is not known.
+    vLLM's recipes, ``bf16`` where they are not quantized; None if it is not known.
     """
 
     model_id: str
@@ -117,7 +117,7 @@ class ModelRow:
 
     @property
     def ready_made(self) -> list[str]:
-        """The ids of published checkpoints and speculators."""
+        """The IDs of published checkpoints and speculators."""
         speculation = self.recipe.speculation if self.recipe is not None else ()
         speculators = [settings["model"] for settings in speculation if "model" in settings]
         return [*(checkpoint.model_id for checkpoint in self.checkpoints), *speculators]
@@ -153,35 +153,35 @@ class ModelRow:
 
 @cache
 def by_id() -> dict[str, ModelRow]:
-    """Every known model of JumpStart, with the changes of :func:`override`."""
+    """Return all known JumpStart models, with the changes of :func:`override`."""
     data = load("models")
     return {row["model_id"]: _row(row, data["families"]) for row in data["models"]}
 
 
 @cache
 def of_hugging_face() -> dict[str, ModelRow]:
-    """Every known model of Hugging Face by its id, ready-made checkpoints included."""
+    """Return all known Hugging Face models by ID, including ready-made checkpoints."""
     return {row.model_id: row for raw in load("huggingface_models")["models"] for row in _with_checkpoints(raw)}
 
 
 @cache
 def speculators() -> dict[str, Mapping[str, Any]]:
-    """What vLLM's recipes say of each speculator, by its id: values of ``--speculative-config``."""
+    """Return the ``--speculative-config`` of each speculator in vLLM's recipes, by its ID."""
     recipes = (row.recipe for row in of_hugging_face().values() if row.recipe is not None)
     named = (settings for recipe in recipes for settings in recipe.speculation if "model" in settings)
     return {settings["model"]: settings for settings in named}
 
 
 def published_for(model_id: str) -> list[str]:
-    """The catalogued models that files of Hugging Face are of: the model itself, or those that they are published for
-    as a checkpoint or a speculator. Empty where the catalog does not know the files.
+    """The cataloged models that files of Hugging Face are of: the model itself, or those that they are published for
+    as a checkpoint or a speculator. Empty if the catalog does not know the files.
     """
     rows = [row for row in of_hugging_face().values() if not row.is_checkpoint]
     return [row.model_id for row in rows if model_id in (row.model_id, *row.ready_made)]
 
 
 def find(model_id: str) -> ModelRow | None:
-    """The model of that id, of JumpStart (``meta-textgeneration-llama-3-8b``) or Hugging Face (``Qwen/Qwen3-8B``)."""
+    """The model of that ID, of JumpStart (``meta-textgeneration-llama-3-8b``) or Hugging Face (``Qwen/Qwen3-8B``)."""
     return _rows(model_id).get(model_id)
 
 
@@ -190,10 +190,10 @@ def _rows(model_id: str) -> dict[str, ModelRow]:
 
 
 def override(model_id: str, **columns: Any) -> ModelRow:
-    """Add a model of your own, or change columns of a catalogued model, for the rest of the process.
+    """Add a model of your own, or change columns of a cataloged model, for the rest of the process.
 
     Args:
-        model_id: the id, of JumpStart or Hugging Face.
+        model_id: the ID, of JumpStart or Hugging Face.
         **columns: columns of :class:`ModelRow`; all other columns keep their values.
 
     Raises:
@@ -202,7 +202,7 @@ def override(model_id: str, **columns: Any) -> ModelRow:
     known = set(ModelRow.__dataclass_fields__) - {"model_id"}
     unknown = sorted(set(columns) - known)
     if unknown:
-        raise ValueError(f"a model has no column {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+        raise ValueError(f"a model has no column {', '.join(unknown)}; it has {', '.join(sorted(known))}")
     if "supports" in columns:
         columns = {**columns, "supports": frozenset(columns["supports"])}
     rows = _rows(model_id)

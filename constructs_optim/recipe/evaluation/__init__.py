@@ -1,4 +1,4 @@
-"""Evaluations and recommendations of an endpoint, as rules check them."""
+"""Evaluations and recommendations of an endpoint, for the rules to check."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .workload import Workload
 
 @dataclass(frozen=True)
 class Benchmark:
-    """The declaration of an evaluation. Without ``after_deployment``, it runs by its ``schedule`` only.
+    """The declaration of an evaluation. Without ``after_deployment``, it runs only on its ``schedule``.
 
     ``asynchronous``: whether the endpoint queues requests, and so does not stream. ``discount`` is a share. ``region``
-    is None where it is known only at deployment.
+    is None if it is known only at deployment.
     """
 
     workload: Workload
@@ -34,10 +34,10 @@ class Benchmark:
 
 @dataclass(frozen=True)
 class RecommendationRequest:
-    """The declaration of a recommendation for a model in S3. None: the service's choice.
+    """The declaration of a recommendation for a model in S3. None: SageMaker chooses.
 
-    Instances are launched in ``capacity_reservations`` only, if there are any. ``region`` is None where it is
-    known only at deployment.
+    With ``capacity_reservations``, SageMaker launches instances only there. ``region`` is None if it is known only at
+    deployment.
     """
 
     model: Model

@@ -1,6 +1,6 @@
-"""What a response has to keep to: a request that meets every objective adds to goodput.
+"""Latency objectives of a request: a request that meets all of them adds to goodput.
 
-Source: DistServe (OSDI 2024): goodput is the request rate at which a share of the requests, 90 % of them for instance,
+Source: DistServe (OSDI 2024): goodput is the request rate at which a share of the requests, 90 % of them for example,
 meets objectives for time to first token and time per output token.
 """
 
@@ -11,11 +11,11 @@ from typing import Annotated, ClassVar, Protocol
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat
 
 ATTAINMENT = 0.9
-"""The share of requests that have to meet the objectives, unless a caller says otherwise."""
+"""The default share of requests that must meet the objectives."""
 
 
 class Timed(Protocol):
-    """A request with its latencies in milliseconds, None where it has none."""
+    """A request with its latencies in milliseconds; None if it has none."""
 
     @property
     def time_to_first_token(self) -> float | None: ...  # noqa: D102
@@ -30,13 +30,13 @@ class Timed(Protocol):
 
 
 class LatencyObjectives(BaseModel):
-    """The longest latencies in milliseconds, None where any will do, and the ``attainment``.
+    """The maximum latencies in milliseconds, None for no limit, and the ``attainment``.
 
     Attributes:
         time_to_first_token: from sending a request to its first token.
-        inter_token_latency: the mean of a request, for each token after the first.
-        client_latency: from sending a request to its whole response.
-        attainment: the share of requests that have to meet all of them.
+        inter_token_latency: the request's mean time per token after the first.
+        client_latency: from sending a request to the end of its response.
+        attainment: the share of requests that must meet all objectives.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
@@ -48,14 +48,14 @@ class LatencyObjectives(BaseModel):
 
     @property
     def limits(self) -> dict[str, float]:
-        """The longest latency by the name of its metric."""
+        """The maximum latencies, by the names of their metrics."""
         named = ("time_to_first_token", "inter_token_latency", "client_latency")
         return {name: limit for name in named if (limit := getattr(self, name)) is not None}
 
     def are_met(self, request: Timed) -> bool | None:
-        """Whether a request that succeeded meets all of them; None where one cannot be measured.
+        """Return whether a successful request meets all objectives; None if one cannot be measured.
 
-        A response of one token has no inter-token latency, and meets an objective for it.
+        A response of one token has no inter-token latency, and so meets an objective for it.
         """
         values = {name: getattr(request, name) for name in self.limits}
         if any(value is not None and value > self.limits[name] for name, value in values.items()):

@@ -1,4 +1,4 @@
-"""What a recommendation job recommends, as a file that a person reviews and commits."""
+"""The result of a recommendation job, as a file that you review and commit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PackageArn = Annotated[
 
 
 class ExpectedMetric(Settings):
-    """A number that the service expects, as it gives it: ``throughput`` ``avg`` ``912.4`` ``Tokens/Second``."""
+    """A metric that SageMaker expects, in its own form: ``throughput`` ``avg`` ``912.4`` ``Tokens/Second``."""
 
     metric: str
     value: str
@@ -33,27 +33,27 @@ class ExpectedMetric(Settings):
 
 
 class Recommendation(Settings):
-    """One answer of a recommendation job, which ``constructs-optim jobs recommendation`` writes.
+    """One result of a recommendation job. ``constructs-optim jobs recommendation`` writes the file.
 
     Attributes:
-        schema_version: the form of the file.
-        job_arn: the job that recommends it.
-        chosen: which of the job's recommendations it is, 1 being the first.
-        recommended: how many there were.
-        reason: why this one was chosen.
+        schema_version: the version of the file's format.
+        job_arn: the ARN of the recommendation job.
+        chosen: the number of this recommendation among the job's, starting with 1.
+        recommended: the number of the job's recommendations.
+        reason: why you chose this one.
         optimized_for: the job's goal: ``cost``, ``throughput`` or ``ttft-ms``.
-        model_package_arn: the model package, which a person approves.
-        inference_specification_name: which of the package's inference specifications it is.
+        model_package_arn: the model package, which someone must approve.
+        inference_specification_name: the inference specification in the package.
         instance_type: the endpoint's instance type.
-        instance_types: all types that the package's specification is for.
-        instance_count: how many instances the expected performance is of.
-        copies_per_instance: copies of the model on each; more than one are an inference component's.
-        min_memory_mib: the host memory of each copy, in MiB; None where the service says nothing.
-        model_uris: the S3 prefixes of the model's channels, which its role reads.
-        image: the container image of the package, to review; None where the service says nothing.
-        environment: the package's environment variables, to review.
-        optimizations: what was done to the model, to review.
-        expected_performance: what the service expects.
+        instance_types: all instance types of the inference specification.
+        instance_count: the number of instances that the expected performance refers to.
+        copies_per_instance: copies of the model per instance; more than one need an inference component.
+        min_memory_mib: the host memory of each copy, in MiB; None if SageMaker does not say.
+        model_uris: the S3 prefixes of the model's channels, which the execution role reads.
+        image: the package's container image, for review; None if SageMaker does not say.
+        environment: the package's environment variables, for review.
+        optimizations: the optimizations of the model, for review.
+        expected_performance: the performance that SageMaker expects.
     """
 
     schema_version: Literal[1]
@@ -80,14 +80,14 @@ class Recommendation(Settings):
         """Read a file.
 
         Raises:
-            RecipeError: with everything that is wrong in the file.
+            RecipeError: if the file is invalid; lists all mistakes.
         """
         try:
             settings: object = json.loads(Path(path).read_text(encoding="utf-8"))
             if not isinstance(settings, dict):
-                raise ValueError("it is no JSON object")
+                raise ValueError("it is not a JSON object")
         except (OSError, ValueError) as error:
-            fix = "a file that `constructs-optim jobs recommendation` has written"
+            fix = "a file from `constructs-optim jobs recommendation`"
             raise Recommendation.error(
                 [
                     Violation(
@@ -104,12 +104,12 @@ class Recommendation(Settings):
 
     @staticmethod
     def of_job(job: Mapping[str, Any], *, chosen: int, reason: str | None) -> Recommendation:
-        """One answer of a completed job, as DescribeAIRecommendationJob describes it.
+        """Return one result of a completed job.
 
         Args:
-            job: the description.
-            chosen: which recommendation, 1 being the first.
-            reason: why. Default: its place in the service's ranking.
+            job: the response of DescribeAIRecommendationJob.
+            chosen: the number of the recommendation, starting with 1.
+            reason: why you chose it. Default: its place in SageMaker's ranking.
         """
         answers = job["Recommendations"]
         answer: Mapping[str, Any] = answers[chosen - 1]
@@ -144,7 +144,7 @@ class Recommendation(Settings):
 
     @property
     def region(self) -> str:
-        """The region of the package."""
+        """The Region of the package."""
         return self.model_package_arn.split(":")[3]
 
     @property
@@ -154,16 +154,16 @@ class Recommendation(Settings):
 
     @property
     def accelerators_of_a_copy(self) -> int:
-        """The accelerators of each copy: those of an instance in equal parts; 0 for a type that is not catalogued."""
+        """The accelerators of each copy, an equal part of the instance's; 0 if the type is not in the catalog."""
         row = instances.find(self.instance_type)
         return row.parallel_units // self.copies_per_instance if row is not None else 0
 
 
 @dataclass(frozen=True)
 class RecommendedDeployment:
-    """A recommendation and the stack that serves it; region and account are None where deployment decides them.
+    """A recommendation and the stack that deploys it; Region and account are None if known only at deployment.
 
-    ``alarms`` watch the endpoint; the default has none that is sized for a number of requests.
+    ``alarms`` monitor the endpoint; by default, without the saturation alarm.
     """
 
     recommendation: Recommendation

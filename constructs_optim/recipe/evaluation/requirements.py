@@ -1,4 +1,4 @@
-"""What an evaluation must measure for a deployment to succeed: limits, regressions, and the quality of completions."""
+"""The requirements of an evaluation that a deployment must pass: limits, regressions, and quality of completions."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ REGRESSION_METRICS = (
     "client_latency_p90",
     "output_tokens_per_second",
 )
-"""The metrics that are compared with the replaced endpoint's. Higher percentiles of 100 requests vary by chance."""
+"""The metrics to compare with the replaced endpoint. Higher percentiles of 100 requests are too noisy."""
 
 
 class Limits(TypedDict, total=False):
-    """The limits of ``require``. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+    """The limits of ``require``. Latencies are in milliseconds, prices in US dollars, and errors a share of requests.
 
-    ``ttft`` is the time to the first token, ``itl`` the inter-token latency, ``client_latency`` the time to the whole
+    ``ttft`` is the time to first token, ``itl`` the inter-token latency, ``client_latency`` the time to the whole
     response; docs/metrics.md defines all of them.
 
     Attributes:
@@ -41,14 +41,15 @@ class Limits(TypedDict, total=False):
         p50_client_latency_ms: the median latency as the client sees it, at most.
         p90_client_latency_ms: the 90th percentile of the latency as the client sees it, at most.
         p99_client_latency_ms: the 99th percentile of the latency as the client sees it, at most.
-        min_output_tokens_per_second: output tokens a second of all requests together, at least.
-        min_total_throughput: output tokens a second that the median inter-token latency comes to over all users, at
+        min_output_tokens_per_second: output tokens per second of all requests together, at least.
+        min_total_throughput: output tokens per second of all users, derived from the median inter-token latency, at
             least.
-        min_acceptance_length: tokens that a step of speculative decoding brings on average, at least.
+        min_acceptance_length: mean tokens per step of speculative decoding, at least.
         max_error_rate: the share of requests that fail, at most. Default: 0.01.
         max_price_per_million_input_tokens: the price of a million input tokens, at most.
         max_price_per_million_output_tokens: the price of a million output tokens, at most.
-        max_blended_price_per_million_tokens: the price of a million tokens, three of input to one of output, at most.
+        max_blended_price_per_million_tokens: the price of a million tokens, three input tokens to one output token, at
+            most.
     """
 
     mean_ttft_ms: float
@@ -74,7 +75,7 @@ class Limits(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Requirement:
-    """A limit of a metric, or of a formula over several: the largest value that passes, or the smallest."""
+    """A limit on a metric, or on a formula over several: the largest or the smallest value that passes."""
 
     formula: str
     title: str
@@ -84,23 +85,23 @@ class Requirement:
 
 
 class QualityRequirement(Settings):
-    """A comparison of completions with those of the replaced endpoint, for the same prompts.
+    """A comparison of completions with the replaced endpoint's completions for the same prompts.
 
     Attributes:
-        prompts: a JSON Lines file in S3; lines have ``text``, ``prompt`` or ``inputs``, which are sent without a chat
-            template (SGLang has chats alone: as a user's message), or ``messages``, and may have a ``reference`` to
-            compare with instead.
-        min_identical: the share of completions that must be the same, where neither side changes the weights. Default:
-            0.9, since half precision rounds now and then in favour of another token.
-        max_difference: the mean difference that is allowed from the baseline's completions, as a share of their words.
-        max_tokens: of a completion.
-        most_prompts: how many of the prompts are sent at most.
+        prompts: a JSON Lines file in S3. Each line has ``messages``, or ``text``, ``prompt`` or ``inputs``, which are
+            sent without a chat template (with SGLang, which supports only chats, as a user message). A line can have a
+            ``reference`` to compare with instead.
+        min_identical: the share of completions that must be identical if neither side changes the weights. Default:
+            0.9, because rounding in half precision sometimes selects another token.
+        max_difference: the maximum mean difference from the baseline's completions, as a share of their words.
+        max_tokens: maximum number of tokens of a completion.
+        most_prompts: maximum number of prompts to send.
     """
 
-    # A technique that leaves the weights alone verifies several tokens in one pass, so its sums are rounded in another
-    # order: of 450 responses in bfloat16, Medusa heads changed 1 or 2 (docs/medusa.md). All of 50 are then the same in
-    # 80 to 90 of 100 evaluations (0.9956^50 to 0.9978^50); at least 45 of them are in all but one of ten million. A
-    # draft whose tokens are accepted wrongly changes most of them.
+    # A technique that does not change the weights verifies several tokens in one pass, so its sums are rounded in
+    # another order: of 450 responses in bfloat16, Medusa heads changed 1 or 2 (docs/medusa.md). All of 50 are then the
+    # same in 80 to 90 of 100 evaluations (0.9956^50 to 0.9978^50); at least 45 of them are in all but one of ten
+    # million. A draft whose tokens are accepted wrongly changes most of them.
     prompts: str
     min_identical: float = Field(default=0.9, ge=0, le=1)
     max_difference: float = Field(default=0.1, ge=0, le=1)
@@ -110,10 +111,10 @@ class QualityRequirement(Settings):
 
 @dataclass(frozen=True)
 class Requirements:
-    """The requirements of one endpoint; ``at_concurrency``: where limits apply, at all concurrencies if None.
+    """The requirements of one endpoint; ``at_concurrency``: the concurrency that limits apply to, None for all.
 
-    ``max_regression`` is how much worse than before the ``compared`` metrics may be, as a share; they are listed with
-    whether higher values are better.
+    ``max_regression`` is how much worse the ``compared`` metrics can become, as a share. Each is listed with whether
+    higher values are better.
     """
 
     limits: tuple[Requirement, ...]
@@ -133,19 +134,19 @@ def requirements_of(
     quality: QualityRequirement | None = None,
     forecast: bool = False,
 ) -> Requirements:
-    """The requirements of ``require``'s arguments. Raises ValueError for an unknown limit or metric."""
+    """Return the requirements for ``require``'s arguments. Raises ValueError for an unknown limit or metric."""
     unknown = sorted(set(limits) - set(Limits.__annotations__))
     if unknown:
         raise ValueError(
-            f"require has no {' and no '.join(unknown)}: there are {', '.join(Limits.__annotations__)}, "
+            f"require has no {' and no '.join(unknown)}; it has {', '.join(Limits.__annotations__)}, "
             "max_regression, regression_metrics, at_concurrency, quality and forecast"
         )
-    # An endpoint that fails is quick to respond.
+    # An endpoint that fails responds quickly.
     values: dict[str, float] = {"max_error_rate": 0.01, **cast("Mapping[str, float]", limits)}
     compared = [metrics.find(name) for name in regression_metrics if max_regression is not None]
     for metric in compared:
         if not metric.of_evaluation:
-            raise ValueError(f"regression_metrics: {metric.name} is not measured by an evaluation; see docs/metrics.md")
+            raise ValueError(f"regression_metrics: an evaluation does not measure {metric.name}; see docs/metrics.md")
     return Requirements(
         limits=tuple(_requirement(name, values[name]) for name in Limits.__annotations__ if name in values),
         max_regression=max_regression,

@@ -1,8 +1,8 @@
-"""The result of an evaluation, as data: the same document for measurements from a laptop and in the cloud.
+"""The result of an evaluation: the same document for measurements from a laptop and in the cloud.
 
 A document has one subject, at every concurrency. Its metrics have the names and units of ``recipe.metrics``: latencies
-in milliseconds, prices in US dollars, rates a second. Metrics that could not be measured are missing, and ``notes``
-have the reason.
+in milliseconds, prices in US dollars, rates per second. Metrics that could not be measured are missing, and ``notes``
+explain why.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _METRICS = frozenset(metric.name for metric in EVALUATION)
 def load_label(
     concurrency: int | None, request_rate: float | None, end_rate: float | None = None, turns: float = 1.0
 ) -> str:
-    """The name of a load in reports: its users, or its requests or conversations per second."""
+    """Return a load's name for reports: its users, or its requests or conversations per second."""
     if concurrency is not None:
         return f"{concurrency} user" if concurrency == 1 else f"{concurrency} users"
     unit = "request" if turns == 1 else "conversation"
@@ -41,14 +41,14 @@ def load_label(
 
 
 class _Part(BaseModel):
-    # A later release may add fields, which older releases ignore.
+    # A later release can add fields, which older releases ignore.
     model_config: ClassVar[ConfigDict] = ConfigDict(
         frozen=True, extra="ignore", populate_by_name=True, serialize_by_alias=True
     )
 
 
 class EvaluatedRecipe(_Part):
-    """The recipe that was served: techniques as on the command line, the server's name, and the container image."""
+    """The served recipe: techniques as on the command line, the server's name, and the container image."""
 
     model: str
     techniques: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class EvaluatedRecipe(_Part):
 
 
 class ForecastComparison(_Part):
-    """A forecast of a metric with an interval of 90 %, and what was measured; ``holds``: whether it is within."""
+    """A metric's forecast with its 90 % interval, and the measured value; ``holds``: whether it is in the interval."""
 
     concurrency: PositiveInt
     metric: str
@@ -69,10 +69,10 @@ class ForecastComparison(_Part):
 
 
 class Subject(_Part):
-    """What was evaluated: a SageMaker endpoint, or the ``url`` of another server, without query and credentials.
+    """The evaluated SageMaker endpoint, or the ``url`` of another server, without query and credentials.
 
-    ``label`` is its name in reports; ``model`` is the name under which the server knows the model. ``copies`` are those
-    of the model. ``recipe`` is known of what an app of this library serves.
+    ``label`` is its name in reports, ``model`` the model's name in requests, and ``copies`` the number of copies of the
+    model. ``recipe`` is known if an app with this library serves the model.
     """
 
     label: str
@@ -89,13 +89,13 @@ class Subject(_Part):
 
 
 class Workload(_Part):
-    """What was sent, and how tokens were counted.
+    """The requests, and how tokens were counted.
 
-    ``prompts`` is the number of different prompts: two results are comparable where ``prompts_digest``, their SHA-256,
-    is the same. ``format`` is ``openai`` or ``lmi``. ``requests`` were sent under every load, None where their number
-    differs or ``seconds`` limited them; ``warm_up`` requests before them do not count. Requests of an open loop came by
-    their ``arrivals``, with that ``burstiness``, or were replayed so many times as fast (``speed``). ``command``
-    repeats it, with these ``versions``.
+    ``prompts`` is the number of different prompts. Two results are comparable if ``prompts_digest``, the prompts'
+    SHA-256, is the same. ``format`` is ``openai`` or ``lmi``. ``requests`` is the number of requests under every load,
+    None if it differs or ``seconds`` limited it; ``warm_up`` requests before them do not count. In an open loop,
+    requests followed ``arrivals`` with this ``burstiness``, or were replayed at this ``speed``. ``command`` repeats the
+    evaluation, with these ``versions``.
     """
 
     prompts: PositiveInt
@@ -119,10 +119,10 @@ class Workload(_Part):
 class Level(_Part):
     """The measurements at one ``concurrency``, the number of users, or at one ``request_rate``, in requests per second.
 
-    A rate may have changed linearly to ``end_rate``. ``turns`` are the requests of a conversation on average; where
-    there are several, the rate counts conversations. ``intervals`` are of metrics, each by itself, with a probability
-    of 95 %. ``errors`` counts by ``ErrorKind``. An interrupted level is not ``complete``, and keeps its measurements.
-    ``retries`` were sent a second time, because the server had closed the idle connection.
+    A rate can change linearly to ``end_rate``. ``turns`` is the mean number of requests per conversation; with more
+    than one, the rate counts conversations. ``intervals`` are the 95 % confidence intervals of individual metrics.
+    ``errors`` counts errors by ``ErrorKind``. An interrupted level is not ``complete``, but keeps its measurements.
+    ``retries`` counts requests that were sent again because the server had closed the idle connection.
     """
 
     concurrency: PositiveInt | None = None
@@ -144,19 +144,19 @@ class Level(_Part):
 
     @property
     def load(self) -> str:
-        """The name of its load in reports."""
+        """The load's name in reports."""
         return load_label(self.concurrency, self.request_rate, self.end_rate, self.turns)
 
     @field_validator("metrics")
     @classmethod
     def _metrics_are_defined(cls, metrics: dict[str, float]) -> dict[str, float]:
         if unknown := sorted(metrics.keys() - _METRICS):
-            raise ValueError(f"no metrics of an evaluation: {', '.join(unknown)}; docs/metrics.md lists all")
+            raise ValueError(f"an evaluation has no metrics {', '.join(unknown)}; docs/metrics.md lists all metrics")
         return metrics
 
 
 class Price(_Part):
-    """What tokens are charged for: the price of all instances together in US dollars, before the discount (a share)."""
+    """The price of all instances together in US dollars, before the discount (a share)."""
 
     instance_price_per_hour: PositiveFloat
     discount: float = Field(default=0.0, ge=0, lt=1)
@@ -164,9 +164,10 @@ class Price(_Part):
 
 
 class RateLimit(_Part):
-    """The highest request rate that ``meets`` the objectives, and the lowest that ``misses`` them; None if none does.
+    """The highest request rate that ``meets`` the objectives, and the lowest that ``misses`` them; None if there is
+    none.
 
-    Rates are in requests per second. Between the two, some may be ``undecided``.
+    Rates are in requests per second. Rates between the two can be ``undecided``.
     """
 
     meets: PositiveFloat | None = None
@@ -177,13 +178,13 @@ class RateLimit(_Part):
 class EvaluationResult(_Part):
     """One subject's evaluation, by rising concurrency or rate.
 
-    ``notes`` are what a reader must know to judge the values. ``missing`` loads had not been measured when the
-    evaluation ended. ``limit`` is the highest rate that meets the ``objectives``, where it was searched for. ``price``
-    is None where it is not known, with the reason in ``notes``. ``forecast`` compares with the forecast of the choice
+    ``notes`` explain how to interpret the values. ``missing`` lists loads that were not measured before the evaluation
+    ended. ``limit`` is the highest rate that meets the ``objectives``, if the evaluation searched for it. ``price`` is
+    None if it is unknown; ``notes`` have the reason. ``forecast`` compares the result with the forecast of the choice
     for the endpoint's objectives.
     """
 
-    # Raised when older documents could be misread; not for an added field.
+    # Increased if older documents could be misread, but not for an added field.
     schema_version: Literal[1] = Field(default=1, alias="schema")
     subject: Subject
     workload: Workload
@@ -202,10 +203,10 @@ class EvaluationResult(_Part):
         loads = [(level.concurrency or 0, level.request_rate or 0.0, level.end_rate or 0.0) for level in levels]
         if loads != sorted(set(loads), key=lambda load: (load[0] == 0, load)):
             given = ", ".join(level.load for level in levels)
-            raise ValueError(f"the levels are of {given}, and have to be unique and by rising concurrency or rate")
+            raise ValueError(f"the levels are {given}, but must be unique, in order of rising concurrency or rate")
         return levels
 
     @property
     def complete(self) -> bool:
-        """Whether nothing was interrupted."""
+        """Whether the evaluation ran without interruption."""
         return not self.missing and all(level.complete for level in self.levels)

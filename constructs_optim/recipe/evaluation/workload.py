@@ -1,7 +1,7 @@
-"""What simulated users send, as in an AI workload configuration.
+"""The requests of simulated users, as in an AI workload configuration.
 
-Source: SageMaker Python SDK 3, which names the parameters and refuses others; Amazon SageMaker developer guide, "AI
-benchmark jobs". The tool that sends the requests is aiperf, whose options the parameters are.
+Source: SageMaker Python SDK 3, which names the parameters and rejects others; Amazon SageMaker developer guide, "AI
+benchmark jobs". The parameters are options of aiperf, the tool that sends the requests.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.tokens import is_token
 
 CHANNEL = "prompts"
-"""The input channel of the user's own prompts."""
+"""The input channel of your own prompts."""
 
 _FEWEST_REQUESTS, _REQUESTS_PER_USER = 100, 8
 
@@ -25,28 +25,28 @@ def _ascending(users: Sequence[int]) -> tuple[int, ...]:
 
 
 class Workload(Settings):
-    """Users who send requests all the time: the next request as soon as the previous response is complete.
+    """Users who send requests continuously: each sends the next request as soon as the previous response is complete.
 
-    Without ``prompts``, prompts are synthetic, with the length of the AWS Machine Learning Blog's introduction of the
-    inference optimization toolkit: 622 tokens on average, and 250 tokens are requested.
+    Without ``prompts``, prompts are synthetic. Their length is the one in the AWS Machine Learning Blog's introduction
+    of the inference optimization toolkit: 622 input tokens on average, and 250 output tokens.
 
     Attributes:
-        concurrency: users at the same time; every number of users is a measurement of its own.
+        concurrency: numbers of concurrent users; each number is a separate measurement.
         input_tokens: mean length of a synthetic prompt, in tokens.
         input_tokens_stddev: its standard deviation.
-        output_tokens: tokens that are requested.
+        output_tokens: number of tokens to request.
         output_tokens_stddev: their standard deviation.
         prompts: a JSON Lines file of your own prompts in S3 (``s3://bucket/key.jsonl``), each line with ``text``.
             Default: synthetic prompts.
-        requests: how many are sent at each concurrency. Default: 100, and eight for each user where that is more, as
-            the requests that are sent before every user has its first response do not count.
-        duration_seconds: instead of ``requests``, how long they are sent.
-        warmup_requests: sent before, and not counted.
-        tokenizer: the Hugging Face id of the model's tokenizer. Default: what the service takes.
+        requests: number of requests at each concurrency. Default: 100, or eight per user if that is more, because
+            requests before every user's first response do not count.
+        duration_seconds: instead of ``requests``, how long to send requests.
+        warmup_requests: number of earlier requests that do not count.
+        tokenizer: the Hugging Face ID of the model's tokenizer. Default: SageMaker's default.
         token_secret_arn: a Secrets Manager secret that holds a Hugging Face token, for a gated tokenizer.
         request_timeout_seconds: how long a response may take.
-        seed: of the random number generator.
-        parameters: further parameters of the workload, by the service's names; they override the settings above.
+        seed: seed of the random number generator.
+        parameters: additional workload parameters, by SageMaker's names; they override the settings above.
     """
 
     concurrency: Annotated[Sequence[PositiveInt], Field(min_length=1), AfterValidator(_ascending)] = (1, 8, 32)
@@ -71,7 +71,7 @@ class Workload(Settings):
             "prompt_input_tokens_mean": self.input_tokens,
             **({"prompt_input_tokens_stddev": self.input_tokens_stddev} if self.input_tokens_stddev else {}),
         }
-        # The name of a file that is known only at deployment cannot be taken apart: the folder is named instead.
+        # A file name that is known only at deployment cannot be split, so this is the folder instead.
         name = "" if self.prompts is None or is_token(self.prompts) else self.prompts.rpartition("/")[2]
         prompts = {"custom_dataset_type": "single_turn", "input_file": f"/opt/ml/input/data/{CHANNEL}/{name}"}
         requests = self.requests or max(_FEWEST_REQUESTS, _REQUESTS_PER_USER * max(self.concurrency))
@@ -87,7 +87,7 @@ class Workload(Settings):
             "parameters": {
                 **(lengths if self.prompts is None else prompts),
                 "output_tokens_mean": self.output_tokens,
-                # The developer guide documents a number; the SDK reads sweeps of a list as well.
+                # The developer guide documents a number; the SDK also reads a list, as a sweep.
                 "concurrency": self.concurrency[0] if len(self.concurrency) == 1 else list(self.concurrency),
                 **({"request_count": requests} if self.duration_seconds is None else duration),
                 "random_seed": self.seed,

@@ -285,7 +285,7 @@ def about(tokens: float) -> str:
 def forecaster(
     recipe: Recipe, lengths: tuple[float, float], calibration: Calibration | None = None
 ) -> Forecaster | None:
-    """Forecasts for input and output tokens; None where the model's size or the instance is not known."""
+    """Forecasts for input and output tokens; None if the model's size or the instance is not known."""
     row, instance, memory = recipe.model_row, recipe.instance, estimate(recipe)
     if row is None or instance is None or memory is None:
         return None

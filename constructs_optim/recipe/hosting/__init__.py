@@ -15,23 +15,23 @@ from .options import Adapter, CapacityReservation, Component, Routing, ScaleIn, 
 COMPONENT_STARTUP_SECONDS = 2700
 """The default timeout of a component for downloading its model, and for loading it.
 
-CloudFormation waits 2 hours for an inference component (its schema has no timeout), in which an instance is launched
-and an image is pulled as well.
+CloudFormation waits 2 hours for an inference component (its schema has no timeout). This time includes launching an
+instance and pulling an image.
 """
 PARTITION_STARTUP_SECONDS = 1500
-"""The same of a component on a GPU partition, which a custom resource waits 1 hour for."""
+"""The same for a component on a GPU partition, for which a custom resource waits 1 hour."""
 
 
 @dataclass(frozen=True)
 class Hosting:
     """The hosting of one endpoint. None: not set.
 
-    ``instance_types`` are those of the instance pools by priority, if it is ``pooled``. Without a model, an endpoint
-    serves those of components. ``techniques`` are those of all pools. The instance counts are the range of
-    managed instance scaling. ``partitions`` is the layout of each GPU. ``servers`` are those of its own models, by
-    name. ``container_amis`` are the machine images that containers need. ``existing_configuration`` and
-    ``existing_model`` are what an endpoint and a component that were imported keep. ``region`` is None where it is
-    known only at deployment.
+    If ``pooled``, ``instance_types`` are the types of the instance pools by priority. An endpoint without a model
+    serves the models of its components. ``techniques`` are those of all pools. The instance counts are the range of
+    managed instance scaling. ``partitions`` is the layout of each GPU. ``servers`` are the names of its models'
+    servers. ``container_amis`` are the machine images that containers need. ``existing_configuration`` and
+    ``existing_model`` are the names that an imported endpoint and component keep. ``region`` is None if it is known
+    only at deployment.
     """
 
     instance_types: Sequence[str]
@@ -72,21 +72,21 @@ class Hosting:
 
     @cached_property
     def serves_components(self) -> bool:
-        """Whether models are inference components: as set, or as techniques or the lack of a model require."""
+        """Whether models are inference components: as set, or if a technique or the lack of a model requires it."""
         if self.inference_component is not None:
             return bool(self.inference_component)
         return not self.has_model or any(technique.inference_component for technique in self.techniques)
 
     @cached_property
     def is_isolated(self) -> bool:
-        """Whether containers are isolated from the network: as set, or wherever techniques allow it."""
+        """Whether containers have network isolation: as set, or if all techniques support it."""
         if self.network_isolation is not None:
             return self.network_isolation
         return all(technique.network_isolation for technique in self.techniques)
 
     @cached_property
     def rows(self) -> list[instances.InstanceRow]:
-        """The catalog's rows of the instance types that it knows."""
+        """The catalog's rows for the instance types that it lists."""
         rows = (instances.find(name) for name in self.instance_types)
         return [row for row in rows if row is not None]
 
@@ -94,10 +94,10 @@ class Hosting:
 def instances_for_copies(
     components: Sequence[Component], row: instances.InstanceRow, partitions: Sequence[str] = ()
 ) -> int:
-    """How many instances of a type hold all copies of components, by first fit of the largest copies first.
+    """Return how many instances of a type hold all copies of components, by first-fit decreasing.
 
-    ``partitions`` is the layout of each GPU. SageMaker does not publish how it places copies; the result is never below
-    the optimum.
+    ``partitions`` is the layout of each GPU. SageMaker does not document how it places copies. The result is never
+    below the optimum.
     """
     free: list[tuple[float, ...]] = []
     kinds = sorted({*partitions})

@@ -1,4 +1,4 @@
-"""The alarms of an endpoint: their definitions (``alarms.toml``) and the settings that users tune them with."""
+"""The alarms of an endpoint: their definitions (``alarms.toml``) and settings."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _DEFINITIONS = tomllib.loads((files("constructs_optim.recipe.hosting") / "alarms
 
 
 class AlarmSettings(Settings):
-    """The settings of one alarm. What is not set is the alarm's default, which docs/alarms.md lists.
+    """The settings of one alarm. docs/alarms.md lists the defaults of each alarm.
 
     Attributes:
-        threshold: the limit, in the alarm's unit; docs/alarms.md says on which side of it an alarm goes off.
-        period_seconds: the period that values are aggregated over: 10, 20, 30 or a multiple of 60.
-        evaluation_periods: how many of the latest periods are evaluated.
-        datapoints_to_alarm: in how many of them the limit must be violated.
-        minimum_count: with fewer failed requests in a period, the error rate counts as zero.
-        actions_enabled: whether its actions are run; without, it only shows its state. Default: they are.
+        threshold: the threshold, in the alarm's unit; docs/alarms.md says whether it is an upper or a lower limit.
+        period_seconds: the period over which CloudWatch aggregates values: 10, 20, 30 or a multiple of 60.
+        evaluation_periods: the number of most recent periods to evaluate.
+        datapoints_to_alarm: the number of these periods that must breach the threshold.
+        minimum_count: with fewer failed requests in a period, the error rate is zero.
+        actions_enabled: whether the alarm runs its actions; otherwise it only shows its state. Default: yes.
     """
 
     threshold: float | None = Field(default=None, ge=0, allow_inf_nan=False)
@@ -39,7 +39,7 @@ class AlarmSettings(Settings):
     @field_validator("threshold")
     @classmethod
     def _without_decimals(cls, threshold: float | None) -> float | None:
-        # Texts and dashboards show 20 and not 20.0.
+        # Descriptions and dashboards show 20, not 20.0.
         return int(threshold) if threshold is not None and threshold == int(threshold) else threshold
 
     @field_validator("period_seconds")
@@ -51,29 +51,27 @@ class AlarmSettings(Settings):
 
 
 class Alarms(Settings):
-    """Which alarms an endpoint has. A truth value has an alarm with its defaults or none; settings tune it.
+    """The alarms of an endpoint. A truth value enables an alarm with its defaults or disables it; settings tune it.
 
     Attributes:
-        error_rate: percent of the requests of the last 5 minutes that ended with a 5xx status. Default: above 5.
-        latency: seconds within which 99 of 100 requests have their response. The latency depends on the length of the
-            responses, which only you know: off by default, and it needs a threshold.
-        time_to_first_token: seconds within which nine of ten requests have their first token, by the engine. It depends
-            on the prompts: off by default, and it needs a threshold.
-        queue: requests that wait in the engines of all copies, for 10 minutes. Default: off; where it is on, above 8.
-        kv_cache: percent of the KV cache that running requests occupy, for 15 minutes. Default: off; where it is
-            on, above 95.
-        acceptance_length: tokens that a step of speculative decoding brings, for half an hour. It depends on the draft
-            and the prompts: off by default, and it needs a threshold, below which it goes off.
-        acceptance_decay: acceptance length of the last half hour, in percent of that of the last 23 hours of the same
-            containers, for half an hour. Default: off, and on with a ``speculation_cure``; where it is on,
+        error_rate: percentage of requests in the last 5 minutes with a 5xx status. Default: above 5.
+        latency: p99 latency in seconds. It depends on the length of the responses, which only you know, so the alarm is
+            off by default and needs a threshold.
+        time_to_first_token: p90 time to first token in seconds, as measured by the engine. It depends on the prompts,
+            so the alarm is off by default and needs a threshold.
+        queue: number of requests that wait in the engines of all copies, for 10 minutes. Default: off; if on, above 8.
+        kv_cache: percentage of the KV cache that running requests use, for 15 minutes. Default: off; if on, above 95.
+        acceptance_length: tokens per step of speculative decoding, for half an hour. It depends on the draft and the
+            prompts, so the alarm is off by default and needs a threshold, which is a lower limit.
+        acceptance_decay: acceptance length of the last half hour, as a percentage of the same containers' acceptance
+            length in the last 23 hours, for half an hour. Default: off, or on with a ``speculation_cure``; if on,
             below 90.
-        saturation: requests in flight for each instance or copy, for 15 minutes. Default: above what the plan is sized
-            for.
-        zero_capacity: no instance or copy serves requests. Default: on.
-        disk: percent in use of the fullest disk of the instances, for 15 minutes. Default: off; where it is on, above
-            90.
-        failed_job: an optimization job failed, in this account and region. Default: on where the stack runs jobs.
-        stale_evaluation: days without an evaluation, at most 7. Default: on where evaluations are declared.
+        saturation: concurrent requests per instance or copy, for 15 minutes. Default: above the number that the plan
+            is sized for.
+        zero_capacity: no instance or copy is in service. Default: on.
+        disk: percentage in use of the fullest disk of the instances, for 15 minutes. Default: off; if on, above 90.
+        failed_job: an optimization job failed in this account and Region. Default: on if the stack runs jobs.
+        stale_evaluation: days without an evaluation, at most 7. Default: on if the endpoint has an evaluation.
     """
 
     error_rate: AlarmSettings | bool | None = True
@@ -91,11 +89,11 @@ class Alarms(Settings):
 
     @staticmethod
     def none() -> Alarms:
-        """No alarm at all."""
+        """Disable all alarms."""
         return Alarms(**dict.fromkeys(Alarms.model_fields, False))
 
     def switched_on(self) -> dict[str, AlarmSettings]:
-        """The settings of the alarms that are on, by name."""
+        """Return the settings of the enabled alarms, by name."""
         return {
             name: value if isinstance(value, AlarmSettings) else AlarmSettings()
             for name, value in self
@@ -104,7 +102,7 @@ class Alarms(Settings):
 
 
 class Query(BaseModel, frozen=True, extra="forbid"):
-    """A metric by its name in :mod:`constructs_optim.recipe.metrics`, or metric math over the queries before it."""
+    """A metric by its name in :mod:`constructs_optim.recipe.metrics`, or metric math over earlier queries."""
 
     id: str
     metric: str | None = None
@@ -139,7 +137,7 @@ class Alarm(BaseModel, frozen=True, extra="forbid"):
     actions_enabled: bool = True
 
     def description(self, endpoint: str, runbook: str) -> str:
-        """The message for the engineer on call; ``runbook`` is the page that has a section on each alarm."""
+        """Return the message for the on-call engineer; ``runbook`` is the page with a section for each alarm."""
         meaning = self.meaning.format(endpoint=endpoint)
         section = self.name.replace("_", "-")
         return f"{self.severity}: {meaning} First: {self.first} Runbook: {runbook}#{section}"
@@ -147,9 +145,9 @@ class Alarm(BaseModel, frozen=True, extra="forbid"):
 
 @dataclass(frozen=True)
 class Watched:
-    """The endpoint that alarms watch. ``capacity``: concurrent requests that an instance or copy is sized for.
+    """The monitored endpoint. ``capacity``: concurrent requests that an instance or copy is sized for.
 
-    SageMaker publishes fewer metrics of an asynchronous endpoint (its developer guide, "Alarms and logs for tracking
+    SageMaker publishes fewer metrics for an asynchronous endpoint (its developer guide, "Alarms and logs for tracking
     metrics from asynchronous endpoints").
     """
 
@@ -161,7 +159,7 @@ class Watched:
 
 
 def endpoint_alarms(alarms: Alarms, watched: Watched) -> list[Alarm]:
-    """The alarms of one endpoint; ``alarms`` must comply with the rules."""
+    """Return the alarms of one endpoint; ``alarms`` must follow the rules."""
     settings = alarms.switched_on()
     return [
         configured_alarm(name, settings[name], watched)
@@ -174,7 +172,7 @@ def endpoint_alarms(alarms: Alarms, watched: Watched) -> list[Alarm]:
 
 
 def configured_alarm(name: str, settings: AlarmSettings, watched: Watched) -> Alarm:
-    """The definition of an alarm for such an endpoint, with the user's settings."""
+    """Return the definition of an alarm for this endpoint, with your settings."""
     row: dict[str, Any] = {"evaluation_periods": 1, "datapoints_to_alarm": 1, **_DEFINITIONS[name]}
     row = {key: value for key, value in row.items() if key not in ("requires", "excludes")}
     cases = {
@@ -201,7 +199,7 @@ def configured_alarm(name: str, settings: AlarmSettings, watched: Watched) -> Al
     tuned = {
         "period_seconds": settings.period_seconds,
         "evaluation_periods": periods,
-        # Other periods without other datapoints: all of the periods.
+        # If only the number of periods is set, all periods must breach.
         "datapoints_to_alarm": settings.datapoints_to_alarm or periods,
         "actions_enabled": settings.actions_enabled,
     }

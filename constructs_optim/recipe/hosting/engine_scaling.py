@@ -1,20 +1,21 @@
-"""Scaling by what the serving engine measures of itself: the conditions, as PromQL, on which capacity changes.
+"""Scaling on the engine's own metrics: the PromQL conditions that change capacity.
 
 Application Auto Scaling cannot track these metrics: a target tracking policy reads a metric by namespace and name (its
-API reference, CustomizedMetricSpecification), and only PromQL reads those. So alarms on PromQL run step scaling
-policies: one for each target adds capacity, and of all targets together one doubles it and one takes away.
+API reference, CustomizedMetricSpecification), but these metrics need PromQL. So PromQL alarms run step scaling
+policies: each target has a policy that adds capacity, and all targets share a policy that doubles it and one that
+removes it.
 
-What the conditions take care of:
+Design of the conditions:
 
-- A latency or a queue does not fall in proportion as copies are added, so nothing is divided by the target: capacity
-  is added a part at a time, and doubled where a whole batch for each copy waits.
-- Averages hide that a fleet would not fit on fewer copies: a copy is taken away only where what all of them work on
-  fits the others with room to spare.
-- Without requests a latency has no value. A missing value never adds capacity, and never keeps it.
-- Copies that still load their model publish nothing: what is counted are the copies that do, and the pause after
-  capacity was added covers the time until the new copies count.
-- Long prompts make the first token late, and no copy mends that: time to first token counts where requests wait as
-  well.
+- A latency or a queue does not fall in proportion to added copies, so the metric is not divided by the target. Capacity
+  grows in steps, and doubles if a full batch per copy is waiting.
+- An average does not show whether the load fits on fewer copies. So a copy is removed only if the load of all copies
+  fits on the others with headroom.
+- Without requests, a latency has no value. A missing value neither adds nor keeps capacity.
+- A copy that is still loading its model publishes nothing. So only publishing copies count, and the cool-down after
+  adding capacity covers the time until new copies count.
+- Long prompts increase time to first token, and more copies do not help. So time to first token adds capacity only if
+  requests also wait.
 """
 
 from __future__ import annotations
@@ -24,43 +25,43 @@ from dataclasses import dataclass
 from typing import Protocol
 
 STARTUP_SECONDS = 600
-"""The default pause after capacity was added: until a new copy has loaded its model and publishes metrics."""
+"""The default cool-down after adding capacity, in which a new copy loads its model and starts publishing metrics."""
 EVALUATION_SECONDS = 60
-"""How often the alarms look."""
+"""The evaluation interval of the alarms."""
 PENDING_SECONDS = 60
-"""For how long capacity must be missing before it is added."""
+"""How long a target must be missed before capacity is added."""
 IDLE_SECONDS = 900
-"""For how long capacity must be idle before it is taken away: that of target tracking."""
+"""How long capacity must be idle before it is removed, as in target tracking."""
 ADDED_PERCENT = 25
-"""What is added at once, and at least one instance or copy."""
+"""The capacity added per step, at least one instance or copy."""
 LIMITS: Mapping[str, tuple[float, float, float]] = {
     "engine_time_to_first_token": (0.01, 600, 2),
     "kv_cache_usage": (5, 95, 70),
     "waiting_requests": (0.1, 10_000, 4),
     "engine_output_tokens_per_second": (1, 1_000_000, 1_500),
 }
-"""The least and the largest target of each metric that scales, and an example: seconds, percent, requests and tokens
-for each instance or copy."""
-# After a copy is taken away, the others are to stay this far below the target.
+"""The minimum, maximum and an example of each metric's target: seconds, percent, requests and tokens per instance or
+copy."""
+# After a copy is removed, the others must stay this far below the target.
 _HYSTERESIS = 0.8
 _OF_EVERY_POLICY = ("running_requests", "waiting_requests", "publishing_copies", "engine_output_tokens_per_second")
-# Of a time to first token that is too long, what at least is waiting.
+# The share of an excessive time to first token that must be queue time.
 _QUEUEING = 0.1
 
 
 class MetricQuery(Protocol):
-    """Writes the PromQL of a metric by its name."""
+    """A function that returns the PromQL of a metric by its name."""
 
     def __call__(self, name: str, /, *, quantile: float | None = None) -> str:
-        """The PromQL, of a quantile where the metric is a latency."""
+        """Return the PromQL, for a quantile if the metric is a latency."""
         ...
 
 
 @dataclass(frozen=True)
 class EngineTarget:
-    """A metric of the engine that is to be held near ``target``, in the unit of ``LIMITS``; ``quantile`` of a latency.
+    """An engine metric and its ``target``, in the unit of ``LIMITS``; ``quantile`` applies to a latency.
 
-    A query has a result while its condition holds.
+    A query returns a result while its condition is true.
     """
 
     metric: str
@@ -69,12 +70,12 @@ class EngineTarget:
 
     @property
     def used_metrics(self) -> tuple[str, ...]:
-        """The metrics that the conditions of its policy read."""
+        """The metrics in the conditions of its policy."""
         queueing = ("queue_time",) if self.metric == "engine_time_to_first_token" else ()
         return tuple(dict.fromkeys((self.metric, *_OF_EVERY_POLICY, *queueing)))
 
     def missed(self, query: MetricQuery) -> str:
-        """The condition on which capacity is added."""
+        """Return the condition that adds capacity."""
         match self.metric:
             case "engine_time_to_first_token":
                 queueing = f"{query('queue_time', quantile=self.quantile)} > {_QUEUEING * 1000 * self.target:g}"
@@ -85,7 +86,7 @@ class EngineTarget:
                 return f"{query(self.metric)} / {query('publishing_copies')} > {self.target:g}"
 
     def kept_by_fewer(self, query: MetricQuery) -> str:
-        """What a condition to take one copy away ends in: without it, the others would keep the target."""
+        """Return the end of the condition that removes a copy: the remaining copies would meet the target."""
         copies, others = query("publishing_copies"), f"({query('publishing_copies')} - 1)"
         match self.metric:
             case "engine_time_to_first_token":
@@ -102,18 +103,18 @@ class EngineTarget:
 
 
 def surge(query: MetricQuery, *, capacity: float) -> str:
-    """The condition on which capacity is doubled: as many requests wait as all copies are sized for."""
+    """Return the condition that doubles capacity: as many requests wait as all copies are sized for."""
     return f"{query('waiting_requests')} > {capacity:g} * {query('publishing_copies')}"
 
 
 def idle(query: MetricQuery, targets: Sequence[EngineTarget], *, room: float, to_zero: bool) -> str:
-    """The condition on which a copy is taken away: one for all targets, so that no policy takes what another needs.
+    """Return the condition that removes a copy: one for all targets, so that no policy removes what another needs.
 
     Args:
-        query: of what is scaled.
-        targets: of all policies.
-        room: requests in flight for each instance or copy that must not be exceeded without it.
-        to_zero: whether the last copy may go.
+        query: the query of the scaled endpoint or component.
+        targets: the targets of all policies.
+        room: maximum concurrent requests per remaining instance or copy.
+        to_zero: whether the last copy can be removed.
     """
     copies = query("publishing_copies")
     in_flight = f"({query('running_requests')} + {query('waiting_requests')})"

@@ -10,11 +10,11 @@ from pydantic import Field
 from constructs_optim.recipe.settings import Settings
 
 API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_"
-"""The beginning of links to the pages of SageMaker's API reference."""
+"""The prefix of links to SageMaker's API reference."""
 
 
 class Routing(Settings):
-    """How an endpoint chooses the instance, or the copy of an inference component, for a request."""
+    """The routing strategy: how an endpoint chooses an instance, or a copy of an inference component, for a request."""
 
     strategy: Literal["LEAST_OUTSTANDING_REQUESTS", "RANDOM", "PREFIX_AWARE", "KV_AWARE"]
     prefix_length: int | None = Field(default=None, ge=1024, le=65_536)
@@ -22,22 +22,23 @@ class Routing(Settings):
 
     @staticmethod
     def least_outstanding_requests() -> Routing:
-        """To the instance or copy with the fewest outstanding requests. The default."""
+        """Route to the instance or copy with the fewest outstanding requests. The default."""
         return Routing(strategy="LEAST_OUTSTANDING_REQUESTS")
 
     @staticmethod
     def random() -> Routing:
-        """To a random instance or copy."""
+        """Route to a random instance or copy."""
         return Routing(strategy="RANDOM")
 
     @staticmethod
     def prefix_aware(*, prefix_length: int = 4096, concurrency_threshold: int = 64) -> Routing:
-        """Requests with the same prompt prefix go to the same instance or copy, whose KV cache holds the prefix.
+        """Route requests with the same prompt prefix to the same instance or copy, whose KV cache holds the prefix.
 
         Args:
-            prefix_length: how much of a request is compared, 1,024 to 65,536: bytes of the body, or characters of the
+            prefix_length: length of the compared prefix, 1,024 to 65,536: bytes of the body, or characters of the
                 messages with the OpenAI-compatible API. Default: 4,096.
-            concurrency_threshold: concurrent requests, 1 to 1,024, from which on another is chosen. Default: 64.
+            concurrency_threshold: number of concurrent requests, 1 to 1,024, at which SageMaker chooses another
+                instance or copy. Default: 64.
         """
         return Routing(
             strategy="PREFIX_AWARE", prefix_length=prefix_length, concurrency_threshold=concurrency_threshold
@@ -45,15 +46,16 @@ class Routing(Settings):
 
     @staticmethod
     def kv_aware() -> Routing:
-        """To an instance or copy whose KV cache holds the start of the prompt and that is not too busy.
+        """Route to an instance or copy whose KV cache holds the start of the prompt, and that is not too busy.
 
-        For vLLM's container. CloudFormation has no such value: a custom resource makes the endpoint's configuration.
+        Needs vLLM's container. CloudFormation does not support this value, so a custom resource creates the endpoint
+        configuration.
         """
         return Routing(strategy="KV_AWARE")
 
 
 class ScaleIn(Settings):
-    """How SageMaker releases the instances of inference components when their copies become fewer."""
+    """How SageMaker releases instances when inference components scale in."""
 
     rule = "OPT125"
     rule_link = f"{API}ProductionVariantManagedInstanceScalingScaleInPolicy.html"
@@ -64,22 +66,22 @@ class ScaleIn(Settings):
 
     @staticmethod
     def idle_release() -> ScaleIn:
-        """Only instances without a copy are released."""
+        """Release only instances without a copy."""
         return ScaleIn(strategy="IDLE_RELEASE")
 
     @staticmethod
     def consolidation(*, max_step_size: int = 1, cooldown_minutes: int = 20) -> ScaleIn:
-        """Copies are moved onto fewer instances, as far as their placement allows it, and the others are released.
+        """Move copies to fewer instances, as far as their placement allows, and release the others.
 
         Args:
-            max_step_size: the most instances that are released at a time, 1 to 100. Default: 1.
-            cooldown_minutes: minutes after the endpoint's last change, 5 to 1,440. Default: 20.
+            max_step_size: maximum number of instances to release at a time, 1 to 100. Default: 1.
+            cooldown_minutes: cool-down after the endpoint's last change, in minutes, 5 to 1,440. Default: 20.
         """
         return ScaleIn(strategy="CONSOLIDATION", max_step_size=max_step_size, cooldown_minutes=cooldown_minutes)
 
 
 class Placement(Settings):
-    """Which instances the copies of an inference component are placed on."""
+    """How SageMaker places the copies of an inference component on instances."""
 
     rule = "OPT126"
     rule_link = f"{API}InferenceComponentSchedulingConfig.html"
@@ -89,17 +91,17 @@ class Placement(Settings):
 
     @staticmethod
     def spread(*, max_zone_imbalance: int = 0) -> Placement:
-        """Evenly over the instances: fewer copies are lost with one of them.
+        """Spread copies evenly over the instances, so that the loss of an instance removes fewer copies.
 
         Args:
-            max_zone_imbalance: how many copies more than another an Availability Zone may have, 0 to 100; a limit that
-                SageMaker keeps where capacity allows it. Default: 0.
+            max_zone_imbalance: maximum difference in copies between Availability Zones, 0 to 100. SageMaker keeps this
+                limit if capacity allows it. Default: 0.
         """
         return Placement(strategy="SPREAD", max_zone_imbalance=max_zone_imbalance)
 
     @staticmethod
     def binpack(*, max_zone_imbalance: int = 0) -> Placement:
-        """On as few instances as possible.
+        """Place copies on as few instances as possible.
 
         Args:
             max_zone_imbalance: as for :meth:`spread`.
@@ -108,7 +110,7 @@ class Placement(Settings):
 
 
 class CapacityReservation(Settings):
-    """An ML capacity reservation (a training plan) that an endpoint's instances are launched into, and only there.
+    """An ML capacity reservation (a training plan). SageMaker launches the endpoint's instances only in it.
 
     Attributes:
         arn: the reservation's ARN.
@@ -119,11 +121,11 @@ class CapacityReservation(Settings):
 
 @dataclass(frozen=True)
 class UpdateSettings:
-    """How an endpoint is updated to a new configuration. Times are in seconds.
+    """How SageMaker updates an endpoint to a new configuration. Times are in seconds.
 
-    ``strategy`` is ``ALL_AT_ONCE``, ``CANARY``, ``LINEAR`` (blue/green) or ``ROLLING``; ``size`` is the first step of a
-    canary, or each step, in ``size_unit``: ``CAPACITY_PERCENT``, ``INSTANCE_COUNT`` or, of a component, ``COPY_COUNT``.
-    Alarms are watched for ``bake_seconds`` after each step.
+    ``strategy`` is ``ALL_AT_ONCE``, ``CANARY``, ``LINEAR`` (blue/green) or ``ROLLING``. ``size`` is the first step of a
+    canary, or each step otherwise, in ``size_unit``: ``CAPACITY_PERCENT``, ``INSTANCE_COUNT`` or, for a component,
+    ``COPY_COUNT``. SageMaker monitors alarms for ``bake_seconds`` after each step.
     """
 
     strategy: str = "ALL_AT_ONCE"
@@ -136,14 +138,14 @@ class UpdateSettings:
 
 
 class Observability(Settings):
-    """Metrics that SageMaker publishes beyond the usual ones, and how often.
+    """Additional metrics that SageMaker publishes, and their frequency.
 
     Attributes:
-        frequency_seconds: 10, 30, 60, 120, 180, 240 or 300. Default: 60.
-        enhanced: invocations and utilization of each instance and container as well. Default: no.
-        detailed: the metrics of the model's container (its Prometheus endpoint: tokens, time to first token), of each
-            GPU and of each instance, and where copies are placed. Default: the service's own, which for new
-            configurations is yes.
+        frequency_seconds: the publishing interval: 10, 30, 60, 120, 180, 240 or 300. Default: 60.
+        enhanced: whether to also publish invocations and utilization per instance and container. Default: no.
+        detailed: whether to publish metrics of the model's container (from its Prometheus endpoint: tokens, time to
+            first token), of each GPU and instance, and the placement of copies. Default: SageMaker's default, which is
+            yes for new configurations.
     """
 
     frequency_seconds: Literal[10, 30, 60, 120, 180, 240, 300] | None = None
@@ -153,7 +155,7 @@ class Observability(Settings):
 
 @dataclass(frozen=True)
 class Component:
-    """The resources of a copy of an inference component, and its maximum of copies; ``label`` is for messages.
+    """The resources of a copy of an inference component, and the maximum number of copies; ``label`` is for messages.
 
     None: not set.
     """
@@ -169,7 +171,7 @@ class Component:
 
 @dataclass(frozen=True)
 class Adapter:
-    """One LoRA adapter, its name where the user chose one; ``loads``: whether its model's container loads adapters."""
+    """One LoRA adapter, with your name for it, if any; ``loads``: whether the base model's container loads adapters."""
 
     label: str
     uri: str

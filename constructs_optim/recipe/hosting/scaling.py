@@ -1,4 +1,4 @@
-"""The scaling of an endpoint: defaults that follow from its plan, and policies and schedules, which rules check.
+"""The scaling of an endpoint: defaults from its plan, and policies and schedules for the rules to check.
 
 Sources: Application Auto Scaling user guide, "Target tracking scaling policies" and "Step scaling policies"; Amazon
 SageMaker developer guide, "Scale an endpoint to zero instances".
@@ -20,18 +20,18 @@ from constructs_optim.recipe.plan_data import Plan
 from constructs_optim.recipe.settings import Settings
 
 HEADROOM = 0.7
-"""The target utilization: a new copy takes minutes to start, in which the existing copies serve all requests."""
+"""The target utilization. A new copy takes minutes to start; until then, the existing copies serve all requests."""
 SCALE_OUT_COOLDOWN_SECONDS = 60
-"""Requests are waiting; Application Auto Scaling requests no more copies while some are still starting."""
+"""Short, because requests wait. Application Auto Scaling adds no more copies while some are still starting."""
 SCALE_IN_COOLDOWN_SECONDS = 600
-"""A copy that was removed too early loads tens of gigabytes when it starts again."""
+"""Long, because a copy that is removed too early must load tens of gigabytes when it starts again."""
 WAKE_COOLDOWN_SECONDS = 600
-"""Requests fail until the first copy has loaded: without a cooldown, every minute would add a copy."""
+"""Requests fail until the first copy is loaded. Without a cool-down, every minute would add a copy."""
 
 
 @dataclass(frozen=True)
 class ScalingDefaults:
-    """Concurrent requests that an instance or copy is sized for, and the target, which leaves headroom."""
+    """The concurrent requests that an instance or copy is sized for, and the target, which leaves headroom."""
 
     capacity: int
     concurrency: float
@@ -60,14 +60,14 @@ class ScheduleRequest:
 
 
 class ScalingStep(Settings):
-    """By how much to scale while a metric is within bounds.
+    """One step of a step scaling policy: how much to scale while a metric is within bounds.
 
     Attributes:
-        change: instances or copies to add, or to remove where negative; percent of them with
-            ``PercentChangeInCapacity``, and their new number with ``ExactCapacity``.
-        lower: the lower bound, inclusive for a step that adds, which needs it.
-        upper: the upper bound, inclusive for a step that removes, which needs it. Default: where the next step begins;
-            the last step is unbounded.
+        change: number of instances or copies to add, or to remove if negative; a percentage with
+            ``PercentChangeInCapacity``, the new number with ``ExactCapacity``.
+        lower: the lower bound. A scale-out step needs it, and includes it.
+        upper: the upper bound. A scale-in step needs it, and includes it. Default: the start of the next step; the last
+            step is unbounded.
     """
 
     change: int
@@ -87,11 +87,11 @@ class StepRequest:
     datapoints_to_alarm: int | None = None
 
     def rising(self) -> list[ScalingStep]:
-        """The steps for a metric that is too high, in ascending order."""
+        """Return the steps for a metric that is too high, in ascending order."""
         return sorted((step for step in self.steps if self._adds(step)), key=lambda step: step.lower or 0)
 
     def falling(self) -> list[ScalingStep]:
-        """The steps for a metric that is too low, in descending order."""
+        """Return the steps for a metric that is too low, in descending order."""
         return sorted((step for step in self.steps if not self._adds(step)), key=lambda step: -(step.upper or 0))
 
     def _adds(self, step: ScalingStep) -> bool:
@@ -100,7 +100,7 @@ class StepRequest:
 
 @dataclass(frozen=True)
 class EngineTargetRequest:
-    """A policy that holds a metric of the engine near ``target``; None: known only when the stack is deployed."""
+    """A policy that holds an engine metric near ``target``; None: known only when the stack is deployed."""
 
     location: str
     metric: str
@@ -111,8 +111,8 @@ class EngineTargetRequest:
 class Scaling:
     """An endpoint's scaling, or a part of it. None: known only at deployment.
 
-    ``may_be_zero``: whether it may scale to no copy of an inference component, or no instance of an asynchronous
-    endpoint. ``ids`` are those of the endpoint's policies and schedules, ``new_id`` is the id of the next one.
+    ``may_be_zero``: whether an inference component can scale in to zero copies, or an asynchronous endpoint to zero
+    instances. ``ids`` are those of the endpoint's policies and schedules, ``new_id`` is the ID of the next one.
     """
 
     may_be_zero: bool
@@ -127,7 +127,7 @@ class Scaling:
 
 
 def requests_in_flight(plan: Plan) -> int:
-    """Concurrent requests of one copy of the model: its batch size, or fewer where the KV cache is smaller."""
+    """Return the concurrent requests of one copy of the model: its batch size, or fewer if the KV cache is smaller."""
     memory = plan.memory
     if memory is None:
         return plan.container.max_concurrent_requests or DEFAULT_BATCH_SIZE
@@ -140,7 +140,7 @@ def requests_in_flight(plan: Plan) -> int:
 def scaling_defaults(
     plan: Plan, *, accelerators: int | None = None, concurrency: float | None = None
 ) -> ScalingDefaults:
-    """The defaults for an instance, or for a copy of an inference component with ``accelerators``.
+    """Return the defaults for an instance, or for a copy of an inference component with ``accelerators``.
 
     The server loads the model once per ``tensor_parallel_degree`` accelerators. ``concurrency`` is the target of a
     choice for objectives.
@@ -155,12 +155,12 @@ def scaling_defaults(
 
 
 def invocations_target(concurrency: float, request_seconds: float) -> float:
-    """Invocations per minute of ``concurrency`` concurrent requests that take ``request_seconds``, by Little's law."""
+    """Return the invocations per minute of ``concurrency`` requests of ``request_seconds`` each, by Little's law."""
     return round(concurrency * 60 / request_seconds, 1)
 
 
 def step_adjustments(steps: Sequence[ScalingStep], *, rising: bool) -> tuple[float, list[dict[str, Any]]]:
-    """A policy's alarm threshold and its ``StepAdjustments``, whose bounds are relative to the threshold.
+    """Return a policy's alarm threshold and ``StepAdjustments``, whose bounds are relative to the threshold.
 
     ``steps`` are the contiguous steps of :meth:`StepRequest.rising` or :meth:`StepRequest.falling`.
     """

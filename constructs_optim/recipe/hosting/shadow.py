@@ -1,4 +1,4 @@
-"""A shadow of an endpoint: a candidate that answers copies of requests, what its answers are compared by, as data."""
+"""The shadow variant of an endpoint, which serves copies of requests, and the checks that compare its responses."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ CheckKind = Literal["answered", "json_valid", "tool_calls", "reference", "judge"
 
 
 class AnswerCheck(Settings):
-    """What answers of a candidate are compared with those of production by. Use its class methods.
+    """A check that compares a candidate's responses with those of production. Use the class methods.
 
     Attributes:
         kind: the kind of check.
-        at_least: the share of the pairs that have to agree, 0 to 1, for checks of agreement.
-        reference_uri: JSON Lines in S3, ``{"prompt": ..., "answer": ...}`` each.
-        function_arn: a Lambda function that judges answers (may be a token).
+        at_least: the share of pairs that must agree, 0 to 1, for checks of agreement.
+        reference_uri: a JSON Lines file in S3, with ``{"prompt": ..., "answer": ...}`` on each line.
+        function_arn: a Lambda function that judges responses (may be a token).
     """
 
     kind: CheckKind
@@ -34,34 +34,34 @@ class AnswerCheck(Settings):
 
     @classmethod
     def answered(cls) -> AnswerCheck:
-        """There is an answer: text, or a call of a tool."""
+        """The response has content: text, or a tool call."""
         return cls(kind="answered")
 
     @classmethod
     def json_valid(cls) -> AnswerCheck:
-        """The answer is JSON, where a request's ``response_format`` asks for it."""
+        """The response is JSON if the request's ``response_format`` requires it."""
         return cls(kind="json_valid")
 
     @classmethod
     def tool_calls(cls) -> AnswerCheck:
-        """Where production calls tools, the candidate does, with arguments that fit the request's schema."""
+        """If production calls tools, the candidate also does, with arguments that match the request's schema."""
         return cls(kind="tool_calls")
 
     @classmethod
     def reference(cls, uri: str) -> AnswerCheck:
-        """The answer is the one of a file in S3, for the prompts that it has.
+        """The response equals the reference answer in an S3 file, for the prompts in that file.
 
         Args:
-            uri: JSON Lines, ``{"prompt": ..., "answer": ...}`` each.
+            uri: the JSON Lines file, with ``{"prompt": ..., "answer": ...}`` on each line.
         """
         return cls(kind="reference", reference_uri=uri)
 
     @classmethod
     def judge(cls, function_arn: str) -> AnswerCheck:
-        """A Lambda function says of both answers whether they are right.
+        """A Lambda function decides whether each of the two responses is correct.
 
-        It gets ``{"request": ..., "production": ..., "candidate": ...}`` and returns ``{"production": true,
-        "candidate": false}``, or anything else where it has no opinion.
+        It receives ``{"request": ..., "production": ..., "candidate": ...}`` and returns ``{"production": true,
+        "candidate": false}``, or anything else if it cannot decide.
 
         Args:
             function_arn: the function's ARN; may be a token.
@@ -70,31 +70,30 @@ class AnswerCheck(Settings):
 
     @classmethod
     def exact_match(cls, *, at_least: float) -> AnswerCheck:
-        """The texts are the same, for requests with temperature 0, in a share of the pairs.
+        """For requests with temperature 0, a share of the pairs has identical texts.
 
         Args:
-            at_least: that share, 0 to 1.
+            at_least: the share, 0 to 1.
         """
         return cls(kind="exact_match", at_least=at_least)
 
     @classmethod
     def top_token(cls, *, at_least: float) -> AnswerCheck:
-        """The most likely first token is the same, where responses have ``top_logprobs``, in a share of the pairs.
+        """For responses with ``top_logprobs``, a share of the pairs has the same most likely first token.
 
         Args:
-            at_least: that share, 0 to 1.
+            at_least: the share, 0 to 1.
         """
         return cls(kind="top_token", at_least=at_least)
 
 
 @dataclass(frozen=True)
 class Shadow:
-    """A shadow of an endpoint, for rules.
+    """The shadow variant of an endpoint, for the rules to check.
 
-    ``announced_pairs`` is how many pairs the margin takes; None for more than a run reads. ``instance_quota`` is how
-    many instances of its type the account may have, where that is known. ``is_restarted``: the endpoint has the cure
-    that replaces its instances. ``captures`` says whether the endpoint's data
-    capture has both requests and responses.
+    ``announced_pairs`` is the number of pairs that the margin needs; None if a run cannot read as many.
+    ``instance_quota`` is the account's quota for the instance type, if known. ``is_restarted``: whether the endpoint
+    has the cure that replaces its instances. ``captures``: whether data capture records both requests and responses.
     """
 
     hosting: Hosting

@@ -1,4 +1,4 @@
-"""What is done when the drafts of speculative decoding are accepted less often than they were, as data."""
+"""Cures for speculative decoding whose acceptance length decays."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .alarms import Alarms
 
 
 class SpeculationCure(Settings):
-    """What is done when drafts are accepted less often than they were. Use its static methods.
+    """The reaction to a decay of the acceptance length. Use the static methods.
 
-    A restart runs by itself. Everything else changes what the endpoint is declared to serve: the alarm's description
-    has the change, and a person deploys it.
+    A restart is automatic. Other cures change the endpoint's recipe: the alarm's description names the change, and you
+    deploy it.
 
     Attributes:
-        kind: which of the four.
-        at_most_every_hours: the least hours between two restarts.
-        speculative_tokens: how many tokens shorter drafts have.
+        kind: the kind of cure.
+        at_most_every_hours: minimum number of hours between two restarts.
+        speculative_tokens: number of draft tokens of shorter drafts.
     """
 
     rule = "OPT215"
@@ -35,19 +35,19 @@ class SpeculationCure(Settings):
 
     @staticmethod
     def restart(*, at_most_every_hours: int = 12) -> SpeculationCure:
-        """Replace the instances with new ones, by itself, as the endpoint's update policy says.
+        """Replace the instances automatically, according to the endpoint's update policy.
 
         Args:
-            at_most_every_hours: the least hours between two restarts, 1 to 720. Default: 12.
+            at_most_every_hours: minimum number of hours between two restarts, 1 to 720. Default: 12.
         """
         return SpeculationCure(kind="restart", at_most_every_hours=at_most_every_hours)
 
     @staticmethod
     def shorter_drafts(*, speculative_tokens: int) -> SpeculationCure:
-        """Propose fewer tokens at once.
+        """Draft fewer tokens per step.
 
         Args:
-            speculative_tokens: how many, fewer than the technique proposes.
+            speculative_tokens: number of draft tokens, fewer than the technique's.
         """
         return SpeculationCure(kind="shorter_drafts", speculative_tokens=speculative_tokens)
 
@@ -58,11 +58,11 @@ class SpeculationCure(Settings):
 
     @staticmethod
     def train_anew() -> SpeculationCure:
-        """Train EAGLE heads on what the endpoint has captured since."""
+        """Train EAGLE heads again, on traffic that the endpoint captured since."""
         return SpeculationCure(kind="train_anew")
 
     def advice(self, technique: Technique) -> str:
-        """What happens, or what to change in the declaration of ``technique``; for the alarm's description."""
+        """Return what happens, or what to change in the declaration of ``technique``, for the alarm's description."""
         name = technique.display_name()
         match self.kind:
             case "restart":
@@ -80,7 +80,7 @@ class SpeculationCure(Settings):
 
 @dataclass(frozen=True)
 class Speculation:
-    """An endpoint with a cure for its drafts, for rules; ``technique`` is the one that speculates, None without."""
+    """An endpoint with a cure for its drafts, for the rules; ``technique`` is the one that speculates, if any."""
 
     hosting: Hosting
     cure: SpeculationCure

@@ -163,7 +163,7 @@ def find(name: str) -> MetricDefinition:
 
 
 def like_all(instance_types: Sequence[str]) -> str | None:
-    """A representative of instance types with the same accelerators and vCPUs; None where they differ."""
+    """A representative of instance types with the same accelerators and vCPUs; None if they differ."""
     known = [instances.find(name) for name in instance_types]
     alike = {(row.kind, row.accelerator_count, row.vcpu) if row is not None else None for row in known}
     return instance_types[0] if len(alike) == 1 and None not in alike else None

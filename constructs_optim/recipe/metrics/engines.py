@@ -69,7 +69,7 @@ class Engine:
     speculates: bool = False
 
     def lack_of(self, metric: EngineMetric) -> str | None:
-        """Why CloudWatch does not have ``metric`` of it; None where it has."""
+        """Why CloudWatch does not have ``metric`` of it; None if it has."""
         if self.unpublished is not None:
             return self.unpublished
         if self.server is None:

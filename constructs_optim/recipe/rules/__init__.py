@@ -1,6 +1,6 @@
-"""Which recipes work: one small function a rule, in files by what the rules are about.
+"""The rules that a recipe must follow: one function per rule, grouped into modules by subject.
 
-Importing this package registers them all.
+Importing this package registers all rules.
 """
 
 from importlib import import_module

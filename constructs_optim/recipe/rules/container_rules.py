@@ -1,4 +1,4 @@
-"""Rules about container images, their environment, and secrets in it."""
+"""Rules for container images, their environment variables, and secrets in these variables."""
 
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
@@ -20,16 +20,16 @@ from .registry import API, Finding, rule
 
 _LMI = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/"
 _IMAGES = "https://github.com/aws/deep-learning-containers/blob/master/docs/vllm/deployment/sagemaker.md"
-_ANY_SERVER = "Server.vllm(), for instance"
+_ANY_SERVER = "a server such as Server.vllm()"
 _VLLM = (VllmServer.name, LmiServer.name)
 _SHOWN = 3
 _BLACKWELL = 10.0
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,1023}")
-# Every plan adds two variables: tensor parallel degree and model location.
+# Every plan adds two variables: the tensor parallel degree and the model's location.
 _ADDED = 2
 _MOST_MODEL_VARIABLES, _LONGEST_MODEL_VALUE = 100 - _ADDED, 1024
 _MOST_JOB_VARIABLES, _LONGEST_JOB_VALUE = 25 - _ADDED, 256
-# Not every name with TOKEN in it: EOS_TOKEN, for instance, is no secret.
+# Not every name with TOKEN in it: EOS_TOKEN, for example, is not a secret.
 _SECRET_NAME = re.compile(
     r"(^|_)(passw(or)?d|secret_?(access_?)?key|client_secret|(api|private)_?key"
     r"|(hf|hugging_?face_hub|auth|access|api|bearer|github|gh|session)_token)$",
@@ -38,56 +38,58 @@ _SECRET_NAME = re.compile(
 _SECRETS = {
     "a Hugging Face token": re.compile(r"\bhf_[A-Za-z0-9]{20,}"),
     "an AWS access key": re.compile(r"\b(AKIA|ASIA)[A-Z0-9]{16}\b"),
-    # With a digit and a capital: sk-learn is a name.
+    # With a digit and a capital letter, because sk-learn is a name.
     "an API key": re.compile(r"\bsk-(?=[\w-]*\d)(?=[\w-]*[A-Z])[\w-]{20,}"),
     "a GitHub token": re.compile(r"\b(gh[opsu]_[A-Za-z0-9]{30,}|github_pat_\w{30,})"),
     "a private key": re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
     "a URL with a password": re.compile(r"""[a-z][a-z0-9+.-]*://[^/\s:@"',]+:[^/\s@"',]+@""", re.IGNORECASE),
 }
-# References to a secret: an ARN, a file, an object in S3, a reference that CloudFormation resolves.
+# References to a secret: an ARN, a file, an S3 object, or a CloudFormation dynamic reference.
 _REFERENCES = ("arn:", "/", "s3://")
 _RESOLVED = re.compile(r"\{\{resolve:[^}]*\}\}")
-# Values in place of a secret: switches, and what servers accept as "no key".
+# Values that are not secrets: switches, and placeholders that servers accept as "no key".
 _NO_SECRETS = frozenset({"0", "1", "dummy", "empty", "false", "no", "none", "null", "off", "on", "true", "yes"})
 
-_READ_BY_JOB = "leave it out, and give the model a secret that only its job reads: token_secret_arn=secret.secret_arn"
+_READ_BY_JOB = "leave it out, and pass the model a secret that only its job reads: token_secret_arn=secret.secret_arn"
 _LOOKED_UP = (
-    "leave it out, as files come from the artifact store and not from a hub; or name a secret, which CloudFormation "
-    'looks up: SecretValue.secrets_manager("<name>").unsafe_unwrap()'
+    "leave it out, because files come from the artifact store and not from a hub; or let CloudFormation look up a "
+    'secret: SecretValue.secrets_manager("<name>").unsafe_unwrap()'
 )
 
 
 @rule("OPT030", _IMAGES)
 def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
-    """An image supports all techniques: no container image supports these techniques together."""
+    """One container image supports all techniques: no container image supports this combination of techniques."""
     names = [technique.name for _, technique in recipe.located_techniques]
-    fix = "fewer techniques; `constructs-optim catalog images` lists what each image makes and serves"
+    fix = "fewer techniques; `constructs-optim catalog images` lists what each image can build and serve"
     if not recipe.job_image.usable and not images.making(recipe.makes):
         yield Finding("techniques", names, fix)
     elif recipe.outdated_jobs:
         for location, technique, newest in recipe.outdated_jobs:
             reason = (
                 f"{recipe.served_model.name} needs vLLM {recipe.least_engine} or newer, and SageMaker's "
-                f"{technique.name} jobs know models up to those of vLLM {newest}"
+                f"{technique.name} jobs support only the models that vLLM {newest} supports"
             )
             yield Finding(location, technique.name, _made_otherwise(recipe, technique), reason)
     elif recipe.is_served_by_job_image or recipe.serving_image.usable:
         return
     elif not images.serving(recipe.serves, by_name()):
-        yield Finding("techniques", names, fix, "no container image serves the result of these techniques together")
+        yield Finding(
+            "techniques", names, fix, "no container image can serve the result of this combination of techniques"
+        )
     elif recipe.server is None and any(image.has_engine(recipe.least_engine) for image in images.serving((), _VLLM)):
         yield Finding("techniques", names, "fewer techniques", _too_old(recipe, f"image that serves {_result(recipe)}"))
     elif recipe.server is None:
         yield Finding(
             "model",
             str(recipe.model),
-            "another model, or a later release of this library",
+            "another model, or a newer release of this library",
             _too_old(recipe, "catalogued image"),
         )
 
 
 def _made_otherwise(recipe: Recipe, technique: Technique) -> str:
-    """What works in place of a technique whose job does not know the model."""
+    """Return an alternative to a technique whose job does not support the model."""
     call = technique.display_name()
     if checkpoints := [f'{call}(checkpoint=Model.huggingface("{each}"))' for each in recipe.published(technique)]:
         return " or ".join(checkpoints)
@@ -96,34 +98,34 @@ def _made_otherwise(recipe: Recipe, technique: Technique) -> str:
         for other in REGISTRY[technique.kind].values()
         if issubclass(other, CompressorQuantization) and other.precisions & technique.precisions
     ]
-    return f"{' or '.join(jobs)}, a job of llm-compressor" if jobs else f"the model without {call}()"
+    return f"{' or '.join(jobs)}, which runs an llm-compressor job" if jobs else f"the model without {call}()"
 
 
 @rule("OPT035", _IMAGES)
 def _the_recorded_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
-    """A recorded image supports its techniques: the image in the lock file does not support these techniques."""
+    """A locked image supports its techniques: the image in the lock file does not support these techniques."""
     for part, choice in recipe.choices:
         for name, image in _recorded(recipe, part, choice):
             if image not in {row.name for row in choice.usable}:
                 newest = next((row.name for row in choice.usable if row in images.rows()), None)
-                fix = f"no entry {name!r} in {part} of {LOCK_FILE}"
-                fix += f", and the next synthesis records {newest}" if newest is not None else ""
+                fix = f"remove {name!r} from {part} in {LOCK_FILE}"
+                fix += f"; the next synthesis then records {newest}" if newest is not None else ""
                 yield Finding(f"{part}[{name!r}]", image, fix)
 
 
 def _recorded(recipe: Recipe, part: str, choice: images.Choice) -> Iterable[tuple[str, str]]:
-    """The recorded images of a choice, of all regions."""
+    """Return the recorded images of a choice in all Regions."""
     recorded = recipe.containers.jobs if part == "jobs" else recipe.containers.servers
     return images.recorded_for(choice.name.partition("@")[0], recorded).items()
 
 
 def _too_old(recipe: Recipe, image: str) -> str:
-    return f"{recipe.served_model.name} needs vLLM {recipe.least_engine} or newer, and no {image} has it"
+    return f"{recipe.served_model.name} needs vLLM {recipe.least_engine} or newer, which no {image} has"
 
 
 @rule("OPT037", _IMAGES)
 def _the_server_serves_techniques(recipe: Recipe) -> Iterator[Finding]:
-    """The server serves the result: the server's container does not read the artifact, or lacks a technique."""
+    """The server supports the recipe: the server's container cannot read the artifact, or lacks a technique."""
     server = recipe.server
     if server is None:
         return
@@ -133,26 +135,26 @@ def _the_server_serves_techniques(recipe: Recipe) -> Iterator[Finding]:
         return
     if recipe.is_served_by_job_image:
         bound = [each.display_name() for _, each in recipe.located_techniques if each.served_by_job_image]
-        reason = f"the artifact of {' and '.join(bound)} is served by the image of its job alone"
+        reason = f"only the image of its job can serve the artifact of {' and '.join(bound)}"
         yield Finding("server", server.display_name(), "leave server out", reason)
     elif recipe.serving_image.usable:
         return
     elif not images.serving(recipe.serves, [server.name]):
         able = [f"Server.{row.server}()" for row in images.serving(recipe.serves, by_name())]
-        reason = f"no image of {server.title} serves {_result(recipe)}"
+        reason = f"no {server.title} image can serve {_result(recipe)}"
         yield Finding("server", server.display_name(), " or ".join(dict.fromkeys(able)) or "other techniques", reason)
     elif not any(image.has_engine(recipe.least_engine) for image in images.serving(recipe.serves, [server.name])):
-        yield Finding("server", server.display_name(), "another server", _too_old(recipe, f"image of {server.title}"))
+        yield Finding("server", server.display_name(), "another server", _too_old(recipe, f"{server.title} image"))
     elif server.container_version is not None and not recipe.serving_images:
         able = ", ".join(row.tag for row in images.serving(recipe.serves, [server.name])[:_SHOWN])
         known = any(row.server == server.name and row.has_version(server.container_version) for row in images.rows())
-        reason = f"the catalog has no image of {server.title} whose tag begins so"
-        reason = f"that image of {server.title} does not serve {_result(recipe)}" if known else reason
+        reason = f"the catalog has no {server.title} image whose tag starts with this version"
+        reason = f"this {server.title} image cannot serve {_result(recipe)}" if known else reason
         yield Finding("server.container_version", server.container_version, f"a tag such as {able}", reason)
 
 
 def _result(recipe: Recipe) -> str:
-    """What has to be served: a model whose weights are quantized already, and techniques by their titles."""
+    """Describe what the image serves: a model whose weights are already quantized, and the titles of techniques."""
     techniques = [technique.label or technique.display_name() for _, technique in recipe.located_techniques]
     made = recipe.unnamed_technique
     weights = [f"{recipe.served_model.name}, whose weights are {made.name.upper()}"] if made else []
@@ -160,21 +162,21 @@ def _result(recipe: Recipe) -> str:
 
 
 def _reason_and_fix(value: object) -> tuple[str, str]:
-    """Why a value is no server, and what to write instead."""
+    """Return why a value is not a server, and what to write instead."""
     if isinstance(value, str):
         try:
-            return "this is text, and no server", f"{parse(value).display_name()}()"
+            return "this is a string, not a server", f"{parse(value).display_name()}()"
         except UnknownSettingsError as error:
             return error.reason, str(error)
     if isinstance(value, type) and issubclass(value, ServerSettings):
-        return "this is the class of a server, not a server", f"{value.display_name()}()"
-    return "this is no server", _ANY_SERVER
+        return "this is the class of a server, not an instance", f"{value.display_name()}()"
+    return "this is not a server", _ANY_SERVER
 
 
 @rule("OPT039", _IMAGES, advisory=True)
 def _container_version_is_catalogued(recipe: Recipe) -> Iterator[Finding]:
-    """The container's version is in the catalog: the catalog does not have this container, so what its engine reads and
-    does is not known.
+    """The container's version is in the catalog: the catalog does not have this container, so its engine's behavior is
+    unknown.
     """
     for part, choice in recipe.choices:
         image = choice.image
@@ -182,17 +184,17 @@ def _container_version_is_catalogued(recipe: Recipe) -> Iterator[Finding]:
             continue
         recorded = dict(_recorded(recipe, part, choice)).get(choice.name) == image.name
         location = f"{part}[{choice.name!r}]" if recorded else "server.container_version"
-        reason = f"{LOCK_FILE} records {image.name} ({location}), which the catalog does not know or knows no longer"
-        fix = f"It stays until you change it: `constructs-optim lock --update {part}.{choice.name}`"
+        reason = f"{LOCK_FILE} records {image.name} ({location}), which is not, or no longer, in the catalog"
+        fix = f"It stays until you update it: `constructs-optim lock --update {part}.{choice.name}`"
         if recorded:
             yield Finding(location, image.tag, fix, reason)
         else:
-            yield Finding(location, image.tag, "Test it before you depend on it")
+            yield Finding(location, image.tag, "Test it before you rely on it")
 
 
 @rule("OPT038", _IMAGES)
 def _variables_are_the_servers(recipe: Recipe) -> Iterator[Finding]:
-    """A variable is one of the server: other servers' variables are ignored."""
+    """A variable belongs to the server: the server ignores variables of other servers."""
     if any(technique.hub_configuration for _, technique in recipe.located_techniques):
         return
     own = recipe.serving_settings
@@ -206,8 +208,8 @@ def _variables_are_the_servers(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT029", "https://docs.vllm.ai/en/latest/cli/serve/")
 def _variables_are_arguments_of_the_engine(recipe: Recipe) -> Iterator[Finding]:
-    """A variable is an argument of the engine's release: an engine does not start with an argument that it does not
-    know, nor with a value that the argument does not take.
+    """A variable is a valid argument of the engine's release: the engine does not start with an unknown argument or an
+    invalid value.
     """
     server = recipe.serving_settings
     known = engine_arguments.of_release(server.name, recipe.engine)
@@ -229,22 +231,22 @@ def _variables_are_arguments_of_the_engine(recipe: Recipe) -> Iterator[Finding]:
         elif not is_token(value) and not found.negates and (expected := found.row.expected(value)) is not None:
             near = close_matches(value, found.row.choices)[:1]
             meant = f"did you mean {near[0]}? It takes {expected}" if near else expected
-            yield Finding(location, value, meant, f"{engine} does not take this value of {option}")
+            yield Finding(location, value, meant, f"{engine} does not accept this value of {option}")
 
 
-# vLLM's arguments that name a file with parsers of the user's own.
+# vLLM's arguments that name a file with user-defined parsers.
 _PLUGINS = {"reasoning_parser": "reasoning_parser_plugin", "tool_call_parser": "tool_parser_plugin"}
 
 
 def _is_of_a_plugin(recipe: Recipe, argument: str) -> bool:
-    """Whether a parser may be one that a plugin registers."""
+    """Return whether a plugin might register the parser."""
     plugin = _PLUGINS.get(argument)
     return plugin is not None and engine_setting(recipe, plugin) is not None
 
 
 @rule("OPT058", "https://github.com/sgl-project/sglang/blob/v0.5.20/python/sglang/srt/entrypoints/http_server.py")
 def _the_server_loads_adapters(recipe: Recipe) -> Iterator[Finding]:
-    """The server loads adapters: SageMaker loads adapters by the container's /adapters, which SGLang does not have."""
+    """The server loads adapters: SageMaker loads adapters through the container's /adapters API, which SGLang lacks."""
     adapters = getattr(recipe.server, "adapters", None)
     if isinstance(recipe.server, ServerSettings) and adapters is not None and not recipe.server.loads_adapters:
         fix = "Server.vllm(adapters=...) or Server.lmi(adapters=...)"
@@ -253,13 +255,13 @@ def _the_server_loads_adapters(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT059", "https://github.com/sgl-project/sglang/tree/v0.5.20/python/sglang/srt/layers/quantization")
 def _the_server_has_the_kernels(recipe: Recipe) -> Iterator[Finding]:
-    """The server has kernels for the checkpoint: SGLang has those for llm-compressor's NVFP4 on Blackwell only."""
+    """The server has kernels for the checkpoint: SGLang's kernels for llm-compressor's NVFP4 need a Blackwell GPU."""
     capability = recipe.instance.compute_capability if recipe.instance is not None else None
     if recipe.serving_settings.name != SglangServer.name or capability is None or capability >= _BLACKWELL:
         return
     for location, technique in recipe.techniques_of(Quantization.nvfp4):
         if technique.ready_made is None:
-            yield Finding(location, technique.name, "Server.vllm(), or a type of one of the families g7e, p6-b200")
+            yield Finding(location, technique.name, "Server.vllm(), or an instance type of the g7e or p6-b200 family")
 
 
 @rule("OPT031", f"{API}ContainerDefinition.html")
@@ -269,17 +271,21 @@ def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
     if environment is None:
         return
     if not isinstance(environment, Mapping):
-        reason = "an environment is a mapping of names to values"
+        reason = "the environment is a mapping of names to values"
         yield Finding("environment", environment, '{"NAME": "value"}', reason)
         return
     if len(environment) > _MOST_MODEL_VARIABLES:
-        yield Finding("environment", f"{len(environment)} variables", f"at most {_MOST_MODEL_VARIABLES} of your own")
+        yield Finding(
+            "environment",
+            f"{len(environment)} variables",
+            f"at most {_MOST_MODEL_VARIABLES} variables; the library adds {_ADDED}",
+        )
     for name, value in environment.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            yield Finding("environment", name, "a name such as SM_VLLM_MAX_MODEL_LEN", "no variable's name")
+            yield Finding("environment", name, "a name such as SM_VLLM_MAX_MODEL_LEN", "this is not a valid name")
         elif not isinstance(value, str):
             fix = f"a string: {str(value)[:64]!r}" if value is not None else "a string, or leave it out"
-            yield Finding(f"environment.{name}", value, fix, "values are strings")
+            yield Finding(f"environment.{name}", value, fix, "the value of a variable is a string")
         elif not is_token(value) and len(value) > _LONGEST_MODEL_VALUE:
             fix = f"at most {_LONGEST_MODEL_VALUE} characters"
             yield Finding(f"environment.{name}", f"{len(value)} characters", fix)
@@ -295,34 +301,36 @@ def _job_environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
         for name, value in variables.items():
             if len(value) > _LONGEST_JOB_VALUE:
                 longest = max(technique.model_dump().items(), key=lambda item: len(str(item[1])))[0]
-                fix = f"settings that make {name} at most {_LONGEST_JOB_VALUE} characters"
+                fix = f"a shorter value: {name} has at most {_LONGEST_JOB_VALUE} characters"
                 yield Finding(f"{location}.{longest}", f"{len(value)} characters", fix)
 
 
 @rule("OPT033", f"{_LMI}deployment_guide/configurations.html")
 def _environment_agrees_with_the_artifact(recipe: Recipe) -> Iterator[Finding]:
-    """The environment agrees with the plan: artifact and memory are planned for another tensor parallel degree."""
+    """The environment agrees with the plan: the library planned the artifact and memory for another tensor parallel
+    degree.
+    """
     variable, degree = recipe.variable("tensor_parallel_size"), recipe.tensor_parallel_degree
     value = recipe.variables.get(variable)
     if value is not None and degree is not None and value != str(degree):
-        fix = "leave the variable out, and give the technique its tensor_parallel_degree"
+        fix = "leave the variable out, and set tensor_parallel_degree on the technique"
         yield Finding(f"environment.{variable}", value, fix)
 
 
 @rule("OPT036", f"{_LMI}deployment_guide/configurations.html", advisory=True)
 def _environment_leaves_techniques_as_they_are(recipe: Recipe) -> Iterator[Finding]:
-    """The environment leaves techniques as they are: this variable overrides the technique's own."""
+    """The environment does not override techniques: this variable overrides a value that the technique sets."""
     for _, technique in recipe.located_techniques:
         own_variables = recipe.serving_settings.environment(technique.engine_arguments())
         for name, own in {**own_variables, **technique.serving_environment()}.items():
             if recipe.variables.get(name, own) != own:
-                fix = f"Leave the variable out, or {technique.display_name()}(...)"
+                fix = f"Leave out the variable or {technique.display_name()}(...)"
                 yield Finding(f"environment.{name}", recipe.variables[name], fix)
 
 
 @rule("OPT034", "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references-secretsmanager.html")
 def _environments_hold_no_secrets(recipe: Recipe) -> Iterator[Finding]:
-    """An environment holds no secrets: the template, the model and its job show it in plain text."""
+    """The environment contains no secrets: the template, the model and its job show its values in plain text."""
     environments = {"environment": recipe.environment if isinstance(recipe.environment, Mapping) else None}
     environments |= {f"{location}.environment": compute.environment for location, compute in recipe.located_compute}
     copies = {f"{location}.compute.environment" for location, _ in recipe.located_models}
@@ -331,11 +339,11 @@ def _environments_hold_no_secrets(recipe: Recipe) -> Iterator[Finding]:
             if (kind := _kind_of_secret(name, value)) is not None:
                 yield Finding(
                     f"{location}.{name}",
-                    # Errors are kept by consoles and build logs.
+                    # Consoles and build logs keep errors.
                     "(not shown)",
                     _READ_BY_JOB if location in copies else _LOOKED_UP,
-                    f"this is {kind}; the template would have it in plain text, and so would the model and its job "
-                    "for everybody who may describe them",
+                    f"this is {kind}: the template would contain it in plain text, and anyone who can describe the "
+                    "model or its job could read it",
                 )
 
 
@@ -345,4 +353,4 @@ def _kind_of_secret(name: object, value: object) -> str | None:
     if _RESOLVED.search(value) or value.lower() in _NO_SECRETS:
         return None
     kind = next((kind for kind, pattern in _SECRETS.items() if pattern.search(value)), None)
-    return kind or ("a secret by its name" if isinstance(name, str) and _SECRET_NAME.search(name) else None)
+    return kind or ("a secret, judging by its name" if isinstance(name, str) and _SECRET_NAME.search(name) else None)

@@ -1,4 +1,4 @@
-"""Rules about drafts, EAGLE heads and their training data, and configurations of the hub."""
+"""Rules for draft models, EAGLE heads and their training data, and JumpStart's configurations."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .registry import GUIDE, Finding, rule
 S3_PREFIX = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/\S*)?")
 _CONFIGURATION = re.compile(r"[A-Za-z0-9][\w.-]{0,127}")
 _MOST_DRAFTS = 3
-# As their makers name them: RedHatAI/Qwen3-8B-speculator.eagle3.
+# The publishers' naming scheme: RedHatAI/Qwen3-8B-speculator.eagle3.
 _SPECULATORS_FORMAT = re.compile(r"[-_.]speculator\b")
-# Variables that SageMaker's draft excludes, and the value that does; None: any.
+# Variables that SageMaker's draft models do not support, and the unsupported value (None: any value).
 _EXCLUDED_BY_DRAFT = {
     "OPTION_ENTRYPOINT": None,
     "SAGEMAKER_PROGRAM": None,
@@ -32,13 +32,13 @@ _EXCLUDED_BY_DRAFT = {
 
 
 def is_prefix(uri: str) -> bool:
-    """Whether a URI names uncompressed files under an S3 prefix."""
+    """Return whether a URI names uncompressed files under an S3 prefix."""
     return is_token(uri) or (matches(S3_PREFIX, uri) and not uri.lower().endswith(ARCHIVES))
 
 
 @rule("OPT060", f"{GUIDE}model-optimize-create-job.html")
 def _sagemaker_draft_needs_jumpstart(recipe: Recipe) -> Iterator[Finding]:
-    """The model is JumpStart's: SageMaker's draft model fits only tokenizer and weights that JumpStart publishes."""
+    """SageMaker's draft model needs a JumpStart model: the draft matches only JumpStart's tokenizers and weights."""
     for location, draft in (
         recipe.techniques_of(SpeculativeDecoding.sagemaker_draft) if recipe.hub_model is None else ()
     ):
@@ -47,52 +47,52 @@ def _sagemaker_draft_needs_jumpstart(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT061", f"{GUIDE}model-optimize-create-job.html")
 def _region_has_drafts(recipe: Recipe) -> Iterator[Finding]:
-    """The region has SageMaker's drafts: there is no bucket of draft models in that region."""
+    """The Region has SageMaker's draft models: SageMaker does not publish draft models in this Region."""
     regions = load("jumpstart")["draft_model_regions"]
     if recipe.region is None or recipe.region in regions:
         return
     for location, draft in recipe.techniques_of(SpeculativeDecoding.sagemaker_draft):
-        fix = f"one of the regions {', '.join(regions)}, or a draft of your own"
-        yield Finding(location, draft.name, fix, f"there is no bucket of draft models in {recipe.region}")
+        fix = f"one of the Regions {', '.join(regions)}, or your own draft model"
+        yield Finding(location, draft.name, fix, f"SageMaker does not publish draft models in {recipe.region}")
 
 
 @rule("OPT062", f"{GUIDE}model-optimize-create-job.html")
 def _sagemaker_draft_excludes_code(recipe: Recipe) -> Iterator[Finding]:
-    """Custom code needs another draft: SageMaker's draft models support no inference code and no trust_remote_code."""
+    """SageMaker's draft model excludes custom code: the draft supports neither inference code nor trust_remote_code."""
     for location, _ in recipe.techniques_of(SpeculativeDecoding.sagemaker_draft):
         for name, excluded in _EXCLUDED_BY_DRAFT.items():
             value = recipe.variables.get(name)
             if value is not None and excluded in (None, value.lower()):
-                yield Finding(f"environment.{name}", value, f"leave it out, or {location}")
+                yield Finding(f"environment.{name}", value, f"leave out this variable or {location}")
 
 
 @rule("OPT063", f"{GUIDE}model-optimize-create-job.html")
 def _draft_has_an_id(recipe: Recipe) -> Iterator[Finding]:
-    """A draft of the hub has a model id: the ids of the hub's models have letters, digits and hyphens."""
+    """A JumpStart draft model has a JumpStart model ID: these IDs consist of letters, digits and hyphens."""
     for location, draft in recipe.techniques_of(SpeculativeDecoding.jumpstart_draft):
         if not HUB_ID.fullmatch(draft.model_id):
-            yield Finding(f"{location}.model_id", draft.model_id, "for instance meta-textgeneration-llama-3-2-1b")
+            yield Finding(f"{location}.model_id", draft.model_id, "a model ID such as meta-textgeneration-llama-3-2-1b")
         if draft.version is not None and not VERSION.fullmatch(draft.version):
-            reason = "a hub's model versions have three numbers"
+            reason = "a JumpStart model version consists of three numbers"
             yield Finding(f"{location}.version", draft.version, "a version such as '2.25.0'", reason)
 
 
 @rule("OPT064", f"{GUIDE}model-optimize-create-job.html")
 def _draft_licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
-    """A gated draft's licence is accepted in the code: the draft has its own licence, which only you can accept."""
+    """Your code accepts a gated draft model's license: the draft has its own license, which only you can accept."""
     for location, draft in recipe.techniques_of(SpeculativeDecoding.jumpstart_draft):
         row = models.find(draft.model_id)
         # Every Llama is gated, whether or not the catalog lists it.
         gated = row.gated if row is not None else "llama" in draft.model_id
         if gated and not draft.accept_eula:
-            name = f"the {row.license.name} ({row.license.url})" if row is not None and row.license else "its licence"
+            name = f"the {row.license.name} ({row.license.url})" if row is not None and row.license else "its license"
             call = f'SpeculativeDecoding.jumpstart_draft(model_id="{draft.model_id}", accept_eula=True)'
-            yield Finding(f"{location}.accept_eula", False, f"read {name}, then declare {call}")
+            yield Finding(f"{location}.accept_eula", False, f"read {name}, then accept it with {call}")
 
 
 @rule("OPT065", f"{GUIDE}model-optimize-eagle.html")
 def _sources_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
-    """Drafts and training data are S3 prefixes: jobs and containers read uncompressed files under an S3 prefix."""
+    """Draft models and training data are S3 prefixes: jobs and containers read uncompressed files under a prefix."""
     for location, draft in recipe.techniques_of(SpeculativeDecoding.custom_draft):
         if draft.uri is not None and not is_prefix(draft.uri):
             yield Finding(f"{location}.uri", draft.uri, "a URI such as 's3://my-bucket/drafts/llama-1b/'")
@@ -104,29 +104,36 @@ def _sources_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT066", f"{GUIDE}model-optimize-eagle.html", advisory=True)
 def _eagle_context(recipe: Recipe) -> Iterator[Finding]:
-    """EAGLE heads have 4096 tokens of context: beyond the context of their training, EAGLE heads predict less well."""
+    """EAGLE heads have a context of 4096 tokens: beyond their training context, EAGLE heads predict fewer tokens
+    correctly.
+    """
     length = engine_setting(recipe, MAX_MODEL_LEN) or ""
     for _ in recipe.techniques_of(SpeculativeDecoding.eagle):
         if length.isdigit() and int(length) > 4096:
             location = f"environment.{recipe.variable(MAX_MODEL_LEN)}"
-            yield Finding(location, length, "Longer requests speculate worse, not wrongly")
+            yield Finding(location, length, "Longer requests gain less speed; their output is still correct")
 
 
 @rule("OPT067", f"{GUIDE}model-optimize-create-job.html")
 def _configuration_is_the_hubs(recipe: Recipe) -> Iterator[Finding]:
-    """A configuration is the hub's: a configuration's name has letters, digits, dots, underscores and hyphens."""
+    """A pre-optimized configuration exists in JumpStart: names have letters, digits, dots, underscores and hyphens."""
     for location, technique in recipe.techniques_of(PreOptimized):
         if not _CONFIGURATION.fullmatch(technique.config):
-            yield Finding(f"{location}.config", technique.config, "for instance lmi-optimized")
+            yield Finding(f"{location}.config", technique.config, "a name such as lmi-optimized")
         if recipe.hub_model is None:
             yield Finding(
-                location, technique.name, "Model.jumpstart(...)", "only models of the hub have configurations"
+                location,
+                technique.name,
+                "Model.jumpstart(...)",
+                "only JumpStart models have pre-optimized configurations",
             )
 
 
 @rule("OPT069", "https://github.com/sgl-project/sglang/blob/v0.5.20/python/sglang/srt/speculative/spec_info.py")
 def _the_server_speculates_so(recipe: Recipe) -> Iterator[Finding]:
-    """The server speculates so: SGLang has algorithms of its own, and reads heads in their makers' format only."""
+    """The server supports the speculation method: SGLang has its own algorithms, and reads heads only in their authors'
+    format.
+    """
     if recipe.serving_settings.name != SglangServer.name:
         return
     config = recipe.engine_arguments.get("speculative_config", {})
@@ -137,41 +144,39 @@ def _the_server_speculates_so(recipe: Recipe) -> Iterator[Finding]:
         algorithm, since = SglangServer.algorithms.get(config["method"], ("", ()))
         beside = technique.beside.name if technique.beside is not None else ""
         if not algorithm:
-            yield Finding(location, config["method"], "Server.vllm()", f"SGLang has no {config['method']}")
+            yield Finding(location, config["method"], "Server.vllm()", f"SGLang does not support {config['method']}")
         elif release is not None and release < since:
             first = ".".join(map(str, since))
-            reason = f"SGLang {recipe.engine} has no {algorithm}"
+            reason = f"SGLang {recipe.engine} does not have {algorithm}"
             yield Finding(location, config["method"], f"container_version {first} or newer, or Server.vllm()", reason)
         elif _SPECULATORS_FORMAT.search(beside):
-            # Its config.json has speculators_config in place of a model_type (vllm-project/speculators, config.py).
-            reason = f"{beside} is in the format of vllm-project/speculators, which SGLang does not read"
-            yield Finding(
-                f"{location}.model", beside, "Server.vllm(), or heads in the format of EAGLE's authors", reason
-            )
+            # Its config.json has speculators_config instead of model_type (vllm-project/speculators, config.py).
+            reason = f"{beside} uses the vllm-project/speculators format, which SGLang cannot read"
+            yield Finding(f"{location}.model", beside, "Server.vllm(), or heads in the EAGLE authors' format", reason)
 
 
 @rule("OPT070", "https://docs.vllm.ai/en/latest/features/speculative_decoding/", advisory=True)
 def _speculation_is_vouched_for(recipe: Recipe) -> Iterator[Finding]:
-    """The way of speculating is known to work: nobody vouches that the server starts, or that it speculates so."""
+    """The speculation method is known to work: the server might not start, or might not use this method."""
     row, is_sglang = recipe.model_row, recipe.serving_settings.name == SglangServer.name
     for location, technique in recipe.techniques_of(SpeculativeDecoding.mtp) if row is not None else ():
         assert row is not None  # noqa: S101 - for the type checker
         if not any(map(is_of_own_heads, row.recipe.speculation if row.recipe is not None else ())):
-            reason = f"no MTP heads of {row.model_id} are known, and the server does not start without them"
-            yield Finding(location, technique.name, "Look for num_nextn_predict_layers in its config.json", reason)
+            reason = f"{row.model_id} has no known MTP heads, and the server does not start without them"
+            yield Finding(location, technique.name, "Check its config.json for num_nextn_predict_layers", reason)
     for location, heads in recipe.techniques_of(SpeculativeDecoding.eagle) if is_sglang else ():
-        reason = "AWS does not say that SGLang reads the heads of SageMaker's job"
-        yield Finding(location, heads.name, "Test it before you depend on it, or Server.vllm()", reason)
+        reason = "AWS does not document whether SGLang reads the EAGLE heads that SageMaker's job trains"
+        yield Finding(location, heads.name, "Test it before you rely on it, or use Server.vllm()", reason)
     for location, lookup in recipe.techniques_of(SpeculativeDecoding.ngram) if is_sglang else ():
         if "prompt_lookup_max" in lookup.model_fields_set:
-            reason = "SGLang has a trie of its own, and no longest sequence to search for"
+            reason = "SGLang looks up n-grams in a trie, and has no maximum lookup length"
             fix = "Leave it out, or set SM_SGLANG_SPECULATIVE_NGRAM_MAX_TRIE_DEPTH"
             yield Finding(f"{location}.prompt_lookup_max", lookup.prompt_lookup_max, fix, reason)
 
 
 @rule("OPT068", "https://github.com/vllm-project/vllm/issues/7252")
 def _draft_has_the_vocabulary(recipe: Recipe) -> Iterator[Finding]:
-    """A draft has the model's vocabulary: vLLM refuses a draft with another vocabulary."""
+    """A draft model shares the model's vocabulary: vLLM rejects a draft model with a different vocabulary."""
     served = recipe.model_row
     if served is None or served.vocabulary_size is None:
         return
@@ -188,7 +193,9 @@ def _draft_has_the_vocabulary(recipe: Recipe) -> Iterator[Finding]:
         smallest = sorted(drafts, key=lambda model: model.parameters_billion or 0)[:_MOST_DRAFTS]
         examples = f", such as {' or '.join(model.model_id for model in smallest)}" if smallest else ""
         reason = (
-            f"{row.model_id} knows {row.vocabulary_size} tokens and {served.model_id} {served.vocabulary_size}: vLLM "
-            "refuses a draft with another vocabulary"
+            f"the vocabulary of {row.model_id} has {row.vocabulary_size} tokens, and that of {served.model_id} has "
+            f"{served.vocabulary_size}: vLLM rejects a draft model with a different vocabulary"
         )
-        yield Finding(f"{location}.model_id", draft.model_id, f"a smaller model of its vocabulary{examples}", reason)
+        yield Finding(
+            f"{location}.model_id", draft.model_id, f"a smaller model with the same vocabulary{examples}", reason
+        )

@@ -1,6 +1,6 @@
-"""Rules about an endpoint's instances, its configuration, and its updates.
+"""Rules for an endpoint's instances, configuration and updates.
 
-The ranges are those of the API's own model (CreateEndpointConfig, DeploymentConfig).
+The ranges come from the API's service model (CreateEndpointConfig, DeploymentConfig).
 """
 
 # pyright: reportUnnecessaryIsInstance=false
@@ -27,7 +27,7 @@ NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 RESERVATION = re.compile(r"(?=.{1,256}\Z)arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:\d{12}:[a-z0-9-]{1,14}/\S+")
 RESERVATION_EXAMPLE = 'CapacityReservation(arn="arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama")'
 _MOST_POOLS = 5
-# The API's machine images, and the kind of accelerator whose drivers they have.
+# The API's machine images, and the kind of accelerator that they have drivers for.
 _IMAGES = {
     "al2-ami-sagemaker-inference-gpu-2": "gpu",
     "al2-ami-sagemaker-inference-gpu-2-1": "gpu",
@@ -36,15 +36,15 @@ _IMAGES = {
     "al2023-ami-sagemaker-inference-gpu-4-1": "gpu",
 }
 MOST_ROLLBACK_ALARMS = 10
-"""How many alarms SageMaker watches during an update."""
+"""The maximum number of alarms that SageMaker monitors during an update."""
 _LONGEST_UPDATE_SECONDS = 28_800
-# The smallest and largest step of each strategy, in percent of the fleet.
+# The smallest and largest step of each strategy, as a percentage of the fleet.
 _SMALLEST_STEP, _LARGEST_STEP = {"CANARY": 1, "LINEAR": 10, "ROLLING": 5}, 50
 
 
 @rule("OPT100", f"{API}CreateEndpointConfig.html")
 def _names_are_valid(hosting: Hosting) -> Iterator[Finding]:
-    """Names of endpoint and variant are valid: a name has 1 to 63 letters, digits and inner hyphens."""
+    """Endpoint and variant names are valid: a name has 1 to 63 letters, digits and inner hyphens."""
     for location, name in (("endpoint_name", hosting.endpoint_name), ("variant.name", hosting.variant_name)):
         if not (name is None and location == "endpoint_name") and not matches(NAME, name):
             yield Finding(location, name, "a name such as chat-llama-70b")
@@ -52,39 +52,41 @@ def _names_are_valid(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT101", f"{API}ProductionVariant.html")
 def _there_are_instances(hosting: Hosting) -> Iterator[Finding]:
-    """An endpoint starts with instances: only an endpoint of inference components may start with none."""
+    """An endpoint starts with instances: only an inference component endpoint can start without any."""
     count = hosting.initial_instance_count
     least = 0 if hosting.serves_components and hosting.minimum_instance_count == 0 else 1
     if not is_whole(count, least):
-        yield Finding("variant.initial_instance_count", count, f"a whole number from {least} on")
+        yield Finding("variant.initial_instance_count", count, f"a whole number, {least} or greater")
 
 
 @rule("OPT102", f"{API}ProductionVariantManagedInstanceScaling.html")
 def _managed_range_is_valid(hosting: Hosting) -> Iterator[Finding]:
-    """Managed scaling is for components: managed instance scaling fits instances to copies of components in a range."""
+    """Managed scaling needs inference components: managed instance scaling fits instances to the components' copies."""
     least, most, start = hosting.minimum_instance_count, hosting.maximum_instance_count, hosting.initial_instance_count
     if not hosting.serves_components:
         if hosting.scale_in is not None:
-            fix = "inference_component=True, or leave it out: auto_scale(...) decides for a variant"
+            fix = "inference_component=True, or leave it out: auto_scale(...) controls scale-in of a variant"
             yield Finding("variant.scale_in", hosting.scale_in.strategy, fix)
         for name, value in (("min", least), ("max", most)):
             if value is not None:
-                fix = "inference_component=True, or auto_scale(...) for a variant's instances"
+                fix = "inference_component=True, or auto_scale(...) to scale a variant's instances"
                 yield Finding(f"variant.{name}_instance_count", value, fix)
         return
     lowest = least if is_whole(least, 0) else 0
     if least is not None and not is_whole(least, 0):
-        yield Finding("variant.min_instance_count", least, "a whole number from 0 on", "this is no number of instances")
+        yield Finding(
+            "variant.min_instance_count", least, "a whole number, 0 or greater", "this is not a number of instances"
+        )
     if most is not None and not is_whole(most, max(1, lowest)):
-        yield Finding("variant.max_instance_count", most, f"a whole number from {max(1, lowest)} on")
+        yield Finding("variant.max_instance_count", most, f"a whole number, {max(1, lowest)} or greater")
     elif most is not None and is_whole(start, 0) and not lowest <= start <= most:
-        fix = f"a number from {lowest} to {most}, the managed range"
+        fix = f"a number in the managed range, {lowest} to {most}"
         yield Finding("variant.initial_instance_count", start, fix)
 
 
 @rule("OPT104", f"{API}DataCaptureConfig.html")
 def _capture_is_a_percentage(hosting: Hosting) -> Iterator[Finding]:
-    """Data capture takes a share of the requests: data capture takes a whole percentage of the requests."""
+    """The sampling percentage is 0 to 100: data capture samples a whole percentage of the requests."""
     share = hosting.capture_percentage
     if share is not None and not is_whole(share, 0, 100):
         yield Finding("data_capture.sampling_percentage", share, "0 to 100")
@@ -97,13 +99,13 @@ def _asynchronous_serves_a_variant(hosting: Hosting) -> Iterator[Finding]:
         yield Finding("async_inference", "set", "a variant (inference_component=False), or a synchronous endpoint")
     most = hosting.concurrent_invocations
     if hosting.asynchronous and most is not None and not is_whole(most, 1, 1000):
-        reason = "an instance is sent 1 to 1,000 requests at once"
+        reason = "SageMaker sends an instance 1 to 1,000 concurrent requests"
         yield Finding("async_inference.max_concurrent_invocations_per_instance", most, "1 to 1000", reason)
 
 
 @rule("OPT106", f"{API}ProductionVariant.html")
 def _timeouts_are_in_range(hosting: Hosting) -> Iterator[Finding]:
-    """Timeouts are within limits: download and startup take 1 minute to 1 hour, provisioning 5 minutes to 1 hour."""
+    """Timeouts are within limits: download and startup allow 1 minute to 1 hour, provisioning 5 minutes to 1 hour."""
     for location, seconds, least in (
         ("variant.model_data_download_timeout", hosting.download_timeout_seconds, 60),
         ("variant.container_startup_timeout", hosting.startup_timeout_seconds, 60),
@@ -115,7 +117,7 @@ def _timeouts_are_in_range(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT112", _RESOURCES, advisory=True)
 def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
-    """A model starts while CloudFormation waits: CloudFormation waits 160 minutes for endpoints, 120 for components."""
+    """A model starts in time: CloudFormation waits at most 160 minutes for an endpoint, and 120 for a component."""
     timeouts = (hosting.download_timeout_seconds, hosting.startup_timeout_seconds, hosting.provision_timeout_seconds)
     default = COMPONENT_STARTUP_SECONDS if hosting.serves_components else STARTUP_SECONDS
     defaults = (default, default, 0)
@@ -123,71 +125,73 @@ def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
     patience = _COMPONENT_TIMEOUT if hosting.serves_components else _ENDPOINT_TIMEOUT
     if timeouts != (None, None, None) and all(is_whole(wait, 0) for wait in seconds) and sum(seconds) > patience:
         fix = (
-            f"Keep the times for download, startup and provisioning within {patience} s together: a model that takes "
-            "longer fails the deployment while SageMaker goes on"
+            f"Reduce the download, startup and provisioning timeouts to {patience} s in total: if the model takes "
+            "longer, the deployment fails although SageMaker continues"
         )
         yield Finding("variant.container_startup_timeout", f"{sum(seconds)} s", fix)
 
 
 @rule("OPT107", f"{API}CreateEndpointConfig.html")
 def _volumes_are_attached(hosting: Hosting) -> Iterator[Finding]:
-    """Only attached volumes have a size and a key: SageMaker refuses a volume size and a KMS key for types with NVMe
-    disks, which the hardware encrypts with a key that is lost with the instance.
+    """Only attached volumes have a size and a KMS key: SageMaker rejects both on types with NVMe disks. The
+    hardware encrypts these disks, with a key that is destroyed with the instance.
     """
     with_disks = ", ".join(sorted({row.name for row in hosting.rows if row.nvme_gb}))
     size = f"{hosting.volume_gib} GiB" if hosting.volume_gib is not None else None
     key = "a KMS key" if hosting.encrypted_volume else None
     for location, value in (("variant.volume_size", size), ("encryption_key", key)):
         if value is not None and with_disks:
-            fix = f"leave {location} out, or choose a type without NVMe disks instead of {with_disks}"
+            fix = f"leave {location} out, or replace {with_disks} with a type without NVMe disks"
             yield Finding(location, value, fix)
     if hosting.volume_gib is not None and not is_whole(hosting.volume_gib, 1, 512):
-        yield Finding("variant.volume_size", size, "1 to 512 GiB", "a volume has 1 to 512 GiB")
+        yield Finding("variant.volume_size", size, "1 to 512 GiB", "a volume has a size of 1 to 512 GiB")
 
 
 @rule("OPT108", f"{API}ProductionVariant.html")
 def _machine_image_fits(hosting: Hosting) -> Iterator[Finding]:
-    """The machine image has the accelerator's drivers: an image has drivers either of GPUs or of Neuron devices."""
+    """The machine image has the accelerator's drivers: an image has drivers for either GPUs or Neuron devices."""
     version = hosting.ami_version
     kinds = {row.kind for row in hosting.rows}
     fitting = [name for name, kind in _IMAGES.items() if not kinds or kinds == {kind}]
     if len(kinds) > 1 and hosting.container_amis and version is None:
         needed = ", ".join(hosting.container_amis)
-        reason = f"a container needs {needed}, which is for GPUs, and the pools have accelerators of two kinds"
-        fix = 'a container for CUDA 12, for instance Pool(server=Server.lmi(container_version="0.36.0-lmi24"))'
+        reason = f"a container needs {needed}, which is for GPUs, but the pools have two kinds of accelerators"
+        fix = 'a container for CUDA 12, such as Pool(server=Server.lmi(container_version="0.36.0-lmi24"))'
         yield Finding("instance_pools", ", ".join(hosting.instance_types), fix, reason)
     if version is not None and not is_token(version) and version not in fitting:
-        reason = None if version in _IMAGES else "there is no such machine image"
-        fix = " or ".join(fitting) or "leave it out: the pools have accelerators of two kinds"
+        reason = None if version in _IMAGES else "SageMaker has no such machine image"
+        fix = " or ".join(fitting) or "leave it out: the pools have two kinds of accelerators"
         yield Finding("variant.inference_ami_version", version, fix, reason)
 
 
 @rule("OPT114", f"{GUIDE}inference-gpu-drivers.html", advisory=True)
 def _machine_image_has_the_driver(hosting: Hosting) -> Iterator[Finding]:
-    """The machine image has the container's driver: AWS tests the container with another machine image."""
+    """The machine image matches the container: AWS tests this container with another machine image."""
     version, needed = hosting.ami_version, hosting.container_amis
     if version is not None and needed and version not in needed:
-        fix = f"Leave it out, and it is {' or '.join(needed)}"
+        fix = f"Leave it out to use {' or '.join(needed)}"
         yield Finding("variant.inference_ami_version", version, fix)
 
 
 @rule("OPT109", f"{API}ProductionVariantCapacityReservationConfig.html")
 def _reservation_is_an_arn(hosting: Hosting) -> Iterator[Finding]:
-    """A capacity reservation is named by its ARN: SageMaker identifies a reservation by its training plan's ARN."""
+    """A capacity reservation is given by its ARN: SageMaker identifies a reservation by its training plan's ARN."""
     reservation = hosting.capacity_reservation
     if reservation is None:
         return
     if not matches(RESERVATION, reservation.arn):
         yield Finding("variant.capacity_reservation.arn", reservation.arn, RESERVATION_EXAMPLE)
     if hosting.pooled and len(hosting.instance_types) > 1:
-        reason = "a reservation is of one instance type, and SageMaker launches nothing outside it"
-        fix = "a reservation for one instance type, or pools"
+        reason = "a reservation covers one instance type, and SageMaker launches no instances outside it"
+        fix = "either a reservation with one instance type, or pools"
         yield Finding("variant.capacity_reservation", "with instance_pools", fix, reason)
 
 
 @rule("OPT111", f"{API}InstancePool.html")
 def _pools_differ(hosting: Hosting) -> Iterator[Finding]:
-    """Instance pools differ, and are at most five: SageMaker tries up to five pools in order, each of another type."""
+    """At most five instance pools, of different types: SageMaker tries up to five pools in order, one per instance
+    type.
+    """
     if not hosting.pooled:
         return
     count = len(hosting.instance_types)
@@ -195,78 +199,76 @@ def _pools_differ(hosting: Hosting) -> Iterator[Finding]:
         yield Finding("instance_pools", f"{count} pools", f"1 to {_MOST_POOLS} pools")
     for index, name in enumerate(hosting.instance_types):
         if name in hosting.instance_types[:index]:
-            yield Finding(f"instance_pools[{index}].instance_type", name, "a type that no earlier pool has")
+            yield Finding(f"instance_pools[{index}].instance_type", name, "a type that no earlier pool uses")
 
 
 @rule("OPT116", f"{GUIDE}ssm-access.html")
 def _sessions_reach_containers(hosting: Hosting) -> Iterator[Finding]:
-    """A session reaches the container: SageMaker opens no session in a container that is isolated from the network."""
+    """Sessions need a network: SageMaker cannot open a session in a container with network isolation."""
     if not hosting.ssm_access:
         return
     if hosting.serves_components:
-        # The target of a session is a variant's instance in the guide, and Terraform's provider sends EnableSSMAccess
-        # for variants with a model only (hashicorp/terraform-provider-aws, pull request 44977).
-        reason = "SageMaker documents sessions in the container of a variant, and none in those of components"
+        # In the guide, the target of a session is a variant's instance, and Terraform's provider sends EnableSSMAccess
+        # only for variants with a model (hashicorp/terraform-provider-aws, pull request 44977).
+        reason = "SageMaker documents sessions for a variant's container, but not for inference components"
         yield Finding("variant.ssm_access", True, "inference_component=False, or leave it out", reason)
     elif hosting.is_isolated:
-        yield Finding(
-            "variant.ssm_access", True, "network=NetworkOptions(isolation=False), for a test, or leave it out"
-        )
+        yield Finding("variant.ssm_access", True, "network=NetworkOptions(isolation=False) for a test, or leave it out")
 
 
 @rule("OPT117", f"{GUIDE}ssm-access.html", advisory=True)
 def _sessions_are_for_tests(hosting: Hosting) -> Iterator[Finding]:
-    """Sessions are for tests: where they are possible, SageMaker delays patches and the replacement of faulty instances
-    by a day.
+    """Sessions are for tests: with SSM access, SageMaker delays patches and the replacement of faulty instances by a
+    day.
     """
     if hosting.ssm_access:
-        fix = "Leave it out in production; AWS Support enables it for an account, and without that endpoints fail"
+        fix = "Leave it out in production. AWS Support must first enable it for the account; otherwise endpoints fail"
         yield Finding("variant.ssm_access", True, fix)
 
 
 @rule("OPT118", f"{API}ProductionVariantRoutingConfig.html", advisory=True)
 def _containers_report_their_caches(hosting: Hosting) -> Iterator[Finding]:
-    """KV_AWARE routing has a container that supports it: SageMaker names its vLLM container for it, and no other."""
+    """KV_AWARE routing needs a container that supports it: SageMaker documents support only for its vLLM container."""
     others = [name for name in hosting.servers if name != VllmServer.name]
     if hosting.routing is not None and hosting.routing.strategy == "KV_AWARE" and others:
         yield Finding("variant.routing", others[0], "server=Server.vllm(), or Routing.prefix_aware()")
 
 
-# Enforced when the settings are created.
+# The settings' classes enforce these rules.
 
 
 @rule("OPT125", ScaleIn.rule_link)
 def _release_is_in_range(_: Settings) -> Iterator[Finding]:
-    """A release of instances is in range: SageMaker consolidates 1 to 100 instances at a time, 5 to 1,440 minutes after
-    the endpoint's last change.
+    """Scale-in settings are in range: SageMaker consolidates 1 to 100 instances at a time, 5 to 1,440 minutes after the
+    endpoint's last change.
     """
     yield from ()
 
 
 @rule("OPT126", Placement.rule_link)
 def _placement_is_in_range(_: Settings) -> Iterator[Finding]:
-    """A placement is in range: SageMaker spreads copies or packs them, with 0 to 100 more in one zone than another."""
+    """Placement settings are in range: SageMaker spreads or packs copies, with a zone imbalance of 0 to 100 copies."""
     yield from ()
 
 
 @rule("OPT127", f"{API}InferenceComponentSpecification.html")
 def _specification_is_in_range(_: Settings) -> Iterator[Finding]:
-    """A component's specification is in range: SageMaker reserves a quarter of a vCPU or more, and caches a model's
-    files and image or does not.
+    """A component's specification is in range: SageMaker reserves at least a quarter of a vCPU, and caching of the
+    model's files and image is on or off.
     """
     yield from ()
 
 
 @rule("OPT128", f"{API}ProductionVariantCoreDumpConfig.html")
 def _core_dumps_have_a_place(_: Settings) -> Iterator[Finding]:
-    """Core dumps have a place: SageMaker writes them below one S3 URI, of 512 characters at most."""
+    """Core dumps have a destination: SageMaker writes them under one S3 URI of at most 512 characters."""
     yield from ()
 
 
 @rule("OPT120", f"{API}DeploymentConfig.html")
 def _steps_are_shares(hosting: Hosting) -> Iterator[Finding]:
-    """An update's steps have valid sizes: a canary has at most 50 % of the fleet, a linear step 10 to 50 %, a rolling
-    batch 5 to 50 %.
+    """An update's steps have valid sizes: a canary is at most 50 % of the fleet, a linear step 10 to 50 %, and a
+    rolling batch 5 to 50 %.
     """
     update = hosting.update
     least = _SMALLEST_STEP.get(update.strategy)
@@ -276,15 +278,15 @@ def _steps_are_shares(hosting: Hosting) -> Iterator[Finding]:
     for name, size, most in sizes:
         if update.size_unit != "CAPACITY_PERCENT":
             if not is_whole(size, 1):
-                yield Finding(f"update_policy.{name}", size, "a whole number from 1 on")
+                yield Finding(f"update_policy.{name}", size, "a whole number, 1 or greater")
         elif not is_whole(size, least or 1, most):
             yield Finding(f"update_policy.{name}", f"{size} %", f"{least or 1} to {most} %")
 
 
 @rule("OPT121", f"{API}DeploymentConfig.html")
 def _times_are_in_range(hosting: Hosting) -> Iterator[Finding]:
-    """An update's times are within limits: a wait takes up to 1 hour; an update takes 10 minutes to 8 hours, and longer
-    than its waits.
+    """An update's times are within limits: each wait is at most 1 hour, and the timeout is 10 minutes to 8 hours and
+    longer than the waits.
     """
     update = hosting.update
     waits = {"bake_time": update.bake_seconds, "termination_wait": update.termination_wait_seconds}
@@ -297,14 +299,14 @@ def _times_are_in_range(hosting: Hosting) -> Iterator[Finding]:
     if not is_whole(timeout, 600, _LONGEST_UPDATE_SECONDS):
         fix = f"600 to {_LONGEST_UPDATE_SECONDS} seconds"
     elif all(is_whole(seconds, 0) for seconds in waits.values()) and timeout <= sum(waits.values()):
-        fix = f"more than {sum(waits.values())} seconds, the waits of a single step"
+        fix = f"more than {sum(waits.values())} seconds, the total wait of a single step"
     if fix is not None:
         yield Finding("update_policy.timeout", f"{timeout} s", fix)
 
 
 @rule("OPT122", f"{API}AutoRollbackConfig.html")
 def _alarms_are_few(hosting: Hosting) -> Iterator[Finding]:
-    """At most ten alarms roll an update back: SageMaker watches at most ten alarms during an update."""
+    """At most ten alarms roll back an update: SageMaker monitors at most ten alarms during an update."""
     if hosting.rollback_alarms > MOST_ROLLBACK_ALARMS:
         alarms = f"{hosting.rollback_alarms} alarms"
         yield Finding("update_policy.rollback_alarms", alarms, f"at most {MOST_ROLLBACK_ALARMS}")
@@ -312,16 +314,16 @@ def _alarms_are_few(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT123", f"{GUIDE}deployment-guardrails.html", advisory=True)
 def _fleet_has_steps(hosting: Hosting) -> Iterator[Finding]:
-    """An update in steps has enough instances: a step is at most half of the fleet, and half of one is none."""
+    """A stepwise update needs at least two instances: a step is at most half of the fleet."""
     update = hosting.update
     if update.strategy in _SMALLEST_STEP and hosting.initial_instance_count == 1:
-        fix = "Start with two instances, auto_scale(min_capacity=2, ...), or use UpdatePolicy.all_at_once()"
+        fix = "Start with two instances, use auto_scale(min_capacity=2, ...), or use UpdatePolicy.all_at_once()"
         yield Finding("update_policy", update.strategy, fix)
 
 
 @rule("OPT124", f"{API}DeploymentConfig.html")
 def _steps_fit_the_time(hosting: Hosting) -> Iterator[Finding]:
-    """An update's steps fit its timeout: SageMaker rolls back an update that exceeds its timeout, 8 hours at most."""
+    """An update's steps fit its timeout: SageMaker rolls back an update that exceeds its timeout of at most 8 hours."""
     update = hosting.update
     bake, termination = update.bake_seconds, update.termination_wait_seconds
     steps, limit = _steps(update, hosting.initial_instance_count), update.timeout_seconds or _LONGEST_UPDATE_SECONDS
@@ -330,14 +332,14 @@ def _steps_fit_the_time(hosting: Hosting) -> Iterator[Finding]:
     waiting = steps * bake + termination
     if waiting >= limit:
         longest = (limit - termination - 1) // steps
-        shorter = f", or a bake_time of {longest} s at most: launching instances takes time as well"
-        reason = f"the waits alone take {waiting} s, and the update {limit} s at most"
+        shorter = f", or a bake_time of at most {longest} s, because launching instances also takes time"
+        reason = f"the waits alone take {waiting} s, but the update may take at most {limit} s"
         fix = f"fewer steps{shorter if longest > 0 else ''}"
         yield Finding("update_policy", f"{steps} steps of {bake} s", fix, reason)
 
 
 def _steps(update: UpdateSettings, instances: int) -> int | None:
-    """How often alarms are watched in one update; None where the sizes are wrong."""
+    """Return the number of steps, each with a bake time, in one update; None if the sizes are invalid."""
     if update.strategy in ("ALL_AT_ONCE", "CANARY"):
         return 1
     whole = 100 if update.size_unit == "CAPACITY_PERCENT" else instances

@@ -1,4 +1,4 @@
-"""Rules about benchmarks and recommendations."""
+"""Rules for benchmarks and recommendation jobs."""
 
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
@@ -21,30 +21,34 @@ from .scaling_rules import RATE_OR_CRON
 
 @rule("OPT142", f"{API}CreateAIWorkloadConfig.html")
 def _ends_once(benchmark: Benchmark) -> Iterator[Finding]:
-    """A workload ends by requests or by time: a measurement ends either after its requests or after its duration."""
+    """A workload has a request count or a duration: a measurement ends after its requests or after its duration, not
+    both.
+    """
     workload, most = benchmark.workload, max(benchmark.workload.concurrency)
     if workload.requests is not None and workload.duration_seconds is not None:
-        yield Finding("workload.duration_seconds", workload.duration_seconds, "requests or duration_seconds alone")
+        yield Finding("workload.duration_seconds", workload.duration_seconds, "either requests or duration_seconds")
     if workload.requests is not None and workload.requests < most:
-        fix = f"{most} or more: with fewer requests than users, some of the users send none"
+        fix = f"{most} or more: with fewer requests than users, some users send none"
         yield Finding("workload.requests", workload.requests, fix)
 
 
 @rule("OPT143", f"{API}CreateAIWorkloadConfig.html")
 def _parameters_are_known(benchmark: Benchmark) -> Iterator[Finding]:
-    """A workload's parameters are known: the service refuses unknown parameters."""
+    """A workload's parameters are known: SageMaker rejects unknown parameters."""
     known, prefixes = load("workload")["parameters"], tuple(load("workload")["prefixes"])
     for name in benchmark.workload.parameters:
         if name not in known and not name.startswith(prefixes):
             yield Finding("workload.parameters", name, f"one of {', '.join(known)}")
     if "concurrency" in benchmark.workload.parameters:
-        reason = "the numbers of users are what results are published by"
+        reason = "results are published by the number of users, which has its own setting"
         yield Finding("workload.parameters", "concurrency", "Workload(concurrency=[...])", reason)
 
 
 @rule("OPT144", f"{API}CreateAIWorkloadConfig.html")
 def _files_are_in_s3(benchmark: Benchmark) -> Iterator[Finding]:
-    """Prompts and tokens are readable: the service reads prompts from JSON Lines in S3, tokens from Secrets Manager."""
+    """Prompts and tokens are readable: SageMaker reads prompts from a JSON Lines file in S3, tokens from Secrets
+    Manager.
+    """
     quality = benchmark.requirements.quality if benchmark.requirements is not None else None
     for location, uri in (("workload", benchmark.workload.prompts), ("quality", quality and quality.prompts)):
         if uri is not None and not matches(S3_FILE, uri):
@@ -58,14 +62,14 @@ def _files_are_in_s3(benchmark: Benchmark) -> Iterator[Finding]:
 
 @rule("OPT145", f"{GUIDE}model-optimize-evaluate.html")
 def _endpoint_streams(benchmark: Benchmark) -> Iterator[Finding]:
-    """A benchmark needs a streaming endpoint: the time to the first token is measured on a streaming response."""
+    """A benchmark needs a streaming endpoint: a benchmark measures the time to first token of a streaming response."""
     if benchmark.asynchronous:
-        yield Finding("async_inference", "set", "a synchronous endpoint; evaluate the same recipe on one")
+        yield Finding("async_inference", "set", "a synchronous endpoint with the same recipe")
 
 
 @rule("OPT146", "https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html")
 def _runs_some_time(benchmark: Benchmark) -> Iterator[Finding]:
-    """A benchmark is triggered: it runs after a deployment, which its requirements can fail, or on a schedule."""
+    """A benchmark has a trigger: benchmarks run after a deployment, which requirements can fail, or on a schedule."""
     schedule = benchmark.schedule
     if schedule is None and not benchmark.after_deployment:
         yield Finding("after_deployment", False, "after_deployment=True, or a schedule such as rate(1 day)")
@@ -77,7 +81,7 @@ def _runs_some_time(benchmark: Benchmark) -> Iterator[Finding]:
 
 @rule("OPT147", f"{GUIDE}model-optimize-evaluate.html")
 def _requirements_can_be_met(benchmark: Benchmark) -> Iterator[Finding]:
-    """A requirement can be met: limits are numbers above zero, and shares lie between 0 and 1."""
+    """A requirement is achievable: limits are numbers above zero, and shares are between 0 and 1."""
     required = benchmark.requirements
     if required is None:
         return
@@ -85,7 +89,9 @@ def _requirements_can_be_met(benchmark: Benchmark) -> Iterator[Finding]:
         value = limit.at_most if limit.at_most is not None else limit.at_least
         if limit.title == "share of failed requests":
             if not (is_number(value) and 0 <= value < 1):
-                yield Finding("require.max_error_rate", value, "a share from 0 on and below 1, such as 0.01 for 1 %")
+                yield Finding(
+                    "require.max_error_rate", value, "a share of at least 0 and less than 1, such as 0.01 for 1 %"
+                )
         elif not (is_number(value) and value > 0):
             yield Finding(f"require: {limit.title}", value, "a number above zero")
     most = required.max_regression
@@ -93,56 +99,56 @@ def _requirements_can_be_met(benchmark: Benchmark) -> Iterator[Finding]:
         yield Finding("require.max_regression", most, "a share such as 0.05 for 5 %")
     users = required.at_concurrency
     if users is not None and users not in benchmark.workload.concurrency:
-        fix = f"one of the workload's numbers of users: {', '.join(map(str, benchmark.workload.concurrency))}"
+        fix = f"a number of users in the workload: {', '.join(map(str, benchmark.workload.concurrency))}"
         yield Finding("require.at_concurrency", users, fix)
 
 
 @rule("OPT148", f"{GUIDE}model-optimize-evaluate.html")
 def _price_is_valid(benchmark: Benchmark) -> Iterator[Finding]:
-    """A price is valid: prices per token are calculated from the instance's price."""
+    """Price and discount are valid: the price per token is calculated from the instance's price and the discount."""
     price, discount = benchmark.instance_price_per_hour, benchmark.discount
     if is_known(price) and not (is_number(price) and price > 0):
         yield Finding(
-            "instance_price_per_hour", price, "US dollars an hour, above zero; or None for the AWS Price List"
+            "instance_price_per_hour", price, "US dollars per hour, above zero; or None to use the AWS Price List"
         )
     if not (is_number(discount) and 0 <= discount < 1):
-        yield Finding("discount", discount, "a share from 0 on and below 1, such as 0.3 for 30 %")
+        yield Finding("discount", discount, "a share of at least 0 and less than 1, such as 0.3 for 30 %")
 
 
 @rule("OPT149", "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-resource-specification.html")
 def _region_has_benchmarks(benchmark: Benchmark) -> Iterator[Finding]:
-    """The region has benchmark jobs: CloudFormation has no AWS::SageMaker::AIWorkloadConfig in that region."""
+    """The Region supports benchmark jobs: CloudFormation has no AWS::SageMaker::AIWorkloadConfig in this Region."""
     kind, region = availability.WORKLOAD_CONFIG, benchmark.region
     if region is not None and availability.is_missing(kind, region):
         regions = ", ".join(availability.regions_with(kind))
-        fix = f"a stack in one of {regions}; or `constructs-optim evaluate`, which runs anywhere"
+        fix = f"deploy the stack in one of {regions}; or use `constructs-optim evaluate`, which runs in any Region"
         yield Finding("region", region, fix)
 
 
 @rule("OPT156", f"{API}CreateAIWorkloadConfig.html", advisory=True)
 def _tokenizer_is_named(benchmark: Benchmark) -> Iterator[Finding]:
-    """A tokenizer is named: synthetic prompts are measured in tokens, and the service documents no default."""
+    """A workload names its tokenizer: synthetic prompts are measured in tokens, and AWS documents no default."""
     workload = benchmark.workload
     if workload.prompts is None and workload.tokenizer is None and "tokenizer" not in workload.parameters:
-        yield Finding("workload.tokenizer", None, 'Name the served model\'s own: Workload(tokenizer="org/model")')
+        yield Finding("workload.tokenizer", None, 'Name the served model\'s tokenizer: Workload(tokenizer="org/model")')
 
 
 @rule("OPT150", f"{GUIDE}generative-ai-inference-recommendations-get-started.html")
 def _model_is_in_s3(request: RecommendationRequest) -> Iterator[Finding]:
-    """The model is in S3: a recommendation job reads a Hugging Face checkpoint with safetensors weights."""
+    """The model is in S3: a recommendation job reads a checkpoint in Hugging Face format, with safetensors weights."""
     model, example = request.model, 'Model.s3("s3://my-bucket/models/llama/")'
     if not isinstance(model, Model):
         yield Finding("model", model, example)
     elif model.kind != "s3":
         reason = "a recommendation job cannot read a model from a hub"
-        yield Finding("model", str(model), f"its files in a bucket of yours: {example}", reason)
+        yield Finding("model", str(model), f"the model's files in your own bucket: {example}", reason)
     elif not is_prefix(model.uri) or not (is_token(model.uri) or len(model.uri) <= LONGEST_URI):
-        yield Finding("model.uri", model.uri, f"the prefix of uncompressed files, such as {example}")
+        yield Finding("model.uri", model.uri, f"a prefix with uncompressed files, such as {example}")
 
 
 @rule("OPT151", f"{API}CreateAIRecommendationJob.html")
 def _goal_is_known(request: RecommendationRequest) -> Iterator[Finding]:
-    """A recommendation has one goal: a recommendation job ranks by exactly one metric."""
+    """A recommendation has one goal: a recommendation job ranks results by exactly one metric."""
     goal, metrics = request.optimize_for, availability.recommendations().metrics
     if not isinstance(goal, str) or goal not in metrics:
         ours = [name for name, metric in metrics.items() if metric == goal]
@@ -151,7 +157,7 @@ def _goal_is_known(request: RecommendationRequest) -> Iterator[Finding]:
 
 @rule("OPT152", f"{API}CreateAIRecommendationJob.html")
 def _instance_types_are_known(request: RecommendationRequest) -> Iterator[Finding]:
-    """Instance types are supported: a recommendation job tries one to three types of its own list, all with GPUs."""
+    """Instance types are supported: a recommendation job tries one to three types from its own list of GPU types."""
     types, service = request.instance_types, availability.recommendations()
     if types is None:
         return
@@ -159,11 +165,11 @@ def _instance_types_are_known(request: RecommendationRequest) -> Iterator[Findin
         yield Finding("instance_types", types, 'a list, such as ["ml.g6e.12xlarge"]')
         return
     if not 0 < len(types) <= service.most_instance_types:
-        fix = f"one to {service.most_instance_types}; or leave it out, for the service to choose"
+        fix = f"one to {service.most_instance_types}; or leave it out, and SageMaker chooses"
         yield Finding("instance_types", list(types), fix)
     for index, name in enumerate(types):
         if name in types[:index]:
-            yield Finding(f"instance_types[{index}]", name, "distinct types", "it is listed already")
+            yield Finding(f"instance_types[{index}]", name, "distinct types", "this type is listed twice")
         elif not is_token(name) and name not in service.instance_types:
             fix = did_you_mean(name, service.instance_types, f"one of {', '.join(service.instance_types)}")
             yield Finding(f"instance_types[{index}]", name, fix)
@@ -171,7 +177,7 @@ def _instance_types_are_known(request: RecommendationRequest) -> Iterator[Findin
 
 @rule("OPT153", f"{API}CreateAIRecommendationJob.html")
 def _framework_is_known(request: RecommendationRequest) -> Iterator[Finding]:
-    """A recommendation's framework is supported: a recommendation job serves the model with one of these frameworks."""
+    """The framework is supported: a recommendation job serves the model only with the listed frameworks."""
     names = availability.recommendations().frameworks
     if request.framework is not None and request.framework not in names:
         yield Finding("framework", request.framework, f"{' or '.join(names)}; or leave it out")
@@ -179,16 +185,18 @@ def _framework_is_known(request: RecommendationRequest) -> Iterator[Finding]:
 
 @rule("OPT154", f"{GUIDE}generative-ai-inference-recommendations.html")
 def _region_has_recommendations(request: RecommendationRequest) -> Iterator[Finding]:
-    """The region has recommendation jobs: the developer guide does not list this region."""
+    """The Region supports recommendation jobs: the SageMaker developer guide does not list this Region."""
     regions = availability.recommendations().regions
     if request.region is not None and request.region not in regions:
-        fix = f"a stack in one of {', '.join(regions)}, with the model's bucket there"
+        fix = f"deploy the stack in one of {', '.join(regions)}, with the model's bucket in the same Region"
         yield Finding("region", request.region, fix)
 
 
 @rule("OPT155", f"{API}CreateAIRecommendationJob.html")
 def _reservations_are_arns(request: RecommendationRequest) -> Iterator[Finding]:
-    """Reservations are named by their ARNs: a recommendation job finds them by ARN, and launches nothing outside."""
+    """Reservations are given by their ARNs: a recommendation job finds reservations by ARN, and launches nothing
+    outside.
+    """
     for index, reservation in enumerate(request.capacity_reservations):
         location = f"capacity_reservations[{index}]"
         if not isinstance(reservation, CapacityReservation):

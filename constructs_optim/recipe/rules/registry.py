@@ -49,7 +49,7 @@ GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/"
 
 @dataclass(frozen=True)
 class Finding:
-    """A wrong value: its location, the value, the fix, and a reason where the rule's own is too general."""
+    """An invalid value: its location, the value, the fix, and a reason if the rule's own is too general."""
 
     location: str
     value: object
@@ -59,7 +59,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule with the page that documents it. Advisory rules warn, all other rules refuse."""
+    """A rule and the page that documents it. An advisory rule produces a warning; any other rule produces an error."""
 
     id: str
     title: str
@@ -76,8 +76,8 @@ _RULES: dict[str, Rule] = {}
 def rule(rule_id: str, link: str, *, advisory: bool = False) -> Callable[[_Check[_Subject]], _Check[_Subject]]:
     """Register a function as a rule: its docstring is ``Title: reason.``, and it checks the type of its argument.
 
-    The title says what should be, for the list of rules. The reason is shown with a finding that has none of its own,
-    and says what is wrong, or why.
+    The title states the requirement and appears in the list of rules. The reason says what is wrong, or why; a finding
+    without a reason of its own shows it.
     """
 
     def register(check: _Check[_Subject]) -> _Check[_Subject]:
@@ -93,12 +93,12 @@ def rule(rule_id: str, link: str, *, advisory: bool = False) -> Callable[[_Check
 
 
 def all_rules(of: type[Subject] | None = None) -> list[Rule]:
-    """Every rule, by id, or those that check ``of``."""
+    """Return all rules, sorted by ID, or only those that check ``of``."""
     return [rule for _, rule in sorted(_RULES.items()) if of in (None, rule.subject, *get_args(rule.subject))]
 
 
 def check(subject: Subject) -> list[Violation]:
-    """All violations of a subject's rules."""
+    """Return all violations in a subject."""
     return [
         Violation(
             rule=rule.id,
@@ -113,9 +113,9 @@ def check(subject: Subject) -> list[Violation]:
 
 
 def warnings(subject: Subject) -> tuple[Advice, ...]:
-    """All warnings of a subject's advisory rules."""
+    """Return the warnings of all advisory rules for a subject."""
     return tuple(
-        # Not the rule's title, which says what should be.
+        # Not the rule's title, which states the requirement.
         Advice(
             f"constructs-optim:{rule.id}",
             f"{finding.location} = {shown(finding.value)}: {finding.reason or rule.reason}. {finding.suggestion}",
@@ -131,5 +131,5 @@ def _findings(subject: Subject, *, advisory: bool) -> Iterator[tuple[Rule, Findi
 
 @cache
 def _rules_of(subject: type[Subject], advisory: bool) -> tuple[Rule, ...]:
-    """The rules that check instances of a type: a ranking asks for them thousands of times."""
+    """Return the rules that check instances of a type. Cached: a ranking calls this thousands of times."""
     return tuple(rule for rule in all_rules() if rule.advisory is advisory and issubclass(subject, rule.subject))

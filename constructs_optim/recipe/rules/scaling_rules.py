@@ -1,4 +1,4 @@
-"""Rules about scaling (ranges, targets, schedules, steps) and about how alarms are tuned."""
+"""Rules for scaling (ranges, targets, schedules, steps) and for alarm settings."""
 
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
@@ -28,35 +28,32 @@ _ZONE = re.compile(r"[A-Za-z0-9_+\-]{1,64}(/[A-Za-z0-9_+\-]{1,64}){0,3}")
 _ADJUSTMENTS = ("ChangeInCapacity", "PercentChangeInCapacity", "ExactCapacity")
 _MOST_STEPS = 20
 _TARGET_LIMIT = 2.0**360
-# Every form that the definition of an alarm has.
+# Every variant of an alarm's definition.
 _WATCHED = [Watched(shared, 1, zero, is_asynchronous=queue) for shared, zero, queue in product((True, False), repeat=3)]
 _HOUR, _DAY, _WEEK = 3_600, 86_400, 604_800
 
 
 @rule("OPT080", f"{_SCALING}RegisterScalableTarget.html")
 def _range_is_valid(scaling: Scaling) -> Iterator[Finding]:
-    """The scaling range is valid: capacities are whole numbers; the maximum is at least 1 and not below the minimum."""
+    """The scaling range is valid: capacities are whole numbers, and the maximum is not zero or below the minimum."""
     return _range("", scaling.min_capacity, scaling.max_capacity, least_maximum=1)
 
 
 def _range(location: str, minimum: float | None, maximum: float | None, *, least_maximum: int) -> Iterator[Finding]:
     if is_known(minimum) and not is_whole(minimum, 0):
-        yield Finding(f"{location}min_capacity", minimum, "a whole number from 0 on")
+        yield Finding(f"{location}min_capacity", minimum, "a whole number, 0 or greater")
     if is_known(maximum) and not is_whole(maximum, least_maximum):
-        yield Finding(f"{location}max_capacity", maximum, f"a whole number from {least_maximum} on")
+        yield Finding(f"{location}max_capacity", maximum, f"a whole number, {least_maximum} or greater")
     if is_whole(minimum, 0) and is_whole(maximum, least_maximum) and minimum > maximum:
-        yield Finding(f"{location}max_capacity", maximum, f"{minimum} or more, as min_capacity is {minimum}")
+        yield Finding(f"{location}max_capacity", maximum, f"{minimum} or more, because min_capacity is {minimum}")
 
 
 @rule("OPT081", f"{GUIDE}endpoint-auto-scaling-zero-instances.html")
 def _variants_keep_an_instance(scaling: Scaling) -> Iterator[Finding]:
-    """A variant keeps an instance: SageMaker scales a synchronous endpoint's variant to no less than one instance."""
+    """A synchronous variant keeps one instance: SageMaker cannot scale a synchronous endpoint's variant in to zero."""
     if scaling.may_be_zero:
         return
-    fix = (
-        "1 or more; copies of an inference component can go to zero, and instances of an asynchronous endpoint: serve "
-        "the model through one of these"
-    )
+    fix = "1 or more; to scale in to zero, serve the model from an inference component or an asynchronous endpoint"
     capacities = [("min_capacity", scaling.min_capacity)]
     for request in scaling.schedules:
         capacities.append((f"{request.location}.min_capacity", request.min_capacity))
@@ -77,24 +74,24 @@ def _targets_are_above_zero(scaling: Scaling) -> Iterator[Finding]:
 
 @rule("OPT084", f"{_SCALING}PutScheduledAction.html")
 def _schedules_can_be_kept(scaling: Scaling) -> Iterator[Finding]:
-    """A schedule can be kept: Application Auto Scaling would refuse the scheduled action."""
+    """A schedule is valid: Application Auto Scaling rejects this scheduled action."""
     for request in scaling.schedules:
         location, zone = request.location, request.time_zone
         if not matches(_SCHEDULE, request.expression):
             fix = (
-                "cron(minutes hours day-of-month month day-of-week year) as in cron(0 7 ? * MON-FRI *), rate(2 hours), "
-                "or at(2027-01-31T07:00:00)"
+                "cron(minutes hours day-of-month month day-of-week year) such as cron(0 7 ? * MON-FRI *), "
+                "rate(2 hours), or at(2027-01-31T07:00:00)"
             )
             yield Finding(f"{location}.schedule", request.expression, fix)
         if zone is not None and not _is_zone(zone):
-            yield Finding(f"{location}.time_zone", zone, "a name of the IANA time zone database, such as Europe/Berlin")
+            yield Finding(f"{location}.time_zone", zone, "a name in the IANA time zone database, such as Europe/Berlin")
         if request.min_capacity is None and request.max_capacity is None:
-            reason = "the action would change nothing"
+            reason = "this action changes nothing"
             yield Finding(f"{location}.min_capacity", None, "a minimum, a maximum, or both", reason)
         yield from _range(f"{location}.", request.min_capacity, request.max_capacity, least_maximum=0)
         for name, time in (("start", request.start), ("end", request.end)):
             if time is not None and not isinstance(time, dt.datetime):
-                yield Finding(f"{location}.{name}", time, "a datetime.datetime; UTC where it has no time zone")
+                yield Finding(f"{location}.{name}", time, "a datetime.datetime, in UTC if it has no time zone")
         if isinstance(request.start, dt.datetime) and isinstance(request.end, dt.datetime):
             start, end = in_utc(request.start), in_utc(request.end)
             if end <= start:
@@ -102,12 +99,12 @@ def _schedules_can_be_kept(scaling: Scaling) -> Iterator[Finding]:
 
 
 def in_utc(time: dt.datetime) -> dt.datetime:
-    """The same moment in UTC, which a time without a time zone is taken to be in."""
+    """Return the same moment in UTC; a time without a time zone is in UTC already."""
     return time.replace(tzinfo=dt.UTC) if time.tzinfo is None else time.astimezone(dt.UTC)
 
 
 def _is_zone(name: str) -> bool:
-    """Whether a time zone has such a name; some machines have no database of them."""
+    """Return whether a time zone has this name; true on machines without a time zone database."""
     try:
         return is_token(name) or (matches(_ZONE, name) and bool(ZoneInfo(name).key))
     except (ZoneInfoNotFoundError, OSError, ValueError):
@@ -116,14 +113,14 @@ def _is_zone(name: str) -> bool:
 
 @rule("OPT085", f"{_SCALING}StepScalingPolicyConfiguration.html")
 def _steps_follow_each_other(scaling: Scaling) -> Iterator[Finding]:
-    """Steps follow each other: each value leads to one step, and steps that add begin above those that remove."""
+    """Steps do not overlap: each metric value selects one step, and scale-out steps start above scale-in steps."""
     for request in scaling.steps:
         yield from [*_malformed(request)] or _out_of_order(request)
 
 
 def _malformed(request: StepRequest) -> Iterator[Finding]:
     if request.adjustment not in _ADJUSTMENTS:
-        reason = "Application Auto Scaling has no such adjustment"
+        reason = "Application Auto Scaling has no such adjustment type"
         yield Finding(f"{request.location}.adjustment", request.adjustment, f"one of {', '.join(_ADJUSTMENTS)}", reason)
         return
     exact = request.adjustment == "ExactCapacity"
@@ -133,22 +130,30 @@ def _malformed(request: StepRequest) -> Iterator[Finding]:
     for index, step in enumerate(steps):
         location = f"{request.location}.steps[{index}]"
         if step.change < 0 if exact else not step.change:
-            fix = "a whole number from 0 on" if exact else "a whole number: above zero to add, below it to remove"
-            reason = "a step sets a capacity" if exact else "a step adds capacity or removes it"
+            fix = (
+                "a whole number, 0 or greater"
+                if exact
+                else "a whole number: positive to scale out, negative to scale in"
+            )
+            reason = "a step sets a capacity" if exact else "a step adds or removes capacity"
             yield Finding(f"{location}.change", step.change, fix, reason)
         elif exact and step.lower is None and step.upper is None:
             fix = "lower=... for a metric that rises, upper=... for one that falls"
             yield Finding(f"{location}.lower", None, fix)
         elif not exact and step.change > 0 and step.lower is None:
-            yield Finding(f"{location}.lower", None, "where the step begins: a step that adds needs it")
+            yield Finding(
+                f"{location}.lower", None, "the value where the step starts, because a scale-out step needs it"
+            )
         elif not exact and step.change < 0 and step.upper is None:
-            yield Finding(f"{location}.upper", None, "where the step begins: a step that removes needs it")
+            yield Finding(
+                f"{location}.upper", None, "the value where the step starts, because a scale-in step needs it"
+            )
         elif step.lower is not None and step.upper is not None and step.lower >= step.upper:
             yield Finding(f"{location}.upper", step.upper, f"more than the step's lower bound, {step.lower:g}")
     periods, datapoints = request.evaluation_periods, request.datapoints_to_alarm
-    refused = "CloudWatch would refuse the policy's alarm"
+    refused = "CloudWatch rejects the policy's alarm"
     if not is_whole(periods, 1):
-        yield Finding(f"{request.location}.evaluation_periods", periods, "a whole number from 1 on", refused)
+        yield Finding(f"{request.location}.evaluation_periods", periods, "a whole number, 1 or greater", refused)
     elif datapoints is not None and not is_whole(datapoints, 1, periods):
         yield Finding(
             f"{request.location}.datapoints_to_alarm", datapoints, f"a whole number from 1 to {periods}", refused
@@ -162,61 +167,65 @@ def _out_of_order(request: StepRequest) -> Iterator[Finding]:
             end, begin = getattr(step, far), getattr(following, near, None)
             location = f"{request.location}.steps[{list(request.steps).index(step)}]"
             if following is not None and begin == getattr(step, near):
-                fix = "one step for each value of the metric; two begin here"
+                fix = "one step for each metric value; two steps start here"
                 yield Finding(f"{location}.{near}", begin, fix)
             elif end is not None and end != begin:
-                fix = f"no {far} bound: beyond it nothing would scale"
+                fix = f"no {far} bound: beyond it, nothing would scale"
                 if following is not None:
-                    fix = f"{begin:g}, where the next step begins"
+                    fix = f"{begin:g}, where the next step starts"
                 yield Finding(f"{location}.{far}", end, fix)
     up, down = (rising[0].lower if rising else None), (falling[0].upper if falling else None)
     if up is not None and down is not None and up <= down:
-        fix = "room between the two: capacity would be added and removed in turns"
+        fix = "a gap between the two, or capacity would be added and removed repeatedly"
         yield Finding(f"{request.location}.steps", f"up from {up:g}, down from {down:g}", fix)
 
 
 @rule("OPT086", f"{_SCALING}PutScalingPolicy.html")
 def _ids_are_unique(scaling: Scaling) -> Iterator[Finding]:
-    """Every policy and schedule has a unique id: an endpoint's policies and scheduled actions have unique names."""
+    """Every policy and schedule has a unique ID: policies and scheduled actions of an endpoint need unique names."""
     new = scaling.new_id
     if new is None:
         return
     if not isinstance(new, str) or not _ID.fullmatch(new):
-        fix = "1 to 100 letters, digits, hyphens and underscores, of which the first is a letter"
+        fix = "1 to 100 letters, digits, hyphens and underscores, starting with a letter"
         yield Finding("id", new, fix)
     elif new in scaling.ids:
-        yield Finding("id", new, f"another id; these are taken: {', '.join(sorted(scaling.ids))}")
+        yield Finding("id", new, f"a different ID; these are taken: {', '.join(sorted(scaling.ids))}")
 
 
 @rule("OPT087", "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html")
 def _alarms_can_be_evaluated(alarms: Alarms) -> Iterator[Finding]:
-    """An alarm can be evaluated: CloudWatch would refuse the alarm."""
+    """An alarm can be evaluated: CloudWatch rejects this alarm."""
     for name, settings in alarms.switched_on().items():
-        # OPT089 has the bounds of the days without an evaluation.
+        # OPT089 checks the number of days without an evaluation.
         of_kind = [configured_alarm(name, settings, watched) for watched in _WATCHED if name != "stale_evaluation"]
         forms = {(each.period_seconds, each.evaluation_periods, each.datapoints_to_alarm) for each in of_kind}
         for period, periods, datapoints in forms:
             location, most = f"alarms.{name}", _DAY if period < _HOUR else _WEEK
             if period * periods > most:
                 fix = f"at most {most // period} periods of {period} s"
-                reason = "CloudWatch evaluates a day at most, and a week in periods of an hour and more"
+                reason = "CloudWatch evaluates at most one day, or one week if the period is at least one hour"
                 yield Finding(f"{location}.evaluation_periods", periods, fix, reason)
             if datapoints > periods:
-                fix = f"1 to {periods}, the number of periods that count"
+                fix = f"1 to {periods}, the number of evaluation periods"
                 yield Finding(f"{location}.datapoints_to_alarm", datapoints, fix)
 
 
 @rule("OPT088", f"{GUIDE}monitoring-cloudwatch.html")
 def _latency_has_a_threshold(alarms: Alarms) -> Iterator[Finding]:
-    """An alarm on latency has a threshold: the latency depends on the length of completions, so none is the default."""
-    yield from _thresholds(alarms, {"latency": "the highest acceptable seconds: AlarmSettings(threshold=30)"})
+    """The latency alarm has a threshold: latency depends on the length of completions, so there is no default."""
+    yield from _thresholds(
+        alarms, {"latency": "the longest acceptable latency in seconds: AlarmSettings(threshold=30)"}
+    )
 
 
 @rule("OPT173", engines.SOURCE)
 def _engine_latency_has_a_threshold(alarms: Alarms) -> Iterator[Finding]:
-    """An alarm on the engine's latency or acceptance has a threshold: it depends on prompts, drafts and hardware."""
-    latency = "the highest acceptable seconds: AlarmSettings(threshold=2)"
-    accepted = "somewhat below what evaluations show, for instance AlarmSettings(threshold=2.2)"
+    """An engine alarm has a threshold: the engine's latency and acceptance length depend on prompts, drafts and
+    hardware.
+    """
+    latency = "the longest acceptable latency in seconds: AlarmSettings(threshold=2)"
+    accepted = "slightly below the value in your evaluations, such as AlarmSettings(threshold=2.2)"
     yield from _thresholds(alarms, {"time_to_first_token": latency, "acceptance_length": accepted})
 
 
@@ -229,7 +238,7 @@ def _thresholds(alarms: Alarms, fixes: Mapping[str, str]) -> Iterator[Finding]:
 
 @rule("OPT089", "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html")
 def _evaluations_get_stale(alarms: Alarms) -> Iterator[Finding]:
-    """An evaluation gets stale within a week: CloudWatch evaluates an alarm over a week at most."""
+    """The stale evaluation alarm is within a week: CloudWatch evaluates an alarm over at most one week."""
     settings = alarms.switched_on().get("stale_evaluation")
     days = settings.threshold if settings is not None else None
     if days is not None and days not in range(1, 8):
@@ -238,12 +247,12 @@ def _evaluations_get_stale(alarms: Alarms) -> Iterator[Finding]:
 
 @rule("OPT170", engines.SOURCE)
 def _engines_publish_the_metric(use: EngineMetricUse) -> Iterator[Finding]:
-    """The engine publishes the metric: CloudWatch has no such metric of this endpoint."""
+    """The engine publishes the metric: CloudWatch has no such metric for this endpoint."""
     for name in use.metrics:
         metric = engines.find(name)
         if (reason := use.engine.lack_of(metric)) is not None:
             having = [f"Server.{server}()" for server in metric.queries]
-            fix = f"a real-time endpoint with {' or '.join(having)}, detailed observability on"
+            fix = f"a real-time endpoint with {' or '.join(having)} and detailed observability"
             if use.engine.server in metric.queries and use.engine.unpublished is None:
                 fix = "a recipe with SpeculativeDecoding"
             yield Finding(use.location, name, fix, reason)
@@ -251,14 +260,14 @@ def _engines_publish_the_metric(use: EngineMetricUse) -> Iterator[Finding]:
 
 @rule("OPT171", engines.SOURCE)
 def _quantiles_are_shares(use: EngineMetricUse) -> Iterator[Finding]:
-    """A quantile is between 0 and 1: 0.9 is the latency that nine of ten requests keep."""
+    """A quantile is between 0 and 1: for example, 90 % of requests are faster than the 0.9 quantile."""
     if use.quantile is not None and not (is_number(use.quantile) and 0 < use.quantile < 1):
         yield Finding(f"{use.location}.quantile", use.quantile, "a number above 0 and below 1, such as 0.9")
 
 
 @rule("OPT172", engines.SOURCE)
 def _engine_targets_make_sense(scaling: Scaling) -> Iterator[Finding]:
-    """A target of an engine's metric makes sense: no copy could be held near it."""
+    """A target for an engine metric is achievable: scaling cannot hold the metric near this target."""
     for request in scaling.engine_targets:
         least, most, example = LIMITS[request.metric]
         if is_known(request.target) and not (is_number(request.target) and least <= request.target <= most):

@@ -1,4 +1,4 @@
-"""Rules about training jobs of this library's own code: fine-tuning and Medusa heads."""
+"""Rules for training jobs that run this library's code: fine-tuning, Medusa heads and llm-compressor."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_VARIABLES, _LONGEST_VALUE = 100, 512
 
 @rule("OPT160", f"{API}CreateTrainingJob.html")
 def _data_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
-    """Training data are S3 prefixes: a training job reads the *.jsonl files below an S3 prefix."""
+    """Training data is an S3 prefix: a training job reads the *.jsonl files under an S3 prefix."""
     for location, technique in recipe.trained_techniques:
         for channel, uri in technique.channels.items():
             name = f"{channel}_data"
@@ -37,12 +37,12 @@ def _data_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
                 yield Finding(f"{location}.{name}", uri, fix, wrong_bucket(uri))
             elif uri.endswith((".jsonl", ".json")):
                 prefix = uri.rpartition("/")[0] + "/"
-                yield Finding(f"{location}.{name}", uri, repr(prefix), "it names a file, not a prefix")
+                yield Finding(f"{location}.{name}", uri, repr(prefix), "this is a file, not a prefix")
 
 
 @rule("OPT028", f"{API}ResourceConfig.html")
 def _training_instance_type_exists(recipe: Recipe) -> Iterator[Finding]:
-    """A training instance type exists: SageMaker has no training instance type of that name."""
+    """A training instance type exists: SageMaker has no training instance type with this name."""
     for location, compute in recipe.located_compute:
         name = compute.instance_type
         if name is not None and name not in instances.training_names():
@@ -53,23 +53,23 @@ def _training_instance_type_exists(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT162", f"{API}ResourceConfig.html")
 def _training_instance_type_has_gpus(recipe: Recipe) -> Iterator[Finding]:
-    """A training instance type has GPUs: this library's training code needs NVIDIA GPUs that it knows."""
+    """A training instance type has GPUs: this library's training code needs NVIDIA GPUs that the catalog lists."""
     for location, technique in recipe.trained_techniques:
         name, row = technique.compute.instance_type, recipe.training_instance(technique.compute)
         if row is not None and row.runs_training and row.kind == "gpu":
             continue
-        fix, reason = "a type such as ml.g5.12xlarge", None
+        fix, reason = "an instance type such as ml.g5.12xlarge", None
         if name is None:
             fix = "compute=TrainingCompute(instance_type=...)"
-            reason = f"the endpoint's {recipe.instance_type} does not train"
-        # OPT010 reports an unknown type of the endpoint, and OPT028 one of the job.
+            reason = f"the job would use the endpoint's {recipe.instance_type}, which cannot train"
+        # OPT010 reports an unknown instance type of the endpoint, and OPT028 of the job.
         if (row is not None or name is not None) and (name is None or name in instances.training_names()):
             yield Finding(f"{location}.compute.instance_type", name, fix, reason)
 
 
 @rule("OPT163", f"{API}ResourceConfig.html")
 def _training_fits(recipe: Recipe) -> Iterator[Finding]:
-    """The job fits its instance: a GPU, or the instance's memory, holds what the job works on as a whole."""
+    """The job fits its instance: the job's data must fit in the memory of a GPU and of the instance."""
     model = recipe.model_row
     for location, technique in recipe.trained_techniques:
         row = recipe.training_instance(technique.compute)
@@ -81,69 +81,69 @@ def _training_fits(recipe: Recipe) -> Iterator[Finding]:
         location = f"{location}.compute.instance_type"
         if needed > accelerator_gb * USABLE:
             reason = (
-                f"{technique.label}: {technique.accelerator_use} take {needed:.0f} GB of each GPU, of which "
-                f"{accelerator_gb * USABLE:.0f} GB ({USABLE:.0%}) can be used; activations come on top"
+                f"{technique.label}: {technique.accelerator_use} need {needed:.0f} GB of each GPU, of which "
+                f"{accelerator_gb * USABLE:.0f} GB ({USABLE:.0%}) are usable; activations need more"
             )
             yield Finding(location, row.name, _larger(needed, in_host), reason)
         if in_host > memory_gb * USABLE:
             reason = (
-                f"{technique.label}: {technique.host_use} takes {in_host:.0f} GB of the instance's {memory_gb:.0f} GB"
+                f"{technique.label}: {technique.host_use} needs {in_host:.0f} GB of the instance's {memory_gb:.0f} GB"
             )
             yield Finding(location, row.name, _larger(needed, in_host), reason)
 
 
 @rule("OPT164", f"{API}CreateTrainingJob.html")
 def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
-    """A training's environment is within limits: a training job has at most 100 variables of 512 characters each."""
+    """A training environment is within limits: a training job has at most 100 variables of 512 characters each."""
     for compute_location, compute in recipe.located_compute:
         location, variables = f"{compute_location}.environment", compute.environment or {}
         if len(variables) > _MOST_VARIABLES:
             yield Finding(location, f"{len(variables)} variables", f"at most {_MOST_VARIABLES}")
         for name, value in variables.items():
             if not _VARIABLE.fullmatch(name):
-                yield Finding(location, name, "a name such as PIP_INDEX_URL", "this is no valid name of a variable")
+                yield Finding(location, name, "a name such as PIP_INDEX_URL", "this is not a valid name")
             elif len(value) > _LONGEST_VALUE and not is_token(value):
-                fix = f"a string of at most {_LONGEST_VALUE}"
+                fix = f"at most {_LONGEST_VALUE} characters"
                 yield Finding(f"{location}.{name}", f"{len(value)} characters", fix)
 
 
 @rule("OPT165", f"{GUIDE}train-warm-pools.html")
 def _spot_excludes_warm_pools(recipe: Recipe) -> Iterator[Finding]:
-    """Spot instances have no warm pool: SageMaker does not keep spot instances for the next job."""
+    """Spot Instances exclude warm pools: SageMaker does not keep Spot Instances for the next job."""
     for location, technique in recipe.trained_techniques:
         seconds = technique.compute.keep_alive_seconds
         if technique.compute.spot and seconds is not None:
-            yield Finding(f"{location}.compute.keep_alive_seconds", seconds, "one of the two")
+            yield Finding(f"{location}.compute.keep_alive_seconds", seconds, "either spot or keep_alive_seconds")
 
 
 @rule("OPT169", f"{API}ResourceConfig.html")
 def _copies_use_their_compute(recipe: Recipe) -> Iterator[Finding]:
-    """A copying job uses its compute: a copying job has one instance, which is not spot, and keeps no warm pool."""
+    """A copy job supports its compute settings: a copy job uses one On-Demand instance without a warm pool."""
     for location, model in recipe.located_models:
         if model.compute is None:
             continue
         if TOKEN_VARIABLE in (model.compute.environment or {}):
-            reason = "the job takes the secret from this variable, which the library sets"
+            reason = "the library sets this variable to pass the secret to the job"
             fix = "Model.huggingface(..., token_secret_arn=secret.secret_arn)"
             yield Finding(f"{location}.compute.environment.{TOKEN_VARIABLE}", "(not shown)", fix, reason)
         for name, value in model.compute.model_dump(exclude_defaults=True).items():
             if name not in _OF_COPIES:
-                fix = f"leave it out: a copying job takes {', '.join(_OF_COPIES)}"
+                fix = f"leave it out: a copy job supports {', '.join(_OF_COPIES)}"
                 yield Finding(f"{location}.compute.{name}", value, fix)
 
 
 @rule("OPT167", _COMPRESSOR)
 def _samples_are_given(recipe: Recipe) -> Iterator[Finding]:
-    """A calibration has data: GPTQ, AWQ and NVFP4 take their scales from what the model computes on samples."""
+    """Calibration has data: GPTQ, AWQ and NVFP4 derive their scales from the model's activations on samples."""
     for location, technique in recipe.techniques_of(CompressorQuantization):
         if technique.job_stage is not None and technique.calibrates and not technique.channels:
-            fix = "the S3 prefix of some hundred samples like the endpoint's requests, or a ready-made checkpoint"
+            fix = "the S3 prefix of a few hundred samples like the endpoint's requests, or a ready-made checkpoint"
             yield Finding(f"{location}.calibration_data", None, fix)
 
 
 @rule("OPT168", _COMPRESSOR)
 def _one_instance_quantizes(recipe: Recipe) -> Iterator[Finding]:
-    """One instance quantizes: llm-compressor's jobs do not share the work among instances."""
+    """A quantization job uses one instance: llm-compressor jobs do not distribute work across instances."""
     for location, technique in recipe.trained_techniques:
         if not technique.distributed and technique.compute.instance_count != 1:
             yield Finding(f"{location}.compute.instance_count", technique.compute.instance_count, "1")
@@ -151,18 +151,18 @@ def _one_instance_quantizes(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT166", _MEDUSA, advisory=True)
 def _medusa_is_for_small_batches(recipe: Recipe) -> Iterator[Finding]:
-    """Medusa heads are for small batches: the published speed-up is for one request at a time."""
+    """Medusa heads suit small batches: the published speedup is for one request at a time."""
     for location, technique in recipe.techniques_of(Medusa):
         yield Finding(location, technique.name, "Evaluate it at the concurrency that you expect")
 
 
 def _memory_gb(row: instances.InstanceRow) -> tuple[float, float]:
-    """The memory of one accelerator, and of the instance, in GB."""
+    """Return the memory of one accelerator and of the instance, in GB."""
     return row.accelerator_memory_mib * 2**20 / 1e9, row.memory_mib * 2**20 / 1e9
 
 
 def _larger(accelerator_gb: float, memory_gb: float) -> str:
-    """The smallest instance type that has as much memory."""
+    """Name the smallest instance type with enough memory."""
     fitting = [
         row
         for row in instances.by_name().values()
@@ -172,4 +172,4 @@ def _larger(accelerator_gb: float, memory_gb: float) -> str:
         and _memory_gb(row)[1] * USABLE >= memory_gb
     ]
     smallest = instances.smallest(fitting)
-    return f"{smallest.name}, the smallest that would do" if smallest else "a smaller model, or method='qlora'"
+    return f"{smallest.name}, the smallest type that fits" if smallest else "a smaller model, or method='qlora'"

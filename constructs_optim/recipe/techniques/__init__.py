@@ -1,6 +1,6 @@
-"""The techniques that optimize a model: a class each, whose fields are the user's settings.
+"""The techniques that optimize a model: one class for each, whose fields are its settings.
 
-``REGISTRY`` has all classes by kind and name; users write them as members of groups, such as ``Quantization.awq``.
+``REGISTRY`` has all classes by kind and name. In code, they are members of groups, such as ``Quantization.awq``.
 """
 
 from .base import REGISTRY, Stage, Technique

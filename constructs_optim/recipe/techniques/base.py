@@ -18,7 +18,7 @@ Names = Annotated[Sequence[str], AfterValidator(tuple)]
 
 @dataclass(frozen=True)
 class Option:
-    """The container variable of a setting, which is set where it differs from the default, or ``always``."""
+    """The container variable of a setting: set if the value differs from the default, or ``always``."""
 
     variable: str
     always: bool = False
@@ -26,9 +26,9 @@ class Option:
 
 @dataclass(frozen=True, order=True)
 class Stage:
-    """A job by its position in a recipe's chain of jobs. Techniques of one stage share a job.
+    """A job, by its position in a recipe's chain of jobs. Techniques of the same stage share a job.
 
-    ``makes_model``: whether its artifact is the served model, not heads that are served beside it.
+    ``makes_model``: whether its artifact is the served model, as opposed to heads that the server loads with it.
     """
 
     order: int
@@ -41,89 +41,89 @@ OPTIMIZE = Stage(2)
 
 
 REGISTRY: dict[str, dict[str, type[Technique]]] = {}
-"""Every technique by kind and name, in the order of their definitions. A class with a ``name`` is in it."""
+"""All techniques by kind and name, in the order of their definitions: every class with a ``name``."""
 
 
 class Technique(Settings):
-    """The base of techniques, which neither depend on instances nor call AWS.
+    """The base class of techniques. Techniques do not depend on instances and do not call AWS.
 
     Attributes:
-        tensor_parallel_degree: accelerators (NeuronCores on Neuron devices) per copy of the model. Default: all of the
-            instance.
+        tensor_parallel_degree: accelerators (NeuronCores on Neuron devices) per copy of the model. Default: all
+            accelerators of the instance.
     """
 
     rule = "OPT021"
     rule_link = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html"
 
     kind: ClassVar[str] = ""
-    """A recipe has one technique of a kind, for instance ``quantization``."""
+    """The technique's kind, for example ``quantization``. A recipe has at most one technique of each kind."""
     name: ClassVar[str] = ""
-    """Its name within the kind, for instance ``awq``."""
+    """The technique's name within its kind, for example ``awq``."""
     title: ClassVar[str] = ""
-    """The format of its label, with settings in braces."""
+    """The format of the technique's label, with settings in braces."""
     support: ClassVar[str] = ""
-    """Its name in the ``supports`` of the model catalog. Default: the name."""
+    """The technique's name in ``supports`` of the model catalog. Default: ``name``."""
     makes: ClassVar[frozenset[str]] = frozenset()
-    """What the image of its job must be able to make (``images.json``)."""
+    """What the job's image must be able to build (``images.json``)."""
     newest_engine: ClassVar[str | None] = None
-    """The release of vLLM whose models its job knows as well, where the job's toolkit is no longer developed."""
+    """The last vLLM release whose models the job supports, if the job's toolkit is no longer developed."""
     serves: ClassVar[frozenset[str]] = frozenset()
-    """What the image that serves the result must be able to read or do."""
+    """The capabilities that the serving image needs for the result."""
     serves_published: ClassVar[frozenset[str]] = frozenset()
-    """The same for a model whose own publisher has made it so. Default: ``serves``."""
+    """The same for a model that its publisher releases in this form. Default: ``serves``."""
     served_by_job_image: ClassVar[bool] = False
-    """Whether only the image that made its artifact can serve it."""
+    """Whether only the image that built the artifact can serve it."""
     accelerators: ClassVar[Literal["gpu", "neuron"]] = "gpu"
     compute_capability: ClassVar[tuple[float, float]] = (8.0, 9.0)
     """The lowest and the highest compute capability of GPUs that the container's kernels support."""
     stage: ClassVar[Stage | None] = None
-    """The job that makes its artifact, where one does."""
+    """The job that builds the artifact, if the technique needs a job."""
     order_in_job: ClassVar[int] = 0
-    """Its position among the techniques of that job."""
+    """The technique's position in that job."""
     job_member: ClassVar[str] = ""
-    """Its member of ``OptimizationConfigs``."""
+    """The technique's member of ``OptimizationConfigs``."""
     takes_image: ClassVar[bool] = True
     """Whether that member names a container image."""
     recommended: ClassVar[tuple[str, ...]] = ()
     """The techniques that ``recommend`` combines it with, as text; empty text for none."""
     weight_bits: ClassVar[int | None] = None
-    """Bits of a weight afterwards; None where it does not change them."""
+    """Bits per weight of the result; None if the technique does not change the weights."""
     network_isolation: ClassVar[bool] = True
     """Whether the model's container supports network isolation."""
     inference_component: ClassVar[bool] = False
-    """Whether its result is served as an inference component only."""
+    """Whether only an inference component can serve the result."""
     lossless: ClassVar[bool] = True
-    """Whether completions are those of the original model, rounding aside."""
+    """Whether completions equal the original model's, except for rounding."""
     in_group: ClassVar[bool] = True
-    """Whether it is written as a member of its group, for instance ``Quantization.awq``."""
+    """Whether the technique is a member of its group in code, for example ``Quantization.awq``."""
     hub_configuration: ClassVar[bool] = False
-    """Whether the hub's configuration defines the serving of the model."""
+    """Whether JumpStart's configuration defines how the model is served."""
     of_hub: ClassVar[bool] = False
-    """Whether the hub publishes what it needs for each model."""
+    """Whether JumpStart publishes the technique's files for each model."""
     precisions: ClassVar[frozenset[str]] = frozenset()
-    """The precisions of ready-made checkpoints that are made as its own (``huggingface_models.json``)."""
+    """The precisions of ready-made checkpoints that match the technique (``huggingface_models.json``)."""
     draft_provider: ClassVar[str] = ""
-    """Who provides its draft: sagemaker, jumpstart or custom, as the SageMaker SDK tags models; empty without one."""
+    """The draft model's provider: sagemaker, jumpstart or custom, as in the SageMaker SDK's tags; empty if none."""
 
     tensor_parallel_degree: int | None = Field(default=None, ge=1)
 
     @property
     def ready_made(self) -> Model | None:
-        """The checkpoint that is served instead of the model, without a job; None where there is none."""
+        """The checkpoint that is served instead of the model, without a job; None if there is no checkpoint."""
         return None
 
     @property
     def beside(self) -> Model | None:
-        """Files of another model that the container needs beside the model, in a channel of the technique's name."""
+        """A second model that the container needs, in a channel with the technique's name; None if it needs none."""
         return None
 
     def is_described_by(self, settings: Mapping[str, Any]) -> bool:
-        """Whether a ``speculative_config`` of the model's recipe decides what the technique leaves open."""
+        """Return whether a ``speculative_config`` of the model's recipe supplies the settings that are not set."""
         return False
 
     @property
     def job_stage(self) -> Stage | None:
-        """The job that it needs; None where it has a checkpoint, or changes only the serving of the model."""
+        """The job that the technique needs; None with a checkpoint, or if it changes only how the model is served."""
         return self.stage if self.ready_made is None else None
 
     @classmethod
@@ -134,17 +134,17 @@ class Technique(Settings):
 
     @classmethod
     def display_name(cls) -> str:
-        """How it is written in code, for instance ``Quantization.awq``."""
+        """Return the technique's name in code, for example ``Quantization.awq``."""
         group = "".join(word.capitalize() for word in cls.kind.split("_"))
         return f"{group}.{cls.name}" if cls.in_group else cls.__name__
 
     @property
     def label(self) -> str:
-        """Its name for users with its main settings, for instance ``AWQ INT4 (group size 128)``."""
+        """The display name with the main settings, for example ``AWQ INT4 (group size 128)``."""
         return self.title.format(**dict(self))
 
     def options(self) -> dict[str, str]:
-        """The container variables of its settings."""
+        """Return the container variables of the settings."""
         return {
             option.variable: as_text(getattr(self, name))
             for name, field in type(self).model_fields.items()
@@ -153,36 +153,36 @@ class Technique(Settings):
         }
 
     def job_environment(self) -> dict[str, str]:
-        """The ``OverrideEnvironment`` of its part of the job, tensor parallel degree aside."""
+        """Return the ``OverrideEnvironment`` of the technique's part of the job, without the tensor parallel degree."""
         return self.options()
 
     def job_details(self) -> dict[str, Any]:
-        """The other members of its part of the job."""
+        """Return the other members of the technique's part of the job."""
         return {}
 
     def reads(self) -> tuple[S3Source, ...]:
-        """What its job reads besides the model."""
+        """Return what the job reads in addition to the model."""
         return ()
 
     def engine_arguments(self) -> dict[str, Any]:
-        """Arguments of the engine that serves the result, by vLLM's names."""
+        """Return the engine arguments that serve the result, by vLLM's names."""
         return {}
 
     def serving_environment(self) -> dict[str, str]:
-        """Variables of the container that serves the result, where they are of one server only."""
+        """Return variables of the serving container that are specific to one server."""
         return {}
 
     def channel(self, served: ModelSource, job: int) -> ChannelPlan | None:
-        """Files that the container needs beside the model; ``job`` is the index of the job that trains heads."""
+        """Return additional files that the container needs; ``job`` is the index of the job that trains heads."""
         return None
 
     def shape(self) -> tuple[int, int] | None:
-        """The batch size and request length that its artifact is limited to, if it is."""
+        """Return the batch size and request length that the artifact is limited to; None if it has no limits."""
         return None
 
     def deciding_settings(self) -> dict[str, Any]:
-        """The settings that determine the bytes of its artifact and differ from their defaults.
+        """Return the settings that determine the artifact's bytes and differ from their defaults.
 
-        New settings thus do not change existing keys. The tensor parallel degree is a part of keys on its own.
+        So new settings do not change existing keys. The tensor parallel degree is a separate part of the key.
         """
         return self.model_dump(mode="json", exclude_defaults=True, exclude={"tensor_parallel_degree"})

@@ -1,9 +1,9 @@
-"""What an endpoint's data capture has kept, as training data.
+"""The traffic that an endpoint's data capture stored, as training data.
 
-SageMaker's job for EAGLE heads reads "unencrypted captured data from a SageMaker endpoint" whose requests are in one of
-OpenAI's forms (SageMaker API reference, ModelSpeculativeDecodingConfig). Data capture writes
+SageMaker's job for EAGLE heads reads "unencrypted captured data from a SageMaker endpoint" with requests in one of
+OpenAI's formats (SageMaker API reference, ModelSpeculativeDecodingConfig). Data capture writes
 ``<prefix>/<endpoint>/<variant>/yyyy/mm/dd/hh/<uuid>.jsonl``, in UTC (developer guide, "Capture data from real-time
-endpoint"): the files of a day, or of a month, have a prefix of their own, which does not grow once it is over.
+endpoint"): the files of each day and month have their own prefix, which does not grow after that period.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from constructs_optim.recipe.settings import Settings
 
 _PERIOD = re.compile(r"[0-9]{4}-[0-9]{2}(-[0-9]{2})?")
 _DAY = dt.timedelta(days=1)
-# A file may appear after its hour is over.
+# A file can appear after its hour is over.
 _LATE = dt.timedelta(hours=1)
 
 
@@ -31,17 +31,17 @@ def _is_period(text: str) -> str:
             pass
         else:
             return text
-    raise ValueError("it is neither a month nor a day: '2026-11' or '2026-11-07'")
+    raise ValueError("this is neither a month nor a day: use '2026-11' or '2026-11-07'")
 
 
 class CapturedTraffic(Settings):
-    """The requests and answers that an endpoint has captured.
+    """The requests and responses that an endpoint captured.
 
     Attributes:
-        uri: S3 prefix of a variant's captures, without a slash at its end; may hold tokens.
-        period: a day or a month in UTC, ``2026-11-07`` or ``2026-11``. Default: all, which grows while it is captured.
-        requests: whether requests are captured. Default: they are.
-        responses: whether responses are captured. Default: they are.
+        uri: S3 prefix of a variant's captures, without a trailing slash; may contain tokens.
+        period: a day or a month in UTC, ``2026-11-07`` or ``2026-11``. Default: all captures, which grow over time.
+        requests: whether requests are captured. Default: yes.
+        responses: whether responses are captured. Default: yes.
         encryption_key_arn: the KMS key that data capture encrypts its files with. Default: none.
     """
 
@@ -55,13 +55,13 @@ class CapturedTraffic(Settings):
     encryption_key_arn: str | None = None
 
     def during(self, period: str) -> CapturedTraffic:
-        """What was captured in a day or a month that is over, in UTC.
+        """Select the captures of a past day or month, in UTC.
 
         Args:
             period: ``2026-11-07`` or ``2026-11``.
 
         Raises:
-            RecipeError: where it is neither.
+            RecipeError: if ``period`` is neither.
         """
         return CapturedTraffic(
             uri=self.uri,
@@ -78,7 +78,7 @@ class CapturedTraffic(Settings):
         return f"{self.uri}/{folder}"
 
     def grows_at(self, now: dt.datetime) -> bool:
-        """Whether files may still be added to the period."""
+        """Return whether data capture can still add files to the period."""
         if self.period is None:
             return True
         first = _first_day(self.period)
@@ -93,6 +93,6 @@ def _first_day(period: str) -> dt.datetime:
 
 @dataclass(frozen=True)
 class CapturedEndpoint:
-    """An endpoint whose captured traffic is asked for; None for one without data capture."""
+    """An endpoint whose captured traffic is used; None for an endpoint without data capture."""
 
     sampling_percentage: int | None

@@ -1,4 +1,4 @@
-"""The KV cache: the keys and values of a request's tokens, which take what the weights leave of the memory."""
+"""The KV cache: the keys and values of requests' tokens, in the memory that the weights leave free."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .base import Technique
 
 
 class Fp8KvCache(Technique):
-    """A KV cache in FP8: twice the tokens in the same memory, without a job. For GPUs with FP8.
+    """A KV cache in FP8: twice the tokens in the same memory, without a job. Needs GPUs with FP8.
 
     Source: vLLM's documentation, "Quantized KV Cache".
     """
@@ -25,7 +25,7 @@ class Fp8KvCache(Technique):
     lossless = False
 
     def engine_arguments(self) -> dict[str, Any]:
-        """The type of the cache."""
+        """Return the data type of the cache."""
         return {"kv_cache_dtype": "fp8"}
 
 

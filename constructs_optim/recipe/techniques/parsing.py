@@ -1,7 +1,7 @@
-"""Techniques written as text: ``kind=name[,setting=value]``, for instance ``quantization=awq,group_size=64``.
+"""Techniques written as text: ``kind=name[,setting=value]``, for example ``quantization=awq,group_size=64``.
 
-A list setting is repeated for each item. Numbers, true and false are parsed as JSON. A model is ``owner/name`` of
-Hugging Face, with ``@<commit>`` or without, or ``s3://bucket/prefix/``.
+A list setting is repeated for each item. Numbers, true and false are parsed as JSON. A model is a Hugging Face
+``owner/name``, optionally with ``@<commit>``, or ``s3://bucket/prefix/``.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ _EXAMPLE = "quantization=awq,group_size=64"
 
 
 def parse(text: str) -> Technique:
-    """The technique that a text names. Raises UnknownSettingsError, or RecipeError where its settings are wrong."""
+    """Parse a technique. Raises UnknownSettingsError, or RecipeError for invalid settings."""
     head, *parts = [part.strip() for part in text.split(",")]
     kind, _, name = head.lower().replace("-", "_").partition("=")
     if kind not in REGISTRY:
         if (call := in_code(text)) is not None:
-            fix = f"in Python {call}; on the command line {_EXAMPLE} and the like"
-            raise UnknownSettingsError(fix, "this is text, and no technique")
-        fix = f"a kind of technique: {', '.join(REGISTRY)}; for instance {_EXAMPLE}"
-        raise UnknownSettingsError(fix, "no technique has that name")
-    # The name may be omitted where it equals the kind.
+            fix = f"in Python: {call}; on the command line: {_EXAMPLE}, for example"
+            raise UnknownSettingsError(fix, "this is a string, not a technique")
+        fix = f"a kind of technique: {', '.join(REGISTRY)}; for example, {_EXAMPLE}"
+        raise UnknownSettingsError(fix, "no technique has this name")
+    # The name can be omitted if it equals the kind.
     technique = REGISTRY[kind].get(name or kind)
     if technique is None:
         near = meant(name, REGISTRY[kind])
         names = [f"{kind}={known}" for known in near or REGISTRY[kind]]
         fix = f"did you mean {' or '.join(names)}?" if near else f"a technique of {kind}: {', '.join(names)}"
-        raise UnknownSettingsError(fix, "no technique has that name")
+        raise UnknownSettingsError(fix, "no technique has this name")
     return technique(**settings_of(technique, head, parts))
 
 
 def written(technique: Technique) -> str:
-    """The text of a technique: its name and the settings that differ from their defaults.
+    """Format a technique: its name and the settings that differ from their defaults.
 
-    Settings that no text can name, such as training data, are left out.
+    Settings that cannot be written as text, such as training data, are omitted.
     """
     parts = [f"{technique.kind}={technique.name}"]
     for name in technique.model_fields_set:
@@ -55,7 +55,7 @@ def written(technique: Technique) -> str:
 
 
 def in_code(text: str) -> str | None:
-    """The Python of a text that names a technique, or the end of one: ``Quantization.awq()``; None where it does not.
+    """Return the Python call for a technique's name, such as ``Quantization.awq()``; None if no technique matches.
 
     ``quantization=awq``, ``Quantization.awq`` and ``awq`` name the same technique.
     """
@@ -66,6 +66,6 @@ def in_code(text: str) -> str | None:
 
 
 def call_of(technique: type[Technique]) -> str:
-    """The Python call that creates a technique, with its required settings."""
+    """Return the Python call that creates a technique, with its required settings."""
     needed = [name for name, field in technique.model_fields.items() if field.is_required()]
     return f"{technique.display_name()}({', '.join(f'{name}=...' for name in needed)})"

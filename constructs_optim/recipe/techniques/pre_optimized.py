@@ -1,4 +1,4 @@
-"""Configurations that JumpStart optimized."""
+"""Pre-optimized configurations from JumpStart."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from .base import Technique
 
 
 class PreOptimized(Technique):
-    """A configuration that JumpStart has optimized, deployed without a job, with its image, environment and files.
+    """A configuration that JumpStart optimized, with its own image, environment and files. Needs no job.
 
     Attributes:
-        config: its name in the model's hub document. Default: ``lmi-optimized``.
+        config: the configuration's name in the model's hub document. Default: ``lmi-optimized``.
     """
 
     kind = "pre_optimized"
@@ -18,7 +18,7 @@ class PreOptimized(Technique):
     in_group = False
     hub_configuration = True
     of_hub = True
-    # The provider may have quantized it.
+    # The provider might have quantized it.
     lossless = False
 
     config: str = "lmi-optimized"

@@ -1,7 +1,7 @@
-"""Quantization: less precise weights take less accelerator memory, and leave more of it to the KV cache.
+"""Quantization: less precise weights need less accelerator memory, and leave more of it for the KV cache.
 
 Sources of settings and defaults: ``sm_neo_quantize.py`` and ``partition.py`` of djl-serving (LMI 10 to 27), and its
-TensorRT-LLM user guide for SmoothQuant; llm-compressor's documentation for what its own jobs make.
+TensorRT-LLM user guide for SmoothQuant; llm-compressor's documentation for its own jobs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WITH_DRAFT = "speculative_decoding=sagemaker_draft"
 class _JobQuantization(Technique):
     kind = "quantization"
     lossless = False
-    # vLLM's Marlin kernels read what the accelerator has no instructions for (get_min_capability of vLLM 0.30).
+    # vLLM's Marlin kernels support formats without instructions on the accelerator (get_min_capability of vLLM 0.30).
     compute_capability = (7.5, 12.0)
     stage = OPTIMIZE
     job_member = "ModelQuantizationConfig"
@@ -37,35 +37,35 @@ class _JobQuantization(Technique):
 
     @property
     def ready_made(self) -> Model | None:
-        """The checkpoint."""
+        """The ready-made checkpoint."""
         return self.checkpoint
 
     def deciding_settings(self) -> dict[str, Any]:
-        """Those of its job."""
+        """Return the settings of the job."""
         return {name: value for name, value in super().deciding_settings().items() if name != "checkpoint"}
 
     def job_environment(self) -> dict[str, str]:
-        """``OPTION_QUANTIZE``, and the settings that differ from the container's own."""
+        """Return ``OPTION_QUANTIZE``, and the settings that differ from the container's defaults."""
         return {"OPTION_QUANTIZE": self.name, **self.options()}
 
 
 class AwqQuantization(_JobQuantization):
-    """AWQ: activation-aware quantization of the weights to INT4, activations as they are. For GPUs.
+    """AWQ: activation-aware quantization of the weights to INT4. Activations are not quantized. For GPUs.
 
-    Three of the container's settings have only one value that works, and are no settings here: 4 bits, a zero point
-    (AutoAWQ refuses to quantize without one) and GEMM packing (vLLM does not load GEMV's).
+    Three of the container's settings have only one valid value, so they are not settings here: 4 bits, a zero point
+    (AutoAWQ does not quantize without one) and GEMM packing (vLLM does not load GEMV packing).
 
     Attributes:
-        group_size: weights that share a scale: 32, 64 or 128. Default: 128.
-        ignored_layers: names of layers left as they are. Default: none.
-        checkpoint: a ready-made AWQ checkpoint of the model, which needs no job. Default: none.
+        group_size: number of weights that share a scale: 32, 64 or 128. Default: 128.
+        ignored_layers: names of layers that are not quantized. Default: none.
+        checkpoint: a ready-made AWQ checkpoint of the model, instead of a job. Default: none.
     """
 
     name = "awq"
     title = "AWQ INT4 (group size {group_size})"
     support = "quantization"
     makes = frozenset({"awq"})
-    # Of AutoAWQ's last release, 0.2.9 of May 2025: Qwen3 is the newest that it knows (awq/models/auto.py).
+    # AutoAWQ's last release is 0.2.9 of May 2025; Qwen3 is the newest model that it supports (awq/models/auto.py).
     newest_engine = "0.8.5"
     serves = frozenset({"awq"})
     recommended = ("", _WITH_DRAFT)
@@ -81,10 +81,10 @@ class Fp8Quantization(_JobQuantization):
 
     Attributes:
         scheme: FP8 calibrates the activations' scales on samples; FP8_DYNAMIC computes them at run time. Default: FP8.
-        ignored_layers: names of layers left as they are. Default: ``lm_head``.
-        calibration_size: samples to calibrate on. Default: 512.
-        calibration_length: tokens of a sample. Default: 2048.
-        checkpoint: a ready-made FP8 checkpoint of the model, which needs no job. Default: none.
+        ignored_layers: names of layers that are not quantized. Default: ``lm_head``.
+        calibration_size: number of calibration samples. Default: 512.
+        calibration_length: tokens per sample. Default: 2048.
+        checkpoint: a ready-made FP8 checkpoint of the model, instead of a job. Default: none.
     """
 
     name = "fp8"
@@ -101,21 +101,21 @@ class Fp8Quantization(_JobQuantization):
 
     @property
     def label(self) -> str:
-        """For instance ``FP8``."""
+        """For example ``FP8``."""
         return "FP8" if self.scheme == "FP8" else "FP8 (dynamic activations)"
 
 
 class SmoothQuantization(_JobQuantization):
-    """SmoothQuant: weights and activations in INT8, with the outliers of the activations moved into the weights.
+    """SmoothQuant: weights and activations in INT8, with activation outliers moved into the weights.
 
-    For GPUs, together with ``Compilation.tensorrt_llm()`` only.
+    For GPUs, and only with ``Compilation.tensorrt_llm()``.
 
     Attributes:
-        alpha: how much of the activations' range is moved into the weights, 0 to 1. Default: 0.8.
+        alpha: share of the activations' range that moves into the weights, 0 to 1. Default: 0.8.
         per_token: whether each token has its own scale. Default: no.
         per_channel: whether each channel has its own scale. Default: no.
-        calibration_size: samples to calibrate on. Default: 512.
-        checkpoint: a ready-made checkpoint of the model, which needs no job. Default: none.
+        calibration_size: number of calibration samples. Default: 512.
+        checkpoint: a ready-made checkpoint of the model, instead of a job. Default: none.
     """
 
     name = "smoothquant"
@@ -132,42 +132,42 @@ class SmoothQuantization(_JobQuantization):
 
 
 class CompressorQuantization(TrainedTechnique):
-    """A quantization by llm-compressor in a training job, or a ready-made checkpoint.
+    """Quantization with llm-compressor in a training job, or a ready-made checkpoint.
 
     Attributes:
-        checkpoint: a ready-made checkpoint of the model, which needs no job. Default: none.
-        ignored_layers: names of layers left as they are; ``re:`` begins a regular expression. Default: output layer,
-            embeddings, routers, recurrent layers, and what reads images and sound.
+        checkpoint: a ready-made checkpoint of the model, instead of a job. Default: none.
+        ignored_layers: names of layers that are not quantized; ``re:`` starts a regular expression. Default: output
+            layer, embeddings, routers, recurrent layers, and image and audio encoders.
         compute: the job's instance and storage. Default: one instance of the endpoint's type.
     """
 
     kind = "quantization"
     support = "quantization"
     lossless = False
-    # vLLM's Marlin kernels read what the accelerator has no instructions for (get_min_capability of vLLM 0.30).
+    # vLLM's Marlin kernels support formats without instructions on the accelerator (get_min_capability of vLLM 0.30).
     compute_capability = (7.5, 12.0)
     stage = Stage(2, runtime_seconds=86_400)
     code_version = QUANTIZATION_VERSION
     job_image = "quantizing"
     script = "quantize.py"
     requirements = "quantizing.txt"
-    accelerator_use = "a layer with its statistics"
+    accelerator_use = "a layer and its statistics"
     host_use = "the model in 16 bits"
     distributed = False
     scheme: ClassVar[str]
-    """compressed-tensors' name of it."""
+    """The scheme's name in compressed-tensors."""
 
     checkpoint: Model | None = None
     ignored_layers: Names = tuple(QuantizationSettings().ignored_layers.split(","))
 
     @property
     def ready_made(self) -> Model | None:
-        """The checkpoint."""
+        """The ready-made checkpoint."""
         return self.checkpoint
 
     @property
     def calibrates(self) -> bool:
-        """Whether its job needs samples."""
+        """Whether the job needs samples."""
         return QuantizationSettings(scheme=self.scheme).calibrates
 
     @property
@@ -182,25 +182,25 @@ class CompressorQuantization(TrainedTechnique):
 
     @property
     def channels(self) -> dict[str, str]:
-        """None."""
+        """No channels."""
         return {}
 
     @property
     def metrics(self) -> list[MetricDefinition]:
-        """Those of ``quantize.py``."""
+        """The metrics of ``quantize.py``."""
         return [definition(name, self.kind) for name in quantization_metrics(calibrates=self.calibrates)]
 
     def training_gb(self, row: ModelRow) -> float:
-        """A layer in float32, where the number of layers is known."""
+        """Return the size of a layer in float32; 0 if the number of layers is unknown."""
         return (row.parameters_billion or 0) * 4 / row.layers if row.layers else 0.0
 
     def host_gb(self, parameters_billion: float) -> float:
-        """Samples are computed by the whole model; files are quantized one by one."""
+        """Return the size of the model, which processes samples; 0 without samples, as files are quantized singly."""
         return parameters_billion * 2 if self.calibrates else 0.0
 
     @classmethod
     def storage_gb(cls, stored_gb: float) -> int:
-        """The model, and what is written."""
+        """Return storage for the model and the quantized output."""
         return math.ceil(2 * stored_gb)
 
 
@@ -211,17 +211,17 @@ class _CalibratedQuantization(CompressorQuantization):
 
     @property
     def channels(self) -> dict[str, str]:
-        """The samples."""
+        """The channel of the samples."""
         return {"calibration": self.calibration_data} if self.calibration_data is not None else {}
 
 
 class Fp8BlockQuantization(CompressorQuantization):
-    """FP8 with a scale for each block of 128 by 128 weights; activations are scaled at run time. For GPUs.
+    """FP8 with a scale for each block of 128 by 128 weights. Activations are scaled at run time. For GPUs.
 
     Attributes:
-        checkpoint: a ready-made checkpoint of the model, which needs no job. Default: none.
-        ignored_layers: names of layers left as they are; ``re:`` begins a regular expression. Default: output layer,
-            embeddings, routers, recurrent layers, and what reads images and sound.
+        checkpoint: a ready-made checkpoint of the model, instead of a job. Default: none.
+        ignored_layers: names of layers that are not quantized; ``re:`` starts a regular expression. Default: output
+            layer, embeddings, routers, recurrent layers, and image and audio encoders.
         compute: the job's instance and storage. Default: one instance of the endpoint's type.
     """
 
@@ -234,12 +234,12 @@ class Fp8BlockQuantization(CompressorQuantization):
 
 
 class Fp8DynamicQuantization(CompressorQuantization):
-    """FP8 with a scale for each row of weights; activations are scaled at run time, token by token. For GPUs.
+    """FP8 with a scale for each row of weights. Activations are scaled at run time, per token. For GPUs.
 
     Attributes:
-        checkpoint: a ready-made checkpoint of the model, which needs no job. Default: none.
-        ignored_layers: names of layers left as they are; ``re:`` begins a regular expression. Default: output layer,
-            embeddings, routers, recurrent layers, and what reads images and sound.
+        checkpoint: a ready-made checkpoint of the model, instead of a job. Default: none.
+        ignored_layers: names of layers that are not quantized; ``re:`` starts a regular expression. Default: output
+            layer, embeddings, routers, recurrent layers, and image and audio encoders.
         compute: the job's instance and storage. Default: one instance of the endpoint's type.
     """
 
@@ -252,19 +252,19 @@ class Fp8DynamicQuantization(CompressorQuantization):
 
 
 class W4A16Quantization(_CalibratedQuantization):
-    """W4A16: weights in INT4, 128 of which share a scale; activations stay in 16 bits. For GPUs.
+    """W4A16: weights in INT4, with a scale for each 128 weights. Activations stay in 16 bits. For GPUs.
 
     Attributes:
-        checkpoint: a ready-made checkpoint of the model, which needs no job. Default: none.
-        ignored_layers: names of layers left as they are; ``re:`` begins a regular expression. Default: output layer,
-            embeddings, routers, recurrent layers, and what reads images and sound.
+        checkpoint: a ready-made checkpoint of the model, instead of a job. Default: none.
+        ignored_layers: names of layers that are not quantized; ``re:`` starts a regular expression. Default: output
+            layer, embeddings, routers, recurrent layers, and image and audio encoders.
         compute: the job's instance and storage. Default: one instance of the endpoint's type.
-        algorithm: ``gptq`` rounds a weight by what the rounding of those before it has changed, ``awq`` scales the
-            weights that count most. Default: ``gptq``.
-        calibration_data: S3 prefix with one or more ``*.jsonl`` of samples, which a job needs; docs/medusa.md has the
-            formats. May be or hold a token. Default: none.
-        calibration_size: samples at most. Default: 512.
-        calibration_length: tokens of a sample at most. Default: 2048.
+        algorithm: ``gptq`` compensates for the rounding errors of earlier weights, ``awq`` scales the most important
+            weights. Default: ``gptq``.
+        calibration_data: S3 prefix with one or more ``*.jsonl`` files of samples. A job needs it; docs/medusa.md
+            describes the formats. May be or contain a token. Default: none.
+        calibration_size: maximum number of samples. Default: 512.
+        calibration_length: maximum tokens per sample. Default: 2048.
     """
 
     name = "w4a16"
@@ -278,17 +278,17 @@ class W4A16Quantization(_CalibratedQuantization):
 
 
 class Nvfp4Quantization(_CalibratedQuantization):
-    """NVFP4: 4-bit floating point with a scale for each 16 weights. Blackwell computes in it; other GPUs in 16 bits.
+    """NVFP4: 4-bit floating point with a scale for each 16 weights. Blackwell GPUs compute in NVFP4, others in 16 bits.
 
     Attributes:
-        checkpoint: a ready-made checkpoint of the model, which needs no job. Default: none.
-        ignored_layers: names of layers left as they are; ``re:`` begins a regular expression. Default: output layer,
-            embeddings, routers, recurrent layers, and what reads images and sound.
+        checkpoint: a ready-made checkpoint of the model, instead of a job. Default: none.
+        ignored_layers: names of layers that are not quantized; ``re:`` starts a regular expression. Default: output
+            layer, embeddings, routers, recurrent layers, and image and audio encoders.
         compute: the job's instance and storage. Default: one instance of the endpoint's type.
-        calibration_data: S3 prefix with one or more ``*.jsonl`` of samples, which a job needs; docs/medusa.md has the
-            formats. May be or hold a token. Default: none.
-        calibration_size: samples at most. Default: 512.
-        calibration_length: tokens of a sample at most. Default: 2048.
+        calibration_data: S3 prefix with one or more ``*.jsonl`` files of samples. A job needs it; docs/medusa.md
+            describes the formats. May be or contain a token. Default: none.
+        calibration_size: maximum number of samples. Default: 512.
+        calibration_length: maximum tokens per sample. Default: 2048.
     """
 
     name = "nvfp4"
@@ -300,12 +300,12 @@ class Nvfp4Quantization(_CalibratedQuantization):
 
 
 class Mxfp4Quantization(CompressorQuantization):
-    """MXFP4: 4-bit floating point with a scale for each 32 weights, as of gpt-oss. For GPUs.
+    """MXFP4: 4-bit floating point with a scale for each 32 weights, as in gpt-oss. For GPUs.
 
     Attributes:
-        checkpoint: a ready-made checkpoint of the model, which needs no job. Default: none.
-        ignored_layers: names of layers left as they are; ``re:`` begins a regular expression. Default: output layer,
-            embeddings, routers, recurrent layers, and what reads images and sound.
+        checkpoint: a ready-made checkpoint of the model, instead of a job. Default: none.
+        ignored_layers: names of layers that are not quantized; ``re:`` starts a regular expression. Default: output
+            layer, embeddings, routers, recurrent layers, and image and audio encoders.
         compute: the job's instance and storage. Default: one instance of the endpoint's type.
     """
 
@@ -321,7 +321,7 @@ class Mxfp4Quantization(CompressorQuantization):
 
 
 class Quantization(metaclass=Group):
-    """Less precise weights: less accelerator memory, and more of it for the KV cache."""
+    """Less precise weights: they need less accelerator memory, and leave more of it for the KV cache."""
 
     awq = AwqQuantization
     fp8 = Fp8Quantization

@@ -1,4 +1,4 @@
-"""Sharding: weights cut into the shards that the fast model loader streams.
+"""Sharding: weights split into shards for the fast model loader.
 
 Sources: ``sm_neo_shard.py`` of djl-serving; Amazon SageMaker developer guide, "Fast model loading".
 """
@@ -11,9 +11,9 @@ from .base import Stage, Technique
 
 
 class FastLoadSharding(Technique):
-    """Shards for the fast model loader, streamed from S3 straight into accelerator memory. For GPUs.
+    """Shards that the fast model loader streams from S3 directly into accelerator memory. For GPUs.
 
-    They are served by an inference component; there is a shard for each accelerator of ``tensor_parallel_degree``.
+    An inference component serves them. Each accelerator of ``tensor_parallel_degree`` has one shard.
     """
 
     kind = "sharding"
@@ -23,12 +23,12 @@ class FastLoadSharding(Technique):
     served_by_job_image = True
     stage = Stage(3)
     job_member = "ModelShardingConfig"
-    # The loader reads S3 itself, and the service deploys its output to inference components only.
+    # The loader reads S3 itself, and SageMaker deploys its output only to inference components.
     network_isolation = False
     inference_component = True
 
 
 class Sharding(metaclass=Group):
-    """The weights cut up as the accelerators will load them: instances that start in less time."""
+    """The weights are split for the accelerators in advance: instances start faster."""
 
     fast_load = FastLoadSharding

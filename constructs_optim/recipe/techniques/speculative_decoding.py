@@ -1,8 +1,8 @@
-"""Speculative decoding: a cheap draft proposes tokens, the model verifies them; the output stays the model's own.
+"""Speculative decoding: a cheap draft proposes tokens, and the model verifies them. The output does not change.
 
 Sources: Amazon SageMaker developer guide on inference optimization and on EAGLE; vLLM, ``config/speculative.py``;
 ``lmi-dist`` and vLLM user guides of djl-serving. Images up to LMI 14 read ``OPTION_SPECULATIVE_DRAFT_MODEL``; later
-ones silently ignore it and read ``OPTION_SPECULATIVE_CONFIG``.
+releases silently ignore it and read ``OPTION_SPECULATIVE_CONFIG``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _DraftModel(_Speculation):
     speculative_tokens: int = Field(default=DRAFTED_TOKENS, ge=1, le=32)
 
     def engine_arguments(self) -> dict[str, Any]:
-        """The draft's folder, and how many tokens it proposes."""
+        """Return the draft model's folder and number of draft tokens."""
         config = {
             "method": "draft_model",
             "model": f"{_CHANNELS}/draft_model",
@@ -56,10 +56,10 @@ class _DraftModel(_Speculation):
 
 
 class SageMakerDraft(_DraftModel):
-    """The draft that SageMaker provides for a JumpStart model: no job, no extra cost.
+    """The draft model that SageMaker provides for a JumpStart model. It needs no job and has no extra cost.
 
     Attributes:
-        speculative_tokens: tokens it proposes at once. Default: 4.
+        speculative_tokens: number of draft tokens per step. Default: 4.
     """
 
     name = "sagemaker_draft"
@@ -72,20 +72,20 @@ class SageMakerDraft(_DraftModel):
     draft_provider = "sagemaker"
 
     def channel(self, served: ModelSource, job: int) -> ChannelPlan:
-        """The draft, named by the served model's hub document."""
-        assert isinstance(served, HubSource)  # noqa: S101 - OPT060 refused the recipe otherwise
+        """Return the draft model that the served model's hub document names."""
+        assert isinstance(served, HubSource)  # noqa: S101 - OPT060 rejects the recipe otherwise
         draft = HubDraftSource(model_id=served.model_id, version=served.version, accept_eula=served.accept_eula)
         return ChannelPlan(name="draft_model", source=draft)
 
 
 class JumpStartDraft(_DraftModel):
-    """Another, smaller JumpStart model as the draft.
+    """A smaller JumpStart model as the draft model.
 
     Attributes:
-        model_id: for instance ``meta-textgeneration-llama-3-2-1b``.
-        version: its version. Default: the newest when the stack is first deployed.
-        accept_eula: whether you have read and accept the draft's own licence. Default: you do not.
-        speculative_tokens: tokens it proposes at once. Default: 4.
+        model_id: the draft model's ID, for example ``meta-textgeneration-llama-3-2-1b``.
+        version: the draft model's version. Default: the newest version when the stack is first deployed.
+        accept_eula: whether you have read and accept the draft model's own license. Default: no.
+        speculative_tokens: number of draft tokens per step. Default: 4.
     """
 
     name = "jumpstart_draft"
@@ -97,23 +97,23 @@ class JumpStartDraft(_DraftModel):
 
     @property
     def label(self) -> str:
-        """For instance ``draft model meta-textgeneration-llama-3-2-1b``."""
+        """The display name, for example ``draft model meta-textgeneration-llama-3-2-1b``."""
         return f"draft model {self.model_id}" + (f" {self.version}" if self.version else "")
 
     def channel(self, served: ModelSource, job: int) -> ChannelPlan:
-        """The draft, resolved in the hub when the stack is deployed."""
+        """Return the draft model, which the deployment looks up in JumpStart."""
         draft = HubSource(model_id=self.model_id, version=self.version, accept_eula=self.accept_eula)
         return ChannelPlan(name="draft_model", source=draft)
 
 
 class CustomDraft(_DraftModel):
-    """A draft model of your own, with the tokenizer of the model it drafts for.
+    """Your own draft model, with the same tokenizer as the model that it drafts for.
 
     Attributes:
-        model: where its files come from, such as ``Qwen/Qwen3-0.6B`` of Hugging Face. This, or ``uri``.
-        uri: S3 prefix of its uncompressed files; may be or contain a token.
-        accept_eula: passed on for sources that demand it, with ``uri``. Default: it is not.
-        speculative_tokens: tokens it proposes at once. Default: 4.
+        model: the draft model, such as ``Qwen/Qwen3-0.6B`` on Hugging Face. Set this or ``uri``.
+        uri: S3 prefix of the draft model's uncompressed files; may be or contain a token.
+        accept_eula: with ``uri``, whether SageMaker passes on your acceptance of the license. Default: no.
+        speculative_tokens: number of draft tokens per step. Default: 4.
     """
 
     name = "custom_draft"
@@ -125,46 +125,49 @@ class CustomDraft(_DraftModel):
 
     @property
     def label(self) -> str:
-        """For instance ``draft model Qwen/Qwen3-0.6B``."""
+        """The display name, for example ``draft model Qwen/Qwen3-0.6B``."""
         return "custom draft model" if self.model is None else f"draft model {self.model.name}"
 
     def _contradictions(self) -> Iterable[Violation]:
         if (self.model is None) == (self.uri is None):
             given = self.uri if self.model is not None else None
             fix = 'model=Model.huggingface("<owner>/<name>") or uri="s3://<bucket>/<prefix>/"'
-            yield self._mistake("", given, "a draft comes from one place", fix)
+            yield self._mistake("", given, "a draft model has exactly one source", fix)
         if self.model is not None and self.accept_eula:
             yield self._mistake(
-                ".accept_eula", True, "it is for uri", "Model.s3(..., accept_eula=True), or leave it out"
+                ".accept_eula",
+                True,
+                "accept_eula applies only to uri",
+                "Model.s3(..., accept_eula=True), or leave it out",
             )
 
     def engine_arguments(self) -> dict[str, Any]:
-        """The draft's folder, and how many tokens it proposes."""
+        """Return the draft model's folder and number of draft tokens."""
         config = super().engine_arguments()["speculative_config"]
         folder = {"model": f"{_CHANNELS}/{self.name}"} if self.model is not None else {}
         return {"speculative_config": {**config, **folder}}
 
     @property
     def beside(self) -> Model | None:
-        """The draft, where it is a model."""
+        """The draft model, if it is a model; None if it is an S3 prefix."""
         return self.model
 
     def channel(self, served: ModelSource, job: int) -> ChannelPlan | None:
-        """The draft's files, where it is a prefix."""
+        """Return the draft model's files, if it is an S3 prefix."""
         if self.uri is None:
             return None
         return ChannelPlan(name="draft_model", source=S3Source(uri=self.uri, accept_eula=self.accept_eula))
 
 
 class EagleHeads(_Speculation):
-    """EAGLE heads, trained on the model by a job and served beside it.
+    """EAGLE heads that a job trains on the model, and that draft tokens for it.
 
-    Training takes hours to days; give the job time with ``max_runtime``.
+    Training takes hours to days: increase the job's ``max_runtime``.
 
     Attributes:
-        training_data: S3 prefix of prompts of your own, which may hold tokens, or what an endpoint has captured in a
-            day or a month. Default: SageMaker's data.
-        speculative_tokens: tokens they propose at once. Default: 5.
+        training_data: S3 prefix of your own prompts, which may contain tokens, or the traffic that an endpoint captured
+            in a day or a month. Default: SageMaker's data.
+        speculative_tokens: number of draft tokens per step. Default: 5.
     """
 
     name = "eagle"
@@ -181,12 +184,12 @@ class EagleHeads(_Speculation):
     speculative_tokens: int = Field(default=5, ge=1, le=32)
 
     def job_details(self) -> dict[str, Any]:
-        """The technique, and the training data where it is the user's own."""
+        """Return the technique, and the training data if you supply it."""
         data = {"S3Uri": self.data_uri, "S3DataType": "S3Prefix"} if self.data_uri else None
         return {"Technique": "EAGLE", **({"TrainingDataSource": data} if data else {})}
 
     def reads(self) -> tuple[S3Source, ...]:
-        """The training data, where it is the user's own."""
+        """Return the training data, if you supply it."""
         is_captured = isinstance(self.training_data, CapturedTraffic)
         return (S3Source(uri=self.data_uri, names_bucket=is_captured),) if self.data_uri else ()
 
@@ -196,7 +199,7 @@ class EagleHeads(_Speculation):
         return self.training_data.prefix if isinstance(self.training_data, CapturedTraffic) else self.training_data
 
     def engine_arguments(self) -> dict[str, Any]:
-        """The heads beside the model."""
+        """Return the configuration of the heads."""
         config = {
             "method": "eagle3",
             "model": f"{_CHANNELS}/eagle",
@@ -206,22 +209,22 @@ class EagleHeads(_Speculation):
         return {"speculative_config": config}
 
     def channel(self, served: ModelSource, job: int) -> ChannelPlan:
-        """The heads that the job wrote."""
+        """Return the heads that the job wrote."""
         return ChannelPlan(name="eagle", source=ArtifactSource(job=job, suffix="draft/"))
 
     def deciding_settings(self) -> dict[str, Any]:
-        """None: the number of proposed tokens affects serving only, and data is read at deployment."""
+        """Return no settings: the number of draft tokens affects only serving, and the data is read at deployment."""
         return {}
 
 
 class NgramSpeculation(_Speculation):
-    """Proposes tokens that followed the same words earlier in the prompt or completion: no draft, no memory.
+    """Draft tokens that followed the same n-gram earlier in the request. Needs no draft model and no memory.
 
     Source: vLLM's documentation, "N-Gram Speculation".
 
     Attributes:
-        speculative_tokens: tokens it proposes at once. Default: 5.
-        prompt_lookup_max: the longest sequence of tokens that is searched for. Default: 4.
+        speculative_tokens: number of draft tokens per step. Default: 5.
+        prompt_lookup_max: maximum length of the n-gram to look up, in tokens. Default: 4.
     """
 
     name = "ngram"
@@ -232,7 +235,7 @@ class NgramSpeculation(_Speculation):
     prompt_lookup_max: int = Field(default=4, ge=1, le=32)
 
     def engine_arguments(self) -> dict[str, Any]:
-        """The lookup in the prompt."""
+        """Return the configuration of the lookup."""
         config = {
             "method": "ngram",
             "num_speculative_tokens": self.speculative_tokens,
@@ -242,15 +245,15 @@ class NgramSpeculation(_Speculation):
 
 
 class Speculator(_Speculation):
-    """A published speculator: heads or a small model that were trained to draft for exactly this model. No job.
+    """A published speculator: heads or a small model, trained to draft for exactly this model. Needs no job.
 
-    ``constructs-optim catalog models`` names those that it knows of.
+    ``constructs-optim catalog models`` lists known speculators.
 
     Attributes:
-        model: where its files come from, such as ``RedHatAI/Qwen3-32B-speculator.eagle3`` of Hugging Face.
-        method: what it is: ``eagle3``, ``eagle``, ``dflash``, ``dspark``, ``medusa``, or ``mtp`` for an assistant of
-            Gemma 4. Default: what the catalog knows, else by its name, and ``eagle3`` where the name has none of them.
-        speculative_tokens: tokens it proposes at once. Default: what vLLM's recipe of the model says, or else 3.
+        model: the speculator, such as ``RedHatAI/Qwen3-32B-speculator.eagle3`` on Hugging Face.
+        method: the speculator's method: ``eagle3``, ``eagle``, ``dflash``, ``dspark``, ``medusa``, or ``mtp`` for a
+            Gemma 4 assistant. Default: the method in the catalog, else the one in its name, else ``eagle3``.
+        speculative_tokens: number of draft tokens per step. Default: the value in vLLM's recipe for the model, else 3.
     """
 
     name = "speculator"
@@ -262,11 +265,11 @@ class Speculator(_Speculation):
 
     @property
     def label(self) -> str:
-        """For instance ``speculator RedHatAI/Qwen3-32B-speculator.eagle3``."""
+        """The display name, for example ``speculator RedHatAI/Qwen3-32B-speculator.eagle3``."""
         return f"speculator {self.model.name}"
 
     def engine_arguments(self) -> dict[str, Any]:
-        """The speculator beside the model."""
+        """Return the configuration of the speculator."""
         config = {
             "method": self.method or _method_of(self.model.name),
             "model": f"{_CHANNELS}/speculator",
@@ -275,7 +278,7 @@ class Speculator(_Speculation):
         return {"speculative_config": config}
 
     def is_described_by(self, settings: Mapping[str, Any]) -> bool:
-        """Whether they are of this speculator, and it has no number of tokens."""
+        """Return whether the settings belong to this speculator, and you did not set ``speculative_tokens``."""
         return self.speculative_tokens is None and settings.get("model") == self.model.name
 
     @property
@@ -285,11 +288,11 @@ class Speculator(_Speculation):
 
 
 class MultiTokenPrediction(_Speculation):
-    """The heads for multi-token prediction (MTP) that the model itself has, as of DeepSeek, GLM and Qwen3.5. No job.
+    """The model's own heads for multi-token prediction (MTP), as in DeepSeek, GLM and Qwen3.5. Needs no job.
 
     Attributes:
-        speculative_tokens: tokens they propose at once. Default: what vLLM's recipe of the model says, or else 1, the
-            best where many requests run at once.
+        speculative_tokens: number of draft tokens per step. Default: the value in vLLM's recipe for the model, else 1,
+            which is best with many concurrent requests.
     """
 
     name = "mtp"
@@ -299,29 +302,29 @@ class MultiTokenPrediction(_Speculation):
 
     @property
     def label(self) -> str:
-        """For instance ``multi-token prediction (2 tokens)``."""
+        """The display name, for example ``multi-token prediction (2 tokens)``."""
         tokens = f" ({self.speculative_tokens} tokens)" if self.speculative_tokens is not None else ""
         return f"multi-token prediction{tokens}"
 
     def engine_arguments(self) -> dict[str, Any]:
-        """The heads of the model."""
+        """Return the configuration of the heads."""
         return {"speculative_config": {"method": "mtp", "num_speculative_tokens": self.speculative_tokens or 1}}
 
     def is_described_by(self, settings: Mapping[str, Any]) -> bool:
-        """Whether they are of the model's own heads, and there is no number of tokens."""
+        """Return whether the settings use the model's own heads, and you did not set ``speculative_tokens``."""
         return self.speculative_tokens is None and is_of_own_heads(settings)
 
 
 def is_of_own_heads(settings: Mapping[str, Any]) -> bool:
-    """Whether a ``speculative_config`` is of a model's own MTP heads; vLLM 0.30 has one method for all of them."""
+    """Return whether a ``speculative_config`` uses a model's own MTP heads, for which vLLM 0.30 has one method."""
     return str(settings.get("method")).endswith("mtp")
 
 
 def _method_of(name: str) -> str:
-    """The method of a speculator that the catalog knows, or that its name has: ``Qwen3-8B-speculator.dflash``.
+    """Return a speculator's method, from the catalog or from its name (``Qwen3-8B-speculator.dflash``).
 
-    vLLM takes assistants of Gemma 4 for MTP heads (``config/speculative.py``, ``gemma4_assistant``); their recipes name
-    no method.
+    vLLM treats Gemma 4 assistants as MTP heads (``config/speculative.py``, ``gemma4_assistant``). Their recipes do not
+    name a method.
     """
     known = models.speculators().get(name, {})
     if is_of_own_heads(known) or _GEMMA_ASSISTANT.search(name):
@@ -332,7 +335,7 @@ def _method_of(name: str) -> str:
 
 
 class SpeculativeDecoding(metaclass=Group):
-    """A cheap draft proposes tokens and the model verifies them: less latency, the same output."""
+    """A cheap draft proposes tokens, and the model verifies them: lower latency, same output."""
 
     sagemaker_draft = SageMakerDraft
     jumpstart_draft = JumpStartDraft

@@ -1,7 +1,7 @@
-"""Fine-tuning and Medusa heads, by a training job that runs ``constructs_optim.training``.
+"""Fine-tuning and Medusa heads, in a training job that runs ``constructs_optim.training``.
 
 Sources: Amazon SageMaker API reference, CreateTrainingJob (limits, spot training, warm pools); "Medusa: Simple LLM
-Inference Acceleration Framework with Multiple Decoding Heads" (arXiv 2401.10774); for the defaults "Obtain ~2x speed-up
+Inference Acceleration Framework with Multiple Decoding Heads" (arXiv 2401.10774); for the defaults "Obtain ~2x speedup
 in LLM inference with Medusa-1 on Amazon SageMaker AI" (AWS Machine Learning Blog).
 """
 
@@ -31,13 +31,14 @@ _BYTES_A_WEIGHT = {"qlora": 0.5, "lora": 2.0, "full": 10.0}
 
 
 class _Training(TrainedTechnique):
-    """Training on data.
+    """Training on your data.
 
     Attributes:
-        training_data: S3 prefix with one or more ``*.jsonl``; may be or hold a token. docs/medusa.md has the formats.
-        validation_data: S3 prefix likewise: evaluated at each checkpoint, which may stop the training early.
-            Default: none, and all epochs are run.
-        hyperparameters: those that differ from the defaults; docs/medusa.md has names, defaults and ranges.
+        training_data: S3 prefix with one or more ``*.jsonl`` files; may be or contain a token. docs/medusa.md describes
+            the formats.
+        validation_data: S3 prefix in the same format, evaluated at each checkpoint. Evaluation can stop training early.
+            Default: none; training runs all epochs.
+        hyperparameters: hyperparameters that differ from the defaults; docs/medusa.md lists names, defaults and ranges.
         compute: instances, spot capacity and warm pool. Default: one instance of the endpoint's type.
     """
 
@@ -46,7 +47,7 @@ class _Training(TrainedTechnique):
     hyperparameter_type: ClassVar[type[TrainingSettings]]
     """Names, defaults and ranges of the hyperparameters."""
     named_hyperparameters: ClassVar[tuple[str, ...]] = ()
-    """The hyperparameters that are settings of the technique."""
+    """The hyperparameters that are also settings of the technique."""
 
     training_data: str
     validation_data: str | None = None
@@ -71,7 +72,7 @@ class _Training(TrainedTechnique):
 
     @property
     def channels(self) -> dict[str, str]:
-        """The S3 prefixes of its data by input channel."""
+        """The S3 prefixes of the data by input channel."""
         validation = {"validation": self.validation_data} if self.validation_data is not None else {}
         return {"training": self.training_data, **validation}
 
@@ -79,11 +80,11 @@ class _Training(TrainedTechnique):
 class FineTune(_Training):
     """Supervised fine-tuning of a Llama or Mistral model, on chats or instructions.
 
-    Low-rank adapters are merged into the weights at the end, or all weights are trained. The artifact is a whole model,
-    which the techniques after it start from; alone, it is what is served.
+    The job trains low-rank adapters and merges them into the weights, or trains all weights. The artifact is a complete
+    model. Later techniques use it as their input; without any, the endpoint serves it.
 
     Attributes:
-        method: ``qlora`` (adapters on weights of 4 bits), ``lora`` or ``full``. Default: ``qlora``.
+        method: ``qlora`` (adapters on 4-bit weights), ``lora`` or ``full``. Default: ``qlora``.
     """
 
     kind = "fine_tuning"
@@ -98,20 +99,20 @@ class FineTune(_Training):
 
     @property
     def label(self) -> str:
-        """For instance ``fine-tuning (qlora)``."""
+        """The display name, for example ``fine-tuning (qlora)``."""
         return f"fine-tuning ({self._adapts_by})"
 
     @property
     def metrics(self) -> list[MetricDefinition]:
-        """Those of ``fine_tune.py``."""
+        """The metrics of ``fine_tune.py``."""
         return [definition(name) for name in fine_tuning_metrics()]
 
     def training_gb(self, row: ModelRow) -> float:
-        """By method: adapters on 4 bits, on 16 bits, or all weights with their optimizer."""
+        """Return the memory by method: adapters on 4 or 16 bits, or all weights with their optimizer."""
         return (row.parameters_billion or 0) * _BYTES_A_WEIGHT[self._adapts_by]
 
     def host_gb(self, parameters_billion: float) -> float:
-        """Adapters are merged into weights in float32."""
+        """Return the size of the weights in float32, into which adapters are merged; 0 without adapters."""
         return 0.0 if self._adapts_by == "full" else parameters_billion * 4
 
     @property
@@ -120,15 +121,15 @@ class FineTune(_Training):
 
 
 class Medusa(_Training):
-    """Medusa heads: fewer passes of the model for the same output. For Llama and Mistral models at small batches.
+    """Medusa heads: fewer forward passes for the same output. For Llama and Mistral models at small batch sizes.
 
-    The heads guess the tokens after the next one, and the model verifies them. Its weights are not changed. It is
-    served by Text Generation Inference. ``training_data`` should be like the endpoint's prompts and completions.
+    The heads draft the tokens after the next one, and the model verifies them. The model's weights do not change. Text
+    Generation Inference serves the model. ``training_data`` should resemble the endpoint's prompts and completions.
 
     Attributes:
-        heads: how many tokens are guessed at once, 1 to 16. Default: 5.
-        layers: residual blocks in each head, 1 to 8. Default: 1.
-        base: the ``FineTune`` of the model that the heads are trained on. Default: the original model.
+        heads: number of heads, each of which drafts one token, 1 to 16. Default: 5.
+        layers: number of residual blocks in each head, 1 to 8. Default: 1.
+        base: the ``FineTune`` whose result the heads are trained on. Default: the original model.
     """
 
     kind = "speculative_decoding"
@@ -146,25 +147,25 @@ class Medusa(_Training):
 
     @property
     def label(self) -> str:
-        """For instance ``5 Medusa heads``."""
+        """The display name, for example ``5 Medusa heads``."""
         return f"{self._heads} Medusa head{'' if self._heads == 1 else 's'}"
 
     @property
     def metrics(self) -> list[MetricDefinition]:
-        """Those of ``train_heads.py``."""
+        """The metrics of ``train_heads.py``."""
         return [definition(name) for name in head_training_metrics(self._heads)]
 
     def serving_environment(self) -> dict[str, str]:
-        """Text Generation Inference takes weights for float16 otherwise."""
+        """Return the data type; otherwise, Text Generation Inference assumes float16."""
         return {"DTYPE": "bfloat16"}
 
     def added_parameters(self, row: ModelRow) -> int:
-        """The heads' weights: a square matrix and biases a layer, and a projection to the vocabulary."""
+        """Return the heads' number of weights: a square matrix and biases per layer, and a vocabulary projection."""
         size, layers = row.hidden_size or 0, int(self.all_hyperparameters.get("layers", 1))
         return self._heads * (layers * (size * size + size) + size * row.vocabulary_size) if row.vocabulary_size else 0
 
     def training_gb(self, row: ModelRow) -> float:
-        """The frozen model in 16 bits; the heads in float32, their gradients and 8-bit AdamW."""
+        """Return the memory of the frozen 16-bit model, and of heads in float32, their gradients and 8-bit AdamW."""
         return (row.parameters_billion or 0) * 2 + self.added_parameters(row) * 10 / 1e9
 
     @property

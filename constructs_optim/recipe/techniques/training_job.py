@@ -1,4 +1,4 @@
-"""The base of techniques that need a training job, which runs ``constructs_optim.training``.
+"""The base class of techniques that need a training job, which runs ``constructs_optim.training``.
 
 Source: Amazon SageMaker API reference, CreateTrainingJob.
 """
@@ -21,25 +21,25 @@ class TrainedTechnique(Technique):
     """A technique that needs a training job.
 
     Attributes:
-        compute: instances, spot capacity and warm pool. Default: one instance of the endpoint's type.
+        compute: instances, Spot Instances and warm pool. Default: one instance of the endpoint's type.
     """
 
     code_version: ClassVar[int] = CODE_VERSION
-    """The version of the training code, which decides the artifact."""
+    """The version of the training code, which determines the artifact."""
     job_image: ClassVar[str] = "training"
-    """What the image of its job makes (``images.json``)."""
+    """What the job's image builds (``images.json``)."""
     script: ClassVar[str]
-    """The script of the training code that its job runs."""
+    """The training script that the job runs."""
     requirements: ClassVar[str] = "requirements.txt"
-    """The file beside the script with what the job installs."""
+    """The requirements file next to the script, which the job installs."""
     model_channel: ClassVar[str] = "model"
     """The input channel that the script reads the model from."""
     accelerator_use: ClassVar[str] = "weights, gradients and optimizer"
-    """What takes an accelerator's memory."""
+    """What uses the accelerator's memory."""
     host_use: ClassVar[str] = "merging adapters into weights in float32"
-    """What takes the instance's memory."""
+    """What uses the instance's memory."""
     distributed: ClassVar[bool] = True
-    """Whether each accelerator of each instance has a process, whose number decides the artifact."""
+    """Whether each accelerator of each instance runs a process. The number of processes changes the artifact."""
 
     compute: TrainingCompute = TrainingCompute()
 
@@ -50,31 +50,31 @@ class TrainedTechnique(Technique):
 
     @property
     def channels(self) -> dict[str, str]:
-        """The S3 prefixes of its data by input channel; the setting of a channel is named after it."""
+        """The S3 prefixes of the data by input channel; the setting has the channel's name with ``_data``."""
         raise NotImplementedError
 
     @property
     def metrics(self) -> Sequence[MetricDefinition]:
-        """The metrics that are read from its job's log."""
+        """The metrics that SageMaker reads from the job's log."""
         raise NotImplementedError
 
     def training_gb(self, row: ModelRow) -> float:
-        """GB of an accelerator's memory that the job takes; a lower bound."""
+        """Return a lower bound for the accelerator memory that the job needs, in GB."""
         raise NotImplementedError
 
     def host_gb(self, parameters_billion: float) -> float:
-        """GB of the instance's memory that the job takes; a lower bound."""
+        """Return a lower bound for the instance memory that the job needs, in GB."""
         return 0.0
 
     @classmethod
     def storage_gb(cls, stored_gb: float) -> int:
-        """The least storage of the job, in GB, by the size of the model."""
+        """Return the minimum storage of the job for a model of this size, both in GB."""
         return 0
 
     def reads(self) -> tuple[S3Source, ...]:
-        """Its data."""
+        """Return the technique's data."""
         return tuple(S3Source(uri=uri) for uri in self.channels.values())
 
     def deciding_settings(self) -> dict[str, object]:
-        """The hyperparameters. The data's content is read at deployment."""
+        """Return the hyperparameters. The deployment reads the content of the data."""
         return {"hyperparameters": self.all_hyperparameters}
