@@ -80,5 +80,5 @@ def _say(path: str, report: Report) -> None:
     problems, notes = counted(len(report.problems), "problem"), counted(len(report.advice), "note")
     say(f"{path}: {problems}, {notes}, {counted(report.asked, 'check')}", style="bold")
     for finding in (*report.problems, *report.advice):
-        say(f"  {finding.level} ({finding.check}): {finding.text}", style=_STYLES.get(finding.level))
+        say(f"  {finding.level:7}  {finding.check}: {finding.text}", style=_STYLES.get(finding.level))
         say(f"    Next: {finding.fix}")

@@ -225,7 +225,7 @@ def test_the_command_that_records_a_choice_is_for_these_objectives(settings: dic
     understood = Objectives(
         input_tokens=parsed["input_tokens"],
         output_tokens=parsed["output_tokens"],
-        requests_per_second=parsed["rps"],
+        requests_per_second=parsed["rate"],
         time_to_first_token=parsed["ttft"],
         inter_token_latency=parsed["itl"],
         max_price_per_hour=parsed["max_price"],
