@@ -83,7 +83,7 @@ def test_the_command_line_tells_the_same_before_the_deployment(cloud: LocalCloud
     for part in WRONG:
         assert part in " ".join(done.stdout.split())
     assert "S: 5 problems, " in done.stdout
-    assert "only the deployment knows them: Roles (" in " ".join(done.stdout.split())
+    assert "are known only at deployment: Roles (" in " ".join(done.stdout.split())
     changes = ("Create", "Update", "Delete", "Put", "Stop")
     assert [call for call in cloud.calls()[before:] if call["operation"].startswith(changes)] == []
 
