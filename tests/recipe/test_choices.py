@@ -128,14 +128,17 @@ def test_a_candidate_without_a_forecast_cannot_be_chosen() -> None:
 @pytest.mark.parametrize(
     ("edited", "said"),
     [
-        ({"objectives": {}}, "its objectives are not those that it is recorded for"),
+        ({"objectives": {}}, "its objectives differ from those in its name"),
         ({"techniques": ("quantization=of_the_next_release",)}, "'quantization=of_the_next_release'"),
-        ({"server": "of-the-next-release", "max_concurrent_requests": 8}, "there is no server 'of-the-next-release'"),
+        (
+            {"server": "of-the-next-release", "max_concurrent_requests": 8},
+            "the library has no server 'of-the-next-release'",
+        ),
         (
             {"server": "text_generation_inference", "max_concurrent_requests": 8},
-            "text_generation_inference takes no max_concurrent_requests",
+            "text_generation_inference does not support max_concurrent_requests",
         ),
-        ({"version": "2.0.0"}, "it was made for version 2.0.0 of the model"),
+        ({"version": "2.0.0"}, "it is for version 2.0.0 of the model"),
     ],
 )
 def test_an_edited_choice_that_cannot_be_deployed_is_refused_with_what_is_wrong(

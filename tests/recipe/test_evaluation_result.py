@@ -38,10 +38,10 @@ def test_a_result_written_by_another_program_round_trips() -> None:
     ("changed", "message"),
     [
         ({"schema": 2}, "schema"),
-        ({"levels": [*DOCUMENT["levels"], DOCUMENT["levels"][0]]}, "by rising concurrency"),
+        ({"levels": [*DOCUMENT["levels"], DOCUMENT["levels"][0]]}, "in order of rising concurrency"),
         (
             {"levels": [{"concurrency": 1, "seconds": 1, "metrics": {"latency": 1}}]},
-            "no metrics of an evaluation: latency",
+            "an evaluation has no metrics latency",
         ),
         ({"levels": [{"concurrency": 0, "seconds": 1, "metrics": {}}]}, "greater than 0"),
         ({"price": {"instance_price_per_hour": 7, "source": "stated", "discount": 30}}, "less than 1"),
