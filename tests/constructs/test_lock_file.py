@@ -194,7 +194,7 @@ def test_a_release_in_which_everything_is_newer_changes_no_template_until_its_ow
     assert parsers == {
         "tuning.acme/plain@l40s": '{} -> {"tool_call_parser": "hermes"}',
         # The length that fits follows from the arguments.
-        "contexts.acme/plain@ml.g6e.xlarge": "180224 tokens -> what the next synthesis finds",
+        "contexts.acme/plain@ml.g6e.xlarge": "180224 tokens -> decided at the next synthesis",
     }
     after = written(app_of_many_recipes())
     assert differing(before, after) == {"AWS::SageMaker::Model", PREFLIGHT}

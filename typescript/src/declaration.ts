@@ -1661,7 +1661,7 @@ export interface Observability {
 }
 
 /**
- * The reaction to a decay of the acceptance length. Use the static methods.
+ * The reaction to a decay of the acceptance length.
  */
 export interface SpeculationCure {
   /**
@@ -2494,7 +2494,7 @@ export interface ShadowCandidate {
 }
 
 /**
- * A check that compares a candidate's responses with those of production. Use the class methods.
+ * A check that compares a candidate's responses with those of production.
  */
 export interface AnswerCheck {
   /**

@@ -18,7 +18,7 @@ CheckKind = Literal["answered", "json_valid", "tool_calls", "reference", "judge"
 
 
 class AnswerCheck(Settings):
-    """A check that compares a candidate's responses with those of production. Use the class methods.
+    """A check that compares a candidate's responses with those of production.
 
     Attributes:
         kind: the kind of check.
