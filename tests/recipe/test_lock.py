@@ -364,7 +364,7 @@ def test_the_lock_command_shows_and_updates_locked_containers(
     assert newer_server in shown.stdout
     assert newer_job in shown.stdout
     updated = CliRunner().invoke(app, ["lock", "--update", "servers.awq"])
-    assert updated.stdout == f"servers.awq: {OLDER} -> {newer_server}\n1 of 1 entries updated in {LOCK_FILE}.\n"
+    assert updated.stdout == f"servers.awq: {OLDER} -> {newer_server}\nUpdated 1 of 1 entries in {LOCK_FILE}.\n"
     lock = Lock.read(Path(LOCK_FILE))
     assert (lock.jobs["awq"], lock.servers["awq"]) == (JOB, newer_server)
     unknown = CliRunner().invoke(app, ["lock", "int4"])
