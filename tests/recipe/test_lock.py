@@ -369,7 +369,7 @@ def test_the_lock_command_shows_and_updates_locked_containers(
     assert (lock.jobs["awq"], lock.servers["awq"]) == (JOB, newer_server)
     unknown = CliRunner().invoke(app, ["lock", "int4"])
     assert unknown.exit_code == 2
-    assert "has no entry int4; it has jobs.awq, servers.awq" in " ".join(unknown.stderr.replace("│", "").split())
+    assert "has no entry int4. Its entries: jobs.awq, servers.awq" in " ".join(unknown.stderr.replace("│", "").split())
 
 
 def test_the_plan_command_uses_the_lock_file_of_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
