@@ -18,7 +18,6 @@ from typing import IO, Any
 
 from botocore.exceptions import ClientError
 from rich.console import Console
-from rich.panel import Panel
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -27,19 +26,15 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
-from rich.table import Table
+from rich.text import Text
 
 from .cloud import LocalCloud
 
 _POLL_SECONDS = 0.5
-_NOT_SERVED = (
-    "nothing is optimized and no model is served. It runs the app's functions as\n"
-    "you, for whoever has its credentials: this demo alone."
-)
-_SERVED = (
-    "nothing is optimized, and a tiny model stands in for the app's. It runs the\n"
-    "app's functions as you, for whoever has its credentials: this demo alone."
-)
+_NOT_SERVED = "Optimization jobs are simulated, and no model is served."
+_SERVED = "Optimization jobs are simulated, and a tiny model stands in for the app's model."
+# The widths of the names of fields, and of commands.
+_NAMES, _COMMANDS = 15, 32
 _QUESTION = "Why are small models fast?"
 _INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM)
 
@@ -88,12 +83,9 @@ def run_demo(app_directory: Path, console: Console | None = None, *, serve: bool
     started = time.monotonic()
     with LocalCloud(serve=serve) as cloud:
         console.print(
-            Panel.fit(
-                f"A local cloud listens on {cloud.endpoint_url}: a test ground, and a way to\n"
-                "try the library. Jobs and endpoints pass through their real states, but\n"
-                + (_SERVED if serve else _NOT_SERVED),
-                title="constructs-optim local demo",
-            )
+            f"A local cloud runs on {cloud.endpoint_url}. Jobs and endpoints pass through the states that they have on "
+            f"AWS. {_SERVED if serve else _NOT_SERVED} The app's functions run as your user.\n",
+            highlight=False,
         )
         log = app_directory / "cdk.out" / "demo.log"
         log.parent.mkdir(exist_ok=True)
@@ -102,31 +94,47 @@ def run_demo(app_directory: Path, console: Console | None = None, *, serve: bool
                 _cdk(tools, cloud, output, "bootstrap")
             _deploy(console, tools, cloud, output)
         for stack in _stacks(cloud):
-            console.print(_summary(cloud, stack, asks=bool(serve)))
+            console.print(f"\n[bold]Stack {stack}[/]")
+            for name, value in _summary(cloud, stack, asks=bool(serve)):
+                _print_field(console, name, value)
     seconds = time.monotonic() - started
-    console.print(f"[green]Done[/] in {seconds:.0f} s. The CDK CLI's own output is in {_relative(log, tools)}.")
-    console.print(_next_commands(tools))
+    console.print(f"\n[green]Done[/] in {seconds:.0f} s. The output of the CDK CLI is in {_shown(log, tools)}.\n")
+    _print_next(console, tools)
 
 
-def _relative(path: Path | str, tools: Toolchain) -> str:
+def _shown(path: Path | str, tools: Toolchain) -> str:
+    """A program as the shell finds it, or the path from the app's directory."""
+    path = Path(path)
+    if shutil.which(path.name) == str(path):
+        return path.name
+    if path.parent == tools.app_directory / "node_modules" / ".bin":
+        return f"npx {path.name}"
     return os.path.relpath(path, tools.app_directory)
 
 
-def _next_commands(tools: Toolchain) -> Panel:
-    cdk = _relative(tools.cdk, tools)
-    cloud = _relative(Path(sys.executable).with_name("constructs-optim"), tools)
-    commands = Table.grid(padding=(0, 2))
-    commands.add_column(no_wrap=True)
-    commands.add_column()
+def _print_field(console: Console, name: str, value: str) -> None:
+    """Print a name and its value, whose lines stay whole: a value that does not fit has lines of its own."""
+    lines = value.splitlines()
+    beside = all(_NAMES + len(line) <= console.width for line in lines)
+    if not beside:
+        console.print(name, style="bold", highlight=False)
+    for number, line in enumerate(lines):
+        start = f"{name if number == 0 else '':{_NAMES}}" if beside else "  "
+        console.print(Text(start, "bold") + Text(line), soft_wrap=True)
+
+
+def _print_next(console: Console, tools: Toolchain) -> None:
+    cdk = _shown(tools.cdk, tools)
+    cloud = _shown(Path(sys.executable).with_name("constructs-optim"), tools)
+    console.print("Next, with a local cloud that keeps running:", style="bold")
     for command, what in (
-        (f"{cloud} local start", "a local cloud that stays; export the variables it prints"),
-        (f"{cdk} bootstrap", "in a second terminal, with these variables"),
+        (f"{cloud} local start", "export what it prints"),
+        (f"{cdk} bootstrap", ""),
         (f"{cdk} deploy", "what this demo did"),
-        (f"{cdk} diff", "no difference now: change app.py and see it"),
-        (f"{cdk} deploy", "a second time: the artifact is reused, no job runs"),
+        (f"{cdk} diff", "no differences, until you change app.py"),
+        (f"{cdk} deploy", "reuses the artifact and runs no job"),
     ):
-        commands.add_row(f"[bold]{command}[/]", what)
-    return Panel.fit(commands, title="Try next")
+        console.print(f"  {command:{_COMMANDS}}{f'# {what}' if what else ''}".rstrip(), soft_wrap=True, highlight=False)
 
 
 @contextmanager
@@ -260,28 +268,24 @@ def _stacks(cloud: LocalCloud) -> list[str]:
     return [s["StackName"] for s in stacks if s["StackName"] != "CDKToolkit" and "DELETE" not in s["StackStatus"]]
 
 
-def _summary(cloud: LocalCloud, stack: str, *, asks: bool) -> Table:
+def _summary(cloud: LocalCloud, stack: str, *, asks: bool) -> Iterator[tuple[str, str]]:
+    """Names and values."""
     resources = cloud.client("cloudformation").describe_stack_resources(StackName=stack)["StackResources"]
     by_type: dict[str, list[str]] = {}
     for resource in resources:
         by_type.setdefault(resource["ResourceType"], []).append(resource.get("PhysicalResourceId", ""))
     histories = {job["name"]: [entry["status"] for entry in job["history"]] for job in cloud.jobs()}
-    table = Table(title=f"Stack {stack}", show_header=False, title_justify="left", show_lines=True)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
     manifests = [_manifest(cloud, key) for key in by_type.get("Custom::OptimizationJob", [])]
     for manifest in filter(None, manifests):
-        table.add_row("model", manifest["description"]["Model"])
-        table.add_row("techniques", "\n".join(manifest["description"]["Techniques"]))
-        table.add_row("artifact key", manifest["artifact_key"])
-        table.add_row("artifact", f"{manifest['model_data_uri']}\n{len(manifest['files'])} files")
+        yield "Model", manifest["description"]["Model"]
+        yield "Techniques", "\n".join(manifest["description"]["Techniques"])
         statuses = histories.get(manifest["job_name"])
-        table.add_row("job", manifest["job_name"] + "\n" + (" → ".join(statuses) if statuses else "reused"))
-        table.add_row("container image", manifest["image"])
-    _endpoint_rows(cloud, by_type, table, asks=asks)
+        yield "Job", manifest["job_name"] + "\n" + (" → ".join(statuses) if statuses else "reused")
+        yield "Image", manifest["image"]
+        yield "Artifact", f"{manifest['model_data_uri']}\n{len(manifest['files'])} files"
+    yield from _endpoint_fields(cloud, by_type, asks=asks)
     for name in by_type.get("AWS::CloudWatch::Dashboard", []):
-        table.add_row("dashboard", name)
-    return table
+        yield "Dashboard", name
 
 
 def _manifest(cloud: LocalCloud, key: str) -> dict[str, Any] | None:
@@ -296,20 +300,22 @@ def _manifest(cloud: LocalCloud, key: str) -> dict[str, Any] | None:
     return None
 
 
-def _endpoint_rows(cloud: LocalCloud, by_type: dict[str, list[str]], table: Table, *, asks: bool) -> None:
+def _endpoint_fields(cloud: LocalCloud, by_type: dict[str, list[str]], *, asks: bool) -> Iterator[tuple[str, str]]:
     for arn in by_type.get("AWS::SageMaker::Endpoint", []):
         endpoint = cloud.client("sagemaker").describe_endpoint(EndpointName=arn.rpartition("/")[2])
         variants = ", ".join(
-            f"{variant['VariantName']}: {variant.get('CurrentInstanceCount', '?')} instance(s)"
+            f"{variant['VariantName']}: {count} instance{'' if count == 1 else 's'}"
             for variant in endpoint.get("ProductionVariants", [])
+            for count in [variant.get("CurrentInstanceCount", 0)]
         )
-        table.add_row("endpoint", f"{endpoint['EndpointName']}\n{endpoint['EndpointStatus']} · {variants}")
+        yield "Endpoint", f"{endpoint['EndpointName']}\n{endpoint['EndpointStatus']}, {variants}"
         targets = cloud.client("application-autoscaling").describe_scalable_targets(ServiceNamespace="sagemaker")
         for target in targets["ScalableTargets"]:
             if target["ResourceId"].startswith(f"endpoint/{endpoint['EndpointName']}/"):
-                table.add_row("scaling range", f"{target['MinCapacity']} to {target['MaxCapacity']} instances")
+                yield "Scaling range", f"{target['MinCapacity']} to {target['MaxCapacity']} instances"
         if asks:
-            table.add_row("a question", f"{_QUESTION}\n{_answer(cloud, endpoint['EndpointName'])}")
+            yield "Question", _QUESTION
+            yield "Answer", _answer(cloud, endpoint["EndpointName"])
 
 
 def _answer(cloud: LocalCloud, endpoint: str) -> str:

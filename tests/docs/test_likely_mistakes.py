@@ -48,7 +48,7 @@ def test_an_error_message_shows_the_value_reason_and_fix() -> None:
             assert told.count(f"    {part}") == count, told
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md", "docs/tutorial.md"])
 def test_the_documented_cdk_cli_has_the_tested_major_version(page: str) -> None:
     tested = json.loads((CHECKOUT / "package.json").read_text())["devDependencies"]["aws-cdk"]
     documented = re.findall(r"npm install (\S+)", (CHECKOUT / page).read_text())
@@ -56,7 +56,7 @@ def test_the_documented_cdk_cli_has_the_tested_major_version(page: str) -> None:
     assert '{"app": "python app.py"}' in (CHECKOUT / page).read_text()
 
 
-def test_the_error_shown_in_the_readme_is_the_one_raised() -> None:
+def test_the_error_shown_among_the_concepts_is_the_one_raised() -> None:
     broken = check(
         Recipe(
             model=Model.jumpstart("meta-textgeneration-lama-3-70b-instruct", version="2.25.0", accept_eula=True),
@@ -65,4 +65,4 @@ def test_the_error_shown_in_the_readme_is_the_one_raised() -> None:
         )
     )
     raised = "".join(traceback.format_exception_only(RecipeError(broken)))
-    assert f"```\n{raised}```" in (CHECKOUT / "README.md").read_text()
+    assert f"```\n{raised}```" in (CHECKOUT / "docs" / "concepts.md").read_text()

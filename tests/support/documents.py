@@ -54,7 +54,11 @@ def snippets(page: Path) -> Iterator[Snippet]:
         yield Snippet(page, line, found["language"], found["marker"] or "", code)
 
 
-def first_example() -> str:
-    """The app of Getting started."""
-    page = CHECKOUT / "docs" / "getting-started.md"
+def first_example(page: Path = CHECKOUT / "docs" / "getting-started.md") -> str:
+    """The first app of a page. Default: of Getting started."""
     return next(snippet.code for snippet in snippets(page) if snippet.language == "python")
+
+
+def readme_example() -> str:
+    """The README's app."""
+    return first_example(CHECKOUT / "README.md")
