@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install models demo test unit package docs medusa e2e typescript jsii nightly exhaustive faults explore conformance lint format lock bench peer clients clean lint-code lint-templates
+.PHONY: release help install models demo test unit package docs medusa e2e typescript jsii nightly exhaustive faults explore conformance lint format lock bench peer clients clean lint-code lint-templates
 
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -65,6 +65,16 @@ exhaustive: install models ## the tests that try every case of something
 
 package: install typescript/lib/index.js ## the wheels and the source distributions, built into dist/ and tried in clean environments
 	@pytest -m "package and not exhaustive" tests/package
+
+release: package ## the distributions checked as package indexes do, and a software bill of materials, in dist/
+	@uv venv --quiet --allow-existing .venv-release
+	@uv pip sync --quiet --python .venv-release --require-hashes requirements/release.txt
+	@.venv-release/bin/twine check --strict dist/*.whl dist/*.tar.gz
+	@uv venv --quiet --clear .venv-sbom
+	@uv pip install --quiet --python .venv-sbom --override requirements/overrides.in dist/*.whl \
+	  "constructs-optim[local,evaluate,plots,mcp] @ $$(ls dist/constructs_optim-*.whl | head -1)"
+	@.venv-release/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --output-reproducible \
+	  --validate --output-file dist/constructs-optim.cdx.json .venv-sbom
 
 unit: install ## the tests that need no local cloud
 	@pytest -m "not local and not e2e and not package and not engine and not exhaustive and not trains"
@@ -154,6 +164,8 @@ lock: install ## look for newer versions of everything that is pinned
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  requirements/clients.in --output-file requirements/clients.txt
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
+	  requirements/release.in --output-file requirements/release.txt
+	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  requirements/docs.in --output-file requirements/docs.txt
 	@npm update --package-lock-only --silent
 	@cd typescript && npm update --package-lock-only --silent
@@ -170,4 +182,4 @@ clients: install ## set .venv-clients up: clients of endpoints, for e2e
 	@uv pip sync --quiet --python .venv-clients --require-hashes requirements/clients.txt
 
 clean: ## remove all that install and the other targets made
-	@rm -rf .venv .venv-clients .venv-conformance-* .venv-models .venv-quantization .venv-peer .venv-docs .venv-engine dist site node_modules typescript/node_modules typescript/lib typescript/dist cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-clients .venv-conformance-* .venv-models .venv-quantization .venv-peer .venv-release .venv-sbom .venv-docs .venv-engine dist site node_modules typescript/node_modules typescript/lib typescript/dist cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache

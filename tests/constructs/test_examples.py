@@ -19,6 +19,7 @@ from syrupy.extensions.json import JSONSnapshotExtension
 from ..support.construct_stacks import masked, resource, resources, types_of
 from . import iam_reference
 from .oracles import REGIONS, cfn_lint_errors, state_machine_errors
+from .upgrade_policy import broken, unannounced
 
 CHECKOUT = Path(__file__).parent.parent.parent
 EXAMPLES = CHECKOUT / "examples"
@@ -86,10 +87,17 @@ def test_an_example_passes_all_template_checks_and_matches_its_snapshot(
         assert cfn_lint_errors(template, ["us-west-2"] if of_one_region else REGIONS) == []
         assert state_machine_errors(template) == []
         assert iam_reference.unexpected(template) == set()
+    assert unannounced(name, created) == set()
     kept = masked if name in VALIDATED else types_of
     assert {stack: kept(template) for stack, template in sorted(created.items())} == snapshot(
         extension_class=JSONSnapshotExtension
     )
+
+
+def test_each_change_that_an_upgrade_may_not_make_is_found() -> None:
+    before = {"Kept": ["AWS::S3::Bucket"], "Model": ["AWS::SageMaker::Model", "0a"], "Job": ["Custom::OptimizationJob"]}
+    assert broken(before, {**before, "New": ["AWS::S3::Bucket"]}) == []
+    assert broken(before, {"Kept": ["AWS::SNS::Topic"], "Model": ["AWS::SageMaker::Model", "0b"]}) == [*before]
 
 
 def test_the_eagle_example_trains_heads_in_one_stack_and_serves_in_another(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import tarfile
 import zipfile
@@ -52,6 +53,7 @@ def test_the_local_cloud_has_its_own_metadata_and_the_library_version(
     assert "constructs-optim" not in names
     (requirement,) = [each for each in library.requires_dist or () if each.name == "constructs-optim-local"]
     assert str(requirement.specifier) == f"=={metadata.version}"
+    assert json.loads((CHECKOUT / "typescript" / "package.json").read_text())["version"] == str(metadata.version)
 
 
 def test_without_extras_the_wheel_requires_only_the_base_dependencies(wheel: Path) -> None:
