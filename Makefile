@@ -61,6 +61,7 @@ nightly: exhaustive faults explore conformance ## what takes longest, for before
 
 exhaustive: install models ## the tests that try every case of something
 	@$(PYTEST) -m exhaustive
+	@HYPOTHESIS_PROFILE=thorough $(PYTEST) -m "hypothesis and not exhaustive and not engine"
 	@$(MODELS_PYTEST) -m exhaustive
 
 package: install typescript/lib/index.js ## the wheels and the source distributions, built into dist/ and tried in clean environments

@@ -37,8 +37,9 @@ _HERE = Path(__file__).parent
 os.environ.setdefault("CDK_VALIDATION", "false")
 
 # How long an example takes says how busy the machine is.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+settings.register_profile("quick", deadline=None, max_examples=25)
+settings.register_profile("thorough", deadline=None, max_examples=300)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 @pytest.hookimpl(wrapper=True)

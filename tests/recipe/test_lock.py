@@ -363,7 +363,7 @@ def test_the_lock_command_shows_and_updates_locked_containers(
     assert OLDER in shown.stdout
     assert newer_server in shown.stdout
     assert newer_job in shown.stdout
-    updated = CliRunner().invoke(app, ["lock", "--update", "servers.awq"])
+    updated = CliRunner().invoke(app, ["lock", "--update", "servers.awq"], env={"COLUMNS": "200"})
     assert updated.stdout == f"servers.awq: {OLDER} -> {newer_server}\nUpdated 1 of 1 entries in {LOCK_FILE}.\n"
     lock = Lock.read(Path(LOCK_FILE))
     assert (lock.jobs["awq"], lock.servers["awq"]) == (JOB, newer_server)

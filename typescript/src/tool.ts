@@ -54,7 +54,10 @@ export function synthesize(file: File, folder: string): Written {
     return { ...found.written, code: Object.fromEntries(code) };
   }
   const { stdout, stderr } = run(file, folder);
-  const { version, template, ...code } = manifestIn(stdout);
+  const manifest = manifestIn(stdout);
+  const { version, template } = manifest;
+  // The parameters for code; Terraform reads the others.
+  const code = Object.fromEntries(Object.entries(manifest).filter(([name]) => name.endsWith('Key')));
   const lines = stderr.split('\n').filter((line) => line !== '');
   const [warnings, others] = [true, false].map((wanted) => lines.filter((line) => line.startsWith(WARNING) === wanted));
   process.stderr.write(others.map((line) => `${line}\n`).join(''));
