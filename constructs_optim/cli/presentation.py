@@ -68,11 +68,11 @@ def refusals_printed(*, as_json: bool = False) -> Iterator[None]:
 @contextmanager
 def working(on: str) -> Iterator[None]:
     """Show a spinner while a block takes time: on standard error, and only on a terminal. The block prints nothing."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    # The CDK CLI sets FORCE_COLOR for what it runs, which is a terminal to rich.
+    if not sys.stderr.isatty():
         yield
         return
-    with console.status(f"{on} …"):
+    with Console(stderr=True).status(f"{on} …"):
         yield
 
 

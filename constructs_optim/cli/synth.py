@@ -77,12 +77,15 @@ def synth_command(
     """
     if format == "cdk" and (code_bucket is not None or profile is not None):
         raise typer.BadParameter("--code-bucket and --profile need --format cloudformation")
-    with refusals_printed(as_json=as_json), working("Synthesizing"):
+    # Refusals are text with --json as well: Terraform shows what a program prints on standard error, and nothing else.
+    with refusals_printed(), working("Synthesizing"):
         document = changed(document_of(file), stack=stack_name, tags=dict(map(_tag, tag or ())))
         account, region = declared_or(document, "account", account), declared_or(document, "region", region)
         if format == "cloudformation":
             folder = output or Path("cloudformation.out")
             made, written = _write_template(document, folder, code_bucket, Account(profile, region))
+            for warning in () if as_json else made.warnings:
+                _warn(warning)
             # Terraform's external data source takes a mapping of text, and keeps it in the plan.
             result = {**written, "body": made.body, "warnings": "\n".join(made.warnings)}
         else:
@@ -123,8 +126,6 @@ def _write_template(
         raise
     except (RuntimeError, ValueError) as error:
         raise SynthesisError(error) from None
-    for warning in made.warnings:
-        _warn(warning)
     if bucket is not None and made.files:
         if (where := account.region) is None:
             raise failed(

@@ -71,7 +71,9 @@ def result_of(stack: DeployedStack) -> dict[str, Any]:
 
 def test_objectives_become_an_endpoint_that_is_held_to_its_forecast(cloud: LocalCloud, stack: DeployedStack) -> None:
     assert "OPT235" in stack.deploy(fails=True), "nothing is chosen at synthesis"
-    assert f"{LOCK_FILE} has the choice for {MODEL} for 5 requests/s" in recommend("--update")
+    said = " ".join(recommend("--update").split())
+    assert f"{MODEL} 2.25.0 in us-west-2, for 5 requests/s" in said
+    assert f"in {LOCK_FILE}: " in said
     choice = recorded()
     alone = choice.forecast.with_users[1]
     cloud.set_performance(ttft_ms=alone.time_to_first_token_ms[0], itl_ms=alone.inter_token_latency_ms[0])

@@ -5,7 +5,6 @@ import { basename, join } from 'path';
 /** The version of this package, and its site. */
 export const { version: VERSION, homepage: SITE } = require('../package.json');
 const PACKAGE = `constructs-optim[cli]==${VERSION}`;
-const WARNING = 'warning: ';
 /** An environment variable that names the command. */
 const VARIABLE = 'CONSTRUCTS_OPTIM';
 // Where the tool reads and records containers: beside cdk.json, as it runs in the folder of the app.
@@ -56,14 +55,12 @@ export function synthesize(file: File, folder: string): Written {
   const { stdout, stderr } = run(file, folder);
   const manifest = manifestIn(stdout);
   const { version, template } = manifest;
-  // The parameters for code; Terraform reads the others.
+  const warnings = (manifest.warnings ?? '').split('\n').filter((line) => line !== '');
   const code = Object.fromEntries(Object.entries(manifest).filter(([name]) => name.endsWith('Key')));
-  const lines = stderr.split('\n').filter((line) => line !== '');
-  const [warnings, others] = [true, false].map((wanted) => lines.filter((line) => line.startsWith(WARNING) === wanted));
-  process.stderr.write(others.map((line) => `${line}\n`).join(''));
+  process.stderr.write(stderr);
   const files = Object.fromEntries([template, ...Object.values<string>(code)].map((path) => [basename(path), readFileSync(path)]));
   const text = files[basename(template)].toString('utf-8');
-  const written = { template: text, code, version, warnings: warnings.map((line) => line.slice(WARNING.length)) };
+  const written = { template: text, code, version, warnings };
   // It may have recorded containers in the lock file.
   before.set(keyOf(file), { written, files });
   return written;

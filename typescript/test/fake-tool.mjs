@@ -77,6 +77,12 @@ const template = {
 };
 writeFileSync(join(folder, 'Chat.template.json'), JSON.stringify(template));
 writeFileSync(join(folder, 'code.zip'), 'code');
-console.error('warning: look at the instance_type [ack: constructs-optim:OPT013]\nwarning: look at this');
+const warnings = 'look at the instance_type [ack: constructs-optim:OPT013]\nlook at this';
 console.log('Installed 40 packages in 2 s');
-console.log(JSON.stringify({ version: environment.VERSION ?? '0.1.0', template: join(folder, 'Chat.template.json'), CodeKey: join(folder, 'code.zip') }));
+console.log(JSON.stringify({
+  version: environment.VERSION ?? '0.1.0',
+  template: join(folder, 'Chat.template.json'),
+  body: JSON.stringify(template),
+  warnings,
+  CodeKey: join(folder, 'code.zip'),
+}));
