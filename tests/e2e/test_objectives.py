@@ -48,7 +48,7 @@ def recommend(*options: str) -> str:
     command = re.search(r"constructs-optim (recommend .*?)\n\"\"\"", EXAMPLE.read_text(), flags=re.DOTALL)
     assert command is not None
     given = command[1].replace("\\", " ").split()
-    result = CliRunner().invoke(app, [*given, *options], catch_exceptions=False)
+    result = CliRunner().invoke(app, [*given, *options], catch_exceptions=False, env={"COLUMNS": "1000"})
     assert result.exit_code == 0, result.output
     return result.output
 
