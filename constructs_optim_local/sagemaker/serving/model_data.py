@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from constructs_optim_local.light_server import tiny_model
 from constructs_optim_local.sagemaker.objects import Objects
 from constructs_optim_local.sagemaker.records import Record
 
@@ -42,6 +41,9 @@ def fill(root: Path, container: Record, objects: Objects) -> bool:
         folder.mkdir(parents=True, exist_ok=True)
         _download(folder, source, objects)
     if not any(model.rglob("*.safetensors")) or _is_pretended(model / "config.json"):
+        # numpy and tokenizers, which nothing else of the local cloud takes.
+        from constructs_optim_local.light_server import tiny_model
+
         tiny_model.write(model)
         return True
     return False
