@@ -77,6 +77,7 @@ def synth_command(
     """
     if format == "cdk" and (code_bucket is not None or profile is not None):
         raise typer.BadParameter("--code-bucket and --profile need --format cloudformation")
+    warnings: list[str] = []
     # Refusals are text with --json as well: Terraform shows what a program prints on standard error, and nothing else.
     with refusals_printed(), working("Synthesizing"):
         document = changed(document_of(file), stack=stack_name, tags=dict(map(_tag, tag or ())))
@@ -84,16 +85,17 @@ def synth_command(
         if format == "cloudformation":
             folder = output or Path("cloudformation.out")
             made, written = _write_template(document, folder, code_bucket, Account(profile, region))
-            for warning in () if as_json else made.warnings:
-                _warn(warning)
+            warnings.extend(() if as_json else made.warnings)
             # Terraform's external data source takes a mapping of text, and keeps it in the plan.
             result = {**written, "body": made.body, "warnings": "\n".join(made.warnings)}
         else:
             # The CDK CLI says where it looks for the assembly of an app that it runs, and prints its warnings.
             of_cli = os.environ.get("CDK_OUTDIR")
             folder = output or Path(of_cli or "cdk.out")
-            synthesized(document, folder, region, account, warn=None if of_cli else _warn, record=True)
+            synthesized(document, folder, region, account, warn=None if of_cli else warnings.append, record=True)
             result = written = {"assembly": str(folder)}
+    for warning in warnings:
+        say(f"Warning: {warning}", style="yellow", err=True)
     if as_json:
         # In one line, for programs that read it beside other lines.
         typer.echo(json.dumps({"version": version("constructs-optim"), **result}))
@@ -107,10 +109,6 @@ def _tag(text: str) -> tuple[str, str]:
     if not key or not value:
         raise typer.BadParameter(f"--tag {text!r}: use KEY=VALUE")
     return key, value
-
-
-def _warn(warning: str) -> None:
-    say(f"Warning: {warning}", style="yellow", err=True)
 
 
 def _write_template(
