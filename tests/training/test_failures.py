@@ -172,4 +172,4 @@ def test_the_command_refuses_missing_files_with_an_error_message(tmp_path: Path,
     assert result.stdout == ""
     assert "holds no config.json" in result.stderr
     result = CliRunner().invoke(app, [*arguments, "--precision", "int4"])
-    assert "'int4' is not one of 'float32', 'bfloat16', 'auto'" in result.stderr
+    assert "'int4' is not one of 'float32', 'bfloat16', 'auto'" in " ".join(result.stderr.split())
