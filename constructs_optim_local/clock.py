@@ -1,4 +1,4 @@
-"""The time of a local cloud, which a test may advance instead of waiting."""
+"""The clock of a local cloud, which a test can advance instead of waiting."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _LONGEST_ADVANCE_SECONDS = 10 * 365 * 86_400
 
 
 class Clock:
-    """The machine's time and what it was advanced by. Safe to use from several threads.
+    """The machine's time plus the sum of all advances. Safe to use from several threads.
 
     Args:
-        runs: whether time passes by itself; without, it is as late as it was advanced to. Default: it passes.
+        runs: whether time passes by itself. If False, only :meth:`advance` and :meth:`sleep` move it. Default: True.
     """
 
     def __init__(self, *, runs: bool = True) -> None:
@@ -28,14 +28,14 @@ class Clock:
         return at + dt.timedelta(seconds=self._ahead)
 
     def monotonic(self) -> float:
-        """Seconds since some moment, to tell how long something takes."""
+        """Return seconds since a fixed moment, to measure durations."""
         return (time.monotonic() if self._frozen is None else self._frozen[1]) + self._ahead
 
     def advance(self, seconds: float) -> None:
-        """Let so many seconds pass at once.
+        """Advance the clock by a number of seconds.
 
         Raises:
-            ValueError: for a negative number, as time does not go back, or for more than ten years.
+            ValueError: if the number is negative or exceeds ten years.
         """
         if not 0 <= seconds <= _LONGEST_ADVANCE_SECONDS:
             raise ValueError(f"time passes by 0 to {_LONGEST_ADVANCE_SECONDS:,} seconds, not by {seconds!r}")
@@ -46,7 +46,7 @@ class Clock:
             listener()
 
     def sleep(self, seconds: float) -> None:
-        """Wait. Where time does not pass by itself, it is advanced."""
+        """Wait. If time does not pass by itself, advance the clock instead."""
         if self._frozen is None:
             time.sleep(seconds)
         else:

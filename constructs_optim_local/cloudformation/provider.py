@@ -1,12 +1,13 @@
 """CloudFormation resource types, driven by their real schemas: valid properties, replacement, and identifiers.
 
-A handler refuses to create what exists and to update what does not: "CloudFormation requires that update actions to a
-non-existing resource always throw a ResourceNotFoundException", although the service's operation would do both
-(CloudFormation CLI user guide, "Resource type FAQ" and "Resource type handler contract"). Assumed, as no source says
-how AWS's handler finds a scaling policy: by its ARN, which is its identifier, so that one of the same name that was put
-after the first was deleted is another one.
+A handler refuses to create a resource that exists and to update one that does not, although the service's operation
+would do both: "CloudFormation requires that update actions to a non-existing resource always throw a
+ResourceNotFoundException" (CloudFormation CLI user guide, "Resource type FAQ" and "Resource type handler contract"). No
+source says how AWS's handler finds a scaling policy. Assumed: by its identifier, the ARN, so a policy that is deleted
+and put again under the same name is another resource.
 
-``resource_types.json`` holds what is used of the schemas; a test compares it with the schemas cfn-lint ships.
+``resource_types.json`` holds the parts of the schemas that this module uses. A test compares it with cfn-lint's
+schemas.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ class Service(Protocol):
 
 
 class ResourceError(ValueError):
-    """Why a resource could not be provisioned, as a stack event shows it."""
+    """The reason a resource could not be provisioned, as a stack event shows it."""
 
 
 class ResourceProvider:
-    """Creates, updates and deletes the resources of one type; a minute of its timeouts lasts ``minute`` seconds."""
+    """Creates, updates and deletes the resources of one type. A minute of its timeouts lasts ``minute`` seconds."""
 
     def __init__(
         self,
@@ -74,14 +75,14 @@ class ResourceProvider:
         return tuple(self._schema["create_only"])
 
     def create(self, logical_id: str, properties: Properties, stack_name: str) -> tuple[str, Properties]:
-        """Create a resource; its ``Ref`` and attributes."""
+        """Create a resource, and return its ``Ref`` and attributes."""
         self._check(properties)
         desired = dict(properties)
         name = self._operations.name
         if name is not None and not desired.get(name):
             desired[name] = f"{logical_id[: _LONGEST_NAME - 13]}-{secrets.token_hex(6)}"
         if self._found(desired) is not None:
-            # The words: https://github.com/pulumi/pulumi-aws-native/issues/1637, of a scaling policy.
+            # Source of the message: https://github.com/pulumi/pulumi-aws-native/issues/1637, about a scaling policy.
             kind = {"ScalableTarget": "Scalable Target"}.get(self._type.rpartition(":")[2], "Scaling Policy")
             raise ResourceError(
                 f'Resource handler returned message: "{kind} Already Exists" (HandlerErrorCode: AlreadyExists)'
@@ -92,7 +93,7 @@ class ResourceProvider:
             self._settle(desired, reference, "create")
             self._put_parts({}, desired)
         except ResourceError:
-            # CloudFormation deletes what it created before it reports that creating failed.
+            # CloudFormation deletes the resource before it reports that its creation failed.
             with contextlib.suppress(ResourceError):
                 self._remove(desired)
             raise
@@ -106,7 +107,7 @@ class ResourceProvider:
         stack_name: str,
         logical_id: str | None = None,
     ) -> tuple[str, Properties]:
-        """Update a resource in place, or replace it where its schema says so."""
+        """Update a resource in place, or replace it if its schema says so."""
         self._check(new)
         if any(old.get(name) != new.get(name) for name in self._schema["create_only"]):
             if self._was_never_replaced(physical_id, old, new):
@@ -124,19 +125,19 @@ class ResourceProvider:
                 "(HandlerErrorCode: NotFound)"
             )
         if settles(self._type):
-            # It may be scaling, and what is changing is not updated.
+            # The resource may be scaling, and a changing resource cannot be updated.
             self._stable(desired[str(self._operations.name)], "update")
         request = self._operations.normalize(desired)
-        # What exists is tagged by another operation.
+        # Another operation changes the tags of an existing resource.
         request.pop("Tags", None)
         response = self._call(self._operations.update, request)
         self._settle(desired, physical_id, "update")
         self._put_parts(old, desired)
-        # A resource that is updated in place keeps its id: moto generates a new ARN for a policy that is put again.
+        # An update in place keeps the ID, but moto generates a new ARN for a policy that is put again.
         return self._identity(desired, {**response, self._operations.arn or "": physical_id})
 
     def delete(self, physical_id: str, properties: Properties) -> None:
-        """Delete a resource; one that is gone is deleted."""
+        """Delete a resource, if it still exists."""
         if self._is_there(physical_id, properties):
             self._remove({**properties, **self._names(physical_id, properties)})
 
@@ -146,14 +147,14 @@ class ResourceProvider:
         return tuple(self._schema["identifier"])
 
     def imported(self, identifier: Properties) -> tuple[str, Properties]:
-        """The ``Ref`` and attributes of an existing resource, which is only read.
+        """Return the ``Ref`` and attributes of an existing resource, without changing it.
 
         Raises:
             ResourceError: if there is no such resource.
         """
         operations, shown = self._operations, None
         if operations.find is not None:
-            # The API's name of a policy's ARN is not the schema's.
+            # The API and the schema name a policy's ARN differently.
             members = {"Arn": operations.arn or "Arn"}
             shown = next(
                 (
@@ -170,18 +171,18 @@ class ResourceProvider:
             if shown is not None and shown[str(operations.arn)] != identifier[self.identifier[0]]:
                 shown = None
         if shown is None:
-            # The words that CloudFormation has for types without a message of their own, as ministack measured them.
+            # CloudFormation's message for types without their own, as ministack measured it.
             value = "|".join(str(identifier[name]) for name in self.identifier)
             raise ResourceError(f"Resource of type '{self._type}' with identifier '{value}' was not found.")
         return self._identity(shown, shown)
 
     @property
     def read_back(self) -> frozenset[str]:
-        """The properties that drift is found of; without one, only that the resource is there."""
+        """The properties compared to detect drift. If empty, only the resource's existence is checked."""
         return frozenset(self._operations.read_back)
 
     def current(self, physical_id: str, properties: Properties) -> Properties | None:
-        """The properties that a resource has now; None where it is gone."""
+        """Return a resource's present properties; None if it is gone."""
         operations = self._operations
         if operations.describe is None or operations.name is None:
             return self._found(properties)
@@ -190,7 +191,7 @@ class ResourceProvider:
         return None
 
     def _found(self, properties: Properties) -> Properties | None:
-        """What has the names of a resource, of a type that is put and so may exist before CloudFormation creates it."""
+        """Return the existing resource of the same names, for types whose put operation may have created it already."""
         operations, request = self._operations, self._operations.normalize(properties)
         if operations.find is None:
             return None
@@ -204,14 +205,14 @@ class ResourceProvider:
         return listed
 
     def _is_there(self, physical_id: str, properties: Properties) -> bool:
-        """Whether the resource that CloudFormation knows exists still, and not another one of the same names."""
+        """Return whether CloudFormation's resource still exists, as opposed to another of the same names."""
         if self._operations.find is None:
             return True
         found = self._found(properties)
         return found is not None and self._identity({**properties, **found}, found)[0] == physical_id
 
     def _was_never_replaced(self, physical_id: str, old: Properties, new: Properties) -> bool:
-        """Whether the rollback of a failed replacement refers to the resource that was to be replaced."""
+        """Return whether the rollback of a failed replacement refers to the original resource."""
         name = self._operations.name or ""
         current, before, after = (
             str(value or "").lower() for value in (physical_id.rpartition("/")[2], old.get(name), new.get(name))
@@ -219,7 +220,7 @@ class ResourceProvider:
         return settles(self._type) and (before not in ("", current) or (after != "" and after == current))
 
     def _retag(self, arn: str, old: list[dict[str, str]], new: list[dict[str, str]]) -> None:
-        """Bring a resource's tags up to date, for the types whose tags are kept under an ARN."""
+        """Update a resource's tags, for types that keep them under an ARN."""
         gone = sorted({tag["Key"] for tag in old} - {tag["Key"] for tag in new})
         if old == new:
             return
@@ -245,7 +246,7 @@ class ResourceProvider:
         return any(old.get(name) != new.get(name) for name in {*old, *new} if name != "Tags")
 
     def _names(self, physical_id: str, properties: Properties) -> Properties:
-        """The resource's name as requested: an ARN has it in lower case."""
+        """Return the resource's name as requested. An ARN has it in lower case."""
         name, describe = self._operations.name, self._operations.describe
         if name is None:
             return {}
@@ -281,7 +282,7 @@ class ResourceProvider:
             )
 
     def _other_values(self, value: object, path: str = "") -> Iterator[str]:
-        """The paths of values that the schema does not list, where it lists any."""
+        """Yield the paths of values outside the schema's enumerations."""
         if isinstance(value, dict):
             for name, member in value.items():
                 listed = self._schema["values"].get(name)
@@ -326,15 +327,17 @@ class ResourceProvider:
     def _settle(self, desired: Properties, reference: str, operation: str) -> None:
         """Wait until the resource has the requested state.
 
-        A deployment that was rolled back leaves an endpoint in service, with another configuration than requested
-        and a reason. Assumed: one with the requested configuration, as in the rollback of a stack, has succeeded.
+        A deployment that was rolled back leaves an endpoint in service with another configuration than requested, and a
+        failure reason. Assumed: an endpoint with the requested configuration, as in the rollback of a stack, has
+        succeeded.
         """
         operations = self._operations
         if operations.describe is None or operations.status_member is None or operations.name is None:
             return
         shown = self._stable(desired[operations.name], operation)
         if shown is None:
-            # The words are those of https://github.com/aws/aws-app-mesh-examples/issues/419, for an AWS::ECS::Service.
+            # Source of the message: https://github.com/aws/aws-app-mesh-examples/issues/419, about an
+            # AWS::ECS::Service.
             raise ResourceError(f"Resource timed out waiting for completion (RequestToken: {uuid.uuid4()})")
         unstable = f"Resource of type '{self._type}' with identifier '{reference}' did not stabilize"
         config = desired.get("EndpointConfigName")
@@ -345,7 +348,7 @@ class ResourceProvider:
             raise ResourceError(f'{unstable}: "{shown["FailureReason"]}"')
 
     def _stable(self, name: str, operation: str) -> Properties | None:
-        """The resource once it has stopped changing; None where it has not in the time that the operation has."""
+        """Return the resource once it has stopped changing; None if the operation times out first."""
         operations = self._operations
         minutes = self._schema["timeouts"].get(operation, _DEFAULT_MINUTES)
         deadline = self._clock.monotonic() + minutes * self._minute
@@ -361,7 +364,7 @@ class ResourceProvider:
         waits = operations.status_member is not None and operations.name is not None
         try:
             if waits:
-                # What is changing cannot be deleted, and CloudFormation waits until what it deletes is gone.
+                # A changing resource cannot be deleted, and CloudFormation waits until a deleted one is gone.
                 self._stable(request[str(operations.name)], "delete")
             self._call(operations.delete, {name: request[name] for name in operations.delete_members})
             if waits:
@@ -376,5 +379,5 @@ class ResourceProvider:
 
 
 def schemas() -> dict[str, Any]:
-    """What is used of each type's schema."""
+    """Return the used parts of each type's schema."""
     return json.loads(Path(__file__).with_name("resource_types.json").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Which resource types CloudFormation has in a region: cfn-lint's copy of the registry's lists."""
+"""The resource types that CloudFormation supports in a Region: cfn-lint's copy of the registry's lists."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _LISTS = "cfnlint/data/schemas/providers"
 
 @functools.cache
 def resource_types(region: str) -> frozenset[str] | None:
-    """The resource types of a region; None for a region that has no list.
+    """Return the resource types of a Region; None if cfn-lint has no list of it.
 
-    The lists are read as files: importing cfn-lint takes seconds.
+    The lists are read as files, because importing cfn-lint takes seconds.
     """
     path = Path(str(distribution("cfn-lint").locate_file(f"{_LISTS}/{region}.json")))
     try:

@@ -1,1 +1,1 @@
-"""Alarms: what state one is in, from the datapoints there are and the expressions over them."""
+"""CloudWatch alarms, evaluated from datapoints and from the expressions over them."""

@@ -1,4 +1,4 @@
-"""CloudWatch alarms as the other services see them: which are there, which tripped, and what they are made of."""
+"""CloudWatch alarms as other services use them: to look up, to watch, to create and to delete."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ def alarm_arn(name: str, account: str, region: str) -> str:
 
 
 class Alarms(Protocol):
-    """The alarms of every account and region."""
+    """The alarms of every account and Region."""
 
     def missing(self, names: Sequence[str], *, account: str, region: str) -> list[str]:
-        """Those of the names that no alarm has."""
+        """Return the names for which there is no alarm."""
         ...
 
     def tripped(
         self, names: Sequence[str], start: dt.datetime, end: dt.datetime, *, account: str, region: str
     ) -> Tripped | None:
-        """The first that was in ALARM between two moments, and when; one that has recovered since counts."""
+        """Return the first alarm that was in ALARM between two times, and when, even if it has recovered since."""
         ...
 
     def scope(self, name: str, *, account: str, region: str) -> str:
-        """What a permission to describe an alarm is scoped to: its ARN, or ``*`` for a composite alarm."""
+        """Return the resource of a permission to describe an alarm: its ARN, or ``*`` for a composite alarm."""
         ...
 
     def put(self, alarm: dict[str, Any], *, account: str, region: str) -> str:
-        """Make an alarm from the members of PutMetricAlarm; its ARN."""
+        """Create an alarm from the members of PutMetricAlarm, and return its ARN."""
         ...
 
     def delete(self, name: str, *, account: str, region: str) -> None:
-        """Take an alarm away, if it is there."""
+        """Delete an alarm, if it exists."""
         ...
 
 
@@ -44,22 +44,22 @@ class NoAlarms:
     """A cloud without CloudWatch."""
 
     def missing(self, names: Sequence[str], *, account: str, region: str) -> list[str]:
-        """All of them."""
+        """Return all the names."""
         return list(names)
 
     def tripped(
         self, names: Sequence[str], start: dt.datetime, end: dt.datetime, *, account: str, region: str
     ) -> Tripped | None:
-        """None ever."""
+        """Return None: no alarm trips."""
         return None
 
     def scope(self, name: str, *, account: str, region: str) -> str:
-        """Its ARN."""
+        """Return the alarm's ARN."""
         return alarm_arn(name, account, region)
 
     def put(self, alarm: dict[str, Any], *, account: str, region: str) -> str:
-        """Kept nowhere."""
+        """Do nothing but return the ARN."""
         return alarm_arn(alarm["AlarmName"], account, region)
 
     def delete(self, name: str, *, account: str, region: str) -> None:
-        """Nothing to do."""
+        """Do nothing."""

@@ -1,9 +1,9 @@
-"""What state a metric alarm is in, from the datapoints there are.
+"""The state of a metric alarm, evaluated from its datapoints.
 
 Sources: CloudWatch user guide, "Using Amazon CloudWatch alarms" (periods, evaluation periods, M out of N) and
 "Configuring how CloudWatch alarms treat missing data"; AWS re:Post, "Why did my CloudWatch alarm send me a notification
-after a single breached data point?". An alarm is evaluated here when a datapoint comes or the alarm
-changes, not by the clock, and one whose range has no datapoint at all keeps its state: what SetAlarmState set stays.
+after a single breached data point?". Here, an alarm is evaluated when a datapoint arrives or the alarm changes, not by
+the clock. An alarm without any datapoint in its range keeps its state, so the effect of SetAlarmState lasts.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _BREACHES: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A state, the newest datapoint that led to it, all that was looked at (the last period, and the datapoints of the
-    range), how many of them breach, and of which alarm.
+    """An alarm's state, the newest datapoint that led to it, the last period and the datapoints of the evaluation
+    range, and the number of breaching datapoints.
     """
 
     state: str
@@ -40,7 +40,7 @@ class Evaluation:
 
     @property
     def reason(self) -> str:
-        """Why, in CloudWatch's manner."""
+        """The reason for the state, in CloudWatch's words."""
         _, *values = self.seen
         least = self.alarm.get("DatapointsToAlarm") or self.alarm.get("EvaluationPeriods", 1)
         return (
@@ -51,7 +51,7 @@ class Evaluation:
 
 
 def problems(metrics: list[dict[str, Any]]) -> list[str]:
-    """What is wrong with the Metrics of an alarm."""
+    """Return what is wrong with the Metrics of an alarm."""
     found, ids = list[str](), {metric.get("Id") for metric in metrics}
     if len([metric for metric in metrics if _returned(metric)]) != 1:
         found.append("Exactly one element of the metrics list should return data")
@@ -63,12 +63,12 @@ def problems(metrics: list[dict[str, Any]]) -> list[str]:
         except MathError as error:
             found.append(str(error))
         else:
-            found += [f"Expression of {metric.get('Id')} refers to {name}, which is no id" for name in sorted(unknown)]
+            found += [f"Expression of {metric.get('Id')} refers to {name}, which is not an ID" for name in sorted(unknown)]
     return found
 
 
 def evaluated(alarm: Mapping[str, Any], points: Points, now: float) -> Evaluation | None:
-    """The state that an alarm comes to; None where there is nothing to tell by."""
+    """Return an alarm's new state; None if there is no datapoint to evaluate."""
     compare = _BREACHES.get(alarm.get("ComparisonOperator", ""))
     period = _period(alarm)
     if compare is None or period is None:
@@ -80,7 +80,7 @@ def evaluated(alarm: Mapping[str, Any], points: Points, now: float) -> Evaluatio
         # As in AWS, an expression that cannot be evaluated gives no datapoint.
         return None
     current = int(now // period) * period
-    # The period that is under way counts once it has a datapoint.
+    # The current period counts once it has a datapoint.
     last = current if current in series else current - period
     window = [last - period * back for back in range(count)]
     values = [series[at] for at in window if at in series]
@@ -98,7 +98,7 @@ def evaluated(alarm: Mapping[str, Any], points: Points, now: float) -> Evaluatio
         case "notBreaching":
             alarmed = breaching >= least
         case _:
-            # Fewer are enough once the oldest of them is that old, and no later one is within the threshold.
+            # Fewer are enough if the oldest of them is that old and no later one is within the threshold.
             breaches = [compare(series[at], threshold) if at in series else None for at in window]
             since = breaches[: breaches.index(False)] if False in breaches else breaches
             is_old = True in since[least - 1 :]
@@ -133,7 +133,7 @@ def _series(alarm: Mapping[str, Any], points: Points, period: int, now: float) -
     current = int(now // period) * period
     times = [current - period * back for back in range(alarm.get("EvaluationPeriods", 1), -1, -1)]
     while waiting:
-        # Expressions may refer to expressions, in any order.
+        # Expressions may refer to each other in any order.
         ready = next((m for m in waiting if names(m["Expression"]) <= set(values)), None)
         if ready is None:
             return {}

@@ -1,8 +1,8 @@
-"""CloudWatch's metric math, as far as alarms on endpoints need it: arithmetic, comparisons, IF, FILL and aggregates.
+"""The subset of CloudWatch's metric math that alarms on endpoints need: arithmetic, comparisons, IF, FILL, aggregates.
 
 Source: CloudWatch user guide, "Using math expressions with CloudWatch metrics". A time series is a mapping from the
-start of a period, in seconds since 1970, to a value. SEARCH, which alarms may not use, and anomaly detection are left
-out.
+start of a period, in seconds since 1970, to a value. SEARCH, which alarms may not use, and anomaly detection are not
+supported.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _WORDS = ((r"&&", " and "), (r"\|\|", " or "), (r"\bAND\b", " and "), (r"\bOR\b"
 
 
 class MathError(ValueError):
-    """An expression that is none, or that uses what is not known here."""
+    """An invalid expression, or one that uses unsupported metric math."""
 
 
 def names(expression: str) -> set[str]:
-    """The ids that an expression refers to.
+    """Return the IDs to which an expression refers.
 
     Raises:
-        MathError: where it is no expression.
+        MathError: if the expression is invalid.
     """
     tree = _parsed(expression)
     functions = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
@@ -59,16 +59,16 @@ def names(expression: str) -> set[str]:
 
 
 def evaluate(expression: str, values: Mapping[str, Series], times: Sequence[int], period: int) -> Series:
-    """The series that an expression comes to.
+    """Return the series to which an expression evaluates.
 
     Args:
-        expression: metric math.
-        values: series by id.
-        times: the periods that there are.
-        period: their length in seconds.
+        expression: the metric math expression.
+        values: series by ID.
+        times: the starts of the periods, in seconds since 1970.
+        period: the length of the periods in seconds.
 
     Raises:
-        MathError: where it cannot be evaluated.
+        MathError: if the expression cannot be evaluated.
     """
     result = _Evaluator(values, times, period).value(_parsed(expression).body)
     if isinstance(result, list):
@@ -97,7 +97,7 @@ class _Evaluator:
             case ast.Name(id=name) if name in self._values:
                 return self._values[name]
             case ast.Name(id=name):
-                raise MathError(f"{name} is no id of another metric")
+                raise MathError(f"{name} is not the ID of another metric")
             case ast.List(elts=items) | ast.Tuple(elts=items):
                 return [series for item in items for series in _listed(self.value(item))]
             case ast.UnaryOp(op=ast.USub(), operand=operand):
@@ -115,7 +115,7 @@ class _Evaluator:
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
                 return self._call(name, arguments)
             case _:
-                raise MathError(f"{ast.unparse(node)} is not known here")
+                raise MathError(f"the local cloud does not support {ast.unparse(node)}")
 
     def _call(self, name: str, arguments: Sequence[ast.expr]) -> Value:
         if name == "METRICS":
@@ -142,7 +142,7 @@ class _Evaluator:
             case (_, [Mapping() as series]) if name in _AGGREGATES:
                 return _AGGREGATES[name](list(series.values())) if series else dict[int, float]()
             case _:
-                raise MathError(f"{name} with {len(values)} argument(s) of these kinds is not known here")
+                raise MathError(f"the local cloud does not support {name} with {len(values)} argument(s) of these kinds")
 
     def _filled(self, value: Value, filling: Value) -> Value:
         if isinstance(value, list):
@@ -192,7 +192,7 @@ def _pairs(function: Callable[[float, float], float], left: Value, right: Value)
     result = dict[int, float]()
     for at in times:
         a, b = _at(left, at), _at(right, at)
-        # Where one of them has no datapoint, or the divisor is zero, there is none.
+        # A period with a missing datapoint or a zero divisor has no result.
         if a is not None and b is not None and (b or function is not operator.truediv):
             result[at] = float(function(a, b))
     return result

@@ -1,11 +1,11 @@
-"""PromQL, as far as dashboards, alarms and scaling of serving engines need it: instant queries over stored samples.
+"""The subset of PromQL that dashboards, alarms and scaling of serving engines need: instant queries over samples.
 
-Parsed by promql-parser, evaluated here: selectors, ``rate``, ``increase``, ``*_over_time``, histograms, sums and other
-aggregations, arithmetic, comparisons and the set operators. What is left out is refused, and never guessed.
+promql-parser parses queries, and this module evaluates them: selectors, ``rate``, ``increase``, ``*_over_time``,
+histograms, sums and other aggregations, arithmetic, comparisons and set operators. It refuses everything else.
 
 Sources: Prometheus 3, "Querying basics", "Operators" and "Functions", and its ``promql/functions.go``
-(``extrapolatedRate``) and ``promql/quantile.go``. Histograms are native ones with custom buckets, as CloudWatch keeps
-those of OpenTelemetry.
+(``extrapolatedRate``) and ``promql/quantile.go``. Histograms are native, with custom buckets, as CloudWatch stores
+OpenTelemetry's.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ Labels = frozenset[tuple[str, str]]
 
 
 class PromqlError(ValueError):
-    """A query that cannot be parsed, or needs what is left out here."""
+    """A query that cannot be parsed, or uses unsupported PromQL."""
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """Observations by the upper bounds of their buckets, which are cumulative, as in an exposition."""
+    """Cumulative counts of observations by the upper bounds of their buckets, as in an exposition."""
 
     buckets: tuple[tuple[float, float], ...]
     total: float
     count: float
 
     def combine(self, other: Histogram, function: Callable[[float, float], float]) -> Histogram:
-        """The sum of two, or their difference."""
+        """Return the sum or the difference of two histograms."""
         if [bound for bound, _ in self.buckets] != [bound for bound, _ in other.buckets]:
             raise PromqlError("histograms have different buckets")
         pairs = zip(self.buckets, other.buckets, strict=True)
@@ -45,12 +45,12 @@ class Histogram:
         return Histogram(buckets, function(self.total, other.total), function(self.count, other.count))
 
     def scaled(self, factor: float) -> Histogram:
-        """A multiple."""
+        """Return a multiple of the histogram."""
         buckets = tuple((bound, factor * count) for bound, count in self.buckets)
         return Histogram(buckets, factor * self.total, factor * self.count)
 
     def quantile(self, share: float) -> float:
-        """The value below which a share of the observations is, by linear interpolation within a bucket."""
+        """Return a quantile, by linear interpolation within a bucket."""
         if self.count <= 0 or math.isnan(share):
             return math.nan
         rank, below, start = share * self.count, 0.0, 0.0
@@ -72,7 +72,7 @@ Samples = Sequence[tuple[float, Value]]
 
 @dataclass(frozen=True)
 class Series:
-    """The samples of one time series, in their order: pairs of seconds since 1970 and a value."""
+    """The samples of one time series in order of time: pairs of seconds since 1970 and a value."""
 
     name: str
     labels: Labels
@@ -80,10 +80,10 @@ class Series:
 
 
 def evaluate(query: str, series: Iterable[Series], at: float) -> dict[Labels, float]:
-    """The result of an instant query: numbers by their labels; a number alone has none.
+    """Return the result of an instant query: numbers by their labels. A scalar has no labels.
 
     Raises:
-        PromqlError: for what is no such query.
+        PromqlError: if the query is invalid or not supported.
     """
     try:
         expression = parser.parse(query)
@@ -138,11 +138,11 @@ class _Evaluation:
             case parser.BinaryExpr():
                 return self._operated(expression)
             case _:
-                raise PromqlError(f"{type(expression).__name__} is left out here: {expression}")
+                raise PromqlError(f"the local cloud does not support {type(expression).__name__}: {expression}")
 
     def _selected(self, selector: Any) -> list[Series]:
         if selector.offset is not None or selector.at is not None:
-            raise PromqlError("offset and @ are left out here")
+            raise PromqlError("the local cloud does not support offset and @")
         matchers = [(each.name, _MATCHES[_op(each.op)], each.value) for each in selector.matchers.matchers]
         found: list[Series] = []
         for series in self._series:
@@ -163,7 +163,7 @@ class _Evaluation:
 
     def _range(self, selector: Any) -> tuple[dict[Labels, Samples], float]:
         if not isinstance(selector, parser.MatrixSelector):
-            raise PromqlError(f"{selector} is no range of a metric: subqueries are left out here")
+            raise PromqlError(f"{selector} is not a range of a metric, and the local cloud does not support subqueries")
         seconds = selector.range.total_seconds()
         start = self._at - seconds
         found = {
@@ -208,12 +208,12 @@ class _Evaluation:
                     if isinstance(value, Histogram)
                 }
             case _:
-                raise PromqlError(f"the function {name} is left out here")
+                raise PromqlError(f"the local cloud does not support the function {name}")
 
     def _aggregated(self, expression: Any) -> Vector:
         vector = self.of(expression.expr)
         if not isinstance(vector, dict) or expression.param is not None:
-            raise PromqlError(f"{expression} is left out here")
+            raise PromqlError(f"the local cloud does not support {expression}")
         modifier = expression.modifier
         named = set(modifier.labels) if modifier is not None else set[str]()
         excludes = modifier is not None and "Without" in str(modifier.type)
@@ -228,10 +228,10 @@ class _Evaluation:
         left, right, name = self.of(expression.lhs), self.of(expression.rhs), str(expression.op)
         modifier = expression.modifier
         if modifier is not None and modifier.return_bool:
-            raise PromqlError("bool is left out here")
+            raise PromqlError("the local cloud does not support bool")
         if name in ("and", "or", "unless"):
             if not isinstance(left, dict) or not isinstance(right, dict):
-                raise PromqlError(f"{name} is between vectors")
+                raise PromqlError(f"{name} needs two vectors")
             key = _key(modifier)
             mine, theirs = {key(labels) for labels in left}, {key(labels) for labels in right}
             match name:
@@ -259,11 +259,11 @@ class _Evaluation:
         if name in _COMPARISONS:
             compare, pairs = _COMPARISONS[name], _pairs(left, right, key)
             if not isinstance(pairs, dict):
-                raise PromqlError("a comparison of two numbers needs bool, which is left out here")
-            # What is kept is the vector's value, on whichever side it is.
+                raise PromqlError("a comparison of two numbers needs bool, which the local cloud does not support")
+            # The result keeps the vector's value, on whichever side it is.
             kept = 0 if isinstance(left, dict) else 1
             return {labels: both[kept] for labels, both in pairs.items() if compare(*both)}
-        raise PromqlError(f"the operator {name} is left out here")
+        raise PromqlError(f"the local cloud does not support the operator {name}")
 
 
 def _pairs(
@@ -286,7 +286,7 @@ def _pairs(
 
 
 def _key(modifier: Any) -> Callable[[Labels], Labels]:
-    """What decides which series of two sides belong together: all labels, those named by on, or all but others."""
+    """Return the labels by which series of two sides match: all, those that ``on`` names, or all but the ignored."""
     matching = modifier.matching if modifier is not None else None
     if matching is None:
         return lambda labels: labels
@@ -295,7 +295,7 @@ def _key(modifier: Any) -> Callable[[Labels], Labels]:
 
 
 def _increase(samples: Samples, at: float, seconds: float) -> Value | None:
-    """The increase of a counter over a range, extrapolated to its ends as Prometheus does."""
+    """Return the increase of a counter over a range, extrapolated to the range's ends as Prometheus does."""
     if len(samples) < 2:
         return None
     (first_at, first), (last_at, last) = samples[0], samples[-1]
@@ -334,19 +334,19 @@ def _aggregate(name: str, values: Sequence[Value]) -> Value:
             first = first.combine(_histogram(value), operator.add)
         return first
     if name not in _AGGREGATES:
-        raise PromqlError(f"the aggregation {name} is left out here")
+        raise PromqlError(f"the local cloud does not support the aggregation {name}")
     return float(_AGGREGATES[name]([_number(value) for value in values]))
 
 
 def _number(value: Value) -> float:
     if isinstance(value, Histogram):
-        raise PromqlError("a histogram is no number: histogram_quantile(...), histogram_sum(...)")
+        raise PromqlError("a histogram is not a number: use histogram_quantile(...) or histogram_sum(...)")
     return value
 
 
 def _histogram(value: Value) -> Histogram:
     if not isinstance(value, Histogram):
-        raise PromqlError("a series has numbers and histograms")
+        raise PromqlError("a series has both numbers and histograms")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Alarms on PromQL: each series that a query returns breaches, and how long it has decides the alarm's state.
+"""Alarms on PromQL: each series that a query returns breaches, and for how long decides the alarm's state.
 
 Source: CloudWatch user guide, "PromQL alarms"; API reference, PutMetricAlarm (such an alarm begins as OK, and is
 evaluated each ``EvaluationInterval``) and AlarmPromQLCriteria.
@@ -32,7 +32,7 @@ _OF_OTHERS = (
 
 
 def problems(alarm: Mapping[str, Any]) -> list[str]:
-    """What PutMetricAlarm refuses of an alarm with EvaluationCriteria, apart from its query."""
+    """Return why PutMetricAlarm refuses an alarm with EvaluationCriteria, without checking its query."""
     criteria = alarm["EvaluationCriteria"].get("PromQLCriteria") or {}
     interval = int(alarm.get("EvaluationInterval") or 0)
     found = [f"{name} cannot be specified with EvaluationCriteria" for name in _OF_OTHERS if alarm.get(name)]
@@ -53,22 +53,22 @@ def problems(alarm: Mapping[str, Any]) -> list[str]:
 @dataclass
 class _Contributor:
     since: float
-    """When it began to breach."""
+    """When the series began to breach."""
     last: float
-    """When it breached last."""
+    """When the series last breached."""
     alarmed: bool = False
 
 
 @dataclass
 class Contributors:
-    """The series that breach an alarm on PromQL, or have until a moment ago."""
+    """The series that breach an alarm on PromQL, or breached recently."""
 
     pending_seconds: float
     recovery_seconds: float
     _known: dict[Labels, _Contributor] = field(default_factory=dict[Labels, _Contributor])
 
     def evaluated(self, breaching: Mapping[Labels, float], now: float) -> str:
-        """The alarm's state after a query returned ``breaching``: ALARM or OK."""
+        """Return the alarm's state after a query returned ``breaching``: ALARM or OK."""
         for labels in breaching:
             known = self._known.get(labels)
             if known is None:

@@ -1,9 +1,9 @@
-"""The metrics of serving engines as CloudWatch keeps them: samples by their labels, which PromQL reads.
+"""The metrics of serving engines as CloudWatch stores them: labeled samples, queried with PromQL.
 
-What a container exposes in Prometheus' text format is collected with SageMaker's labels on every series. Sources:
-SageMaker developer guide, "OpenTelemetry metrics reference" (labels); the AWS Machine Learning Blog, "Monitor and debug
-generative AI inference with SageMaker detailed metrics and Insights dashboard" (names as the engine has them, and
-histograms that are native ones).
+Metrics that a container exposes in Prometheus' text format are collected with SageMaker's labels on every series.
+Sources: SageMaker developer guide, "OpenTelemetry metrics reference" (labels); the AWS Machine Learning Blog, "Monitor
+and debug generative AI inference with SageMaker detailed metrics and Insights dashboard" (the engine's own metric
+names, and native histograms).
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from .promql import Histogram, Labels, PromqlError, Series, Value, evaluate
 
-# As far back as a query reads: CloudWatch user guide, "PromQL limits and restrictions".
+# The longest range of a query: CloudWatch user guide, "PromQL limits and restrictions".
 _KEPT_SECONDS = 24 * 3600.0
 _Location = tuple[str, str]
 
 
 class Telemetry:
-    """The engines' metrics of every account and region."""
+    """The engines' metrics of every account and Region."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._series: dict[_Location, dict[tuple[str, Labels], list[tuple[float, Value]]]] = {}
 
     def collect(self, exposition: str, labels: Mapping[str, str], at: float, *, account: str, region: str) -> None:
-        """Keep what a container exposes at a moment.
+        """Store the metrics that a container exposes at one time.
 
         Args:
-            exposition: Prometheus' text format, as an engine's ``/metrics`` responds.
-            labels: of the container, such as ``aws.sagemaker.endpoint.name``.
-            at: seconds since 1970.
-            account: of the endpoint.
-            region: of the endpoint.
+            exposition: the response of an engine's ``/metrics``, in Prometheus' text format.
+            labels: the container's labels, such as ``aws.sagemaker.endpoint.name``.
+            at: the time of the metrics, in seconds since 1970.
+            account: the endpoint's account.
+            region: the endpoint's Region.
         """
         with self._lock:
             kept = self._series.setdefault((account, region), {})
@@ -48,10 +48,10 @@ class Telemetry:
                         del samples[0]
 
     def query(self, query: str, at: float, *, account: str, region: str) -> dict[Labels, float]:
-        """The result of an instant query.
+        """Return the result of an instant query.
 
         Raises:
-            PromqlError: for what is no query.
+            PromqlError: if the query is invalid.
         """
         with self._lock:
             kept = self._series.get((account, region), {})
@@ -59,12 +59,12 @@ class Telemetry:
         return evaluate(query, series, at)
 
     def check(self, query: str) -> None:
-        """Raise a ``PromqlError`` for what is no query of a vector."""
+        """Raise a ``PromqlError`` unless the query is valid and returns a vector."""
         evaluate(query, (), 0.0)
 
 
 def _values(family: Metric) -> Iterable[tuple[str, Mapping[str, str], Value]]:
-    """The series of a metric family: histograms whole, all else by the names of its samples."""
+    """Yield the series of a metric family: whole histograms, other samples by name."""
     if family.type != "histogram":
         for sample in family.samples:
             if not sample.name.endswith("_created"):

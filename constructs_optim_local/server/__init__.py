@@ -1,1 +1,1 @@
-"""The process of a local cloud: authentication, the record of functions' calls and the control interface."""
+"""A local cloud's server process: authentication, the record of functions' calls, and the control interface."""

@@ -1,6 +1,6 @@
 """The local cloud's process: ``python -m constructs_optim_local.server``, started by :class:`LocalCloud`.
 
-It ends when its standard input does: a parent that dies, however it dies, takes the local cloud with it.
+It ends when its standard input does, so that it never outlives its parent.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main() -> None:
     """Serve until standard input ends or a signal comes."""
     settings = json.loads(sys.argv[1])
     check_ministack()
-    # As it was before: what model servers inherit.
+    # The environment before any change, which model servers inherit.
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     with process_folder() as directory:
         prepare_environment(
@@ -145,7 +145,7 @@ async def _serve(settings: dict[str, Any], inherited: dict[str, str]) -> None:
         )
     )
     scaling = ApplicationAutoScaling(faults, calls, sagemaker, alarms, next_fire, settings["time_scale"], clock)
-    # Only what is started from here on is a function: its SDK says so with every call.
+    # Every process started from here on is a function, whose SDK says so in each call.
     os.environ["AWS_EXECUTION_ENV"] = MARK
     if settings["sdk_lacks"]:
         models = Path(tempfile.gettempdir()) / "sdk"
@@ -190,21 +190,21 @@ async def _serve(settings: dict[str, Any], inherited: dict[str, str]) -> None:
     serving = asyncio.ensure_future(serve(app, config, shutdown_trigger=stop.wait))
     await stop.wait()
     sagemaker.close()
-    # A stack that waits for a condition holds a worker thread for hours: the process does not wait for it.
+    # A stack that waits for a condition may hold a worker thread for hours. Do not wait for it.
     threading.Timer(2.0, _end_group).start()
     await serving
     _end_group()
 
 
 def _variables(account: str, region: str) -> dict[str, str]:
-    """What points the code of a training job at an account and region of this cloud."""
+    """Return the variables that point a training job's SDK at an account and Region of this cloud."""
     address = os.environ["AWS_ENDPOINT_URL"]
     return {
         **administrator(account),
         "AWS_DEFAULT_REGION": region,
         "AWS_REGION": region,
         "AWS_ENDPOINT_URL": address,
-        # Path-style by default for an address like this one; without it, buckets become host names.
+        # Path-style is the default for an IP address only; otherwise, buckets become host names.
         "AWS_ENDPOINT_URL_S3": address,
         "AWS_EC2_METADATA_DISABLED": "true",
     }
@@ -216,7 +216,7 @@ def _keep_servers(sagemaker: SageMaker) -> None:
         try:
             sagemaker.keep_servers()
         except Exception:
-            # One mistake must not leave all other servers as they are.
+            # One failure must not keep the other servers from being updated.
             logging.getLogger(__name__).exception("model servers were not brought in line")
 
 
@@ -228,7 +228,7 @@ def _until_parent_ends(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> 
 def _end_group() -> None:
     """End this process and the Lambda workers it started, which share its process group.
 
-    The workers are waited for, so that none is left behind for whatever runs as process 1 to bury.
+    It waits for the workers, so that process 1 does not have to reap them.
     """
     import shutil
 

@@ -1,8 +1,8 @@
-"""Access to a local cloud, which runs code: requests signed with its credentials, and no web page.
+"""Access to a local cloud, which runs code: it requires signed requests and rejects web pages.
 
-A page in a browser of this machine reaches the loopback interface, and so does every user of the machine. What comes
-from a page names its origin or is marked by the browser (``Sec-Fetch-Site``); a name that an attacker points at
-127.0.0.1 is in ``Host``; what comes from anybody else lacks the secret that is made for each start.
+Every user of this machine can reach the loopback interface, and so can every web page in a browser on it. A page's
+request names its origin, or the browser marks it (``Sec-Fetch-Site``). ``Host`` shows a name that an attacker points at
+127.0.0.1. Other users lack the secret, which is new at each start.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ Verify = Callable[[str, str, Mapping[str, list[str]], Mapping[str, str], bytes],
 Sign = Callable[[Mapping[str, list[str]], str, str, bytes], Mapping[str, str]]
 
 _CAPABILITIES = ("/_ministack/cfn-response/", "/_ministack/cfn-signal/")
-"""Where custom resources respond and wait conditions are signalled, by PUT: the URL is the permission, as a pre-signed
-URL of CloudFormation's is, and has a random UUID of its own."""
+"""The path to which custom resources respond and wait conditions are signaled, by PUT. As with CloudFormation's
+presigned URLs, the URL is the permission: it contains a random UUID.
+"""
 _LARGE = 1_000_000
 # Assumed: the documentation has no example of a refused token.
 _INVALID_TOKEN: Response = (
@@ -37,13 +38,13 @@ _INVALID_TOKEN: Response = (
 
 
 class Authentication:
-    """An ASGI application before all others, for authenticated requests only, and none of a web page.
+    """An ASGI application that passes on authenticated requests only, and none from a web page.
 
     Args:
         inner: the application that serves authenticated requests.
-        port: the port that this cloud listens on.
-        verify: returns the refusal of a request whose signature is missing or wrong, and None for any other.
-        sign: returns the headers of a request that the owner of a signed query sends.
+        port: the port on which this cloud listens.
+        verify: returns the refusal of a request whose signature is missing or wrong, otherwise None.
+        sign: returns signed headers for a request by the owner of a signed query.
     """
 
     def __init__(self, inner: Asgi, *, port: int, verify: Verify, sign: Sign) -> None:
@@ -74,7 +75,7 @@ class Authentication:
             return
         check = (method, path, query, headers, body)
         if bearer_tokens.is_openai(path) and "authorization" in headers:
-            # Verified as the request that the token holds, and signed for its owner.
+            # Verify the request in the token, and sign this one for the token's owner.
             signed_query = bearer_tokens.signed_query(headers)
             if signed_query is None:
                 await _respond(send, _INVALID_TOKEN)
@@ -91,17 +92,17 @@ class Authentication:
         await self._inner(scope, _replay(body, receive), send)
 
     def _foreign(self, scope: Scope, headers: Mapping[str, str]) -> str:
-        """Why a request comes from where none may come from; empty where it does not."""
+        """Return why the request's origin is not allowed; empty if it is."""
         if headers.get("host", "").lower() not in self._hosts:
-            return f"This local cloud is {min(self._hosts)} and has no other name.\n"
-        # SDKs and command-line tools send neither; "none" is what a person typed or opened.
+            return f"This local cloud answers as {min(self._hosts)} only.\n"
+        # SDKs and command-line tools send neither header; "none" marks a URL that a person typed or opened.
         if "origin" in headers or headers.get("sec-fetch-site", "none") != "none" or scope["method"] == "OPTIONS":
-            return "This local cloud takes no requests from web pages.\n"
+            return "This local cloud accepts no requests from web pages.\n"
         return ""
 
 
 def _headers(scope: Scope) -> dict[str, str]:
-    """By their names in lower case. SigV4 joins the values of a repeated one by commas."""
+    """Return the headers by lower-case name. SigV4 joins the values of a repeated header by commas."""
     found: dict[str, str] = {}
     for raw, value in scope["headers"]:
         name = raw.decode("latin-1").lower()
@@ -111,13 +112,13 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 
 def _with(scope: Scope, headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """The request's headers with others in their place."""
+    """Return the request's headers, with these replaced or added."""
     replaced = {name.lower().encode(): value.encode() for name, value in headers.items()}
     return [*(item for item in scope["headers"] if item[0].lower() not in replaced), *replaced.items()]
 
 
 def _without_cors(send: Send) -> Send:
-    """Answers without ``Access-Control-*``: what a page cannot ask for it need not read."""
+    """Remove ``Access-Control-*`` from responses: no web page may read them."""
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -137,7 +138,7 @@ async def _respond(send: Send, response: Response) -> None:
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """The whole body; None when the client disconnects."""
+    """Return the whole body; None if the client disconnects."""
     parts: list[bytes] = []
     while True:
         message = await receive()
@@ -149,7 +150,7 @@ async def _body(receive: Receive) -> bytes | None:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """The body once more, and then whatever comes: for instance that the caller has gone away."""
+    """Replay the body, then pass on later messages, such as the client's disconnect."""
     messages = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def replayed() -> Message:

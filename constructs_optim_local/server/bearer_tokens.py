@@ -1,8 +1,8 @@
-"""Bearer tokens of SageMaker's OpenAI-compatible paths: a request that was signed in advance, in base64.
+"""Bearer tokens of SageMaker's OpenAI-compatible paths: a presigned request in base64.
 
 Sources: developer guide, "Invoke endpoints with OpenAI-compatible APIs" ("How the token works"); the token generator of
-sagemaker-core (``token_generator.py``), which signs ``POST https://sagemaker.amazonaws.com/?Action=CallWithBearerToken``
-and adds ``Version=1`` to what it has signed.
+sagemaker-core (``token_generator.py``), which signs ``POST
+https://sagemaker.amazonaws.com/?Action=CallWithBearerToken`` and adds ``Version=1`` after signing.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _LONGEST_SECONDS = 43_200
 
 
 def is_openai(path: str) -> bool:
-    """Whether a path is one that takes bearer tokens."""
+    """Return whether a path accepts bearer tokens."""
     return path.startswith("/endpoints/") and _PATH in path
 
 
 def signed_query(headers: Mapping[str, str]) -> Mapping[str, list[str]] | None:
-    """The signed query of a request's token; None without a token, or with one that is not SageMaker's."""
+    """Return the signed query of a request's token; None without a token of SageMaker's."""
     token = headers.get("authorization", "").removeprefix(_SCHEME)
     if not token.startswith(_PREFIX):
         return None

@@ -1,13 +1,12 @@
-"""The local cloud's own interface: faults, performance, calls, jobs and deployments, and what roles were allowed.
+"""The local cloud's control interface: faults, performance, calls, jobs, deployments and authorizations.
 
-``GET/POST/DELETE /_constructs_optim/faults`` · ``GET /_constructs_optim/calls[?operation=...]`` ·
-``GET /_constructs_optim/function-calls`` · ``GET /_constructs_optim/jobs`` · ``GET /_constructs_optim/deployments`` ·
-``GET /_constructs_optim/authorizations[?role=...]`` · ``GET /_constructs_optim/benchmarks`` ·
-``GET /_constructs_optim/trainings`` ·
-``GET/POST/DELETE /_constructs_optim/performances`` · ``GET/POST/DELETE /_constructs_optim/quotas`` ·
-``POST /_constructs_optim/clock``, which lets time pass ·
-``DELETE /_constructs_optim/accounts?account=...``, what SageMaker has in an account ·
-``POST /_constructs_optim/engine-metrics``, what a container exposes, and ``GET ...?query=<PromQL>``
+``GET/POST/DELETE /_constructs_optim/faults`` · ``GET /_constructs_optim/calls[?operation=...]`` · ``GET
+/_constructs_optim/function-calls`` · ``GET /_constructs_optim/jobs`` · ``GET /_constructs_optim/deployments`` · ``GET
+/_constructs_optim/authorizations[?role=...]`` · ``GET /_constructs_optim/benchmarks`` · ``GET
+/_constructs_optim/trainings`` · ``GET/POST/DELETE /_constructs_optim/performances`` · ``GET/POST/DELETE
+/_constructs_optim/quotas`` · ``POST /_constructs_optim/clock``, which advances the clock · ``DELETE
+/_constructs_optim/accounts?account=...``, which deletes an account's SageMaker resources · ``POST
+/_constructs_optim/engine-metrics``, a container's metrics, and ``GET ...?query=<PromQL>``
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from constructs_optim_local.sagemaker.quotas import Quotas
 from constructs_optim_local.sagemaker.service import SageMaker
 
 if TYPE_CHECKING:
-    # Whoever starts a local cloud needs no parser of metrics.
+    # Starting a local cloud needs no metrics parser.
     from constructs_optim_local.cloudwatch.telemetry import Telemetry
 
 PREFIX = "/_constructs_optim/"
-# An engine exposes hundreds of kilobytes.
+# An engine's metrics are hundreds of kilobytes.
 _LARGEST_BODY = 1_048_576
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]

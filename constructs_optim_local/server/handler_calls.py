@@ -1,7 +1,7 @@
-"""The calls that deployed functions make: recorded, and open to faults at each one.
+"""The calls of deployed functions, recorded and open to fault injection.
 
-A function that dies is a process that dies: it is killed in the middle of a call, before the service has acted or
-after it, and its caller gets the response that Lambda would send.
+A fault can kill a function's process in the middle of a call, before or after the service acts. The function's caller
+then gets the response that Lambda would send.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Send = Callable[[Message], Awaitable[None]]
 Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MARK = "AWS_Lambda_local"
-"""What tells a function's calls from others: ``AWS_EXECUTION_ENV``, which every AWS SDK puts into its User-Agent."""
+"""The mark of a function's calls: ``AWS_EXECUTION_ENV``, which every AWS SDK puts into its User-Agent."""
 RESPOND, SIGNAL = "Respond", "Signal"
 _CALLBACKS = {"/_ministack/cfn-response/": RESPOND, "/_ministack/cfn-signal/": SIGNAL}
 _JSON_ERRORS = {
@@ -44,7 +44,7 @@ class HandlerCalls:
     """An ASGI application between the functions and the services."""
 
     def __init__(self, inner: Asgi, *, faults: Faults, calls: CallLog, kill: Callable[[], None]) -> None:
-        """Stand before ``inner``; ``kill`` ends the processes of the functions that are running."""
+        """Wrap ``inner``; ``kill`` ends the processes of the running functions."""
         self._inner, self._faults, self._calls, self._kill = inner, faults, calls, kill
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,7 +81,7 @@ class HandlerCalls:
         if struck("message_twice"):
             await passed_on(_nowhere)
         if service not in ("sagemaker", "application-autoscaling", "pricing", "servicequotas"):
-            # The added services inject faults themselves, for all callers.
+            # This package's services inject faults themselves, for all callers.
             errors = _XML_ERRORS if service in ("s3", "cloudformation", "ec2", "iam") else _JSON_ERRORS
             for name, (status, code, message) in errors.items():
                 if struck(name):
@@ -98,7 +98,7 @@ def _is_of_a_function(scope: Scope) -> bool:
 
 
 def _named(scope: Scope, body: bytes) -> tuple[str, str]:
-    """The service and the operation of a request."""
+    """Return the service and the operation of a request."""
     headers = {name.decode(): value.decode() for name, value in scope["headers"]}
     path, query = scope["path"], parse_qs(scope.get("query_string", b"").decode(), keep_blank_values=True)
     for prefix, name in _CALLBACKS.items():
@@ -111,7 +111,7 @@ def _named(scope: Scope, body: bytes) -> tuple[str, str]:
     if service == "s3":
         return service, _s3_operation(scope["method"], path, query)
     if service == "sagemaker":
-        # SageMaker Runtime, which signs as SageMaker does, has no target.
+        # SageMaker Runtime signs as ``sagemaker`` too, but its requests have no target.
         streams = path.endswith("-response-stream")
         return service, "InvokeEndpointWithResponseStream" if streams else "InvokeEndpoint"
     action = parse_qs(body.decode(errors="replace")).get("Action", ["unknown"])[0]
@@ -157,7 +157,7 @@ async def _body(receive: Receive) -> bytes:
 
 
 def _replay(body: bytes) -> Receive:
-    """The request's body once more, for the service."""
+    """Replay the request's body for the service."""
     messages = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def receive() -> Message:

@@ -1,4 +1,4 @@
-"""A folder for the files of one process, which outlasts no process for long, however that ends."""
+"""A folder for the files of one process, which the next process removes if its owner was killed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _PREFIX = "constructs-optim-local-"
 
 @contextmanager
 def process_folder() -> Iterator[str]:
-    """A folder that no other user can read; those of processes that were killed are removed first.
+    """Yield a folder that no other user can read, after removing the folders of killed processes.
 
-    It is named for the process, and locked for as long as that lives: a container that shares the folder for temporary
-    files has process IDs of its own.
+    The folder's name has the process ID. The process also locks it, because a container that shares the folder for
+    temporary files numbers its processes separately.
     """
     _sweep(Path(tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-", ignore_cleanup_errors=True) as folder:

@@ -46,11 +46,11 @@ def test_a_metric_math_expression_evaluates_to_a_time_series(expression: str, ex
     ("expression", "said"),
     [
         ("m1 +", "is not a metric math expression"),
-        ("m3 + 1", "m3 is no id"),
+        ("m3 + 1", "m3 is not the ID"),
         ("SEARCH('x', 'Sum', 60)", "SEARCH"),
         ("[m1, m2]", "several time series"),
-        ("m1.__class__", "is not known here"),
-        ("(lambda: 1)()", "is not known here"),
+        ("m1.__class__", "does not support"),
+        ("(lambda: 1)()", "does not support"),
     ],
 )
 def test_an_invalid_or_unsupported_metric_math_expression_is_refused(expression: str, said: str) -> None:
@@ -115,7 +115,7 @@ def test_alarm_metrics_need_one_element_that_returns_data_and_existing_ids() -> 
     found = problems([{"Id": "a", "Expression": "b + 1"}, {"Id": "c", "Expression": "1", "ReturnData": True}])
     assert found == [
         "Exactly one element of the metrics list should return data",
-        "Expression of a refers to b, which is no id",
+        "Expression of a refers to b, which is not an ID",
     ]
 
 
