@@ -63,7 +63,9 @@ def problems(metrics: list[dict[str, Any]]) -> list[str]:
         except MathError as error:
             found.append(str(error))
         else:
-            found += [f"Expression of {metric.get('Id')} refers to {name}, which is not an ID" for name in sorted(unknown)]
+            found += [
+                f"Expression of {metric.get('Id')} refers to {name}, which is not an ID" for name in sorted(unknown)
+            ]
     return found
 
 

@@ -142,7 +142,9 @@ class _Evaluator:
             case (_, [Mapping() as series]) if name in _AGGREGATES:
                 return _AGGREGATES[name](list(series.values())) if series else dict[int, float]()
             case _:
-                raise MathError(f"the local cloud does not support {name} with {len(values)} argument(s) of these kinds")
+                raise MathError(
+                    f"the local cloud does not support {name} with {len(values)} argument(s) of these kinds"
+                )
 
     def _filled(self, value: Value, filling: Value) -> Value:
         if isinstance(value, list):

@@ -1,5 +1,5 @@
-"""Amazon SageMaker's control plane, as much of it as deployments of this kind call.
+"""The parts of Amazon SageMaker that deployments of optimized endpoints call.
 
 moto has Model, EndpointConfig and Endpoint, but drops members that matter here (EnableNetworkIsolation, MetricsConfig,
-DeploymentConfig), knows no instance type later than 2021 and leaves out every lifecycle; so they are written anew.
+DeploymentConfig), has no instance type later than 2021 and simulates no lifecycle. This package replaces them.
 """

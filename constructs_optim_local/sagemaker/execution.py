@@ -1,8 +1,8 @@
-"""What SageMaker does under an execution role: it reads models, writes artifacts and pulls images.
+"""SageMaker's steps under an execution role: it reads models, writes artifacts and pulls images.
 
-The local cloud moves no model, so it asks for each step's permissions instead, as the services would. Writing logs and
-metrics and making network interfaces are left out: no test could see a difference. Training jobs do read and write, and
-ask beforehand.
+The local cloud moves no model, but checks each step's permissions as the services would. It does not check permissions
+for logs, metrics and network interfaces, because no test could see a difference. Training jobs do read and write, after
+this check.
 """
 
 from __future__ import annotations
@@ -19,66 +19,66 @@ from constructs_optim_local.access.authorization import (
 
 SERVICE = "sagemaker.amazonaws.com"
 _IMAGE = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.[a-z.]+/(?P<repository>[^:@]+)")
-# What a role of an AI job does with the resources that the job is made of: "All SageMaker AI resources created by the
+# The actions of an AI job's role on the resources that make up the job: "All SageMaker AI resources created by the
 # service (training jobs, endpoints, optimization jobs) are created in your AWS account using your execution role"
-# (developer guide, "Security in SageMaker AI inference optimization"). The four actions on training jobs are those of
+# (developer guide, "Security in SageMaker AI inference optimization"). The four actions on training jobs are from
 # https://github.com/awslabs/ml-container-creator, whose role has run benchmarks.
 _MANAGING = {
     "training-job": ("CreateTrainingJob", "AddTags", "DescribeTrainingJob", "StopTrainingJob"),
     "endpoint": ("CreateEndpoint",),
     "optimization-job": ("CreateOptimizationJob",),
 }
-# The quota that is read is not documented: any of SageMaker's stands for it.
+# AWS does not document which quota the job reads: one of SageMaker's stands for it.
 _QUOTA = "L-00000000"
 _PULL_ACTIONS = ("ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage")
 
 
 class ExecutionRoles:
-    """The steps, as permissions; each method gives the first one that is refused, or None."""
+    """The steps as permission checks. Each method returns the first refused permission, or None."""
 
     def __init__(self, roles: Roles) -> None:
         self._roles = roles
 
     def assume(self, role_arn: str, source_arn: str) -> bool:
-        """Whether SageMaker may take the role on for a resource."""
+        """Check that SageMaker may assume the role for a resource."""
         return self._roles.trusts(role_arn, SERVICE, source_arn)
 
     def read(self, role_arn: str, uri: str) -> Refused | None:
-        """List a prefix and get all that is below it."""
+        """Check listing a prefix and getting all objects below it."""
         return self._first_refused(role_arn, self._reading(uri))
 
     def may_list(self, role_arn: str, uri: str) -> bool:
-        """Whether the role may list what begins with a URI."""
+        """Return whether the role may list the objects whose URIs begin with ``uri``."""
         return self._roles.allows(role_arn, next(self._reading(uri)))
 
     def credentials(self, role_arn: str) -> dict[str, str]:
-        """The variables that have an SDK act under the role, as in a training job's container."""
+        """Return variables that make an SDK use the role, as in a training job's container."""
         return self._roles.credentials(role_arn)
 
     def write(self, role_arn: str, uri: str, key_arn: str | None) -> Refused | None:
-        """Put objects below a prefix, encrypted with ``key_arn`` or as the bucket asks for."""
+        """Check putting objects below a prefix, encrypted with ``key_arn`` or the bucket's default key."""
         return self._first_refused(role_arn, self._writing(uri, key_arn))
 
     def pull(self, role_arn: str, image: str | None) -> Refused | None:
-        """Pull a container image from ECR."""
+        """Check pulling a container image from ECR."""
         return self._first_refused(role_arn, _pulling(image))
 
     def run_ai_job(self, role_arn: str, *arns: str) -> Refused | None:
-        """Create what a benchmark or recommendation job is made of, and pass it the job's own role.
+        """Check creating the resources of a benchmark or recommendation job, and passing them the job's role.
 
         Source: https://github.com/aws-samples/sagemaker-genai-hosting-examples, "Gen AI inference recommendations",
-        "IAM Role Requirements" (Service Quotas is asked when a job is created); developer guide, "Security in SageMaker
-        AI inference optimization", "Execution roles".
+        "IAM Role Requirements" (a job reads Service Quotas at its creation); developer guide, "Security in SageMaker AI
+        inference optimization", "Execution roles".
         """
         return self._first_refused(role_arn, _running(role_arn, arns))
 
     def invoke(self, role_arn: str, endpoint_arn: str) -> Refused | None:
-        """Send requests to an endpoint, as a benchmark does: AWS asks for ``sagemaker:InvokeEndpoint*``."""
+        """Check sending requests to an endpoint, as a benchmark does: AWS requires ``sagemaker:InvokeEndpoint*``."""
         actions = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream")
         return self._first_refused(role_arn, (Permission(action, endpoint_arn) for action in actions))
 
     def watch(self, role_arn: str, scopes: Iterable[str]) -> Refused | None:
-        """Look at the alarms that roll a deployment back (developer guide, "Auto-rollback configuration")."""
+        """Check describing the alarms that roll a deployment back (developer guide, "Auto-rollback configuration")."""
         return self._first_refused(role_arn, (Permission("cloudwatch:DescribeAlarms", scope) for scope in scopes))
 
     def _first_refused(self, role_arn: str, permissions: Iterator[Permission]) -> Refused | None:
@@ -87,7 +87,7 @@ class ExecutionRoles:
     def _reading(self, uri: str) -> Iterator[Permission]:
         bucket, prefix = _parts(uri)
         key = uri.removeprefix(f"s3://{bucket}/")
-        # A channel's URI may be that of a single object.
+        # A channel's URI may be a single object's.
         exact = [item for item in self._roles.objects(bucket, key) if item.name == key]
         yield Permission("s3:ListBucket", f"arn:aws:s3:::{bucket}", {"s3:prefix": key if exact else prefix})
         found = exact or self._roles.objects(bucket, prefix)
@@ -96,7 +96,7 @@ class ExecutionRoles:
         for key_arn in sorted({item.key_arn for item in found if item.key_arn}):
             yield through_s3("kms:Decrypt", key_arn)
         if not found:
-            # A bucket of AWS's own: any file of the prefix stands for all of them.
+            # In a bucket of AWS's, any file of the prefix stands for all of them.
             yield Permission("s3:GetObject", f"arn:aws:s3:::{bucket}/{prefix}model.safetensors")
 
     def _writing(self, uri: str, key_arn: str | None) -> Iterator[Permission]:
@@ -105,12 +105,12 @@ class ExecutionRoles:
         encrypted_with = key_arn or self._roles.default_key(bucket)
         if encrypted_with:
             yield through_s3("kms:GenerateDataKey", encrypted_with)
-            # A large file is uploaded in parts, and S3 decrypts each part to put them together.
+            # S3 decrypts the parts of a multipart upload to assemble a large file.
             yield through_s3("kms:Decrypt", encrypted_with)
 
 
 def refusal(role_arn: str, permission: Refused) -> str:
-    """IAM's sentence about a permission that a role lacks."""
+    """Return IAM's message about a permission that a role lacks."""
     account, role = role_arn.split(":")[4], role_arn.rpartition("/")[2]
     return (
         f"User: arn:aws:sts::{account}:assumed-role/{role}/SageMaker is not authorized to perform: {permission.action} "

@@ -1,4 +1,4 @@
-"""The public hub: JumpStart's models, with their real documents or with stand-ins for them."""
+"""The public hub: JumpStart's models, with real documents or stand-ins."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _PUBLISHED = dt.datetime(2024, 3, 1, tzinfo=dt.UTC)
 
 
 class Hub:
-    """Documents found as ``<folder>/<model id>/<version>.json``; a later folder adds to an earlier one.
+    """Documents in ``<folder>/<model ID>/<version>.json``. Later folders add to earlier ones.
 
-    A model that a folder has is that folder's: no stand-in is newer than its documents.
+    A model that a folder has gets no stand-ins newer than the folder's documents.
     """
 
     def __init__(self, *folders: Path) -> None:
@@ -71,7 +71,7 @@ class Hub:
         return found
 
     def _versions_of(self, name: str) -> list[str]:
-        """The versions of a model, oldest first."""
+        """Return the versions of a model, oldest first."""
         return sorted(
             {*self._documents.get(name, ()), *self._stand_ins.get(name, {}).get("versions", ())}, key=_ordered
         )
@@ -94,7 +94,7 @@ class Hub:
 
 
 def _lacks(what: str) -> ApiError:
-    """What is not in this hub may be in AWS's."""
+    """Return the error for a model or version that is not in this hub."""
     return not_found(
         f"The local cloud's hub {PUBLIC_HUB} lacks {what}. AWS's own hub may have it: give the local cloud a folder "
         "with its document (hub_folders of LocalCloud)"
@@ -113,13 +113,13 @@ _CONFIGURATION = "lmi-optimized"
 
 @functools.cache
 def known_models() -> dict[str, dict[str, Any]]:
-    """What is known of each model, by its id; ``tooling/hub_models.py`` writes it."""
+    """Return the known models by ID. ``tooling/hub_models.py`` writes the data."""
     models: list[dict[str, Any]] = json.loads(_STAND_INS.read_text(encoding="utf-8"))["models"]
     return {model["model_id"]: model for model in models}
 
 
 def stand_in(model: dict[str, Any], region: str) -> str:
-    """A document of a model, for a region."""
+    """Return a stand-in document of a model for a Region."""
     bucket = f"jumpstart-{'private-' if model['gated'] else ''}cache-prod-{region}"
     drafts = [
         {

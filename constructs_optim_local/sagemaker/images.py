@@ -1,4 +1,4 @@
-"""Which of AWS's own images a region has: ``data/image_regions.json``, which ``tooling/image_regions.py`` writes."""
+"""The Regions of AWS's own images, from ``data/image_regions.json``, which ``tooling/image_regions.py`` writes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 UNPULLED = "Cannot pull algorithm container. Either the image does not exist or its permissions are incorrect."
-"""What a job says of an image that is not there: https://github.com/aws-samples/aws-sagemaker-build/issues/25.
+"""A training job's message about a missing image: https://github.com/aws-samples/aws-sagemaker-build/issues/25.
 
-Assumed, for no source says so: that optimization jobs say it as training jobs do.
+Assumed, without a source: optimization jobs have the same message.
 """
 _DATA = Path(__file__).parent.parent / "data" / "image_regions.json"
 _CUDA_13 = re.compile(r"-cu13\d\b")
@@ -23,7 +23,7 @@ _IMAGE = re.compile(r"(\d{12})\.dkr\.ecr\.([a-z0-9-]+)\.[a-z.]+/([^:@]+):(.+)")
 
 
 def missing_image(image: str | None) -> bool:
-    """Whether an image is one of AWS's own that its region has not; False for those that are not known."""
+    """Return whether an image is one of AWS's that its Region lacks; False for unknown images."""
     found = _IMAGE.fullmatch(image or "")
     if found is None:
         return False
@@ -38,17 +38,17 @@ def missing_image(image: str | None) -> bool:
 
 
 def is_registry_of_aws(account: str) -> bool:
-    """Whether an account has AWS's own images."""
+    """Return whether an account holds AWS's own images."""
     return account in _known()["accounts"]
 
 
 def repositories() -> frozenset[str]:
-    """The repositories of AWS's own images."""
+    """Return the repositories of AWS's own images."""
     return frozenset(entry["repository"] for entry in _known()["images"])
 
 
 def has_image(repository: str, tag: str, region: str) -> bool:
-    """Whether a region has an image of AWS's; of an image that is not known here, no region is known to have it."""
+    """Return whether a Region has an image of AWS's; False for unknown images."""
     return any(
         region in entry["regions"]
         for entry in _known()["images"]
@@ -57,19 +57,20 @@ def has_image(repository: str, tag: str, region: str) -> bool:
 
 
 def driver_is_too_old(image: str | None, instance_type: str, ami_version: str | None) -> bool:
-    """Whether an image for CUDA 13 would run on the machine image that these families have by default.
+    """Return whether an image for CUDA 13 would run on these instance families' default machine image.
 
-    Its driver is 470 (developer guide, "GPU drivers"), and CUDA 13 needs 580 (docs/vllm/deployment/sagemaker.md of
-    aws/deep-learning-containers: "the default SageMaker host AMI has incompatible NVIDIA drivers").
+    That image's driver is 470 (developer guide, "GPU drivers"), and CUDA 13 needs 580
+    (docs/vllm/deployment/sagemaker.md of aws/deep-learning-containers: "the default SageMaker host AMI has incompatible
+    NVIDIA drivers").
     """
     family = instance_type.removeprefix("ml.").partition(".")[0]
     return _CUDA_13.search(image or "") is not None and ami_version is None and family in _DRIVER_470
 
 
 def is_for_other_accelerators(image: str | None, instance_type: str) -> bool:
-    """Whether an image of AWS's is for GPUs and the instance type has Neuron devices, or the other way around.
+    """Return whether an image is for GPUs and the instance type has Neuron devices, or vice versa.
 
-    The SDK's image_uri_config has the processor in the tags: ``neuronx``, or ``gpu`` or a CUDA release.
+    The image tags in the SDK's image_uri_config name the processor: ``neuronx``, ``gpu`` or a CUDA release.
     """
     found = _IMAGE.fullmatch(image or "")
     if found is None or found[1] not in _known()["accounts"]:

@@ -1,4 +1,4 @@
-"""The objects that jobs read and write, in S3."""
+"""The S3 objects that jobs read and write."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from constructs_optim_local.access.credentials import OwnClients
 
 
 class Objects(Protocol):
-    """Objects of any bucket, by their URIs, as one account may see and write them."""
+    """Objects of any bucket, by URI, with one account's permissions."""
 
     def put(self, job: str, objects: dict[str, bytes]) -> None:
         """Write the output of a job."""
         ...
 
     def read(self, uri: str) -> bytes | None:
-        """The content of an object; None where there is none."""
+        """Return the content of an object; None if it does not exist."""
         ...
 
     def etag(self, uri: str) -> str | None:
-        """The ETag of an object, without quotation marks; None where there is none."""
+        """Return the ETag of an object, without quotation marks; None if it does not exist."""
         ...
 
     def uris(self, uri: str) -> list[str]:
-        """The URIs of all objects that begin with ``uri``, in order; none where there is no such bucket."""
+        """Return the URIs of all objects that begin with ``uri``, in order; empty if there is no such bucket."""
         ...
 
     def download(self, uri: str, path: Path) -> None:
@@ -36,23 +36,23 @@ class Objects(Protocol):
         ...
 
     def upload(self, path: Path, uri: str, key_id: str | None) -> None:
-        """Copy a file into an object, encrypted with a KMS key or as the bucket asks for."""
+        """Copy a file into an object, encrypted with a KMS key or the bucket's default."""
         ...
 
 
 ObjectsOf = Callable[[str, str], Objects]
-"""The objects as the jobs of an account and region see them."""
+"""Returns the objects as the jobs of an account and Region see them."""
 
 
 _ABSENT = ("404", "NoSuchKey", "NoSuchBucket")
-# A job is a thread of its own, and needs no more.
+# Each job has its own thread and needs no more.
 _ONE_AT_A_TIME = TransferConfig(use_threads=False)
 
 
 class S3Objects:
-    """An implementation of ``sagemaker.objects.Objects``, for one account.
+    """An implementation of :class:`Objects` for one account.
 
-    Another account's bucket has to let it in, also where IAM is not enforced.
+    Another account's bucket must allow the access, even if IAM is not enforced.
     """
 
     def __init__(self, clients: OwnClients, account: str, region: str) -> None:
@@ -69,7 +69,7 @@ class S3Objects:
             self._client.put_object(Bucket=bucket, Key=key, Body=content)
 
     def read(self, uri: str) -> bytes | None:
-        """The content of an object; None where there is none."""
+        """Return the content of an object; None if it does not exist."""
         bucket, key = _parts(uri)
         try:
             return self._client.get_object(Bucket=bucket, Key=key)["Body"].read()
@@ -79,7 +79,7 @@ class S3Objects:
             raise
 
     def etag(self, uri: str) -> str | None:
-        """The ETag of an object, without quotation marks; None where there is none."""
+        """Return the ETag of an object, without quotation marks; None if it does not exist."""
         bucket, key = _parts(uri)
         try:
             return self._client.head_object(Bucket=bucket, Key=key)["ETag"].strip('"')
@@ -89,7 +89,7 @@ class S3Objects:
             raise
 
     def uris(self, uri: str) -> list[str]:
-        """The URIs of all objects that begin with ``uri``, in order; none where there is no such bucket."""
+        """Return the URIs of all objects that begin with ``uri``, in order; empty if there is no such bucket."""
         bucket, prefix = _parts(uri)
         pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
         try:
@@ -105,7 +105,7 @@ class S3Objects:
         self._client.download_file(bucket, key, str(path), Config=_ONE_AT_A_TIME)
 
     def upload(self, path: Path, uri: str, key_id: str | None) -> None:
-        """Copy a file into an object, encrypted with a KMS key or as the bucket asks for."""
+        """Copy a file into an object, encrypted with a KMS key or the bucket's default."""
         bucket, key = _parts(uri)
         encryption = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": key_id} if key_id else {}
         self._client.upload_file(str(path), bucket, key, ExtraArgs=encryption, Config=_ONE_AT_A_TIME)

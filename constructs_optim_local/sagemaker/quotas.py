@@ -1,8 +1,8 @@
-"""SageMaker's quotas of instances, and what it says when one would be exceeded.
+"""SageMaker's instance quotas, and the error when a request would exceed one.
 
-The words: https://github.com/aws/amazon-sagemaker-feedback/issues/157. That CreateEndpoint, UpdateEndpoint,
-UpdateEndpointWeightsAndCapacities and CreateTrainingJob are refused with ResourceLimitExceeded: their errors in the API
-reference. Which quota an optimization job counts against is not documented, and none is counted here.
+Source of the message: https://github.com/aws/amazon-sagemaker-feedback/issues/157. The API reference lists
+ResourceLimitExceeded for CreateEndpoint, UpdateEndpoint, UpdateEndpointWeightsAndCapacities and CreateTrainingJob. AWS
+does not document the quota of optimization jobs, so they count against none here.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ ENDPOINT, TRAINING, SPOT = "endpoint usage", "training job usage", "spot trainin
 
 
 def quota_name(instance_type: str, usage: str) -> str:
-    """A quota's name, for instance ``ml.g5.12xlarge for endpoint usage``."""
+    """Return a quota's name, for example ``ml.g5.12xlarge for endpoint usage``."""
     return f"{instance_type} for {usage}"
 
 
 class Quotas:
-    """The quotas that were set, the same for every account and region. Nothing is refused for any other."""
+    """The quotas that tests set, for every account and Region. Other quotas are unlimited."""
 
     def __init__(self) -> None:
         self._lock, self._set = threading.Lock(), dict[str, float]()
@@ -31,20 +31,20 @@ class Quotas:
             self._set[name] = float(value)
 
     def clear(self) -> None:
-        """Let every quota be as it was at first."""
+        """Remove all quotas."""
         with self._lock:
             self._set.clear()
 
     def to_json(self) -> dict[str, float]:
-        """Those that were set."""
+        """Return the quotas that are set."""
         with self._lock:
             return dict(self._set)
 
     def check(self, instance_type: str, usage: str, *, used: int, more: int) -> None:
-        """Refuse ``more`` instances beside those that are ``used``.
+        """Refuse ``more`` instances in addition to the ``used`` ones, if they exceed the quota.
 
         Raises:
-            ApiError: ResourceLimitExceeded.
+            ApiError: ResourceLimitExceeded if they exceed the quota.
         """
         name = quota_name(instance_type, usage)
         value = self.to_json().get(name)

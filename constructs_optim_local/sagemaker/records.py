@@ -1,4 +1,4 @@
-"""Named records, with tags by ARN: what every kind of SageMaker resource is kept as."""
+"""Storage of SageMaker resources: named records, with tags by ARN."""
 
 from __future__ import annotations
 
@@ -15,43 +15,45 @@ Record = dict[str, Any]
 
 @dataclass
 class Scope:
-    """An account in a region, and what all its resources share."""
+    """An account in a Region, with the state that all its resources share."""
 
     account: str
     region: str
     tags: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
-    # What Application Auto Scaling has registered, in lower case.
+    # The resources registered with Application Auto Scaling, in lower case.
     scaled: set[str] = field(default_factory=set[str])
     clock: Clock = field(default_factory=Clock)
 
     def now(self) -> dt.datetime:
-        """The time here, in UTC."""
+        """Return the local cloud's time, in UTC."""
         return self.clock.now()
 
     def arn(self, kind: str, name: str) -> str:
-        """The ARN of a resource; SageMaker lower-cases the name."""
+        """Return the ARN of a resource. SageMaker lower-cases the name."""
         return f"arn:aws:sagemaker:{self.region}:{self.account}:{kind}/{name.lower()}"
 
     def check_training_plans(self, arns: Iterable[str]) -> None:
-        """Refuse training plans of other regions. Assumed: the words, and that any plan of here has room for a job.
+        """Refuse training plans of other Regions.
+
+        Assumed: the message, and that a plan of this Region always has capacity.
 
         Raises:
-            ApiError: ValidationException.
+            ApiError: ValidationException if a plan is of another Region.
         """
         if elsewhere := [arn for arn in arns if arn.split(":")[3] != self.region]:
             raise validation_error(f"Could not find training plan {elsewhere[0]}.")
 
     def tag(self, arn: str, tags: list[dict[str, str]] | None) -> None:
-        """Set the tags of a new resource; a deleted one of its name leaves none."""
+        """Set the tags of a new resource, discarding those of a deleted resource of the same name."""
         self.tags[arn] = {tag["Key"]: tag["Value"] for tag in tags or []}
 
 
 @dataclass
 class Records:
-    """The resources of one kind. ``missing`` and ``taken`` create the errors that AWS returns for that kind.
+    """The resources of one kind. ``missing`` and ``taken`` create AWS's errors for that kind.
 
-    SageMaker compares names without regard to case and keeps the spelling they were created in (API reference,
-    CreateEndpoint): an ARN, which is in lower case, still leads to its resource.
+    SageMaker compares names case-insensitively and keeps their original spelling (API reference, CreateEndpoint), so
+    that a lower-case ARN finds its resource.
     """
 
     missing: Callable[[str], ApiError]
@@ -59,31 +61,31 @@ class Records:
     by_name: dict[str, Record] = field(default_factory=dict[str, Record])
 
     def add(self, name: str, record: Record) -> Record:
-        """Keep a new resource."""
+        """Add a new resource."""
         if name.lower() in self.by_name:
             raise self.taken(name)
         self.by_name[name.lower()] = record
         return record
 
     def get(self, name: str) -> Record:
-        """The resource of that name."""
+        """Return the resource of that name."""
         record = self.find(name)
         if record is None:
             raise self.missing(name)
         return record
 
     def find(self, name: str) -> Record | None:
-        """The resource of that name, if there is one."""
+        """Return the resource of that name, if there is one."""
         return self.by_name.get(name.lower())
 
     def remove(self, name: str) -> Record:
-        """Take the resource away."""
+        """Remove the resource."""
         record = self.get(name)
         del self.by_name[name.lower()]
         return record
 
     def page(self, key: str, request: Record, summary: Callable[[Record], Record]) -> Record:
-        """A page of a List operation: newest first, or as SortBy and SortOrder say; by name, status and time."""
+        """Return a page of a List operation: filtered by name, status and time; newest first by default."""
         records = [record for record in self.by_name.values() if _is_of_the_time(record, request)]
         rows = [summary(record) for record in records]
         contains, status = request.get("NameContains"), request.get("StatusEquals")
@@ -102,7 +104,7 @@ class Records:
 
 
 def _is_of_the_time(record: Record, request: Record) -> bool:
-    """Whether a resource was created and changed within the times that a List operation asks for, since 1970."""
+    """Return whether a resource was created and changed within the time range of a List operation."""
     for member in ("CreationTime", "LastModifiedTime"):
         at: dt.datetime | None = record.get(member)
         after, before = request.get(f"{member}After"), request.get(f"{member}Before")

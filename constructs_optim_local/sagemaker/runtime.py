@@ -1,7 +1,8 @@
-"""SageMaker Runtime over HTTP: which requests are invocations, and how completions are written.
+"""SageMaker Runtime over HTTP: it recognizes invocations and formats responses.
 
-It signs as ``sagemaker``, so its requests come to SageMaker's handler; their paths tell them apart. Source: botocore's
-models of ``sagemaker-runtime`` (rest-json) and of AWS event streams (messages of a length, headers and checksums).
+It signs as ``sagemaker``, so SageMaker's handler gets its requests and recognizes them by their paths. Source:
+botocore's models of ``sagemaker-runtime`` (rest-json) and of AWS event streams (messages of a length, headers and
+checksums).
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from .service import SageMaker
 from .serving.pool import StreamFailed
 
 _PATH = re.compile(r"/endpoints/(?P<name>[^/]+)/invocations(?P<stream>-response-stream)?")
-# Developer guide, "Invoke endpoints with OpenAI-compatible APIs", which has no other path.
+# Developer guide, "Invoke endpoints with OpenAI-compatible APIs", which lists no other path.
 _CHAT = re.compile(
     r"/endpoints/(?P<name>[^/]+)(/inference-components/(?P<component>[^/]+))?/openai/v1/chat/completions"
 )
 _STRING = 7
-# Those of the API's headers that a container gets. Source: botocore's model ("Amazon SageMaker AI strips all POST
-# headers except those supported by the API").
+# The API's headers that a container gets. Source: botocore's model ("Amazon SageMaker AI strips all POST headers except
+# those supported by the API").
 _PASSED_ON = ("content-type", "accept", "x-amzn-sagemaker-custom-attributes")
 Response = tuple[int, dict[str, str], bytes | Iterator[bytes]]
 
@@ -40,7 +41,7 @@ class SageMakerRuntime:
     sagemaker: SageMaker
 
     def invocation(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Invocation | None:
-        """What a request asks for; None where it is not for SageMaker Runtime."""
+        """Return the invocation that a request asks for; None if it is not for SageMaker Runtime."""
         found = _PATH.fullmatch(path)
         passed_on = {name: headers[name] for name in _PASSED_ON if name in headers}
         if method == "POST" and (chat := _CHAT.fullmatch(path)) is not None:
@@ -59,7 +60,7 @@ class SageMakerRuntime:
         )
 
     def needed(self, invocation: Invocation, *, account: str, region: str) -> Iterator[Permission]:
-        """What the caller must be allowed. Assumed: the endpoint's permission is enough for its components."""
+        """Return the permissions that the caller needs. Assumed: permission for an endpoint covers its components."""
         action = "InvokeEndpointWithResponseStream" if invocation.streams else "InvokeEndpoint"
         arn = f"arn:aws:sagemaker:{region}:{account}:endpoint/{invocation.endpoint.lower()}"
         yield Permission(f"sagemaker:{action}", arn)
@@ -68,7 +69,7 @@ class SageMakerRuntime:
             yield Permission("sagemaker:CallWithBearerToken", "*")
 
     def respond(self, invocation: Invocation, *, account: str, region: str) -> Response:
-        """The response to an invocation."""
+        """Return the response to an invocation."""
         try:
             found = self.sagemaker.ask(invocation, account=account, region=region)
         except ApiError as error:
@@ -77,7 +78,7 @@ class SageMakerRuntime:
 
 
 def _of_container(error: ApiError) -> Response:
-    """A model's own error as its container writes it: "returns responses directly from the container"."""
+    """Return a model's own error as its container writes it: "returns responses directly from the container"."""
     status, headers, content = error.to_response()
     document = json.loads(content)
     if "OriginalStatusCode" not in document:
@@ -88,15 +89,15 @@ def _of_container(error: ApiError) -> Response:
 
 
 def _whole(completion: Completion) -> Response:
-    # In lower case, ministack leaves it as the model said.
+    # ministack changes the header unless its name is in lower case.
     headers = {"content-type": completion.content_type, "x-Amzn-Invoked-Production-Variant": completion.variant}
-    # The path that is OpenAI's streams as the container does, without AWS's messages.
+    # OpenAI's path passes on the container's stream without AWS's event messages.
     body = b"".join(completion.parts) if isinstance(completion.parts, tuple) else _cut(completion.parts)
     return completion.status, headers, body
 
 
 def _cut(parts: Iterator[bytes]) -> Iterator[bytes]:
-    """The parts up to where the stream fails."""
+    """Yield the parts before the stream fails."""
     with contextlib.suppress(StreamFailed):
         yield from parts
 
@@ -122,14 +123,14 @@ def _messages(parts: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def event_message(event: str, payload: bytes, *, kind: str = "event") -> bytes:
-    """A message of an event stream."""
+    """Return a message of an event stream."""
     content = "application/octet-stream" if kind == "event" else "application/json"
     values = {":message-type": kind, f":{kind}-type": event, ":content-type": content}
     headers = b"".join(
         struct.pack("!B", len(name)) + name.encode() + struct.pack("!BH", _STRING, len(value)) + value.encode()
         for name, value in values.items()
     )
-    # Around headers and payload: two lengths and two checksums, of four bytes each.
+    # Two lengths and two checksums of four bytes each surround headers and payload.
     prelude = struct.pack("!II", len(headers) + len(payload) + 16, len(headers))
     message = prelude + struct.pack("!I", zlib.crc32(prelude)) + headers + payload
     return message + struct.pack("!I", zlib.crc32(message))

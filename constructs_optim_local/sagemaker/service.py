@@ -1,4 +1,4 @@
-"""The service: which operation is whose, requests checked, calls logged, faults let strike."""
+"""The SageMaker service: it checks and logs requests, injects faults and dispatches operations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Operation = Callable[[Record], Record]
 
 
 class SageMaker:
-    """SageMaker, for any account and region that calls it. Safe to call from several threads."""
+    """SageMaker, for any calling account and Region. Safe to call from several threads."""
 
     name = "sagemaker"
 
@@ -52,7 +52,7 @@ class SageMaker:
         """Run an operation.
 
         Raises:
-            ApiError: as AWS would respond.
+            ApiError: the error that AWS would return.
         """
         with self._calls.recorded(self.name, operation, request):
             self._faults.before(operation)
@@ -66,7 +66,7 @@ class SageMaker:
                 return handler(request)
 
     def volume_key(self, operation: str, request: Record, account: str, region: str) -> str | None:
-        """The ARN of the KMS key of the volumes that an operation has SageMaker launch."""
+        """Return the ARN of the KMS key for the volumes that SageMaker launches for an operation."""
         if operation not in ("CreateEndpoint", "UpdateEndpoint"):
             return None
         with self._lock:
@@ -74,10 +74,10 @@ class SageMaker:
         return f"arn:aws:kms:{region}:{account}:key/{key}" if key and not key.startswith("arn:") else key
 
     def ask(self, invocation: Invocation, *, account: str, region: str) -> Completion:
-        """Carry out an invocation of an endpoint, which is SageMaker Runtime's.
+        """Invoke an endpoint, as SageMaker Runtime does.
 
         Raises:
-            ApiError: as AWS would respond.
+            ApiError: the error that AWS would return.
         """
         operation = "InvokeEndpointWithResponseStream" if invocation.streams else "InvokeEndpoint"
         request = {"EndpointName": invocation.endpoint, "InferenceComponentName": invocation.component}
@@ -89,7 +89,7 @@ class SageMaker:
                 if servers is None:
                     return invocations.invoke(invocation)
                 production, *shadows = invocations.routes(invocation)
-            # Not under the lock: a model takes seconds, and others come meanwhile.
+            # Not under the lock, because a model takes seconds to respond.
             for shadow in shadows:
                 threading.Thread(target=self._ask_shadow, args=(servers, invocations, shadow), daemon=True).start()
             completion = servers.forward(production)
@@ -104,45 +104,45 @@ class SageMaker:
                 with self._lock:
                     invocations.captured(shadow.invocation, completion)
                 return
-            # To its end, for a server does not write what nobody reads.
+            # Read the response to its end; otherwise, the server blocks.
             for _ in completion.parts:
                 pass
 
     def keep_servers(self) -> None:
-        """Bring the model servers in line with the endpoints and components that there are by now."""
+        """Start and end model servers to match the present endpoints and components."""
         if (servers := self._context.servers) is None:
             return
         with self._lock:
             servers.keep([server for regional in [*self._scopes.values()] for server in regional.servers()])
 
     def capacity(self, resource_id: str, *, account: str, region: str) -> int | None:
-        """What Application Auto Scaling sees of a resource: its instances or copies; None while it cannot be scaled."""
+        """Return the number of a resource's instances or copies; None while the resource cannot be scaled."""
         with self._lock:
             return self._regional(account, region).capacity(resource_id)
 
     def scaled(self, resource_id: str, *, registered: bool, account: str, region: str) -> None:
-        """Application Auto Scaling scales a resource from now on, or no longer."""
+        """Record whether Application Auto Scaling scales a resource."""
         with self._lock:
             scope = self._regional(account, region).scope
             (scope.scaled.add if registered else scope.scaled.discard)(resource_id.lower())
 
     def jobs(self) -> list[dict[str, Any]]:
-        """Every optimization job with its history."""
+        """Return every optimization job with its history."""
         with self._lock:
             return [job for regional in self._scopes.values() for job in regional.jobs.to_json()]
 
     def benchmarks(self) -> list[dict[str, Any]]:
-        """Every benchmark job with its history."""
+        """Return every benchmark job with its history."""
         with self._lock:
             return [job for regional in self._scopes.values() for job in regional.benchmarks.jobs.to_json()]
 
     def trainings(self) -> list[dict[str, Any]]:
-        """Every training job with its history."""
+        """Return every training job with its history."""
         with self._lock:
             return [job for regional in self._scopes.values() for job in regional.trainings.to_json()]
 
     def endpoints(self) -> list[Record]:
-        """Every endpoint as it is by now."""
+        """Return every endpoint in its present state."""
         with self._lock:
             return [
                 dict(regional.endpoints.settled(name))
@@ -151,21 +151,21 @@ class SageMaker:
             ]
 
     def forget(self, account: str) -> None:
-        """Delete all that an account has, in every region."""
+        """Delete all resources of an account, in every Region."""
         with self._lock:
             for key in [key for key in self._scopes if key[0] == account]:
                 self._scopes.pop(key).trainings.close()
         self.keep_servers()
 
     def close(self) -> None:
-        """End what runs: the code of training jobs, and model servers. Waits for nothing."""
+        """End training jobs' processes and model servers, without waiting."""
         if self._context.servers is not None:
             self._context.servers.close()
         for regional in [*self._scopes.values()]:
             regional.trainings.close()
 
     def deployments(self) -> list[dict[str, Any]]:
-        """Every change of an endpoint or an inference component, with the stages it went through."""
+        """Return every change of an endpoint or an inference component, with the stages it went through."""
         with self._lock:
             return [deployment for regional in self._scopes.values() for deployment in regional.deployments()]
 
@@ -177,7 +177,7 @@ class SageMaker:
 
 
 class _Regional:
-    """SageMaker in one account and region."""
+    """SageMaker in one account and Region."""
 
     def __init__(self, scope: Scope, context: Context) -> None:
         self.scope = scope
@@ -258,7 +258,7 @@ class _Regional:
         }
 
     def capacity(self, resource_id: str) -> int | None:
-        """How many instances or copies a scalable resource has; None where it is not there or is changing."""
+        """Return the number of instances or copies of a scalable resource; None if it does not exist or is changing."""
         self.components.settle_all()
         match resource_id.split("/"):
             case ["endpoint", name, "variant", variant]:
@@ -274,7 +274,7 @@ class _Regional:
                 return None
 
     def servers(self) -> Iterator[Server]:
-        """The model servers that there are to be."""
+        """Yield the model servers that should run."""
         self.components.settle_all()
         for name in self.endpoints.records.by_name:
             yield from self.endpoints.servers_of(self.endpoints.records.get(name))
@@ -282,17 +282,17 @@ class _Regional:
             yield from self.components.servers_of(name)
 
     def volume_key(self, config_name: str) -> str | None:
-        """The KMS key that a configuration has for the volumes of its instances, as it names it."""
+        """Return the KMS key for instance volumes as an endpoint configuration names it; None without one."""
         config = self._hosting.configs.find(config_name)
         return config.get("KmsKeyId") if config is not None else None
 
     def deployments(self) -> list[dict[str, Any]]:
-        """What the endpoints and components went through, up to now."""
+        """Return the deployments of the endpoints and components so far."""
         self.components.settle_all()
         return self.endpoints.history.to_json()
 
     def _describe_endpoint(self, request: Record) -> Record:
-        # Managed instances come and go with the copies of the components on them.
+        # Managed instances start and end with the component copies on them.
         self.components.settle_all()
         return self.endpoints.describe(request)
 
@@ -327,7 +327,7 @@ def _is_of_region(operation: str, region: str) -> bool:
 
 
 def to_json(response: Record) -> bytes:
-    """A response as the JSON 1.1 protocol writes it: times are seconds since 1970."""
+    """Return a response in the JSON 1.1 protocol, with times as seconds since 1970."""
     return json.dumps(response, default=_plain).encode()
 
 

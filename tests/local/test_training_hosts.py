@@ -212,7 +212,7 @@ def test_training_processes_end_with_the_local_cloud(is_killed: bool) -> None:
         ({"AlgorithmSpecification": {"ContainerArguments": ["a" * 257]}}, "less than or equal to 256"),
         (
             {"AlgorithmSpecification": {"MetricDefinitions": [{"Name": "m", "Regex": "m=(.*"}]}},
-            "The Regex of metric m is no regular expression",
+            "The Regex of metric m is not a regular expression",
         ),
         (
             {"AlgorithmSpecification": {"MetricDefinitions": [{"Name": f"m{i}", "Regex": "m"} for i in range(41)]}},
@@ -225,7 +225,7 @@ def test_training_processes_end_with_the_local_cloud(is_killed: bool) -> None:
         ({"Environment": {f"KEY{i}": "" for i in range(101)}}, "less than or equal to 100"),
         ({"CheckpointConfig": {"S3Uri": "s3://b/c", "LocalPath": "/mnt/checkpoints"}}, "must be below it"),
         ({"CheckpointConfig": {"S3Uri": "s3://b/c", "LocalPath": "/opt/ml/../../etc"}}, "must be below it"),
-        ({"OutputDataConfig": {"S3OutputPath": "https://example.com/out"}}, "is no S3 URI"),
+        ({"OutputDataConfig": {"S3OutputPath": "https://example.com/out"}}, "is not an S3 URI"),
         ({"more_inputs": [channel("code", "s3://b/c")]}, "more than one channel of the name code"),
         ({"TrainingJobName": "under_score"}, "regular expression pattern"),
     ],

@@ -123,7 +123,7 @@ def test_an_input_that_cannot_be_downloaded_fails_the_job(cloud: LocalCloud, s3:
     s3.put_object(Bucket=BUCKET, Key="doubled//a.txt", Body=b"")
     for uri, kind, said in (
         ("manifests/gone.manifest", "ManifestFile", f"Unable to download object s3://{BUCKET}/gone/a.txt"),
-        ("manifests/no.manifest", "ManifestFile", "is no manifest"),
+        ("manifests/no.manifest", "ManifestFile", "is not a manifest"),
         ("doubled/", "S3Prefix", "has an illegal char sub-sequence '//' in it"),
     ):
         inputs = [channel("data", f"s3://{BUCKET}/{uri}", S3DataType=kind)]

@@ -1,1 +1,1 @@
-"""Optimization jobs and the small files that they leave in S3."""
+"""Optimization jobs and the small files that they write to S3."""

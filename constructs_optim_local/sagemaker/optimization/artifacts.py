@@ -1,6 +1,6 @@
-"""What an optimization job leaves behind: small files of the right names and forms, not a real model.
+"""The output of an optimization job: small files with the right names and formats, not a real model.
 
-Source of names and settings: the output of djl-serving's partition scripts, by kind of job.
+Source of the names and settings: the output of djl-serving's partition scripts for each kind of job.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SERVING = {
 
 
 def files(job: dict[str, Any]) -> dict[str, bytes]:
-    """The output of a job, by name relative to its output location."""
+    """Return the files of a job's output, by name relative to its output location."""
     if any("ModelSpeculativeDecodingConfig" in config for config in job["OptimizationConfigs"]):
         return {
             "draft/config.json": _json({"architectures": ["LlamaForCausalLMEagle3"]}),
@@ -39,7 +39,7 @@ def files(job: dict[str, Any]) -> dict[str, bytes]:
 
 
 def setting(properties: bytes, name: str) -> str:
-    """The value of a setting in the content of a ``serving.properties``; empty where it has none."""
+    """Return the value of a setting in a ``serving.properties``; empty if it is not set."""
     for line in properties.decode(errors="replace").splitlines():
         key, _, value = line.partition("=")
         if key.strip() == name:
@@ -48,7 +48,7 @@ def setting(properties: bytes, name: str) -> str:
 
 
 def safetensors(shapes: dict[str, list[int]]) -> bytes:
-    """A valid safetensors file of zeros in half precision."""
+    """Return a valid safetensors file of zeros in half precision."""
     header: dict[str, Any] = {}
     offset = 0
     for name, shape in shapes.items():

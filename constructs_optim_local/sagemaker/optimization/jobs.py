@@ -1,6 +1,6 @@
 """Optimization jobs: STARTING, INPROGRESS, COMPLETED; or FAILED, or STOPPING and STOPPED.
 
-A job has no thread of its own: each read first advances it to the state that the elapsed time implies.
+A job has no thread: each read first advances it to the state that the elapsed time implies.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from . import artifacts
 
 _RUNNING = ("STARTING", "INPROGRESS")
 _STOPPING_SECONDS = 1.0
-# API reference, StoppingCondition: "The maximum value is 28 days". Assumed: the words of the refusal.
+# API reference, StoppingCondition: "The maximum value is 28 days". The refusal's wording is assumed.
 _LONGEST_RUNTIME_SECONDS = 28 * 86_400
 _SUMMARY = (
     "OptimizationJobName",
@@ -41,7 +41,7 @@ _SUMMARY = (
 
 @dataclass(frozen=True)
 class JobDurations:
-    """How long a job is STARTING and INPROGRESS, in seconds."""
+    """The seconds that a job spends in STARTING and in INPROGRESS."""
 
     starting: float = 3.0
     in_progress: float = 5.0
@@ -133,7 +133,7 @@ class OptimizationJobs:
         return self._jobs.page("OptimizationJobSummaries", request, self._summary)
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Each job with the statuses it went through, in the order of creation."""
+        """Return each job with its history of statuses, in the order of creation."""
         return [
             {
                 "name": job["OptimizationJobName"],
@@ -152,7 +152,7 @@ class OptimizationJobs:
         }
 
     def _settled(self, name: str) -> Record:
-        """The job as it is by now."""
+        """Return the job in its present state."""
         while self._advance(name):
             pass
         return self._jobs.get(name)
@@ -168,7 +168,7 @@ class OptimizationJobs:
                 job["OptimizationStartTime"] = at
                 self._enter(name, "INPROGRESS", at)
             case "STARTING" if age >= job["StoppingCondition"].get("MaxPendingTimeInSeconds", math.inf):
-                # Assumed: it ends as one that runs for too long.
+                # Assumed: a job that is pending for too long ends like one that runs for too long.
                 job["FailureReason"] = "Optimization job exceeded MaxPendingTimeInSeconds"
                 self._end(name, "STOPPED", self._scope.now())
             case "INPROGRESS" if min(age, longest) >= self._durations.in_progress and not self._faults.strikes(
@@ -176,7 +176,7 @@ class OptimizationJobs:
             ):
                 self._finish(name, self._scope.now())
             case "INPROGRESS" if age >= longest:
-                # The service ends an overlong job as it does a stopped one.
+                # The service ends a job at its time limit as if it were stopped.
                 job["FailureReason"] = "Optimization job exceeded MaxRuntimeInSeconds"
                 self._end(name, "STOPPED", self._scope.now())
             case "STOPPING" if age >= _STOPPING_SECONDS:
@@ -214,7 +214,7 @@ class OptimizationJobs:
         self._end(name, "COMPLETED", at)
 
     def _refused(self, job: Record) -> str | None:
-        """What the job's role may not do and would have to."""
+        """Return the first permission that the job needs and its role lacks."""
         role, output = job["RoleArn"], job["OutputConfig"]
         model = job["ModelSource"].get("S3", {}).get("S3Uri")
         data = [
@@ -233,9 +233,9 @@ class OptimizationJobs:
         return refusal(role, refused) if refused else None
 
     def _sharding_problem(self, job: Record) -> str | None:
-        """What the container refuses to shard.
+        """Return why the container would refuse to shard the model, if it would.
 
-        The settings of the model that it reads go before those of the environment. Source: is_valid_sharding_config of
+        The model's own settings override the environment's. Source: is_valid_sharding_config of
         https://github.com/deepjavalibrary/djl-serving/blob/0.32.0-dlc/serving/docker/partition/sm_neo_dispatcher.py
         """
         sharding = next((entry for entry in job["OptimizationConfigs"] if "ModelShardingConfig" in entry), None)

@@ -1,1 +1,1 @@
-"""Containers as processes of this machine: those of training jobs, and those behind endpoints."""
+"""Containers of training jobs and endpoints, as processes of this machine."""

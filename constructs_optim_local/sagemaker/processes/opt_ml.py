@@ -10,5 +10,5 @@ _MENTIONED = re.compile(r"(?<![\w./])/opt/ml(?![\w-])")
 
 
 def moved(text: str, root: Path) -> str:
-    """A text of a request with ``root`` where it says ``/opt/ml``."""
+    """Return a text of a request with ``/opt/ml`` replaced by ``root``."""
     return _MENTIONED.sub(lambda _: str(root), text)

@@ -16,19 +16,19 @@ _READING_SECONDS = 5.0
 
 
 class SupervisedProcess:
-    """A command under :mod:`.supervisor`, which ends it with this process.
+    """A command under :mod:`.supervisor`, which ends the command when this process ends.
 
     Args:
-        command: what the container runs.
-        environment: all of its variables.
-        folder: where it starts.
-        read: gets each line of its output, from a thread of its own.
+        command: the container's command line.
+        environment: all environment variables of the command.
+        folder: the working directory.
+        read: gets each line of the output, in a separate thread.
     """
 
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str], folder: Path, read: Callable[[str], None]
     ) -> None:
-        # Isolated, for the variables are those of what it runs.
+        # Python runs isolated, because the variables are the command's.
         supervised = [sys.executable, "-I", "-S", supervisor.__file__]
         self._process = subprocess.Popen(
             [*supervised, *command],
@@ -37,7 +37,7 @@ class SupervisedProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            # What ends the local cloud's group is not to end the supervisor before it has ended the command.
+            # A signal to the local cloud's group must not end the supervisor before it has ended the command.
             start_new_session=True,
         )
         self._reader = threading.Thread(target=self._read, args=(read,), daemon=True)
@@ -45,22 +45,22 @@ class SupervisedProcess:
 
     @property
     def status(self) -> int | None:
-        """The exit status, 128 and the signal for one that a signal ended; None while it runs."""
+        """The exit status; 128 plus the signal if a signal ended the command; None while it runs."""
         status = self._process.poll()
         if status is not None:
-            # What it printed last is a metric, often.
+            # The last lines of the output often have a metric.
             self._reader.join(_READING_SECONDS)
         return status if status is None or status >= 0 else 128 - status
 
     def terminate(self) -> None:
-        """Send SIGTERM to its process group."""
+        """Send SIGTERM to the command's process group."""
         if self._process.stdin is not None:
             with contextlib.suppress(OSError, ValueError):
                 self._process.stdin.write(supervisor.TERMINATE)
                 self._process.stdin.flush()
 
     def kill(self) -> None:
-        """End it and all that it started, without a chance to clean up. Returns at once."""
+        """Kill the command and all processes that it started. Returns at once."""
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()

@@ -1,8 +1,8 @@
-"""Stands between the local cloud and a container's processes: ``supervisor.py COMMAND ...``.
+"""Runs a container's command for the local cloud: ``supervisor.py COMMAND ...``.
 
-It starts the command in a process group of its own and ends with its exit status. ``T`` on its standard input passes
-SIGTERM on. The end of its standard input, which is the end of the local cloud however that ends, kills the group; and
-nothing of it outlasts the command. Standard library only: it is started as a file, for each container.
+It starts the command in its own process group and ends with its exit status. ``T`` on standard input makes it send
+SIGTERM. The end of standard input, that is, of the local cloud, makes it kill the group. No process of the group
+outlasts the command. Standard library only, because it starts as a file, for each container.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BASE = "SAGEMAKER_BASE_DIR"
 
 
 def main() -> int:
-    """Run the command, and return its exit status as a shell gives it: 128 and the signal that ended it."""
+    """Run the command, and return its exit status as a shell does: 128 plus the signal that ended it."""
     command = sys.argv[1:]
     try:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
@@ -47,7 +47,7 @@ def _obey(group: int) -> None:
 def _kill(group: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
-    # Again, for one may start another before it is killed.
+    # Repeat, because a process may start another before it is killed.
     for _ in range(_PASSES):
         strays = _strays()
         if not strays:
@@ -59,9 +59,9 @@ def _kill(group: int) -> None:
 
 
 def _strays() -> list[int]:
-    """Processes that left the group, as those of ``torchrun`` do: the container's folder is in their environment.
+    """Return processes that left the group, as torchrun's do: the container's folder is in their environment.
 
-    Only Linux reports them; elsewhere they are left to the process that started them.
+    Only Linux shows their environment; elsewhere, the process that started them has to end them.
     """
     mark = f"{_BASE}={os.environ.get(_BASE)}".encode()
     found = list[int]()
@@ -74,6 +74,6 @@ def _strays() -> list[int]:
 
 if __name__ == "__main__":
     status = main()
-    # The thread that waits for orders is not waited for.
+    # Do not wait for the thread that reads standard input.
     sys.stderr.flush()
     os._exit(status)

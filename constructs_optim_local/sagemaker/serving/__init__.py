@@ -1,1 +1,1 @@
-"""Model servers as processes of this machine: started, checked, asked and ended."""
+"""Model servers as processes of this machine: started, checked, invoked and ended."""

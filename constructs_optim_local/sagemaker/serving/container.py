@@ -1,9 +1,8 @@
-"""The life of one model server, in a thread of its own: its files, its process, its health.
+"""Runs one model server in its own thread: its files, process and health checks.
 
 Source: developer guide, "Use your own inference code with hosting services", "How your container should respond to
-health check (ping) requests": status 200 within 2 seconds, in the 8 minutes after startup. Assumed, for no source says
-so: that a server whose process ends before it was healthy has failed, where SageMaker would start it again until the
-time is up.
+health check (ping) requests": status 200 within 2 seconds, in the 8 minutes after startup. Assumed, without a source: a
+server whose process ends before it is healthy has failed. SageMaker would restart it until the time is up.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from .model_data import NoModelData, fill
 from .settings import ServingSettings
 
 GROUP = "/aws/sagemaker/Endpoints"
-"""Source: developer guide, "CloudWatch Logs for Amazon SageMaker AI", which has the names of streams as well."""
+"""Source, also of the streams' names: developer guide, "CloudWatch Logs for Amazon SageMaker AI"."""
 COMPONENT_GROUP = "/aws/sagemaker/InferenceComponents"
 _STARTUP_SECONDS = 480.0
 _PING_SECONDS, _LOOK_SECONDS, _LOG_SECONDS, _AGAIN_SECONDS = 2.0, 0.1, 0.5, 1.0
@@ -37,7 +36,7 @@ _OK = 200
 
 
 class State(Enum):
-    """How a server is."""
+    """The state of a server."""
 
     STARTING = auto()
     HEALTHY = auto()
@@ -45,7 +44,7 @@ class State(Enum):
 
 
 class Container:
-    """A server that runs, or is about to."""
+    """A server that runs or is starting."""
 
     def __init__(
         self, server: Server, settings: ServingSettings, objects: ObjectsOf, roles: Roles, clock: Clock
@@ -62,11 +61,11 @@ class Container:
         self._thread.start()
 
     def end(self) -> None:
-        """Have it end: SIGTERM, and SIGKILL when its time is up. Returns at once."""
+        """Begin to end the server: SIGTERM, then SIGKILL after a time limit. Returns at once."""
         self._ended.set()
 
     def kill(self) -> None:
-        """End its process at once."""
+        """Kill the process at once."""
         self._ended.set()
         if (process := self._process) is not None:
             process.kill()
@@ -75,7 +74,7 @@ class Container:
         folder = self._settings.folder / f"server-{id(self)}"
         try:
             if fill(folder / "ml", self._server.container, self._objects(self._server.account, self._server.region)):
-                self._lines.append("The model of this endpoint is not in this cloud: a tiny model stands in for it.")
+                self._lines.append("This cloud does not have the endpoint's model: a tiny model stands in for it.")
             while not self._ended.is_set() and self.state is not State.FAILED:
                 self._serve(folder)
         except NoModelData as error:
@@ -87,7 +86,7 @@ class Container:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _serve(self, folder: Path) -> None:
-        """Start the process and watch it until it ends, or is to."""
+        """Start the process and watch it until it ends or has to end."""
         root = folder / "ml"
         variables = {name: moved(value, root) for name, value in self._server.container.get("Environment", {}).items()}
         self.state, self.port = State.STARTING, _free_port()
@@ -100,7 +99,7 @@ class Container:
         limit = self._server.startup_seconds or _STARTUP_SECONDS
         while not self._ended.wait(_LOOK_SECONDS):
             if process.status is not None:
-                self._lines.append(f"The server has ended with status {process.status}.")
+                self._lines.append(f"The server ended with status {process.status}.")
                 if not self._was_healthy:
                     self._fail(self._unhealthy)
                     return
@@ -142,7 +141,7 @@ class Container:
             "HOME": str(root.parent / "home"),
             "TMPDIR": str(root.parent / "tmp"),
             "PYTHONUNBUFFERED": "1",
-            # What tells a stray process of this server from all others, see processes/supervisor.py.
+            # Marks this server's stray processes, see processes/supervisor.py.
             "SAGEMAKER_BASE_DIR": str(root),
             "SAGEMAKER_BIND_TO_PORT": str(self.port),
         }
@@ -152,7 +151,7 @@ class Container:
         return any(self._got(path) is not None for path in _PATHS)
 
     def _got(self, path: str) -> bytes | None:
-        """The content at a path; None where the status is not 200, or nothing comes in time."""
+        """Return the content at a path; None if the status is not 200 or the request times out."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_PING_SECONDS)
         try:
             connection.request("GET", path)
@@ -164,7 +163,7 @@ class Container:
             connection.close()
 
     def _collect(self) -> None:
-        """Pass on what the server exposes of its engine, where it does."""
+        """Pass on the engine's metrics, if the server exposes any."""
         server = self._server
         if (exposed := self._got("/metrics")) is None:
             return
@@ -193,7 +192,7 @@ class Container:
                 f"The container of inference component {self._server.component} did not pass the ping health check. "
                 "Please check CloudWatch logs for this inference component."
             )
-        # The words are those of https://github.com/aws/sagemaker-python-sdk/issues/787.
+        # Source of the message: https://github.com/aws/sagemaker-python-sdk/issues/787.
         return (
             f"The primary container for production variant {self._server.variant} did not pass the ping health check. "
             "Please check CloudWatch logs for this endpoint."

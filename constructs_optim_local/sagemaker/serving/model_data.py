@@ -1,4 +1,4 @@
-"""The model data of a container, as it finds them below ``/opt/ml``.
+"""Downloads a container's model data to its ``/opt/ml``.
 
 Sources: API reference, ContainerDefinition (ModelDataUrl is an archive that is extracted), S3ModelDataSource and
 AdditionalModelDataSource (``/opt/ml/additional-model-data-sources/<channel>``).
@@ -15,25 +15,25 @@ from pathlib import Path
 from constructs_optim_local.sagemaker.objects import Objects
 from constructs_optim_local.sagemaker.records import Record
 
-# Buckets of AWS's own, whose models no local cloud has. Source: SageMaker Python SDK, jumpstart/constants.py.
+# AWS's own buckets, whose models no local cloud has. Source: SageMaker Python SDK, jumpstart/constants.py.
 _OF_AWS = "s3://jumpstart-"
 _MADE_HERE = "a local cloud"
 
 
 class NoModelData(Exception):
-    """Model data that are not there; the text is what SageMaker says."""
+    """Model data that cannot be downloaded. The text is SageMaker's message."""
 
 
 def fill(root: Path, container: Record, objects: Objects) -> bool:
     """Put a container's model data below ``root``, which stands for ``/opt/ml``.
 
-    A model that only AWS has, and what a job of this cloud has only pretended to make, are stood in for by a tiny one.
+    A tiny model stands in for a model that only AWS has, and for the output of a simulated job.
 
     Returns:
-        Whether the model is such a stand-in.
+        Whether the model is a stand-in.
 
     Raises:
-        NoModelData: for a prefix or an object that is not there.
+        NoModelData: if a prefix or an object does not exist.
     """
     model = root / "model"
     model.mkdir(parents=True, exist_ok=True)
@@ -41,7 +41,7 @@ def fill(root: Path, container: Record, objects: Objects) -> bool:
         folder.mkdir(parents=True, exist_ok=True)
         _download(folder, source, objects)
     if not any(model.rglob("*.safetensors")) or _is_pretended(model / "config.json"):
-        # numpy and tokenizers, which nothing else of the local cloud takes.
+        # This import needs numpy and tokenizers, which nothing else in the local cloud does.
         from constructs_optim_local.light_server import tiny_model
 
         tiny_model.write(model)
@@ -64,7 +64,7 @@ def _download(folder: Path, source: Record, objects: Objects) -> None:
     if source["S3DataType"] == "S3Object":
         found = [each for each in found if each == uri]
     if not found and not uri.startswith(_OF_AWS):
-        # The words are those of https://github.com/aws-samples/cvat-on-aws-china/issues/3.
+        # Source of the message: https://github.com/aws-samples/cvat-on-aws-china/issues/3.
         raise NoModelData(
             f'Failed to download model data for container "container_1" from URL: "{uri}". Please ensure that there '
             "is an object located at the URL and that the role passed to CreateModel has permissions to download the "

@@ -1,4 +1,4 @@
-"""All model servers of a local cloud, and the requests that go to them."""
+"""All model servers of a local cloud, and the requests to them."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from constructs_optim_local.sagemaker.objects import ObjectsOf
 from .container import Container, State
 from .settings import ServingSettings
 
-# Source: botocore's model of sagemaker-runtime, BodyBlob. Users report the words and the status:
+# Source: botocore's model of sagemaker-runtime, BodyBlob. A user reports message and status:
 # https://github.com/aws/sagemaker-python-sdk/issues/171.
 _LONGEST_BODY = 6_291_456
 _PIECE = 65_536
 _BAD_REQUEST, _NO_SUCH_PATH = 400, (404, 405)
-# The words are those of https://github.com/RamVegiraju/SageMaker-Deployment/issues/3.
+# Source of the message: https://github.com/RamVegiraju/SageMaker-Deployment/issues/3.
 _TIMED_OUT = (
     "Your invocation timed out while waiting for a response from container primary. Review the latency metrics for "
     "each container in Amazon CloudWatch, resolve the issue, and try again."
 )
-# The words are those of a comment on https://github.com/aws/sagemaker-python-sdk/issues/1119.
+# Source of the message: a comment on https://github.com/aws/sagemaker-python-sdk/issues/1119.
 _STREAM_TIMED_OUT = "Your model primary did not complete sending the inference response in the allotted time."
 
 
 class StreamFailed(Exception):
-    """A stream that ends before its end; ``code`` is that of a ModelStreamError."""
+    """A stream that breaks off. ``code`` is the code of the ModelStreamError."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -44,7 +44,7 @@ class StreamFailed(Exception):
 
 
 class ServerPool:
-    """Runs servers, and passes requests on to them, in turn. An implementation of ``hosting.servers.Servers``."""
+    """Runs servers and distributes requests to them in turn. An implementation of ``hosting.servers.Servers``."""
 
     def __init__(self, settings: ServingSettings, objects: ObjectsOf, roles: Roles, clock: Clock) -> None:
         self._settings, self._objects, self._roles, self._clock = settings, objects, roles, clock
@@ -53,10 +53,10 @@ class ServerPool:
         self._lock, self._closed = threading.Lock(), False
 
     def refusal(self, servers: Sequence[Server]) -> str | None:
-        """Start those of the servers that are not there yet; why one of them cannot be, None once all are healthy.
+        """Start missing servers. Return why one of them failed, or None once all are healthy.
 
         Raises:
-            NotYet: while they start.
+            NotYet: while servers start.
         """
         with self._lock:
             if self._closed:
@@ -70,7 +70,7 @@ class ServerPool:
         return None
 
     def keep(self, servers: Collection[Server]) -> None:
-        """Run these servers, and no others."""
+        """End all servers except these, and start missing ones."""
         with self._lock:
             if self._closed:
                 return
@@ -80,17 +80,17 @@ class ServerPool:
             container.end()
 
     def close(self) -> None:
-        """End all servers, at once."""
+        """End all servers at once."""
         with self._lock:
             self._closed = True
             for container in self._containers.values():
                 container.kill()
 
     def forward(self, forwarded: Forwarded) -> Completion:
-        """The response of one of the servers that a request may go to.
+        """Send a request to one of its servers, and return the response.
 
         Raises:
-            ApiError: as SageMaker would respond.
+            ApiError: the error that SageMaker would return.
         """
         invocation = forwarded.invocation
         if len(invocation.body) > _LONGEST_BODY:
@@ -99,7 +99,7 @@ class ServerPool:
             containers = [self._containers[key] for key in forwarded.servers if key in self._containers]
         healthy = [container for container in containers if container.state is State.HEALTHY]
         if not healthy:
-            # Assumed: the words. The code is one of the operation's own.
+            # The message is assumed. The code is one of the operation's.
             raise ApiError("ServiceUnavailable", "No container of the endpoint is healthy.", 503)
         turns = self._turns[invocation.endpoint, forwarded.variant, invocation.component]
         container = healthy[next(turns) % len(healthy)]
@@ -111,7 +111,9 @@ class ServerPool:
                 connection.close()
                 continue
             return self._received(connection, response, forwarded)
-        raise model_error(_NO_SUCH_PATH[0], "the container has no /invocations, and the request no messages or prompt")
+        raise model_error(
+            _NO_SUCH_PATH[0], "the container has no path /invocations, and the request has neither messages nor prompt"
+        )
 
     def _started(self, server: Server) -> Container:
         if server.key not in self._containers:
@@ -132,7 +134,7 @@ class ServerPool:
             raise model_error(0, _TIMED_OUT) from None
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            # Assumed: the words.
+            # The message is assumed.
             raise model_error(500, f"the connection to the container broke: {error}") from None
 
     def _received(
@@ -155,7 +157,7 @@ class ServerPool:
 
 
 def _paths(container: Container, body: bytes) -> tuple[str, ...]:
-    """Where a container may take a request, for not every program has SageMaker's path."""
+    """Yield the paths at which a container may accept a request: not every server has SageMaker's path."""
     try:
         request = json.loads(body)
     except ValueError:
@@ -174,7 +176,9 @@ def _pieces(
             if time.monotonic() > until:
                 raise StreamFailed("ModelInvocationTimeExceeded", _STREAM_TIMED_OUT)
         if response.length:
-            raise StreamFailed("StreamBroken", f"The connection to the model was closed: {response.length} bytes lack")
+            raise StreamFailed(
+                "StreamBroken", f"The connection to the model was closed: {response.length} bytes are missing"
+            )
     except TimeoutError:
         raise StreamFailed("ModelInvocationTimeExceeded", _STREAM_TIMED_OUT) from None
     except (OSError, http.client.HTTPException) as error:

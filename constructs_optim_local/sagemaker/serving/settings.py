@@ -1,4 +1,4 @@
-"""How model servers are run."""
+"""The command lines and time limits of model servers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# What AWS's images make of their variables. Source: aws/deep-learning-containers, scripts/docker, the entrypoints of
-# vLLM and SGLang: what follows the prefix, in lower case with hyphens, is the option; true means the option alone,
-# false leaves it out.
+# How AWS's images turn variables into options: the part after the prefix, in lower case with hyphens, is the option;
+# true means the option without a value, false omits it. Source: aws/deep-learning-containers, scripts/docker, the
+# entrypoints of vLLM and SGLang.
 _PREFIXES = ("SM_VLLM_", "SM_SGLANG_")
 LIGHT_SERVER = (
     f"{shlex.quote(sys.executable)} -m constructs_optim_local.light_server {{arguments}} --model {{model}} "
@@ -22,23 +22,23 @@ LIGHT_SERVER = (
 
 @dataclass(frozen=True)
 class ServingSettings:
-    """How model servers are run.
+    """How to run model servers.
 
     Attributes:
-        command: a server's command line, whose words ``{arguments}``, ``{model}`` and ``{port}`` are replaced: by the
-            options that AWS's container makes of the plan's variables, the folder of the model, and the port to
-            listen on. Default: the light server.
-        folder: where the servers' files are.
-        environment: what servers inherit.
-        cloud: variables that point a server's SDK at an account and region of this cloud.
-        log: adds lines to a stream of a log group of an account and region.
-        collect: takes what a server exposes of its engine, with labels, for an account and region.
-        scale: what a second between two such collections lasts.
-        response_seconds: how long a container has for a response. Source: API reference, InvokeEndpoint ("must respond
-            to requests within 60 seconds").
-        stream_seconds: how long it has for a streamed one. Source: developer guide, "Inference options" (8 minutes).
-        stop_seconds: from SIGTERM to SIGKILL. Source: developer guide, "How SageMaker AI runs your inference image"
-            (30 seconds).
+        command: a server's command line, in which ``{arguments}``, ``{model}`` and ``{port}`` are replaced by the
+            options that AWS's container derives from the plan's variables, the model's folder and the port to listen
+            on. Default: the light server.
+        folder: the folder of the servers' files.
+        environment: variables that servers inherit.
+        cloud: returns variables that point a server's SDK at an account and Region of this cloud.
+        log: adds lines to a stream of a log group of an account and Region.
+        collect: stores the engine metrics that a server exposes, with labels, for an account and Region.
+        scale: seconds that a second between two collections lasts.
+        response_seconds: time limit of a response. Source: API reference, InvokeEndpoint ("must respond to requests
+            within 60 seconds").
+        stream_seconds: time limit of a streamed response. Source: developer guide, "Inference options" (8 minutes).
+        stop_seconds: seconds from SIGTERM to SIGKILL. Source: developer guide, "How SageMaker AI runs your inference
+            image" (30 seconds).
     """
 
     command: str = LIGHT_SERVER
@@ -53,7 +53,7 @@ class ServingSettings:
     stop_seconds: float = 30.0
 
     def words(self, variables: Mapping[str, str], model: Path, port: int) -> list[str]:
-        """The command of a container with these variables."""
+        """Return the command of a container with these variables."""
         found: list[str] = []
         for word in shlex.split(self.command):
             if word == "{arguments}":
@@ -64,20 +64,20 @@ class ServingSettings:
 
 
 def problems(command: str) -> Iterator[str]:
-    """What is wrong with a server's command line."""
+    """Yield what is wrong with a server's command line."""
     try:
         words = shlex.split(command)
     except ValueError as error:
-        yield f"the command {command!r} is not a shell's: {error}"
+        yield f"the command {command!r} is not valid shell syntax: {error}"
         return
     if not words or shutil.which(words[0]) is None:
-        yield f"there is no program {words[0] if words else ''!r}: name one that is on the PATH, or its file"
+        yield f"there is no program {words[0] if words else ''!r}: name a program on the PATH, or its file"
     if not any("{port}" in word for word in words):
-        yield "the command has no {port}: say where the program is to listen, for example with --port {port}"
+        yield "the command has no {port}: pass the port to the program, for example with --port {port}"
 
 
 def options(variables: Mapping[str, str]) -> Iterator[str]:
-    """The command line that AWS's container of vLLM or SGLang makes of its variables."""
+    """Return the options that AWS's container of vLLM or SGLang derives from its variables."""
     for name, value in variables.items():
         prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), None)
         if prefix is None or value == "false":

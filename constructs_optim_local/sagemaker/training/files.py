@@ -1,11 +1,10 @@
-"""The files that a training job reads from and writes to S3.
+"""A training job's files, which it reads from and writes to S3.
 
 Source: API reference, S3DataSource, OutputDataConfig, CheckpointConfig, TensorBoardOutputConfig; developer guide, "How
-Amazon SageMaker AI Provides Training Information". Reports of users have the words of the failures, and say that a key
-with an empty segment is not downloaded. Assumed, for no source says so: that a prefix which ends within a segment of a
-key keeps the whole segment, that the segments ``.`` and ``..`` are refused like empty ones, that two objects of one
-name in a channel fail the job, that ShardedByS3Key deals the objects out in turn, and that checkpoints are never
-deleted from S3.
+Amazon SageMaker AI Provides Training Information". Users' reports have the failures' messages, and say that a key with
+an empty segment is not downloaded. Assumed, without a source: a prefix that ends within a segment of a key keeps the
+whole segment; the segments ``.`` and ``..`` are refused like empty ones; two objects of one name in a channel fail the
+job; ShardedByS3Key distributes the objects round-robin; checkpoints are never deleted from S3.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from .host import CHECKPOINTS, TENSORBOARD, Host
 
 
 class TransferFailed(Exception):
-    """A download or an upload that failed, in the words of the job's ``FailureReason``."""
+    """A download or an upload that failed. The text is the job's ``FailureReason``."""
 
 
 class TrainingFiles:
-    """What one job's role moves between S3 and the job's hosts."""
+    """The transfers between S3 and one job's hosts, under the job's role."""
 
     def __init__(self, job: Record, objects: Objects, roles: ExecutionRoles) -> None:
         self._job, self._objects, self._roles = job, objects, roles
@@ -38,14 +37,14 @@ class TrainingFiles:
 
     @property
     def model_uri(self) -> str:
-        """``S3ModelArtifacts``: the prefix of the model's files, or the object that holds them all."""
+        """``S3ModelArtifacts``: the prefix of the model's files, or the archive of them."""
         return f"{self._output}/model" if self._uncompressed else f"{self._output}/model.tar.gz"
 
     def download(self, hosts: Sequence[Host]) -> None:
         """Fill the channels and restore the checkpoints.
 
         Raises:
-            TransferFailed: naming the object and why.
+            TransferFailed: if an object cannot be read. The text names it and the reason.
         """
         for channel in self._job["InputDataConfig"]:
             self._download_channel(channel, hosts)
@@ -64,7 +63,7 @@ class TrainingFiles:
         """Copy the checkpoints that changed since the last time.
 
         Raises:
-            TransferFailed: naming the prefix and why.
+            TransferFailed: if an object cannot be written. The text names the location and the reason.
         """
         at = self._job.get("CheckpointConfig")
         if at is None:
@@ -79,23 +78,23 @@ class TrainingFiles:
                     self._put(path, f"{at['S3Uri'].rstrip('/')}/{path.relative_to(folder).as_posix()}", None)
                     self._uploaded[path] = state
                 except TransferFailed:
-                    # The code writes new checkpoints, and removes older ones, while they are copied.
+                    # The code may write and remove checkpoints during the copy.
                     if _state(path) == state:
                         raise
 
     def upload_model(self, hosts: Sequence[Host]) -> bool:
-        """Write the model artifact. Returns whether the job left any.
+        """Write the model artifact, and return whether the job left any.
 
         Raises:
-            TransferFailed: naming the prefix and why.
+            TransferFailed: if an object cannot be written. The text names the location and the reason.
         """
         return self._write_output(hosts, "model", [host.model for host in hosts])
 
     def upload_output(self, hosts: Sequence[Host]) -> None:
-        """Write the job's other output, and TensorBoard's events.
+        """Write the job's other output and TensorBoard's events.
 
         Raises:
-            TransferFailed: naming the prefix and why.
+            TransferFailed: if an object cannot be written. The text names the location and the reason.
         """
         self._write_output(hosts, "output", [host.output_data for host in hosts])
         if at := self._job.get("TensorBoardOutputConfig"):
@@ -142,7 +141,7 @@ class TrainingFiles:
             self._fetch(found[index :: len(hosts)] if sharded else found, folder)
 
     def _listed(self, source: Record) -> Iterator[tuple[str, str]]:
-        """The objects of a channel, with the names they have in its folder."""
+        """Return the objects of a channel, with their names in its folder."""
         uri = source["S3Uri"]
         if source["S3DataType"] == "ManifestFile":
             yield from self._in_manifest(uri)
@@ -164,7 +163,7 @@ class TrainingFiles:
             places = [(f"{prefix['prefix']}{name}", str(name)) for name in names]
         except (ValueError, TypeError, KeyError):
             raise TransferFailed(
-                f"Data download failed:{uri} is no manifest: an array of an object with prefix, and names below it"
+                f"Data download failed:{uri} is not a manifest: an array of an object with prefix, and names below it"
             ) from None
         yield from places
 
@@ -209,7 +208,7 @@ class TrainingFiles:
 
 
 def no_objects(uri: str, role: str, region: str) -> str:
-    """SageMaker's message for a missing input."""
+    """Return SageMaker's message for a missing input."""
     bucket = uri.removeprefix("s3://").partition("/")[0]
     return (
         f'No S3 objects found under S3 URL "{uri}" given in input data source. Please ensure that the bucket exists in '
@@ -219,7 +218,7 @@ def no_objects(uri: str, role: str, region: str) -> str:
 
 
 def _merged(folders: Iterable[Path]) -> dict[str, Path]:
-    """The files of all hosts by their relative names; the first host's goes before the others'."""
+    """Return the files of all hosts by relative name. The first host that has a name wins."""
     found: dict[str, Path] = {}
     for folder in folders:
         for path in _files(folder):
@@ -228,12 +227,12 @@ def _merged(folders: Iterable[Path]) -> dict[str, Path]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """All files below a folder. Not by rglob, which stumbles over folders that are removed meanwhile."""
+    """Return all files below a folder. rglob would fail on folders that are removed meanwhile."""
     return sorted(Path(at, name) for at, _, names in os.walk(folder) for name in names if Path(at, name).is_file())
 
 
 def _state(path: Path) -> tuple[int, int] | None:
-    """What tells whether a file has changed; None where it is gone."""
+    """Return a value that changes with the file; None if the file is gone."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a training job's code finds on a host: the folders of ``/opt/ml``, below a folder of this machine.
+"""A host's file system and environment for a training job: ``/opt/ml`` as a folder of this machine.
 
 Source: developer guide, "How Amazon SageMaker AI Provides Training Information" (``/opt/ml/input/config``, hosts) and
 "Amazon SageMaker AI Training Storage Folders for Training Datasets, Checkpoints, Model Artifacts, and Outputs".
@@ -19,7 +19,7 @@ from constructs_optim_local.sagemaker.records import Record
 
 CHECKPOINTS = "/opt/ml/checkpoints"
 TENSORBOARD = "/opt/ml/output/tensorboard"
-# Where the programs are that every container has.
+# The folders of the programs that every container has.
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -28,9 +28,9 @@ class Host:
     """One host of a job.
 
     Attributes:
-        name: what the others reach it by; ``algo-1`` where it is alone.
-        number: from 1 on.
-        folder: what is its own on this machine.
+        name: the host's name or address for the others; ``algo-1`` for a single host.
+        number: the host's number, counted from 1.
+        folder: the host's folder on this machine.
     """
 
     name: str
@@ -39,22 +39,22 @@ class Host:
 
     @property
     def root(self) -> Path:
-        """What stands for ``/opt/ml``."""
+        """The folder that stands for ``/opt/ml``."""
         return self.folder / "ml"
 
     @property
     def model(self) -> Path:
-        """What becomes the model artifact."""
+        """The folder that becomes the model artifact."""
         return self.root / "model"
 
     @property
     def output_data(self) -> Path:
-        """What else the job leaves."""
+        """The folder of the job's other output."""
         return self.root / "output" / "data"
 
     @property
     def failure(self) -> str:
-        """What the code left as the reason of its failure; empty where it left none."""
+        """The failure reason that the code wrote; empty if it wrote none."""
         path = self.root / "output" / "failure"
         try:
             return path.read_text(encoding="utf-8", errors="replace").strip()
@@ -70,11 +70,11 @@ class Host:
         return self.root / PurePosixPath(path).relative_to(ROOT)
 
     def text(self, text: str) -> str:
-        """A text of the request with this host's folder where it says ``/opt/ml``."""
+        """Return a text of the request with ``/opt/ml`` replaced by this host's folder."""
         return moved(text, self.root)
 
     def prepare(self, job: Record, hosts: Sequence[Host]) -> None:
-        """Make the folders and write what the code reads of the job."""
+        """Create the folders and write the job's configuration files."""
         for folder in (self.root / "input" / "config", self.root / "input" / "data", self.model, self.output_data):
             folder.mkdir(parents=True)
         for folder in ("home", "tmp"):
@@ -96,12 +96,12 @@ class Host:
         )
 
     def environment(self, job: Record, path: Path, cloud: Mapping[str, str]) -> dict[str, str]:
-        """The variables of the code: what its image would set, what the job sets, what SageMaker sets.
+        """Return the code's environment variables: those of its image, of the job and of SageMaker.
 
         Args:
-            job: the job.
-            path: the folder whose programs stand for those of the image.
-            cloud: what points its SDK at this cloud.
+            job: the CreateTrainingJob request.
+            path: the folder of the programs to run instead of the image's.
+            cloud: variables that point its SDK at this cloud.
         """
         image = {
             "PATH": f"{path}:{_SYSTEM_PATH}",
@@ -112,7 +112,7 @@ class Host:
             "MEDUSA_PROCESSES_PER_HOST": "1",
             "PYTHONUNBUFFERED": "1",
             "PYTHONNOUSERSITE": "1",
-            # The image is an environment of this machine, to which a job must not add: what it needs has to be there.
+            # An environment of this machine stands for the image. A job must not install into it.
             "PIP_CONFIG_FILE": os.devnull,
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "PIP_NO_INDEX": "1",
@@ -132,14 +132,14 @@ class Host:
 
 
 def hosts_of(job: Record, folder: Path) -> list[Host]:
-    """The hosts of a job, below a folder: several have addresses of the loopback interface for names."""
+    """Return the hosts of a job, below a folder. Several hosts are named by loopback addresses."""
     count = job["ResourceConfig"]["InstanceCount"]
     names = ["algo-1"] if count == 1 else [f"127.0.0.{number}" for number in range(1, count + 1)]
     return [Host(name, number, folder / f"algo-{number}") for number, name in enumerate(names, 1)]
 
 
 def can_have_several() -> bool:
-    """Whether several hosts can have separate addresses: only Linux listens on all of 127.0.0.0/8."""
+    """Return whether hosts can have separate addresses: only Linux listens on all of 127.0.0.0/8."""
     return sys.platform == "linux"
 
 

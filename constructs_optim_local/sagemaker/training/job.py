@@ -1,8 +1,8 @@
-"""One training job: its description, and its statuses.
+"""One training job's description and statuses.
 
-Source: API reference, DescribeTrainingJob (which secondary statuses go with which status; times; ``FailureReason`` has
-up to 1,024 characters) and SecondaryStatusTransition. Assumed, for no source says so: that a stopped job whose model is
-written is Uploading meanwhile, and that times are rounded up to whole seconds.
+Source: API reference, DescribeTrainingJob (the secondary statuses of each status; times; ``FailureReason`` has up to
+1,024 characters) and SecondaryStatusTransition. Assumed, without a source: a stopped job is Uploading while its model
+is written, and times are rounded up to whole seconds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ LONGEST_REASON = 1024
 
 
 class TrainingJob:
-    """A job's record. Safe to use from the thread that runs it and from those that ask."""
+    """A job's record. Safe to use from several threads."""
 
     def __init__(self, record: Record, clock: Clock) -> None:
         self._record, self._clock, self._lock = record, clock, threading.RLock()
@@ -59,33 +59,33 @@ class TrainingJob:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The job's name."""
         return self._record["TrainingJobName"]
 
     @property
     def request(self) -> Record:
-        """What it was created with, which does not change."""
+        """The request that created the job. These members never change."""
         return self._record
 
     @property
     def status(self) -> str:
-        """Its TrainingJobStatus."""
+        """The TrainingJobStatus."""
         with self._lock:
             return self._record["TrainingJobStatus"]
 
     def describe(self) -> Record:
-        """What DescribeTrainingJob tells."""
+        """Return the response of DescribeTrainingJob."""
         with self._lock:
             return copy.deepcopy({key: value for key, value in self._record.items() if not key.startswith("_")})
 
     def history(self) -> list[dict[str, Any]]:
-        """The secondary statuses it went through, with their times."""
+        """Return the past and present secondary statuses, with their times."""
         with self._lock:
             entries = self._record["SecondaryStatusTransitions"]
             return [{"status": entry["Status"], "time": entry["StartTime"].timestamp()} for entry in entries]
 
     def ask_to_stop(self) -> bool:
-        """Have it stopped; whether it was in progress."""
+        """Request the job's stop, and return whether it was in progress."""
         with self._lock:
             if self._record["TrainingJobStatus"] != "InProgress":
                 return False
@@ -99,7 +99,7 @@ class TrainingJob:
             self._record.update(members)
 
     def enter(self, secondary: str, **members: Any) -> None:
-        """Move on to a secondary status. A job that is stopping only ends, or uploads before."""
+        """Enter a secondary status. A stopping job can only upload, then end."""
         with self._lock:
             status, at = _STATUSES[secondary], self._clock.now()
             if self._record.get("TrainingJobStatus") == "Stopping" and status not in ENDS:
@@ -116,14 +116,14 @@ class TrainingJob:
             self._record.update(members, TrainingJobStatus=status, SecondaryStatus=secondary, LastModifiedTime=at)
 
     def begin_training(self) -> None:
-        """Note when it came to its instances first."""
+        """Record when the job first got its instances."""
         with self._lock:
             self._record.setdefault("TrainingStartTime", self._clock.now())
 
     def end(self, secondary: str, *, unbilled: float, **members: Any) -> None:
-        """Move on to its last status; ``unbilled`` is how many seconds since its beginning it had no instances.
+        """Enter the final status. ``unbilled`` is the number of seconds without instances since the training began.
 
-        A job that completes after a stop request is Stopped, as the caller expects.
+        A job that completes after a stop request is Stopped, as its caller expects.
         """
         with self._lock:
             if secondary == "Completed" and self.stop_asked.is_set():
@@ -141,6 +141,6 @@ class TrainingJob:
 
 
 def algorithm_error(text: str, status: int) -> str:
-    """The FailureReason of code that ended with an exit status; ``text`` is what it left in ``output/failure``."""
+    """Return the FailureReason of code that ended with an exit status. ``text`` is its ``output/failure`` file."""
     ending = f", exit code: {status}"
     return f"AlgorithmError: {text}"[: LONGEST_REASON - len(ending)] + ending

@@ -1,9 +1,9 @@
-"""Training jobs, which really run: their code is a process of this machine, their inputs and outputs are in S3.
+"""Training jobs, which really run: their code is a process of this machine, with inputs and outputs in S3.
 
-No image is pulled and nothing is isolated: ``ContainerEntrypoint`` runs with the programs of this machine, as whoever
-runs the local cloud. Sources: API reference, CreateTrainingJob with its siblings. Reports of users have the code and
-the words about unknown jobs (ValidationException, where the API's model has ResourceNotFound), taken names, jobs that
-are over, and inputs that are not there. Assumed, for no source says so: the words about a job that cannot be deleted.
+The local cloud pulls no image and isolates nothing: ``ContainerEntrypoint`` runs with this machine's programs, as the
+local cloud's user. Sources: API reference, CreateTrainingJob and related operations. Users' reports have the code and
+messages for unknown jobs (ValidationException, although the API's model has ResourceNotFound), taken names, jobs that
+have ended, and missing inputs. Assumed, without a source: the message for a job that cannot be deleted.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SUMMARY = (
 
 
 class TrainingJobs:
-    """The training jobs of one account and region."""
+    """The training jobs of one account and Region."""
 
     def __init__(
         self,
@@ -145,11 +145,11 @@ class TrainingJobs:
         )
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Each job with the secondary statuses it went through, in the order of creation."""
+        """Return each job with its history of secondary statuses, in the order of creation."""
         return [{"name": job.name, "status": job.status, "history": job.history()} for job in self._jobs.values()]
 
     def close(self) -> None:
-        """End all that runs, at once."""
+        """End all running jobs at once."""
         for run in self._runs:
             run.abandon()
 

@@ -1,8 +1,8 @@
-"""What CreateTrainingJob is refused for beyond the API's model: the service's own rules, and what cannot be run here.
+"""Checks of CreateTrainingJob beyond the API's model: the service's own rules, and the local cloud's limits.
 
 Sources: API reference, CreateTrainingJob, StoppingCondition, S3DataSource; developer guide, "Managed Spot Training in
-Amazon SageMaker AI" and "SageMaker AI Managed Warm Pools". Reports of users have the words about MaxWaitTimeInSeconds
-and about inputs that are not there; those of the other refusals are assumed.
+Amazon SageMaker AI" and "SageMaker AI Managed Warm Pools". The messages about MaxWaitTimeInSeconds and missing inputs
+are from users' reports. The wording of the other refusals is assumed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOCAL = "The local cloud"
 
 
 def check(request: Record) -> None:
-    """Refuse what the service refuses, or what the local cloud cannot run.
+    """Refuse a request that the service refuses or that the local cloud cannot run.
 
     Raises:
         ApiError: ValidationException, naming every problem.
@@ -34,7 +34,7 @@ def check(request: Record) -> None:
 
 
 def keep_alive_seconds(request: Record) -> int:
-    """How long the job's instances are kept in a warm pool."""
+    """Return how many seconds the job's instances stay in a warm pool."""
     return request.get("ResourceConfig", {}).get("KeepAlivePeriodInSeconds") or 0
 
 
@@ -49,7 +49,7 @@ def _service_problems(request: Record) -> Iterator[str]:
         yield "ResourceConfig must have VolumeSizeInGB of at least 1."
     longest = stopping.get("MaxRuntimeInSeconds", MAX_RUNTIME_SECONDS)
     if longest > _LONGEST_RUNTIME_SECONDS:
-        yield f"MaxRuntimeInSeconds is {longest}, and the longest is {_LONGEST_RUNTIME_SECONDS} (28 days)."
+        yield f"MaxRuntimeInSeconds is {longest}; the maximum is {_LONGEST_RUNTIME_SECONDS} (28 days)."
     wait, spot = stopping.get("MaxWaitTimeInSeconds"), request.get("EnableManagedSpotTraining", False)
     if spot and (wait is None or wait < longest):
         yield (
@@ -65,10 +65,10 @@ def _service_problems(request: Record) -> Iterator[str]:
     yield from _metric_problems(algorithm.get("MetricDefinitions", []))
     names = [channel["ChannelName"] for channel in request.get("InputDataConfig", [])]
     for name in sorted({name for name in names if names.count(name) > 1}):
-        yield f"InputDataConfig has more than one channel of the name {name}."
+        yield f"InputDataConfig has more than one channel named {name}."
     for uri in _uris(request):
         if not re.fullmatch(r"s3://[^/]+(/.*)?", uri):
-            yield f"{uri} is no S3 URI."
+            yield f"{uri} is not an S3 URI."
 
 
 def _metric_problems(definitions: list[Record]) -> Iterator[str]:
@@ -76,7 +76,7 @@ def _metric_problems(definitions: list[Record]) -> Iterator[str]:
         try:
             re.compile(definition["Regex"])
         except re.error as error:
-            yield f"The Regex of metric {definition['Name']} is no regular expression: {error}."
+            yield f"The Regex of metric {definition['Name']} is not a regular expression: {error}."
 
 
 def _local_problems(request: Record) -> Iterator[str]:
@@ -87,23 +87,23 @@ def _local_problems(request: Record) -> Iterator[str]:
             "with the programs of this machine."
         )
     if "AlgorithmName" in algorithm:
-        yield f"{_LOCAL} has no algorithms: AlgorithmSpecification must have TrainingImage."
+        yield f"{_LOCAL} does not support AlgorithmName: AlgorithmSpecification must have TrainingImage."
     for member in ("ServerlessJobConfig", "MlflowConfig", "ModelPackageConfig"):
         if member in request:
-            yield f"{_LOCAL} has no {member}."
+            yield f"{_LOCAL} does not support {member}."
     resources = request.get("ResourceConfig", {})
     for member in ("InstanceGroups", "InstancePreferences"):
         if resources.get(member):
-            yield f"{_LOCAL} has no {member} of ResourceConfig: use InstanceType and InstanceCount."
+            yield f"{_LOCAL} does not support {member} of ResourceConfig: use InstanceType and InstanceCount."
     most = _MOST_HOSTS if can_have_several() else 1
     if resources.get("InstanceCount", 1) > most:
-        yield f"{_LOCAL} runs up to {most} instance(s) of a job, and InstanceCount is {resources['InstanceCount']}."
+        yield f"{_LOCAL} runs up to {most} instance(s) for a job, and InstanceCount is {resources['InstanceCount']}."
     for channel in request.get("InputDataConfig", []):
         yield from _channel_problems(channel, algorithm)
     for member, default in (("CheckpointConfig", CHECKPOINTS), ("TensorBoardOutputConfig", TENSORBOARD)):
         path = request.get(member, {}).get("LocalPath", default)
         if not re.fullmatch(r"/opt/ml(/[^/]+)+/?", path) or "/../" in f"{path}/":
-            yield f"{_LOCAL} has a folder for /opt/ml alone: LocalPath of {member} must be below it, and is {path}."
+            yield f"{_LOCAL} provides only /opt/ml: LocalPath of {member} must be below it, and is {path}."
 
 
 def _channel_problems(channel: Record, algorithm: Record) -> Iterator[str]:
@@ -112,11 +112,11 @@ def _channel_problems(channel: Record, algorithm: Record) -> Iterator[str]:
         yield f"{_LOCAL} reads channels from S3: the DataSource of channel {name} must have S3DataSource."
         return
     if source["S3DataType"] not in ("S3Prefix", "ManifestFile"):
-        yield f"{_LOCAL} has S3DataType S3Prefix and ManifestFile; channel {name} has {source['S3DataType']}."
+        yield f"{_LOCAL} supports S3DataType S3Prefix and ManifestFile; channel {name} has {source['S3DataType']}."
     if channel.get("InputMode", algorithm.get("TrainingInputMode")) == "Pipe":
-        yield f"{_LOCAL} has input modes File and FastFile; channel {name} has Pipe."
+        yield f"{_LOCAL} supports input modes File and FastFile; channel {name} has Pipe."
     if channel.get("CompressionType", "None") != "None":
-        yield f"CompressionType is for the input mode Pipe; channel {name} must leave it out."
+        yield f"CompressionType is for input mode Pipe only; channel {name} must omit it."
 
 
 def _uris(request: Record) -> Iterator[str]:

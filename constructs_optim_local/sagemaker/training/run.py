@@ -1,9 +1,9 @@
-"""The life of one training job, in a thread of its own: instances, inputs, the code itself, outputs.
+"""Runs one training job in its own thread: instances, inputs, the code, outputs.
 
-Sources: API reference, StopTrainingJob and StoppingCondition (SIGTERM, and 120 seconds until the end; what is in
-``/opt/ml/model`` by then is uploaded) and RetryStrategy (what the service fails is tried again); developer guide,
-"Managed Spot Training in Amazon SageMaker AI" (an interrupted job begins anew, with its checkpoints) and "How Amazon
-SageMaker AI Signals Algorithm Success and Failure".
+Sources: API reference, StopTrainingJob and StoppingCondition (SIGTERM, 120 seconds, then the content of
+``/opt/ml/model`` is uploaded) and RetryStrategy (internal errors are retried); developer guide, "Managed Spot Training
+in Amazon SageMaker AI" (an interrupted job restarts from its checkpoints) and "How Amazon SageMaker AI Signals
+Algorithm Success and Failure".
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _CHECKPOINT_SECONDS = 2.0
 _KILL_SECONDS = 5.0
 _INTERNAL_ERROR = "InternalServerError"
 _INTERNAL = f"{_INTERNAL_ERROR}: We encountered an internal error. Please try again."
-# One job at a time has several hosts: the code of each listens at the same port, and some of it on all addresses.
+# Only one job with several hosts runs at a time: all hosts' code uses the same port, some of it on all addresses.
 _ADDRESSES = threading.Lock()
 
 
 class _Cut(Exception):
-    """The training is over before its end: ``secondary`` is what the job becomes."""
+    """The training ends early: ``secondary`` is the job's next secondary status."""
 
     def __init__(self, secondary: str) -> None:
         super().__init__(secondary)
@@ -49,21 +49,21 @@ class _Cut(Exception):
 
 
 class _Failed(Exception):
-    """The job has failed; its text is the FailureReason."""
+    """The job has failed. The text is its FailureReason."""
 
 
 class TrainingRun:
     """Runs one job.
 
     Args:
-        job: it, just created.
-        settings: how.
-        objects: S3.
-        roles: what its role may do.
-        faults: that may strike it.
-        clock: the time that its limits are read by.
-        is_warm: whether its instances are there already.
-        ended: the further members of the ended job, by whether its instances can be reused.
+        job: the new job.
+        settings: how to run jobs.
+        objects: S3's objects.
+        roles: checks what the job's role may do.
+        faults: the faults to inject.
+        clock: measures the job's time limits.
+        is_warm: whether the instances come from a warm pool.
+        ended: returns further members of the ended job, from whether its instances can be reused.
     """
 
     def __init__(
@@ -91,22 +91,22 @@ class TrainingRun:
         limits = self._request["StoppingCondition"]
         self._longest = limits.get("MaxRuntimeInSeconds", MAX_RUNTIME_SECONDS)
         self._until = self._clock.monotonic() + limits.get("MaxWaitTimeInSeconds", float("inf"))
-        # How long instances were had before the present ones, since when those are, and how long none were in between.
+        # Seconds with earlier instances, when the present ones started, and seconds without any in between.
         self._had, self._since, self._lacked = 0.0, float("nan"), 0.0
         self._processes: list[SupervisedProcess] = []
         self._processes_lock, self._abandoned = threading.Lock(), False
 
     def start(self) -> None:
-        """Begin, and return."""
+        """Start the job's thread."""
         self._thread.start()
 
     @property
     def is_over(self) -> bool:
-        """Whether the job has come to its end."""
+        """Whether the job has ended."""
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        """Bring the job to its end, whatever happens."""
+        """Run the job to its end, and always record that end."""
         members: Record = {}
         try:
             secondary, members = self._life()
@@ -117,7 +117,7 @@ class TrainingRun:
             secondary, members = "Failed", {"FailureReason": f"{prefix}{error}"[:LONGEST_REASON]}
         except Exception:
             if not self._abandoned:
-                # Into the local cloud's log: the job's own reason is the service's.
+                # The traceback goes to the local cloud's log; the job shows the service's internal error.
                 traceback.print_exc()
             secondary, members = "Failed", {"FailureReason": _INTERNAL}
         is_good = not members.get("FailureReason", "").startswith(_INTERNAL_ERROR)
@@ -127,7 +127,7 @@ class TrainingRun:
         self._job.end(secondary, unbilled=self._lacked, **members, **self._ended(is_good))
 
     def abandon(self) -> None:
-        """End its processes at once: the local cloud ends."""
+        """Kill the job's processes at once, because the local cloud ends."""
         with self._processes_lock:
             self._abandoned = True
             for process in self._processes:
@@ -163,7 +163,7 @@ class TrainingRun:
 
     @contextmanager
     def _lacking(self) -> Iterator[None]:
-        """Count the time for which a job that had instances before has none."""
+        """Count the time between losing instances and getting new ones."""
         began = self._clock.monotonic()
         try:
             yield
@@ -179,7 +179,7 @@ class TrainingRun:
 
     @contextmanager
     def _addresses(self) -> Iterator[None]:
-        """Have the addresses of several hosts, if the job has several."""
+        """Hold the hosts' addresses, if the job has several hosts."""
         if self._request["ResourceConfig"]["InstanceCount"] == 1:
             yield
             return
@@ -191,7 +191,7 @@ class TrainingRun:
             _ADDRESSES.release()
 
     def _attempt(self, hosts: list[Host]) -> tuple[str, Record]:
-        """From the inputs to the outputs, on one set of instances."""
+        """Run the job from its inputs to its outputs, on one set of instances."""
         image = self._request["AlgorithmSpecification"]["TrainingImage"]
         if missing_image(image):
             raise _Failed(f"ClientError: {UNPULLED}")
@@ -236,7 +236,7 @@ class TrainingRun:
         while True:
             statuses = [process.status for process in self._processes]
             if any(status not in (None, 0) for status in statuses):
-                # The others wait for one that does not come again; the first that failed has the word.
+                # The other hosts wait for the failed one. The first that failed gives the reason.
                 status, host = next((status, host) for status, host in zip(statuses, hosts, strict=True) if status)
                 self._kill()
                 raise _Failed(algorithm_error(host.failure, status))
@@ -263,7 +263,7 @@ class TrainingRun:
         )
 
     def _written(self, hosts: list[Host], *, is_whole: bool) -> Record:
-        """Write the outputs, and return their members of the job. A stopped job may have none."""
+        """Write the outputs, and return the job's members about them. A stopped job may have none."""
         self._job.enter("Uploading")
         self._log.tell()
         if self._strikes("training_writes_nothing"):
@@ -273,7 +273,7 @@ class TrainingRun:
         return {"ModelArtifacts": {"S3ModelArtifacts": self._files.model_uri}} if is_there or is_whole else {}
 
     def _terminate(self) -> None:
-        """Give the code its time to end; then end it."""
+        """Send SIGTERM, wait for the code to end, then kill it."""
         for process in self._processes:
             process.terminate()
         until = self._clock.monotonic() + self._settings.stop_seconds
@@ -293,13 +293,13 @@ class TrainingRun:
         """Wait, unless the job is to end.
 
         Raises:
-            _Cut: it is.
+            _Cut: if the job is to end.
         """
         if self._job.stop_asked.wait(seconds):
             raise _Cut("Stopped")
         if self._clock.monotonic() >= self._until:
             raise _Cut("MaxWaitTimeExceeded")
-        # Not a number, and so not too much, while there are no instances.
+        # While there are no instances, the sum is NaN, and the comparison is False.
         if self._had + self._clock.monotonic() - self._since >= self._longest:
             raise _Cut("MaxRuntimeExceeded")
 

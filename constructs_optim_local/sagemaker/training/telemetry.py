@@ -1,8 +1,8 @@
-"""What a training job prints, on its way to CloudWatch.
+"""Sends a training job's output to CloudWatch as logs and metrics.
 
-Source: developer guide, "CloudWatch Logs for Amazon SageMaker AI" (log group ``/aws/sagemaker/TrainingJobs``, a stream
-for each host, ``<job>/algo-<n>-<time>``) and "Amazon SageMaker AI metrics in Amazon CloudWatch" (namespace
-``/aws/sagemaker/TrainingJobs``; what the code emits has the dimension ``TrainingJobName``).
+Source: developer guide, "CloudWatch Logs for Amazon SageMaker AI" (log group ``/aws/sagemaker/TrainingJobs`` with a
+stream ``<job>/algo-<n>-<time>`` for each host) and "Amazon SageMaker AI metrics in Amazon CloudWatch" (namespace
+``/aws/sagemaker/TrainingJobs``; metrics that the code emits have the dimension ``TrainingJobName``).
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ class Telemetry(Protocol):
     """CloudWatch's logs and metrics."""
 
     def log(self, group: str, stream: str, lines: Sequence[tuple[dt.datetime, str]]) -> None:
-        """Add lines to a stream, which is made where there is none."""
+        """Add lines to a stream, creating it if needed."""
         ...
 
     def metrics(
         self, namespace: str, dimensions: dict[str, str], values: Sequence[tuple[str, float, dt.datetime]]
     ) -> None:
-        """Add values of metrics, each with its name and time."""
+        """Add metric values, each with its name and time."""
         ...
 
 
 class NoTelemetry:
-    """Of a cloud without CloudWatch."""
+    """Telemetry of a cloud without CloudWatch."""
 
     def log(self, group: str, stream: str, lines: Sequence[tuple[dt.datetime, str]]) -> None:
-        """Drop them."""
+        """Do nothing."""
 
     def metrics(
         self, namespace: str, dimensions: dict[str, str], values: Sequence[tuple[str, float, dt.datetime]]
     ) -> None:
-        """Drop them."""
+        """Do nothing."""
 
 
 class TrainingLog:
-    """The output of one job's hosts: kept until it is sent to CloudWatch, and parsed for metrics at once."""
+    """The output of one job's hosts, parsed for metrics and kept until sent to CloudWatch."""
 
     def __init__(self, job: str, metrics: TrainingMetrics, telemetry: Telemetry, clock: Clock) -> None:
         self._job, self._metrics, self._telemetry, self._clock = job, metrics, telemetry, clock
@@ -65,7 +65,7 @@ class TrainingLog:
         self._untold: dict[str, list[tuple[dt.datetime, str]]] = {}
 
     def add(self, host: Host, line: str) -> None:
-        """Keep a line of a host's output."""
+        """Record a line of a host's output."""
         at = self._clock.now()
         self._metrics.read(line, at)
         stream = f"{self._job}/algo-{host.number}-{self._began}"
@@ -73,7 +73,7 @@ class TrainingLog:
             self._untold.setdefault(stream, []).append((at, line))
 
     def tell(self) -> None:
-        """Send what there is to CloudWatch."""
+        """Send the recorded output and metrics to CloudWatch."""
         with self._lock:
             untold, self._untold = self._untold, {}
         for stream, lines in untold.items():
@@ -84,7 +84,7 @@ class TrainingLog:
 
 
 class TrainingMetrics:
-    """What a job's output says so far. ``definitions`` are the job's; their expressions compile."""
+    """The metrics in a job's output so far. The expressions in the job's ``definitions`` must be valid."""
 
     def __init__(self, definitions: Sequence[Record]) -> None:
         self._definitions = [(item["Name"], re.compile(item["Regex"])) for item in definitions]
@@ -93,7 +93,7 @@ class TrainingMetrics:
         self._unpublished: list[tuple[str, float, dt.datetime]] = []
 
     def read(self, line: str, at: dt.datetime) -> None:
-        """Look at a line of the output."""
+        """Find metrics in a line of the output."""
         for name, expression in self._definitions:
             for found in expression.finditer(line):
                 value = _number(found[1] if expression.groups else found[0])
@@ -103,7 +103,7 @@ class TrainingMetrics:
                         self._unpublished.append((name, value, at))
 
     def final(self) -> list[dict[str, Any]]:
-        """``FinalMetricDataList``: the last value of each, in the order of the definitions."""
+        """Return ``FinalMetricDataList``: the last value of each metric, in the order of the definitions."""
         with self._lock:
             last = dict(self._last)
         names = dict.fromkeys(name for name, _ in self._definitions)
@@ -112,7 +112,7 @@ class TrainingMetrics:
         ]
 
     def take(self) -> list[tuple[str, float, dt.datetime]]:
-        """The values since the last call, for CloudWatch."""
+        """Return the values since the last call, for CloudWatch."""
         with self._lock:
             taken, self._unpublished = self._unpublished, []
         return taken
@@ -126,23 +126,23 @@ def _number(text: str | None) -> float | None:
     return value if math.isfinite(value) else None
 
 
-# Service quotas of PutLogEvents and PutMetricData; CloudWatch Logs takes no event without text.
+# Service quotas of PutLogEvents and PutMetricData. CloudWatch Logs accepts no event without text.
 _EVENTS_AT_ONCE = 1_000
 _VALUES_AT_ONCE = 500
 _EMPTY = " "
 
 
 class CloudWatchTelemetry:
-    """An implementation of ``sagemaker.training_logs.Telemetry``, for one account and region.
+    """An implementation of :class:`Telemetry` for one account and Region.
 
-    Output that cannot be sent is dropped: as on AWS, a job does not fail for its logs.
+    Output that cannot be sent is dropped. As on AWS, a job does not fail because of its logs.
     """
 
     def __init__(self, clients: OwnClients, account: str, region: str) -> None:
         self._clients, self._account, self._region = clients, account, region
 
     def log(self, group: str, stream: str, lines: Sequence[tuple[dt.datetime, str]]) -> None:
-        """Add lines to a stream, which is made where there is none."""
+        """Add lines to a stream, creating it if needed."""
         events = [{"timestamp": int(at.timestamp() * 1000), "message": line or _EMPTY} for at, line in lines]
         with contextlib.suppress(BotoCoreError, ClientError):
             for call, arguments in (
@@ -158,7 +158,7 @@ class CloudWatchTelemetry:
     def metrics(
         self, namespace: str, dimensions: dict[str, str], values: Sequence[tuple[str, float, dt.datetime]]
     ) -> None:
-        """Add values of metrics, each with its name and time."""
+        """Add metric values, each with its name and time."""
         named = [{"Name": name, "Value": value} for name, value in dimensions.items()]
         data = [
             {"MetricName": name, "Dimensions": named, "Timestamp": at, "Value": value} for name, value, at in values
@@ -179,15 +179,15 @@ class CloudWatchTelemetry:
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How training jobs are run.
+    """How to run training jobs.
 
     Attributes:
-        path: the folder whose programs stand for those of a job's image. Default: that of this interpreter.
-        starting: how long a job waits for its instances, in seconds; one that reuses a warm pool does not.
-        stop_seconds: from SIGTERM to SIGKILL. AWS's: 120.
-        keep_alive_scale: what a second of a warm pool lasts.
+        path: the folder of the programs to run instead of the image's. Default: this interpreter's folder.
+        starting: how long a job waits for its instances, in seconds. A job that reuses a warm pool does not wait.
+        stop_seconds: seconds from SIGTERM to SIGKILL (120 on AWS).
+        keep_alive_scale: seconds that a second of a warm pool lasts.
         cloud: variables that point the code's SDK at this cloud.
-        telemetry: where its logs and metrics go.
+        telemetry: receives the jobs' logs and metrics.
     """
 
     path: Path = Path(sys.executable).parent

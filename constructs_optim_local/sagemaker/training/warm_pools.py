@@ -1,9 +1,9 @@
-"""Instances of training jobs that are kept for the next job that matches.
+"""Warm pools: training instances kept for the next matching job.
 
-Source: developer guide, "SageMaker AI Managed Warm Pools" (what has to match; a pool is kept after a completed job, a
-stopped one whose instances had started, and one that failed by its code or its inputs) and API reference,
-WarmPoolStatus. Assumed, for no source says so: that of several pools the oldest is taken, and that a matching job takes
-a pool whether or not it keeps one itself.
+Source: developer guide, "SageMaker AI Managed Warm Pools" (what has to match; a pool is kept after a job that
+completed, that was stopped after its instances had started, or that failed because of its code or inputs) and API
+reference, WarmPoolStatus. Assumed, without a source: a job takes the oldest of several matching pools, whether or not
+it keeps a pool itself.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from .requests import keep_alive_seconds
 
 
 class WarmPools:
-    """The pools of one account and region. ``scale`` is what a second of one lasts here."""
+    """The pools of one account and Region. ``scale`` is the seconds that a pool's second lasts here."""
 
     def __init__(self, scale: float, clock: Clock) -> None:
         self._scale, self._clock = scale, clock
 
     def begin(self, request: Record) -> Record:
-        """The initial status of a new job's pool, as members of the job."""
+        """Return the initial status of a new job's pool, as members of the job."""
         return {"WarmPoolStatus": {"Status": "InUse"}} if keep_alive_seconds(request) else {}
 
     def end(self, request: Record, *, is_good: bool) -> Record:
-        """The status of an ended job's pool, as members of the job: its instances are kept, if any can be."""
+        """Return the status of an ended job's pool, as members of the job. Its instances are kept if possible."""
         if not keep_alive_seconds(request):
             return {}
         status = "Available" if is_good and "TrainingStartTime" in request else "Terminated"
@@ -39,7 +39,7 @@ class WarmPools:
         }
 
     def take(self, jobs: Iterable[TrainingJob], request: Record) -> bool:
-        """Give a new job the instances of an earlier one; whether there were any that match."""
+        """Give a new job the instances of a matching pool, and return whether there was one."""
         if request["EnableManagedSpotTraining"]:
             return False
         for job in jobs:
@@ -53,7 +53,7 @@ class WarmPools:
         return False
 
     def settle(self, job: TrainingJob) -> None:
-        """Give instances back whose time is over."""
+        """Release the instances of expired pools."""
         pool = job.request.get("WarmPoolStatus", {})
         if job.status not in ENDS or pool.get("Status") != "Available":
             return
@@ -65,7 +65,7 @@ class WarmPools:
 
 
 def _resources(job: Record) -> tuple[object, ...]:
-    """What two jobs must have in common to run on the same instances."""
+    """Return the settings that must match for two jobs to run on the same instances."""
     resources, network = job["ResourceConfig"], job.get("VpcConfig", {})
     return (
         job["RoleArn"],
