@@ -1,7 +1,7 @@
-"""A local cloud: a test ground for deployments, and a way to try the library without an AWS account.
+"""A local cloud, to test deployments and to try the library without an AWS account.
 
 ministack serves S3, IAM, Lambda, Step Functions, CloudFormation and CloudWatch; this package adds SageMaker,
-Application Auto Scaling and their CloudFormation types. It passes through the real states and responds with the real
-errors. Optimization jobs optimize nothing; endpoints serve a model where that is wanted, and synthetic text otherwise.
-It listens on the loopback interface only.
+Application Auto Scaling and their CloudFormation types. Resources pass through the real states, and errors are the real
+ones. Optimization jobs optimize nothing. Endpoints serve a model or synthetic text. The local cloud listens on the
+loopback interface only.
 """

@@ -1,4 +1,4 @@
-"""Start a local cloud, point clients and the CDK CLI at it, and end it without a trace."""
+"""Start a local cloud, point clients and the CDK CLI at it, and end it with all its state."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ from .sagemaker.serving.settings import LIGHT_SERVER, problems
 from .server.control import PREFIX
 
 IN_THE_WAY = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", TOKEN)
-"""Variables that would lead a client elsewhere."""
+"""Variables that would point a client elsewhere."""
 DEFAULT_REGION = "us-west-2"
 _START_SECONDS = 60
 
 
 class LocalCloudError(RuntimeError):
-    """The local cloud did not start, or refused a request of its own interface."""
+    """The local cloud did not start, or refused a request to its control interface."""
 
 
 class LocalCloud:
-    """A local cloud in a process of its own, on the loopback interface. Use it as a context manager.
+    """A local cloud in its own process, on the loopback interface. Use it as a context manager.
 
-    It ends with the ``with`` block, with :meth:`stop`, and with the process that started it, however that ends.
+    It ends with the ``with`` block, with :meth:`stop`, or with the process that started it.
     """
 
     def __init__(
@@ -74,37 +74,33 @@ class LocalCloud:
         """Prepare a local cloud.
 
         Args:
-            port: default: a free one.
-            region: default: us-west-2, the region of the bundled JumpStart documents.
-            job_seconds: how long an optimization job is STARTING and INPROGRESS. Default: 3 and 5 seconds.
-            endpoint_seconds: how long the instances of an endpoint, and the copies of a component, take to launch.
-                Default: 1 second.
-            time_scale: how long waits take, against AWS's: those of state machines, those before Lambda repeats an
-                invocation that failed, those of deployments (baking, time limits) and cooldowns and rates of scaling.
-                Default: 0.01, so that ten minutes are six seconds; 1 is as on AWS.
-            history_events: how many events the history of a state machine's execution may have. Default: 25,000, as on
-                AWS.
-            hub_folders: more documents, as ``<folder>/<model id>/<version>.json``. Default: none.
-            enforce_iam: whether Lambda functions, state machines and SageMaker may do only what their roles' policies
-                allow. Whoever uses :meth:`environment` stays an administrator. Default: they may do everything.
-            training_path: a folder of programs that stand for those of a training job's image, the first on the job's
-                PATH. A training job really runs: its ``ContainerEntrypoint`` is a process of this machine. Default: the
-                folder of this Python.
-            training_stop_seconds: how long the code of a training job has from SIGTERM to SIGKILL. Default: 120, as on
-                AWS.
-            sdk_lacks: operations of SageMaker that the SDK of functions does not have, for instance
-                ``CreateAIBenchmarkJob``: the SDK of Lambda's runtimes is months behind. Default: none, it is that of
-                this Python.
-            quotas: as of :meth:`set_quota`, by name. Default: none is set.
+            port: the port on which it listens. Default: a free port.
+            region: the default Region. Default: us-west-2, the Region of the bundled JumpStart documents.
+            job_seconds: seconds that an optimization job is STARTING and INPROGRESS. Default: 3 and 5.
+            endpoint_seconds: seconds that an endpoint's instances and a component's copies take to launch. Default: 1.
+            time_scale: ratio of waits to AWS's: waits of state machines, waits before Lambda retries a failed
+                invocation, baking and time limits of deployments, and cool-downs and rates of scaling. Default: 0.01,
+                so that ten minutes take six seconds; 1 is as on AWS.
+            history_events: maximum number of events in a state machine execution's history. Default: 25,000, as on AWS.
+            hub_folders: folders of further JumpStart documents, ``<folder>/<model ID>/<version>.json``. Default: none.
+            enforce_iam: whether Lambda functions, state machines and SageMaker are limited to their roles' policies.
+                Users of :meth:`environment` are always administrators. Default: False.
+            training_path: a folder of programs to run instead of those of a training job's image. It is the first on
+                the job's PATH. A training job really runs: its ``ContainerEntrypoint`` is a process of this machine.
+                Default: the folder of this Python.
+            training_stop_seconds: seconds from SIGTERM to SIGKILL for a training job's code. Default: 120, as on AWS.
+            sdk_lacks: SageMaker operations that the functions' SDK lacks, for example ``CreateAIBenchmarkJob``, because
+                the SDK of Lambda's runtimes is months old. Default: none, as in this Python's SDK.
+            quotas: quotas by name, see :meth:`set_quota`. Default: none.
             serve: whether endpoints have model servers, which are processes of this machine; or the command line of
-                such a server, for instance ``vllm serve {arguments} --host 127.0.0.1 --port {port}``. ``{arguments}``
-                are the options that AWS's vLLM and SGLang containers make of their variables, ``{model}`` the folder
-                of the model, ``{port}`` where it is to listen. True is the light server of this package. Default:
-                nothing is served, and completions are synthetic.
-            log_file: where its log goes. Default: nowhere.
+                such a server, for example ``vllm serve {arguments} --host 127.0.0.1 --port {port}``. ``{arguments}``
+                are the options that AWS's vLLM and SGLang containers derive from their variables, ``{model}`` is the
+                model's folder, ``{port}`` the port to listen on. True selects this package's light server. Default:
+                False, for synthetic completions.
+            log_file: the file for its log. Default: no log.
 
         Raises:
-            ValueError: for a command that starts no server.
+            ValueError: if the command cannot start a server.
         """
         if isinstance(serve, str) and (found := list(problems(serve))):
             raise ValueError("; ".join(found))
@@ -120,7 +116,7 @@ class LocalCloud:
             "time_scale": time_scale,
             "history_events": history_events,
             "hub_folders": [str(folder) for folder in hub_folders],
-            # Not resolved: the link in a virtual environment is what makes Python find the environment.
+            # Not resolved, because Python finds a virtual environment by the link in it.
             "training_path": str((training_path or Path(sys.executable).parent).absolute()),
             "training_stop_seconds": training_stop_seconds,
             "sdk_lacks": list(sdk_lacks),
@@ -135,18 +131,18 @@ class LocalCloud:
 
     @property
     def endpoint_url(self) -> str:
-        """Where it listens."""
+        """The URL at which it listens."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int | None:
-        """The process, while there is one."""
+        """The process ID; None while it does not run."""
         return self._process.pid if self._process is not None else None
 
     def environment(self, account: str = ACCOUNT) -> dict[str, str]:
-        """The variables that point the CDK CLI and AWS clients at an account of it, 12 digits; there are all of them.
+        """Return the variables that point the CDK CLI and AWS clients at any account of 12 digits.
 
-        The secret access key is that of this start: after :meth:`stop`, it is another one.
+        Each start has a new secret access key.
         """
         return {
             KEY_ID: account,
@@ -154,7 +150,7 @@ class LocalCloud:
             "AWS_REGION": self.region,
             "AWS_DEFAULT_REGION": self.region,
             "AWS_ENDPOINT_URL": self.endpoint_url,
-            # Path-style by default for an address like this one; without it, buckets become host names.
+            # Path-style is the default for an IP address only; otherwise, buckets become host names.
             "AWS_ENDPOINT_URL_S3": self.endpoint_url,
             "AWS_EC2_METADATA_DISABLED": "true",
             "AWS_CONFIG_FILE": os.devnull,
@@ -164,16 +160,16 @@ class LocalCloud:
         }
 
     def child_environment(self, account: str = ACCOUNT) -> dict[str, str]:
-        """This process's environment, pointed at an account of the local cloud and at no other."""
+        """Return this process's environment, pointed at an account of the local cloud only."""
         kept = {name: value for name, value in os.environ.items() if name not in IN_THE_WAY}
         return {**kept, **self.environment(account)}
 
     def start(self) -> LocalCloud:
-        """Start it and wait until it responds.
+        """Start the local cloud and wait until it responds.
 
         Raises:
-            LocalCloudError: when it does not, for instance because the port is taken.
-            UntestedMinistack: when another ministack is installed than the one it was built on.
+            LocalCloudError: if it does not respond, for example because the port is taken.
+            UntestedMinistack: if the installed ministack is not the tested release.
         """
         check_ministack()
         _check_free(self.port)
@@ -182,11 +178,11 @@ class LocalCloud:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "constructs_optim_local.server", json.dumps(self._settings)],
                 env={**os.environ, SECRET_KEY: self._secret},
-                # Its end is the parent's end, see server/__main__.py.
+                # The end of standard input ends it, see server/__main__.py.
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT if self._log_file is not None else subprocess.DEVNULL,
-                # Ctrl-C is the parent's to handle, and the group takes the Lambda workers along.
+                # The parent handles Ctrl-C, and the group includes the Lambda workers.
                 start_new_session=True,
             )
         finally:
@@ -200,7 +196,7 @@ class LocalCloud:
         return self
 
     def stop(self) -> None:
-        """End it, and all that it started."""
+        """End the local cloud and all processes that it started."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -226,10 +222,10 @@ class LocalCloud:
         self.stop()
 
     def client(self, service: str, account: str = ACCOUNT, **settings: Any) -> Any:
-        """A boto3 client for an account of it, with further ``settings`` of botocore's ``Config``."""
+        """Return a boto3 client for an account, with further ``settings`` of botocore's ``Config``."""
         retries = {"mode": "standard", "max_attempts": 2}
         config = Config(**{"s3": {"addressing_style": "path"}, "retries": retries, **settings})
-        # A session reads the services' descriptions once; it makes one client at a time.
+        # One session, which reads the services' descriptions once, but can make only one client at a time.
         with self._session_lock:
             if self._session is None:
                 self._session = boto3.Session(region_name=self.region)
@@ -242,51 +238,52 @@ class LocalCloud:
             )
 
     def advance(self, seconds: float) -> None:
-        """Let so many seconds pass at once, for all that this package adds to ministack.
+        """Advance the clock of the services that this package adds to ministack.
 
-        Jobs, deployments, cooldowns, schedules and limits of time go on as if they had passed, and alarms count the
-        periods of datapoints with such times. The processes of functions and training jobs and the waits of state
-        machines keep the machine's time.
+        Jobs, deployments, cool-downs, schedules and time limits proceed as if the time had passed, and alarms count the
+        periods of datapoints with such times. Functions, training jobs' processes and waits of state machines use the
+        machine's time.
         """
         self._control("POST", "clock", {"seconds": seconds})
 
     def forget(self, account: str) -> None:
-        """Delete all that SageMaker has in an account, and end its model servers and training jobs at once."""
+        """Delete all SageMaker resources of an account, and end its model servers and training jobs at once."""
         self._control("DELETE", f"accounts?{urllib.parse.urlencode({'account': account})}")
 
     def jobs(self) -> list[dict[str, Any]]:
-        """Every optimization job: ``{"name", "status", "history": [{"status", "time"}]}``."""
+        """Return every optimization job: ``{"name", "status", "history": [{"status", "time"}]}``."""
         return self._control("GET", "jobs")
 
     def benchmark_jobs(self) -> list[dict[str, Any]]:
-        """Every AI benchmark job: ``{"name", "status", "history": [{"status", "time"}]}``."""
+        """Return every AI benchmark job: ``{"name", "status", "history": [{"status", "time"}]}``."""
         return self._control("GET", "benchmarks")
 
     def training_jobs(self) -> list[dict[str, Any]]:
-        """Every training job: ``{"name", "status", "history": [{"status", "time"}]}``; the history's are secondary."""
+        """Return every training job: ``{"name", "status", "history": [{"status": <secondary>, "time"}]}``."""
         return self._control("GET", "trainings")
 
     def deployments(self, resource: str | None = None) -> list[dict[str, Any]]:
-        """Every creation, update and scaling of endpoints and inference components, with the stages it went through.
+        """Return every creation, update and scaling of endpoints and inference components, with its stages.
 
-        Each is ``{"resource", "kind", "outcome", "reason", "history"}``: ``endpoint/<name>`` or
-        ``inference-component/<name>``; Creating, Updating or Scaling; ``done``, ``rolled back``, ``rollback failed`` or
-        None while it is under way; and a stage is ``{"status", "rolling_back", "new", "old", "time"}`` with the
-        instances (or copies) of the new and the old fleet by variant. A stage is there whether or not anybody looked.
+        Each is ``{"resource", "kind", "outcome", "reason", "history"}``. The resource is ``endpoint/<name>`` or
+        ``inference-component/<name>``; the kind is Creating, Updating or Scaling; the outcome is ``done``, ``rolled
+        back``, ``rollback failed``, or None while in progress. A stage in the history is ``{"status", "rolling_back",
+        "new", "old", "time"}`` with the instances (or copies) of the new and the old fleet by variant. The history has
+        every stage, even if no call observed it.
 
         Args:
-            resource: those of one resource. Default: all.
+            resource: the resource whose changes to return. Default: all.
         """
         found = self._control("GET", "deployments")
         return [deployment for deployment in found if resource in (None, deployment["resource"])]
 
     def calls(self, operation: str | None = None) -> list[dict[str, Any]]:
-        """The calls of the services that are added to ministack: ``{"service", "operation", "request", "outcome"}``."""
+        """Return the calls of the services added to ministack: ``{"service", "operation", "request", "outcome"}``."""
         query = f"?{urllib.parse.urlencode({'operation': operation})}" if operation else ""
         return self._control("GET", f"calls{query}")
 
     def authorizations(self, role: str | None = None) -> list[dict[str, Any]]:
-        """The authorizations of roles while IAM is enforced, of all roles or of one by name.
+        """Return the authorizations while IAM is enforced, of all roles or of one by name.
 
         Each is ``{"account", "role", "action", "resource", "decision", "statement", "time"}``, see
         :class:`constructs_optim_local.access.authorization.Authorization`.
@@ -295,7 +292,7 @@ class LocalCloud:
         return self._control("GET", f"authorizations{query}")
 
     def function_calls(self) -> list[dict[str, Any]]:
-        """The calls that functions made: ``{"service", "operation", "request"}`` each, the last being a path."""
+        """Return the calls of functions: ``{"service", "operation", "request"}``, whose ``request`` is a path."""
         return self._control("GET", "function-calls")
 
     def inject(
@@ -309,16 +306,16 @@ class LocalCloud:
         skip: int = 0,
         instance_type: str = "",
     ) -> None:
-        """Put a fault in force; :data:`constructs_optim_local.faults.NAMES` lists them.
+        """Inject a fault. :data:`constructs_optim_local.faults.NAMES` lists them.
 
         Args:
             name: the fault's name.
-            operation: the operation it strikes. Default: all that the fault is about.
-            count: how often. Default: until it is cleared.
-            reason: what it says, where it says something.
-            path: a part of the request's path, for calls of functions, or of a training job's name. Default: any.
-            skip: how many calls it lets pass first. Default: none.
-            instance_type: the instance type it is about, for ``no_capacity``. Default: every one.
+            operation: the operation that it affects. Default: all operations of the fault.
+            count: number of calls or jobs that it affects. Default: all until it is cleared.
+            reason: text of the fault's message, if it has one.
+            path: part of the request's path (for calls of functions) or of a training job's name. Default: any.
+            skip: number of calls that succeed first. Default: 0.
+            instance_type: the instance type without capacity, for ``no_capacity``. Default: every type.
         """
         fault = {
             "name": name,
@@ -332,11 +329,11 @@ class LocalCloud:
         self._control("POST", "faults", fault)
 
     def faults(self) -> list[dict[str, Any]]:
-        """The faults in force, with how often each has struck; one that is used up is in force no more."""
+        """Return the active faults and the number of times each took effect, without used-up faults."""
         return self._control("GET", "faults")
 
     def clear_faults(self) -> None:
-        """End all faults."""
+        """Remove all faults."""
         self._control("DELETE", "faults")
 
     def set_performance(
@@ -352,18 +349,18 @@ class LocalCloud:
     ) -> None:
         """Set the speed and the outputs of served models, for benchmarks and invocations.
 
-        It holds for whatever has ``match`` in one of its texts when somebody looks: the endpoint's, the component's or
-        the model's name, an instance type, an image, the URI of model data, or a variable as ``NAME=value``. What is
-        said later goes before what was said earlier, number by number; None leaves a number as it was.
+        The setting applies to every model that has ``match`` in one of its texts at the time of a request: the name of
+        the endpoint, component or model, an instance type, an image, the URI of model data, or a variable as
+        ``NAME=value``. For each number, later settings override earlier ones; None leaves a number unchanged.
 
         Args:
-            match: a part of such a text, for instance the S3 prefix of an artifact. Default: everything.
-            ttft_ms: milliseconds to the first token, with one user.
-            itl_ms: milliseconds between tokens, with one user.
-            contention: how much both grow with each further user of a copy, as a share. At first: 0.02.
-            spread: standard deviation of both over the requests, as a share. At first: 0.1.
-            error_rate: share of requests that fail. At first: 0.
-            answers_differently: share of prompts whose outputs differ from all other models'. At first: 0.
+            match: part of such a text, for example the S3 prefix of an artifact. Default: all models.
+            ttft_ms: time to first token with one user, in milliseconds.
+            itl_ms: inter-token latency with one user, in milliseconds.
+            contention: relative growth of both latencies for each further user of a copy. Initially 0.02.
+            spread: relative standard deviation of both latencies over the requests. Initially 0.1.
+            error_rate: share of requests that fail. Initially 0.
+            answers_differently: share of prompts whose outputs differ from all other models'. Initially 0.
         """
         numbers = {
             "ttft_ms": ttft_ms,
@@ -376,29 +373,29 @@ class LocalCloud:
         self._control("POST", "performances", {"match": match, **numbers})
 
     def set_quota(self, name: str, value: float) -> None:
-        """Set a quota of SageMaker's, which refuses what exceeds it from now on.
+        """Set a SageMaker quota. SageMaker then refuses requests that exceed it.
 
         Args:
-            name: as Service Quotas has it: ``ml.g5.12xlarge for endpoint usage``, ``... for training job usage`` or
-                ``... for spot training job usage``.
-            value: how many instances an account may have in a region.
+            name: the quota's name in Service Quotas: ``ml.g5.12xlarge for endpoint usage``, ``... for training job
+                usage`` or ``... for spot training job usage``.
+            value: number of instances that an account may have in a Region.
         """
         self._control("POST", "quotas", {name: value})
 
     def quotas(self) -> dict[str, float]:
-        """The quotas that were set."""
+        """Return the quotas that are set."""
         return self._control("GET", "quotas")
 
     def clear_quotas(self) -> None:
-        """Let every quota be as it was at first: Service Quotas says 20, and nothing is refused."""
+        """Remove all quotas: Service Quotas shows 20, and SageMaker refuses nothing."""
         self._control("DELETE", "quotas")
 
     def performances(self) -> list[dict[str, Any]]:
-        """What was said of performance, in its order."""
+        """Return the performance settings in their order."""
         return self._control("GET", "performances")
 
     def clear_performances(self) -> None:
-        """Go back to the numbers there are at first."""
+        """Remove all performance settings."""
         self._control("DELETE", "performances")
 
     def collect_engine_metrics(
@@ -414,18 +411,18 @@ class LocalCloud:
         account: str = ACCOUNT,
         region: str | None = None,
     ) -> None:
-        """Collect what a container exposes of its engine, as SageMaker's detailed observability does every minute.
+        """Collect a container's engine metrics, as SageMaker's detailed observability does every minute.
 
         Args:
-            exposition: the text of its Prometheus endpoint, for instance of vLLM's ``/metrics``.
+            exposition: the text of its Prometheus endpoint, for example vLLM's ``/metrics``.
             endpoint: the endpoint's name.
             variant: the production variant. Default: ``AllTraffic``.
-            component: the inference component. Default: a variant serves the model.
-            instance: the instance's id. Default: one instance.
-            container: the container's id. Default: one container of each instance.
-            seconds_ago: how long ago it was exposed. Default: now.
-            account: the endpoint's. Default: the cloud's own.
-            region: the endpoint's. Default: the cloud's.
+            component: the inference component. Default: none, because a variant serves the model.
+            instance: the instance's ID. Default: one instance.
+            container: the container's ID. Default: one container of each instance.
+            seconds_ago: age of the metrics. Default: 0.
+            account: the endpoint's account. Default: the cloud's own.
+            region: the endpoint's Region. Default: the cloud's.
         """
         labels = {
             "aws.sagemaker.endpoint.name": endpoint,
@@ -438,7 +435,7 @@ class LocalCloud:
         self._control("POST", "engine-metrics", {**sample, "account": account, "region": region or self.region})
 
     def engine_metrics(self, query: str, *, account: str = ACCOUNT, region: str | None = None) -> list[dict[str, Any]]:
-        """The result of a PromQL query: of each series its ``labels`` and its ``value``."""
+        """Return the result of a PromQL query: ``labels`` and ``value`` of each series."""
         parameters = {"query": query, "account": account, "region": region or self.region}
         return self._control(
             "GET", f"engine-metrics?{urllib.parse.urlencode(parameters, quote_via=urllib.parse.quote)}"
@@ -470,18 +467,18 @@ class LocalCloud:
         raise LocalCloudError(f"the local cloud did not answer within {_START_SECONDS} s")
 
 
-# Loopback is never reached through a proxy, whatever the environment says of proxies.
+# Loopback needs no proxy, so ignore the environment's proxies.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def _check_free(port: int) -> None:
-    """Checked beforehand: the process that has the port would respond instead of the local cloud."""
+    """Check beforehand, because another process at the port would respond instead of the local cloud."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            raise LocalCloudError(f"port {port} cannot be listened on: {error.strerror}; choose another") from None
+            raise LocalCloudError(f"cannot listen on port {port}: {error.strerror}; choose another") from None
 
 
 def _free_port() -> int:

@@ -1,4 +1,4 @@
-"""``constructs-optim local demo``: deploy a CDK app to a local cloud with the real CLI, and tell what came of it."""
+"""``constructs-optim local demo``: deploy a CDK app to a local cloud with the real CDK CLI."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ from .cloud import LocalCloud
 _POLL_SECONDS = 0.5
 _NOT_SERVED = "Optimization jobs are simulated, and no model is served."
 _SERVED = "Optimization jobs are simulated, and a tiny model stands in for the app's model."
-# The widths of the names of fields, and of commands.
+# Column widths of field names and of commands.
 _NAMES, _COMMANDS = 15, 32
 _QUESTION = "Why are small models fast?"
 _INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM)
 
 
 class DemoFailed(Exception):
-    """A step of the demo ended badly; the message says which, and where to read on."""
+    """A step of the demo failed. The message says which, and where to find more."""
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """The CDK CLI to run, and where the app is."""
+    """The CDK CLI to run, and the app's directory."""
 
     cdk: str
     app_directory: Path
 
     @staticmethod
     def find(app_directory: Path) -> Toolchain:
-        """The CLI of the checkout, or else of the PATH.
+        """Return the CDK CLI of the checkout, or else of the PATH.
 
         Raises:
-            DemoFailed: where there is none.
+            DemoFailed: if there is none.
         """
-        # The checkout's own first: beside this Python, then where npm puts it, then wherever the shell finds one.
+        # First beside this Python, then where npm installs it, then on the PATH.
         beside, local = Path(sys.executable).with_name("cdk"), app_directory / "node_modules" / ".bin" / "cdk"
         found = next((str(path) for path in (beside, local) if path.exists()), None) or shutil.which("cdk")
         if found is None:
@@ -68,15 +68,15 @@ class Toolchain:
 
 
 def run_demo(app_directory: Path, console: Console | None = None, *, serve: bool | str = False) -> None:
-    """Deploy the app in ``app_directory``; print its progress and a table of the result.
+    """Deploy the app in ``app_directory``, and print the progress and the result.
 
     Args:
-        app_directory: with ``cdk.json``.
-        console: what it prints to. Default: standard output.
-        serve: as of :class:`LocalCloud`; each endpoint is then asked for a completion.
+        app_directory: the directory of ``cdk.json``.
+        console: the console to print to. Default: standard output.
+        serve: see :class:`LocalCloud`. The demo then requests a completion from each endpoint.
 
     Raises:
-        DemoFailed: when bootstrap or deployment failed.
+        DemoFailed: if bootstrap or deployment fails.
     """
     console = console or Console()
     tools = Toolchain.find(app_directory)
@@ -103,7 +103,7 @@ def run_demo(app_directory: Path, console: Console | None = None, *, serve: bool
 
 
 def _shown(path: Path | str, tools: Toolchain) -> str:
-    """A program as the shell finds it, or the path from the app's directory."""
+    """Return a program's name on the PATH, or its path from the app's directory."""
     path = Path(path)
     if shutil.which(path.name) == str(path):
         return path.name
@@ -113,7 +113,7 @@ def _shown(path: Path | str, tools: Toolchain) -> str:
 
 
 def _print_field(console: Console, name: str, value: str) -> None:
-    """Print a name and its value, whose lines stay whole: a value that does not fit has lines of its own."""
+    """Print a name and its value. A value that is too wide starts on a new line."""
     lines = value.splitlines()
     beside = all(_NAMES + len(line) <= console.width for line in lines)
     if not beside:
@@ -157,8 +157,8 @@ def _cdk(tools: Toolchain, cloud: LocalCloud, output: IO[str], *arguments: str) 
 def running(
     command: list[str], directory: Path, environment: dict[str, str], output: IO[str]
 ) -> Iterator[subprocess.Popen[str]]:
-    """A process in a session of its own: an exception in the block, Ctrl-C's too, ends it and all its children."""
-    # Ctrl-C between the start of the process and the `try` would leave the process running: it takes effect within.
+    """Run a process in its own session. An exception in the block, also Ctrl-C's, ends it and its children."""
+    # Ctrl-C between the process's start and the `try` would leave it running, so it is deferred.
     with _ctrl_c_deferred() as raise_deferred:
         process = subprocess.Popen(
             command,
@@ -180,7 +180,7 @@ def running(
 
 @contextmanager
 def _ctrl_c_deferred() -> Iterator[Callable[[], None]]:
-    """Keep back SIGINT and SIGTERM until the function it yields is called, which raises what has come."""
+    """Defer SIGINT and SIGTERM until the yielded function is called, which raises pending ones."""
     received: list[int] = []
     handlers = {sign: signal.signal(sign, lambda number, _: received.append(number)) for sign in _INTERRUPTIONS}
 
@@ -233,7 +233,7 @@ def _deploy(console: Console, tools: Toolchain, cloud: LocalCloud, output: IO[st
 
 
 def _watch(cloud: LocalCloud, progress: Progress, bar: Any, done: threading.Event) -> None:
-    """Print each new state of a job, endpoint or resource as it comes, and move the bar."""
+    """Print each new state of a job, endpoint or resource, and update the progress bar."""
     cloudformation, seen = cloud.client("cloudformation"), set[str]()
     while not done.wait(_POLL_SECONDS):
         for job in cloud.jobs():
@@ -263,13 +263,13 @@ _TOLD = (
 
 
 def _stacks(cloud: LocalCloud) -> list[str]:
-    """The app's stacks, without the one that bootstrap made."""
+    """Return the app's stacks, without bootstrap's."""
     stacks = cloud.client("cloudformation").describe_stacks()["Stacks"]
     return [s["StackName"] for s in stacks if s["StackName"] != "CDKToolkit" and "DELETE" not in s["StackStatus"]]
 
 
 def _summary(cloud: LocalCloud, stack: str, *, asks: bool) -> Iterator[tuple[str, str]]:
-    """Names and values."""
+    """Yield names and values of the result."""
     resources = cloud.client("cloudformation").describe_stack_resources(StackName=stack)["StackResources"]
     by_type: dict[str, list[str]] = {}
     for resource in resources:
@@ -289,7 +289,7 @@ def _summary(cloud: LocalCloud, stack: str, *, asks: bool) -> Iterator[tuple[str
 
 
 def _manifest(cloud: LocalCloud, key: str) -> dict[str, Any] | None:
-    """The artifact's manifest, in whichever bucket it is: a stack may use the store of another one."""
+    """Return the artifact's manifest from any bucket, because a stack may use another stack's store."""
     s3 = cloud.client("s3")
     for bucket in s3.list_buckets()["Buckets"]:
         try:

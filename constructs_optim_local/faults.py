@@ -1,4 +1,4 @@
-"""Faults that tests inject by name, to see how a deployment handles them."""
+"""Faults that tests inject by name, to check how a deployment handles them."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ NAMES = {
     "training_fails": "training jobs end as Failed before their code runs; reason: their FailureReason",
     "training_never_starts": "training jobs stay Starting",
     "training_never_finishes": "training jobs stay Training, and their code does not begin",
-    "training_interrupted": "managed spot training jobs are interrupted while their code runs, and begin anew",
+    "training_interrupted": "managed spot training jobs are interrupted while their code runs, and restart",
     "training_writes_nothing": "training jobs complete without writing their output",
-    "throttled": "calls of operation answer ThrottlingException, the next count of them",
-    "server_error": "calls of operation answer 500, the next count of them",
-    "endpoint_busy": "calls of operation answer that the endpoint is being updated, the next count of them",
-    "limit_exceeded": "calls of operation answer ResourceLimitExceeded; reason: the message",
-    "hub_unavailable": "DescribeHubContent answers 503",
+    "throttled": "the next count calls of operation return ThrottlingException",
+    "server_error": "the next count calls of operation return status 500",
+    "endpoint_busy": "the next count calls of operation return that the endpoint is being updated",
+    "limit_exceeded": "calls of operation return ResourceLimitExceeded; reason: the message",
+    "hub_unavailable": "DescribeHubContent returns status 503",
     "endpoint_fails": "endpoints that are created or updated fail; reason: their FailureReason",
-    "no_capacity": "no instance can be launched, or none of instance_type; a variant with another pool falls over",
+    "no_capacity": "no instance can be launched, or none of instance_type; a variant fails over to its next pool",
     "update_fails": "updates of endpoints and inference components fail and roll back; reason: their FailureReason",
-    "silent_rollback": "an endpoint whose update rolls back says no FailureReason, and its updates seem to succeed",
+    "silent_rollback": "an endpoint whose update rolls back has no FailureReason, and its updates seem to succeed",
     "rollback_fails": "endpoints that roll back end as UpdateRollbackFailed; reason: added to their FailureReason",
-    "access_denied": "calls of operation by a function answer AccessDenied",
-    "key_disabled": "calls of S3's operation by a function answer KMS.DisabledException",
+    "access_denied": "calls of operation by a function return AccessDenied",
+    "key_disabled": "calls of S3's operation by a function return KMS.DisabledException",
     "function_dies_before": "a function's process is killed when it calls operation, before the service acts",
-    "function_dies_after": "a function's process is killed when it calls operation, after the service has acted",
+    "function_dies_after": "a function's process is killed when it calls operation, after the service acts",
     "function_hangs": "a function's call of operation is never answered",
-    "message_lost": "what a function sends to CloudFormation (operation Respond or Signal) never arrives",
+    "message_lost": "a function's message to CloudFormation (operation Respond or Signal) never arrives",
     "message_twice": "a function's call of operation arrives twice",
     "event_twice": "CloudFormation's events reach a function twice",
 }
@@ -49,9 +49,9 @@ _NO_LIMIT_LEFT = "The account-level service limit is 0 Instances, with current u
 class Fault:
     """One fault.
 
-    ``count`` is how often it strikes, None for until it is cleared; ``skip`` how many calls it lets pass before;
-    ``path`` a part of the request's path, for instance ``claim.json``, or of a training job's name; ``instance_type``
-    the type it is about, empty for every one; ``struck`` how often it has struck.
+    ``count`` is the number of times it takes effect, None for no limit; ``skip`` the number of calls that succeed
+    first; ``path`` part of the request's path, for example ``claim.json``, or of a training job's name;
+    ``instance_type`` the affected type, empty for all; ``struck`` the number of times it took effect.
     """
 
     name: str
@@ -64,40 +64,40 @@ class Fault:
     struck: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """The fault as the control interface shows it."""
+        """Return the fault as the control interface shows it."""
         return asdict(self)
 
 
 class Faults:
-    """The faults in force."""
+    """The active faults."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._active: list[Fault] = []
 
     def inject(self, fault: Fault) -> None:
-        """Put a fault in force.
+        """Add a fault.
 
         Raises:
-            ApiError: for a name that is none.
+            ApiError: if there is no fault of that name.
         """
         if fault.name not in NAMES:
-            raise ApiError("ValidationException", f"{fault.name!r} is no fault; there are {', '.join(NAMES)}")
+            raise ApiError("ValidationException", f"{fault.name!r} is not a fault; use one of {', '.join(NAMES)}")
         with self._lock:
             self._active.append(fault)
 
     def clear(self) -> None:
-        """End them all."""
+        """Remove all faults."""
         with self._lock:
             self._active.clear()
 
     def active(self) -> list[Fault]:
-        """Those in force."""
+        """Return the active faults."""
         with self._lock:
             return list(self._active)
 
     def strikes(self, name: str, operation: str | None = None, path: str = "", instance_type: str = "") -> Fault | None:
-        """The fault of that name if it is in force for ``operation``; one strike is used up."""
+        """Return the active fault of that name for ``operation``, if any, and count it as used once."""
         with self._lock:
             for fault in self._active:
                 about = fault.operation in (None, operation) and fault.instance_type in ("", instance_type)
@@ -114,7 +114,7 @@ class Faults:
         return None
 
     def before(self, operation: str) -> None:
-        """Fail a call of ``operation`` where a fault says so.
+        """Fail a call of ``operation`` if a fault applies to it.
 
         Raises:
             ApiError: the fault's error.

@@ -1,14 +1,14 @@
-"""The AWS Price List, with prices of the local cloud's own: GetProducts of SageMaker's instances.
+"""The AWS Price List with fictitious prices: GetProducts of SageMaker's instances.
 
-The shape of a product is the service's: ``PriceList`` holds JSON texts with ``product``, ``serviceCode``, ``terms`` and
+A product has the service's format: ``PriceList`` holds JSON texts with ``product``, ``serviceCode``, ``terms`` and
 ``version``; an on-demand term has one price dimension, in ``Hrs``. An instance for hosting has the attributes
 ``instanceName`` (``ml.g5.12xlarge``), ``instanceType`` (``ml.g5.12xlarge-Hosting``), ``component`` (``Hosting``),
 ``regionCode``, ``location``, ``usagetype`` (``USW2-Host:ml.g5.12xlarge``) and ``operation`` (``RunInstance``), and the
 product family ``ML Instance``.
 
 Sources: botocore's model of ``pricing``; AWS Billing user guide, "Using the AWS Price List Query API"; usage types and
-attributes as public tools that read the real list find them (2026). Not verified against the service: which spelling of
-a region's prefix a usage type has beyond USE1 and USW2, and the error for an unknown service.
+attributes from public tools that read the real list (2026). Not verified against the service: the Region prefixes of
+usage types other than USE1 and USW2, and the error for an unknown service.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST = 100
 
 
 class PriceList:
-    """The Price List Query API. It has the same products in every region."""
+    """The Price List Query API, with the same products in every Region."""
 
     name = "pricing"
 
@@ -57,7 +57,7 @@ class PriceList:
 
 
 def hourly_price(instance_type: str) -> float | None:
-    """Dollars an hour of hosting, where prices are lowest; None for a type that has none."""
+    """Return the price of hosting in dollars an hour, in the cheapest Region; None for a type without a price."""
     room, table = hardware().get(instance_type), _table()
     if room is None:
         return None
@@ -67,7 +67,7 @@ def hourly_price(instance_type: str) -> float | None:
 
 @functools.cache
 def products() -> tuple[dict[str, Any], ...]:
-    """Every product, as ``PriceList`` has it."""
+    """Return every product in the format of ``PriceList``."""
     table = _table()
     return tuple(
         _product(name, (hourly_price(name) or 0.0) * factor, component, region, prefix, location)

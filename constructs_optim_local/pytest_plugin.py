@@ -1,6 +1,6 @@
-"""Fixtures for pytest: a local cloud for a whole run, and an account of it for each test.
+"""Fixtures for pytest: a local cloud for a whole run, and a new account for each test.
 
-pytest finds them by itself where this package is installed. Nothing is started before a test asks for it. Settings of
+pytest finds them if this package is installed. The cloud starts with the first test that uses it. Settings in
 ``pytest.ini`` or ``pyproject.toml``: ``local_cloud_serve`` (``true``, or the command line of a model server) and
 ``local_cloud_enforce_iam``.
 """
@@ -26,12 +26,12 @@ _accounts = itertools.count(100_000_000_001)
 
 @dataclass(frozen=True)
 class LocalAccount:
-    """An account of a local cloud that nobody has used before.
+    """A new account of a local cloud.
 
     Attributes:
-        id: its 12 digits.
-        session: whose clients call the local cloud as the account's administrator.
-        environment: the variables that have any AWS SDK or tool do the same. In this process they are set.
+        id: the account ID, 12 digits.
+        session: a boto3 session whose clients call the local cloud as the account's administrator.
+        environment: variables that make any AWS SDK or tool do the same. They are set in this process.
     """
 
     id: str
@@ -41,20 +41,22 @@ class LocalAccount:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the settings."""
-    parser.addini(_SERVE, "whether endpoints of local_cloud have model servers, or such a server's command", default="")
-    parser.addini(_ENFORCE_IAM, "whether local_cloud holds roles to their policies", type="bool", default=False)
+    parser.addini(
+        _SERVE, "whether endpoints of local_cloud have model servers, or the command of a model server", default=""
+    )
+    parser.addini(_ENFORCE_IAM, "whether local_cloud enforces the roles' policies", type="bool", default=False)
 
 
 @pytest.fixture(scope="session")
 def local_cloud_settings(pytestconfig: pytest.Config) -> dict[str, Any]:
-    """The arguments of ``LocalCloud``. Override it in a ``conftest.py`` for others than the two settings."""
+    """Return the arguments of ``LocalCloud``. Override it in a ``conftest.py`` to pass further arguments."""
     stated = str(pytestconfig.getini(_SERVE))
     return {"serve": _WORDS.get(stated.lower(), stated), "enforce_iam": pytestconfig.getini(_ENFORCE_IAM)}
 
 
 @pytest.fixture(scope="session")
 def local_cloud(local_cloud_settings: dict[str, Any]) -> Iterator[LocalCloud]:
-    """A local cloud for the whole run."""
+    """Yield a local cloud for the whole run."""
     from constructs_optim_local.cloud import LocalCloud
 
     with LocalCloud(**local_cloud_settings) as cloud:
@@ -63,7 +65,7 @@ def local_cloud(local_cloud_settings: dict[str, Any]) -> Iterator[LocalCloud]:
 
 @pytest.fixture
 def local_account(local_cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalAccount]:
-    """A new account of the local cloud, whose resources end with the test."""
+    """Yield a new account of the local cloud, whose resources end with the test."""
     import boto3
 
     from constructs_optim_local.cloud import IN_THE_WAY
@@ -74,10 +76,10 @@ def local_account(local_cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> I
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    # boto3.client() has a session of its own, which keeps the credentials that it has found first.
+    # boto3.client() uses a default session, which keeps the first credentials that it found.
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     yield LocalAccount(account, boto3.Session(), environment)
-    # Names of buckets are taken for all accounts.
+    # All accounts share the names of buckets.
     for bucket in boto3.Session().resource("s3").buckets.all():
         bucket.object_versions.delete()
         bucket.delete()
@@ -89,5 +91,5 @@ def local_account(local_cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> I
 
 @pytest.fixture
 def local_session(local_account: LocalAccount) -> boto3.Session:
-    """The boto3 session of ``local_account``."""
+    """Return the boto3 session of ``local_account``."""
     return local_account.session

@@ -1,1 +1,1 @@
-"""Who may do what: credentials of this cloud, the permissions that a request needs, and a log of decisions."""
+"""Access control: this cloud's credentials, the permissions that a request needs, and a log of decisions."""

@@ -1,4 +1,4 @@
-"""The permissions that roles requested, and the decisions, while the local cloud enforces IAM."""
+"""The permissions that roles need, and the decisions about them, while the local cloud enforces IAM."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALLOW = "Allow"
 
 @dataclass(frozen=True)
 class Permission:
-    """An action on a resource, with the condition keys that the request carries."""
+    """An action on a resource, with the request's condition keys."""
 
     action: str
     resource: str
@@ -24,13 +24,13 @@ class Permission:
 
 @dataclass(frozen=True)
 class Refused(Permission):
-    """A permission that was refused; ``reason`` is how IAM's sentence about it ends."""
+    """A refused permission; ``reason`` is the end of IAM's message about it."""
 
     reason: str = ""
 
 
 def through_s3(action: str, key_arn: str) -> Permission:
-    """The use of a KMS key by S3, on behalf of the caller that reads or writes an object.
+    """Return the permission to use a KMS key through S3, for a caller that reads or writes an object.
 
     Source: KMS developer guide, "kms:ViaService".
     """
@@ -39,16 +39,16 @@ def through_s3(action: str, key_arn: str) -> Permission:
 
 @dataclass(frozen=True)
 class Authorization:
-    """One evaluation.
+    """One evaluation of policies.
 
     Attributes:
-        account: that of the role: two accounts may have roles of one name.
-        role: name of the role whose policies were evaluated.
-        action: for instance ``s3:GetObject``; ``sts:AssumeRole`` where a service took the role on.
+        account: the role's account. Several accounts may have a role of the same name.
+        role: name of the evaluated role.
+        action: for example ``s3:GetObject``; ``sts:AssumeRole`` if a service assumed the role.
         resource: the ARN, or ``*``.
         decision: Allow, Deny (a statement denies it) or ImplicitDeny (none allows it).
-        statement: ``Sid`` of the statement that decided; empty where it has none, or no statement did.
-        time: seconds since 1970.
+        statement: ``Sid`` of the deciding statement; empty without a Sid or a deciding statement.
+        time: time in seconds since 1970.
     """
 
     account: str
@@ -61,7 +61,7 @@ class Authorization:
 
 
 class AuthorizationLog:
-    """The evaluations, in the order they came."""
+    """The evaluations in their order."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -74,81 +74,81 @@ class AuthorizationLog:
             self._evaluated.append(found)
 
     def to_json(self, role: str | None = None) -> list[dict[str, Any]]:
-        """The evaluations, or those of one role."""
+        """Return the evaluations, or those of one role."""
         with self._lock:
             return [asdict(found) for found in self._evaluated if role in (None, found.role)]
 
 
 @dataclass(frozen=True)
 class StoredObject:
-    """An object of a bucket; ``key_arn`` is the KMS key it is encrypted with, if it is."""
+    """An object of a bucket; ``key_arn`` is the KMS key that encrypts it, if any."""
 
     name: str
     key_arn: str | None
 
 
 class Roles(Protocol):
-    """The roles that services take on, and what these may do."""
+    """The roles that services assume, and their permissions."""
 
     def trusts(self, role_arn: str, service: str, source_arn: str) -> bool:
-        """Whether ``service`` may take the role on, on behalf of the resource ``source_arn``."""
+        """Return whether ``service`` may assume the role for the resource ``source_arn``."""
         ...
 
     def allows(self, role_arn: str, permission: Permission) -> bool:
-        """Whether the role's policies, its permissions boundary and the resource's policy allow it."""
+        """Return whether the role's policies, its permissions boundary and the resource's policy allow it."""
         ...
 
     def refused(self, role_arn: str, permission: Permission) -> Refused | None:
-        """The permission with the reason why the role may not; None where it may."""
+        """Return the permission with the reason for its refusal; None if it is allowed."""
         ...
 
     def objects(self, bucket: str, prefix: str) -> list[StoredObject]:
-        """What is below a prefix; nothing for a bucket that is not of this cloud."""
+        """Return the objects below a prefix; empty if this cloud does not have the bucket."""
         ...
 
     def default_key(self, bucket: str) -> str | None:
-        """The KMS key that new objects of a bucket are encrypted with."""
+        """Return the KMS key that encrypts new objects of a bucket."""
         ...
 
     def credentials(self, role_arn: str) -> dict[str, str]:
-        """The variables that have an SDK act under the role."""
+        """Return variables that make an SDK use the role."""
         ...
 
 
 class Unchecked:
-    """The roles of a cloud that does not enforce IAM: every one may do everything."""
+    """The roles of a cloud that does not enforce IAM: every role has all permissions."""
 
     def trusts(self, role_arn: str, service: str, source_arn: str) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def allows(self, role_arn: str, permission: Permission) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def refused(self, role_arn: str, permission: Permission) -> Refused | None:
-        """Never."""
+        """Return None: nothing is refused."""
         return None
 
     def objects(self, bucket: str, prefix: str) -> list[StoredObject]:
-        """Nobody asks: without a check, it makes no difference what is there."""
+        """Return no objects, because there is nothing to check."""
         return []
 
     def default_key(self, bucket: str) -> str | None:
-        """As for the objects."""
+        """Return no key, because there is nothing to check."""
         return None
 
     def credentials(self, role_arn: str) -> dict[str, str]:
-        """None of its own: callers keep their permissions."""
+        """Return no variables: callers keep their permissions."""
         return {}
 
 
 def access_denied(message: str) -> ApiError:
-    """The response of a JSON service to a caller without permission."""
+    """Return a JSON service's response to a caller without permission."""
     return ApiError("AccessDeniedException", message)
 
 
-# The kinds of SageMaker resources whose ARN ends in the name that the request gives.
+# The kinds of SageMaker resources whose ARN ends in the request's name.
 _KINDS = {
     "AIBenchmarkJob": "ai-benchmark-job",
     "AIRecommendationJob": "ai-recommendation-job",
@@ -160,7 +160,7 @@ _KINDS = {
     "OptimizationJob": "optimization-job",
     "TrainingJob": "training-job",
 }
-# Operations on two resources, and what the second is; and those whose name does not end in the kind.
+# Operations on two resources, with the second kind; and operations whose name does not end in the kind.
 _OTHER_KINDS = {
     "AIBenchmarkJob": "ai-benchmark-job",
     "AIRecommendationJob": "ai-recommendation-job",
@@ -180,7 +180,7 @@ _ROLE_MEMBERS = ("RoleArn", "ExecutionRoleArn")
 
 
 def through_sagemaker(key_arn: str) -> Permission:
-    """The grant that lets SageMaker use a KMS key for the volumes of instances, for the caller that has them launched.
+    """Return the caller's permission to grant SageMaker a KMS key for the volumes of launched instances.
 
     Sources: developer guide, "SageMaker API Permissions" (CreateEndpoint: "kms:CreateGrant (required only if the
     associated EndPointConfig has a KmsKeyId specified)"); API reference, CreateEndpointConfig, ``KmsKeyId``: "The KMS
@@ -193,10 +193,10 @@ def through_sagemaker(key_arn: str) -> Permission:
 def needed_permissions(
     service: str, operation: str, request: Mapping[str, Any], *, account: str, region: str
 ) -> Iterator[Permission]:
-    """What a caller of one of the added services must be allowed.
+    """Return the permissions that a caller of this package's services needs.
 
-    Source: Service Authorization Reference, "Actions, resources, and condition keys for Amazon SageMaker": a tagged
-    create depends on AddTags, and one that names a role on PassRole.
+    Source: Service Authorization Reference, "Actions, resources, and condition keys for Amazon SageMaker": a creation
+    with tags depends on AddTags, and one with a role on PassRole.
     """
     if service == "application-autoscaling" and not operation.startswith("Describe"):
         yield from _scaling_permissions(operation, request, account=account, region=region)
@@ -227,10 +227,10 @@ def needed_permissions(
 def _scaling_permissions(
     operation: str, request: Mapping[str, Any], *, account: str, region: str
 ) -> Iterator[Permission]:
-    """What changes of a scalable target need. Its ARN ends in an id that no request names.
+    """Yield the permissions to change a scalable target. Its ARN ends in an ID that is in no request.
 
-    Sources: Service Authorization Reference, "Actions, resources, and condition keys for Application Auto Scaling";
-    for what registering needs of SageMaker, the SageMaker developer guide, "Auto scaling prerequisites".
+    Sources: Service Authorization Reference, "Actions, resources, and condition keys for Application Auto Scaling"; for
+    SageMaker's permissions to register a target, the SageMaker developer guide, "Auto scaling prerequisites".
     """
     target = f"arn:aws:application-autoscaling:{region}:{account}:scalable-target/{'0' * 34}"
     if "ResourceARN" in request:

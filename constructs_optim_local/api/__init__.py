@@ -1,1 +1,1 @@
-"""What every service stands on: requests checked against the API's model, errors as AWS writes them, a log of calls."""
+"""The basis of every service: checks against the API's model, errors in AWS's format, a log of calls."""

@@ -1,4 +1,4 @@
-"""Every call of an added operation, for tests that ask what a deployment did."""
+"""A log of every call of this package's operations, for tests of what a deployment did."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Call:
 
 
 class CallLog:
-    """The calls, in the order they came."""
+    """The calls in the order of arrival."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -37,7 +37,7 @@ class CallLog:
 
     @contextmanager
     def recorded(self, service: str, operation: str, request: Any) -> Iterator[None]:
-        """Record what is carried out within it, with how it ended."""
+        """Record the call that the ``with`` block makes, and its outcome."""
         try:
             yield
         except ApiError as error:
@@ -46,6 +46,6 @@ class CallLog:
         self.add(service, operation, request, "OK")
 
     def to_json(self, operation: str | None = None) -> list[dict[str, Any]]:
-        """The calls, or those of one operation."""
+        """Return the calls, or those of one operation."""
         with self._lock:
             return [asdict(call) for call in self._calls if operation in (None, call.operation)]

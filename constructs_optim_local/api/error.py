@@ -1,4 +1,4 @@
-"""An error as AWS's JSON protocols write it."""
+"""Errors in the format of AWS's JSON protocols."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 
 class ApiError(Exception):
-    """An error that an operation responds with; ``more`` are further members of the response."""
+    """An operation's error; ``more`` are further members of the response."""
 
     def __init__(self, code: str, message: str, status: int = 400, **more: Any) -> None:
         super().__init__(message)
         self.code, self.message, self.status, self._more = code, message, status, more
 
     def to_response(self) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body."""
+        """Return status, headers and body."""
         body = json.dumps({"__type": self.code, "message": self.message, "Message": self.message, **self._more})
         return (
             self.status,
@@ -24,10 +24,10 @@ class ApiError(Exception):
 
 
 def validation_error(message: str) -> ApiError:
-    """A request that breaks the API's model or refers to what is not there."""
+    """Return the error for a request that violates the API's model or refers to a missing resource."""
     return ApiError("ValidationException", message)
 
 
 def not_found(message: str) -> ApiError:
-    """A resource that does not exist, where the operation declares ResourceNotFound."""
+    """Return the error for a missing resource, for operations that declare ResourceNotFound."""
     return ApiError("ResourceNotFound", message)

@@ -1,4 +1,4 @@
-"""Requests checked against botocore's model of a service: types, required members, ranges, enums and patterns."""
+"""Checks requests against botocore's model of a service: types, required members, ranges, enums and patterns."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from .error import ApiError, validation_error
 
 @functools.cache
 def _service_model(service: str) -> Any:
-    """botocore's, which takes a tenth of a second to read; it is untyped where its shapes are."""
+    """Return botocore's model, which takes a tenth of a second to read. botocore does not type its shapes."""
     return botocore.session.get_session().get_service_model(service)
 
 
 class ApiModel:
-    """The model of one service."""
+    """The API model of one service."""
 
     def __init__(self, service: str) -> None:
         self._model = _service_model(service)
         self.target_prefix: str = self._model.metadata["targetPrefix"]
 
     def operation(self, name: str) -> OperationModel:
-        """The operation's model.
+        """Return the operation's model.
 
         Raises:
-            ApiError: UnknownOperationException, as AWS responds.
+            ApiError: UnknownOperationException if there is no such operation.
         """
         if name not in self._model.operation_names:
             raise ApiError("UnknownOperationException", f"The operation {name} is not recognized")
@@ -44,7 +44,7 @@ class ApiModel:
         """Refuse a request that the model does not allow.
 
         Raises:
-            ApiError: ValidationException, naming every problem.
+            ApiError: ValidationException. The message names every problem.
         """
         shape = self.operation(name).input_shape
         if shape is None:
@@ -58,17 +58,17 @@ class ApiModel:
             raise validation_error(f"{count}: {'; '.join(problems)}")
 
     def typed(self, name: str, value: Any) -> Any:
-        """``value`` with the strings of a CloudFormation template turned into the types of the request's model."""
+        """Return ``value`` with a CloudFormation template's strings converted to the types of the request's model."""
         shape = self.operation(name).input_shape
         return _typed(value, shape) if shape is not None else value
 
     def enum(self, name: str, member: str) -> list[str]:
-        """The values that a member of the request may have."""
+        """Return the values that a member of the request may have."""
         shape: Any = self.operation(name).input_shape
         return list(shape.members[member].enum)
 
     def members(self, name: str) -> frozenset[str]:
-        """The names of the request's members."""
+        """Return the names of the request's members."""
         shape = self.operation(name).input_shape
         return frozenset(getattr(shape, "members", {}))
 
@@ -97,7 +97,7 @@ def _typed(value: Any, shape: Any) -> Any:
 
 
 def _constraint_problems(value: Any, shape: Any, path: str) -> Iterator[str]:
-    """What ParamValidator leaves to the service: enums, patterns, maxima."""
+    """Yield violations that ParamValidator leaves to the service: of enums, patterns and maxima."""
     match shape.type_name:
         case "structure":
             for key, item in value.items():
@@ -146,7 +146,7 @@ def _compiled(pattern: str) -> re.Pattern[str] | None:
     try:
         return re.compile(pattern, re.DOTALL)
     except re.error:
-        # The service's patterns are Java's; some of their classes (\p{L}) are not Python's.
+        # The service's patterns have Java's syntax, and Python lacks some of its classes (\p{L}).
         return None
 
 
@@ -154,7 +154,7 @@ _KIND = "service-2"
 
 
 def write_model_without(operations: Collection[str], folder: Path) -> None:
-    """Write SageMaker's model without ``operations`` into ``folder``, which AWS_DATA_PATH may name."""
+    """Write SageMaker's model without ``operations`` into ``folder``, for AWS_DATA_PATH."""
     loader: Any = Loader()
     version = loader.determine_latest_version("sagemaker", _KIND)
     model = loader.load_service_model("sagemaker", _KIND, version)

@@ -1,1 +1,1 @@
-"""Application Auto Scaling: what is registered, and an engine that scales it."""
+"""Application Auto Scaling: registered targets, and an engine that scales them."""

@@ -1,7 +1,7 @@
-"""What one scalable target remembers of its scaling, and what its cooldowns allow.
+"""The scaling history of one scalable target, and the changes that its cool-downs allow.
 
-Sources: Application Auto Scaling user guide, "Cooldown periods"; API reference, StepScalingPolicyConfiguration: what
-was added during a cooldown "is calculated as part of the desired capacity for the next scale out".
+Sources: Application Auto Scaling user guide, "Cooldown periods"; API reference, StepScalingPolicyConfiguration:
+capacity added during a cool-down "is calculated as part of the desired capacity for the next scale out".
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ DEFAULT_COOLDOWN = 300
 
 @dataclass
 class Cooldowns:
-    """When a target was scaled last, in seconds since any moment; None: not yet."""
+    """The times of a target's last scaling, in seconds of a monotonic clock; None before the first."""
 
     out_at: float | None = None
     out_to: int = 0
     """The capacity after the last scale-out."""
     before_out: int = 0
-    """The capacity before it."""
+    """The capacity before the last scale-out."""
     in_at: float | None = None
 
     def base(self, capacity: int, cooldown: float, now: float) -> int:
-        """The capacity that a step counts from: during the cooldown after a scale-out, what there was before that.
+        """Return the capacity from which a step counts: during a scale-out cool-down, the one before.
 
-        A step of 2 and then one of 3 add 3 in all.
+        A step of 2 followed by one of 3 adds 3 in total.
         """
         if self.out_at is None or now - self.out_at >= cooldown:
             return capacity
         return min(capacity, self.before_out)
 
     def allow(self, capacity: int, limited: int, cooldowns: tuple[float, ...], now: float) -> bool:
-        """Whether the capacity may change to another one now; ``cooldowns`` are those of scaling out and in."""
+        """Return whether the capacity may change now; ``cooldowns`` are for scaling out and in."""
         if limited > capacity:
             return self.out_at is None or now - self.out_at >= cooldowns[0] or limited > self.out_to
         latest = [at for at in (self.in_at, self.out_at) if at is not None]
         return not any(now - at < cooldowns[1] for at in latest)
 
     def note(self, capacity: int, limited: int, cooldowns: tuple[float, ...], now: float) -> None:
-        """Remember that the capacity changes."""
+        """Record a change of the capacity."""
         if limited > capacity:
-            # Within a cooldown, what is added is part of the same scale-out.
+            # During a cool-down, added capacity is part of the same scale-out.
             is_first = self.out_at is None or now - self.out_at >= cooldowns[0]
             self.before_out = capacity if is_first else self.before_out
             self.out_at, self.out_to = now, limited
@@ -63,19 +63,19 @@ def requested(
     now: float,
     scale: float = 1.0,
 ) -> tuple[int | None, tuple[float, float]]:
-    """The capacity that a policy asks for when its alarm has gone off, and its cooldowns of scaling out and in.
+    """Return the capacity that a policy requests when its alarm goes into ALARM, and its cool-downs for out and in.
 
     Args:
-        policy: as DescribeScalingPolicies has it.
-        alarm: as DescribeAlarms has it.
-        value: the datapoint that set it off, if there was one.
-        capacity: what there is.
-        remembered: of the target.
-        now: in seconds.
-        scale: what a second of cooldowns lasts here.
+        policy: the policy, as DescribeScalingPolicies returns it.
+        alarm: the alarm, as DescribeAlarms returns it.
+        value: the breaching datapoint, if there is one.
+        capacity: the present capacity.
+        remembered: the target's history.
+        now: the time in seconds.
+        scale: the seconds that a second of a cool-down lasts here.
 
     Returns:
-        None for the capacity where no step is about such a breach.
+        The capacity, None if no step applies to the breach, and the cool-downs.
     """
     above = str(alarm.get("ComparisonOperator", "Greater")).startswith("Greater")
     config = policy.get("StepScalingPolicyConfiguration")
@@ -87,7 +87,7 @@ def requested(
             asked = max(capacity, stepped(config, remembered.base(capacity, pause, now), breach, above) or 0)
         return asked, (pause, pause)
     config = policy["TargetTrackingScalingPolicyConfiguration"]
-    # Without a datapoint, one instance more or less is the least that the alarm asks for.
+    # Without a datapoint, change by one instance, the smallest change.
     asked = (
         tracked(config["TargetValue"], capacity, value)
         if value is not None

@@ -1,8 +1,8 @@
-"""What a scaling policy makes of a capacity: step scaling, target tracking, and when schedules are due.
+"""The decisions of scaling policies: step scaling, target tracking, and when schedules are due.
 
-Sources: Application Auto Scaling user guide, "Step scaling policies" (bounds are relative to the alarm's threshold,
-and which of them belongs to a step depends on the side of the breach), "Target tracking scaling policies" (the
-capacity in proportion to the metric; it cannot leave zero) and "Scheduled scaling" (at, rate and cron).
+Sources: Application Auto Scaling user guide, "Step scaling policies" (bounds are relative to the alarm's threshold, and
+the side of the breach decides which bound is inclusive), "Target tracking scaling policies" (the capacity is
+proportional to the metric; it cannot leave zero) and "Scheduled scaling" (at, rate and cron).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 _UNITS = {"minute": 60, "hour": 3600, "day": 86_400}
-# What a predefined metric of SageMaker is: metric, statistic, period in seconds.
-# Sources: user guide, "Predefined metrics"; SageMaker developer guide, "SageMaker AI metrics in Amazon CloudWatch".
+# SageMaker's predefined metrics: metric, statistic, period in seconds. Sources: user guide, "Predefined metrics";
+# SageMaker developer guide, "SageMaker AI metrics in Amazon CloudWatch".
 _PREDEFINED = {
     "SageMakerVariantInvocationsPerInstance": ("InvocationsPerInstance", "Sum", 60),
     "SageMakerVariantConcurrentRequestsPerModelHighResolution": ("ConcurrentRequestsPerModel", "Average", 10),
@@ -27,16 +27,16 @@ _SCALE_IN_SHARE = 0.9
 
 
 def stepped(config: Mapping[str, Any], capacity: int, breach: float, above: bool) -> int | None:
-    """The capacity that a step scaling policy asks for.
+    """Return the capacity that a step scaling policy requests.
 
     Args:
-        config: StepScalingPolicyConfiguration.
-        capacity: what there is.
-        breach: by how much the metric is beyond the alarm's threshold, with its sign.
-        above: whether the alarm is about a metric that is too high.
+        config: the StepScalingPolicyConfiguration.
+        capacity: the present capacity.
+        breach: the metric minus the alarm's threshold.
+        above: whether the alarm watches for high values.
 
     Returns:
-        None where no step is about such a breach.
+        The capacity; None if no step applies to the breach.
     """
     step = next((step for step in config.get("StepAdjustments", []) if _within(step, breach, above)), None)
     if step is None:
@@ -47,7 +47,7 @@ def stepped(config: Mapping[str, Any], capacity: int, breach: float, above: bool
             return adjustment
         case "PercentChangeInCapacity":
             change = capacity * adjustment / 100
-            # Between -1 and 1 it is rounded away from zero, else towards it.
+            # Between -1 and 1, round away from zero; otherwise, towards zero.
             change = math.copysign(1, change) if 0 < abs(change) < 1 else math.trunc(change)
             least = config.get("MinAdjustmentMagnitude", 0)
             return capacity + int(math.copysign(max(abs(change), least), adjustment))
@@ -56,14 +56,14 @@ def stepped(config: Mapping[str, Any], capacity: int, breach: float, above: bool
 
 
 def tracked(target: float, capacity: int, value: float) -> int | None:
-    """The capacity that holds a metric at its target; None at zero, which no proportion leaves."""
+    """Return the capacity that keeps a metric at its target; None at zero, because any proportion of zero is zero."""
     return math.ceil(capacity * value / target) if capacity else None
 
 
 def tracking_alarms(policy: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The alarms of a target tracking policy, as Application Auto Scaling makes them.
+    """Return the alarms that Application Auto Scaling creates for a target tracking policy.
 
-    The low one is at 90 % of the target, with a period five times as long as the high one's (as seen in accounts).
+    The low alarm is at 90 % of the target, with five times the high alarm's period (as seen in accounts).
     """
     config = policy["TargetTrackingScalingPolicyConfiguration"]
     watched, period = _watched(config, policy["ResourceId"])
@@ -91,16 +91,16 @@ def due_after(
     scale: float,
     next_cron: Callable[[str, dt.datetime], dt.datetime | None],
 ) -> dt.datetime | None:
-    """When a scheduled action is due next; None where it never is again.
+    """Return when a scheduled action is due next; None if never.
 
     Args:
-        action: as PutScheduledAction takes it.
-        after: a moment in UTC.
-        scale: what a second of a rate lasts here.
-        next_cron: when a cron expression is due next.
+        action: the request of PutScheduledAction.
+        after: a time in UTC.
+        scale: the seconds that a second of a rate lasts here.
+        next_cron: returns when a cron expression is due next.
 
     Raises:
-        ValueError: where its schedule is none.
+        ValueError: if the schedule is invalid.
     """
     schedule, zone = action["Schedule"], zoneinfo.ZoneInfo(action.get("Timezone") or "UTC")
     if found := re.fullmatch(r"at\((.+)\)", schedule):
@@ -116,7 +116,7 @@ def due_after(
 
 
 def started(action: Mapping[str, Any], at: dt.datetime) -> bool:
-    """Whether a scheduled action's StartTime has come."""
+    """Return whether a scheduled action's StartTime has passed."""
     start = action.get("StartTime")
     return start is None or at.timestamp() >= _seconds(start)
 
@@ -134,7 +134,7 @@ def _within(step: Mapping[str, Any], breach: float, above: bool) -> bool:
 
 
 def _watched(config: Mapping[str, Any], resource_id: str) -> tuple[dict[str, Any], int]:
-    """The members of PutMetricAlarm that say what is watched, and the period."""
+    """Return the members of PutMetricAlarm that select the metric, and the period."""
     custom = config.get("CustomizedMetricSpecification")
     if custom is not None and custom.get("Metrics"):
         metrics = [

@@ -1,4 +1,4 @@
-"""What Application Auto Scaling does by itself: capacities kept in range, schedules run, alarms acted upon.
+"""Application Auto Scaling's background work: it keeps capacities in range, runs schedules and acts on alarms.
 
 Sources: Application Auto Scaling user guide, "Scheduled scaling", "Cooldown periods", "Suspend and resume scaling" and
 "Scaling activities"; API reference, RegisterScalableTarget and ScalingActivity.
@@ -31,7 +31,7 @@ class Scalable(Protocol):
     """A service whose resources have a capacity."""
 
     def capacity(self, resource_id: str, *, account: str, region: str) -> int | None:
-        """What there is; None while it cannot be scaled."""
+        """Return the present capacity; None while it cannot be scaled."""
         ...
 
     def invoke(self, operation: str, request: dict[str, Any], *, account: str, region: str) -> dict[str, Any]:
@@ -39,29 +39,29 @@ class Scalable(Protocol):
         ...
 
     def scaled(self, resource_id: str, *, registered: bool, account: str, region: str) -> None:
-        """A resource was registered as a scalable target, or deregistered."""
+        """Record whether a resource is registered as a scalable target."""
         ...
 
 
 class Registry(Protocol):
-    """The scalable targets and scheduled actions that there are."""
+    """The scalable targets and scheduled actions."""
 
     def targets(self, location: Location) -> list[Target]:
-        """As DescribeScalableTargets has them."""
+        """Return the targets as in DescribeScalableTargets."""
         ...
 
     def scheduled(self, location: Location) -> list[dict[str, Any]]:
-        """As DescribeScheduledActions has them."""
+        """Return the actions as in DescribeScheduledActions."""
         ...
 
     def limit(self, location: Location, target: Target, limits: Mapping[str, int]) -> None:
-        """Give a target another MinCapacity, MaxCapacity or both."""
+        """Change a target's MinCapacity, MaxCapacity or both."""
         ...
 
 
 @dataclass
 class _Memory:
-    """What is remembered of a target: causes that wait for it to be scalable, and what was done last."""
+    """A target's state: causes that wait until it can be scaled, and its last scaling."""
 
     waiting: list[str] = field(default_factory=list[str])
     since: dt.datetime = _LONG_AGO
@@ -70,7 +70,7 @@ class _Memory:
 
 
 class ScalingEngine:
-    """Scales what is registered. ``scale`` is what a second of cooldowns and rates lasts here."""
+    """Scales registered targets. ``scale`` is the seconds that a second of cool-downs and rates lasts here."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class ScalingEngine:
         clock: Clock,
     ) -> None:
         self._registry, self._resources, self._scale, self._next_cron = registry, resources, scale, next_cron
-        # The registry's own: each of them calls the other.
+        # The registry's lock, because engine and registry call each other.
         self._lock, self._awake, self._clock = lock, threading.Event(), clock
         self._memory: dict[tuple[Location, str, str], _Memory] = {}
         self._due: dict[tuple[Location, str], tuple[str, dt.datetime | None]] = {}
@@ -92,7 +92,7 @@ class ScalingEngine:
         threading.Thread(target=self._run, daemon=True).start()
 
     def registered(self, location: Location, target: Mapping[str, Any]) -> None:
-        """A target was registered or changed: its capacity is brought into its range."""
+        """Handle a registered or changed target: bring its capacity into its range."""
         with self._lock:
             self._locations.add(location)
             memory = self._remembered(location, target)
@@ -101,7 +101,7 @@ class ScalingEngine:
         self._awake.set()
 
     def deregistered(self, location: Location, target: Mapping[str, Any]) -> None:
-        """A target is gone."""
+        """Handle a deregistered target."""
         with self._lock:
             self._memory.pop((location, target["ResourceId"], target["ScalableDimension"]), None)
             self._tell(location, target, registered=False)
@@ -110,22 +110,22 @@ class ScalingEngine:
         self._resources.scaled(target["ResourceId"], registered=registered, account=location[0], region=location[1])
 
     def check_schedule(self, action: Mapping[str, Any]) -> None:
-        """Refuse a schedule that is none.
+        """Refuse an invalid schedule.
 
         Raises:
-            ValueError: saying what is wrong with it.
+            ValueError: if the schedule is invalid. The text says why.
         """
         due_after(action, self._clock.now(), self._scale, self._next_cron)
 
     def scheduled(self, location: Location) -> None:
-        """A scheduled action was put."""
+        """Handle a new or changed scheduled action."""
         with self._lock:
             self._locations.add(location)
             self._note_due(location, self._clock.now())
         self._awake.set()
 
     def activities(self, location: Location, request: Mapping[str, Any]) -> dict[str, Any]:
-        """DescribeScalingActivities: newest first."""
+        """Return the response of DescribeScalingActivities, newest first."""
         requested = {name: request.get(name) for name in ("ServiceNamespace", "ResourceId", "ScalableDimension")}
         with self._lock:
             rows = [
@@ -141,10 +141,10 @@ class ScalingEngine:
     def run_policy(
         self, location: Location, policy: Mapping[str, Any], alarm: Mapping[str, Any], value: float | None
     ) -> bool:
-        """Do what a policy asks for when its alarm has gone off.
+        """Scale a target as a policy requests when its alarm goes into ALARM.
 
         Args:
-            location: account and region.
+            location: account and Region.
             policy: as DescribeScalingPolicies has it.
             alarm: as DescribeAlarms has it.
             value: the datapoint that set it off, if there was one.
@@ -208,12 +208,12 @@ class ScalingEngine:
                 with self._lock:
                     pause = self._tick(self._clock.now())
             except Exception:
-                # What goes wrong with one target must not end the scaling of all others.
-                logging.getLogger(__name__).exception("scaling went wrong")
+                # A failure with one target must not stop the scaling of the others.
+                logging.getLogger(__name__).exception("scaling failed")
                 pause = _PAUSE_SECONDS
 
     def _tick(self, now: dt.datetime) -> float | None:
-        """Evaluate everything once; returns the seconds until the next evaluation, None for until something changes."""
+        """Evaluate all targets once. Return the seconds until the next evaluation; None to wait for a change."""
         for location in self._locations:
             self._note_due(location, now)
             for action in self._registry.scheduled(location):

@@ -1,9 +1,8 @@
-"""Application Auto Scaling: moto keeps what is registered, and :mod:`.engine` scales.
+"""Application Auto Scaling: moto stores targets and policies, and :mod:`.engine` scales.
 
-Requests are checked against the API's model. Added to moto: scaling activities, the alarms of target tracking
-policies, and what the API reference says of deregistering (DeregisterScalableTarget: it deletes policies and scheduled
-actions) and of putting a policy (PutScalingPolicy: the target is registered; a policy that is put again keeps its
-ARN).
+This module checks requests against the API's model. It adds to moto scaling activities, the alarms of target tracking
+policies, and these rules of the API reference: DeregisterScalableTarget deletes policies and scheduled actions;
+PutScalingPolicy requires a registered target and keeps the ARN of an existing policy.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _HOST = "http://application-autoscaling.{region}.amazonaws.com/"
 
 
 class ApplicationAutoScaling:
-    """Application Auto Scaling, for any account and region that calls it."""
+    """Application Auto Scaling, for any calling account and Region."""
 
     name = "application-autoscaling"
 
@@ -55,9 +54,9 @@ class ApplicationAutoScaling:
     ) -> None:
         self.model = ApiModel(self.name)
         self._faults, self._calls, self._alarms = faults, calls, alarms
-        # The names and ARNs of the alarms of a target tracking policy, by location and the policy's ARN.
+        # Names and ARNs of target tracking policies' alarms, by location and the policy's ARN.
         self._policy_alarms: dict[tuple[Location, str], list[dict[str, str]]] = {}
-        # The tags of scalable targets, by ARN, which moto does not keep.
+        # Tags of scalable targets by ARN, which moto does not store.
         self._tags: dict[str, dict[str, str]] = {}
         self._lock = threading.RLock()
         self._engine = ScalingEngine(self, resources, scale, next_cron, self._lock, clock)
@@ -76,10 +75,10 @@ class ApplicationAutoScaling:
 
     @functools.cached_property
     def _moto(self) -> tuple[Any, Any]:
-        """Moto's models and responses, imported when they are needed: EC2's, which they bring, take a second."""
+        """Moto's models and responses, imported on demand: they import EC2's, which takes a second."""
         from moto.applicationautoscaling import models, responses
 
-        # moto's list of dimensions is older than the API's, which every request is checked against first.
+        # moto's list of dimensions is older than the API's, against which every request is checked first.
         known = self.model.enum("RegisterScalableTarget", "ScalableDimension")
         dimensions = Enum("ScalableDimensionValueSet", {value: value for value in known})
         for module in (models, responses):
@@ -95,10 +94,10 @@ class ApplicationAutoScaling:
         *,
         patience_seconds: float = _PATIENCE_SECONDS,
     ) -> None:
-        """Run the policy that is an action of an alarm, unless it is gone by now.
+        """Run the policy that is an alarm's action, if it still exists.
 
-        A resource that is changing is waited for while ``holds``: AWS invokes the action again as long as the alarm is
-        in its state, and each time for the datapoint of then.
+        While ``holds`` is true, wait for a changing resource: AWS repeats the action as long as the alarm stays in its
+        state, each time with the present datapoint.
         """
         region, account = policy_arn.split(":")[3:5]
         location = (account, region)
@@ -114,15 +113,15 @@ class ApplicationAutoScaling:
                 return
 
     def targets(self, location: Location) -> list[Target]:
-        """The scalable targets of SageMaker's."""
+        """Return the scalable targets of SageMaker."""
         return self._list("DescribeScalableTargets", "ScalableTargets", location)
 
     def scheduled(self, location: Location) -> list[dict[str, Any]]:
-        """The scheduled actions on them."""
+        """Return the scheduled actions on these targets."""
         return self._list("DescribeScheduledActions", "ScheduledActions", location)
 
     def limit(self, location: Location, target: Target, limits: Mapping[str, int]) -> None:
-        """Give a target other limits."""
+        """Change a target's limits."""
         request = {name: target[name] for name in _KEY}
         with self._lock:
             self._call("RegisterScalableTarget", {**request, **limits}, *location)
@@ -153,7 +152,7 @@ class ApplicationAutoScaling:
             case "PutScheduledAction":
                 response = self._put_scheduled_action(request, location)
             case "DeleteScheduledAction":
-                # moto deletes what is not there in silence.
+                # moto's delete succeeds for a missing action.
                 if not self._matching("DescribeScheduledActions", "ScheduledActions", request, location):
                     raise ApiError("ObjectNotFoundException", f"No scheduled action found for {_named(request)}")
                 response = self._call(operation, request, *location)
@@ -180,7 +179,7 @@ class ApplicationAutoScaling:
         if low > high:
             raise validation_error(f"Maximum capacity cannot be less than minimum capacity: {high} is less than {low}")
         if known and request.get("Tags"):
-            # The words: https://github.com/hashicorp/terraform-provider-aws/issues/31839.
+            # Source of the message: https://github.com/hashicorp/terraform-provider-aws/issues/31839.
             raise validation_error(
                 "The scalable target that you tried to tag already exists. To update tags on an existing scalable "
                 "target, use the TagResource API."
@@ -215,7 +214,7 @@ class ApplicationAutoScaling:
             and _metric(other.get("TargetTrackingScalingPolicyConfiguration") or {}) == _metric(tracking)
             for other in others
         ):
-            # Also of a policy that CloudFormation replaces: https://github.com/aws/aws-cdk/issues/17956.
+            # Also if CloudFormation replaces a policy: https://github.com/aws/aws-cdk/issues/17956.
             raise validation_error("Only one TargetTrackingScaling policy for a given metric specification is allowed.")
         self._call("PutScalingPolicy", request, *location)
         if before is not None:
@@ -256,7 +255,7 @@ class ApplicationAutoScaling:
     def _matching(
         self, operation: str, member: str, request: dict[str, Any], location: Location
     ) -> list[dict[str, Any]]:
-        """Those of what an operation describes that have the names which the request gives."""
+        """Yield the described items whose names the request gives."""
         names = [name for name in (*_KEY, "PolicyName", "ScheduledActionName") if name in request]
         found = self._call(operation, {"ServiceNamespace": request["ServiceNamespace"]}, *location)[member]
         return [item for item in found if all(item.get(name, request[name]) == request[name] for name in names)]
@@ -294,14 +293,14 @@ class ApplicationAutoScaling:
         if status >= 400:
             code = str(content.get("__type", "InternalFailure")).rpartition("#")[2]
             message = content.get("message") or content.get("Message") or ""
-            # moto responds with ValidationException, where the API reference says ObjectNotFoundException.
+            # moto returns ValidationException where the API reference has ObjectNotFoundException.
             missing = message.startswith(("No scalable target found", "No scaling policy found"))
             raise ApiError("ObjectNotFoundException" if missing else code, message, status)
         return content
 
 
 def _metric(tracking: Mapping[str, Any]) -> tuple[Any, Any]:
-    """What a target tracking policy tracks."""
+    """Return the metric that a target tracking policy tracks."""
     return tracking.get("PredefinedMetricSpecification"), tracking.get("CustomizedMetricSpecification")
 
 

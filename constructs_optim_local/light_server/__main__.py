@@ -16,9 +16,9 @@ def main() -> int:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--served-model-name")
     parser.add_argument("--max-model-len", type=int)
-    # The arguments of a plan are an engine's, which has many more.
+    # A plan has arguments for an engine, which this server ignores.
     given, ignored = parser.parse_known_args()
-    # Several servers share the machine, and small matrices do not gain from threads.
+    # Several servers share the machine, and threads do not help with small matrices.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     from werkzeug.serving import WSGIRequestHandler, make_server
@@ -42,7 +42,7 @@ def main() -> int:
     server = make_server(given.host, given.port, application, threaded=True, request_handler=Handler)
     sys.stdout.write(f"serving {given.model} at http://{given.host}:{server.port}\n")
     if ignored:
-        sys.stdout.write(f"arguments of engines, not of this server: {' '.join(ignored)}\n")
+        sys.stdout.write(f"ignored arguments of engines: {' '.join(ignored)}\n")
     sys.stdout.flush()
     server.serve_forever()
     return 0

@@ -1,8 +1,8 @@
 """The HTTP interface of a served model.
 
 Sources: OpenAI's API reference (chat completions, completions); vLLM, ``entrypoints/serve/sagemaker/api_router.py``
-(``/invocations`` takes both) and ``entrypoints/openai`` (the shape of errors, ``ignore_eos``, 16 tokens of a completion
-where nothing is said); LMI documentation, "LMI handlers inference API schema" (``inputs``).
+(``/invocations`` takes both) and ``entrypoints/openai`` (the format of errors, ``ignore_eos``, 16 tokens of a
+completion by default); LMI documentation, "LMI handlers inference API schema" (``inputs``).
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _MEMBERS = {"chat": "messages", "completion": "prompt", "inputs": "inputs"}
 
 
 class _Refused(Exception):
-    """A request that is not served; its text says why."""
+    """A request that is refused. The text is the reason."""
 
 
 @dataclass(frozen=True)
 class _Request:
-    """What a request asks for."""
+    """The parameters of a request."""
 
     form: str
     prompt: list[int]
@@ -57,7 +57,7 @@ class _Request:
 
 
 class _Completion:
-    """A completion while it is made: its pieces, and afterwards its tokens and why it ended."""
+    """A completion in progress: its pieces, and at its end the tokens and the finish reason."""
 
     def __init__(self) -> None:
         self.tokens, self.reason = 0, "length"
@@ -67,12 +67,12 @@ class Application:
     """A WSGI application that serves one model.
 
     Args:
-        folder: the model's.
-        name: that responses have for it.
-        most_tokens: of a prompt with its completion. Default: the model's own.
+        folder: the model's folder.
+        name: the model's name in responses.
+        most_tokens: the maximum of a prompt plus its completion. Default: the model's own.
 
     Raises:
-        UnreadableModel: where the model cannot be served.
+        UnreadableModel: if the model cannot be served.
     """
 
     def __init__(self, folder: Path, name: str, *, most_tokens: int | None = None) -> None:
@@ -119,7 +119,7 @@ class Application:
         if form is None:
             raise _Refused(f"the body has no {' or '.join(_MEMBERS[each] for each in forms)}")
         if body.get("n", 1) != 1:
-            raise _Refused(f"n is {body['n']}, and this server makes one completion of a prompt")
+            raise _Refused(f"n is {body['n']}, and this server makes one completion for a prompt")
         prompt = self._prompt(form, body[_MEMBERS[form]])
         settings = body.get("parameters") or {} if form == "inputs" else body
         room = self._length - len(prompt)
@@ -162,7 +162,7 @@ class Application:
         return self._text.of_prompt(given)
 
     def _pieces(self, request: _Request, completion: _Completion) -> Iterator[str]:
-        """The text, up to the end of the turn, a text that stops it, or the most tokens."""
+        """Yield the text, up to the end of the turn, a stop string or the maximum of tokens."""
 
         def tokens() -> Iterator[int]:
             made = self._model.tokens(request.prompt, request.sampling)
@@ -182,7 +182,7 @@ class Application:
                 completion.reason = "stop"
                 yield held[: min(found)]
                 return
-            # What may be the beginning of a stop is not sent before it is known not to be.
+            # Hold back text that may be the beginning of a stop string.
             ready = len(held) - max(0, longest - 1)
             yield held[: max(0, ready)]
             held = held[max(0, ready) :]
@@ -190,7 +190,7 @@ class Application:
 
 
 class _as_openai:  # noqa: N801 - used as a function
-    """Writes a chat completion, or a completion."""
+    """Writes a chat completion or a completion."""
 
     def __init__(self, request: _Request, completion: _Completion, model: str) -> None:
         self._request, self._completion = request, completion
@@ -228,7 +228,7 @@ class _as_openai:  # noqa: N801 - used as a function
 
 
 class _as_generated_text:  # noqa: N801 - used as a function
-    """Writes what LMI's own schema has."""
+    """Writes LMI's own schema."""
 
     def __init__(self, request: _Request, completion: _Completion, model: str) -> None:
         self._completion = completion

@@ -1,4 +1,4 @@
-"""Decoders of Llama's architecture in numpy: Llama, Mistral without a window, Qwen2 and Qwen3.
+"""Decoders with Llama's architecture in numpy: Llama, Mistral without a sliding window, Qwen2 and Qwen3.
 
 Source: transformers, ``models/llama/modeling_llama.py`` and ``models/qwen3/modeling_qwen3.py``.
 """
@@ -20,12 +20,12 @@ _ARCHITECTURES = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a token is chosen.
+    """How to sample a token.
 
     Attributes:
-        temperature: 0 for the likeliest token.
-        top_p: the smallest set of tokens of this probability is chosen from.
-        seed: of the choices; None for others each time.
+        temperature: the temperature; 0 for the likeliest token.
+        top_p: the probability of the smallest set of tokens to sample from.
+        seed: the random seed; None for a new one each time.
     """
 
     temperature: float = 1.0
@@ -34,13 +34,13 @@ class Sampling:
 
 
 class Llama:
-    """A model in memory. Safe to use from several threads: what a completion keeps is its own.
+    """A model in memory. Safe to use from several threads.
 
     Args:
-        folder: with ``config.json`` and ``*.safetensors``.
+        folder: the folder of ``config.json`` and ``*.safetensors``.
 
     Raises:
-        UnreadableModel: where it is of another architecture, or its weights are not readable.
+        UnreadableModel: if the model has another architecture or its weights are not readable.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -53,8 +53,8 @@ class Llama:
         kind = rope.get("rope_type", rope.get("type", "default"))
         if architecture not in _ARCHITECTURES or kind != "default":
             raise UnreadableModel(
-                f"the model is {architecture} with rotary embeddings of the kind {kind}; this server has "
-                f"{', '.join(_ARCHITECTURES)} with default ones"
+                f"the model is {architecture} with {kind} rotary embeddings; this server supports "
+                f"{', '.join(_ARCHITECTURES)} with default rotary embeddings"
             )
         self.length: int = config["max_position_embeddings"]
         self._config, self._tensors = config, read(folder, config.get("quantization_config"))
@@ -69,7 +69,7 @@ class Llama:
         self._head = self._tensors.get("lm_head.weight", self._tensors["model.embed_tokens.weight"])
 
     def tokens(self, prompt: Sequence[int], sampling: Sampling) -> Iterator[int]:
-        """The tokens after a prompt, for as long as there is room for them."""
+        """Yield the tokens after a prompt, until the context is full."""
         random, cache = np.random.default_rng(sampling.seed), [_empty()] * self._config["num_hidden_layers"]
         given = list(prompt)
         for _ in range(self.length - len(prompt)):
@@ -78,7 +78,7 @@ class Llama:
             given = [chosen]
 
     def logits(self, prompt: Sequence[int]) -> Array:
-        """How likely each token is after a prompt, as unnormalized logarithms."""
+        """Return the logits of the token after a prompt."""
         return self._next(list(prompt), [_empty()] * self._config["num_hidden_layers"])
 
     def _next(self, tokens: list[int], cache: list[tuple[Array, Array]]) -> Array:
@@ -107,7 +107,7 @@ class Llama:
         return self._linear(mixed.swapaxes(0, 1).reshape(count, -1), f"{layer}.o_proj"), (keys, values)
 
     def _heads_of(self, hidden: Array, projection: str, count: int, past: int) -> Array:
-        """Queries or keys of each head, turned by their positions."""
+        """Return the queries or keys of each head, with rotary position embeddings."""
         heads = self._linear(hidden, f"{projection}_proj").reshape(len(hidden), count, self._size).swapaxes(0, 1)
         if f"{projection}_norm.weight" in self._tensors:
             heads = self._norm(heads, f"{projection}_norm")
@@ -147,6 +147,6 @@ def _choose(logits: Array, sampling: Sampling, random: np.random.Generator) -> i
         return int(logits.argmax())
     likely = _softmax(logits / np.float32(sampling.temperature)).astype(np.float64)
     order = np.argsort(-likely)
-    # The token that reaches the share is among those to choose from.
+    # The token that reaches the probability is part of the set.
     kept = order[: int(np.searchsorted(np.cumsum(likely[order]), sampling.top_p)) + 1]
     return int(random.choice(kept, p=likely[kept] / likely[kept].sum()))

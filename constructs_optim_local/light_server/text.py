@@ -1,7 +1,7 @@
-"""From messages to tokens and back: a model's tokenizer and chat template.
+"""A model's tokenizer and chat template, which convert messages to tokens and back.
 
-Source: transformers, ``tokenization_utils_base.py`` and ``utils/chat_template_utils.py`` (where the template is, and
-what it is rendered with).
+Source: transformers, ``tokenization_utils_base.py`` and ``utils/chat_template_utils.py`` (the template's location and
+the variables to render it).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Text:
     """A model's tokenizer and chat template.
 
     Args:
-        folder: with ``tokenizer.json``.
+        folder: the folder of ``tokenizer.json``.
 
     Raises:
-        UnreadableModel: where there is no such file.
+        UnreadableModel: if there is no such file.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -49,10 +49,10 @@ class Text:
         self.ends = {token for end in ends if end is not None for token in (end if isinstance(end, list) else [end])}
 
     def of_chat(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
-        """The tokens of a conversation, up to where the model's turn begins.
+        """Return the tokens of a conversation, up to the beginning of the model's turn.
 
         Raises:
-            RefusedPrompt: by the template.
+            RefusedPrompt: if the template refuses the conversation.
         """
         tokens = {name: _content(self._settings.get(name)) for name in ("bos_token", "eos_token")}
         plain = [{**message, "content": _content(message.get("content"))} for message in messages]
@@ -63,11 +63,11 @@ class Text:
         return self._tokenizer.encode(text, add_special_tokens=False).ids
 
     def of_prompt(self, prompt: str) -> list[int]:
-        """The tokens of a text."""
+        """Return the tokens of a text."""
         return self._tokenizer.encode(prompt).ids
 
     def pieces(self, tokens: Iterable[int]) -> Iterator[str]:
-        """What each token adds to a text; empty while a character is incomplete."""
+        """Yield the text that each token adds; empty while a character is incomplete."""
         so_far, written = list[int](), ""
         for token in tokens:
             so_far.append(token)
@@ -78,7 +78,7 @@ class Text:
 
 
 def _content(value: Any) -> str:
-    """The text of a message's content or of a special token, which both may be objects."""
+    """Return the text of a message's content or of a special token. Both may be objects."""
     if isinstance(value, list):
         return "".join(_content(part) for part in value)
     if isinstance(value, dict):

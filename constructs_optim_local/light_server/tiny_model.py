@@ -1,9 +1,9 @@
-"""A language model of 1.4 million weights, made in a second, without a download.
+"""A language model of 1.4 million weights, generated in a second without a download.
 
     python -m constructs_optim_local.light_server.tiny_model FOLDER
 
-It is a Llama with a tokenizer and a chat template, in the files that every engine and quantizer reads. Its words are
-English and its sentences are nonsense: it has learned which word follows which, from a page of text.
+It is a Llama with a tokenizer and a chat template, in files that every engine and quantizer reads. It writes nonsense
+in English words, because it knows only which words follow each other in a page of text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .weights import Array
 
 _VOCABULARY, _HIDDEN, _INNER, _LAYERS, _HEADS, _GROUPS = 512, 256, 512, 2, 4, 2
 _LENGTH = 2048
-# So small that what follows a word is decided by the word alone, and no layer is zero.
+# Small enough that the last word alone decides the next one, but not zero.
 _LAYERS_SCALE = 0.005
 _SMOOTHING = 1e-3
 _BEGIN, _END = "<s>", "</s>"
@@ -49,11 +49,11 @@ _ANSWERS = (
 
 
 def write(folder: Path, *, seed: int = 0) -> Path:
-    """Write the model's files into a folder, which is made where it is missing.
+    """Write the model's files into a folder, creating it if needed.
 
     Args:
-        folder: where to.
-        seed: of the random weights. Default: the same weights each time.
+        folder: the folder to write to.
+        seed: seed of the random weights. Default: a fixed seed.
 
     Returns:
         The folder.
@@ -87,8 +87,8 @@ def _tensors(tokenizer: Tokenizer, random: np.random.Generator) -> dict[str, Any
         return random.normal(0.0, scale, shape).astype(np.float32)
 
     following = _following(tokenizer)
-    # The tokens of the text are fewer than the dimensions: each is at right angles to all others, so that the head
-    # finds it in what comes out of the layers.
+    # The text has fewer tokens than there are dimensions, so their embeddings can be orthogonal. The head then
+    # recognizes each token in the layers' output.
     seen = np.flatnonzero(following.any(axis=1))
     directions, _ = np.linalg.qr(random.normal(size=(_HIDDEN, _HIDDEN)))
     embeddings = weights(_VOCABULARY, _HIDDEN, scale=1.0)
@@ -111,7 +111,7 @@ def _tensors(tokenizer: Tokenizer, random: np.random.Generator) -> dict[str, Any
 
 
 def _following(tokenizer: Tokenizer) -> Array:
-    """How likely each token is after each other one, as logarithms above those of tokens that never are."""
+    """Return how likely each token follows each other one, as log-odds over tokens that never do."""
     counts = np.zeros((_VOCABULARY, _VOCABULARY), np.float32)
     starts, ends = tokenizer.token_to_id("<|assistant|>"), tokenizer.token_to_id(_END)
     for answer in _ANSWERS:

@@ -1,8 +1,8 @@
-"""The tensors of a model's safetensors files, in 32 bits, whatever they are stored in.
+"""Reads the tensors of a model's safetensors files, converted to 32 bits.
 
-Quantized layers are those of compressed-tensors, in the formats that llm-compressor writes for FP8, W4A16, NVFP4 and
-MXFP4. Sources: compressed-tensors, ``compressors/`` (names and layouts of the tensors of each format); OCP
-Microscaling Formats specification, "E8M0" and "E2M1".
+For quantized layers, it reads compressed-tensors' formats that llm-compressor writes for FP8, W4A16, NVFP4 and MXFP4.
+Sources: compressed-tensors, ``compressors/`` (names and layouts of the tensors of each format); OCP Microscaling
+Formats specification, "E8M0" and "E2M1".
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _FOUR_BITS, _PACKED_VALUES, _EXPONENT_BIAS = 4, 8, 127
 
 
 class UnreadableModel(ValueError):
-    """A model that cannot be served, and why."""
+    """A model that cannot be served. The text is the reason."""
 
 
 def read(folder: Path, quantization: Mapping[str, Any] | None) -> dict[str, Array]:
-    """The tensors by name.
+    """Return the tensors by name.
 
     Args:
-        folder: with ``*.safetensors``.
-        quantization: ``quantization_config`` of the model's configuration; None where it has none.
+        folder: the folder of ``*.safetensors``.
+        quantization: ``quantization_config`` of the model's configuration, or None.
 
     Raises:
-        UnreadableModel: where there are none, or in a format that is not known here.
+        UnreadableModel: if there are none, or their format is not supported.
     """
     files = sorted(folder.glob("*.safetensors"))
     if not files:
@@ -95,7 +95,7 @@ def _layer(raw: Raw, layer: str, kind: str) -> Array:
 
 
 def _integers(packed: NDArray[Any], shape: NDArray[Any]) -> Array:
-    """Four bits each, eight to a 32-bit word, the lowest bits first, less 8."""
+    """Unpack 4-bit integers, eight to a 32-bit word from the lowest bits up, and subtract 8."""
     shifts = np.arange(_PACKED_VALUES, dtype=np.uint32) * _FOUR_BITS
     values = (packed.view(np.uint32)[..., None] >> shifts) & 0xF
     rows, columns = (int(size) for size in shape)
@@ -103,13 +103,13 @@ def _integers(packed: NDArray[Any], shape: NDArray[Any]) -> Array:
 
 
 def _floats(packed: NDArray[Any]) -> Array:
-    """Four bits each, two to a byte, the lower bits first."""
+    """Unpack 4-bit floats, two to a byte, the lower bits first."""
     values = np.stack([packed & 0xF, packed >> _FOUR_BITS], axis=-1)
     return values.reshape(len(packed), -1).astype(np.uint8).view(ml_dtypes.float4_e2m1fn).astype(np.float32)
 
 
 def _spread(scale: Array, shape: tuple[int, ...]) -> Array:
-    """The scale of each value: a scale has a row, a group of a row, or a block."""
+    """Return the scale of each value. A scale applies to a row, a group in a row, or a block."""
     for axis, size in enumerate(shape):
         times = -(-size // scale.shape[axis])
         scale = np.repeat(scale, times, axis=axis)[(slice(None),) * axis + (slice(size),)]

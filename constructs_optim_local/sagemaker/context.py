@@ -1,4 +1,4 @@
-"""What the SageMaker of all accounts and regions of a local cloud stands on."""
+"""The services and settings that SageMaker's accounts and Regions share in a local cloud."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .training.telemetry import TrainingSettings
 
 @dataclass(frozen=True)
 class Timing:
-    """How long things take, in seconds.
+    """Durations in seconds.
 
     Attributes:
         jobs: the states of an optimization job.
         endpoint: the launch of instances, and of copies of inference components.
-        scale: what a second of the API's own waits lasts.
+        scale: the seconds that a second of the API's own waits lasts.
     """
 
     jobs: JobDurations = field(default_factory=JobDurations)
@@ -37,22 +37,22 @@ class Timing:
 
 @dataclass(frozen=True)
 class Context:
-    """What every account and region shares.
+    """The services and settings that every account and Region shares.
 
     Attributes:
-        objects: the objects in S3 as the jobs of an account and region see them.
-        hub: the public hub. Default: the models that come with this package.
-        faults: in force. Default: none.
+        objects: returns S3's objects as the jobs of an account and Region see them.
+        hub: the public hub. Default: this package's models.
+        faults: the faults to inject. Default: none.
         calls: a record of every call.
-        timing: how long things take.
-        roles: what execution roles may do. Default: everything.
-        alarms: CloudWatch's. Default: there are none.
-        price: dollars an hour of an instance type; None for a type without a price.
-        training: how the training jobs of an account and region are run.
-        performances: how fast what endpoints serve is.
-        clock: the time. Default: the machine's.
-        quotas: of instances. Default: none was set.
-        servers: what runs model servers. Default: nothing, and completions are synthetic.
+        timing: durations of jobs and changes.
+        roles: permissions of execution roles. Default: all.
+        alarms: CloudWatch's alarms. Default: none.
+        price: returns an instance type's price in dollars an hour; None without a price.
+        training: returns how to run the training jobs of an account and Region.
+        performances: the speed of served models.
+        clock: the clock. Default: the machine's.
+        quotas: instance quotas. Default: none is set.
+        servers: runs model servers. Default: None, for synthetic completions.
     """
 
     objects: ObjectsOf

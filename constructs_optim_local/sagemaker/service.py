@@ -317,10 +317,10 @@ class _Regional:
 
 
 def _is_of_region(operation: str, region: str) -> bool:
-    """Whether a region has the operation. Assumed, for no source says so: the response of the other regions.
+    """Return whether a Region has the operation. Assumed, without a source: the response of other Regions.
 
-    Source: developer guide, "Generative AI inference recommendations", has the regions; they are those of
-    CloudFormation's AWS::SageMaker::AIWorkloadConfig.
+    Source: developer guide, "Generative AI inference recommendations". Its Regions equal those of CloudFormation's
+    AWS::SageMaker::AIWorkloadConfig.
     """
     types = resource_types(region)
     return _AI_OPERATIONS.search(operation) is None or types is None or _AI_TYPE in types

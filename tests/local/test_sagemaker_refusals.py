@@ -203,7 +203,7 @@ def test_an_isolated_model_is_refused_on_an_endpoint_without_isolation(sagemaker
     specification = {"ModelName": name, "ComputeResourceRequirements": needs}
     words = refused(sagemaker.create_inference_component, **given, EndpointName=name, Specification=specification)
     assert words.startswith(
-        f"Model {name} has EnableNetworkIsolation, and the configuration of endpoint {name} has not"
+        f"Model {name} has EnableNetworkIsolation, and the configuration of endpoint {name} does not"
     )
     # On an isolated endpoint, and for a model that need not be, it works.
     isolated = named("isolated")

@@ -226,7 +226,7 @@ def test_training_processes_end_with_the_local_cloud(is_killed: bool) -> None:
         ({"CheckpointConfig": {"S3Uri": "s3://b/c", "LocalPath": "/mnt/checkpoints"}}, "must be below it"),
         ({"CheckpointConfig": {"S3Uri": "s3://b/c", "LocalPath": "/opt/ml/../../etc"}}, "must be below it"),
         ({"OutputDataConfig": {"S3OutputPath": "https://example.com/out"}}, "is not an S3 URI"),
-        ({"more_inputs": [channel("code", "s3://b/c")]}, "more than one channel of the name code"),
+        ({"more_inputs": [channel("code", "s3://b/c")]}, "more than one channel named code"),
         ({"TrainingJobName": "under_score"}, "regular expression pattern"),
     ],
 )

@@ -1,1 +1,1 @@
-"""Benchmark and recommendation jobs: workloads, made-up measurements and the files of AIPerf."""
+"""Benchmark and recommendation jobs: workloads, synthetic measurements and the files of AIPerf."""

@@ -1,9 +1,9 @@
-"""The life that benchmark and recommendation jobs share: InProgress, Completed; or Failed, or Stopping and Stopped.
+"""The life cycle of benchmark and recommendation jobs: InProgress, then Completed or Failed; or Stopping and Stopped.
 
-A job has no thread of its own: each read first advances it to the state that the elapsed time implies.
+A job has no thread: each read first advances it to the state that the elapsed time implies.
 
-Source: API reference, CreateAIBenchmarkJob and CreateAIRecommendationJob with their siblings; developer guide (a job
-must be in a terminal state to be deleted). Assumed, for no source says so: the words of a refusal.
+Sources: API reference, CreateAIBenchmarkJob, CreateAIRecommendationJob and related operations; developer guide (only a
+job in a terminal state can be deleted). Assumed, without a source: the wording of a refusal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STOPPING_SECONDS = 0.5
 
 
 class AiJobs:
-    """The jobs of one kind, in one account and region."""
+    """The jobs of one kind in one account and Region."""
 
     def __init__(
         self,
@@ -37,16 +37,16 @@ class AiJobs:
         fault: str,
         finish: Callable[[Record], str | None],
     ) -> None:
-        """Prepare to keep jobs.
+        """Start without jobs.
 
         Args:
-            scope: where they are.
-            faults: that strike them: ``<fault>_fails`` and ``<fault>_never_finishes``.
-            kind: how the API's members begin, for instance ``AIBenchmarkJob``.
-            path: how their ARNs say what they are, for instance ``ai-benchmark-job``.
-            label: what messages call them.
-            fault: how the names of their faults begin.
-            finish: carries a job out when its time is over; why it failed, where it did.
+            scope: the jobs' account and Region.
+            faults: the faults to inject: ``<fault>_fails`` and ``<fault>_never_finishes``.
+            kind: prefix of the API's members, for example ``AIBenchmarkJob``.
+            path: resource type in the jobs' ARNs, for example ``ai-benchmark-job``.
+            label: the jobs' name in messages.
+            fault: prefix of the faults' names.
+            finish: writes a job's results at its end, and returns why it failed, or None.
         """
         self._scope, self._faults, self._fault, self._finish = scope, faults, fault, finish
         self._kind, self._path, self._label = kind, path, label
@@ -57,11 +57,11 @@ class AiJobs:
         )
 
     def arn(self, name: str) -> str:
-        """The ARN of a job."""
+        """Return the ARN of a job."""
         return self._scope.arn(self._path, name)
 
     def add(self, request: Record, seconds: float, **more: Any) -> Record:
-        """Start a job that takes so long; members in ``more`` go before the request's."""
+        """Start a job with a duration. Members in ``more`` override the request's."""
         name, created = request[f"{self._kind}Name"], self._scope.now()
         arn = self.arn(name)
         kept = {key: value for key, value in request.items() if key != "Tags"} | more
@@ -75,14 +75,14 @@ class AiJobs:
         return {f"{self._kind}Arn": arn}
 
     def describe(self, request: Record) -> Record:
-        """The Describe operation."""
+        """Run the Describe operation."""
         job = self.settled(request[f"{self._kind}Name"])
         tags = self._scope.tags.get(job[f"{self._kind}Arn"], {})
         shown = {key: value for key, value in job.items() if not key.startswith("_")}
         return {**shown, **({"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]} if tags else {})}
 
     def stop(self, request: Record) -> Record:
-        """The Stop operation."""
+        """Run the Stop operation."""
         job = self.settled(request[f"{self._kind}Name"])
         if job[f"{self._kind}Status"] != "InProgress":
             raise validation_error(
@@ -92,7 +92,7 @@ class AiJobs:
         return {f"{self._kind}Arn": job[f"{self._kind}Arn"]}
 
     def delete(self, request: Record) -> Record:
-        """The Delete operation."""
+        """Run the Delete operation."""
         job = self.settled(request[f"{self._kind}Name"])
         if job[f"{self._kind}Status"] in ("InProgress", "Stopping"):
             raise validation_error(
@@ -103,7 +103,7 @@ class AiJobs:
         return {f"{self._kind}Arn": job[f"{self._kind}Arn"]}
 
     def list(self, request: Record, *more: str) -> Record:
-        """The List operation; ``more`` are further members of a summary."""
+        """Run the List operation; ``more`` are further members of a summary."""
         self.settle_all()
         members = (*(f"{self._kind}{member}" for member in ("Name", "Arn", "Status")), "CreationTime", "EndTime", *more)
         return self.records.page(
@@ -111,16 +111,16 @@ class AiJobs:
         )
 
     def settle_all(self) -> None:
-        """Bring every job up to now."""
+        """Advance every job to the present time."""
         for name in [*self.records.by_name]:
             self.settled(name)
 
     def is_running(self, job: Record) -> bool:
-        """Whether a job has not come to its end."""
+        """Return whether a job has not ended."""
         return job[f"{self._kind}Status"] in ("InProgress", "Stopping")
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Each job with the statuses it went through, in the order of creation."""
+        """Return each job with its history of statuses, in the order of creation."""
         self.settle_all()
         return [
             {
@@ -132,7 +132,7 @@ class AiJobs:
         ]
 
     def settled(self, name: str) -> Record:
-        """The job as it is by now."""
+        """Return the job in its present state."""
         job = self.records.get(name)
         age = (self._scope.now() - job["_since"]).total_seconds()
         match job[f"{self._kind}Status"]:

@@ -1,12 +1,12 @@
-"""What a benchmark leaves behind, in the files and forms of NVIDIA AIPerf.
+"""The output of a benchmark, in NVIDIA AIPerf's files and formats.
 
 Sources: AIPerf's ``JsonExportData``, ``MetricsJsonExporter`` and ``MetricsCsvExporter`` (main, 2026), its guides
-"Working with profile export files" (records and inputs) and "Search history API reference", and reports of the
-service's own output, which says aiperf_version 0.8.0 and schema_version 1.1. SageMaker developer guide, "Benchmark
-generative AI inference endpoints", for the metrics.
+"Working with profile export files" (records and inputs) and "Search history API reference", and users' reports of the
+service's own output, with aiperf_version 0.8.0 and schema_version 1.1. SageMaker developer guide, "Benchmark generative
+AI inference endpoints", for the metrics.
 
-Left out: ``outputs.json``, plots, telemetry and the metrics of HTTP connections. Assumed: where the benchmarks of a
-search are (as those of a sweep).
+Not written: ``outputs.json``, plots, telemetry and metrics of HTTP connections. Assumed: the folders of a search's
+benchmarks are those of a sweep's.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _ERRORS = {
 
 
 def files(workload: Workload, measurement: Measurement, *, model: str, started: dt.datetime) -> dict[str, bytes]:
-    """The files of one benchmark, by name."""
+    """Return the files of one benchmark, by name."""
     metrics = aggregated(workload, measurement)
     return {
         "profile_export_aiperf.json": _json(_summary(workload, measurement, metrics, model, started)),
@@ -87,7 +87,7 @@ def files(workload: Workload, measurement: Measurement, *, model: str, started: 
 
 
 def archive(content: Mapping[str, bytes]) -> bytes:
-    """Files as ``output.tar.gz``, the same for the same files."""
+    """Return files as a reproducible ``output.tar.gz``."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for name, data in sorted(content.items()):
@@ -98,7 +98,7 @@ def archive(content: Mapping[str, bytes]) -> bytes:
 
 
 def aggregated(workload: Workload, measurement: Measurement) -> dict[str, dict[str, Any]]:
-    """The metrics of all successful requests, and those that failed requests have; empty without requests."""
+    """Return the metrics of all successful requests, and those of failed ones; empty without requests."""
     completed, seconds = measurement.completed, measurement.seconds
     failed = len(measurement.requests) - len(completed)
     found: dict[str, dict[str, Any]] = {}
@@ -123,7 +123,7 @@ def aggregated(workload: Workload, measurement: Measurement) -> dict[str, dict[s
 
 
 def _goodput(workload: Workload, completed: Sequence[Request], seconds: float) -> dict[str, dict[str, Any]]:
-    """The requests that kept every objective; ``goodput`` is ``metric:value metric:value``."""
+    """Return the requests that met every objective; ``goodput`` is ``metric:value metric:value``."""
     objectives = [(name, float(limit)) for name, limit in workload.pairs("goodput").items() if name in _OF_A_REQUEST]
     if not objectives:
         return {}
@@ -231,7 +231,7 @@ def _input(workload: Workload, request: Request, model: str) -> dict[str, Any]:
 
 
 def _conversation(request: Request) -> str:
-    """As aiperf 0.13 names them with a seed (``common/session_id_generator.py``)."""
+    """Return a conversation's name, as aiperf 0.13 makes it from a seed (``common/session_id_generator.py``)."""
     return f"session_{request.number:06d}"
 
 
@@ -248,7 +248,7 @@ def _statistics(unit: str, values: Sequence[float]) -> dict[str, Any]:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """A percentile of sorted values, between the two that are next to it, as NumPy's."""
+    """Return a percentile of sorted values, with NumPy's linear interpolation."""
     rank = (len(ordered) - 1) * share / 100
     low = int(rank)
     high = min(low + 1, len(ordered) - 1)

@@ -1,14 +1,13 @@
 """Benchmark jobs: AIPerf against an endpoint, with the numbers of :mod:`.performance`.
 
-Sources: SageMaker developer guide, "Benchmark generative AI inference endpoints" (the endpoint is InService; a job for
-an endpoint of inference components that names none fails, for no model is deployed directly on the endpoint; adapters
-take turns) and "Find the maximum concurrency an endpoint can serve under an SLA"; API reference, CreateAIBenchmarkJob.
-Reports of users say that the results are in ``output/output.tar.gz`` below a prefix of the job's own, ``bmk-...``, of
-the output location.
+Sources: SageMaker developer guide, "Benchmark generative AI inference endpoints" (the endpoint must be InService; a job
+that names no inference component of an endpoint with components fails, because no model is deployed directly on the
+endpoint; adapters take turns) and "Find the maximum concurrency an endpoint can serve under an SLA"; API reference,
+CreateAIBenchmarkJob. Users report that the results are in ``output/output.tar.gz`` below a prefix of each job,
+``bmk-...``, in the output location.
 
-Assumed, for no source says so: that DescribeAIBenchmarkJob shows that prefix from the start; that an endpoint which is
-not there or not InService is refused at once; how long the machine that benchmarks takes to start (a minute); the words
-of the messages.
+Assumed, without a source: DescribeAIBenchmarkJob shows that prefix from the start; a missing endpoint, or one not
+InService, is refused at once; the benchmarking machine takes a minute to start; the messages.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _FIELDS_OF_PROMPTS = ("text", "prompt", "input", "question")
 
 
 class BenchmarkJobs:
-    """The benchmark jobs of one account and region. ``scale`` is what a second of a benchmark lasts here."""
+    """The benchmark jobs of one account and Region. ``scale`` is the seconds that a benchmark's second lasts here."""
 
     def __init__(
         self,
@@ -105,7 +104,7 @@ class BenchmarkJobs:
         ]
 
     def _estimated_seconds(self, workload: Workload, request: Record) -> float:
-        """How long the requests take, by the numbers of what is served now."""
+        """Return the seconds that the requests take, with the present models' numbers."""
         try:
             targets = self._targets(request)
         except NotServing:
@@ -115,7 +114,7 @@ class BenchmarkJobs:
         return sum(durations) + warmup * len(durations)
 
     def _finish(self, job: Record) -> str | None:
-        """Run the benchmark and write what it saw; why that failed, where it did."""
+        """Run the benchmark and write its results. Return why that failed, or None."""
         try:
             config = self.configs.named(job["AIWorkloadConfigIdentifier"])
             workload, targets = self.configs.workload(config), self._targets(job)
@@ -169,7 +168,7 @@ class BenchmarkJobs:
         target = job["BenchmarkTarget"]["Endpoint"]
         endpoint = self._served.endpoint(target["Identifier"])
         if endpoint is None or endpoint["EndpointStatus"] not in ("InService", "Updating"):
-            raise NotServing(f"Endpoint {target['Identifier']} is not in service any more")
+            raise NotServing(f"Endpoint {target['Identifier']} is no longer in service")
         components = [item["Identifier"] for item in target.get("InferenceComponents", [])]
         if components:
             return [self._served.by_component(endpoint, identifier) for identifier in components]
@@ -181,7 +180,7 @@ class BenchmarkJobs:
         return [self._served.by_endpoint(endpoint)]
 
     def _refused(self, job: Record, config: Record) -> str | None:
-        """What the job's role may not do and would have to."""
+        """Return the first permission that the job needs and its role lacks."""
         role, target = job["RoleArn"], job["BenchmarkTarget"]["Endpoint"]
         endpoint = self._served.endpoint(target["Identifier"])
         arn = endpoint["EndpointArn"] if endpoint is not None else ""
@@ -196,7 +195,7 @@ class BenchmarkJobs:
         return refusal(role, refused) if refused else None
 
     def _dataset(self, channel_and_name: tuple[str, str], found: dict[str, str]) -> list[str] | str:
-        """The prompts of a file of a channel; or why there are none."""
+        """Return the prompts in a channel's file, or why there are none."""
         channel, name = channel_and_name
         uri = found.get(channel)
         if uri is None:
@@ -210,7 +209,7 @@ class BenchmarkJobs:
 
 
 def _prompt(line: str) -> str | None:
-    """The prompt of a line of a dataset: AIPerf's single_turn form, or the messages of a conversation."""
+    """Return the prompt of a dataset's line: AIPerf's single_turn format, or the messages of a conversation."""
     try:
         item = json.loads(line)
     except ValueError:
@@ -223,5 +222,5 @@ def _prompt(line: str) -> str | None:
 
 
 def _run(name: str) -> str:
-    """The name of the run below the output location."""
+    """Return the name of the run, below the output location."""
     return f"bmk-{name[:40].rstrip('-')}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

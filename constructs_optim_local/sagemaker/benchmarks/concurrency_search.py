@@ -1,8 +1,8 @@
 """The search for the most users that an endpoint serves within service-level agreements.
 
 Sources: SageMaker developer guide, "Find the maximum concurrency an endpoint can serve under an SLA"; AIPerf's "Search
-history API reference" for ``search_history.json``. AIPerf fits a curve; here users are doubled until a threshold is
-missed, and the boundary is then halved in. Assumed: the range (1 to 1,000) and the number of tries (20) by default.
+history API reference" for ``search_history.json``. AIPerf fits a curve. This search doubles the number of users until a
+threshold is missed, then bisects. Assumed: the default range (1 to 1,000) and number of tries (20).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LATENCIES = {
 
 
 class ConcurrencySearch:
-    """One search. ``measurements`` are the benchmarks it ran, by their users, in their order."""
+    """One search. ``measurements`` are its benchmarks by number of users, in their order."""
 
     def __init__(self, workload: Workload, measure: Callable[[int], Measurement]) -> None:
         self._workload, self._measure = workload, measure
@@ -37,7 +37,7 @@ class ConcurrencySearch:
         self._run()
 
     def history(self) -> dict[str, Any]:
-        """``search_history.json``."""
+        """Return ``search_history.json``."""
         order = list(self.measurements)
         iterations = [
             {"iteration_idx": iteration, "variation_values": {_PATH: users}, "objective_value": self._objective(users)}
@@ -93,7 +93,7 @@ class ConcurrencySearch:
             self._reason = "boundary_found"
 
     def _tried(self, users: int) -> bool:
-        """Whether so many users are served within every threshold; False as well when there are no tries left."""
+        """Return whether every threshold holds for a number of users; also False if no tries are left."""
         if len(self.measurements) >= self._tries:
             return False
         self.measurements[users] = self._measure(users)

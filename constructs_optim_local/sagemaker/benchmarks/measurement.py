@@ -1,8 +1,8 @@
 """The requests of a benchmark, generated from the performance of the served model.
 
-Users send a request, wait for its response and send the next; at a request rate, requests are sent on schedule,
-however many are in flight. The times of the requests are spread so that their mean and median are those of the
-performance for any number of requests, and the same benchmark always has the same result.
+Users send a request, wait for its response and send the next. With a request rate, requests are sent on schedule,
+however many are in flight. For any number of requests, their mean and median times equal the performance's. The same
+benchmark always has the same result.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from constructs_optim_local.sagemaker.hosting.performance import Performance, Se
 from .workload_spec import Workload
 
 _NORMAL = NormalDist()
-# However wide the numbers are spread, nothing is quicker than this share of them.
+# With any spread, no request is faster than this share of the mean.
 _LEAST_SHARE = 0.1
-# A benchmark by time is cut off here: more requests would say nothing more.
+# The largest number of requests of a benchmark by time: more would not change the statistics.
 _MOST_REQUESTS = 20_000
 
 
 class Failure(StrEnum):
-    """Why a request failed."""
+    """The reason why a request failed."""
 
     error = "error"
     timeout = "timeout"
@@ -35,9 +35,9 @@ class Failure(StrEnum):
 
 @dataclass(frozen=True)
 class Request:
-    """One request of a benchmark. Times in milliseconds; ``start`` since the benchmark began.
+    """One request of a benchmark. Times are in milliseconds; ``start`` counts from the benchmark's start.
 
-    ``failure`` is the reason of a failed request, and ``prompt`` None for a synthetic one.
+    ``failure`` is None for a successful request, and ``prompt`` is None for a synthetic prompt.
     """
 
     number: int
@@ -52,30 +52,30 @@ class Request:
 
     @property
     def latency(self) -> float:
-        """From sending it to its last token."""
+        """The time from sending the request to its last token."""
         return self.time_to_first_token + self.inter_token_latency * max(0, self.output_tokens - 1)
 
     @property
     def end(self) -> float:
-        """When its response was complete, or it had failed."""
+        """The time when the response was complete or the request failed."""
         return self.start + (self.time_to_first_token if self.failure else self.latency)
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a benchmark with so many users saw."""
+    """The result of a benchmark with a number of users."""
 
     concurrency: int
     requests: tuple[Request, ...]
 
     @property
     def completed(self) -> list[Request]:
-        """The successful ones."""
+        """The successful requests."""
         return [request for request in self.requests if request.failure is None]
 
     @property
     def seconds(self) -> float:
-        """From the first request to the last response."""
+        """The seconds from the first request to the last response."""
         return max((request.end for request in self.requests), default=0.0) / 1000
 
 
@@ -86,14 +86,14 @@ def measured(
     performance: Callable[[Served, float], Performance],
     prompts: Sequence[str] = (),
 ) -> Measurement:
-    """A benchmark of ``targets``, which take turns.
+    """Return a benchmark of ``targets``, which take turns.
 
     Args:
-        workload: what is sent.
-        concurrency: users at the same time.
+        workload: the requests to send.
+        concurrency: number of concurrent users.
         targets: the models that respond; at least one.
-        performance: the numbers of a target, for prompts of that many tokens.
-        prompts: the texts that are sent, over and over; made up where there are none.
+        performance: returns the numbers of a target for prompts of a number of tokens.
+        prompts: the texts to send in a cycle; if empty, synthetic prompts.
     """
     count = workload.request_count(concurrency)
     drawn = count if count is not None else _estimated_count(workload, concurrency, targets[0], performance)
@@ -130,13 +130,13 @@ def measured(
 
 
 def made_up_prompt(number: int, tokens: int) -> str:
-    """A prompt of a length, always the same for the same number."""
+    """Return a synthetic prompt of a length, which its number determines."""
     word = f"{int(share_of(str(number), about='prompt') * 2**16):04x}"
     return " ".join([word[:3]] * tokens)
 
 
 class _Failures:
-    """Spreads failures evenly: of n requests, the error rate's share fails, rounded."""
+    """Spreads failures evenly: of n requests, the error rate times n fail, rounded."""
 
     def __init__(self) -> None:
         self._owed: dict[str, float] = {}
@@ -149,7 +149,7 @@ class _Failures:
 
 
 def _starts(workload: Workload, concurrency: int, count: int, finished: list[Request]) -> Iterator[float]:
-    """When each request is sent, in milliseconds; ``made`` holds those that were sent before."""
+    """Yield when each request is sent, in milliseconds; ``made`` holds the earlier requests."""
     rate = workload.parameters.get("request_rate")
     if rate:
         pause = 1000 / rate
@@ -172,7 +172,7 @@ def _starts(workload: Workload, concurrency: int, count: int, finished: list[Req
 def _estimated_count(
     workload: Workload, concurrency: int, target: Served, performance: Callable[[Served, float], Performance]
 ) -> int:
-    """Enough requests for a benchmark by time."""
+    """Return a sufficient number of requests for a benchmark by time."""
     ttft, itl = performance(target, workload.input_tokens[0]).under(concurrency / target.copies)
     shortest = max(1.0, (ttft + itl * max(0.0, workload.output_tokens[0] - 1)) * _LEAST_SHARE)
     rate = workload.parameters.get("request_rate")
@@ -193,5 +193,5 @@ def _drawn_shares(count: int, order: random.Random) -> list[float]:
 
 
 def _shares(count: int) -> list[float]:
-    """Deviations from a mean of zero, of a normal distribution."""
+    """Return normally distributed deviations with mean zero."""
     return [_NORMAL.inv_cdf((index + 0.5) / count) for index in range(count)]

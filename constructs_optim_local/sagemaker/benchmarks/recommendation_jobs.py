@@ -3,8 +3,8 @@
 Sources: API reference, CreateAIRecommendationJob and DescribeAIRecommendationJob; SageMaker developer guide,
 "Generative AI inference recommendations" (up to three instance types, one metric).
 
-Assumed, for no source says so: which instance types are tried when none are requested; how long it takes (10
-minutes); names and units of the expected metrics; what is said of an optimization; the image.
+Assumed, without a source: the instance types if none are requested; the duration (10 minutes); names and units of the
+expected metrics; the description of an optimization; the image.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _METRICS = {
 
 
 class RecommendationJobs:
-    """The recommendation jobs of one account and region."""
+    """The recommendation jobs of one account and Region."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class RecommendationJobs:
         packages: ModelPackages,
         scale: float,
     ) -> None:
-        """Prepare to keep jobs; ``price`` is what an instance type costs in an hour."""
+        """Start without jobs; ``price`` returns the hourly price of an instance type."""
         self._scope, self._configs, self._performances = scope, configs, performances
         self._price, self._roles, self._packages, self._scale = price, roles, packages, scale
         self.jobs = AiJobs(
@@ -100,7 +100,7 @@ class RecommendationJobs:
         return None
 
     def _expected(self, job: Record, instance_type: str) -> dict[str, float]:
-        """What an instance of a type would do with the workload."""
+        """Return the expected performance of an instance type under the workload."""
         config = self._configs.named(job["AIWorkloadConfigIdentifier"])
         workload = self._configs.workload(config)
         served = Served(instance_type, instance_type, (instance_type, job["ModelSource"]["S3"]["S3Uri"]))
@@ -123,7 +123,7 @@ class RecommendationJobs:
         units = {metric: unit for metric, (_, unit) in _METRICS.items()} | {"cost": "USD/1M output tokens"}
         at = self._scope.now()
         return {
-            "RecommendationDescription": f"Made up by the local cloud at {at:%Y-%m-%dT%H:%M:%SZ}: {name}",
+            "RecommendationDescription": f"Simulated by the local cloud at {at:%Y-%m-%dT%H:%M:%SZ}: {name}",
             "OptimizationDetails": [{"OptimizationType": "KernelTuning", "OptimizationConfig": {}}]
             if optimized
             else [],
@@ -146,7 +146,7 @@ class RecommendationJobs:
 
 
 def _rank(metric: str, found: dict[str, float]) -> float:
-    """The better, the smaller; what is not known comes last."""
+    """Return a sort key: better values first, unknown values last."""
     value = found.get(metric)
     if value is None:
         return float("inf")

@@ -1,8 +1,8 @@
-"""Workload configurations: what benchmark and recommendation jobs send, by name.
+"""Workload configurations: named descriptions of the requests of benchmark and recommendation jobs.
 
-Sources: API reference, CreateAIWorkloadConfig and DeleteAIWorkloadConfig (a configuration that an active benchmark job
-refers to cannot be deleted); the CloudFormation schema of AWS::SageMaker::AIWorkloadConfig (the document is validated
-at creation; the service lower-cases a name before it looks up the configuration to delete).
+Sources: API reference, CreateAIWorkloadConfig and DeleteAIWorkloadConfig (the configuration of an active benchmark job
+cannot be deleted); the CloudFormation schema of AWS::SageMaker::AIWorkloadConfig (the document is validated at
+creation; the service lower-cases the name of the configuration to delete).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .workload_spec import BadWorkload, Workload, parsed
 
 
 class WorkloadConfigs:
-    """The workload configurations of one account and region. ``in_use`` tells the jobs that need one."""
+    """The workload configurations of one account and Region. ``in_use`` returns the jobs that need one."""
 
     def __init__(self, scope: Scope, in_use: Callable[[str], list[str]]) -> None:
         self._scope, self._in_use = scope, in_use
@@ -67,18 +67,18 @@ class WorkloadConfigs:
         return self.records.page("AIWorkloadConfigs", request, lambda config: {key: config[key] for key in members})
 
     def named(self, identifier: str) -> Record:
-        """A configuration by name or ARN.
+        """Return a configuration by name or ARN.
 
         Raises:
-            ApiError: ResourceNotFound.
+            ApiError: ResourceNotFound if there is none.
         """
         return self.records.get(identifier.rpartition("/")[2])
 
     def workload(self, config: Record) -> Workload:
-        """What a configuration sends.
+        """Return the workload of a configuration.
 
         Raises:
-            ApiError: for one without a document, which no job can be run from (assumed).
+            ApiError: if it has no document, without which no job can run (assumed).
         """
         inline = _inline(config)
         if inline is None:
@@ -87,7 +87,7 @@ class WorkloadConfigs:
 
 
 def channels(config: Record) -> dict[str, str]:
-    """Where each channel of a configuration's dataset is in S3."""
+    """Return the S3 URI of each channel of a configuration's dataset."""
     listed = config.get("DatasetConfig", {}).get("InputDataConfig", [])
     return {
         channel["ChannelName"]: channel["DataSource"]["S3DataSource"]["S3Uri"]

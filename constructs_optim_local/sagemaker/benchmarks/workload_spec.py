@@ -1,12 +1,12 @@
-"""The inline document of a workload configuration: what a benchmark sends, checked as the service checks it.
+"""The inline document of a workload configuration: a benchmark's requests, validated as the service does.
 
 Sources: SageMaker developer guide, "Set up a workload configuration", "Benchmark generative AI inference endpoints" and
-"Find the maximum concurrency an endpoint can serve under an SLA"; the names of the other parameters are AIPerf's
-(``CLIConfig``). The CloudFormation schema of AWS::SageMaker::AIWorkloadConfig says that the service validates the
-document when the configuration is created.
+"Find the maximum concurrency an endpoint can serve under an SLA"; for the names of the other parameters, AIPerf's
+``CLIConfig``; for the validation when the configuration is created, the CloudFormation schema of
+AWS::SageMaker::AIWorkloadConfig.
 
-Assumed, for no source says so: the words of a refusal; that a benchmark without ``request_count`` and
-``benchmark_duration`` sends twice as many requests as there are users, and 10 at least; that no type is converted.
+Assumed, without a source: the wording of a refusal; without ``request_count`` and ``benchmark_duration``, a benchmark
+sends two requests for each user, and at least 10; types are not converted.
 """
 
 from __future__ import annotations
@@ -92,21 +92,21 @@ _CHOICES = {
 }
 _AT_LEAST_ONE = ("concurrency", "concurrency_min", "concurrency_max", "request_count", "search_max_iterations")
 _SLA = {"ttft_sla_ms": True, "tpot_sla_ms": True, "e2e_sla_ms": False, "error_rate_sla": False}
-"""The thresholds of a search, and whether each needs streaming."""
+"""The possible thresholds of a search, and whether each needs streaming."""
 _DATASET_FOLDER = "/opt/ml/input/data/"
 _DATASET_FILE = re.compile(f"{_DATASET_FOLDER}[^/]+/.+")
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A document that is sound, with AIPerf's defaults filled in.
+    """A valid document, with AIPerf's defaults filled in.
 
     Attributes:
-        concurrencies: users at the same time, one benchmark each; empty for a search.
-        is_sweep: whether the document lists them.
+        concurrencies: numbers of concurrent users, one benchmark each; empty for a search.
+        is_sweep: whether the document lists several.
         input_tokens: mean and standard deviation of a prompt's length.
         output_tokens: mean and standard deviation of an output's length.
-        parameters: all of them, as requested.
+        parameters: all requested parameters.
     """
 
     concurrencies: tuple[int, ...]
@@ -117,17 +117,17 @@ class Workload:
 
     @property
     def streaming(self) -> bool:
-        """Whether responses are streamed: otherwise no first token is observed."""
+        """Whether responses are streamed. If not, the time to first token is unknown."""
         return self.parameters.get("streaming", True)
 
     @property
     def seed(self) -> int:
-        """What makes it repeatable."""
+        """The random seed."""
         return self.parameters.get("random_seed", 42)
 
     @property
     def duration(self) -> float | None:
-        """The duration of a benchmark in seconds when the number of requests is not set."""
+        """The duration of a benchmark in seconds, if the number of requests is not set."""
         return self.parameters.get("benchmark_duration")
 
     @property
@@ -137,7 +137,7 @@ class Workload:
 
     @property
     def dataset(self) -> tuple[str, str] | None:
-        """Channel and file that the prompts are in, where they are not made up."""
+        """The channel and file of the prompts; None for synthetic prompts."""
         path = self.parameters.get("input_file")
         if path is None:
             return None
@@ -145,26 +145,26 @@ class Workload:
         return channel, name
 
     def request_count(self, concurrency: int) -> int | None:
-        """How many requests so many users send; None where they send until the time is over."""
+        """Return the number of requests for a number of users; None if the duration limits the benchmark."""
         count = self.parameters.get("request_count", self.parameters.get("num_conversations"))
         if count is not None or self.duration is not None:
             return count
         return max(10, 2 * concurrency)
 
     def pairs(self, name: str) -> dict[str, str]:
-        """A parameter of the form ``name:value name:value``, such as ``goodput``."""
+        """Return a parameter of the form ``name:value name:value``, such as ``goodput``."""
         return dict(item.split(":", 1) for item in str(self.parameters.get(name, "")).split())
 
 
 class BadWorkload(ValueError):
-    """A document that the service refuses, with all that is wrong with it."""
+    """A document that the service refuses, with all its problems."""
 
 
 def parsed(inline: str) -> Workload:
     """Read a document, which is JSON or YAML.
 
     Raises:
-        BadWorkload: naming every problem.
+        BadWorkload: if the document is invalid. The text names every problem.
     """
     try:
         document = yaml.safe_load(inline)
@@ -192,12 +192,12 @@ def parsed(inline: str) -> Workload:
 
 def _problems(document: Mapping[str, Any]) -> Iterator[str]:
     for key in sorted(set(document) - set(_TOP), key=str):
-        yield f"{key} is not allowed; there are {', '.join(_TOP)}"
+        yield f"{key} is not allowed; use {', '.join(_TOP)}"
     benchmark = document.get("benchmark")
     if not isinstance(benchmark, dict) or benchmark.get("type") != "aiperf":
         yield "benchmark.type is required, and must match ^(aiperf)$"
     elif set(benchmark) != {"type"}:
-        yield f"benchmark has members beside type: {', '.join(sorted(set(benchmark) - {'type'}))}"
+        yield f"benchmark has members other than type: {', '.join(sorted(set(benchmark) - {'type'}))}"
     for part in ("parameters", "secrets", "tooling"):
         if not isinstance(document.get(part) or {}, dict):
             yield f"{part} must be an object"
@@ -208,7 +208,7 @@ def _problems(document: Mapping[str, Any]) -> Iterator[str]:
             yield f"secrets.{name} must be the ARN of a secret of AWS Secrets Manager"
     tooling = document.get("tooling") or {}
     for key in sorted(set(tooling) - {"api_standard", "version"}):
-        yield f"tooling.{key} is not allowed; there are api_standard, version"
+        yield f"tooling.{key} is not allowed; use api_standard, version"
     if tooling.get("api_standard", "openai") != "openai":
         yield "tooling.api_standard must be openai"
 
@@ -247,7 +247,7 @@ def _search_problems(values: Mapping[str, Any]) -> Iterator[str]:
     if not slas:
         yield f"parameters.search_recipe needs at least one of {', '.join(_SLA)}"
     if "concurrency" in values:
-        yield "parameters.search_recipe finds the concurrency: concurrency must not be given"
+        yield "parameters.search_recipe finds the concurrency: omit concurrency"
     if values.get("streaming") is False and (needing := [name for name in slas if _SLA[name]]):
         yield f"{', '.join(f'parameters.{name}' for name in needing)} needs streaming"
     if values.get("concurrency_min", 1) > values.get("concurrency_max", 1000):

@@ -1,8 +1,8 @@
-"""A change of an inference component under way, and the world its deployment asks about.
+"""A change of an inference component in progress, and the state that its deployment depends on.
 
-Source: developer guide, "Update inference components" (rolling: a batch of new copies beside the old ones, then as
-many old ones end). Assumed: without a RollingUpdatePolicy the old copies make way first, so that an update needs no
-more room.
+Source: developer guide, "Update inference components" (rolling: a batch of new copies starts beside the old ones, then
+as many old ones end). Assumed: without a RollingUpdatePolicy the old copies end first, so that an update needs no
+additional room.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _UNHEALTHY = "The container of the inference component did not pass the ping hea
 
 
 class Change:
-    """A creation, an update or a change of the number of copies.
+    """A creation, an update, or a change of the number of copies.
 
     Args:
-        copies: of all components.
-        endpoints: that they run on.
-        component: that changes.
+        copies: the copies of all components.
+        endpoints: the endpoints on which they run.
+        component: the component that changes.
         kind: Creating, Updating or Scaling.
-        number: how many copies there shall be.
-        fresh: what the component is made of afterwards. Default: what it is now.
+        number: the new number of copies.
+        fresh: the new specification. Default: unchanged.
         deployment: a DeploymentConfig. Default: none.
     """
 
@@ -54,7 +54,7 @@ class Change:
         self._plan = self._planned(deployment or {})
 
     def begin(self) -> None:
-        """Start it."""
+        """Start the change."""
         at, component = self._endpoints.hosting.scope.now(), self._component
         self._deployment = Deployment(self._plan, self, at)
         name = component["InferenceComponentName"]
@@ -67,7 +67,7 @@ class Change:
         component |= {"InferenceComponentStatus": status, "LastModifiedTime": at, "_change": self}
 
     def settle(self) -> None:
-        """Bring it up to now."""
+        """Advance the change to the present time."""
         self._deployment.advance(self._endpoints.hosting.scope.now())
         outcome, component = self._deployment.outcome, self._component
         if outcome is None:
@@ -91,7 +91,7 @@ class Change:
         self._copies.release(component)
 
     def launched(self, stage: Stage, waited: float) -> str | None:
-        """Why the copies of a stage do not run."""
+        """Return why the copies of a stage do not run; None if they do."""
         if stage is not self._placed:
             if (reason := self._place(stage)) is not None:
                 return reason
@@ -99,7 +99,7 @@ class Change:
         return self._copies.refusal(self._component)
 
     def _place(self, stage: Stage) -> str | None:
-        """Why the copies of a stage have no place."""
+        """Return why the copies of a stage cannot be placed; None if they can."""
         component = self._component
         if self.kind == "Updating" and (fault := self._endpoints.faults.strikes("update_fails")):
             return fault.reason or _UNHEALTHY
@@ -112,11 +112,11 @@ class Change:
         return self._copies.place(fresh, stage.new[COPIES] + stage.launches[COPIES])
 
     def restored(self) -> str | None:
-        """The old copies always come back: they ran here before."""
+        """Return None: restoring the old copies always succeeds, because they ran here before."""
         return None
 
     def tripped(self, alarms: Sequence[str], start: dt.datetime, end: dt.datetime) -> tuple[dt.datetime, str] | None:
-        """The alarm that went off, and when."""
+        """Return the first alarm that went into ALARM, and when."""
         scope = self._endpoints.hosting.scope
         return self._endpoints.alarms.tripped(alarms, start, end, account=scope.account, region=scope.region)
 
@@ -127,7 +127,7 @@ class Change:
         return deployments.single(self.kind, {COPIES: f"{self._number} copies."}, pace.launch, target, {})
 
     def _refused(self, component: Record) -> str | None:
-        """What the execution roles may not do and would have to."""
+        """Return the refused permission that the execution roles need, if any."""
         hosting, own = self._endpoints.hosting, self._endpoints.hosting.scope
         names = [item.get("ModelName") for item in placement.specifications(component)]
         for name in names:

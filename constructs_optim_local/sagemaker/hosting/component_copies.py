@@ -1,4 +1,4 @@
-"""The copies of inference components on the instances of an endpoint, and the instances that come and go with them."""
+"""The copies of inference components on an endpoint's instances, and the instances managed for them."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ from .servers import Server
 
 
 class Copies:
-    """The copies of all components of one account and region."""
+    """The copies of all components of one account and Region."""
 
     def __init__(self, components: Records, endpoints: Endpoints) -> None:
         self._components, self._endpoints = components, endpoints
 
     def base(self, component: Record) -> Record:
-        """The component that an adapter is loaded by; the component itself where it is none."""
+        """Return the base component of an adapter; the component itself if it is not an adapter."""
         name = placement.specifications(component)[0].get("BaseInferenceComponentName")
         return (self._components.find(name) or component) if name else component
 
     def is_adapter(self, component: Record) -> bool:
-        """Whether it is loaded by another component, and has no copies of its own."""
+        """Return whether the component is an adapter, which its base loads and which has no copies of its own."""
         return "BaseInferenceComponentName" in placement.specifications(component)[0]
 
     def instances(self, component: Record) -> list[Instance]:
-        """The instances it may run on."""
+        """Return the instances on which the component may run."""
         endpoint = self._endpoints.records.find(component["EndpointName"])
         return endpoint["_fleet"].get(component["VariantName"], []) if endpoint else []
 
     def servers_of(self, component: Record) -> Iterator[Server]:
-        """The servers of a component's copies, and of those that are replacing them; for an adapter, its base's."""
+        """Yield the servers of a component's copies and of their replacements; for an adapter, its base's."""
         own = self.base(component)
         endpoint = self._endpoints.records.find(own["EndpointName"])
         for record in _both(own):
             yield from self._endpoints.wanted.of_component(record, endpoint, self.instances(own))
 
     def refusal(self, component: Record) -> str | None:
-        """Why a server of its copies cannot be; None once all are healthy.
+        """Return why a server of the component's copies failed; None once all are healthy.
 
         Raises:
-            NotYet: while they start.
+            NotYet: while servers start.
         """
         servers = self._endpoints.servers
         return servers.refusal(list(self.servers_of(component))) if servers is not None else None
 
     def running(self, component: Record) -> Record:
-        """``CurrentCopyCount`` and ``PlacementStatus``; an adapter is where its base is."""
+        """Return ``CurrentCopyCount`` and ``PlacementStatus``, for an adapter its base's."""
         own = self.base(component)
         placed = [serial for record in _both(own) for serial in record["_placed"]]
         by_type = placement.by_type({"_placed": placed}, self.instances(own))
         return {"CurrentCopyCount": len(placed), **({"PlacementStatus": by_type} if by_type else {})}
 
     def place(self, component: Record, count: int) -> str | None:
-        """Bring the copies to a number, launching instances where they are managed; why not, where that fails."""
+        """Change the number of copies, launching managed instances as needed. Return why that fails, or None."""
         if self.is_adapter(component):
             return None
         endpoint, variant = self._place_of(component)
@@ -78,14 +78,14 @@ class Copies:
         return None
 
     def release(self, component: Record) -> None:
-        """Let managed instances end that no copy runs on any more."""
+        """End managed instances on which no copy runs."""
         endpoint, variant = self._place_of(component)
         if endpoint is not None and variant is not None:
             busy = {serial for other in self._beside(component) for serial in other["_placed"]}
             self._endpoints.release(endpoint, variant, busy)
 
     def follow(self, component: Record) -> None:
-        """Move with an endpoint whose instances were replaced or taken away."""
+        """Move the copies of an endpoint whose instances were replaced or removed."""
         here = {instance.serial for instance in self.instances(component)}
         there = component["_placed"]
         component["_placed"] = [serial for serial in there if serial in here]
@@ -93,13 +93,13 @@ class Copies:
             self.place(component, component["RuntimeConfig"]["DesiredCopyCount"])
 
     def _place_of(self, component: Record) -> tuple[Record | None, Record | None]:
-        """Its endpoint and the variant it runs on, as far as they are there."""
+        """Return the component's endpoint and variant, if they exist."""
         endpoint = self._endpoints.records.find(component["EndpointName"])
         variants = endpoint["_config"]["ProductionVariants"] if endpoint else []
         return endpoint, next((item for item in variants if item["VariantName"] == component["VariantName"]), None)
 
     def _beside(self, component: Record) -> list[Record]:
-        """The components of the same variant, and what is to replace them."""
+        """Return the components of the same variant, and their replacements."""
         place = (component["EndpointName"].lower(), component["VariantName"])
         return [
             record
@@ -110,12 +110,12 @@ class Copies:
 
 
 def _both(component: Record) -> list[Record]:
-    """A component, and the one that is replacing it in an update."""
+    """Return a component, and its replacement in an update."""
     return [component, *([component["_fresh"]] if component.get("_fresh") else [])]
 
 
 def _fitting_types(component: Record, variant: Record) -> list[str]:
-    """The instance types of the variant that hold a copy while nothing else is on them."""
+    """Return the variant's instance types that hold a copy when empty."""
     return [
         pool["InstanceType"]
         for pool in pools(variant)

@@ -4,9 +4,9 @@ Sources: API reference, CreateInferenceComponent, UpdateInferenceComponent, Upda
 InferenceComponentSpecification; developer guide, "Scale an endpoint to zero instances", "Deployment guardrails"
 (rolling updates of inference components) and "Deploy models to GPU partitions with inference components".
 
-Assumed, for AWS documents none of it: the messages (those of placement, of states in progress and of endpoints that
-take no components are as users report them); a base component stays while adapters use it; an endpoint's deletion
-leaves its components behind, as users report; copies that find no room leave those that run in service, with a
+AWS documents none of the following. From users' reports: the messages about placement, states in progress and endpoints
+without support for components; deleting an endpoint leaves its components behind. Assumed: the other messages; a base
+component cannot be deleted while adapters use it; if copies find no room, the running ones stay in service, with a
 FailureReason; a maximum of memory below the minimum is refused.
 """
 
@@ -34,7 +34,7 @@ _UNSUPPORTED = (
 
 
 class InferenceComponents:
-    """The inference components of one account and region."""
+    """The inference components of one account and Region."""
 
     def __init__(self, endpoints: Endpoints) -> None:
         self.endpoints, self._scope = endpoints, endpoints.hosting.scope
@@ -157,11 +157,11 @@ class InferenceComponents:
         return matching.page("InferenceComponents", request, lambda c: {n: c[n] for n in names if n in c})
 
     def servers_of(self, name: str) -> Iterator[Server]:
-        """The servers of the copies of a component."""
+        """Return the servers of a component's copies."""
         return self._copies.servers_of(self.records.get(name))
 
     def settle_all(self) -> None:
-        """Bring every component up to now, and with it the instances that are there for them."""
+        """Advance every component, and the instances managed for it, to the present time."""
         for endpoint in list(self.endpoints.records.by_name):
             self.endpoints.settled(endpoint)
         for name, component in list(self.records.by_name.items()):
@@ -189,12 +189,12 @@ class InferenceComponents:
         if self._copies.is_adapter(component):
             raise validation_error(
                 f'Inference component "{component["InferenceComponentName"]}" is an adapter: it runs in the '
-                "copies of its base inference component, and has none of its own to count."
+                "copies of its base inference component, and has no copies of its own."
             )
         Change(self._copies, self.endpoints, component, "Scaling", copies).begin()
 
     def _check(self, component: Record, endpoint: Record | None) -> str:
-        """Refuse a specification that does not go together; the variant's name."""
+        """Refuse an inconsistent specification; otherwise, return the variant's name."""
         items = [component[key] for key in ("Specification", "Specifications") if component.get(key)]
         problems = list[str]()
         if len(items) != 1:
@@ -223,7 +223,7 @@ class InferenceComponents:
         if base is None:
             yield from self._isolation_problems(component, item)
             if "ComputeResourceRequirements" not in item:
-                yield "ComputeResourceRequirements is required, but for an adapter"
+                yield "ComputeResourceRequirements is required, except for an adapter"
             required = item.get("ComputeResourceRequirements", {})
             least, most = (required.get(f"{end}MemoryRequiredInMb", 0) for end in ("Min", "Max"))
             if most and most < least:
@@ -244,18 +244,18 @@ class InferenceComponents:
             yield f'The base inference component "{base}" is an adapter itself'
 
     def _isolation_problems(self, component: Record, item: Record) -> Iterator[str]:
-        """What is isolated is the endpoint's, as its configuration says.
+        """Yield conflicts with the endpoint's network isolation.
 
         Source: API reference, CreateEndpointConfig ("EnableNetworkIsolation: Sets whether all model containers deployed
-        to the endpoint are isolated"). Assumed, for no source says so: that a model which is to be isolated is refused
-        where its endpoint is not; SageMaker may as well run it without isolation.
+        to the endpoint are isolated"). Assumed, without a source: a model with isolation is refused on an endpoint
+        without. SageMaker may instead run it without isolation.
         """
         model = self.endpoints.hosting.models.find(item.get("ModelName") or "") or {}
         config = self.endpoints.records.get(component["EndpointName"])["_config"]
         if model.get("EnableNetworkIsolation") and not config.get("EnableNetworkIsolation"):
             yield (
                 f"Model {item['ModelName']} has EnableNetworkIsolation, and the configuration of endpoint "
-                f"{component['EndpointName']} has not: what it sets holds for all model containers of the endpoint"
+                f"{component['EndpointName']} does not: its setting applies to all model containers of the endpoint"
             )
 
     def _check_deployment(self, config: Record, counts: dict[str, int]) -> None:
@@ -277,7 +277,7 @@ def _partition(item: Record) -> str | None:
 
 
 def _partition_problems(item: Record, declared: Sequence[str]) -> Iterator[str]:
-    """What a component lacks for an endpoint whose layout declares these partition types, or has too much."""
+    """Yield conflicts between a component and the partition types that its endpoint's layout declares."""
     partition = _partition(item)
     if partition is None and declared:
         yield "AcceleratorPartitionType is required on an endpoint with AcceleratorPartitionLayouts"
@@ -291,7 +291,7 @@ def _partition_problems(item: Record, declared: Sequence[str]) -> Iterator[str]:
 
 
 def _summary(item: Record, at: dt.datetime) -> Record:
-    """A specification as DescribeInferenceComponent shows it: with the image that was deployed."""
+    """Return a specification as DescribeInferenceComponent shows it, with the deployed image."""
     container = dict(item.get("Container", {}))
     image = container.pop("Image", None)
     if image is not None:

@@ -1,12 +1,12 @@
-"""How an update reaches a fleet: the stages of blue/green and rolling deployments, their alarms, and the way back.
+"""Blue/green and rolling deployments: their stages, alarms and rollbacks.
 
-Sources: SageMaker developer guide, "Deployment guardrails" (blue/green: the new fleet is launched whole and traffic
-moves over in steps; rolling: batch by batch, the old fleet shrinking as the new one grows; alarms are watched while a
-step bakes) and "Events that Amazon SageMaker AI sends to Amazon EventBridge" (the variants' statuses and messages, and
-that the last bake is TerminationWaitInSeconds). API reference, DeploymentConfig, for sizes and limits.
+Sources: SageMaker developer guide, "Deployment guardrails" (blue/green: the whole new fleet is launched, then traffic
+shifts in steps; rolling: in each batch the new fleet grows and the old one shrinks; alarms are watched while a step
+bakes) and "Events that Amazon SageMaker AI sends to Amazon EventBridge" (the variants' statuses and messages, and that
+the last bake is TerminationWaitInSeconds). API reference, DeploymentConfig, for sizes and limits.
 
-Assumed, for no source says so: the words of a rollback's reason; that an alarm which is in ALARM already when a bake
-begins counts as tripped; that a deployment which exceeds its time limit rolls back.
+Assumed, without a source: the wording of a rollback's reason; an alarm already in ALARM when a bake begins trips; a
+deployment that exceeds its time limit rolls back.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from typing import Any, Protocol
 
 Counts = Mapping[str, int]
 
-# As long as a deployment may take at most: API reference, MaximumExecutionTimeoutInSeconds of RollingUpdatePolicy and
-# BlueGreenUpdatePolicy. Assumed, for no source says so: that it is what a policy has that names none.
+# The maximum of a deployment: API reference, MaximumExecutionTimeoutInSeconds of RollingUpdatePolicy and
+# BlueGreenUpdatePolicy. Assumed, without a source: it is also the default.
 _LONGEST_SECONDS = 28_800
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How long a fleet takes to launch, in seconds, and what a second of the API's waits lasts here."""
+    """The seconds that a fleet takes to launch, and the seconds that a second of the API's waits lasts here."""
 
     launch: float
     scale: float = 1.0
 
     @property
     def turn(self) -> float:
-        """Seconds that traffic takes to move, or instances to end."""
+        """The seconds that traffic takes to shift, or instances to end."""
         return self.launch / 4
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A stretch of a deployment, by variant where it has counts and messages.
+    """A stage of a deployment. Counts and messages are by variant.
 
     Attributes:
-        status: what VariantStatus says.
-        messages: its StatusMessage.
-        seconds: how long it lasts.
-        new: instances of the new fleet that have traffic.
+        status: the VariantStatus.
+        messages: the StatusMessage.
+        seconds: duration of the stage.
+        new: instances of the new fleet with traffic.
         old: instances of the old fleet.
-        launches: instances that are to be there at its end.
+        launches: instances that must run at the end of the stage.
         watched: whether alarms are watched.
     """
 
@@ -62,7 +62,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Plan:
-    """The stages of a deployment, and the way back from each."""
+    """The stages of a deployment, and the rollback from each."""
 
     stages: tuple[Stage, ...]
     back: Callable[[Stage], tuple[Stage, ...]]
@@ -71,22 +71,22 @@ class Plan:
 
 
 class World(Protocol):
-    """What a deployment asks about the world around it."""
+    """The state on which a deployment depends."""
 
     def launched(self, stage: Stage, waited: float) -> str | None:
-        """Why the instances of a stage are not up; None where they are.
+        """Return why the instances of a stage do not run; None if they do.
 
         Raises:
-            NotYet: where they may still come up.
+            NotYet: while they may still start.
         """
         ...
 
     def restored(self) -> str | None:
-        """Why the old fleet could not be brought back; None where it could."""
+        """Return why the old fleet could not be restored; None if it was."""
         ...
 
     def tripped(self, alarms: Sequence[str], start: dt.datetime, end: dt.datetime) -> tuple[dt.datetime, str] | None:
-        """The first of the alarms that was in ALARM between two moments, and when."""
+        """Return the first alarm that was in ALARM between two times, and when."""
         ...
 
 
@@ -95,7 +95,7 @@ class NotYet(Exception):
 
 
 class Deployment:
-    """A deployment under way. It is looked at now and then, and goes on as if it had been all the time."""
+    """A deployment in progress. Each call of :meth:`advance` catches up on the time since the last one."""
 
     def __init__(self, plan: Plan, world: World, at: dt.datetime) -> None:
         self.started = self._since = at
@@ -109,16 +109,16 @@ class Deployment:
 
     @property
     def stage(self) -> Stage:
-        """The stage it is in; the last one when it is over."""
+        """The present stage, or the last one after the end."""
         return self._stages[min(self._index, len(self._stages) - 1)]
 
     @property
     def since(self) -> dt.datetime:
-        """When the stage began, or, when it is over, when that was."""
+        """The time when the present stage began, or when the deployment ended."""
         return self._since
 
     def advance(self, at: dt.datetime) -> None:
-        """Bring it up to a moment; ``outcome`` is then ``done``, ``rolled back``, ``rollback failed`` or None."""
+        """Advance to a time, and set ``outcome`` to ``done``, ``rolled back`` or ``rollback failed`` at the end."""
         while self.outcome is None and self._step(at):
             pass
 
@@ -144,7 +144,7 @@ class Deployment:
             except NotYet:
                 self._late = True
                 return False
-            # What had to be waited for is over now, and not when it was due.
+            # The stage had to wait, so it ends now and not when it was due.
             end, self._late = (at if self._late else end), False
             if reason is not None:
                 self._turn_back(end, reason)
@@ -183,17 +183,17 @@ class Deployment:
 
 
 class History:
-    """The deployments of an account and region, in the order they began."""
+    """The deployments of an account and Region, in the order of their start."""
 
     def __init__(self) -> None:
         self._deployments: list[tuple[str, str, Deployment]] = []
 
     def add(self, resource: str, kind: str, deployment: Deployment) -> None:
-        """Keep a deployment."""
+        """Add a deployment."""
         self._deployments.append((resource, kind, deployment))
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Each deployment with the stages it went through."""
+        """Return each deployment with the stages it went through."""
         return [
             {
                 "resource": resource,
@@ -207,14 +207,14 @@ class History:
 
 
 def plan(config: Mapping[str, Any], old: Counts, new: Counts, pace: Pace, unit: str = "instance(s)") -> Plan:
-    """The plan that a DeploymentConfig comes to; blue/green, all at once, where it names no policy.
+    """Return the plan for a DeploymentConfig. Without a policy, it is blue/green, all at once.
 
     Args:
-        config: a DeploymentConfig, of an endpoint or of an inference component.
-        old: how many there are, by variant.
-        new: how many there shall be.
-        pace: how long things take.
-        unit: what is counted.
+        config: a DeploymentConfig of an endpoint or an inference component.
+        old: the present number of units, by variant.
+        new: the requested number of units, by variant.
+        pace: durations of the stages.
+        unit: name of the units, in messages.
     """
     alarms = tuple(alarm["AlarmName"] for alarm in config.get("AutoRollbackConfiguration", {}).get("Alarms", []))
     rolling = config.get("RollingUpdatePolicy")
@@ -226,13 +226,13 @@ def plan(config: Mapping[str, Any], old: Counts, new: Counts, pace: Pace, unit: 
 
 
 def single(status: str, messages: Mapping[str, str], seconds: float, launches: Counts, now: Counts) -> Plan:
-    """A plan of one stage: a creation, or a change of capacity."""
+    """Return a plan of one stage: a creation, or a change of capacity."""
     stage = Stage(status, messages, seconds, {}, now, launches or dict.fromkeys(messages, 0))
     return Plan((stage,), lambda _: (Stage("Deleting", {}, seconds, {}, now),))
 
 
 def problems(config: Mapping[str, Any], counts: Counts) -> Iterator[str]:
-    """What the API forbids in a DeploymentConfig, for variants of so many instances or copies."""
+    """Yield what the API forbids in a DeploymentConfig, for variants with these numbers of instances or copies."""
     green, rolling = config.get("BlueGreenUpdatePolicy"), config.get("RollingUpdatePolicy")
     if green and rolling:
         yield "Only one update policy can be specified: BlueGreenUpdatePolicy or RollingUpdatePolicy"
@@ -308,7 +308,7 @@ def _steps(routing: Mapping[str, Any], new: Counts) -> list[Counts]:
 
 
 def _batches(size: Mapping[str, Any], total: Counts) -> list[Counts]:
-    """How many are over after each batch."""
+    """Return the number of replaced units after each batch."""
     units = {name: max(1, _units(size, count)) for name, count in total.items()}
     most = max((math.ceil(count / units[name]) for name, count in total.items()), default=0)
     return [

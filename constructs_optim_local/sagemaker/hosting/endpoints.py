@@ -1,10 +1,10 @@
 """Endpoints: created, updated through the stages of a deployment, scaled, and rolled back.
 
-Sources: API reference, DescribeEndpoint (the statuses, and PendingDeploymentSummary while an endpoint is created or
-updated), UpdateEndpoint (what is retained) and UpdateEndpointWeightsAndCapacities (status Updating, then InService).
+Sources: API reference, DescribeEndpoint (the statuses, and PendingDeploymentSummary during creations and updates),
+UpdateEndpoint (the retained properties) and UpdateEndpointWeightsAndCapacities (status Updating, then InService).
 
-Assumed, for no source says so: an alarm that does not exist is refused at once; DeploymentConfig goes before
-RetainDeploymentConfig; a change of capacity that fails leaves the instances there were, with a FailureReason.
+Assumed, without a source: an alarm that does not exist is refused at once; DeploymentConfig overrides
+RetainDeploymentConfig; a failed change of capacity leaves the previous instances and a FailureReason.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ _SHOWN = ("ManagedInstanceScaling", "RoutingConfig")
 
 
 class Endpoints:
-    """The endpoints of one account and region.
+    """The endpoints of one account and Region.
 
     Args:
         hosting: models and configurations.
-        faults: in force.
-        pace: how fast endpoints change.
-        alarms: CloudWatch's.
-        quotas: of instances.
-        servers: what runs model servers. Default: nothing, and every instance is as good as healthy.
+        faults: the faults to inject.
+        pace: durations of changes.
+        alarms: CloudWatch's alarms.
+        quotas: instance quotas.
+        servers: runs model servers. Default: None, which counts every instance as healthy.
     """
 
     def __init__(
@@ -87,12 +87,12 @@ class Endpoints:
         return {"EndpointArn": arn}
 
     def update(self, request: Record) -> Record:
-        """UpdateEndpoint: the old configuration serves until the new one does."""
+        """UpdateEndpoint. The old configuration serves until the new one does."""
         endpoint = self.settled(request["EndpointName"])
         if endpoint["EndpointStatus"] not in ("InService", "UpdateRollbackFailed"):
             raise validation_error(f'Cannot update in-progress endpoint "{endpoint["EndpointArn"]}".')
         config = self.hosting.configs.get(request["EndpointConfigName"])
-        # SageMaker needs the configuration that is in service as well: it may have to go back to it.
+        # SageMaker also needs the configuration in service, to roll back to it.
         self.hosting.configs.get(endpoint["EndpointConfigName"])
         self._check_scaled_variants(endpoint, config)
         _check_layouts(endpoint, config)
@@ -161,7 +161,7 @@ class Endpoints:
         return shown
 
     def delete(self, request: Record) -> Record:
-        """DeleteEndpoint, at once. The endpoint's inference components stay, and have nowhere to run."""
+        """DeleteEndpoint, at once. The endpoint's inference components stay without instances."""
         endpoint = self.settled(request["EndpointName"])
         if endpoint["EndpointStatus"] in _IN_PROGRESS:
             raise validation_error(f'Cannot update in-progress endpoint "{endpoint["EndpointArn"]}".')
@@ -176,10 +176,10 @@ class Endpoints:
         return self.records.page("Endpoints", request, columns)
 
     def put_policy(self, request: Record) -> Record:
-        """PutEndpointPolicy. Of the rules for a policy, it is a JSON object in ASCII.
+        """PutEndpointPolicy. Checks only that the policy is a JSON object in ASCII.
 
-        Source: API reference, PutEndpointPolicy. No router evaluates it here: requests come from the endpoint's own
-        account, as they do without a policy.
+        Source: API reference, PutEndpointPolicy. The local cloud does not evaluate the policy: requests come from the
+        endpoint's own account.
         """
         endpoint = self._of_policy(request)
         if endpoint["EndpointStatus"] in ("Deleting", "Failed"):
@@ -209,21 +209,21 @@ class Endpoints:
         return {}
 
     def _of_policy(self, request: Record) -> Record:
-        """The endpoint whose policy a request is about, which is ResourceNotFound for these operations alone."""
+        """Return the endpoint of a policy operation. Only these operations raise ResourceNotFound."""
         name = request["EndpointName"]
         if self.records.find(name) is None:
             raise not_found(f'Could not find endpoint "{self.hosting.scope.arn("endpoint", name)}".')
         return self.settled(name)
 
     def settled(self, name: str) -> Record:
-        """The endpoint as it is by now."""
+        """Return the endpoint in its present state."""
         endpoint = self.records.get(name)
         if (change := endpoint.get("_change")) is not None:
             change.settle()
         return endpoint
 
     def variant(self, endpoint: Record, name: str | None) -> Record:
-        """A variant of the configuration in service; without a name, the only one."""
+        """Return a variant of the configuration in service. Default: the only one."""
         variants = endpoint["_config"]["ProductionVariants"]
         found = [variant for variant in variants if name in (None, variant["VariantName"])]
         if len(found) != 1:
@@ -231,14 +231,14 @@ class Endpoints:
         return found[0]
 
     def servers_of(self, endpoint: Record) -> Iterator[Server]:
-        """All servers of an endpoint's variants, those of a change under way among them."""
+        """Yield all servers of an endpoint's variants, including those of a change in progress."""
         yield from self.wanted.of_fleet(endpoint, endpoint["_config"], endpoint["_fleet"])
         change: _Change | None = endpoint.get("_change")
         if change is not None:
             yield from self.wanted.of_fleet(endpoint, change.config, change.launched_instances)
 
     def servers_with_traffic(self, endpoint: Record, variant_name: str) -> Iterator[Server]:
-        """The servers of a variant that take requests: in an update, those of as much of each fleet as has traffic."""
+        """Return the servers of a variant that get requests: during an update, those of both fleets with traffic."""
         fleet: list[Instance] = endpoint["_fleet"].get(variant_name, [])
         change: _Change | None = endpoint.get("_change")
         launched, share = change.with_traffic(variant_name) if change is not None else ([], 0.0)
@@ -250,7 +250,7 @@ class Endpoints:
             yield from self.wanted.of_fleet(endpoint, config, {variant_name: instances})
 
     def grow(self, endpoint: Record, variant: Record, types: Sequence[str]) -> Instance | None:
-        """One more instance of the types, for a variant whose instances are managed; None where there is none."""
+        """Launch an instance of one of the types, for a variant with managed instances; None if impossible."""
         scaling, fleet = variant.get("ManagedInstanceScaling", {}), endpoint["_fleet"][variant["VariantName"]]
         if scaling.get("Status") != "ENABLED" or len(fleet) >= scaling.get("MaxInstanceCount", len(fleet)):
             return None
@@ -259,7 +259,7 @@ class Endpoints:
         return launched[0] if launched else None
 
     def release(self, endpoint: Record, variant: Record, busy: set[int]) -> None:
-        """End idle instances of a variant whose instances are managed, lowest priority first, down to its minimum."""
+        """End a variant's idle managed instances, lowest priority first, down to its minimum."""
         scaling, fleet = variant.get("ManagedInstanceScaling", {}), endpoint["_fleet"][variant["VariantName"]]
         if scaling.get("Status") != "ENABLED":
             return
@@ -302,7 +302,7 @@ class Endpoints:
         }
 
     def _check_scaled_variants(self, endpoint: Record, config: Record) -> None:
-        """Refuse to take a scaled variant away or to change its instances.
+        """Refuse to remove a scaled variant or to change its instance type.
 
         Source: developer guide, "Update endpoints that use auto scaling".
         """
@@ -320,7 +320,7 @@ class Endpoints:
             )
 
     def _check_quotas(self, config: Record, more: dict[str, int]) -> None:
-        """Refuse ``more`` instances by variant. Assumed: that those of pools are only counted, for there are others."""
+        """Refuse ``more`` instances by variant. Assumed: pools only count, because another pool may have quota."""
         needed: Counter[str] = Counter()
         for variant in variants_of(config):
             if "InstanceType" in variant:
@@ -330,7 +330,7 @@ class Endpoints:
             self._quotas.check(instance_type, ENDPOINT, used=used[instance_type], more=count)
 
     def _instances_of(self, name: str) -> Iterator[str]:
-        """The instance types of an endpoint's instances, and of those that it is launching."""
+        """Return the instance types of an endpoint's present and launching instances."""
         endpoint = self.settled(name)
         for fleet in endpoint["_fleet"].values():
             yield from (instance.type_name for instance in fleet)
@@ -356,7 +356,7 @@ class Endpoints:
 
 
 class _Change:
-    """A change of an endpoint under way, and the world its deployment asks about."""
+    """A change of an endpoint in progress, and the state that its deployment depends on."""
 
     def __init__(
         self,
@@ -404,7 +404,7 @@ class _Change:
             endpoint["EndpointStatus"] = "UpdateRollbackFailed"
 
     def pending(self, variant: Record) -> Record:
-        """What PendingDeploymentSummary says of a variant: the instances that have traffic count."""
+        """Return a variant's part of PendingDeploymentSummary. Only instances with traffic count."""
         name, stage = variant["VariantName"], self.deployment.stage
         active = self.launched_instances[name][: stage.new.get(name, 0)]
         return {
@@ -418,7 +418,7 @@ class _Change:
         }
 
     def status(self, name: str) -> Record:
-        """VariantStatus of a variant."""
+        """Return a variant's VariantStatus."""
         stage = self.deployment.stage
         if name not in stage.messages:
             return {}
@@ -426,7 +426,7 @@ class _Change:
         return {"VariantStatus": [shown]}
 
     def with_traffic(self, name: str) -> tuple[list[Instance], float]:
-        """The new instances of a variant that have traffic, and their share of it."""
+        """Return a variant's new instances with traffic, and their share of the traffic."""
         if self.kind != "Updating" or self.deployment.rolling_back or not self.counts.get(name):
             return [], 0.0
         count = self.deployment.stage.new.get(name, 0)
@@ -445,7 +445,7 @@ class _Change:
         )
 
     def _launch(self, stage: Stage, waited: float) -> str | None:
-        """Why there are no instances for a stage, or why they would not serve; None where there are."""
+        """Return why a stage has no instances, or why they would not serve; None if they do."""
         if (reason := self._unhealthy()) is not None:
             return reason
         for variant in variants_of(self.config):
@@ -476,7 +476,7 @@ class _Change:
         return (fault.reason or _UNHEALTHY) if fault else None
 
     def _refused(self) -> str | None:
-        """What the execution roles may not do and would have to."""
+        """Return the refused permission that the execution roles need, if any."""
         hosting, own = self._endpoints.hosting, self._endpoints.hosting.scope
         for variant in variants_of(self.config):
             types = {instance.type_name for instance in self.launched_instances[variant["VariantName"]]}
@@ -511,7 +511,7 @@ def _counts(endpoint: Record) -> dict[str, int]:
 
 
 def _check_layouts(endpoint: Record, config: Record) -> None:
-    """Refuse another layout of partitions. Source: API reference, AcceleratorPartitionLayout."""
+    """Refuse to change the layout of partitions. Source: API reference, AcceleratorPartitionLayout."""
     then = {variant["VariantName"]: layout(variant) for variant in variants_of(config)}
     for variant in variants_of(endpoint["_config"]):
         name, here = variant["VariantName"], layout(variant)

@@ -1,10 +1,10 @@
-"""The instances of a variant: launched from its pools in their order, and what each has room for.
+"""The instances of a variant: launched from its pools by priority, each with its resources.
 
-Sources: SageMaker developer guide, "Deploy to multiple instance types with instance pools" (the pool of the highest
-priority first, the next one on an insufficient capacity error, until all are exhausted or
-VariantInstanceProvisionTimeoutInSeconds is over; what is scaled in goes from the lowest priority first), and "Create an
-endpoint with GPU partitions" (one layout, whose partitions fit one accelerator and are on each; no ``+`` profiles).
-Instance data: see ``hardware.json``; an instance type that is not in it has room for anything.
+Sources: SageMaker developer guide, "Deploy to multiple instance types with instance pools" (the pool with the highest
+priority first, the next one after an insufficient capacity error, until all are exhausted or
+VariantInstanceProvisionTimeoutInSeconds is over; scaling in starts with the lowest priority), and "Create an endpoint
+with GPU partitions" (one layout, whose partitions fit one accelerator and apply to each; no ``+`` profiles).
+``hardware.json`` has the instance data. Instance types that are not in it have unlimited room.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_CAPACITY = (
     "Please retry using a different ML instance type or after some time."
 )
 _HARDWARE = Path(__file__).parents[2] / "data" / "hardware.json"
-# Of compute and memory. Source: NVIDIA Multi-Instance GPU user guide, "Supported MIG Profiles".
+# Compute and memory slices. Source: NVIDIA Multi-Instance GPU user guide, "Supported MIG Profiles".
 _SLICES = 7, 8
 _PARTITION = re.compile(r"mig-(\d+)g\.(\d+)gb")
 _serials = itertools.count(1)
@@ -34,9 +34,9 @@ _serials = itertools.count(1)
 
 @dataclass(frozen=True)
 class Room:
-    """Accelerators (GPUs, Neuron devices), vCPU and MiB of memory: what an instance has, or a copy takes.
+    """Accelerators (GPUs, Neuron devices), vCPUs and MiB of memory that an instance has or a copy takes.
 
-    ``partitions`` are those of GPUs that a layout divides, by type.
+    ``partitions`` are the GPU partitions of a layout, by type.
     """
 
     accelerators: float
@@ -45,7 +45,7 @@ class Room:
     partitions: Counter[str] = field(default_factory=lambda: Counter[str]())
 
     def holds(self, other: Room) -> bool:
-        """Whether there is room for another."""
+        """Return whether there is room for another."""
         return all(
             mine >= its
             for mine, its in (
@@ -57,7 +57,7 @@ class Room:
         )
 
     def less(self, other: Room) -> Room:
-        """What is left."""
+        """Return the remaining room."""
         return Room(
             self.accelerators - other.accelerators,
             self.cores - other.cores,
@@ -76,11 +76,11 @@ class Instance:
 
     @property
     def room(self) -> Room:
-        """What it has while nothing is on it."""
+        """The resources of the empty instance."""
         whole = hardware().get(self.type_name, Room(float("inf"), float("inf"), float("inf")))
         if not self.layout:
             return whole
-        # Of a type without partitions, there is no endpoint.
+        # An endpoint with a layout has only instance types with partitions.
         partitions = Counter({kind: count * int(whole.accelerators) for kind, count in Counter(self.layout).items()})
         return Room(0, whole.cores, whole.memory, partitions)
 
@@ -92,30 +92,30 @@ def _table() -> Record:
 
 @functools.cache
 def hardware() -> dict[str, Room]:
-    """What each instance type has."""
+    """Return the resources of each instance type."""
     return {name: Room(*row) for name, row in _table()["instances"].items()}
 
 
 def variants_of(config: Record) -> list[Record]:
-    """The variants of an endpoint configuration that have instances: those in production, then the shadow."""
+    """Return the variants of an endpoint configuration with instances: production first, then the shadow."""
     return [*config["ProductionVariants"], *config.get("ShadowProductionVariants", [])]
 
 
 def layout(variant: Record) -> tuple[str, ...]:
-    """The partitions of each accelerator of a variant; none where accelerators are whole."""
+    """Return the partitions of each accelerator of a variant; empty if accelerators are not partitioned."""
     layouts = variant.get("AcceleratorPartitionLayouts", [])
     return tuple(kind for each in layouts for kind in each.get("AcceleratorPartitionTypes", []))
 
 
 def pools(variant: Record) -> list[Record]:
-    """The pools of a variant, highest priority first; a variant with one type has one."""
+    """Return the pools of a variant, highest priority first. A variant with one instance type has one pool."""
     if "InstancePools" in variant:
         return sorted(variant["InstancePools"], key=lambda pool: pool["Priority"])
     return [{"InstanceType": variant["InstanceType"], "Priority": 1}] if "InstanceType" in variant else []
 
 
 def models(variant: Record, types: Iterable[str] | None = None) -> list[str]:
-    """The models that instances of the types serve, or those of all the variant's pools."""
+    """Return the models that instances of the types serve. Default: of all the variant's pools."""
     selected = set(types) if types is not None else None
     names = [
         pool.get("ModelNameOverride") or variant.get("ModelName")
@@ -126,13 +126,13 @@ def models(variant: Record, types: Iterable[str] | None = None) -> list[str]:
 
 
 def launch(variant: Record, count: int, faults: Faults, types: Iterable[str] | None = None) -> list[Instance] | None:
-    """Instances from the pools of a variant; None where no pool has enough.
+    """Launch instances from the pools of a variant. Returns None if no pool has enough.
 
     Args:
-        variant: of an endpoint configuration.
-        count: how many.
-        faults: which may leave an instance type without capacity.
-        types: instance types that will do. Default: those of all pools.
+        variant: a variant of an endpoint configuration.
+        count: number of instances.
+        faults: faults that may leave an instance type without capacity.
+        types: accepted instance types. Default: those of all pools.
     """
     selected = set(types) if types is not None else None
     launched: list[Instance] = []
@@ -148,13 +148,13 @@ def launch(variant: Record, count: int, faults: Faults, types: Iterable[str] | N
 
 
 def shrunk(variant: Record, instances: list[Instance], count: int) -> list[Instance]:
-    """The instances that stay when only ``count`` shall: those of the lowest priority go first."""
+    """Return the ``count`` instances that stay. Those of the lowest priority end first."""
     order = {pool["InstanceType"]: pool["Priority"] for pool in pools(variant)}
     return sorted(instances, key=lambda instance: (order.get(instance.type_name, 0), instance.serial))[:count]
 
 
 def pool_summaries(variant: Record, types: Iterable[str]) -> dict[str, list[Record]]:
-    """``InstancePools`` of a variant's summary, for a variant that has pools."""
+    """Return ``InstancePools`` of a variant's summary, if the variant has pools."""
     if "InstancePools" not in variant:
         return {}
     counts = Counter(types)
@@ -167,7 +167,7 @@ def pool_summaries(variant: Record, types: Iterable[str]) -> dict[str, list[Reco
 
 
 def pool_problems(variant: Record) -> list[str]:
-    """What the API forbids about the instances of a variant of an endpoint configuration."""
+    """Return what the API forbids about the instances of an endpoint configuration's variant."""
     name, found = variant["VariantName"], []
     capacities = [kind for kind in ("InstanceType", "InstancePools", "ServerlessConfig") if kind in variant]
     if len(capacities) != 1:
@@ -199,7 +199,7 @@ def pool_problems(variant: Record) -> list[str]:
 
 
 def _layout_problems(variant: Record) -> Iterable[str]:
-    """What the guide forbids about the partitions of a variant's accelerators. Assumed: that pools exclude them."""
+    """Yield what the guide forbids about a variant's accelerator partitions. Assumed: pools exclude them."""
     if "AcceleratorPartitionLayouts" not in variant:
         return
     name, kinds = variant["VariantName"], layout(variant)
@@ -225,7 +225,7 @@ def _layout_problems(variant: Record) -> Iterable[str]:
 
 
 def _slices(kind: str, whole: str) -> tuple[int, int]:
-    """The compute and memory slices of a partition, of a GPU that is ``whole`` as a single one."""
+    """Return a partition's compute and memory slices. ``whole`` is the type of an undivided GPU."""
     (compute, gigabytes), (_, most) = (
         map(int, matched.groups()) for each in (kind, whole) if (matched := _PARTITION.fullmatch(each))
     )

@@ -1,19 +1,19 @@
-"""InvokeEndpoint and InvokeEndpointWithResponseStream: deterministic text in the forms that a model's container speaks.
+"""InvokeEndpoint and InvokeEndpointWithResponseStream: deterministic text in the API formats of the model's container.
 
-The text depends on the prompt alone, unless the model is set to respond differently (:mod:`.performance`). The image
-says which forms there are:
+The text depends only on the prompt, unless a test sets the model to respond differently (:mod:`.performance`). The
+image determines the formats:
 
-- vLLM: ``messages``, and ``prompt``, which are OpenAI's chat completions and completions (0.30,
-  ``entrypoints/serve/sagemaker/api_router.py``, which tries the two types of requests of ``generate/factories.py``)
-- SGLang: ``messages`` (0.5.20, ``srt/entrypoints/http_server.py``: ``/invocations`` is the route of chat completions)
-- all others, as LMI: ``inputs`` with ``parameters`` (LMI documentation, "LMI handlers inference API schema"; a stream
+- vLLM: ``messages`` and ``prompt``, that is, OpenAI's chat completions and completions (0.30,
+  ``entrypoints/serve/sagemaker/api_router.py``, which tries the two request types of ``generate/factories.py``)
+- SGLang: ``messages`` (0.5.20, ``srt/entrypoints/http_server.py``: ``/invocations`` is the chat completions route)
+- all others, like LMI: ``inputs`` with ``parameters`` (LMI documentation, "LMI handlers inference API schema"; a stream
   is JSON lines) and ``messages`` (its "Chat completions API schema", which is OpenAI's). Text Generation Inference
-  takes these as well (``router/src/sagemaker.rs``).
+  accepts these too (``router/src/sagemaker.rs``).
 
-Streams of OpenAI's forms are server-sent events. Nothing takes time.
+Streams in OpenAI's formats are server-sent events. Responses are immediate.
 
-Sources: API reference of SageMaker Runtime. The messages about missing endpoints and inference components are as users
-report them.
+Sources: API reference of SageMaker Runtime. The messages about missing endpoints and inference components are from
+users' reports.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class Invocation:
 
     Attributes:
         endpoint: the endpoint's name.
-        body: as it was sent.
-        component: the inference component that was named.
-        variant: the variant that was named.
-        streams: whether the completion is to come in parts, each a message of an event stream.
-        is_openai: whether it came by the OpenAI-compatible path, whose requests are chats.
-        headers: those that a container gets.
+        body: the request's body.
+        component: the requested inference component, if any.
+        variant: the requested variant, if any.
+        streams: whether the completion is an event stream of parts.
+        is_openai: whether the request used the OpenAI-compatible path, for chat completions only.
+        headers: the headers that a container gets.
     """
 
     endpoint: str
@@ -73,9 +73,9 @@ class Invocation:
 
 @dataclass(frozen=True)
 class Completion:
-    """A model's completion: its parts, which are one where it is not streamed.
+    """A model's completion in parts: one part, unless it is streamed.
 
-    A model server's parts come while it writes them. Its ``status`` is another one where the path is OpenAI's alone.
+    A model server's parts arrive as it writes them. Only on OpenAI's path can ``status`` differ from 200.
     """
 
     content_type: str
@@ -86,7 +86,7 @@ class Completion:
 
 @dataclass(frozen=True)
 class Forwarded:
-    """A request that goes to a model server: one of ``servers``, by their keys."""
+    """A request to one of the model servers with the keys ``servers``."""
 
     invocation: Invocation
     servers: tuple[str, ...]
@@ -94,7 +94,7 @@ class Forwarded:
 
 
 class Invocations:
-    """The invocations of the endpoints of an account and region."""
+    """The invocations of the endpoints of an account and Region."""
 
     def __init__(
         self, scope: Scope, served: ServedModels, performances: Performances, objects: Objects | None = None
@@ -103,7 +103,7 @@ class Invocations:
         self._replicated: dict[str, float] = {}
 
     def invoke(self, invocation: Invocation) -> Completion:
-        """Ask a model, and its shadow variant if the request is among those that are replicated.
+        """Invoke a model, and its shadow variant if the request is replicated.
 
         Raises:
             ApiError: ValidationError when no model can respond, ModelError when the model refuses.
@@ -121,7 +121,7 @@ class Invocations:
         return completion
 
     def routes(self, invocation: Invocation) -> list[Forwarded]:
-        """Where model servers are to take a request: in production, and in the shadow if it is replicated.
+        """Return where to send a request: to production, and to the shadow if it is replicated.
 
         Raises:
             ApiError: ValidationError when no model can respond.
@@ -137,10 +137,10 @@ class Invocations:
         return found
 
     def _shadow_of(self, endpoint: Record) -> Record | None:
-        """The shadow variant, for as many requests as its weight has of production's, evenly spread.
+        """Return the shadow variant for a share of the requests, evenly spread.
 
-        Assumed, for no page of AWS's says so: that the share is the ratio of the two weights, as users describe it, and
-        which requests are taken.
+        Assumed, without a page of AWS's: the share is the ratio of the shadow's weight to production's, as users
+        describe it; which requests are replicated.
         """
         shadows = endpoint["_config"].get("ShadowProductionVariants", [])
         if not shadows:
@@ -148,7 +148,7 @@ class Invocations:
         weights, production = endpoint["_weights"], endpoint["_config"]["ProductionVariants"][0]
         name, shadow = endpoint["EndpointName"], shadows[0]
         share = weights[shadow["VariantName"]] / (weights[production["VariantName"]] or 1)
-        # So that rounding loses no request.
+        # The small addend keeps rounding from losing a request.
         self._replicated[name] = self._replicated.get(name, 0.0) + min(1.0, share) + 1e-9
         if self._replicated[name] < 1:
             return None
@@ -156,15 +156,15 @@ class Invocations:
         return shadow
 
     def captured(self, invocation: Invocation, completion: Completion) -> None:
-        """Write a request and the response of a model server, where the endpoint captures them."""
+        """Write a request and a model server's response to the endpoint's data capture, if it is on."""
         if (endpoint := self._served.endpoint(invocation.endpoint)) is not None:
             self._capture(endpoint, invocation, completion)
 
     def _capture(self, endpoint: Record, invocation: Invocation, completion: Completion) -> None:
-        """Write a request and its response as the endpoint's data capture does; a file each.
+        """Write a request and its response to a file, as the endpoint's data capture does.
 
-        Source: developer guide, "Capture data from real-time endpoint". Assumed: that the share of requests is taken
-        evenly. Streams are not captured here, as no source says how.
+        Source: developer guide, "Capture data from real-time endpoint". Assumed: the captured share is evenly spread.
+        Streams are not captured, because no source says how.
         """
         config, parts = endpoint["_config"].get("DataCaptureConfig", {}), completion.parts
         if self._objects is None or not config or config.get("EnableCapture") is False:
@@ -247,7 +247,7 @@ class Invocations:
 
 @dataclass(frozen=True)
 class _Prompt:
-    """What a request asks for, whatever form it has."""
+    """The content of a request in any format."""
 
     prompt: str
     most_tokens: int | None
@@ -256,7 +256,7 @@ class _Prompt:
     details: bool = False
 
     def written(self, words: list[str], cut: bool, streams: bool, model: str) -> tuple[str, tuple[bytes, ...]]:
-        """The completion in the request's form: its content type and its parts."""
+        """Return the completion in the request's format, as content type and parts."""
         write = _generated_text if self.form == "generated_text" else _openai_completion
         parts = tuple(write(self, words, "length" if cut else "stop", streams, model))
         streamed = "application/jsonlines" if self.form == "generated_text" else "text/event-stream"
@@ -264,7 +264,7 @@ class _Prompt:
 
 
 def text_for(prompt: str, salt: str = "") -> str:
-    """The completion of a prompt; another one with another salt."""
+    """Return the completion of a prompt, which a salt changes."""
     seed = f"{salt}\n{prompt}" if salt else prompt
     digest = hashlib.sha512(seed.encode()).digest()
     count = _SHORTEST + digest[0] % _LENGTHS
@@ -284,7 +284,7 @@ def _completion(request: Mapping[str, Any]) -> _Prompt | None:
     prompt = request.get("prompt")
     if not isinstance(prompt, str) or not prompt:
         return None
-    # 16 tokens where nothing is said (vLLM, ``openai/completion/protocol.py``; OpenAI's API reference).
+    # The default is 16 tokens (vLLM, ``openai/completion/protocol.py``; OpenAI's API reference).
     return _Prompt(prompt, _whole(request.get("max_tokens", 16)), request.get("stream") is True, "text_completion")
 
 
@@ -292,21 +292,22 @@ def _chat(request: Mapping[str, Any]) -> _Prompt | None:
     messages = request.get("messages")
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         return None
-    # The role counts: the same words of another speaker are another prompt.
+    # The role counts: the same text with another role is another prompt.
     prompt = "\n".join(f"{message.get('role', 'user')}: {_content(message.get('content'))}" for message in messages)
     most = _whole(request.get("max_completion_tokens", request.get("max_tokens")))
     return _Prompt(prompt, most, request.get("stream") is True, "chat.completion")
 
 
-# By the repository of the image, in the order in which the server tries them.
+# By the image's repository, in the order in which the server tries them.
 _FORMS: Mapping[str, tuple[Callable[[Mapping[str, Any]], _Prompt | None], ...]] = {
     "vllm": (_chat, _completion),
     "sglang": (_chat,),
 }
 _REFUSALS: Mapping[str, str] = {
-    # The last type tried is ``CompletionRequest`` (``openai/completion/protocol.py``). Its VLLMValidationError is no
-    # ValueError, which pydantic would wrap and the route would take for another type's: it reaches the client, by
-    # ``exception_handling/error_response.py``. Releases where it is one say "Cannot find suitable handler for request".
+    # The server tries ``CompletionRequest`` last (``openai/completion/protocol.py``). Its VLLMValidationError is not a
+    # ValueError, so pydantic does not wrap it, and it reaches the client through
+    # ``exception_handling/error_response.py``. In releases where it is a ValueError, the message is "Cannot find
+    # suitable handler for request".
     "vllm": json.dumps(
         {
             "error": {
@@ -317,7 +318,7 @@ _REFUSALS: Mapping[str, str] = {
             }
         }
     ),
-    # What ``validation_exception_handler`` of ``http_server.py`` makes of pydantic's errors, less the request.
+    # ``validation_exception_handler`` of ``http_server.py`` formats pydantic's errors so, without the request.
     "sglang": json.dumps(
         {
             "object": "error",
@@ -368,7 +369,7 @@ def _openai_completion(parsed: _Prompt, words: list[str], reason: str, streams: 
         choice = {"index": 0, **said, "logprobs": None, "finish_reason": reason}
         yield _json({"object": parsed.form, **head, "choices": [choice], "usage": usage})
         return
-    # The parts of a streamed completion have the name of the whole.
+    # The parts of a streamed completion have the same object name as the whole.
     head = {"object": "chat.completion.chunk" if is_chat else parsed.form, **head}
     for index, word in enumerate(words):
         text = word if index == 0 else f" {word}"
@@ -394,7 +395,7 @@ def _refused(message: str) -> ApiError:
 
 
 def model_error(status: int, message: str) -> ApiError:
-    """What the service makes of a model's own error; of none within its time, the status is 0."""
+    """Return the service's error for a model's own error. The status is 0 after a timeout."""
     whose = "client" if 400 <= status < 500 else "server"
     return ApiError(
         "ModelError",

@@ -1,10 +1,10 @@
-"""Model packages that the local cloud's recommendation jobs register.
+"""Model packages, which the local cloud's recommendation jobs register.
 
 Sources: API reference, DescribeModelPackage, UpdateModelPackage and ContainerDefinition (ModelPackageName,
 InferenceSpecificationName); developer guide, "Deploy a generative AI inference recommendation".
 
-Assumed, for no source says so: the words for a package that is not approved, and for a specification that it does not
-have; that a package which a recommendation job registers waits for approval.
+Assumed, without a source: the messages for a package that is not approved and for a missing specification; a package
+that a recommendation job registers waits for approval.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from constructs_optim_local.sagemaker.records import Record, Scope
 
 
 class ModelPackages:
-    """The model packages of one account and region."""
+    """The model packages of one account and Region."""
 
     def __init__(self, scope: Scope) -> None:
-        """Begin without any."""
+        """Start without packages."""
         self._scope, self._packages = scope, dict[str, Record]()
 
     def register(self, group: str, version: int, specification: str, container: Record) -> str:
-        """Register a package of one specification, which waits for approval; its ARN."""
+        """Register a package of one specification, which waits for approval, and return its ARN."""
         arn = self._scope.arn("model-package", f"{group}/{version}")
         self._packages[arn] = {
             "ModelPackageGroupName": group,
@@ -40,14 +40,14 @@ class ModelPackages:
         return dict(self._named(request["ModelPackageName"]))
 
     def update(self, request: Record) -> Record:
-        """UpdateModelPackage: its approval."""
+        """UpdateModelPackage, of the approval status."""
         package = self._named(request["ModelPackageArn"])
         if "ModelApprovalStatus" in request:
             package["ModelApprovalStatus"] = request["ModelApprovalStatus"]
         return {"ModelPackageArn": package["ModelPackageArn"]}
 
     def check(self, containers: list[Record]) -> None:
-        """Refuse containers of a package that is not there, not approved, or without the specification."""
+        """Refuse containers of a package that is missing, not approved, or lacks the specification."""
         for container in containers:
             if (name := container.get("ModelPackageName")) is None:
                 continue

@@ -19,18 +19,18 @@ from .model_packages import ModelPackages
 
 
 def could_not_find(kind: str, scope: Scope, path: str) -> Any:
-    """The error for a hosting resource that is not there."""
-    # SageMaker's response, a ValidationException, for unknown hosting resources.
+    """Return a function that makes the error for a missing hosting resource."""
+    # SageMaker returns a ValidationException for unknown hosting resources.
     return lambda name: validation_error(f'Could not find {kind} "{scope.arn(path, name)}".')
 
 
 def exists(kind: str, scope: Scope, path: str) -> Any:
-    """The error for a name that is taken."""
+    """Return a function that makes the error for a name that is taken."""
     return lambda name: validation_error(f'Cannot create already existing {kind} "{scope.arn(path, name)}".')
 
 
 class Hosting:
-    """Models and endpoint configurations of one account and region."""
+    """Models and endpoint configurations of one account and Region."""
 
     def __init__(self, scope: Scope, roles: ExecutionRoles, objects: Objects) -> None:
         self.scope, self.roles, self._objects = scope, roles, objects
@@ -70,7 +70,7 @@ class Hosting:
         problems += _shadow_problems(request)
         for variant in variants_of(request):
             if models(variant) and variant.get("ManagedInstanceScaling", {}).get("Status") == "ENABLED":
-                # The words are those of https://github.com/hashicorp/terraform-provider-aws/pull/45926.
+                # Source of the message: https://github.com/hashicorp/terraform-provider-aws/pull/45926.
                 raise validation_error("ManagedInstanceScaling is only supported for inference component endpoints.")
         if problems:
             raise validation_error("; ".join(problems))
@@ -95,7 +95,7 @@ class Hosting:
         return self.configs.page("EndpointConfigs", request, columns)
 
     def add(self, records: Records, path: str, name: str, arn_name: str, request: Record) -> str:
-        """Keep a new resource under its name; its ARN."""
+        """Add a new resource under its name, and return its ARN."""
         arn = self.scope.arn(path, request[name])
         kept = {key: value for key, value in request.items() if key != "Tags"}
         records.add(request[name], {**kept, arn_name: arn, "CreationTime": self.scope.now()})
@@ -103,27 +103,27 @@ class Hosting:
         return arn
 
     def images(self, model_names: list[str]) -> list[str]:
-        """The images of models that still exist."""
+        """Return the images of those models that still exist."""
         found = [(self.models.find(name) or {}).get("PrimaryContainer", {}).get("Image") for name in model_names]
         return [image for image in found if image]
 
     def role(self, model_name: str | None) -> str | None:
-        """The role of a model, where it exists and has one."""
+        """Return the role of a model, if it exists and has one."""
         return (self.models.find(model_name or "") or {}).get("ExecutionRoleArn")
 
     def starts_on(self, model_name: str | None, instance_type: str, ami_version: str | None) -> bool:
-        """Whether a model's container is for the accelerators of an instance type, and the driver recent enough."""
+        """Return whether a model's image suits an instance type's accelerators, and the driver is recent enough."""
         image = ((self.models.find(model_name or "") or {}).get("PrimaryContainer") or {}).get("Image")
         return not (
             is_for_other_accelerators(image, instance_type) or driver_is_too_old(image, instance_type, ami_version)
         )
 
     def image_refused(self, model_name: str | None) -> str | None:
-        """Why a model's image cannot be pulled under its role, where it cannot."""
+        """Return why a model's image cannot be pulled with its role; None if it can."""
         model = self.models.find(model_name or "") or {}
         role, image = model.get("ExecutionRoleArn"), (model.get("PrimaryContainer") or {}).get("Image")
         if missing_image(image):
-            # The words are those of https://github.com/aws/sagemaker-tensorflow-training-toolkit/issues/294.
+            # Source of the message: https://github.com/aws/sagemaker-tensorflow-training-toolkit/issues/294.
             return f"The image '{image}' does not exist."
         refused = self.roles.pull(role, image) if role else None
         if role is None or refused is None:
@@ -151,10 +151,10 @@ class Hosting:
                 )
 
     def _check_manifests(self, request: Record) -> None:
-        """Refuse another version of a manifest than the request names.
+        """Refuse a manifest whose ETag differs from the request's.
 
         Source: API reference, S3ModelDataSource (ManifestEtag: "The ETag associated with Manifest S3 URI"). Assumed,
-        for no source says so: that CreateModel compares it, and the words.
+        without a source: CreateModel compares it; the message.
         """
         for source in _data_sources(request):
             uri, etag = source.get("ManifestS3Uri"), source.get("ManifestEtag")
@@ -163,12 +163,12 @@ class Hosting:
 
 
 def _shadow_problems(request: Record) -> list[str]:
-    """What the service refuses of a shadow variant.
+    """Return why the service refuses a shadow variant.
 
     Sources: API reference, CreateEndpointConfig ("you can only specify one variant for ProductionVariants and one
     variant for ShadowProductionVariants"); developer guide, "Shadow tests: exclusions" (serverless and asynchronous
-    inference, several containers, Inf1). Assumed, for no source says so: the words; that names differ; that a variant
-    without a model, which is for inference components, is refused.
+    inference, several containers, Inf1). Assumed, without a source: the messages; names must differ; a variant without
+    a model, which is for inference components, is refused.
     """
     shadows = request.get("ShadowProductionVariants", [])
     if not shadows:
@@ -184,21 +184,21 @@ def _shadow_problems(request: Record) -> list[str]:
     for variant in both:
         name = variant["VariantName"]
         if "ServerlessConfig" in variant:
-            found.append(f"Variant {name} is serverless, which shadow variants are not supported with")
+            found.append(f"Shadow variants are not supported with serverless variant {name}")
         if not models(variant):
-            found.append(f"Variant {name} has no model, which shadow variants are not supported with")
+            found.append(f"Shadow variants are not supported with variant {name}, which has no model")
         if any(pool["InstanceType"].startswith("ml.inf1.") for pool in pools(variant)):
-            found.append(f"Variant {name} has Inf1 instances, which shadow variants are not supported with")
+            found.append(f"Shadow variants are not supported with the Inf1 instances of variant {name}")
     return found
 
 
 def only(*names: str) -> Any:
-    """A summary of some members."""
+    """Return a function that summarizes a record by some of its members."""
     return lambda record: {name: record[name] for name in names if name in record}
 
 
 def _data_uris(request: Record) -> list[str]:
-    """The S3 prefixes, and the manifests, that a model's containers read."""
+    """Yield the S3 prefixes and manifests that a model's containers read."""
     sources = _data_sources(request)
     return [source[name] for name in ("S3Uri", "ManifestS3Uri") for source in sources if name in source]
 

@@ -1,7 +1,7 @@
-"""The speed and the outputs of served models: synthetic numbers, which a test can set.
+"""The speed and the outputs of served models, as synthetic numbers that a test can set.
 
-Where no model server runs, nothing can be measured. The defaults are plausible and constant: they improve with
-the accelerators of an instance, degrade with the users, and ignore models and techniques. A :class:`Setting` makes one
+Without a model server, there is nothing to measure. The defaults are plausible and constant: they improve with the
+number of accelerators, degrade with the number of users, and ignore models and techniques. A :class:`Setting` makes one
 artifact slow and another fast; each read matches it against the model that an endpoint serves (:class:`Served`).
 """
 
@@ -24,14 +24,14 @@ _CONTENTION, _SPREAD = 0.02, 0.1
 
 @dataclass(frozen=True)
 class Served:
-    """The model that serves requests at a moment.
+    """The model that serves requests at one time.
 
     Attributes:
-        name: the endpoint, or the inference component.
-        instance_type: what it runs on; None where nothing runs.
-        texts: what settings are matched against: names, model data, images, and variables as ``NAME=value``.
-        copies: how many of it share the requests.
-        image: of its container; None where it is not known.
+        name: the endpoint or inference component.
+        instance_type: its instance type; None if no instance runs.
+        texts: texts to match settings against: names, model data, images, and variables as ``NAME=value``.
+        copies: number of copies that share the requests.
+        image: its container's image; None if unknown.
     """
 
     name: str
@@ -43,14 +43,14 @@ class Served:
 
 @dataclass(frozen=True)
 class Setting:
-    """What is said of everything that has ``match`` in one of its texts; None leaves a number as it was.
+    """Numbers for all models that have ``match`` in one of their texts. None leaves a number unchanged.
 
     Attributes:
-        match: a part of a text, for instance an S3 prefix, an image or ``NAME=value``; empty for everything.
-        ttft_ms: milliseconds to the first token, with one user.
-        itl_ms: milliseconds between tokens, with one user.
-        contention: how much both grow with each further user, as a share.
-        spread: standard deviation of both over the requests, as a share.
+        match: part of a text, for example an S3 prefix, an image or ``NAME=value``; empty for all models.
+        ttft_ms: time to first token with one user, in milliseconds.
+        itl_ms: inter-token latency with one user, in milliseconds.
+        contention: relative growth of both latencies for each further user.
+        spread: relative standard deviation of both latencies over the requests.
         error_rate: share of requests that fail.
         answers_differently: share of prompts whose outputs differ from those of models without this setting.
     """
@@ -64,7 +64,7 @@ class Setting:
     answers_differently: float | None = None
 
     def problems(self) -> list[str]:
-        """What is no number of its kind."""
+        """Return which numbers are out of range."""
         numbers = {name: value for name, value in asdict(self).items() if name != "match" and value is not None}
         shares = ("error_rate", "answers_differently")
         return [
@@ -81,7 +81,7 @@ _MAY_BE_ZERO = ("contention", "spread")
 
 @dataclass(frozen=True)
 class Performance:
-    """The numbers of something served; see :class:`Setting` for what they mean."""
+    """The numbers of a served model. :class:`Setting` describes them."""
 
     ttft_ms: float
     itl_ms: float
@@ -91,22 +91,22 @@ class Performance:
     answers_differently: float = 0.0
 
     def under(self, concurrency: float) -> tuple[float, float]:
-        """Milliseconds to the first token and between tokens while so many users wait."""
+        """Return time to first token and inter-token latency in milliseconds, for a number of concurrent users."""
         crowded = 1 + self.contention * max(0.0, concurrency - 1)
         return self.ttft_ms * crowded, self.itl_ms * crowded
 
 
 class Performances:
-    """What was said, the latest word last."""
+    """The settings in the order they were set. Later ones override earlier ones."""
 
     def __init__(self) -> None:
         self._settings: list[Setting] = []
 
     def set(self, settings: dict[str, Any]) -> None:
-        """Keep a setting.
+        """Add a setting.
 
         Raises:
-            ApiError: for what is none.
+            ApiError: if the setting is invalid.
         """
         known = [member.name for member in fields(Setting)]
         if unknown := sorted(set(settings) - set(known)):
@@ -117,15 +117,15 @@ class Performances:
         self._settings.append(setting)
 
     def clear(self) -> None:
-        """Go back to the defaults."""
+        """Remove all settings."""
         self._settings.clear()
 
     def to_json(self) -> list[dict[str, Any]]:
-        """What was said, in its order."""
+        """Return the settings in their order."""
         return [asdict(setting) for setting in self._settings]
 
     def of(self, served: Served, input_tokens: float = 0.0) -> Performance:
-        """The numbers of what is served, for prompts of a length: each is the last one that was set for it."""
+        """Return a served model's numbers for prompts of a length. The last matching setting wins for each number."""
         numbers: dict[str, Any] = default(served.instance_type, input_tokens)
         for setting in self._settings:
             if any(setting.match in text for text in served.texts):
@@ -135,7 +135,7 @@ class Performances:
 
 
 def default(instance_type: str | None, input_tokens: float) -> dict[str, Any]:
-    """The numbers of an instance of that type, of which nothing was said."""
+    """Return the default numbers of an instance type."""
     room = hardware().get(instance_type or "")
     speed = math.sqrt(room.accelerators) if room is not None and room.accelerators else 1.0
     prefill = _PREFILL_MS_A_TOKEN * input_tokens
@@ -148,13 +148,13 @@ def tokens_of(text: str) -> int:
 
 
 def share_of(text: str, *, about: str = "") -> float:
-    """A number from 0 up to 1 that a text always has, evenly spread over texts."""
+    """Return a text's hash as a number from 0 to 1, uniform over texts."""
     digest = hashlib.sha256(f"{about}\n{text}".encode()).digest()
     return int.from_bytes(digest[:8]) / 2**64
 
 
 def strings_of(value: Any) -> Iterable[str]:
-    """Every text in a record of a model, with variables as ``NAME=value``."""
+    """Yield every text in a record of a model, with variables as ``NAME=value``."""
     match value:
         case dict():
             for key, item in value.items():

@@ -1,8 +1,8 @@
-"""Where the copies of inference components run: on instances that have room for them.
+"""Placement of inference components' copies on instances with enough room.
 
 Source: API reference, InferenceComponentComputeResourceRequirements and InferenceComponentSchedulingConfig. Assumed:
-copies are spread unless a SchedulingConfig says otherwise; all resources of an instance type can be reserved, where the
-service keeps some of it for itself. Availability Zones are not modelled.
+copies are spread unless a SchedulingConfig says otherwise. All resources of an instance type can be reserved here,
+although the service keeps some for itself. Availability Zones are not modeled.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ NO_ROOM = (
 
 
 def specifications(component: Record) -> list[Record]:
-    """What a component is made of, by instance type where it differs."""
+    """Return a component's specifications, one for each instance type if they differ."""
     return component.get("Specifications") or [component["Specification"]]
 
 
 def specification(component: Record, type_name: str) -> Record | None:
-    """What it is made of on an instance type; None where it cannot run there."""
+    """Return the specification for an instance type; None if the component cannot run there."""
     matching = (None, type_name)
     return next((item for item in specifications(component) if item.get("InstanceType") in matching), None)
 
 
 def needs(component: Record, type_name: str) -> Room | None:
-    """What a copy takes on an instance type; None where it cannot run there."""
+    """Return the room that a copy takes on an instance type; None if it cannot run there."""
     found = specification(component, type_name)
     if found is None:
         return None
@@ -48,7 +48,7 @@ def needs(component: Record, type_name: str) -> Room | None:
 
 
 def room_left(instances: Iterable[Instance], components: Iterable[Record]) -> dict[int, Room]:
-    """What each instance has left, by serial."""
+    """Return the remaining room of each instance, by serial."""
     left = {instance.serial: instance.room for instance in instances}
     types = {instance.serial: instance.type_name for instance in instances}
     for component in components:
@@ -60,7 +60,7 @@ def room_left(instances: Iterable[Instance], components: Iterable[Record]) -> di
 
 
 def place(component: Record, instances: Sequence[Instance], left: Mapping[int, Room]) -> int | None:
-    """The serial of the instance that takes one more copy; None where none has room."""
+    """Return the serial of the instance for one more copy; None if none has room."""
     open_to = [
         instance
         for instance in instances
@@ -78,14 +78,14 @@ def place(component: Record, instances: Sequence[Instance], left: Mapping[int, R
 
 
 def unplace(component: Record, count: int, others: Iterable[Record]) -> list[int]:
-    """Where ``count`` copies stay: those leave first that are alone on their instance, so that it can end."""
+    """Return the places of the ``count`` copies that stay. Copies alone on an instance end first, to free it."""
     busy = Counter(serial for other in [component, *others] for serial in other["_placed"])
     staying = sorted(component["_placed"], key=lambda serial: (-busy[serial], serial))
     return staying[:count]
 
 
 def by_type(component: Record, instances: Iterable[Instance]) -> list[Record]:
-    """``PlacementStatus``: copies by instance type."""
+    """Return ``PlacementStatus``: copies by instance type."""
     types = {instance.serial: instance.type_name for instance in instances}
     counts = Counter(types[serial] for serial in component["_placed"] if serial in types)
     return [{"InstanceType": name, "CurrentCopyCount": count} for name, count in sorted(counts.items())]

@@ -1,4 +1,4 @@
-"""The model that an endpoint, or an inference component on it, serves at the time of a request."""
+"""The model that an endpoint or an inference component serves at the time of a request."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class NotServing(ValueError):
 
 
 class ServedModels:
-    """What the endpoints of an account and region serve."""
+    """The models that the endpoints of an account and Region serve."""
 
     def __init__(self, scope: Scope, components: InferenceComponents) -> None:
         self._scope, self._components = scope, components
         self._endpoints = components.endpoints
 
     def endpoint(self, identifier: str) -> Record | None:
-        """An endpoint as it is by now, by name or ARN; None where there is none."""
+        """Return an endpoint in its present state, by name or ARN; None if it does not exist."""
         name = identifier.rpartition("/")[2]
         if self._endpoints.records.find(name) is None:
             return None
@@ -30,14 +30,14 @@ class ServedModels:
         return self._endpoints.records.find(name)
 
     def hosts_components(self, endpoint: Record) -> bool:
-        """Whether models come to it as inference components."""
+        """Return whether the endpoint's models are inference components."""
         return not any(models(variant) for variant in endpoint["_config"]["ProductionVariants"])
 
     def by_endpoint(self, endpoint: Record, variant_name: str | None = None) -> Served:
-        """What an endpoint's variant serves; the first one where none is named.
+        """Return what an endpoint's variant serves. Default: the first variant.
 
         Raises:
-            NotServing: where the variant is not there, or has no instance.
+            NotServing: if the variant does not exist or has no instance.
         """
         variants = endpoint["_config"]["ProductionVariants"]
         variant = next((item for item in variants if variant_name in (None, item["VariantName"])), None)
@@ -48,16 +48,16 @@ class ServedModels:
         return self.by_variant(endpoint, variant)
 
     def by_variant(self, endpoint: Record, variant: Record) -> Served:
-        """What a production or shadow variant of an endpoint's configuration serves."""
+        """Return what a production or shadow variant of an endpoint's configuration serves."""
         types = [instance.type_name for instance in endpoint["_fleet"].get(variant["VariantName"], [])]
         names = models(variant, types) or models(variant)
         return self._served(endpoint, variant, endpoint["EndpointName"], types, names, len(types))
 
     def by_component(self, endpoint: Record, identifier: str) -> Served:
-        """What an inference component of an endpoint serves.
+        """Return what an inference component of an endpoint serves.
 
         Raises:
-            NotServing: where it is not there, or has no copy.
+            NotServing: if the component does not exist or has no copy.
         """
         name = identifier.rpartition("/")[2]
         component = self._components.records.find(name)
@@ -87,7 +87,7 @@ class ServedModels:
         return self._served(endpoint, variant, component["InferenceComponentName"], types, names, copies, *items)
 
     def servers(self, endpoint: Record, variant_name: str, component: str | None = None) -> tuple[str, ...]:
-        """The keys of the servers that take requests for a variant, or for a component on it."""
+        """Return the keys of the servers that get requests for a variant, or for a component on it."""
         if component is not None:
             found = self._components.servers_of(component.rpartition("/")[2])
         else:

@@ -1,8 +1,8 @@
-"""The model servers behind endpoints: which there are to be, and what hosting asks of whatever runs them.
+"""The model servers behind endpoints: which should run, and the interface of what runs them.
 
-A server is a container on an instance. A variant with a model has one on each instance, and an inference component one
-for each copy. Source: API reference, ContainerDefinition and InferenceComponentContainerSpecification, which goes
-before the model's.
+A server is a container on an instance. A variant with a model has one server for each instance, and an inference
+component one for each copy. Source: API reference, ContainerDefinition and InferenceComponentContainerSpecification,
+which overrides the model's container.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ class Server:
     """A container on an instance.
 
     Attributes:
-        key: which no other server has.
+        key: unique key of the server.
         account: the endpoint's.
         region: the endpoint's.
-        endpoint: its name.
-        variant: its variant.
-        instance: where it runs.
-        component: the inference component that it is a copy of; None for a variant's model.
-        container: a ContainerDefinition.
-        role: the model's execution role, where it has one.
-        isolated: whether it has no credentials.
-        startup_seconds: ``ContainerStartupHealthCheckTimeoutInSeconds``; None where it is left to SageMaker.
-        metrics_seconds: how often what it exposes of its engine is published; None where that is not. Source: API
+        endpoint: the endpoint's name.
+        variant: the variant's name.
+        instance: the instance on which the server runs.
+        component: the inference component whose copy it is; None for a variant's model.
+        container: the ContainerDefinition.
+        role: the model's execution role, if it has one.
+        isolated: whether network isolation is on. If True, the server gets no credentials.
+        startup_seconds: ``ContainerStartupHealthCheckTimeoutInSeconds``; None for SageMaker's default.
+        metrics_seconds: the interval at which engine metrics are published; None if they are not. Source: API
             reference, MetricsConfig.
     """
 
@@ -56,29 +56,29 @@ class Server:
 
 
 class Servers(Protocol):
-    """What runs servers."""
+    """Runs servers."""
 
     def refusal(self, servers: Sequence[Server]) -> str | None:
-        """Start those of the servers that are not there yet; why one of them cannot be, None once all are healthy.
+        """Start missing servers. Return why one of them failed, or None once all are healthy.
 
         Raises:
-            NotYet: while they start.
+            NotYet: while servers start.
         """
         ...
 
     def keep(self, servers: Collection[Server]) -> None:
-        """Run these servers, and no others."""
+        """End all servers except these, and start missing ones."""
         ...
 
 
 class Wanted:
-    """The servers that endpoints and components of an account and region are to have."""
+    """The servers that the endpoints and components of an account and Region should have."""
 
     def __init__(self, scope: Scope, models: Records) -> None:
         self._scope, self._models = scope, models
 
     def of_fleet(self, endpoint: Record, config: Record, fleet: dict[str, list[Instance]]) -> Iterator[Server]:
-        """The servers of instances whose variants have models, by the names of the variants."""
+        """Yield the servers of instances, given by variant name, whose variants have models."""
         for variant in variants_of(config):
             for instance in fleet.get(variant["VariantName"], ()):
                 yield from self.of_variant(endpoint, config, variant, [instance])
@@ -86,7 +86,7 @@ class Wanted:
     def of_variant(
         self, endpoint: Record, config: Record, variant: Record, instances: Iterable[Instance]
     ) -> Iterator[Server]:
-        """The servers of some of a variant's instances."""
+        """Yield the servers of some of a variant's instances."""
         for instance in instances:
             for name in models(variant, [instance.type_name]):
                 model = self._models.find(name) or {}
@@ -102,7 +102,7 @@ class Wanted:
                 )
 
     def of_component(self, component: Record, endpoint: Record | None, fleet: Iterable[Instance]) -> Iterator[Server]:
-        """The servers of a component's copies; an adapter has none."""
+        """Yield the servers of a component's copies. An adapter has none."""
         instances = {instance.serial: instance for instance in fleet}
         counted: dict[int, int] = {}
         for serial in component["_placed"] if endpoint is not None else ():
