@@ -46,7 +46,7 @@ class PriceList:
         """Run an operation.
 
         Raises:
-            ApiError: as AWS would respond.
+            ApiError: the error that AWS would return.
         """
         with self._calls.recorded(self.name, operation, request):
             self._faults.before(operation)

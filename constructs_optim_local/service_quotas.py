@@ -1,6 +1,6 @@
-"""The Service Quotas API with SageMaker's quotas of instances.
+"""The Service Quotas API with SageMaker's instance quotas.
 
-A quota that nobody has set is 20 instances, and nothing is refused for it. The codes are made up; AWS's look alike
+A quota that no test has set shows 20 instances but is not enforced. The codes are fictitious; AWS's look similar
 ("ml.g5.xlarge for endpoint usage" is L-1928E07B). Source: Service Quotas API reference, ListServiceQuotas.
 """
 
@@ -22,7 +22,7 @@ _MOST = 100
 
 
 class ServiceQuotas:
-    """The Service Quotas API, of which SageMaker is the only service."""
+    """The Service Quotas API, with SageMaker as its only service."""
 
     name = "servicequotas"
 
@@ -34,7 +34,7 @@ class ServiceQuotas:
         """Run an operation.
 
         Raises:
-            ApiError: as AWS would respond.
+            ApiError: the error that AWS would return.
         """
         with self._calls.recorded(self.name, operation, request):
             self._faults.before(operation)

@@ -10,11 +10,10 @@ from .options import Arrivals, OpenLoop
 
 
 def due_times(load: OpenLoop, lead_seconds: float) -> Iterator[float]:
-    """Yield the seconds from the start of an open loop at which requests are due, endlessly, and the same for each
-    load.
+    """Yield without end the seconds from an open loop's start at which requests are due, always the same for a load.
 
-    The first ``lead_seconds`` have the load's initial rate. Arrivals at a rate of 1 are scaled by the rate at each
-    moment, so that a ramp keeps the arrivals' pattern.
+    The first ``lead_seconds`` have the load's initial rate. The arrivals at a rate of 1 are scaled by the current rate,
+    so that a ramp keeps their pattern.
     """
     generator = random.Random(load.label)  # noqa: S311 - no secret
     between = _intervals(load, generator)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from boto3 import Session
 
 _CONNECT_SECONDS = 30.0
-# Servers close idle connections after seconds (uvicorn, under vLLM, after 5), but not one that was just in use. A
+# Servers close idle connections after seconds (uvicorn, which vLLM uses, after 5), but not one that was just in use. A
 # request on a closed connection fails with the server's reset, a round trip after sending: RFC 9112, section 9.3.1,
 # "Retrying Requests".
 _IDLE_SECONDS, _AT_ONCE_SECONDS = 1.0, 0.5
@@ -45,7 +45,7 @@ _TOKEN_SECONDS = 900
 
 
 def proxy_for(scheme: str, host: str) -> SplitResult | None:
-    """The proxy for a server by ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY``, or by the system's settings."""
+    """Return the proxy for a server from ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY``, or the system's settings."""
     url = getproxies().get(scheme)
     if not url or proxy_bypass(host):
         return None
@@ -68,12 +68,12 @@ class Server:
 
     @classmethod
     def of(cls, url: SplitResult) -> Server:
-        """The server of a URL; ValueError for a URL without a server or with an invalid port."""
+        """Return the server of a URL. Raises ValueError for a URL without a server or with an invalid port."""
         if url.scheme not in ("http", "https") or not url.hostname:
             raise ValueError("not the URL of a server")
         if url.scheme == "http":
             return cls(url.hostname, url.port or 80)
-        # The variables of botocore and curl.
+        # These are the variables of botocore and curl.
         bundle = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("REQUESTS_CA_BUNDLE")
         try:
             tls = ssl.create_default_context(cafile=bundle)
@@ -83,7 +83,7 @@ class Server:
 
 
 class UrlTarget:
-    """A server that speaks HTTP, such as vLLM, llama.cpp, ``transformers serve`` or an LMI container on its own."""
+    """An HTTP server such as vLLM, llama.cpp, ``transformers serve`` or a stand-alone LMI container."""
 
     def __init__(self, url: str, *, model: str | None = None, api_key: str | None = None) -> None:
         """Choose a server by the URL of its API, such as ``http://127.0.0.1:8000/v1``; the format adds its path."""
@@ -108,7 +108,7 @@ class UrlTarget:
         }
 
     async def request(self, body: bytes, path: str, headers: Mapping[str, str] = MappingProxyType({})) -> bytes:
-        """A whole HTTP/1.1 request; ``path`` is the format's, for example ``/chat/completions``."""
+        """Return a whole HTTP/1.1 request; ``path`` is the format's, for example ``/chat/completions``."""
         whole_path = self._path if self._path.endswith((path, "/generate_stream")) else f"{self._path}{path}"
         return _request("POST", whole_path, {**self._headers, **headers}, body)
 
@@ -147,10 +147,10 @@ class SageMakerTarget:
         self.server: Server = Server.of(self._url)
 
     async def request(self, body: bytes, path: str) -> bytes:
-        """A whole, signed HTTP/1.1 request; every format has the same path."""
+        """Return a whole, signed HTTP/1.1 request. Every format has the same path."""
         refresh_needed = getattr(self._credentials, "refresh_needed", None)
         if refresh_needed is not None and refresh_needed(_CREDENTIALS_LAST_SECONDS):
-            # Renewing blocks on a service: not in the event loop that takes the times.
+            # Renewing credentials blocks on a service, so it must not run in the event loop that takes the times.
             frozen = await asyncio.to_thread(self._credentials.get_frozen_credentials)
         else:
             frozen = self._credentials.get_frozen_credentials()
@@ -160,7 +160,7 @@ class SageMakerTarget:
 
 
 class OpenAITarget:
-    """A SageMaker endpoint by its OpenAI-compatible path, with bearer tokens of the session's credentials."""
+    """A SageMaker endpoint at its OpenAI-compatible path, with bearer tokens from the session's credentials."""
 
     def __init__(
         self,
@@ -183,9 +183,9 @@ class OpenAITarget:
         self._token, self._renewed = "", 0.0
 
     async def request(self, body: bytes, path: str) -> bytes:
-        """A whole HTTP/1.1 request; a token serves all requests of a few minutes."""
+        """Return a whole HTTP/1.1 request. A token serves all requests for a few minutes."""
         if not self._token or time.monotonic() - self._renewed > _TOKEN_SECONDS / 2:
-            # Renewing credentials blocks on a service: not in the event loop that takes the times.
+            # Renewing credentials blocks on a service, so it must not run in the event loop that takes the times.
             frozen = await asyncio.to_thread(self._credentials.get_frozen_credentials)
             self._token, self._renewed = bearer_token(frozen, self._region, _TOKEN_SECONDS), time.monotonic()
         return await self._target.request(body, path, {"Authorization": f"Bearer {self._token}"})
@@ -198,9 +198,9 @@ Target = UrlTarget | SageMakerTarget | OpenAITarget
 class Exchange:
     """One request and its response, with times in seconds of ``time.perf_counter``.
 
-    ``end`` is when the response was complete, or when it failed; without a response, ``status`` is 0 and ``error`` set.
-    Names of ``headers`` are in lower case. ``retried``: whether it was sent a second time, on a new connection;
-    ``start`` is the first attempt's.
+    ``end`` is when the response was complete or the request failed. Without a response, ``status`` is 0 and ``error``
+    is set. Names of ``headers`` are in lower case. ``retried`` is whether the request was sent again on a new
+    connection; ``start`` is the first attempt's.
     """
 
     start: float
@@ -213,13 +213,13 @@ class Exchange:
     retried: bool = False
 
     def fail(self, error: ErrorKind, message: str) -> Exchange:
-        """End it with an error."""
+        """End the exchange with an error."""
         self.end, self.error, self.message = time.perf_counter(), error, message
         return self
 
 
 class Connection:
-    """A persistent connection, which is opened again when the server has closed it."""
+    """A persistent connection, which reopens after the server has closed it."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -229,8 +229,8 @@ class Connection:
     async def send(self, request: bytes, timeout_seconds: float) -> Exchange:
         """Send a whole HTTP/1.1 request and wait for the whole response; errors are in the exchange, never raised.
 
-        Opening a connection is not part of the request's time, as clients reuse connections. A request on a connection
-        that the server had closed while it was idle is sent once more, and its time includes both attempts.
+        Opening a connection is not part of the request's time, because clients reuse connections. A request on a
+        connection that the server had closed while it was idle is sent once more, and its time includes both attempts.
         """
         idle = time.perf_counter() - self._used if self.is_open else 0.0
         exchange = await self._send(request, timeout_seconds)
@@ -250,13 +250,13 @@ class Connection:
         return self._wire is not None and self._wire.is_open
 
     async def open(self) -> None:
-        """Open it ahead of a request; a failure is that of the request then."""
+        """Open the connection ahead of a request, which reports a failure."""
         with contextlib.suppress(OSError, ValueError, TimeoutError):
             async with asyncio.timeout(_CONNECT_SECONDS):
                 self._wire = await _opened(self._server)
 
     def close(self) -> None:
-        """Close the connection; a request on its way is abandoned."""
+        """Close the connection, and abandon a request in progress."""
         if self._wire is not None:
             self._wire.close()
             self._wire = None
@@ -266,7 +266,7 @@ class Connection:
             unsent, limit = Exchange(time.perf_counter()), min(timeout_seconds, _CONNECT_SECONDS)
             failure = f"no connection to {self._server.host}:{self._server.port}"
             try:
-                # Not wait_for, which before Python 3.12 may lose a cancellation.
+                # wait_for may lose a cancellation before Python 3.12.
                 async with asyncio.timeout(limit):
                     self._wire = await _opened(self._server)
             except TimeoutError:
@@ -274,14 +274,14 @@ class Connection:
             except (OSError, ValueError) as error:
                 reason = str(error)
                 if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and (error.errno or 0) > 0:
-                    # asyncio's message of an unreachable address is only the address.
+                    # asyncio's message for an unreachable address is only the address.
                     reason = os.strerror(error.errno or 0)
                 return unsent.fail(ErrorKind.CONNECTION, f"{failure}: {reason}")
         return await self._wire.send(request, timeout_seconds)
 
 
 def refusal(exchange: Exchange) -> tuple[ErrorKind, str]:
-    """The kind and message of an HTTP status other than 200."""
+    """Return the kind and message of an HTTP status other than 200."""
     message = b"".join(piece for _, piece in exchange.pieces).decode(errors="replace").strip()
     code = exchange.headers.get("x-amzn-errortype", "").partition(":")[0]
     status = exchange.status
@@ -297,12 +297,12 @@ def refusal(exchange: Exchange) -> tuple[ErrorKind, str]:
     described = " ".join(filter(None, [f"status {exchange.status}", code, message[:_LONGEST_MESSAGE]]))
     if status == 429 or "Throttl" in code:
         return ErrorKind.THROTTLED, described
-    # 424: the model failed, and the runtime does not know how.
+    # 424: the model failed for a reason unknown to the runtime.
     return (ErrorKind.SERVER_ERROR if status >= 500 or status == 424 else ErrorKind.CLIENT_ERROR), described
 
 
 def error_message(data: dict[str, Any]) -> str:
-    """The message of an error as servers and SageMaker write it."""
+    """Return the message in an error of a server or SageMaker."""
     error = data.get("error")
     if isinstance(error, dict):
         error = error.get("message") or error
@@ -311,7 +311,7 @@ def error_message(data: dict[str, Any]) -> str:
 
 
 def well_formed(text: str) -> str:
-    """Text that can be written: JSON may have halves of surrogate pairs. Two that belong together become one."""
+    """Return encodable text: join surrogate pairs and replace lone halves, which JSON may contain."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -338,14 +338,14 @@ async def _opened(server: Server) -> _Wire:
 
 
 def _request(method: str, target: str, headers: Mapping[str, str], body: bytes | None = None) -> bytes:
-    """A whole HTTP/1.1 request."""
+    """Return a whole HTTP/1.1 request."""
     length = {} if body is None else {"Content-Length": str(len(body))}
     lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in {**headers, **length}.items())]
     return "\r\n".join([*lines, "", ""]).encode() + (body or b"")
 
 
 class _Wire(asyncio.Protocol):
-    """The bytes of one TCP connection: one request at a time, whose end completes ``_done``."""
+    """The bytes of one TCP connection, with one request at a time. Its end completes ``_done``."""
 
     def __init__(self) -> None:
         self._transport: Any = None
@@ -388,7 +388,7 @@ class _Wire(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._now = time.perf_counter()
         if self._done is None:
-            # A response without a request: it must not be read as that of the next request.
+            # A response without a request must not be read as the next request's.
             self.close()
             return
         try:

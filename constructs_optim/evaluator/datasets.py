@@ -57,7 +57,7 @@ class _ShareGpt(_Line):
     def prompt(self) -> Prompt | None:
         asked = [said.value for said in self.conversations if said.speaker in ("human", "user")]
         if not asked:
-            # Such files contain empty conversations, and ends of longer ones.
+            # Such files contain empty conversations and the ends of longer ones.
             return None
         if len(asked) == 1:
             return Prompt(prompt=asked[0])

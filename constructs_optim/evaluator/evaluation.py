@@ -152,7 +152,7 @@ class Evaluation:
             load = self._interrupted(side) or next_load(self._attainments(side), rates, like)
             if load is None or self._is_out_of_reach(side):
                 return
-            # Kept, so that the search can be resumed; a load with more requests takes the place of the one before.
+            # Save the load, so that the search can be resumed. A load with more requests replaces the previous one.
             others = [other for other in self.options.loads if other.label != load.label]
             self.options = self.options.model_copy(update={"loads": (*others, load)})
             self.directory.save(self.options)
@@ -214,7 +214,7 @@ class Evaluation:
         if level.records:
             chat = side.sender.format.name is FormatName.OPENAI
             await asyncio.to_thread(count_tokens, level.records, side.sender.prompts, side.tokenizer, chat=chat)
-            # Later loads of an open loop meet a warm endpoint: what differs there is its queue.
+            # Later loads of an open loop find a warm endpoint. Only its queue differs.
             meets_cold = load.is_steady and (isinstance(load, ClosedLoop) or not sent_before)
             if len(level.segments) > segments and meets_cold:
                 level.segments[-1].left_out = leave_out_warm_up(level)

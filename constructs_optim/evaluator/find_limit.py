@@ -1,8 +1,9 @@
 """Searches for the highest request rate at which an endpoint meets its objectives.
 
-A rate meets them if the share of requests that meet them is at least the attainment, with statistical confidence; it
-misses them if that share is below. Rates double until one misses the objectives; then the search bisects on a
-logarithmic scale. Requests that share a queue are correlated, so they carry less information than independent ones.
+A rate meets them if the share of requests within the objectives is at least the attainment, with statistical
+confidence. It misses them if the share is lower. Rates double until one misses the objectives; then the search bisects
+on a logarithmic scale. Requests that share a queue are correlated, so they carry less information than independent
+ones.
 """
 
 from __future__ import annotations

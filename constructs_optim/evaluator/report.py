@@ -54,13 +54,13 @@ _SUMMARY = (
 )
 _UNITS = {Unit.MILLISECONDS: " (ms)", Unit.US_DOLLARS: " ($)"}
 
-# Of the baseline and the optimized side: the same as in dashboards.
+# Colors of the baseline and the optimized side, the same as in dashboards.
 _COLORS = ("#7f7f7f", "#2ca02c")
 _FAINT, _CARD, _OBJECTIVE = "#687078", "#ffffff", "#b7410e"
 _INCHES = (5.6, 3.3)
-# Inches of a legend's row, and characters of its labels in an inch.
+# Height of a legend's row in inches, and characters of its labels per inch.
 _LEGEND_ROW, _LEGEND_CHARACTERS = 0.17, 14
-# The ratio of the largest value to the smallest from which on an axis is logarithmic.
+# The smallest ratio of the largest to the smallest value for a logarithmic axis.
 _WIDE = 20
 _LINES = ("-", "--", ":")
 _LATENCIES = {
@@ -75,7 +75,7 @@ _DISTRIBUTIONS = {
     "Distribution of inter-token latency": ("inter_token_latency", "% of requests"),
     "Distribution of inter-chunk latency": ("inter_chunk_latency", "% of chunks"),
 }
-# Of a curve over time, and of a distribution.
+# Largest number of points in a curve over time, and in a distribution.
 _BINS, _MOST_POINTS = 40, 400
 _PRICES = ("price_per_million_output_tokens", "price_per_million_input_tokens", "blended_price_per_million_tokens")
 _COST_X = "client latency, p50 (ms); beside a point: the load"
@@ -92,7 +92,7 @@ class ReportSide:
 
     @property
     def label(self) -> str:
-        """Its name."""
+        """The name of the side."""
         return self.result.subject.label
 
     @property
@@ -103,7 +103,7 @@ class ReportSide:
 
 @dataclass(frozen=True)
 class WrittenComparison:
-    """Two sides' differences, and their completions."""
+    """The differences between two sides, and between their completions."""
 
     margin: float
     levels: Sequence[ComparedLoad]
@@ -111,16 +111,16 @@ class WrittenComparison:
 
     @property
     def verdicts(self) -> Counter[str]:
-        """How many metrics are better, worse, the same and undecided."""
+        """The numbers of metrics that are better, worse, the same and undecided."""
         return Counter(found.verdict for level in self.levels for found in level.differences)
 
 
 def write_report(
     directory: RunDirectory, options: Options, results: Mapping[str, EvaluationResult], prompts: Sequence[Prompt]
 ) -> WrittenComparison | None:
-    """Write ``<side>.json``, ``levels.csv``, ``report.html``, ``report.md`` and, of two sides, ``comparison.json``.
+    """Write ``<side>.json``, ``levels.csv``, ``report.html``, ``report.md`` and, for two sides, ``comparison.json``.
 
-    ``results`` are by side, the baseline first. Returns the comparison of two sides.
+    ``results`` has the baseline first. Returns the comparison of two sides.
     """
     colors = _COLORS if len(results) > 1 else _COLORS[1:]
     sides: list[ReportSide] = []
@@ -146,14 +146,14 @@ def write_report(
 
 
 def readable(value: float) -> str:
-    """A number with three significant digits, or without decimals."""
+    """Format a number with three significant digits, or without decimals."""
     if value == int(value) and abs(value) < 1e6:
         return f"{value:,.0f}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}" if abs(value) < 100 else f"{value:.1f}"
 
 
 def _csv(results: Sequence[EvaluationResult]) -> str:
-    """CSV with a row for each subject and concurrency; unknown values are empty."""
+    """Return CSV with a row for each subject and concurrency. Unknown values are empty."""
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     metrics = [metric.name for metric in EVALUATION]
@@ -235,14 +235,14 @@ def _page(name: str, sides: Sequence[ReportSide], comparison: WrittenComparison 
 
 
 def _cell(text: str) -> str:
-    """Text for a cell of a table in Markdown, where it is nothing but text."""
+    """Escape text for a cell of a Markdown table."""
     return "".join(f"\\{character}" if character in "\\`*_[]<>|" else character for character in text).replace(
         "\n", " "
     )
 
 
 def signed(change: float | None) -> str:
-    """A change in percent, with a decimal where it is small; empty if there is none."""
+    """Format a change in percent, with a decimal if it is small; empty if there is none."""
     if change is None:
         return ""
     if abs(change) < 0.0005:
@@ -251,14 +251,14 @@ def signed(change: float | None) -> str:
 
 
 def requests_needed(difference: Difference) -> str:
-    """How many requests would decide it, or at least give it an interval; empty if they do not."""
+    """Return how many requests would decide the difference, or give it an interval; empty if unknown."""
     if difference.requests is None:
         return ""
     return ("" if difference.low is not None else "at least ") + readable(difference.requests)
 
 
 class Curve(NamedTuple):
-    """A curve of a plot; ``style`` is of matplotlib's lines, ``notes`` are texts beside its points.
+    """A curve of a plot; ``style`` is matplotlib's line style, ``notes`` are texts beside the points.
 
     ``arms`` are the distances from a point to the ends of its interval.
     """
@@ -272,7 +272,7 @@ class Curve(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A plot; the axis named ``wide`` is logarithmic where its values are far apart. Other axes begin at 0.
+    """A plot. The axis named ``wide`` is logarithmic if its values are far apart. Other axes begin at 0.
 
     ``objective`` is drawn as a line, and ``limit`` as a band: between a rate that meets the objectives and one that
     misses them.
@@ -288,7 +288,7 @@ class Plot(NamedTuple):
 
 
 def _plots(sides: Sequence[ReportSide]) -> Iterator[tuple[str, str]]:
-    """Title and SVG of every plot for which there are values."""
+    """Yield the title and SVG of every plot for which there are values."""
     if not HAS_PLOTS:
         return
     import matplotlib as mpl
@@ -325,13 +325,13 @@ def _plots(sides: Sequence[ReportSide]) -> Iterator[tuple[str, str]]:
         if plot.curves:
             with mpl.rc_context(fname=PLOT_STYLE):
                 svg = io.StringIO()
-                # Without a date: the same evaluation is the same report.
+                # Without a date, so that the same evaluation has the same report.
                 draw_figure(plot).savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
                 yield plot.title, svg.getvalue()
 
 
 def _metric_curves(sides: Sequence[ReportSide], metrics: Sequence[str], against: str) -> Iterator[Curve]:
-    """Metrics over the load, or ``against`` another one: a line for each side and metric."""
+    """Yield the curves of metrics over the load, or ``against`` another metric: one for each side and metric."""
     for side in sides:
         for name, line in zip(metrics, _LINES, strict=False):
             levels = [level for level in side.result.levels if {name, against or name} <= level.metrics.keys()]
@@ -355,7 +355,7 @@ def _metric_curves(sides: Sequence[ReportSide], metrics: Sequence[str], against:
 
 
 def _offered(level: Level) -> float:
-    """The load as a number: users, or requests per second on average."""
+    """Return the load as a number: users, or mean requests per second."""
     if level.concurrency is not None:
         return level.concurrency
     rate = level.request_rate or 0.0
@@ -363,7 +363,7 @@ def _offered(level: Level) -> float:
 
 
 def _samples(sides: Sequence[ReportSide]) -> Iterator[tuple[str, Sample, dict[str, Any]]]:
-    """The label, the requests and the style of each load: the higher it is, the darker."""
+    """Yield label, requests and style of each load. Higher loads are darker."""
     for side in sides:
         for index, (load, sample) in enumerate(side.samples.items(), start=1):
             style = {"color": side.color, "alpha": 0.35 + 0.65 * index / len(side.samples)}
@@ -371,12 +371,12 @@ def _samples(sides: Sequence[ReportSide]) -> Iterator[tuple[str, Sample, dict[st
 
 
 def _distribution(sides: Sequence[ReportSide], name: str) -> Iterator[Curve]:
-    """The cumulative share of values: a line for each load."""
+    """Yield the cumulative distribution of values, a curve for each load."""
     for label, sample, style in _samples(sides):
         values = sorted(value for each in sample.observations for value in each.latencies(name))
         if not values:
             continue
-        # So many points are as good as all.
+        # More points would not change the plot visibly.
         step = max(1, len(values) // _MOST_POINTS)
         ranks = [*range(step, len(values), step), len(values)]
         shares = [100 * rank / len(values) for rank in ranks]
@@ -384,7 +384,7 @@ def _distribution(sides: Sequence[ReportSide], name: str) -> Iterator[Curve]:
 
 
 def _over_time(sides: Sequence[ReportSide]) -> Iterator[Curve]:
-    """The median time to first token of requests that were sent one after the other, a line for each load."""
+    """Yield the median time to first token of consecutive requests, a curve for each load."""
     for label, sample, style in _samples(sides):
         known = [each for each in sample.observations if each.time_to_first_token is not None]
         size = max(1, math.ceil(len(known) / _BINS))
@@ -396,7 +396,7 @@ def _over_time(sides: Sequence[ReportSide]) -> Iterator[Curve]:
 
 
 def draw_figure(plot: Plot) -> Figure:
-    """A plot, with its legend below the axes, where it covers no curve."""
+    """Draw a plot with its legend below the axes, where it covers no curve."""
     from matplotlib.figure import Figure
 
     labels = [curve.label for curve in plot.curves]
@@ -435,7 +435,7 @@ def draw_figure(plot: Plot) -> Figure:
 
 
 def _scale(axes: Axes, direction: str, values: Sequence[float], *, wide: bool) -> None:
-    """Begin an axis at 0, or make it logarithmic where it is ``wide`` and its values are far apart."""
+    """Begin an axis at 0, or make it logarithmic if it is ``wide`` and its values are far apart."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     if not wide or min(values) <= 0 or max(values) / min(values) <= _WIDE:

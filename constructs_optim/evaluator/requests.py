@@ -1,4 +1,4 @@
-"""One request of an evaluation: its times and tokens, or its error. ``summary`` calculates metrics from many."""
+"""One request of an evaluation: its times and tokens, or its error. ``summary`` calculates metrics from requests."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ class ErrorKind(StrEnum):
 class Request:
     """One request, with times in seconds of a monotonic clock; None if a value is not known.
 
-    ``end`` is when its response was complete, or when it failed; ``last_token`` is ``end`` by default. ``first_tokens``
-    arrived in the first piece of the response, and ``gaps`` are the milliseconds between one piece and the next.
+    ``end`` is when the response was complete or the request failed; ``last_token`` is ``end`` by default.
+    ``first_tokens`` arrived in the first piece of the response, and ``gaps`` are the milliseconds between one piece and
+    the next.
     """
 
     start: float
@@ -57,7 +58,7 @@ class Request:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the request succeeded, but without any token, or any token that the tokenizer could parse."""
+        """Whether the request succeeded without any token that the tokenizer can count."""
         if self.error is not None:
             return False
         return self.first_token is None or self.output_tokens == 0 or (self.tokenizer_failed and not self.output_tokens)

@@ -1,4 +1,4 @@
-"""The formats of requests and completions: bodies of requests, and parsers of streamed responses."""
+"""The formats of requests and completions: request bodies, and parsers of streamed responses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .requests import ErrorKind, Request
 
 _EVENT_STREAM = "application/vnd.amazon.eventstream"
 _LONGEST_MESSAGE = 300
-# Of milliseconds.
+# Decimals of milliseconds.
 _GAP_DIGITS = 2
 
 
@@ -24,13 +24,12 @@ _GAP_DIGITS = 2
 class Record(Request):
     """One request of an evaluation, and its completion as far as it arrived.
 
-    ``prompt`` is the index of its prompt, ``turn`` that of a request in its ``conversation``. A resumed evaluation
-    begins a new ``segment``; times are relative to the segment's start. What is not ``counted`` was sent before the
-    load was complete, or the endpoint warm. ``reasoning`` is text that the server separates from the completion.
-    ``retried``: whether it was sent a second time, because the server had closed the idle connection.
-    ``server_input_tokens`` and ``server_output_tokens`` are the server's counts, None if it sends none;
-    ``cached_tokens`` of the prompt were in its cache of prefixes. ``first_length`` is the number of
-    characters that arrived with the first token.
+    ``prompt`` is the index of its prompt, ``turn`` its index in its ``conversation``. A resumed evaluation begins a new
+    ``segment``; times are relative to the segment's start. Requests sent before the load was complete or the endpoint
+    was warm are not ``counted``. ``reasoning`` is text that the server separates from the completion. ``retried`` is
+    whether it was sent again because the server had closed the idle connection. ``server_input_tokens`` and
+    ``server_output_tokens`` are the server's counts, None if it sends none; ``cached_tokens`` of the prompt were in the
+    server's prefix cache. ``first_length`` is the number of characters that arrived with the first token.
     """
 
     prompt: int = 0
@@ -67,17 +66,16 @@ class Record(Request):
 
 
 class Format:
-    """A schema of requests and completions; an instance reads one response into its ``record``.
+    """A schema of requests and completions. An instance reads one response into its ``record``.
 
-    Responses are server-sent events or JSON lines, with or without AWS's frames, or one JSON object in several lines;
-    subclasses read one JSON object.
-    Objects of another schema (a ping, a count, additions of a later version) are ignored, as by OpenAI's own client; a
-    response of only such objects is malformed.
+    Responses are server-sent events or JSON lines, with or without AWS's frames, or one JSON object on several lines.
+    Subclasses read one JSON object. Like OpenAI's own client, a format ignores objects of other schemas (a ping, a
+    count, additions of a later version). A response of only such objects is malformed.
     """
 
     name: ClassVar[FormatName]
     path: ClassVar[str] = "/invocations"
-    """Below the URL of a server."""
+    """The path below the URL of a server."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -91,7 +89,7 @@ class Format:
 
     @classmethod
     def body(cls, prompt: Prompt, generation: Generation, model: str | None) -> dict[str, Any]:
-        """The body of a request."""
+        """Return the body of a request."""
         raise NotImplementedError
 
     def read(self, at: float, data: dict[str, Any]) -> bool:
@@ -99,20 +97,20 @@ class Format:
         raise NotImplementedError
 
     def feed(self, at: float, piece: bytes) -> None:
-        """Read a piece of the body that arrived at a time."""
+        """Read a piece of the body that arrived at one time."""
         for payload in [piece] if self._frames is None else self._payloads(piece):
             *lines, self._rest = (self._rest + payload).split(b"\n")
             for line in lines:
                 self._line(at, line)
 
     def finish(self) -> Record:
-        """The record of the exchange, whose pieces have been read."""
+        """Return the record of the exchange, after all its pieces have been read."""
         exchange, record = self._exchange, self.record
         if exchange.error is not None:
             record.fail(exchange.error, exchange.message)
         else:
             self._end()
-        # Now that both halves of a surrogate pair are here, which a server may send in two pieces.
+        # Only now, because a server may send the halves of a surrogate pair in two pieces.
         record.text, record.reasoning = well_formed(record.text), well_formed(record.reasoning)
         return record
 

@@ -1,4 +1,4 @@
-"""Prompts of random words, with lengths of a distribution, shared prefixes and turns."""
+"""Prompts of random words, with a distribution of lengths, shared prefixes and turns."""
 
 from __future__ import annotations
 

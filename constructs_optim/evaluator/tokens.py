@@ -16,15 +16,15 @@ _SPECIAL_TOKENS = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 
 class ModelTokenizer:
-    """A model's tokenizer and, where it has one, its chat template.
+    """A model's tokenizer and its chat template, if it has one.
 
-    Source of how templates are rendered: Hugging Face Transformers, "Chat templates".
+    Source of the rendering: Hugging Face Transformers, "Chat templates".
     """
 
     def __init__(self, source: str, *, read_s3: Callable[[str], bytes | None] | None = None) -> None:
         """Load it from a model's folder, its ``tokenizer.json``, an ``s3://`` prefix or the Hugging Face hub.
 
-        ``read_s3`` returns an S3 object, None if it does not exist.
+        ``read_s3`` returns an S3 object, or None if it does not exist.
         """
         from tokenizers import Tokenizer
 
@@ -58,11 +58,11 @@ class ModelTokenizer:
         self._render = _renderer(source_text) if source_text else None
 
     def count_text(self, text: str) -> int:
-        """Tokens of a completion."""
+        """Return the number of tokens of a completion."""
         return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
     def count_prompt(self, prompt: Prompt, *, chat: bool) -> int:
-        """Tokens of a prompt; of a chat, with all that its template adds."""
+        """Return the number of tokens of a prompt; for a chat, including its template's."""
         if chat and self._render is not None:
             rendered = self._render(messages=prompt.as_messages(), add_generation_prompt=True, **self._special)
             return len(self._tokenizer.encode(rendered, add_special_tokens=False).ids)
@@ -77,7 +77,7 @@ def count_tokens(
         for record in records:
             record.input_tokens, record.output_tokens = record.server_input_tokens, record.server_output_tokens
             if record.output_tokens == 0 and (record.text or record.reasoning):
-                # A count of zero is wrong where there is text.
+                # A count of zero is wrong if there is text.
                 record.output_tokens = None
         return
     prompt_tokens: dict[int, int | None] = {}

@@ -65,7 +65,7 @@ class ApplicationAutoScaling:
         """Run an operation.
 
         Raises:
-            ApiError: as AWS would respond.
+            ApiError: the error that AWS would return.
         """
         with self._calls.recorded(self.name, operation, request):
             self._faults.before(operation)

@@ -1,1 +1,1 @@
-"""All that touches ministack's private names. Nothing else imports them."""
+"""The only modules that import ministack's private names."""

@@ -1,14 +1,14 @@
-"""What ministack leaves out between its accounts: policies of buckets and keys, read for those who come from another.
+"""Cross-account access, which ministack lacks: policies of buckets and keys apply to callers of other accounts.
 
-- Across accounts both sides have to allow: the caller's own policies, and the policy of the bucket or the key.
-  ministack looks for keys and their policies in the caller's account alone, and takes every caller of a bucket for
-  the root of its account. Source: IAM user guide, "Cross-account policy evaluation logic".
-- Variables in a resource's policy are filled in. Source: IAM user guide, "IAM policy elements: Variables and tags".
-- Loopback counts as TLS, which clients of the real service use and bucket policies ask for.
-- S3 gives no reason to those of another account. Source: S3 user guide, "Troubleshoot access denied (403 Forbidden)
-  errors in Amazon S3", of accounts that are not of one organization.
-- A request may expect a bucket to be of one account. Source: S3 user guide, "Verifying bucket ownership with bucket
-  owner condition".
+- Across accounts, both the caller's own policies and the policy of the bucket or key must allow access. ministack looks
+  for keys and their policies only in the caller's account, and treats every caller of a bucket as the root of the
+  caller's account. Source: IAM user guide, "Cross-account policy evaluation logic".
+- Variables in a resource's policy are replaced. Source: IAM user guide, "IAM policy elements: Variables and tags".
+- Loopback counts as TLS, which clients of the real service use and bucket policies require.
+- S3 gives callers of another account no reason. Source: S3 user guide, "Troubleshoot access denied (403 Forbidden)
+  errors in Amazon S3", about accounts of different organizations.
+- A request may state the account that it expects to own a bucket. Source: S3 user guide, "Verifying bucket ownership
+  with bucket owner condition".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z0-9-]+:[^}$]+)\}")
 
 
 def owner_of(bucket: str) -> str | None:
-    """The account that has a bucket; None for one that is not of this cloud."""
+    """Return the account that owns a bucket; None if this cloud does not have the bucket."""
     from ministack.services import s3
 
     return next((account for account, name in [*s3._buckets._data] if name == bucket), None)
@@ -35,7 +35,7 @@ def owner_of(bucket: str) -> str | None:
 
 @contextmanager
 def as_owner_of(bucket: str) -> Iterator[None]:
-    """Within it, ministack finds a bucket's resources in any account."""
+    """Let ministack find a bucket's resources in any account within the ``with`` block."""
     from ministack.core.responses import get_account_id, get_region, request_scope
 
     with request_scope(owner_of(bucket) or get_account_id(), get_region()):
@@ -43,7 +43,7 @@ def as_owner_of(bucket: str) -> Iterator[None]:
 
 
 def share_as_aws() -> None:
-    """Change how ministack reads the policies of resources, once, before the first request is served."""
+    """Change how ministack reads resource policies. Called once, before the first request."""
     _read_policies()
     _find_policies()
     _tell_whose_policy_it_was()
@@ -51,7 +51,7 @@ def share_as_aws() -> None:
 
 
 def is_of_another_account(denied: Any) -> bool:
-    """Whether a denial came of a resource's policy which allows nothing, though the caller's own policies do."""
+    """Return whether the caller's policies allow access, but the resource's policy does not."""
     return bool(denied.resource_policy_arn) and denied.decision == "ImplicitDeny"
 
 
@@ -64,7 +64,7 @@ def _read_policies() -> None:
         context = dataclasses.replace(context, secure_transport=True)
         caller = iam_evaluator.caller_arn()
         if context.principal_type == "Root" and caller.split(":")[4] == context.principal_account:
-            # S3 names the account; its policy may name a role of it.
+            # S3 identifies the caller by its account, but the bucket's policy may name a role in it.
             context = dataclasses.replace(context, principal_arn=caller)
         if document is not None:
             text = document if isinstance(document, str) else json.dumps(document)

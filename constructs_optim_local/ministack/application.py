@@ -1,4 +1,4 @@
-"""Ministack's application with the services and resource types of this package added."""
+"""Ministack's application, extended by this package's services and resource types."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _SERVED = (
     ",apigateway,secretsmanager"
 )
 
-# Seconds. What this machine itself needs does not shrink with the scale: 120 minutes are 30 seconds or more.
+# Seconds. The machine's own work does not scale, so 120 minutes are at least 30 seconds.
 _SHORTEST_MINUTE = 0.25
 
-# A request to a model holds a thread while the model writes: more than asyncio's own, which S3 needs as well.
+# A request to a model holds a thread while the model responds. asyncio's default pool is too small, and S3 needs it.
 _THREADS = ThreadPoolExecutor(max_workers=256, thread_name_prefix="sagemaker")
 
 Response = tuple[int, dict[str, str], Any]
@@ -49,9 +49,9 @@ Asgi = Callable[[dict[str, Any], Callable[..., Awaitable[Any]], Callable[..., Aw
 def prepare_environment(
     *, port: int, region: str, directory: str, time_scale: float = 1.0, enforce_iam: bool = False
 ) -> None:
-    """Set what ministack reads when it is imported: loopback only, no Docker, no other listeners, no files kept.
+    """Set the variables that ministack reads at import: loopback only, no Docker, no other listeners, no kept files.
 
-    The secret access key is in the environment already.
+    The environment already has the secret access key.
     """
     os.environ |= {
         "AUTH": str(enforce_iam).lower(),
@@ -66,7 +66,7 @@ def prepare_environment(
         "MINISTACK_HOST": "127.0.0.1",
         "MINISTACK_REGION": region,
         "PERSIST_STATE": "0",
-        # Functions' tracing is active, and there is no X-Ray daemon to send to.
+        # Functions have active tracing, but there is no X-Ray daemon.
         "POWERTOOLS_TRACE_DISABLED": "true",
         "S3_PERSIST": "0",
         "SERVICES": _SERVED,
@@ -84,7 +84,7 @@ def prepare_environment(
 
 
 def kill_running_functions() -> None:
-    """End the processes of functions that are being invoked, without a chance to clean up."""
+    """Kill the processes of running functions."""
     from ministack.core import lambda_runtime
 
     with lambda_runtime._lock:
@@ -101,10 +101,10 @@ def application(
     time_scale: float = 1.0,
     clock: Clock | None = None,
 ) -> Asgi:
-    """Ministack's ASGI application with ``services`` and their resource types added; with ``roles``, IAM enforced.
+    """Return ministack's ASGI application with ``services`` and their resource types; with ``roles``, IAM is enforced.
 
-    Requests of ``runtime`` come to SageMaker's handler, for they are signed as SageMaker's are. ``time_scale`` is how
-    long the timeouts of CloudFormation's resource handlers take, against AWS's.
+    SageMaker's handler gets requests of ``runtime``, which are signed like SageMaker's. ``time_scale`` is the ratio of
+    CloudFormation's resource handler timeouts to AWS's.
     """
     import ministack.app as ministack_app
     from ministack.core.responses import get_account_id, get_region
@@ -117,7 +117,7 @@ def application(
     resource_handlers = table("services.cloudformation.provisioners._RESOURCE_HANDLERS")
     replacing = table("services.cloudformation.provisioners._REPLACING_PROPERTIES")
     for name, service in services.items():
-        # For an unknown service ministack searches botocore's for seconds, once a process.
+        # For an unknown service, ministack searches botocore's for seconds, once for each process.
         patterns[name] = {"target_prefixes": [f"{service.model.target_prefix}."]}
         handlers[name] = _handler(name, service, where, roles, runtime if name == "sagemaker" else None)
     minute = max(60 * time_scale, _SHORTEST_MINUTE)
@@ -131,7 +131,7 @@ def application(
             "update_with_logical_id": True,
             "delete": provider.delete,
         }
-        # Reported by change sets, and acted upon: a changed property of these is created anew.
+        # A change of these properties replaces the resource, in change sets' reports and in updates.
         replacing[type_name] = provider.create_only
 
     allow_imports(providers)
@@ -145,14 +145,14 @@ def application(
     if roles is not None:
         roles.install()
     blocks = stacks._runs_on_worker_thread
-    # Endpoints take time to come into service; waiting for them must not hold the event loop up.
+    # Endpoints take time to come into service, and waiting for them must not block the event loop.
     replace(
         "services.cloudformation.stacks._runs_on_worker_thread",
         lambda type_name: type_name in OPERATIONS or blocks(type_name),
     )
     sends_back = stacks._sends_back_failed_update
-    # What fails after its update has begun may have changed, and AWS sends it back like all that did (an ECS service,
-    # whose update fails while it stabilizes, is updated to its old task definition).
+    # A resource whose update failed after it began may have changed, so AWS rolls it back too (an ECS service whose
+    # update fails while it stabilizes returns to its old task definition).
     replace(
         "services.cloudformation.stacks._sends_back_failed_update",
         lambda type_name: settles(type_name) or sends_back(type_name),
@@ -199,7 +199,7 @@ def _handler(
                 return error.to_response()
             return 200, {"Content-Type": "application/x-amz-json-1.1"}, to_json(found)
 
-        # In a thread: a job that completes writes its output through the S3 of this same server.
+        # In a thread, because a completing job writes its output to the S3 of this same server.
         if runtime is None:
             return await asyncio.to_thread(respond)
         status, returned, content = await _in_a_thread(respond)
@@ -213,7 +213,7 @@ async def _in_a_thread(run: Callable[[], Any]) -> Any:
 
 
 def _streamed(parts: Iterator[bytes]) -> Any:
-    """The body of a response that is sent while it is made."""
+    """Yield the body of a streamed response."""
     from ministack.core.responses import StreamingResponse
 
     async def send_all(send: Callable[[dict[str, Any]], Awaitable[None]], receive: Any) -> None:

@@ -1,18 +1,19 @@
 """Corrects ministack's CloudFormation where it differs from AWS's: custom resources and deletions.
 
-- AWS invokes a custom resource's function asynchronously: Lambda repeats an invocation that dies, as its
-  EventInvokeConfig says. Sources: CloudFormation user guide, "Lambda-backed custom resources"; Lambda developer guide,
-  "How Lambda handles errors and retries with asynchronous invocation".
-- AWS sends a pre-signed response URL, which has a date.
-- AWS deletes a custom resource whose creation failed: with the physical id of its response, or, where there was none,
-  with one that CloudFormation generates. Source: CloudFormation user guide, "Custom resource request types".
-- AWS cancels a creation whose stack is deleted, and invokes the function with Delete while Create may still run.
-  Sources: https://github.com/aws/aws-cdk/issues/13782 (a stack deleted while its custom resource is created),
+- AWS invokes a custom resource's function asynchronously: Lambda retries a failed invocation according to its
+  EventInvokeConfig. Sources: CloudFormation user guide, "Lambda-backed custom resources"; Lambda developer guide, "How
+  Lambda handles errors and retries with asynchronous invocation".
+- AWS sends a presigned response URL, with a date.
+- AWS deletes a custom resource whose creation failed, with the physical ID of its response or a generated one. Source:
+  CloudFormation user guide, "Custom resource request types".
+- AWS cancels a creation if its stack is deleted, and invokes the function with Delete while Create may still run.
+  Sources: https://github.com/aws/aws-cdk/issues/13782 (a stack deleted during its custom resource's creation),
   https://github.com/aws/aws-cdk/issues/26139 ("Resource creation cancelled", then Delete before Create is done).
-- AWS keeps what a resource depends on that could not be deleted, and a stack whose rollback failed keeps the resource:
-  deleting the stack again finds both. Source: CloudFormation user guide, "Delete stack fails" and "Rollback failed".
+- If a resource cannot be deleted, AWS keeps its dependencies. If that fails a rollback, the stack keeps the resource.
+  Deleting the stack again finds both. Source: CloudFormation user guide, "Delete stack fails" and "Rollback failed".
 
-And the process of a deleted function ends: hundreds of stacks, one after the other, would take all of the memory.
+This module also ends the process of a deleted function. Otherwise, hundreds of stacks in sequence would use up the
+memory.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from .templates import refuse_like_aws
 _EVENT_MEMBERS = {"RequestType", "ResponseURL", "StackId", "RequestId"}
 _SECOND_DELIVERY_SECONDS = 0.5
 _LONGEST_END_SECONDS = 2.0
-# As long as a function may run at most (Lambda developer guide, "Lambda quotas").
+# The longest run of a function (Lambda developer guide, "Lambda quotas").
 _LONGEST_RUN_SECONDS = 900.0
 _POLL_SECONDS = 0.2
 _CANCELLED = "Resource creation cancelled"
 
 
 def behave_like_aws(faults: Faults) -> None:
-    """Change ministack's CloudFormation for this process."""
+    """Patch ministack's CloudFormation in this process."""
     creations = _Creations()
     _invoke_asynchronously(faults)
     _let_functions_end()
@@ -55,7 +56,7 @@ def behave_like_aws(faults: Faults) -> None:
 
 
 def _now() -> str:
-    """The time as CloudFormation writes it: its clients read each resource's."""
+    """Return the time in CloudFormation's format, which clients parse for each resource."""
     return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -63,9 +64,9 @@ _Location = tuple[str, str]
 
 
 class _Creations:
-    """Custom resources that are being created, and those whose creation failed, by stack and logical id.
+    """Custom resources in creation, and those whose creation failed, by stack and logical ID.
 
-    A failed creation is kept as a resource of its stack, as ministack records one: it is to be deleted.
+    A failed creation is recorded like a resource of its stack, so that the stack deletes it.
     """
 
     def __init__(self) -> None:
@@ -114,13 +115,13 @@ class _Creations:
             }
 
     def cancel(self, stack_id: str) -> dict[str, str]:
-        """Let no other creation of a stack begin. Returns the response tokens of those in progress, by logical id."""
+        """Prevent further creations of a stack. Return the response tokens of those in progress, by logical ID."""
         with self._lock:
             self._cancelled.add(stack_id)
             return {location[1]: token for location, token in self._tokens.items() if location[0] == stack_id}
 
     def take_failed(self, stack_id: str) -> dict[str, dict[str, Any]]:
-        """The failed creations of a stack by logical id, each once."""
+        """Return and forget the failed creations of a stack, by logical ID."""
         with self._lock:
             locations = [location for location in self._failed if location[0] == stack_id]
             return {location[1]: self._failed.pop(location) for location in locations}
@@ -147,10 +148,11 @@ def _invoke_asynchronously(faults: Faults) -> None:
 
 
 def _let_functions_end() -> None:
-    """A function responds before it ends, and ministack writes its log afterwards, to a new group if need be.
+    """Let the step after a custom resource's response wait for the function's end.
 
-    On AWS a role without ``logs:CreateLogGroup`` does not recreate a group. So the step after the response, which may
-    be the group's deletion, waits for the function's end, but not for long: a function that hangs is left behind.
+    A function responds before it ends, and ministack writes its log afterwards, to a new log group if needed. On AWS, a
+    role without ``logs:CreateLogGroup`` does not recreate a group. Therefore, the next step, which may delete the
+    group, waits for the function's end, with a time limit for functions that hang.
     """
     from ministack.services import lambda_svc
     from ministack.services.cloudformation import custom_resource
@@ -171,7 +173,7 @@ def _let_functions_end() -> None:
                 changed.notify_all()
 
     def invoke_custom_resource(*arguments: Any, **more: Any) -> tuple[str, dict[str, Any]]:
-        # The fifth argument is the stack's id.
+        # The fifth argument is the stack's ID.
         stack_id = more.get("stack_id") or arguments[4]
         try:
             return invoke(*arguments, **more)
@@ -255,7 +257,7 @@ def _delete_failed_creations(creations: _Creations) -> None:
 
 
 def _cancel_creations(creations: _Creations) -> None:
-    """The deletion of a stack cancels what its deployment waits for, and follows the deployment's end."""
+    """Let a stack's deletion cancel creations in progress, and wait for the deployment's end."""
     from ministack.services import cloudformation
     from ministack.services.cloudformation import changesets, custom_resource, handlers, stacks, wait_conditions
 
@@ -314,7 +316,7 @@ def _keep_what_failed_deletions_need() -> None:
         stacks._delete_stack_async,
         stacks._roll_back_operation,
     )
-    # By account, region and name of the stack: its resources as declared, and those that have to stay.
+    # By account, Region and stack name: the declared resources, and those that must stay.
     declared: dict[tuple[str, str, str], dict[str, Any]] = {}
     kept: dict[tuple[str, str, str], set[str]] = {}
 
@@ -352,7 +354,7 @@ def _keep_what_failed_deletions_need() -> None:
 
 
 def _end_deleted_functions() -> None:
-    """An invocation that runs when its function is deleted completes, and then its process ends."""
+    """End a deleted function's process after its running invocation completes."""
     from ministack.core import lambda_runtime
     from ministack.core.responses import get_account_id, get_region
     from ministack.services.cloudformation import provisioners
@@ -385,7 +387,7 @@ Created = tuple[str, Any]
 
 
 def keep_properties() -> None:
-    """Have CloudFormation apply properties that ministack drops; called once, before the first request."""
+    """Make CloudFormation apply properties that ministack drops. Called once, before the first request."""
     _after("AWS::IAM::Role", _bound)
     _after("AWS::S3::Bucket", _encrypt)
 
@@ -417,7 +419,7 @@ def _encrypt(bucket: str, properties: Properties) -> None:
     from ministack.services import s3
 
     rules = properties.get("BucketEncryption", {}).get("ServerSideEncryptionConfiguration", [])
-    # ministack has no key of AWS's own, aws/s3, for buckets that name none.
+    # ministack lacks the AWS managed key aws/s3, for buckets without a key.
     if not any("KMSMasterKeyID" in rule.get("ServerSideEncryptionByDefault", {}) for rule in rules):
         s3._delete_bucket_encryption(bucket)
         return
@@ -427,7 +429,7 @@ def _encrypt(bucket: str, properties: Properties) -> None:
 
 
 def _encryption(rules: list[Properties]) -> bytes:
-    """The body of PutBucketEncryption, which names the default otherwise than templates do."""
+    """Return the body of PutBucketEncryption, whose name for the default differs from templates'."""
     root = ET.Element("ServerSideEncryptionConfiguration")
     for rule in rules:
         written = ET.SubElement(root, "Rule")

@@ -1,12 +1,12 @@
-"""CloudWatch's alarms in ministack, with what ministack leaves out: dimensions, metric math, and actions that scale.
+"""CloudWatch alarms, with features that ministack lacks: dimensions, metric math, and scaling actions.
 
-- An alarm is about a metric with its dimensions, ministack's about all of that name; and it may be about an expression.
-  Sources: see :mod:`constructs_optim_local.cloudwatch.evaluation` and ``metric_math``.
-- Scaling policies are carried out when an alarm goes off, and again with each datapoint while it stays (CloudWatch user
-  guide, "Alarm actions": an Auto Scaling action is invoked once a minute while the alarm is in its state).
-- An alarm may be on PromQL over the metrics of serving engines, which :class:`Telemetry` keeps.
-- A service may ask whether an alarm went off between two moments.
-- Stacks may have composite alarms.
+- An alarm watches a metric with its dimensions (ministack's ignore dimensions) or an expression. Sources: see
+  :mod:`constructs_optim_local.cloudwatch.evaluation` and ``metric_math``.
+- An alarm runs scaling policies when it goes into ALARM, and again with each datapoint while it stays there (CloudWatch
+  user guide, "Alarm actions": an Auto Scaling action is invoked once a minute while the alarm is in its state).
+- An alarm may watch a PromQL query over the metrics of serving engines in :class:`Telemetry`.
+- A service can check whether an alarm was in ALARM between two times.
+- Stacks can have composite alarms.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from .iam import EnforcedRoles, Handler, Response
 from .patches import replace, table
 
 ScalingAction = Callable[[str, dict[str, Any], float | None, Callable[[], bool]], None]
-"""Called with a policy's ARN, the alarm, the datapoint that set it off where there is one, and whether it still holds.
+"""Called with a policy's ARN, the alarm, the breaching datapoint (if any), and a function whether the alarm still holds.
 
-It holds until the alarm leaves its state, or invokes its actions again."""
+The alarm holds until it leaves its state or invokes its actions again."""
 
 _ACTIONS = {"ALARM": "AlarmActions", "OK": "OKActions", "INSUFFICIENT_DATA": "InsufficientDataActions"}
 _OF_COMPARISONS = ("ComparisonOperator", "Threshold", "EvaluationPeriods", "DatapointsToAlarm", "TreatMissingData")
@@ -48,21 +48,21 @@ class MinistackAlarms:
     """An implementation of ``alarms.Alarms``."""
 
     def __init__(self, clock: Clock, scale: float) -> None:
-        """Prepare alarms; ``scale`` is what a second of pending and recovery periods lasts here."""
+        """Start without alarms; ``scale`` is the seconds that a second of pending and recovery periods lasts here."""
         self._clock, self._lock, self._scale = clock, threading.Lock(), scale
         self.telemetry = Telemetry()
-        # By account, region and name.
+        # By account, Region and name.
         self._on_promql: dict[tuple[str, str, str], Contributors] = {}
-        # By account, region and name: the states it has been in, since its creation.
+        # By account, Region and name: the alarm's states since its creation.
         self._history: dict[tuple[str, str, str], list[tuple[float, str]]] = {}
         self._seen: dict[str, Evaluation] = {}
-        # When the actions of an alarm were invoked last, by its ARN.
+        # The time of the last invocation of an alarm's actions, by the alarm's ARN.
         self._acted: dict[str, float] = {}
-        # What tells the last invocation from those before it, by the same.
+        # A mark of the last invocation, by the alarm's ARN.
         self._invocations: dict[str, object] = {}
 
     def install(self, scale: ScalingAction, roles: EnforcedRoles | None = None) -> None:
-        """Put alarms right, and answer PromQL, once, before the first request; with ``roles``, IAM is enforced."""
+        """Patch alarms and serve PromQL. Called once, before the first request. With ``roles``, IAM is enforced."""
         self._answer_promql(roles)
         self._remember_states()
         self._evaluate_as_aws()
@@ -72,9 +72,9 @@ class MinistackAlarms:
         threading.Thread(target=self._watch_promql, daemon=True).start()
 
     def _answer_promql(self, roles: EnforcedRoles | None) -> None:
-        """Instant queries, ``/api/v1/query``: CloudWatch user guide, "QueryMetrics", with the two actions it needs.
+        """Serve instant queries at ``/api/v1/query``: CloudWatch user guide, "QueryMetrics" (the two actions it needs).
 
-        Assumed, for no page shows one: errors in the form of Prometheus' HTTP API.
+        Assumed, without a source: errors in the format of Prometheus' HTTP API.
         """
         from ministack.core.responses import get_account_id, get_region
 
@@ -102,13 +102,13 @@ class MinistackAlarms:
         handlers["monitoring"] = monitoring
 
     def missing(self, names: Sequence[str], *, account: str, region: str) -> list[str]:
-        """Those of the names that no alarm has, metric or composite."""
+        """Return the names for which there is no metric alarm or composite alarm."""
         return [name for name in names if self._find(name, account, region) is None]
 
     def tripped(
         self, names: Sequence[str], start: dt.datetime, end: dt.datetime, *, account: str, region: str
     ) -> Tripped | None:
-        """The first that was in ALARM between two moments, and when."""
+        """Return the first alarm that was in ALARM between two times, and when."""
         first, last = start.timestamp(), end.timestamp()
         found = [
             (dt.datetime.fromtimestamp(at, dt.UTC), name)
@@ -119,7 +119,7 @@ class MinistackAlarms:
         return min(found, default=None)
 
     def scope(self, name: str, *, account: str, region: str) -> str:
-        """What a permission to describe an alarm is scoped to: its ARN, or ``*`` for a composite alarm.
+        """Return the resource of a permission to describe an alarm: its ARN, or ``*`` for a composite alarm.
 
         Source: Amazon CloudWatch API reference, DescribeAlarms.
         """
@@ -129,7 +129,7 @@ class MinistackAlarms:
         return "*" if is_composite else alarm_arn(name, account, region)
 
     def put(self, alarm: dict[str, Any], *, account: str, region: str) -> str:
-        """Make an alarm, or change it, as PutMetricAlarm does."""
+        """Create or change an alarm, as PutMetricAlarm does."""
         from ministack.core.responses import request_scope
         from ministack.services import cloudwatch
         from ministack.services.cloudformation import provisioners
@@ -140,7 +140,7 @@ class MinistackAlarms:
             return record["AlarmArn"]
 
     def delete(self, name: str, *, account: str, region: str) -> None:
-        """Take an alarm away, if it is there."""
+        """Delete an alarm, if it exists."""
         from ministack.core.responses import request_scope
         from ministack.services import cloudwatch
 
@@ -171,7 +171,7 @@ class MinistackAlarms:
             location = (get_account_id(), get_region(), alarm_name)
             with self._lock:
                 if old_state == new_state:
-                    # A new alarm: what one of that name did before is forgotten.
+                    # Forget the history of an earlier alarm of the same name.
                     self._history.pop(location, None)
                 self._history.setdefault(location, []).append((self._clock.now().timestamp(), new_state))
             record(alarm_name, old_state, new_state, *rest, **named)
@@ -200,7 +200,7 @@ class MinistackAlarms:
         replace("services.cloudwatch._evaluate_alarm", evaluate)
 
     def _moment(self, alarm: Mapping[str, Any]) -> float:
-        """The time to evaluate an alarm at: the machine's, or that of a later datapoint once time was advanced."""
+        """Return the time at which to evaluate an alarm: the machine's, or a later datapoint's after an advance."""
         machine, advanced = time.time(), self._clock.now().timestamp()
         return max((at for at in _times(alarm) if machine < at <= advanced), default=machine)
 
@@ -261,7 +261,7 @@ class MinistackAlarms:
     def _promql_record(
         self, name: str, properties: dict[str, Any], record: Callable[[str, dict[str, Any]], dict[str, Any]]
     ) -> dict[str, Any]:
-        """The record of an alarm on PromQL; one that is new is OK at once."""
+        """Return the record of an alarm on PromQL. A new alarm is OK at once."""
         if found := self._problems(properties):
             raise ValueError(f"AWS::CloudWatch::Alarm Properties.EvaluationCriteria: {'; '.join(found)}")
         filler = {"ComparisonOperator": "GreaterThanThreshold", "Threshold": 0, "MetricName": "-", "Namespace": "-"}
@@ -280,14 +280,14 @@ class MinistackAlarms:
         return alarm
 
     def _watch_promql(self) -> None:
-        """Evaluate the alarms on PromQL for as long as the cloud runs, each minute of the scaled time."""
+        """Evaluate the alarms on PromQL in each minute of scaled time, until the cloud ends."""
         while True:
             self._clock.sleep(max(_PROMQL_TICK_SECONDS, 60 * self._scale))
             for location, contributors in list(self._on_promql.items()):
                 try:
                     self._evaluate_promql(location, contributors)
                 except Exception:
-                    # One alarm's mistake must not end the evaluation of all others.
+                    # A failure of one alarm must not stop the evaluation of the others.
                     logging.getLogger(__name__).exception("the alarm %s was not evaluated", location[2])
 
     def _evaluate_promql(self, location: tuple[str, str, str], contributors: Contributors) -> None:
@@ -323,12 +323,12 @@ class MinistackAlarms:
             self._invocations[arn] = invocation
             if not alarm.get("ActionsEnabled", True):
                 return
-            # SetAlarmState brings no datapoint: one of an earlier evaluation would mislead.
+            # SetAlarmState has no datapoint, and an earlier evaluation's would mislead.
             seen = self._seen.get(arn)
             value = seen.value if seen is not None and seen.reason == reason else None
             for action in alarm.get(_ACTIONS.get(new_state, "")) or []:
                 if ":scalingPolicy:" in action:
-                    # On its own: scaling calls services, which must not hold the event loop up.
+                    # In a thread, because scaling calls services, which would block the event loop.
                     arguments = (action, copy.deepcopy(alarm), value, lambda: self._invocations[arn] is invocation)
                     threading.Thread(target=scale, args=arguments, daemon=True).start()
 
@@ -351,7 +351,7 @@ class MinistackAlarms:
         def update(
             physical_id: str, old: dict[str, Any], new: dict[str, Any], stack_name: str
         ) -> tuple[str, dict[str, Any]]:
-            # Another name is another alarm, and what it replaces is deleted afterwards.
+            # A new name makes a new alarm. CloudFormation deletes the old one afterwards.
             return put(new.get("AlarmName") or physical_id, new)
 
         def delete(physical_id: str, properties: dict[str, Any]) -> None:
@@ -366,7 +366,7 @@ def _answered(status: int, document: dict[str, Any]) -> Response:
 
 
 def _publish(alarm: dict[str, Any], old_state: str, new_state: str, reason: str) -> None:
-    """Send EventBridge the change of an alarm's state, whether or not its actions are enabled.
+    """Send EventBridge an alarm's change of state, whether or not its actions are enabled.
 
     Source: CloudWatch user guide, "Alarm events and EventBridge".
     """
@@ -388,10 +388,10 @@ def _publish(alarm: dict[str, Any], old_state: str, new_state: str, reason: str)
 
 
 def next_fire(expression: str, after: dt.datetime) -> dt.datetime | None:
-    """When a schedule of the form ``cron(...)`` is due next; None where it never is.
+    """Return when a ``cron(...)`` schedule is due next; None if never.
 
     Raises:
-        ValueError: where it is no such expression.
+        ValueError: if it is not a cron expression.
     """
     from ministack.services import eventbridge
 
@@ -416,7 +416,7 @@ def _points(metric: Mapping[str, Any], period: int, statistic: str) -> dict[int,
 
 
 def _times(alarm: Mapping[str, Any]) -> Iterator[float]:
-    """When the datapoints of an alarm's metrics are of."""
+    """Yield the times of the datapoints of an alarm's metrics."""
     from ministack.services import cloudwatch
 
     stats = [metric["MetricStat"]["Metric"] for metric in alarm.get("Metrics") or () if "MetricStat" in metric]
@@ -435,7 +435,7 @@ def _enter(alarm: dict[str, Any], state: str, reason: str) -> None:
 
 
 def _about_metrics(alarm: dict[str, Any], metrics: list[dict[str, Any]]) -> dict[str, Any]:
-    """Turn the record of an alarm about one metric into one about several; templates hold numbers as strings."""
+    """Convert a record of an alarm on one metric to several metrics. Templates have numbers as strings."""
     for name in _OF_ONE_METRIC:
         alarm.pop(name, None)
     alarm["Metrics"] = []

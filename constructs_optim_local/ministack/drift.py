@@ -1,11 +1,11 @@
-"""Drift of the added resource types, and change sets that revert it.
+"""Drift detection for the added resource types, and change sets that revert drift.
 
-Drift is found of properties that the template sets and that a resource's ``read`` handler returns. A change set with
-``DeploymentMode`` ``REVERT_DRIFT`` compares the template with the actual state: what has drifted is a change of its
-own, and a rollback goes back to the actual state. Sources: CloudFormation user guide, "Detect unmanaged configuration
-changes to stacks and resources with drift detection" and "Using drift-aware change sets"; API reference,
-CreateChangeSet. Whether AWS detects drift of an ``AWS::SageMaker::Endpoint`` is as little known as whether it imports
-one (``imports``): its schema has the ``read`` handler.
+CloudFormation compares properties that the template sets and that a resource's ``read`` handler returns. A change set
+with ``DeploymentMode`` ``REVERT_DRIFT`` compares the template with the actual state: drift alone is a change, and a
+rollback restores the actual state. Sources: CloudFormation user guide, "Detect unmanaged configuration changes to
+stacks and resources with drift detection" and "Using drift-aware change sets"; API reference, CreateChangeSet. No
+source says whether AWS detects drift of an ``AWS::SageMaker::Endpoint`` or imports one (``imports``), but its schema
+has the ``read`` handler.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from constructs_optim_local.cloudformation.provider import ResourceProvider
 
 from .patches import replace, table
 
-# By logical id, the properties that are not as the template has them, with their actual values.
+# The properties that differ from the template, with their actual values, by logical ID.
 _Drifted = dict[str, dict[str, Any]]
 _reverted: ContextVar[_Drifted] = ContextVar("_reverted", default={})  # noqa: B039 - it is replaced, never changed
 
@@ -68,7 +68,7 @@ def detect_drift(providers: Mapping[str, ResourceProvider]) -> None:
 
 
 def _drifted(stack_name: str) -> _Drifted:
-    """What of a stack's resources is not as its template has it."""
+    """Return the drifted properties of a stack's resources."""
     from ministack.services.cloudformation import drift
     from ministack.services.cloudformation.handlers import _resolve_stack
 

@@ -1,4 +1,4 @@
-"""Registries as AWS has them: AWS's own have its images, and an image that is not there is an error."""
+"""ECR registries as on AWS: AWS's own registries have its images, and a missing image is an error."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Handler = Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[
 
 
 def serve_registries_of_aws() -> None:
-    """Answer DescribeImages about AWS's registries, and refuse images that are in none, once.
+    """Answer DescribeImages for AWS's registries, and refuse missing images. Called once.
 
-    Source: Amazon ECR API reference, DescribeImages (``ImageNotFoundException``, ``RepositoryNotFoundException``). That
-    AWS's registries answer customers: https://awsdocs-neuron.readthedocs-hosted.com (DLC images, ``aws ecr
-    list-images --registry-id 763104351884``), and public tools that ask them with DescribeImages.
+    Source: Amazon ECR API reference, DescribeImages (``ImageNotFoundException``, ``RepositoryNotFoundException``).
+    Sources that AWS's registries answer customers: https://awsdocs-neuron.readthedocs-hosted.com (DLC images, ``aws ecr
+    list-images --registry-id 763104351884``), and public tools that call DescribeImages on them.
     """
     handlers = table("app.SERVICE_HANDLERS")
     handlers["ecr"] = _with_aws(handlers["ecr"])

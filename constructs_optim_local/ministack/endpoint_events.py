@@ -1,8 +1,7 @@
-"""The changes of endpoints' states, which SageMaker sends to EventBridge.
+"""Events about endpoints' state changes, which SageMaker sends to EventBridge.
 
 Source: Amazon SageMaker developer guide, "Events that Amazon SageMaker AI sends to Amazon EventBridge" (endpoint state
-change). Its note that there may be "multiple events to EventBridge for each state change" is made true here: each is
-sent twice.
+change). Because of its note on "multiple events to EventBridge for each state change", each event is sent twice.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _MEMBERS = ("EndpointName", "EndpointArn", "EndpointConfigName", "CreationTime",
 
 
 def send_endpoint_events(sagemaker: SageMaker, clock: Clock) -> None:
-    """Send events for as long as the cloud runs, once, before the first request."""
+    """Start a thread that sends events. Called once, before the first request."""
     threading.Thread(target=_watch, args=(sagemaker, clock), daemon=True).start()
 
 
@@ -35,7 +34,7 @@ def _watch(sagemaker: SageMaker, clock: Clock) -> None:
                     seen[endpoint["EndpointArn"]] = state
                     _publish(endpoint)
         except Exception:
-            # One event's mistake must not end all others.
+            # A failure of one event must not stop the others.
             logging.getLogger(__name__).exception("events of endpoints were not sent")
 
 
@@ -44,7 +43,7 @@ def _publish(endpoint: Record) -> None:
     from ministack.services import eventbridge
 
     detail = {name: endpoint[name] for name in _MEMBERS if name in endpoint}
-    # In these events states are spelled IN_SERVICE, and in the API InService.
+    # These events spell states IN_SERVICE, and the API InService.
     detail["EndpointStatus"] = re.sub("(?<!^)(?=[A-Z])", "_", endpoint["EndpointStatus"]).upper()
     entry = {
         "Source": "aws.sagemaker",

@@ -1,8 +1,8 @@
-"""IAM enforced: ministack's evaluator for all that a deployment's roles do, with what ministack leaves out added.
+"""IAM enforcement for everything that a deployment's roles do, with ministack's evaluator.
 
-ministack (``AUTH=true``) evaluates the requests that Lambda functions sign with a session of their execution role.
-Added here: the services of this package, Step Functions' invocations, what SageMaker does under an execution role, KMS
-behind S3, S3's answer about keys that may not be listed, the services' trust policies, and a record of each evaluation.
+ministack (``AUTH=true``) evaluates the requests that Lambda functions sign with a session of their execution role. This
+module adds this package's services, Step Functions' invocations, SageMaker's steps under an execution role, KMS through
+S3, S3's response about keys that may not be listed, trust policies for services, and a record of each evaluation.
 
 """
 
@@ -36,19 +36,19 @@ Handler = Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[
 
 _LOOPBACK = "127.0.0.1"
 _KEY_HEADER = "x-amz-server-side-encryption-aws-kms-key-id"
-# What evaluations the request at hand led to, and the state machine on whose behalf a function is invoked.
+# The evaluations of the current request, and the state machine for which a function is invoked.
 _evaluations: contextvars.ContextVar[list[Any] | None] = contextvars.ContextVar("evaluations", default=None)
 _machine: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar("machine", default=None)
 
 
 class EnforcedRoles:
-    """Roles and policies as ministack keeps them; an implementation of ``authorization.Roles``."""
+    """ministack's roles and policies, as an implementation of ``authorization.Roles``."""
 
     def __init__(self, log: AuthorizationLog) -> None:
         self._log = log
 
     def install(self) -> None:
-        """Put the checks and the record in place, once, before the first request is served."""
+        """Install the checks and the record. Called once, before the first request."""
         import ministack.app as ministack_app
 
         self._record()
@@ -62,10 +62,10 @@ class EnforcedRoles:
         self._checked_targets()
 
     def trusts(self, role_arn: str, service: str, source_arn: str) -> bool:
-        """Whether the role's trust policy lets ``service`` take it on for ``source_arn`` of the same account.
+        """Return whether the role's trust policy lets ``service`` assume it for ``source_arn`` of the same account.
 
-        Source: IAM user guide, "Grant a user permissions to pass a role to an AWS service": no role is passed across
-        accounts.
+        Source: IAM user guide, "Grant a user permissions to pass a role to an AWS service": roles cannot be passed
+        across accounts.
         """
         from ministack.core import iam_evaluator
         from ministack.core.responses import get_region
@@ -76,7 +76,7 @@ class EnforcedRoles:
         if account != source_arn.split(":")[4]:
             return False
         if role is None:
-            # Deleted with its stack, for instance, while an execution of the state machine was still under way.
+            # For example, a stack was deleted with the role while its state machine was running.
             return False
         context = iam_evaluator.EvalContext(
             principal_arn="",
@@ -92,17 +92,17 @@ class EnforcedRoles:
         return result.decision == ALLOW
 
     def allows(self, role_arn: str, permission: Permission) -> bool:
-        """Whether the role may, by its own policies, its boundary and the resource's policy."""
+        """Return whether the role's policies, its boundary and the resource's policy allow it."""
         return self.refused(role_arn, permission) is None
 
     def refused(self, role_arn: str, permission: Permission) -> Refused | None:
-        """The permission with the reason why the role may not; None where it may."""
+        """Return the permission with the reason for its refusal; None if it is allowed."""
         from ministack.core import iam_evaluator
         from ministack.core.responses import get_region, request_scope
 
         iam_evaluator.pin_request_origin(_LOOPBACK, True)
         service, region = permission.action.partition(":")[0], get_region()
-        # Jobs run in threads of their own, which are of no account.
+        # Jobs' threads belong to no account.
         with request_scope(role_arn.split(":")[4], region):
             denied = iam_evaluator.enforce(
                 _session(role_arn), permission.action, service, region, permission.resource, dict(permission.context)
@@ -112,7 +112,7 @@ class EnforcedRoles:
         return Refused(permission.action, permission.resource, permission.context, _reason(permission.action, denied))
 
     def objects(self, bucket: str, prefix: str) -> list[StoredObject]:
-        """What is below a prefix, and the key that each object is encrypted with."""
+        """Return the objects below a prefix, each with the key that encrypts it."""
         from ministack.services import s3
 
         with as_owner_of(bucket):
@@ -120,19 +120,19 @@ class EnforcedRoles:
             return [StoredObject(name, _object_key(bucket, name)) for name in sorted(stored) if name.startswith(prefix)]
 
     def default_key(self, bucket: str) -> str | None:
-        """The key of a bucket's default encryption."""
+        """Return the key of a bucket's default encryption."""
         from ministack.services import s3
 
         with as_owner_of(bucket):
             return _key_arn(s3._bucket_default_sse_headers(bucket).get(_KEY_HEADER))
 
     def credentials(self, role_arn: str) -> dict[str, str]:
-        """Those of a session under the role."""
+        """Return the variables of a session of the role."""
         key, secret = _session(role_arn), derived_secret(role_arn)
         return {KEY_ID: key, SECRET_KEY: secret, TOKEN: secret}
 
     def refusal(self, headers: Mapping[str, str], query: Mapping[str, Any], permissions: Iterator[Permission]) -> str:
-        """IAM's sentence about the first permission that the signer of a request lacks; empty where there is none."""
+        """Return IAM's message about the first permission that a request's signer lacks; empty if none."""
         from ministack.core import iam_evaluator
         from ministack.core.responses import get_region
         from ministack.core.router import extract_access_key_id
@@ -175,13 +175,13 @@ class EnforcedRoles:
             finally:
                 _evaluations.reset(token)
             if seen:
-                # The first evaluation is of the caller's own policies; those of the resource's follow.
+                # The first evaluation is of the caller's own policies; the resource's follow.
                 context, own = seen[0]
                 decision = ALLOW if denied is None else getattr(denied, "decision", "Deny")
                 statement = own.matched_sid if own.decision == decision else ""
                 role = context.principal_arn.split("/")[1]
                 if iam._roles.get_scoped(context.principal_account, None, role) is None:
-                    # A session may outlive its role by a moment, when a stack is deleted: no policy refused anything.
+                    # After a stack's deletion, a session may briefly outlive its role. No policy refused the call.
                     return denied
                 self._log.add(
                     context.principal_account, role, context.action, context.resource_arn, decision, statement
@@ -192,7 +192,7 @@ class EnforcedRoles:
         replace("core.iam_evaluator.enforce", recorded)
 
     def _condition_keys(self) -> None:
-        """Tell policies the namespace that metrics are put into, and the tags of the role that is to be assumed.
+        """Add condition keys to requests: the namespace of metrics, and the tags of a role to assume.
 
         Source: Service Authorization Reference, "Actions, resources, and condition keys for Amazon CloudWatch"
         (``cloudwatch:namespace``) and "... for AWS Security Token Service" (``iam:ResourceTag/<key>``).
@@ -212,11 +212,11 @@ class EnforcedRoles:
         replace("core.iam_actions.request_tag_context", with_more)
 
     def _named_alarms(self) -> None:
-        """Hold calls about alarms to the alarms that they name, of several to the first; composite ones to all alarms.
+        """Check calls about alarms against the first named alarm, and about composite alarms against ``*``.
 
         Sources: Service Authorization Reference, "Actions, resources, and condition keys for Amazon CloudWatch"; Amazon
         CloudWatch API reference, DescribeAlarms and DescribeAlarmHistory (permissions "scoped to *");
-        https://github.com/cdklabs/cdk-enterprise-iac/issues/202 (a narrower one is refused).
+        https://github.com/cdklabs/cdk-enterprise-iac/issues/202 (AWS refuses a narrower permission).
         """
         from ministack.core import iam_actions
 
@@ -243,7 +243,7 @@ class EnforcedRoles:
         replace("core.iam_actions.extract_resource_arn", with_alarms)
 
     def _encrypted_transport(self, ministack_app: Any) -> None:
-        """Let loopback count as TLS, which clients of the real service use and bucket policies ask for."""
+        """Count loopback as TLS, which clients of the real service use and bucket policies require."""
         pin = ministack_app.pin_request_origin
         replace("core.iam_evaluator.pin_request_origin", lambda address, secure: pin(address, True), ministack_app)
 
@@ -268,7 +268,7 @@ class EnforcedRoles:
         def credentials(config: dict[str, Any]) -> dict[str, str]:
             if not self.trusts(config.get("Role", ""), "lambda.amazonaws.com", config["FunctionArn"]):
                 raise RuntimeError("The role defined for the function cannot be assumed by Lambda.")
-            # ministack's are digests of names that everybody knows.
+            # ministack's secrets are digests of public names.
             issued = issue(config)
             secret = derived_secret(issued[KEY_ID])
             sts._sessions[issued[KEY_ID]] |= {"SecretAccessKey": secret, "SessionToken": secret}
@@ -277,14 +277,14 @@ class EnforcedRoles:
         replace("core.lambda_runtime.execution_credentials", credentials, lambda_runtime, lambda_svc)
 
     def _checked_targets(self) -> None:
-        """Source: EventBridge user guide, "Using IAM roles for events in Amazon EventBridge"."""
+        """Check rules' roles. Source: EventBridge user guide, "Using IAM roles for events in Amazon EventBridge"."""
         from ministack.services import eventbridge
 
         invoke = eventbridge._invoke_target
 
         def invoke_as_role(target: dict[str, Any], event: Any, rule: dict[str, Any], view: Any = None) -> None:
             role, arn = target.get("RoleArn", ""), target.get("Arn", "")
-            # A schedule's target comes this way as well, after its own check.
+            # Schedules' targets also pass here, after their own check.
             if (
                 ":rule/" in rule["Arn"]
                 and ":states:" in arn
@@ -294,7 +294,7 @@ class EnforcedRoles:
                     and self.allows(role, Permission("states:StartExecution", arn))
                 )
             ):
-                # A failed invocation, which the rule's metric counts, and no caller sees.
+                # The rule's metric counts the failed invocation, and no caller sees it.
                 return
             invoke(target, event, rule, view)
 
@@ -332,7 +332,7 @@ class EnforcedRoles:
 
 
 def _reason(action: str, denied: Any) -> str:
-    """The end of IAM's sentence about a denial: whose policy it was. An ``AuthError`` has no decision."""
+    """Return the end of IAM's message about a denial, which names the policy. An ``AuthError`` has no decision."""
     kind = "a resource-based" if getattr(denied, "resource_policy_arn", "") else "an identity-based"
     if getattr(denied, "decision", "") == "Deny":
         return f"with an explicit deny in {kind} policy"
@@ -340,7 +340,7 @@ def _reason(action: str, denied: Any) -> str:
 
 
 def _session(role_arn: str) -> str:
-    """The access key of a session that SageMaker or Step Functions has under a role."""
+    """Return the access key of a role's session for SageMaker or Step Functions."""
     from ministack.services import sts
 
     account, name = role_arn.split(":")[4], role_arn.rpartition("/")[2]
@@ -354,7 +354,7 @@ def _session(role_arn: str) -> str:
 
 
 def _members(body: bytes, query_params: Mapping[str, Any], name: str) -> list[str]:
-    """A list in a request, which is JSON or a form."""
+    """Return a list in a JSON or form request."""
     request: Any = json.loads(body) if body[:1] == b"{" else {}
     of_form = [value for key, value in sorted(query_params.items()) if key.startswith(f"{name}.member.")]
     return [*request.get(name, []), *(value[0] if isinstance(value, list) else value for value in of_form)]
@@ -373,7 +373,7 @@ def _role_tags(values: Any) -> dict[str, str]:
 def _s3_permissions(
     method: str, path: str, headers: Mapping[str, str], query: Mapping[str, Any]
 ) -> Iterator[Permission]:
-    """What a request for an object needs besides the S3 action itself."""
+    """Yield the permissions that a request for an object needs besides the S3 action."""
     from ministack.services import s3
 
     bucket, _, name = path.lstrip("/").partition("/")
@@ -390,7 +390,7 @@ def _s3_permissions(
             is_there = name in (s3._buckets.get(bucket) or {}).get("objects", {})
             key = _object_key(bucket, name) if is_there else None
         if not is_there:
-            # Whoever may not list learns nothing about what is there: 403, not 404. S3 takes the key for the prefix.
+            # Without permission to list, S3 returns 403 instead of 404. It uses the key as the prefix.
             yield Permission("s3:ListBucket", f"arn:aws:s3:::{bucket}", {"s3:prefix": name})
         elif key is not None:
             yield through_s3("kms:Decrypt", key)
@@ -403,7 +403,7 @@ def _object_key(bucket: str, name: str) -> str | None:
 
 
 def _key_arn(key: str | None) -> str | None:
-    """A key's ARN; S3 takes its id as well."""
+    """Return a key's ARN. S3 also accepts its ID."""
     from ministack.core.responses import get_account_id, get_region
 
     if not key or key.startswith("arn:"):

@@ -1,13 +1,13 @@
-"""Imports of the added resource types: ministack imports its own, and has the rules that hold for all.
+"""Imports of the added resource types. ministack imports its own types and enforces the general rules.
 
-Those are CloudFormation's: every resource has a ``DeletionPolicy``, nothing else changes in the same operation, and no
-other stack has the resource. What is imported is read, and not changed. Sources: CloudFormation user guide, "Import AWS
-resources into a CloudFormation stack" and "Resource type support" (a type is imported by its schema's
-``primaryIdentifier``, and has to have a ``read`` handler); API reference, CreateChangeSet.
+These are CloudFormation's: every resource has a ``DeletionPolicy``, nothing else changes in the same operation, and no
+other stack has the resource. An import does not change the resource. Sources: CloudFormation user guide, "Import AWS
+resources into a CloudFormation stack" and "Resource type support" (the schema's ``primaryIdentifier`` identifies a
+resource, and its type must have a ``read`` handler); API reference, CreateChangeSet.
 
-Whether AWS imports an ``AWS::SageMaker::Endpoint`` is not known here: its schema of 2026 has the handlers, and AWS's
-own language server excluded the type in November 2025
-(https://github.com/aws-cloudformation/cloudformation-languageserver/pull/314). Here it is imported.
+Whether AWS imports an ``AWS::SageMaker::Endpoint`` is unknown: its schema of 2026 has the handlers, but AWS's own
+language server excluded the type in November 2025
+(https://github.com/aws-cloudformation/cloudformation-languageserver/pull/314). The local cloud imports it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _problem(provider: ResourceProvider) -> Callable[..., str | None]:
 
 
 def _refuse_owned(providers: Mapping[str, ResourceProvider]) -> None:
-    """Refuse a resource that a stack has: ministack knows it by the last member of its identifier."""
+    """Refuse a resource that another stack has. ministack looks it up by the last member of its identifier."""
     from ministack.services.cloudformation import _stacks, changesets
 
     owner = changesets._import_owner
@@ -78,7 +78,7 @@ def _show_physical_ids(providers: Mapping[str, ResourceProvider]) -> None:
         change = change_of(entry)
         provider = providers.get(entry["ResourceType"])
         if provider is not None and len(provider.identifier) > 1:
-            # How CloudFormation joins several members is not known.
+            # How CloudFormation joins several members is unknown.
             change["ResourceChange"].pop("PhysicalResourceId", None)
         return change
 
@@ -86,7 +86,7 @@ def _show_physical_ids(providers: Mapping[str, ResourceProvider]) -> None:
 
 
 def _summarize_identifiers(lookups: Mapping[str, tuple[tuple[str, ...], Any]]) -> None:
-    """Have GetTemplateSummary tell what the resources of a template are imported by, for the types that can be.
+    """Make GetTemplateSummary return the identifiers of a template's importable resources.
 
     Source: API reference, ResourceIdentifierSummary.
     """

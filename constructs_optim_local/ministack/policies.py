@@ -1,4 +1,4 @@
-"""The sizes and numbers of policies that IAM, S3 and CloudWatch Logs allow, which ministack does not count."""
+"""Limits on the sizes and numbers of policies in IAM, S3 and CloudWatch Logs, which ministack lacks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .patches import replace, table
 Properties = dict[str, Any]
 Response = tuple[int, dict[str, str], bytes]
 
-# IAM user guide, "IAM and AWS STS quotas": characters without white space; all inline policies of a role together. The
-# numbers of a role's managed policies and of its trust policy are the defaults, which an account may have raised.
+# IAM user guide, "IAM and AWS STS quotas": characters without whitespace; the total of a role's inline policies. The
+# limits of a role's managed policies and of its trust policy are defaults that AWS can raise for an account.
 _INLINE_POLICIES = 10_240
 _MANAGED_POLICY = 6_144
 _TRUST_POLICY = 2_048
@@ -29,7 +29,7 @@ _BUCKET_MESSAGE = "Policy exceeds the maximum allowed document size."
 
 
 def limit_policies() -> None:
-    """Refuse what is too large or too many, in calls and in CloudFormation, once, before the first request."""
+    """Enforce the limits in calls and in CloudFormation. Called once, before the first request."""
     _limit_calls()
     _limit_bucket_policies()
     _limit_resource("AWS::IAM::Role", _refused_role)
@@ -40,15 +40,15 @@ def limit_policies() -> None:
 
 
 def characters(document: Any) -> int:
-    """The size of a policy as IAM counts it: without white space."""
+    """Return the size of a policy as IAM counts it, without whitespace."""
     text = document if isinstance(document, str) else json.dumps(document, ensure_ascii=False)
     return len(re.sub(r"\s", "", text))
 
 
 def _refused_inline(role: str, documents: Mapping[str, Any]) -> str:
-    """IAM's words about a role's inline policies, by name, that are too large together; empty where they are not.
+    """Return IAM's message if a role's inline policies are too large in total, otherwise an empty text.
 
-    https://github.com/aws-amplify/amplify-cli/issues/1699 has them.
+    Source of the message: https://github.com/aws-amplify/amplify-cli/issues/1699.
     """
     if sum(map(characters, documents.values())) <= _INLINE_POLICIES:
         return ""
@@ -56,17 +56,17 @@ def _refused_inline(role: str, documents: Mapping[str, Any]) -> str:
 
 
 def _refused_trust(document: Any) -> str:
-    """The words are those of https://github.com/cloudposse/terraform-aws-components (aws-teams, "Known Problems")."""
+    """Source of the message: https://github.com/cloudposse/terraform-aws-components (aws-teams, "Known Problems")."""
     return f"Cannot exceed quota for ACLSizePerRole: {_TRUST_POLICY}" if characters(document) > _TRUST_POLICY else ""
 
 
 def _refused_managed(document: Any) -> str:
-    """The words follow https://github.com/hashicorp/terraform-provider-aws (mediastore/container_policy_test.go)."""
+    """Source of the message: hashicorp/terraform-provider-aws, mediastore/container_policy_test.go."""
     return f"Cannot exceed quota for PolicySize: {_MANAGED_POLICY}" if characters(document) > _MANAGED_POLICY else ""
 
 
 def _refused_attachments(policies: Iterable[str]) -> str:
-    """The words are those of the AWS CDK's README of pipelines, "Troubleshooting"."""
+    """Source of the message: the AWS CDK's README of pipelines, "Troubleshooting"."""
     if len(set(policies)) <= _MANAGED_POLICIES_OF_A_ROLE:
         return ""
     return f"Cannot exceed quota for PoliciesPerRole: {_MANAGED_POLICIES_OF_A_ROLE}"
@@ -110,7 +110,7 @@ def _limit_calls() -> None:
 
 
 def _limit_bucket_policies() -> None:
-    """Assumed, for no source says so: the words. S3 documents the size alone."""
+    """Refuse bucket policies that are too large. S3 documents the size only; the message is assumed."""
     from ministack.services import s3
 
     put = s3._put_bucket_policy
@@ -124,10 +124,10 @@ def _limit_bucket_policies() -> None:
 
 
 def _limit_resource(type_name: str, refused: Callable[[str, Properties, Properties], str]) -> None:
-    """Fail a resource that is refused, before anything is changed.
+    """Fail a refused resource before any change.
 
-    ``refused`` gives the words: for the physical id, or the logical id while there is none, and the properties before
-    and after.
+    ``refused`` returns the message, empty if allowed. Its arguments are the physical ID (during creation, the logical
+    ID) and the properties before and after.
     """
     handlers = table("services.cloudformation.provisioners._RESOURCE_HANDLERS")[type_name]
     create, update = handlers["create"], handlers["update"]
@@ -160,7 +160,7 @@ def _refused_role(physical_id: str, old: Properties, new: Properties) -> str:
     def inline(properties: Properties) -> dict[str, Any]:
         return {policy["PolicyName"]: policy["PolicyDocument"] for policy in properties.get("Policies") or []}
 
-    # What was put or attached beside the role's own properties stays.
+    # Policies that were put or attached outside the template stay.
     others = {name: text for name, text in role.get("InlinePolicies", {}).items() if name not in inline(old)}
     attached = set(role.get("AttachedPolicies", [])) - set(old.get("ManagedPolicyArns") or [])
     name = new.get("RoleName") or physical_id
@@ -202,11 +202,11 @@ def _refused_bucket_policy(physical_id: str, old: Properties, new: Properties) -
 
 
 def _refused_logging(physical_id: str, old: Properties, new: Properties) -> str:
-    """Words about the resource policy that Step Functions enters a state machine's log groups into.
+    """Return the refusal if the log groups of state machines exceed the size of their resource policy.
 
-    The words are those of https://github.com/aws-solutions/centralized-logging-with-opensearch (troubleshooting); the
-    policy is that of the CloudWatch Logs user guide, "Logs sent to CloudWatch Logs". AWS leaves the groups of state
-    machines that are gone in it; here, those that are there count.
+    Sources: https://github.com/aws-solutions/centralized-logging-with-opensearch (troubleshooting) for the message;
+    CloudWatch Logs user guide, "Logs sent to CloudWatch Logs", for the policy. On AWS the policy keeps the groups of
+    deleted state machines; here, only existing ones count.
     """
     from ministack.core.responses import get_account_id, get_region
     from ministack.services import stepfunctions
@@ -238,7 +238,7 @@ def _refused_logging(physical_id: str, old: Properties, new: Properties) -> str:
 
 
 def _log_groups(logging: Properties | None) -> set[str]:
-    """The ARNs of a logging configuration's groups that the resource policy names one by one."""
+    """Return the ARNs of a logging configuration's groups that the resource policy must list."""
     found = set[str]()
     for destination in (logging or {}).get("Destinations", (logging or {}).get("destinations")) or []:
         group = destination.get("CloudWatchLogsLogGroup", destination.get("cloudWatchLogsLogGroup")) or {}

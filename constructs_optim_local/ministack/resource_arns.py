@@ -1,4 +1,4 @@
-"""The resources that calls are authorized for, where ministack names others than AWS."""
+"""The resources of calls in IAM, where ministack's differ from AWS's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .patches import replace
 
 
 def name_resources() -> None:
-    """Let a repository be of the registry that is named, and a simulation of the principal it is about, once.
+    """Use the named registry for a repository, and the principal for a simulation. Called once.
 
     Source: Service Authorization Reference, "Amazon Elastic Container Registry" (``repository``) and "AWS Identity and
     Access Management" (SimulatePrincipalPolicy: ``group``, ``role``, ``user``).

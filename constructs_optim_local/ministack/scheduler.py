@@ -1,12 +1,12 @@
-"""EventBridge Scheduler in ministack, with the features that it lacks: the local cloud's pace, roles and time zones.
+"""EventBridge Scheduler, with features that ministack lacks: the local cloud's pace, roles and time zones.
 
-- ministack evaluates its schedules every ten seconds, by the machine's clock. Here rates, and the clock that cron and
-  at expressions are read by, run as fast as the rest of the local cloud: from a schedule's creation a day takes
-  86,400 seconds times the scale. A scale of 1 is as on AWS.
-- A schedule's time zone, start and end, its action after completion, and its group count in templates as well.
-- A target is invoked under the schedule's role, which has to trust the scheduler and be allowed to invoke the target.
-  Source: EventBridge Scheduler user guide, "Execution role".
-- An invalid expression is refused. Source: EventBridge Scheduler API reference, CreateSchedule.
+- ministack evaluates schedules every ten seconds, by the machine's clock. Here, rates and the clock for cron and at
+  expressions run at the local cloud's pace: after a schedule's creation, a day takes 86,400 seconds times the scale. A
+  scale of 1 is as on AWS.
+- Templates can set a schedule's time zone, start, end, action after completion and group.
+- The schedule's role invokes the target. It must trust the scheduler and be allowed to invoke the target. Source:
+  EventBridge Scheduler user guide, "Execution role".
+- Invalid expressions are refused. Source: EventBridge Scheduler API reference, CreateSchedule.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _logger = logging.getLogger("scheduler")
 
 
 class Scheduler:
-    """The schedules of every account and region. ``scale`` is what a second lasts here."""
+    """The schedules of every account and Region. ``scale`` is the seconds that a second lasts here."""
 
     def __init__(
         self,
@@ -57,11 +57,12 @@ class Scheduler:
     ) -> None:
         self._real = clock
         self._scale, self._next_cron, self._roles = scale, next_cron, roles or Unchecked()
-        # By account, region and key: what a schedule says, and when it is due, as seconds since 1970 by its own clock.
+        # By account, Region and key: a schedule's definition, and when it is due, in seconds since 1970 of its own
+        # clock.
         self._due: dict[Any, tuple[str, float | None]] = {}
 
     def install(self) -> None:
-        """Put schedules right, once, before the first request is served."""
+        """Patch ministack's schedules. Called once, before the first request."""
         replace("services.scheduler.start_scheduler", self._start)
         self._refuse_bad_expressions()
         self._keep_properties()
@@ -100,14 +101,14 @@ class Scheduler:
                 self._fire(key, schedule, due)
             following = None if over else self._next(schedule, due)
             if following is not None and following < now:
-                # What was due meanwhile is not made up for.
+                # Skip times that have passed meanwhile.
                 following = self._next(schedule, now)
             self._due[key] = (signature, following)
             if following is None and schedule.get("ActionAfterCompletion") == "DELETE":
                 scheduler._schedules._data.pop(key, None)
 
     def _clock(self, schedule: dict[str, Any]) -> float:
-        """The time by a schedule's own clock, in seconds since 1970."""
+        """Return the time of a schedule's own clock, in seconds since 1970."""
         created = schedule["CreationDate"]
         return created + (self._real.now().timestamp() - created) / self._scale
 
@@ -147,7 +148,7 @@ class Scheduler:
             eventbridge._invoke_target(_with_context(target, schedule, due), event, schedule)
 
     def _refusal(self, schedule: dict[str, Any]) -> str | None:
-        """Why the schedule's role may not invoke its target."""
+        """Return why the schedule's role may not invoke its target; empty if it may."""
         target = schedule["Target"]
         action = _ACTIONS.get(target["Arn"].split(":")[2])
         if not self._roles.trusts(target["RoleArn"], _SERVICE, _group_arn(schedule["Arn"])):
@@ -218,7 +219,7 @@ class Scheduler:
 
 
 def _with_context(target: dict[str, Any], schedule: dict[str, Any], due: float) -> dict[str, Any]:
-    """The target with the context attributes of its input filled in (user guide, "Adding context attributes")."""
+    """Return the target with the context attributes in its input replaced (user guide, "Adding context attributes")."""
     payload = target.get("Input")
     if not payload:
         return target
@@ -241,7 +242,7 @@ def _moment(value: Any) -> float | None:
 
 
 def _group_arn(arn: str) -> str:
-    """The ARN of a schedule's group, which the scheduler assumes roles for.
+    """Return the ARN of a schedule's group, for which the scheduler assumes roles.
 
     Source: EventBridge Scheduler user guide, "Confused deputy prevention".
     """

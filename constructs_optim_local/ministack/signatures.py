@@ -1,7 +1,7 @@
-"""Signatures checked for every request and every key: ministack checks those of sessions alone, and with ``AUTH=true``.
+"""Checks of every request's signature. ministack checks only those of sessions, and only with ``AUTH=true``.
 
-Its own pieces are put together here: the keys that it has issued, the canonical request, and each service's response to
-a request that is not authenticated.
+This module combines ministack's own functions: the keys that it has issued, the canonical request, and each service's
+response to an unauthenticated request.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LINK_SECONDS = 600
 
 
 def is_signed(headers: Mapping[str, str], query: Query) -> bool:
-    """Whether a request carries a signature at all, good or bad: in its header, or in its URL."""
+    """Return whether a request has a signature, valid or not, in its header or URL."""
     named = {name.lower() for name in query}
     return headers.get("authorization", "").startswith("AWS") or not named.isdisjoint(
         {"x-amz-signature", "x-amz-credential", "awsaccesskeyid"}
@@ -32,14 +32,14 @@ def is_signed(headers: Mapping[str, str], query: Query) -> bool:
 
 
 def refusal(method: str, path: str, query: Query, headers: Mapping[str, str], body: bytes) -> Response | None:
-    """What the service that a request is for responds where its signature does not hold; None where it does.
+    """Return the service's refusal of a request with an invalid signature; None if it is valid.
 
     Args:
-        method: as it was sent.
-        path: as it was sent, percent-encoded.
-        query: decoded.
-        headers: by their names in lower case, those that are repeated joined by commas.
-        body: as it was sent, whole.
+        method: the HTTP method.
+        path: the percent-encoded path.
+        query: the decoded query.
+        headers: values by lower-case name; repeated headers joined by commas.
+        body: the whole body.
     """
     if not is_signed(headers, query):
         failure = "MissingAuthenticationToken", "Request is missing Authentication Token"
@@ -49,7 +49,7 @@ def refusal(method: str, path: str, query: Query, headers: Mapping[str, str], bo
 
 
 def signed_for_owner(query: Query, method: str, url: str, body: bytes) -> Mapping[str, str]:
-    """The headers of a request of SageMaker's that the owner of a verified, signed query sends."""
+    """Return signed headers for a SageMaker request by the owner of a verified, signed query."""
     from botocore.auth import SigV4Auth
     from botocore.awsrequest import AWSRequest
     from botocore.credentials import Credentials
@@ -65,10 +65,10 @@ def signed_for_owner(query: Query, method: str, url: str, body: bytes) -> Mappin
 
 
 def sign_links() -> None:
-    """Sign the URLs that Lambda returns for the code of functions and layers, once, before the first request.
+    """Sign the URLs that Lambda returns for functions' and layers' code. Called once, before the first request.
 
     Source: Lambda API reference, ``FunctionCodeLocation``: "A presigned URL that you can use to download the deployment
-    package", good for ten minutes.
+    package", valid for ten minutes.
     """
     from ministack.services import lambda_svc
 
@@ -78,7 +78,7 @@ def sign_links() -> None:
 
 
 def _failure(method: str, path: str, query: Query, headers: Mapping[str, str], body: bytes) -> tuple[str, str] | None:
-    """AWS's code and message."""
+    """Return AWS's error code and message; None for a valid signature."""
     from ministack.core import iam_evaluator, sigv4
     from ministack.core.router import extract_access_key_id
 
@@ -91,7 +91,7 @@ def _failure(method: str, path: str, query: Query, headers: Mapping[str, str], b
     except iam_evaluator.AmbiguousAccessKeyError:
         return "InvalidClientTokenId", "The security token included in the request is invalid."
     if authorization.startswith("AWS ") or (not authorization and "AWSAccessKeyId" in query):
-        # What boto3 pre-signs for S3 in the older regions, where it has no other word.
+        # boto3's default for presigned URLs of S3 in older Regions.
         request = iam_evaluator.SignedRequest(key, method, path, plain, dict(headers), sigv2=True, auth_path=path)
         checked = iam_evaluator._sigv2_check(request, account)
         return (checked.code, checked.message) if isinstance(checked, iam_evaluator.AuthError) else None
@@ -117,7 +117,7 @@ def _failure(method: str, path: str, query: Query, headers: Mapping[str, str], b
 
 
 def _account_of(key: str) -> str:
-    """The account that a key is of."""
+    """Return the account of an access key."""
     from ministack.core import iam_evaluator
     from ministack.core.responses import _account_from_sts_session
 
@@ -126,7 +126,7 @@ def _account_of(key: str) -> str:
 
 
 def _late(signature: Any, query: Query, in_header: bool) -> tuple[str, str] | None:
-    """A pre-signed URL is good for as long as it says; a signed request for some minutes."""
+    """Return the error of an expired request. A presigned URL states its validity; others are valid for minutes."""
     from ministack.core import sigv4
 
     expires = _first(query, "X-Amz-Expires")
@@ -145,7 +145,7 @@ def _first(query: Query, name: str) -> str:
 
 
 def _service(method: str, path: str, query: Query, headers: Mapping[str, str], body: bytes) -> str:
-    """The service that a request is for, whose protocol its refusal is written in."""
+    """Return the service of a request, whose protocol the refusal uses."""
     import ministack.app as ministack_app
     from ministack.core import router
 

@@ -1,4 +1,4 @@
-"""The history of an execution, which Step Functions limits and ministack does not."""
+"""The limit of an execution's history, which Step Functions has and ministack lacks."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 from .patches import replace
 
 HISTORY_EVENTS = 25_000
-"""How many events the history of an execution has at most: Step Functions developer guide, "Service quotas"."""
+"""The maximum number of events in an execution's history: Step Functions developer guide, "Service quotas"."""
 
 
 def limit_history(most: int) -> None:
-    """Fail executions whose history is full, once, before the first request.
+    """Make executions fail when their history is full. Called once, before the first request.
 
-    The event that says so is the last there is room for; no Retry and no Catch sees the error. Source: Step Functions
-    developer guide, "Starting new executions to avoid reaching the history quota" and "Handling errors in Step
-    Functions workflows" (States.Runtime).
+    The failure is the last event that fits; no Retry or Catch handles the error. Source: Step Functions developer
+    guide, "Starting new executions to avoid reaching the history quota" and "Handling errors in Step Functions
+    workflows" (States.Runtime).
 
-    A task has an event more than with ministack, for AWS says that it started.
+    Each task counts one event more than in ministack, because AWS also records its start.
     """
     from ministack.services import stepfunctions
 
@@ -25,7 +25,7 @@ def limit_history(most: int) -> None:
 
     def add_event(execution: dict[str, Any], event_type: str, details: dict[str, Any] | None = None) -> Any:
         if not event_type.startswith("Execution") and len(execution["events"]) >= most - 1:
-            # No _ExecutionError, which a state would catch: ministack makes States.Runtime of any other.
+            # Not an _ExecutionError, which a state would catch: ministack turns any other error into States.Runtime.
             raise RuntimeError(f"The execution reached the maximum number of history events ({most}).")
         event = add(execution, event_type, details)
         if event_type == "TaskScheduled":

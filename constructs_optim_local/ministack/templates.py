@@ -1,7 +1,7 @@
-"""What CloudFormation refuses of a template, of a custom resource's response or of a signal, and ministack accepts.
+"""CloudFormation's refusals of templates, custom resources' responses and signals that ministack accepts.
 
-ministack itself refuses more than 500 resources, 200 parameters, outputs or mappings, a template of more than 51,200
-bytes in a request or 1,000,000 bytes at a URL, and an update or a change set without changes.
+ministack itself refuses more than 500 resources, more than 200 parameters, outputs or mappings, templates of more than
+51,200 bytes in a request or 1,000,000 bytes at a URL, and updates or change sets without changes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RESPONSES, _SIGNALS = "/_ministack/cfn-response/", "/_ministack/cfn-signal/"
 
 
 def refuse_like_aws() -> None:
-    """Refuse what CloudFormation refuses, from the first request on."""
+    """Install the refusals. Called once, before the first request."""
     _refuse_types_of_other_regions()
     _refuse_changed_types()
     _refuse_long_messages()
@@ -30,11 +30,11 @@ def refuse_like_aws() -> None:
 
 
 class _RefusedUpdate(Exception):
-    """An update that CloudFormation does not begin."""
+    """An update that CloudFormation refuses to begin."""
 
 
 def _refuse_types_of_other_regions() -> None:
-    """Refuse resource types that CloudFormation does not have in the stack's region.
+    """Refuse resource types that CloudFormation does not support in the stack's Region.
 
     The message is AWS's: https://github.com/aws-cloudformation/cloudformation-coverage-roadmap/issues/342.
     """
@@ -68,11 +68,11 @@ def _refuse_types_of_other_regions() -> None:
 
 
 def _refuse_changed_types() -> None:
-    """Refuse an update that gives a logical id another resource type.
+    """Refuse an update that gives a logical ID another resource type.
 
-    The message is AWS's: https://github.com/aws-quickstart/quickstart-amazon-eks/issues/361. There are reports of a
-    ValidationError and of a change set that fails with these words (https://github.com/aws/aws-sam-cli/issues/6786);
-    here it is a ValidationError.
+    The message is AWS's: https://github.com/aws-quickstart/quickstart-amazon-eks/issues/361. Users report a
+    ValidationError, or a failed change set with this message (https://github.com/aws/aws-sam-cli/issues/6786). Here it
+    is a ValidationError.
     """
     from ministack.services.cloudformation import changesets, handlers
     from ministack.services.cloudformation.helpers import _error
@@ -122,8 +122,8 @@ def _refuse_changed_types() -> None:
 def _refuse_long_messages() -> None:
     """Refuse responses of custom resources and signals of more than 4,096 bytes.
 
-    CloudFormation fails the resource of such a response in these words: https://github.com/aws/aws-cdk/issues/23958.
-    What it does with such a signal is not documented; here, its sender receives status 400 and nothing is signaled.
+    Source of the message about responses: https://github.com/aws/aws-cdk/issues/23958. CloudFormation's handling of
+    such a signal is not documented; here, its sender gets status 400 and nothing is signaled.
     """
     import ministack.app as ministack_app
     from ministack.services.cloudformation import custom_resource
@@ -147,7 +147,7 @@ def _refuse_long_messages() -> None:
 
 
 def _order_events() -> None:
-    """Give every stack event a time of its own: clients sort by it, and two of one millisecond change places."""
+    """Give every stack event a unique time, because clients sort by it and would swap simultaneous events."""
     from ministack.services.cloudformation import stacks
 
     lock = threading.Lock()
