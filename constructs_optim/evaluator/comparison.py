@@ -38,9 +38,9 @@ class CompletionComparison:
     """The similarity of two sides' completions, for the ``compared`` prompts that both completed.
 
     ``identical`` completions have exactly the same text; ``similarity`` is the mean of all, 1 for identical texts.
-    ``repeated`` are, by side, prompts completed more than once, of which ``consistent`` had the same text every time:
-    the completions of a side that is not consistent cannot be identical with another side's. ``reference`` is, by side,
-    the share of completions that contain the reference of their prompt. The largest ``differences`` come first.
+    ``repeated`` is the number of prompts, by side, with several completions, of which ``consistent`` had the same text
+    every time. The completions of an inconsistent side cannot be identical to another side's. ``reference`` is the
+    share of completions, by side, that contain their prompt's reference. The largest ``differences`` come first.
     """
 
     compared: int
@@ -53,7 +53,7 @@ class CompletionComparison:
 
 
 class ComparedLoad(BaseModel):
-    """The differences of all metrics under one load; ``paired`` if both sides received the same prompts."""
+    """The differences of all metrics under one load; ``paired`` is whether both sides received the same prompts."""
 
     load: str
     paired: bool
@@ -82,7 +82,7 @@ def compare_metrics(
     samples: Mapping[str, Mapping[str, Sample]],
     margin: float = MARGIN,
 ) -> tuple[ComparedLoad, ...]:
-    """Return the differences of the metrics that both have; ``samples`` are each side's, by load."""
+    """Return the differences of the metrics that both sides have; ``samples`` are each side's, by load."""
     levels = {level.load: level for level in baseline.levels}
     both = [(levels[level.load], level) for level in optimized.levels if level.load in levels]
     known = {name for pair in both for name in pair[0].metrics.keys() & pair[1].metrics.keys()}

@@ -1,11 +1,11 @@
-"""The load: users who send one request after the other, or requests that are due at given times.
+"""The load: users who send one request after another, or requests that are due at given times.
 
-All of them are tasks of one event loop, which takes the times as bytes arrive; pieces are decoded between arrivals, a
-few at a time.
+All of them are tasks of one event loop, which takes the times as bytes arrive and decodes a few pieces at a time
+between arrivals.
 
-What is counted is sent under full load. Users begin one after the other, over the time of a response, and each sends
-its warm-up; requests count from when all users have. They go on sending until the last counted response is complete, so
-that no counted request has fewer neighbours than the others. An open loop keeps its rate in the same way.
+Requests count only under full load. Users begin in sequence, over the time of a response, and each sends its warm-up.
+Requests count once all users have finished theirs. Users continue to send until the last counted response is complete,
+so that all counted requests have the same concurrency. An open loop keeps its rate in the same way.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from .streaming import Format, Record
 _PIECES_AT_ONCE = 32
 _LAG_EVERY_SECONDS = 0.02
 _FEWEST_LAGS = 100
-# Users who start at the same moment stay synchronized against a server with even response times: all tokens would
-# arrive at once, and the last of them would be handled late.
+# Users who start simultaneously stay synchronized if the server's response times are even: all tokens would arrive at
+# once, and this process would handle the last ones late.
 _SPREAD_SECONDS = 0.1
-# Users start over the time of a response, but nobody waits longer than this for the last of them.
+# Users start over the time of a response, but at most over this time.
 _MOST_SPREAD_SECONDS = 30.0
 # A signature is valid for five minutes, and a response may take longer.
 _FRESH_SECONDS = 60.0
-# A deleted endpoint fails thousands of requests a second: the load stops after this many consecutive failures. One
-# that throttles serves again after a while.
+# A deleted endpoint fails thousands of requests per second, so the load stops after this many consecutive failures. A
+# throttling endpoint gets more time, because it recovers.
 _MOST_FAILURES, _MOST_FAILURES_PER_USER, _THROTTLED_SECONDS = 20, 3, 5.0
-# The event loop's timers are this exact: a request that leaves later than it was due is late.
+# The precision of the event loop's timers. A request that is sent later than this after its due time is late.
 _TIMER_SECONDS = 0.002
-# An open loop opens connections ahead of need. It has at most so many, and leaves files to the rest of the process.
+# Spare and maximum connections of an open loop, and files reserved for the rest of the process.
 _SPARE_CONNECTIONS, _MOST_CONNECTIONS, _OTHER_FILES = 4, 8192, 64
 _DIGITS = 6
 _TRIES = 3
@@ -51,12 +51,12 @@ _TRIES = 3
 
 @dataclass
 class Segment:
-    """The end of a load, or of a part of it; ``abandoned`` is the reason why it was stopped early.
+    """The end of a load or of a part of it; ``abandoned`` is the reason for stopping early.
 
-    ``lag_p99`` is the 99th percentile of the event loop's lag in milliseconds, which measured times include, and
-    ``late_p99`` that of requests which left after they were due, which counts as their latency. ``drafts`` were
-    verified by the server meanwhile, with ``accepted`` tokens of them. ``total`` requests were to be sent in all, and
-    ``left_out`` are those that met a cold endpoint.
+    ``lag_p99`` is the 99th percentile of the event loop's lag in milliseconds, which measured times include.
+    ``late_p99`` is that of requests' delay after their due time, which their latency includes. The server verified
+    ``drafts`` meanwhile and accepted ``accepted`` of their tokens. ``total`` is the planned number of requests, and
+    ``left_out`` the number that reached a cold endpoint.
     """
 
     complete: bool = False
@@ -71,9 +71,9 @@ class Segment:
 
 @dataclass
 class MeasuredLevel:
-    """The requests of one side at one load, in one segment or, where it was resumed, in several.
+    """The requests of one side at one load, in one segment, or several if the load was resumed.
 
-    ``records`` are those that count, and others that were under way with them.
+    ``records`` are the counted requests and those concurrent with them.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -86,19 +86,20 @@ class MeasuredLevel:
 
     @property
     def abandoned(self) -> str:
-        """Why the load was stopped early; empty if it was not."""
+        """The reason for stopping the load early; empty if it was not."""
         return self.segments[-1].abandoned if self.segments else ""
 
     @property
     def counted(self) -> list[Record]:
-        """The requests that count."""
+        """The counted requests."""
         return [record for record in self.records if record.counted]
 
     @property
     def windows(self) -> dict[int, tuple[float, float]]:
-        """The time in which counted requests were sent, by the number of the segment.
+        """The time window of counted requests, by the number of the segment.
 
-        Where they had neighbours until the end, it ends when the last one was sent, otherwise when all were complete.
+        If the load continued until the end, the window ends when the last one was sent, otherwise when all were
+        complete.
         """
         found: dict[int, tuple[float, float]] = {}
         for number in sorted({record.segment for record in self.records if record.counted}):
@@ -112,11 +113,11 @@ class MeasuredLevel:
 
     @property
     def seconds(self) -> float:
-        """How long the windows are together."""
+        """The total length of the windows."""
         return sum(end - begin for begin, end in self.windows.values())
 
     def remains(self, load: Load) -> bool:
-        """Whether requests of a load are left to send."""
+        """Return whether requests of a load remain to be sent."""
         if self.complete:
             return (load.total or 0) > (self.segments[-1].total or load.total or 0)
         if load.total is not None:
@@ -128,8 +129,8 @@ class MeasuredLevel:
 class Sender:
     """Sends prompts to one target, in one format.
 
-    ``unique`` is what each request begins with, and a number of its own, so that no cache of prefixes has seen it.
-    ``response_seconds`` is how long a response took that had no neighbours.
+    If set, ``unique`` and a unique number begin each request, so that no prefix cache contains it. ``response_seconds``
+    is the time of a response without concurrent requests.
     """
 
     target: Target
@@ -146,7 +147,7 @@ class Sender:
         recorded: Callable[[Record], None] | None = None,
         sent_before: Iterable[int] = (),
     ) -> None:
-        """Send the remaining requests of a load, as a new segment of its level; ``recorded`` is called with each.
+        """Send the remaining requests of a load, as a new segment of its level, and call ``recorded`` with each.
 
         ``sent_before`` are the prompts of earlier levels, which are sent again only after all others.
         """
@@ -170,7 +171,7 @@ class Sender:
             level.segments.append(segment)
 
     async def choose_format(self, formats: Sequence[type[Format]], timeout_seconds: float) -> None:
-        """Use the first format that the target responds in; several prompts are tried, as one may be faulty."""
+        """Use the first format in which the target responds. Tries several prompts, because one may be faulty."""
         problems: list[str] = []
         for self.format in formats:
             for prompt in self.prompts[:_TRIES]:
@@ -189,12 +190,12 @@ class Sender:
         raise EvaluationError(f"the endpoint returns no completion that can be measured:\n{distinct}")
 
     async def write(self, prompt: Prompt) -> bytes:
-        """The whole HTTP request of a prompt."""
+        """Return the whole HTTP request for a prompt."""
         body = json.dumps(self.format.body(prompt, self.generation, self.target.model), separators=(",", ":"))
         return await self.target.request(body.encode(), self.format.path)
 
     async def read(self, exchange: Exchange) -> Record:
-        """The record of an exchange, a few pieces at a time."""
+        """Return the record of an exchange, read a few pieces at a time."""
         response = self.format(exchange)
         for number, (at, piece) in enumerate(exchange.pieces if exchange.status == 200 else (), start=1):
             response.feed(at, piece)
@@ -205,11 +206,11 @@ class Sender:
 
 @dataclass
 class _Request:
-    """A request that is ready to be sent: the next turn of a conversation, or its only one."""
+    """A request that is ready to be sent: a conversation's next turn, or its only one."""
 
     prompt: int
     conversation: int
-    # How often the prompt has been sent, this time included.
+    # The number of times that the prompt is sent, including this one.
     repeat: int
     counted: bool
     responses: tuple[str, ...] = ()
@@ -237,7 +238,7 @@ class _Run:
         self._sender, self._load, self._level, self._recorded = sender, load, level, recorded
         counted = [record.prompt for record in level.counted if not record.turn]
         self._order = prompt_order(len(sender.prompts), load.label, [*sent_before, *counted])
-        # From the other end: what does not count takes no prompt from what does, as long as there are enough.
+        # In reverse order, so that uncounted requests use other prompts than counted ones, if there are enough.
         first_round = itertools.islice(prompt_order(len(sender.prompts), load.label), len(sender.prompts))
         self._others = itertools.cycle(reversed([*first_round]))
         done = set(counted)
@@ -251,7 +252,7 @@ class _Run:
         self._left = None if load.total is None else load.total - len(level.counted)
         self._seconds = None if load.seconds is None else load.seconds - level.seconds
         self._deadline: float | None = None
-        # Whether load goes on around what counts, which begins when ``_counting`` is set.
+        # Whether the load surrounds the counted requests, which begin when ``_counting`` is set.
         self._keeps_on = load.warm_up > 0 and not isinstance(load, Replay)
         self._counting, self._is_complete = not self._keeps_on, False
         self._users_warm, self._under_way = 0, 0
@@ -262,7 +263,7 @@ class _Run:
         self._most_failures = _MOST_FAILURES + _MOST_FAILURES_PER_USER * users
 
     async def send_all(self) -> None:
-        """Send all requests, until the last response that counts is complete."""
+        """Send all requests, until the last counted response is complete."""
         if isinstance(self._load, ClosedLoop):
             senders = [self._user(number, self._load.concurrency) for number in range(self._load.concurrency)]
         else:
@@ -281,7 +282,7 @@ class _Run:
             await asyncio.gather(everything, over, *tasks, return_exceptions=True)
 
     async def record_all(self) -> None:
-        """Read and record the exchanges as they end, until None follows."""
+        """Read and record the exchanges as they end, until the queue has None."""
         while (ended := await self.exchanges.get()) is not None:
             request, exchange, waiting = ended
             record = await self._sender.read(exchange)
@@ -298,9 +299,9 @@ class _Run:
                     self._recorded(record)
 
     def leave_out_unneeded(self) -> None:
-        """Forget requests that were complete before the first one that counts was sent.
+        """Forget requests that were complete before the first counted one was sent.
 
-        Of an endpoint that failed before any counted, all count.
+        If an endpoint fails before any counted request, all its requests count.
         """
         level, number = self._level, self._number
         ours = [record for record in level.records if record.segment == number]
@@ -311,7 +312,7 @@ class _Run:
         level.records[:] = [r for r in level.records if r.counted or r.segment != number or r.end > first]
 
     async def _user(self, number: int, concurrency: int) -> None:
-        """Send requests, one after the other."""
+        """Send one user's requests."""
         connection, sent = Connection(self._sender.target.server), 0
         spread = _SPREAD_SECONDS
         if self._load.warm_up:
@@ -323,8 +324,8 @@ class _Run:
                 request = await self._as_due(request, time.perf_counter())
                 if request is None:
                     return
-                # The next request is written and signed during this one: users whose responses end at the same moment
-                # would otherwise wait for each other, and the times would include the wait.
+                # Write and sign the next request during this one. Otherwise, users whose responses end together would
+                # wait for each other, and the times would include the wait.
                 is_last = self._is_last_turn(request)
                 writing = asyncio.create_task(self._next(time.perf_counter())) if is_last else None
                 try:
@@ -375,13 +376,13 @@ class _Run:
             pool.close()
 
     def _recorded_times(self, load: Replay) -> Iterator[float]:
-        """Seconds from the start at which the prompts that are left are due."""
+        """Yield the seconds from the start at which the remaining prompts are due."""
         left = [self._sender.prompts[index].at_seconds or 0.0 for index in self._replayed]
         for at in left:
             yield (at - left[0]) / load.speed
 
     async def _arrival(self, pool: _Pool, request: _Request, due: float) -> None:
-        """One request, and the turns that follow it, each after the response to the last one."""
+        """Send a request and its conversation's later turns, each after the previous response."""
         connection = await pool.take()
         try:
             following: _Request | None = request
@@ -393,9 +394,9 @@ class _Run:
             pool.give_back(connection)
 
     async def _exchange(self, connection: Connection, request: _Request, due: float | None = None) -> _Recording | None:
-        """Send a request; what becomes its record, where another turn waits for that.
+        """Send a request. Return a future for its record if another turn needs it.
 
-        Latency counts from when it was due: who waits for a free connection waits as well.
+        Latency counts from the due time, so it includes waiting for a free connection.
         """
         if time.perf_counter() - request.written > _FRESH_SECONDS:
             request.content = await self._content(request)
@@ -423,7 +424,7 @@ class _Run:
         return waiting
 
     async def _as_due(self, request: _Request, now: float) -> _Request | None:
-        """A request that was written while the one before was under way, as it has to be now; None if it is late."""
+        """Return the prepared request, updated if counting began or ended since; None if the load is over."""
         if request.counted and self._deadline is not None and now >= self._deadline:
             request.counted = False
             self._under_way -= 1
@@ -434,7 +435,7 @@ class _Run:
         return request
 
     async def _next(self, at: float) -> _Request | None:
-        """The first request of a prompt, for a time; None if the load is over."""
+        """Return the first request of a prompt, to be sent at a time; None if the load is over."""
         counted = self._takes(at)
         if not counted and self._is_complete and not self._keeps_on:
             return None
@@ -445,7 +446,7 @@ class _Run:
         return request
 
     async def _next_turn(self, request: _Request, recording: _Recording | None) -> _Request | None:
-        """The next request of a conversation; None if the last one failed, or the load is over."""
+        """Return the next request of a conversation; None if the last one failed or the load is over."""
         record = await recording if recording is not None else None
         if record is None or not record.is_measured:
             return None
@@ -472,7 +473,7 @@ class _Run:
         return await self._sender.write(prompt)
 
     def _takes(self, at: float) -> bool:
-        """Whether a request at a time counts, which takes one of those that are left."""
+        """Return whether a request at a time counts, and reserve it."""
         if not self._counting or self._is_complete:
             return False
         if self._seconds is not None and self._deadline is None:
@@ -486,7 +487,7 @@ class _Run:
         return True
 
     def _complete(self) -> None:
-        """No further request counts."""
+        """Stop counting requests."""
         self._is_complete = True
         self._end_if_complete()
 
@@ -496,7 +497,7 @@ class _Run:
 
 
 class _Pool:
-    """The connections of an open loop: as many as there are requests under way, and a few that are open already."""
+    """The connections of an open loop: one for each concurrent request, and a few open spares."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -506,9 +507,9 @@ class _Pool:
         self._opening: set[asyncio.Task[None]] = set()
 
     async def take(self) -> Connection:
-        """A connection that is not in use, open if possible."""
+        """Return an unused connection, open if possible."""
         await self._free.acquire()
-        # The one that was used last, as servers close those that are idle.
+        # Prefer the last used one, because servers close idle connections.
         connection = next(
             (each for each in reversed(self._idle) if each.is_open), self._idle[0] if self._idle else None
         )
@@ -526,7 +527,7 @@ class _Pool:
         self._free.release()
 
     def close(self) -> None:
-        """Close all of them."""
+        """Close all connections."""
         for task in self._opening:
             task.cancel()
         for connection in self._known:
@@ -544,10 +545,10 @@ class _Pool:
 
 
 def _most_files() -> int:
-    """How many files this process may have open, after asking for as many as it may ask for."""
+    """Raise the limit of open files as far as allowed and needed, and return it."""
     try:
         import resource
-    except ModuleNotFoundError:  # on Windows, where sockets are no files
+    except ModuleNotFoundError:  # on Windows, where sockets are not files
         return _MOST_CONNECTIONS + _OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MOST_CONNECTIONS + _OTHER_FILES
@@ -560,7 +561,7 @@ def _most_files() -> int:
 
 
 def prompt_order(count: int, seed: str, sent: Iterable[int] = ()) -> Iterator[int]:
-    """An endless sequence of prompts' indexes: all prompts in random order, then all in another order.
+    """Yield prompts' indexes without end: all in random order, then all in another order.
 
     The seed is the name of the load, so that both sides of a comparison receive the same prompts in the same order.
     Indexes in ``sent`` are skipped as often as they occur.
@@ -594,5 +595,5 @@ async def _watch_lag(lags: list[float]) -> None:
 
 
 def _p99(seconds: list[float]) -> float:
-    """The 99th percentile in milliseconds: the value that 99 % do not exceed."""
+    """Return the 99th percentile in milliseconds, the value that 99 % do not exceed."""
     return round(sorted(seconds)[math.ceil(0.99 * len(seconds)) - 1] * 1000, 3)

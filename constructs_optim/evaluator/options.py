@@ -60,7 +60,7 @@ class _Load(_Options):
 
     requests: PositiveInt | None = None
     seconds: PositiveFloat | None = None
-    # Requests of each user, or response times of an open loop, before requests count. With 0, all requests count.
+    # The warm-up, in requests of each user or in response times of an open loop. With 0, all requests count.
     warm_up: NonNegativeInt = 1
     timeout_seconds: PositiveFloat = 120.0
 
@@ -76,7 +76,7 @@ class _Load(_Options):
 
     @property
     def default_total(self) -> int:
-        """How many requests count, if neither a number nor a time is given."""
+        """The number of counted requests, if neither a number nor a time is given."""
         raise NotImplementedError
 
     @property
@@ -86,7 +86,7 @@ class _Load(_Options):
 
     @property
     def total(self) -> int | None:
-        """How many requests count; None if time limits them."""
+        """The number of counted requests; None if time limits them."""
         return None if self.seconds is not None else self.requests or self.default_total
 
 
@@ -116,8 +116,8 @@ class OpenLoop(_Load):
     """Requests at a rate, in requests per second, whether or not earlier requests are complete.
 
     The rate changes linearly to ``end_rate`` while counted requests are sent. ``burstiness`` is the shape of gamma
-    arrivals: 1 is Poisson, less is burstier. If prompts have several ``turns`` on average, the rate is that of
-    conversations, and applies to their first requests.
+    arrivals: 1 is Poisson, less is burstier. If prompts have several ``turns`` on average, the rate is of
+    conversations, that is, of their first requests.
     """
 
     kind: Literal["open"] = "open"
@@ -158,7 +158,7 @@ class OpenLoop(_Load):
 
 
 class Replay(_Load):
-    """Requests at the prompts' recorded times, ``speed`` times as fast: ``count`` requests, at this rate on average."""
+    """Requests at the prompts' recorded times, ``speed`` times as fast: ``count`` requests at this mean rate."""
 
     kind: Literal["replay"] = "replay"
     request_rate: PositiveFloat

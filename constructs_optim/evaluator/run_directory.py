@@ -1,9 +1,8 @@
-"""The folder of an evaluation: its options, and requests as soon as they have ended.
+"""The folder of an evaluation: its options, and its requests as they end.
 
-run.json                          the options, so that it can be resumed by the folder's name alone
-prompts.jsonl                     a copy of the prompts
-<side>/requests-<load>.jsonl   a line a request; at the end a line a segment
-<side>.json, levels.csv, comparison.json, report.html    the results, written by ``report``
+run.json                          the options, so that the folder's name is enough to resume it prompts.jsonl
+a copy of the prompts <side>/requests-<load>.jsonl   a line a request; at the end a line a segment <side>.json,
+levels.csv, comparison.json, report.html    the results, written by ``report``
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class RunDirectory:
 
     def create(self, options: Options, prompts: Sequence[Prompt]) -> None:
         """Create the folder of a new evaluation."""
-        # An evaluation without any request has nothing to lose.
+        # An evaluation without any request can be overwritten.
         if self._run.exists() and any(self.path.glob("*/requests-*.jsonl")):
             raise EvaluationError(
                 f"{self.path} already contains an evaluation: resume it (--resume {self.path}), or choose another "
@@ -48,7 +47,7 @@ class RunDirectory:
             raise EvaluationError(f"{self.path} is not writable: {error}") from None
 
     def save(self, options: Options) -> None:
-        """Replace the options, with loads that were added."""
+        """Replace the options, after loads were added."""
         self._run.write_text(options.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     def options(self) -> Options:
@@ -87,7 +86,7 @@ class RunDirectory:
         """Append requests to a level's file as they end, and its new segments at the end."""
         self.rewrite(side, load, level)
         try:
-            # Line-buffered: ended requests are in the file even when this process is killed.
+            # Line-buffered, so that ended requests are in the file even if this process is killed.
             with self._requests(side, load).open("a", encoding="utf-8", buffering=1) as file:
                 yield lambda record: print(_record_line(record), file=file)
         finally:

@@ -2,7 +2,7 @@
 
 MSER-5 finds the end of the warm-up (White, Cobb and Spratt, "A comparison of five steady-state truncation heuristics
 for simulation", Winter Simulation Conference 2000): it leaves out the first batches so that the standard error of the
-rest is minimal. Because chance alone can also leave out batches, these must differ from the rest.
+rest is minimal. Because chance can also leave out batches, these must differ from the rest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .streaming import Record
 _BATCH = 5
 # Use the shortest warm-up whose error is nearly minimal: the minimum often leaves out several times as much.
 _NEARLY = 1.05
-# The requests that are left out differ by this many standard errors, and by this share of the mean.
+# Omitted requests differ by at least this many standard errors, and by this share of the mean.
 _STANDARD_ERRORS, _LEAST_DIFFERENCE = 4.0, 0.1
 _LATENCIES = ("time_to_first_token", "inter_token_latency", "client_latency")
 # A drift is reported if its whole interval, at this level, exceeds this share of the mean.

@@ -136,12 +136,12 @@ class Format:
                     kind = event.headers.get(":exception-type") or event.headers.get(":error-code") or "error"
                     self.record.fail(ErrorKind.MODEL_ERROR, f"{kind}: {event.payload.decode(errors='replace')}")
         except ParserError as error:
-            self.record.fail(ErrorKind.MALFORMED_RESPONSE, f"no event stream: {error}")
+            self.record.fail(ErrorKind.MALFORMED_RESPONSE, f"not an event stream: {error}")
 
     def _line(self, at: float, line: bytes) -> None:
         line = line.strip()
         if line.startswith(b"data:"):
-            # An event's data may be written in several lines (HTML Living Standard, "Server-sent events").
+            # An event's data may span several lines (HTML Living Standard, "Server-sent events").
             self._data += (b"\n" if self._data else b"") + line[5:].strip()
             if self._read_json(at, self._data):
                 self._data = b""
@@ -155,7 +155,7 @@ class Format:
             self._unread.append(line)
 
     def _fail_malformed(self, line: bytes) -> None:
-        message = f"no JSON object: {line[:80].decode(errors='replace')}"
+        message = f"not a JSON object: {line[:80].decode(errors='replace')}"
         self.record.fail(ErrorKind.MALFORMED_RESPONSE, message)
 
     def _read_json(self, at: float, line: bytes) -> bool:
@@ -182,7 +182,7 @@ class Format:
 
 
 class ChatFormat(Format):
-    """OpenAI's chat completions, as server-sent events or, from LMI containers, as JSON lines.
+    """OpenAI's chat completions, as server-sent events or (from LMI containers) as JSON lines.
 
     Source: OpenAI API reference, "Chat completions streaming"; DJL Serving, "LMI Chat Completions API Schema".
     """
@@ -192,7 +192,7 @@ class ChatFormat(Format):
 
     @classmethod
     def body(cls, prompt: Prompt, generation: Generation, model: str | None) -> dict[str, Any]:
-        """A request with the server's count of tokens."""
+        """Return a request that includes the server's token counts in the response."""
         return {
             **({"model": model} if model else {}),
             **cls._asked(prompt),
@@ -218,7 +218,7 @@ class ChatFormat(Format):
                 self._finished = True
         usage = data.get("usage")
         if usage:
-            # A prompt is never empty: 0 is no count.
+            # A prompt is never empty, so 0 is not a count.
             self.record.server_input_tokens = _token_count(usage.get("prompt_tokens")) or None
             if isinstance(details := usage.get("prompt_tokens_details"), dict):
                 self.record.cached_tokens = _token_count(details.get("cached_tokens"))
@@ -235,10 +235,10 @@ class ChatFormat(Format):
 
 
 class CompletionFormat(ChatFormat):
-    """OpenAI's completions, of text as the model gets it: a chat is sent without a template.
+    """OpenAI's completions, for text without a template. A chat is sent as plain text.
 
     Source: OpenAI API reference, "Completions"; vLLM 0.30, ``entrypoints/serve/sagemaker/api_router.py``, whose
-    ``/invocations`` takes them, and refuses ``inputs``.
+    ``/invocations`` accepts them and refuses ``inputs``.
     """
 
     name = FormatName.COMPLETIONS
@@ -253,7 +253,7 @@ class CompletionFormat(ChatFormat):
 
 
 class LmiFormat(Format):
-    """``inputs`` and ``parameters``; a JSON object for each token, as JSON lines or as server-sent events.
+    """LMI's ``inputs`` and ``parameters``, with a JSON object for each token, as JSON lines or server-sent events.
 
     Source: DJL Serving, "LMI handlers: inference API schema"; Text Generation Inference, "generate_stream".
     """
@@ -263,7 +263,7 @@ class LmiFormat(Format):
 
     @classmethod
     def body(cls, prompt: Prompt, generation: Generation, model: str | None) -> dict[str, Any]:
-        """This schema has no chats: a chat is sent as text without a template."""
+        """Return a request. This schema has no chats, so a chat is sent as text without a template."""
         sampling = {"do_sample": False} if generation.temperature == 0 else {"temperature": generation.temperature}
         parameters = {
             "max_new_tokens": prompt.max_tokens or generation.max_tokens,
@@ -282,7 +282,7 @@ class LmiFormat(Format):
         token = data.get("token")
         if token is not None:
             self._tokens += 1
-            # A special token, such as the end of the text, counts but is no text.
+            # A special token, such as the end of the text, counts but has no text.
             self.record.add(at, "" if token.get("special") or token.get("special_token") else token["text"])
             self.record.server_output_tokens = self._tokens
         finished = bool(details) or data.get("generated_text") is not None
@@ -294,25 +294,25 @@ class LmiFormat(Format):
 
 
 def candidate_formats(name: FormatName, *, sagemaker: bool, as_text: bool) -> tuple[type[Format], ...]:
-    """The formats to try: containers of SageMaker endpoints may support some of them.
+    """Return the formats to try: a SageMaker endpoint's container may support some of them.
 
-    SGLang's supports chats alone (``srt/entrypoints/http_server.py``, ``/invocations``).
+    SGLang's container supports only chats (``srt/entrypoints/http_server.py``, ``/invocations``).
     """
     if name is FormatName.AUTO and sagemaker:
         return (LmiFormat, CompletionFormat, ChatFormat) if as_text else (ChatFormat, LmiFormat)
     if name is FormatName.COMPLETIONS:
         return (CompletionFormat,)
-    # Text Generation Inference has the schema of LMI containers.
+    # Text Generation Inference has the same schema as LMI containers.
     return (LmiFormat,) if name in (FormatName.LMI, FormatName.TGI) else (ChatFormat,)
 
 
 def _token_count(value: object) -> int | None:
-    """A number of tokens; None for anything else that a server may send."""
+    """Return a number of tokens; None for any other value from a server."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _tool_calls(delta: dict[str, Any]) -> str:
-    """The names and arguments of a piece's tool calls, which are generated text as well."""
+    """Return the names and arguments of a piece's tool calls, which are also generated text."""
     calls = [call.get("function") for call in delta.get("tool_calls") or []]
     functions = [function for function in (*calls, delta.get("function_call")) if function]
     return "".join((function.get("name") or "") + (function.get("arguments") or "") for function in functions)

@@ -1,18 +1,18 @@
 """Calculates each metric of an evaluation from its requests.
 
-``recipe.metrics`` defines them, ``recipe.pricing`` has the formulas of prices, and ``runtime.evaluation.samples``
-calculates what has an interval. Where the vendor's reference leaves a choice:
+``recipe.metrics`` defines the metrics, ``recipe.pricing`` has the formulas of prices, and
+``runtime.evaluation.samples`` calculates the metrics with an interval. Choices that the vendor's reference leaves open:
 
-- Failed and empty requests are counted as such and are not part of latencies, rates and token counts: an endpoint that
-  fails fast is not a fast endpoint.
-- Inter-token latency is a request's time from its first token to its last, for each token after the first piece. Tokens
-  that arrive in one piece, as with speculative decoding, are still tokens; those of the first piece took no measurable
-  time, and a response that arrived in one piece has no inter-token latency.
-- Rates are of the time in which the load was complete. A request that began before or ended after it adds the share of
-  its tokens that its time has in it, whether or not it counts otherwise.
-- Tokens a second of a request are the mean tokens of a request over its mean client latency, so that they follow from
-  means alone, which is all that aiperf's summaries have.
-- Percentiles are linearly interpolated, as NumPy's and a spreadsheet's are.
+- Failed and empty requests are counted separately and excluded from latencies, rates and token counts, because an
+  endpoint that fails fast is not fast.
+- Inter-token latency is a request's time from its first to its last token, divided by the number of tokens after the
+  first piece. With speculative decoding, a piece can have several tokens, and each counts. Tokens of the first piece
+  take no measurable time, so a response in one piece has no inter-token latency.
+- Rates cover the time in which the load was complete. A request that began earlier or ended later contributes its
+  tokens in proportion to its time in this window, whether or not it counts otherwise.
+- A request's tokens per second are the mean tokens over the mean client latency, because aiperf's summaries have only
+  means.
+- Percentiles are linearly interpolated, as in NumPy and spreadsheets.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DIGITS = 6
 def summarize_level(
     load: Load, level: MeasuredLevel, price: Price | None, objectives: LatencyObjectives | None = None
 ) -> Level:
-    """The metrics of a side under a load, by the price of all its instances."""
+    """Return the metrics of a side under a load, at the price of all its instances."""
     concurrency = load.concurrency if isinstance(load, ClosedLoop) else None
     sample = sample_of(level, objectives)
     metrics = summarize(level.counted, sample, concurrency, price)
@@ -65,15 +65,15 @@ def summarize_level(
 def summarize(
     requests: Sequence[Request], sample: Sample, concurrency: int | None, price: Price | None = None
 ) -> dict[str, float]:
-    """Every metric that can be calculated, by name, in its published unit.
+    """Return every metric that can be calculated, by name, in its published unit.
 
-    ``requests`` are those that count, failed ones as well, and ``sample`` has what was measured of them. Without a
-    ``concurrency``, of an open loop, it is the mean number of requests under way. There are no prices without
-    ``price``, of all instances. Raises ValueError where the sample has no time.
+    ``requests`` are the counted requests, including failed ones, and ``sample`` has their measurements. For an open
+    loop, ``concurrency`` is None, and the metric is the mean number of concurrent requests. ``price`` is of all
+    instances; without it, there are no prices. Raises ValueError if requests completed but the sample has no time.
     """
     measured = [request for request in requests if request.is_measured]
     if measured and not sample.seconds > 0:
-        raise ValueError(f"seconds is {sample.seconds}, and completed requests took time")
+        raise ValueError(f"seconds is {sample.seconds}, but completed requests take time")
     values: dict[str, float] = {
         "client_invocations": len(requests),
         "client_invocation_errors": sum(request.error is not None for request in requests),
@@ -95,7 +95,7 @@ def summarize(
 
 
 def sample_of(level: MeasuredLevel, objectives: LatencyObjectives | None = None) -> Sample:
-    """The requests of a level, one segment's window after the other."""
+    """Return the requests of a level, one segment's window after the other."""
     counted: list[Observation] = []
     around: list[Observation] = []
     passed = 0.0
@@ -111,7 +111,7 @@ def sample_of(level: MeasuredLevel, objectives: LatencyObjectives | None = None)
 def observation_of(
     request: Request, begin: float, end: float, passed: float = 0.0, objectives: LatencyObjectives | None = None
 ) -> Observation:
-    """What was observed of a request, in a window that follows ``passed`` seconds of others."""
+    """Return the observation of a request, in a window after ``passed`` seconds of earlier windows."""
     observed = Observation(
         request.start,
         prompt=f"{request.prompt}, turn {request.turn}" if isinstance(request, Record) else None,

@@ -1,8 +1,8 @@
-"""Copies the files of a model at a commit, and compares each with the hash that the hub has of it.
+"""Copies the files of a model at a commit, and compares each with the hub's hash.
 
 Sources: huggingface_hub's documentation, "Download files from the Hub"; the hub's documentation, "Pickle Scanning";
 git's documentation, "Git Internals - Git Objects" (the hash of a blob); vLLM, ``transformers_utils/config.py`` and
-``model_executor/model_loader/default_loader.py`` (the files that it looks for).
+``model_executor/model_loader/default_loader.py`` (the files that it reads).
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoSibling
 
 SOURCE_FILE = "source.json"
-"""The file beside the copied ones with the model's id, its commit, and the SHA-256 of every file."""
+"""The file, beside the copied ones, with the model's ID, its commit, and the SHA-256 of every file."""
 _SECRET = "TOKEN_SECRET_ARN"  # noqa: S105 - the name of a variable
 _SAFETENSORS = "*.safetensors"
-# No header takes another character, and a client that refuses one shows the header.
+# Headers allow no other character, and a client's error about one would show the token.
 _TOKEN = re.compile(r"[A-Za-z0-9_.-]+")
-# What servers read of a model, and what its licence asks for, by names in lower case.
+# Files that servers read or that licenses require, by lower-case name.
 _READ = (
     _SAFETENSORS, "*.bpe", "*.jinja", "*.json", "*.md", "*.model", "*.model.v[0-9]", "*.model.v[0-9][0-9]",
     "*.model.v[0-9]m[0-9]", "*.model.v[0-9][0-9]m[0-9]", "*.spm", "*.tiktoken", "*.txt", "*.vocab", "*.yaml", "*.yml",
     "license", "license-code", "license-model", "notice",
 )  # fmt: skip
-# Weights that run code when they are loaded.
+# Weights that run code when loaded.
 _PICKLES = ("*.bin", "*.ckpt", "*.joblib", "*.pickle", "*.pkl", "*.pt", "*.pth")
 _CODE = ("*.py", "requirements*.txt", "*/requirements*.txt")
-# Meta's own layout, hidden files, and the name of the file that the job writes itself.
+# Meta's own format, hidden files, and the file that the job itself writes.
 _LEFT_OUT = ("original/*", ".*", "*/.*", SOURCE_FILE)
-# Mistral's own layout of the weights, which a repository may have beside the hub's, and its configuration. vLLM and
-# SGLang find by them which of the two a model has.
+# Mistral's own format of weights and configuration, which a repository may have in addition to the hub's. vLLM and
+# SGLang detect a model's format by these files.
 _MISTRALS_LAYOUT, _MISTRALS_CONFIG = "consolidated*", "params.json"
 _CHUNK = 2**20
 _AT_ONCE = 8
 
 
 def copy_model(environment: TrainingEnvironment, settings: CopySettings) -> None:
-    """Copy the files that an engine reads to the folder that becomes the job's artifact.
+    """Copy the files that an engine reads to the folder of the job's artifact.
 
     Raises:
-        CopyError: where the hub has no such model or commit, or does not give its files to the token; and where the
-            model has no weights that may be copied.
-        SeveralProblems: for files that differ from what the hub says of them.
+        CopyError: if the hub has no such model or commit, the token has no access to the files, or the model has no
+            weights that may be copied.
+        SeveralProblems: if files differ from the hub's hashes.
     """
     from huggingface_hub import HfApi
 
@@ -66,7 +66,7 @@ def copy_model(environment: TrainingEnvironment, settings: CopySettings) -> None
     with _refusals(settings, has_token=bool(token)):
         found = hub.model_info(settings.model_id, revision=settings.revision, files_metadata=True)
     if found.sha != settings.revision:
-        raise CopyError(f"the hub has {found.sha} for the commit {settings.revision} of {settings.model_id}")
+        raise CopyError(f"the hub returned {found.sha} for the commit {settings.revision} of {settings.model_id}")
     files = _chosen(found.siblings or [], settings)
     size = sum(file.size or 0 for file in files)
     name = f"{settings.model_id}@{settings.revision}"
@@ -81,11 +81,11 @@ def copy_model(environment: TrainingEnvironment, settings: CopySettings) -> None
     hashes = dict(_compared(folder, files))
     description = {"model_id": settings.model_id, "revision": settings.revision, "sha256": hashes}
     (folder / SOURCE_FILE).write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
-    say(f"copied {name}; every file has the hash that the hub has of it")
+    say(f"copied {name}; every file has the hub's hash")
 
 
 def _token(environment: TrainingEnvironment) -> str | bool:
-    """The token of the secret that the job names; False where it names none: no other token of the machine is used."""
+    """Return the token in the job's secret; False without a secret, so that no other token of the machine is used."""
     secret = environment.variables.get(_SECRET)
     if not secret:
         return False
@@ -97,26 +97,26 @@ def _token(environment: TrainingEnvironment) -> str | bool:
         text = str(boto3.client("secretsmanager", region_name=region).get_secret_value(SecretId=secret)["SecretString"])
     except (BotoCoreError, ClientError, KeyError) as error:
         raise CopyError(
-            f"the secret {secret} cannot be read ({error}): its text is a token of Hugging Face; the job's role needs "
-            "secretsmanager:GetSecretValue, and kms:Decrypt of a customer managed key"
+            f"the secret {secret} cannot be read ({error}): it must hold a Hugging Face token as text, and the job's "
+            "role needs secretsmanager:GetSecretValue, and kms:Decrypt for a customer managed key"
         ) from None
     return token_in(text, secret)
 
 
 def token_in(text: str, secret: str) -> str:
-    """The token that a secret's text is, without the line break that a file of it ends with.
+    """Return the token in a secret's text, without a line break at the end.
 
     Args:
         text: the secret's text.
-        secret: its ARN, for the error; the text is never shown.
+        secret: the secret's ARN, for the error, which never shows the text.
 
     Raises:
-        CopyError: for a text that cannot be a token, such as the JSON of a secret of keys and values.
+        CopyError: if the text cannot be a token, for example JSON of keys and values.
     """
     token = text.strip()
     if not _TOKEN.fullmatch(token):
         raise CopyError(
-            f"the text of the secret {secret} is not a token of Hugging Face (not shown): store the token itself as "
+            f"the text of the secret {secret} is not a Hugging Face token (not shown): store the token itself as "
             "plain text, such as hf_..., without quotation marks, keys or JSON around it"
         )
     return token
@@ -124,7 +124,7 @@ def token_in(text: str, secret: str) -> str:
 
 @contextmanager
 def _refusals(settings: CopySettings, *, has_token: bool) -> Iterator[None]:
-    """The hub's refusals as errors for users, with what they have yet to do."""
+    """Raise the hub's refusals as errors that tell users what to do."""
     from huggingface_hub import constants
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError, RevisionNotFoundError
 
@@ -142,21 +142,21 @@ def _refusals(settings: CopySettings, *, has_token: bool) -> Iterator[None]:
         ) from None
     except RevisionNotFoundError:
         raise CopyError(
-            f"{model} has no commit {settings.revision}, or no longer: `constructs-optim lock --model {model}` looks "
+            f"{model} has no commit {settings.revision} (any more): `constructs-optim lock --model {model}` looks "
             "up the present one"
         ) from None
     except RepositoryNotFoundError:
         raise CopyError(
             f"Hugging Face has no model {model}, or the secret's token has no access to it, or has expired: check both"
             if has_token
-            else f"Hugging Face has no model {model}, or it is private: check the id, or {declare}"
+            else f"Hugging Face has no model {model}, or it is private: check the ID, or {declare}"
         ) from None
     except HfHubHTTPError as error:
-        raise CopyError(f"{constants.ENDPOINT} does not give the files of {model}: {error}") from None
+        raise CopyError(f"{constants.ENDPOINT} did not return the files of {model}: {error}") from None
 
 
 def _chosen(files: list[RepoSibling], settings: CopySettings) -> list[RepoSibling]:
-    """The files that an engine reads; the log has the names of all others."""
+    """Return the files that an engine reads. The log names all others."""
     read = [*_READ, *(_PICKLES if settings.allow_pickle else ()), *(_CODE if settings.allow_code else ())]
     left_out = [*_LEFT_OUT, *(() if settings.allow_code else _CODE)]
     names = {file.rfilename for file in files}
@@ -165,28 +165,28 @@ def _chosen(files: list[RepoSibling], settings: CopySettings) -> list[RepoSiblin
         left_out.append(_MISTRALS_LAYOUT)
     chosen = [file for file in files if _has(file, read) and not _has(file, left_out)]
     for name in sorted(names - {file.rfilename for file in chosen}):
-        say(f"left behind: {name!r}")
+        say(f"not copied: {name!r}")
     if "config.json" not in names and not (_MISTRALS_CONFIG in names and True in layouts):
         raise CopyError(
-            f"{settings.model_id} has no config.json, nor {_MISTRALS_CONFIG} with consolidated*.safetensors: it is no "
-            "model that vLLM or SGLang reads"
+            f"{settings.model_id} has neither config.json nor {_MISTRALS_CONFIG} with consolidated*.safetensors: it is "
+            "not a model that vLLM or SGLang reads"
         )
     weights = [_SAFETENSORS, *_PICKLES]
     if not any(_has(file, weights) for file in chosen):
         pickles = any(_has(file, _PICKLES) for file in files)
-        reason = "has its weights in pickle files only, which run code when they are loaded" if pickles else "has none"
-        fix = "another model, or Model.huggingface(..., allow_pickle=True) where you trust its owner"
+        reason = "has its weights only in pickle files, which run code when loaded" if pickles else "has none"
+        fix = "choose another model, or Model.huggingface(..., allow_pickle=True) if you trust its owner"
         raise CopyError(f"{settings.model_id} {reason}: {fix}" if pickles else f"{settings.model_id} has no weights")
     return chosen
 
 
 def _has(file: RepoSibling, patterns: Iterable[str]) -> bool:
-    """Whether a file's name, in any case, matches a pattern."""
+    """Return whether a file's name matches a pattern, ignoring case."""
     return any(fnmatch.fnmatchcase(file.rfilename.lower(), pattern) for pattern in patterns)
 
 
 def _compared(folder: Path, files: list[RepoSibling]) -> Iterator[tuple[str, str]]:
-    """Names and SHA-256 of the copied files, each of which is what the hub says."""
+    """Return the SHA-256 of the copied files by name, after comparing them with the hub's hashes."""
     problems: list[str] = []
     for file in files:
         path = folder / file.rfilename
@@ -196,7 +196,7 @@ def _compared(folder: Path, files: list[RepoSibling]) -> Iterator[tuple[str, str
             while chunk := content.read(_CHUNK):
                 sha256.update(chunk)
                 blob.update(chunk)
-        # Git itself keeps small files; of large ones, it keeps a pointer with the SHA-256.
+        # Git stores small files; for large ones, it stores a pointer with the SHA-256.
         expected, found = (file.lfs.sha256, sha256) if file.lfs is not None else (file.blob_id, blob)
         if size != file.size or expected != found.hexdigest():
             problems.append(f"{file.rfilename}: {size} bytes with the hash {found.hexdigest()}, not {expected}")

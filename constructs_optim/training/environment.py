@@ -1,4 +1,4 @@
-"""What a training job finds around it: folders, channels, hyperparameters, hosts.
+"""The environment of a training job: folders, channels, hyperparameters, hosts.
 
 Source: Amazon SageMaker AI developer guide, "How Amazon SageMaker AI Provides Training Information"
 (``/opt/ml/input/config``, ``/opt/ml/input/data/<channel>``, ``/opt/ml/model``, ``/opt/ml/output/failure``) and
@@ -23,13 +23,13 @@ PROCESSES_PER_HOST = "MEDUSA_PROCESSES_PER_HOST"
 
 @dataclass(frozen=True)
 class TrainingEnvironment:
-    """The folders of a training job, and who takes part in it.
+    """The folders and hosts of a training job.
 
     Attributes:
         root: the folder in place of ``/opt/ml``.
-        hosts: the names of all hosts of the job, sorted.
-        host: this one's.
-        processes_per_host: 1 for each accelerator of a host, and 1 where there is none.
+        hosts: the sorted names of all hosts of the job.
+        host: the name of this host.
+        processes_per_host: one for each accelerator of a host, at least 1.
         variables: the container's environment variables.
     """
 
@@ -41,7 +41,7 @@ class TrainingEnvironment:
 
     @classmethod
     def of(cls, variables: Mapping[str, str] = os.environ) -> TrainingEnvironment:
-        """Read it from the container's environment and ``resourceconfig.json``.
+        """Read the environment from the container's variables and ``resourceconfig.json``.
 
         Args:
             variables: environment variables. Default: this process's.

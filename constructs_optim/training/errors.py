@@ -1,7 +1,7 @@
-"""Errors that end a job, and how they reach the person who deployed it.
+"""Errors that end a job, and their report to the user who deployed it.
 
-SageMaker takes the first 1,024 characters of ``/opt/ml/output/failure`` as the job's ``FailureReason``
-(Amazon SageMaker AI developer guide, "How Amazon SageMaker AI Signals Algorithm Success and Failure").
+SageMaker uses the first 1,024 characters of ``/opt/ml/output/failure`` as the job's ``FailureReason`` (Amazon SageMaker
+AI developer guide, "How Amazon SageMaker AI Signals Algorithm Success and Failure").
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class TrainingError(Exception):
 
 
 class SeveralProblems(TrainingError):
-    """All problems of one input, at once.
+    """All problems of one input.
 
     Args:
         heading: a summary.
-        problems: the details, in order; the first 20 are shown, and how many there are.
+        problems: the details, in order. The message shows the first 20 and the number of the others.
     """
 
     def __init__(self, heading: str, problems: Sequence[str]) -> None:
@@ -47,59 +47,59 @@ class CopyError(TrainingError):
 
 
 class UnusableModel(TrainingError):
-    """A folder that holds no model this code can train, or not the one that was meant."""
+    """A folder without a model that this code can train, or with another model than expected."""
 
 
 class UnusableHeads(TrainingError):
-    """Heads that do not belong to the model they are to work with."""
+    """Heads that do not belong to their model."""
 
 
 class LossNotFinite(TrainingError):
-    """The loss became infinite or no number."""
+    """The loss became infinite or NaN."""
 
     def __init__(self, step: int, loss: float) -> None:
         super().__init__(
-            f"the loss became {loss} at step {step}: the training has diverged, and later steps cannot mend it. "
+            f"the loss became {loss} at step {step}: the training has diverged and cannot recover. "
             "Lower learning_rate or gradient_clipping, set warmup_ratio above 0, or try precision=float32"
         )
 
 
 class OtherVersion(TrainingError):
-    """An artifact that another release of the library has made, and that this one makes otherwise."""
+    """The artifact's recorded version is not the one that this release makes."""
 
 
 class OtherRun(TrainingError):
-    """Checkpoints that another run left."""
+    """Checkpoints of another run."""
 
 
 class OutOfMemory(TrainingError):
-    """The device's or the machine's memory did not suffice."""
+    """The device or the machine ran out of memory."""
 
 
 class Interrupted(Exception):
-    """The training was asked to stop, and has written a checkpoint to go on from."""
+    """The training had to stop, and has written a checkpoint to resume from."""
 
 
 def describe_error(error: BaseException, settings: object = None) -> str:
-    """One message for a person: a user's error as it is, out of memory with settings to lower, others with where.
+    """Return one message: a user's error unchanged, out of memory with settings to lower, others with their location.
 
     Args:
         error: the exception.
-        settings: of the training; its values are named where lowering them helps.
+        settings: the training's settings. The advice names their values.
     """
     if isinstance(error, TrainingError):
         return str(error)
     if is_out_of_memory(error):
         return str(out_of_memory(error, settings))
     if isinstance(error, ModuleNotFoundError):
-        return f"the image has no {error.name}: install requirements.txt, which is beside the training code"
+        return f"the image lacks {error.name}: install requirements.txt, which is beside the training code"
     last = traceback.extract_tb(error.__traceback__)[-1:]
     location = f" ({Path(last[0].filename).name}, line {last[0].lineno})" if last else ""
     return f"{type(error).__name__}: {error}{location}"
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an accelerator's or the machine's memory ran out. PyTorch has no type of its own for the machine's."""
+    """Return whether an accelerator or the machine ran out of memory. PyTorch has no error type for the latter."""
     return (
         isinstance(error, MemoryError)
         or type(error).__name__ in ("OutOfMemoryError", "AcceleratorOutOfMemoryError")
@@ -109,7 +109,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def out_of_memory(error: BaseException, settings: object = None) -> OutOfMemory:
-    """An error with settings to lower, largest effect first."""
+    """Return an error that advises settings to lower, largest effect first."""
     advice = []
     batch_size = getattr(settings, "batch_size", None)
     if batch_size != 1:
@@ -126,15 +126,15 @@ def out_of_memory(error: BaseException, settings: object = None) -> OutOfMemory:
         advice.append(f"train fewer heads than {heads}")
     advice.append("choose an instance type with more memory for each accelerator")
     first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return OutOfMemory(f"out of memory. What helps: {'; '.join(advice)}. ({first_line})")
+    return OutOfMemory(f"out of memory. To fix it: {'; '.join(advice)}. ({first_line})")
 
 
 def write_failure(path: Path, reason: str) -> None:
-    """Leave the reason where SageMaker looks for it; the first of several processes to fail has the word.
+    """Write the failure reason for SageMaker. The first of several processes to fail wins.
 
     Args:
         path: ``/opt/ml/output/failure``.
-        reason: cut to 1,024 characters, since the service cuts it there without a sign.
+        reason: the reason, truncated visibly to 1,024 characters, because the service truncates it invisibly.
     """
     if len(reason) > LONGEST_REASON:
         reason = reason[: LONGEST_REASON - 3] + "..."

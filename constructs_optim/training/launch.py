@@ -1,7 +1,7 @@
 """Starts a training, with one process for each accelerator, and reports the reason of its failure.
 
-A job's container runs ``fine_tune.py`` or ``train_heads.py`` once on each host. Where more than one process is to
-train, it starts them with PyTorch's ``torch.distributed.run``, which runs the same script in each.
+A job's container runs the script, such as ``fine_tune.py``, once on each host. To train with several processes, the
+script starts PyTorch's ``torch.distributed.run``, which runs the same script in each process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .errors import Interrupted, OtherVersion, TrainingError, describe_error, wr
 from .job_log import say
 from .settings import VERSION_HYPERPARAMETER, Hyperparameters
 
-# A shell's status of a process that SIGTERM ended; SageMaker counts such a job as stopped, not as failed.
+# A shell's exit status for SIGTERM. SageMaker counts such a job as stopped, not as failed.
 INTERRUPTED = 128 + signal.SIGTERM
 FAILED = 1
 _PORT = 29_500
@@ -30,18 +30,18 @@ _RANK = "RANK"
 def run(
     script: Path, settings_type: type[Hyperparameters], module: str, function: str, *, in_one_process: bool = False
 ) -> int:
-    """Train as the job's environment says, and return the exit status.
+    """Train with the job's hyperparameters and inputs, and return the exit status.
 
     Args:
-        script: the file that was started; further processes start it as well.
+        script: the started file, which further processes also run.
         settings_type: the type of the hyperparameters.
-        module: of the training. Imported here, so that a library that the image lacks is reported as well.
-        function: the training's name; it takes the environment and the settings.
-        in_one_process: whether one process has all accelerators. Default: one process for each.
+        module: the training's module, imported here so that missing libraries are reported too.
+        function: the name of the training function, which takes the environment and the settings.
+        in_one_process: whether one process uses all accelerators. Default: one process for each.
 
     Returns:
-        0 when the artifact is written; 143 when it was terminated, with a checkpoint; 1 with the reason in
-        ``/opt/ml/output/failure``.
+        0 if the artifact is written; 143 if the training was terminated, with a checkpoint; 1 if it failed, with the
+        reason in ``/opt/ml/output/failure``.
     """
     environment = TrainingEnvironment.of()
     settings = None
@@ -66,12 +66,12 @@ def run(
 
 
 def _check_version(asked: str, settings_type: type[Hyperparameters]) -> None:
-    """Refuse to make other bytes than the artifact's key says."""
+    """Refuse to make another version of the artifact than its key states."""
     if asked != str(settings_type.version):
         raise OtherVersion(
-            f"version {asked} of this artifact is to be made, as optim.lock.json records, and this release of "
+            f"optim.lock.json records version {asked} of this artifact, but this release of "
             f"constructs-optim makes version {settings_type.version}: deploy with the release that made it, or record "
-            "the newer version (`constructs-optim lock` lists the entries of artifacts, and --update records it)"
+            "the newer version (`constructs-optim lock` lists artifacts' entries, and --update records it)"
         )
 
 

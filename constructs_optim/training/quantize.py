@@ -1,6 +1,6 @@
-"""What a training job starts to quantize a model: ``python quantize.py``, from any folder.
+"""The script that a training job starts to quantize a model: ``python quantize.py``, from any folder.
 
-Channels: ``model`` and, where the settings need samples, ``calibration``. Hyperparameters:
+Channels: ``model`` and, if the settings need samples, ``calibration``. Hyperparameters:
 ``settings.QuantizationSettings``.
 """
 

@@ -1,9 +1,9 @@
-"""The hyperparameters: names, defaults and ranges, as data. Standard library only, so that anything may read them.
+"""The hyperparameters' names, defaults and ranges, as data. Standard library only, because recipes import them.
 
 Defaults of the heads: five heads of one layer, a constant learning rate of 1e-4, three epochs and 8-bit AdamW, as in
-"Obtain ~2x speed-up in LLM inference with Medusa-1 on Amazon SageMaker AI" (AWS Machine Learning Blog). Those of the
-fine-tuning: QLoRA (arXiv 2305.14314, section 5 and appendix B.2: rank 64, alpha 16, dropout 0.1, all linear layers,
-a constant learning rate of 2e-4, gradients clipped to 0.3), one epoch.
+"Obtain ~2x speed-up in LLM inference with Medusa-1 on Amazon SageMaker AI" (AWS Machine Learning Blog). Defaults of the
+fine-tuning: QLoRA (arXiv 2305.14314, section 5 and appendix B.2: rank 64, alpha 16, dropout 0.1, all linear layers, a
+constant learning rate of 2e-4, gradients clipped to 0.3), one epoch.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import Any, ClassVar, Self
 
 from .errors import InvalidSettings
 
-# Apps record the versions that they have (optim.lock.json): a raised one changes no key of theirs by itself.
+# Apps record their versions (optim.lock.json), so a raised version does not change their keys by itself.
 CODE_VERSION = 1
-"""Raised when the same settings, data and model come to other weights, for instance by another default."""
+"""The version of trained weights. Raise it if the same settings, data and model give other weights."""
 COPY_VERSION = 1
-"""Raised when the same revision of a model comes to other files in the store."""
+"""The version of copied models. Raise it if the same revision gives other files in the store."""
 QUANTIZATION_VERSION = 1
-"""Raised when the same settings and model come to another quantization, for instance by another default."""
+"""The version of quantizations. Raise it if the same settings and model give another quantization."""
 VERSION_HYPERPARAMETER = "artifact_version"
-"""The version that a job has to make; the first where it is not set, as apps record versions (``optim.lock.json``)."""
+"""The artifact version that a job must make, as the app records it (``optim.lock.json``). Default: 1."""
 
-# What the SageMaker training toolkit adds to a job's hyperparameters for itself.
+# The SageMaker training toolkit adds hyperparameters with this prefix.
 _TOOLKIT_PREFIX = "sagemaker_"
 
 
@@ -56,17 +56,18 @@ class Hyperparameters:
     """The base of a job's settings. Every field's default and range is in its metadata."""
 
     version: ClassVar[int] = CODE_VERSION
-    """What this code makes of them."""
+    """The version of artifacts made with these settings."""
 
     @classmethod
     def from_strings(cls, hyperparameters: Mapping[str, str]) -> Self:
-        """Read a job's hyperparameters, whose values are strings; the SDK writes strings as JSON, with quotes.
+        """Read a job's hyperparameters, whose values are strings. The SDK writes strings as JSON, with quotes.
 
         Args:
-            hyperparameters: names and values. Names that begin with ``sagemaker_`` are the toolkit's, and left out.
+            hyperparameters: names and values. Names that begin with ``sagemaker_`` are the toolkit's, and ignored.
 
         Raises:
-            InvalidSettings: unknown names, values of another type or out of range; all of them at once.
+            InvalidSettings: if names are unknown, or values have the wrong type or are out of range. Lists all
+                problems.
         """
         fields = {field.name: field for field in dataclasses.fields(cls)}
         problems: list[str] = []
@@ -76,7 +77,7 @@ class Hyperparameters:
                 continue
             if name not in fields:
                 near = difflib.get_close_matches(name, fields, n=1)
-                meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(fields))}"
+                meant = f"did you mean {near[0]}?" if near else f"use one of {', '.join(sorted(fields))}"
                 problems.append(f"{name} = {text!r}: there is no such hyperparameter; {meant}")
                 continue
             try:
@@ -97,57 +98,57 @@ class Hyperparameters:
             raise InvalidSettings("hyperparameters", problems)
 
     def to_json(self) -> dict[str, Any]:
-        """Names and values."""
+        """Return names and values."""
         return dataclasses.asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CopySettings(Hyperparameters):
-    """A copy of a model of Hugging Face."""
+    """The settings for copying a model from Hugging Face."""
 
     version: ClassVar[int] = COPY_VERSION
 
-    model_id: str = _setting("", "the model's id, for instance Qwen/Qwen3-32B")
-    revision: str = _setting("", "the commit, of 40 hexadecimal digits")
-    allow_pickle: bool = _setting(False, "whether pickle files are copied, which run code when they are loaded")
-    allow_code: bool = _setting(False, "whether Python files are copied")
+    model_id: str = _setting("", "the model's ID, for example Qwen/Qwen3-32B")
+    revision: str = _setting("", "the commit, 40 hexadecimal digits")
+    allow_pickle: bool = _setting(False, "whether to copy pickle files, which run code when loaded")
+    allow_code: bool = _setting(False, "whether to copy Python files")
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuantizationSettings(Hyperparameters):
-    """A quantization by llm-compressor."""
+    """The settings of a quantization by llm-compressor."""
 
     version: ClassVar[int] = QUANTIZATION_VERSION
 
     scheme: str = _setting(
         "FP8_BLOCK",
-        "the scheme, by compressed-tensors' name",
+        "the scheme's name in compressed-tensors",
         choices=("FP8_BLOCK", "FP8_DYNAMIC", "W4A16", "NVFP4", "MXFP4"),
     )
     algorithm: str = _setting("gptq", "how the weights of W4A16 are rounded", choices=("gptq", "awq"))
     ignored_layers: str = _setting(
         "lm_head,re:.*embed.*,re:.*(gate|router)$,re:.*(linear_attn|mamba|conv).*,re:.*(visual|vision|audio|projector).*",
-        "layers that stay as they are, divided by commas; re: begins a regular expression",
+        "layers not to quantize, separated by commas; re: begins a regular expression",
     )
-    calibration_size: int = _setting(512, "samples at most", minimum=1)
-    calibration_length: int = _setting(2048, "tokens of a sample at most; the rest is cut off", minimum=8)
+    calibration_size: int = _setting(512, "maximum number of samples", minimum=1)
+    calibration_length: int = _setting(2048, "maximum tokens of a sample; the rest is cut off", minimum=8)
     maximum_loss_increase: float = _setting(
-        0.5, "nats a token; a larger increase of the loss on samples fails the job", above=0
+        0.5, "maximum increase of the loss on samples, in nats per token; a larger one fails the job", above=0
     )
     maximum_weight_error: float = _setting(
-        0.5, "a larger relative error of the layers' weights, on average, fails the job", above=0
+        0.5, "maximum mean relative error of the layers' weights; a larger one fails the job", above=0
     )
-    seed: int = _setting(42, "seeds the choice of the samples", minimum=0, maximum=2**32 - 1)
+    seed: int = _setting(42, "seed for choosing the samples", minimum=0, maximum=2**32 - 1)
 
     @property
     def calibrates(self) -> bool:
-        """Whether samples decide scales or weights."""
+        """Whether samples determine scales or weights."""
         return self.scheme in ("W4A16", "NVFP4")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings(Hyperparameters):
-    """What both trainings have."""
+    """The settings of both trainings."""
 
     learning_rate: float = _setting(1e-4, "the optimizer's learning rate", above=0, maximum=1)
     learning_rate_schedule: str = _setting(
@@ -155,63 +156,63 @@ class TrainingSettings(Hyperparameters):
     )
     warmup_ratio: float = _setting(0.0, "share of the steps in which the learning rate rises", minimum=0, maximum=1)
     epochs: float = _setting(1.0, "passes over the training data", above=0, maximum=1000)
-    maximum_steps: int = _setting(0, "optimizer steps at most; 0: as many as the epochs have", minimum=0)
-    batch_size: int = _setting(4, "examples a step on each device", minimum=1)
-    gradient_accumulation_steps: int = _setting(4, "batches added up before the optimizer steps", minimum=1)
-    maximum_sequence_length: int = _setting(2048, "tokens of an example at most; the rest is cut off", minimum=8)
+    maximum_steps: int = _setting(0, "maximum number of optimizer steps; 0: as many as in the epochs", minimum=0)
+    batch_size: int = _setting(4, "examples per step on each device", minimum=1)
+    gradient_accumulation_steps: int = _setting(4, "batches to accumulate before each optimizer step", minimum=1)
+    maximum_sequence_length: int = _setting(2048, "maximum tokens of an example; the rest is cut off", minimum=8)
     optimizer: str = _setting(
-        "auto", "auto: adamw_8bit where there is a GPU, else adamw", choices=("auto", "adamw", "adamw_8bit")
+        "auto", "auto: adamw_8bit with a GPU, else adamw", choices=("auto", "adamw", "adamw_8bit")
     )
     weight_decay: float = _setting(0.0, "AdamW's weight decay", minimum=0, maximum=1)
-    gradient_clipping: float = _setting(1.0, "largest norm of the gradients; 0: not clipped", minimum=0)
+    gradient_clipping: float = _setting(1.0, "maximum norm of the gradients; 0: no clipping", minimum=0)
     precision: str = _setting(
         "auto",
-        "what matrices are multiplied in; auto: bfloat16 on GPUs that have it, else float32",
+        "precision of matrix multiplications; auto: bfloat16 on GPUs that support it, else float32",
         choices=("auto", "bfloat16", "float32"),
     )
-    logging_steps: int = _setting(10, "steps between two lines of metrics", minimum=1)
+    logging_steps: int = _setting(10, "steps between lines of metrics", minimum=1)
     checkpoint_steps: int = _setting(
-        100, "steps between two checkpoints; with validation data, it is evaluated then too", minimum=1
+        100, "steps between checkpoints and, with validation data, between evaluations", minimum=1
     )
-    checkpoints_kept: int = _setting(2, "how many checkpoints are kept, the best among them", minimum=1)
+    checkpoints_kept: int = _setting(2, "number of checkpoints to keep, including the best", minimum=1)
     early_stopping_patience: int = _setting(
-        3, "evaluations without a better loss before it stops, and the best is kept; 0: never", minimum=0
+        3, "evaluations without a better loss before the training stops and keeps the best weights; 0: never", minimum=0
     )
-    early_stopping_threshold: float = _setting(0.0, "how much lower a loss must be to be better", minimum=0)
-    train_on_prompts: bool = _setting(False, "whether the prompts' tokens are learned as well as the answers'")
-    seed: int = _setting(42, "seeds the order of the data and the random parts", minimum=0, maximum=2**32 - 1)
+    early_stopping_threshold: float = _setting(0.0, "minimum decrease of the loss that counts as better", minimum=0)
+    train_on_prompts: bool = _setting(False, "whether to learn the prompts' tokens as well as the answers'")
+    seed: int = _setting(42, "seed of the data's order and of all random choices", minimum=0, maximum=2**32 - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuningSettings(TrainingSettings):
-    """Supervised fine-tuning: low-rank adapters, merged at the end, or all weights."""
+    """The settings of supervised fine-tuning: of low-rank adapters, merged at the end, or of all weights."""
 
     method: str = _setting(
         "qlora",
-        "qlora: adapters on weights of 4 bits (a GPU); lora: on weights as they are; full: all weights",
+        "qlora: adapters on 4-bit weights (needs a GPU); lora: adapters on unquantized weights; full: all weights",
         choices=("qlora", "lora", "full"),
     )
     learning_rate: float = _setting(2e-4, "the optimizer's learning rate", above=0, maximum=1)
-    gradient_clipping: float = _setting(0.3, "largest norm of the gradients; 0: not clipped", minimum=0)
+    gradient_clipping: float = _setting(0.3, "maximum norm of the gradients; 0: no clipping", minimum=0)
     lora_rank: int = _setting(64, "rank of the adapters' matrices", minimum=1, maximum=1024)
-    lora_alpha: int = _setting(16, "scale of the adapters; they count lora_alpha / lora_rank", minimum=1)
-    lora_dropout: float = _setting(0.1, "share of the adapters' inputs left out at random", minimum=0, maximum=0.9)
-    gradient_checkpointing: bool = _setting(True, "less memory for more computation: activations are computed again")
+    lora_alpha: int = _setting(16, "scale of the adapters, applied as lora_alpha / lora_rank", minimum=1)
+    lora_dropout: float = _setting(0.1, "dropout rate of the adapters' inputs", minimum=0, maximum=0.9)
+    gradient_checkpointing: bool = _setting(True, "recompute activations: less memory, more computation")
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadTrainingSettings(TrainingSettings):
-    """Heads on a frozen model."""
+    """The settings for training heads on a frozen model."""
 
-    heads: int = _setting(5, "how many heads; head k predicts the token k + 1 places ahead", minimum=1, maximum=16)
+    heads: int = _setting(5, "number of heads; head k predicts the token k + 1 places ahead", minimum=1, maximum=16)
     layers: int = _setting(1, "residual blocks in each head", minimum=1, maximum=8)
     epochs: float = _setting(3.0, "passes over the training data", above=0, maximum=1000)
     head_loss_decay: float = _setting(
-        0.8, "head k's loss counts this to the power of k (section 2.2.1 of the paper)", above=0, maximum=1
+        0.8, "weight of head k's loss: this value to the power of k (section 2.2.1 of the paper)", above=0, maximum=1
     )
-    accuracy_ranks: int = _setting(10, "how many ranks of each head's guesses are counted", minimum=1, maximum=64)
+    accuracy_ranks: int = _setting(10, "number of ranks to count for each head's guesses", minimum=1, maximum=64)
     served_from: str = _setting(
-        "/opt/ml/model", "the folder that the server finds the artifact in; base-model is below it"
+        "/opt/ml/model", "the folder in which the server finds the artifact; base-model is below it"
     )
 
 

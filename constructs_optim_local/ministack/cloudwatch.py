@@ -33,7 +33,7 @@ from .iam import EnforcedRoles, Handler, Response
 from .patches import replace, table
 
 ScalingAction = Callable[[str, dict[str, Any], float | None, Callable[[], bool]], None]
-"""Called with a policy's ARN, the alarm, the breaching datapoint (if any), and a function whether the alarm still holds.
+"""Called with a policy's ARN, the alarm, the breaching datapoint (if any), and a function that tells whether it holds.
 
 The alarm holds until it leaves its state or invokes its actions again."""
 

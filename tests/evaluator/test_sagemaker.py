@@ -77,7 +77,7 @@ def test_a_request_has_the_signature_botocore_computes(server: ModelServer, sess
         ("500", ErrorKind.SERVER_ERROR, "ModelError"),
         ("error", ErrorKind.MODEL_ERROR, "ModelStreamError"),
         ("cut", ErrorKind.CUT_STREAM, "closed"),
-        ("malformed", ErrorKind.MALFORMED_RESPONSE, "no JSON object"),
+        ("malformed", ErrorKind.MALFORMED_RESPONSE, "not a JSON object"),
     ],
 )
 def test_sagemaker_runtime_errors_are_classified_by_kind(

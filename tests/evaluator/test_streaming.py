@@ -161,9 +161,9 @@ def exception(kind: str) -> bytes:
     [
         (ChatFormat, [events(chunk("a"))], {}, ErrorKind.CUT_STREAM, "before the completion was finished"),
         (LmiFormat, [lines(token("a"))], {}, ErrorKind.CUT_STREAM, "before the completion"),
-        (ChatFormat, [b'data: {"choices": [{"de\n\n'], {}, ErrorKind.MALFORMED_RESPONSE, "no JSON object"),
+        (ChatFormat, [b'data: {"choices": [{"de\n\n'], {}, ErrorKind.MALFORMED_RESPONSE, "not a JSON object"),
         (ChatFormat, [b"<html>\n"], {}, ErrorKind.MALFORMED_RESPONSE, "<html>"),
-        (ChatFormat, [b"data: 7\n"], {}, ErrorKind.MALFORMED_RESPONSE, "no JSON object: 7"),
+        (ChatFormat, [b"data: 7\n"], {}, ErrorKind.MALFORMED_RESPONSE, "not a JSON object: 7"),
         (ChatFormat, [lines(token("a"))], {}, ErrorKind.MALFORMED_RESPONSE, "not of this format"),
         (ChatFormat, [lines({"choices": [{"delta": {"content": 5}}]})], {}, ErrorKind.MALFORMED_RESPONSE, "format"),
         (LmiFormat, [lines(chunk("a"))], {}, ErrorKind.MALFORMED_RESPONSE, "not of this format"),
@@ -179,7 +179,7 @@ def exception(kind: str) -> bytes:
             ErrorKind.MODEL_ERROR,
             "ModelStreamError: .*broken",
         ),
-        (ChatFormat, [b"\x00\x00\x00\x20" * 8], EVENT_STREAM, ErrorKind.MALFORMED_RESPONSE, "no event stream"),
+        (ChatFormat, [b"\x00\x00\x00\x20" * 8], EVENT_STREAM, ErrorKind.MALFORMED_RESPONSE, "not an event stream"),
     ],
 )
 def test_stream_errors_have_a_kind_and_a_message(

@@ -140,9 +140,9 @@ def test_heads_for_another_vocabulary_size_are_refused_with_both_shapes(artifact
     ("change", "reason"),
     [
         ({"medusa_num_heads": None}, "medusa_num_heads is None"),
-        ({"medusa_num_layers": 0}, "medusa_num_layers is 0; both are to be 1 or more"),
+        ({"medusa_num_layers": 0}, "medusa_num_layers is 0; both must be 1 or more"),
         ({"medusa_num_heads": 4}, r"3\.0\.linear\.weight is missing"),
-        ({"medusa_num_heads": 2}, r"2\.0\.linear\.bias has no place"),
+        ({"medusa_num_heads": 2}, r"2\.0\.linear\.bias is unknown"),
     ],
 )
 def test_a_configuration_that_does_not_describe_the_heads_is_refused(
@@ -156,7 +156,7 @@ def test_a_configuration_that_does_not_describe_the_heads_is_refused(
 
 
 def test_missing_files_are_named(tmp_path: Path, artifact: Path) -> None:
-    with pytest.raises(UnusableHeads, match=r"holds no config\.json, so it is no artifact"):
+    with pytest.raises(UnusableHeads, match=r"has no config\.json, so it is not an artifact"):
         read_heads_configuration(tmp_path)
     shutil.copy(artifact / "config.json", tmp_path)
     with pytest.raises(UnusableHeads, match=r"holds no medusa_lm_head\.safetensors"):
@@ -180,8 +180,8 @@ def test_one_changed_weight_changes_the_fingerprint(tmp_path: Path, base: Path) 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "is no safetensors file"),
-        (b"\x02\0\0\0\0\0\0\0[]x", "is no safetensors file"),
+        (b"", "is not a safetensors file"),
+        (b"\x02\0\0\0\0\0\0\0[]x", "is not a safetensors file"),
         (b"PK\x03\x04" * 9, "is no"),
     ],
 )
@@ -194,7 +194,7 @@ def test_an_invalid_safetensors_file_is_refused(tmp_path: Path, content: bytes, 
 def test_a_truncated_safetensors_file_is_refused(tmp_path: Path, base: Path) -> None:
     whole = (base / "model.safetensors").read_bytes()
     (tmp_path / "model.safetensors").write_bytes(whole[:-10])
-    with pytest.raises(UnusableModel, match=r"model\.safetensors is cut off: tensor \S+ ends 10 bytes early"):
+    with pytest.raises(UnusableModel, match=r"model\.safetensors is truncated: tensor \S+ ends 10 bytes early"):
         fingerprint(tmp_path)
 
 

@@ -65,5 +65,5 @@ def test_a_tree_node_attends_only_to_itself_and_its_ancestors(accuracies: list[l
 
 
 def test_a_tree_path_without_its_prefix_is_refused() -> None:
-    with pytest.raises(ValueError, match="a path's beginning is no path of the tree"):
+    with pytest.raises(ValueError, match="a path's beginning is not a path of the tree"):
         CandidateTree(((0, 0),))

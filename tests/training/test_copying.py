@@ -109,8 +109,8 @@ def test_what_no_server_reads_is_left_behind_and_named(hub: ModelHub, tmp_path: 
     copy = copied(hub, tmp_path)
     assert copy.files.keys() - {"source.json"} == {"config.json", *READ}
     assert json.loads(copy.files["source.json"])["model_id"] == "acme/llama"
-    assert [line for line in copy.log if line.startswith("left behind")] == [
-        f"left behind: {name!r}" for name in sorted(UNREAD)
+    assert [line for line in copy.log if line.startswith("not copied")] == [
+        f"not copied: {name!r}" for name in sorted(UNREAD)
     ]
 
 
@@ -138,9 +138,9 @@ def test_a_model_in_mistrals_layout_is_copied(hub: ModelHub, tmp_path: Path) -> 
         ),
         ({"files": {**FILES, "model[1].safetensors": WEIGHTS}, "damaged": frozenset({"config.json"})}, "config.json: "),
         ({"damaged": frozenset({"model[1].safetensors"})}, f"not {hashlib.sha256(WEIGHTS).hexdigest()}"),
-        ({"files": {"config.json": b"{}", "pytorch_model.bin": b"a"}}, "pickle files only"),
+        ({"files": {"config.json": b"{}", "pytorch_model.bin": b"a"}}, "only in pickle files"),
         ({"files": {"config.json": b"{}", "README.md": b"a"}}, "has no weights"),
-        ({"files": {"model.safetensors": b"a"}}, "has no config.json"),
+        ({"files": {"model.safetensors": b"a"}}, "has neither config.json"),
         ({"commit": "d" * 40}, "has no commit cccc"),
         ({"token": "hf_secret"}, "is gated: accept its terms at https://huggingface.co/acme/llama"),
     ],
@@ -177,7 +177,7 @@ def test_a_text_that_is_no_token_is_refused_and_not_shown(text: str) -> None:
     with pytest.raises(CopyError) as refused:
         token_in(text, SECRET)
     assert "hf_secret" not in str(refused.value)
-    assert f"the text of the secret {SECRET} is not a token of Hugging Face" in str(refused.value)
+    assert f"the text of the secret {SECRET} is not a Hugging Face token" in str(refused.value)
 
 
 def test_a_secret_that_cannot_be_read_fails_with_the_permission_it_needs(hub: ModelHub, tmp_path: Path) -> None:

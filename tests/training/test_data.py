@@ -47,25 +47,25 @@ def test_chat_instruction_and_completion_rows_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        ("{", "it is no JSON: Expecting property name enclosed in double quotes at column 2"),
-        ("[1]", "it is no JSON object but a list"),
+        ("{", "not JSON: Expecting property name enclosed in double quotes at column 2"),
+        ("[1]", "not a JSON object but a list"),
         ({}, "its keys are none"),
         ({"text": "x"}, "its keys are text; use one of"),
         ({"prompt": "x"}, "it has no 'completion'"),
         ({"prompt": "x", "completion": "  "}, "'completion' is empty"),
-        ({"prompt": 1, "completion": "y"}, "'prompt' is no string but of type int"),
+        ({"prompt": 1, "completion": "y"}, "'prompt' is not a string but of type int"),
         ({"instruction": "x"}, "it has no 'output'"),
-        ({"messages": []}, "'messages' is no list with messages in it"),
-        ({"messages": [USER]}, "the last message is of 'user'"),
-        ({"messages": [ASSISTANT]}, "messages[0].role is 'assistant', but no user message comes before it"),
-        ({"messages": [USER, USER, ASSISTANT]}, "messages[1].role is 'user', as the one before"),
+        ({"messages": []}, "'messages' is not a list of messages"),
+        ({"messages": [USER]}, "the last message is from 'user'"),
+        ({"messages": [ASSISTANT]}, "messages[0].role is 'assistant', but no user message precedes it"),
+        ({"messages": [USER, USER, ASSISTANT]}, "messages[1].role is 'user', like the previous one"),
         (
             {"messages": [USER, {"role": "system", "content": "x"}]},
-            "messages[1].role is 'system'; a system message comes first",
+            "messages[1].role is 'system'; only the first message can be a system message",
         ),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role is 'tool'; use one of system, user"),
-        ({"messages": [USER, {"role": "assistant"}]}, "messages[1].content is no text: None"),
-        ({"messages": ["x"]}, "messages[0] is no JSON object but of type str"),
+        ({"messages": [USER, {"role": "assistant"}]}, "messages[1].content is not text: None"),
+        ({"messages": ["x"]}, "messages[0] is not a JSON object but of type str"),
     ],
 )
 def test_an_invalid_data_line_is_reported_with_its_reason(tmp_path: Path, row: Any, reason: str) -> None:
@@ -77,7 +77,7 @@ def test_an_invalid_data_line_is_reported_with_its_reason(tmp_path: Path, row: A
 def test_a_line_that_is_not_utf8_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "training.jsonl"
     path.write_bytes(b'{"prompt": "\xff"}\n')
-    assert "training.jsonl line 1: it is no UTF-8: byte 12 is 0xff" in refused(path)
+    assert "training.jsonl line 1: not UTF-8: byte 12 is 0xff" in refused(path)
 
 
 def test_invalid_data_lines_are_reported_together_up_to_a_limit(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_an_empty_file_is_refused(tmp_path: Path, content: str) -> None:
 def test_a_channel_without_jsonl_is_refused_and_its_files_are_listed(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("x")
     assert "no *.jsonl file in it, only data.csv" in refused(tmp_path)
-    assert "there is no such file or folder" in refused(tmp_path / "nowhere")
+    assert "no such file or folder" in refused(tmp_path / "nowhere")
 
 
 def test_all_files_of_a_channel_are_read_in_name_order(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_examples_that_are_too_long_are_truncated_or_dropped_and_counted() -> No
     long_prompt = Conversation(prompt="a " * 50, completion="b")
     found = tokenized([short, long_answer, long_prompt], tokenizer, maximum_length=16)
     assert str(found) == (
-        "2 examples; 2 cut off at maximum_sequence_length; 1 left out, their prompts alone are longer"
+        "2 examples; 2 cut off at maximum_sequence_length; 1 left out because their prompts alone are longer"
     )
     assert max(len(example.input_ids) for example in found.examples) == 16
     with pytest.raises(InvalidData, match="leave no answer to learn; raise it"):

@@ -89,14 +89,14 @@ def test_a_library_that_the_image_lacks_is_named_with_where_to_get_it(tmp_path: 
     (tmp_path / "lacking" / "accelerate.py").write_text('raise ModuleNotFoundError("none", name="accelerate")')
     status, log = failing.run(PYTHONPATH=str(tmp_path / "lacking"))
     assert status == 1, log
-    assert failing.failure == "the image has no accelerate: install requirements.txt, which is beside the training code"
+    assert failing.failure == "the image lacks accelerate: install requirements.txt, which is beside the training code"
 
 
 def test_an_out_of_memory_error_names_the_settings_to_lower() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.empty(1 << 55)
     text = describe_error(caught.value, FineTuningSettings(method="full", batch_size=8, gradient_checkpointing=False))
-    assert text.startswith("out of memory. What helps: lower batch_size from 8")
+    assert text.startswith("out of memory. To fix it: lower batch_size from 8")
     assert "lower maximum_sequence_length from 2048" in text
     assert "set gradient_checkpointing=true" in text
     assert "choose method=lora or qlora" in text
@@ -128,7 +128,7 @@ def test_a_tokenizer_with_more_tokens_than_the_model_is_refused(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"model_type": "gpt2"}, "model_type is 'gpt2'; Medusa heads are trained for llama and mistral models"),
+        ({"model_type": "gpt2"}, "model_type is 'gpt2'; Medusa heads support llama and mistral models"),
         ({"model_type": None}, "model_type is None"),
     ],
 )
@@ -140,7 +140,7 @@ def test_another_family_is_refused(tmp_path: Path, base: Path, change: dict[str,
 
 
 def test_a_folder_without_a_model_is_refused_with_the_expected_files(tmp_path: Path) -> None:
-    with pytest.raises(UnusableModel, match=r"holds no config\.json"):
+    with pytest.raises(UnusableModel, match=r"has no config\.json"):
         read_configuration(tmp_path)
     (tmp_path / "model.tar.gz").write_bytes(b"")
     with pytest.raises(UnusableModel, match="CompressionType NONE"):
@@ -152,7 +152,7 @@ def test_a_model_that_lacks_weights_is_refused(tmp_path: Path, base: Path) -> No
     tensors = load_file(base / "model.safetensors")
     del tensors["model.layers.1.mlp.up_proj.weight"]
     save_file(tensors, tmp_path / "model" / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(UnusableModel, match=r"lacks 1 of its weights, for instance model\.layers\.1\.mlp\.up_proj"):
+    with pytest.raises(UnusableModel, match=r"lacks 1 of its weights, for example model\.layers\.1\.mlp\.up_proj"):
         load_backbone(tmp_path / "model", dtype=torch.float32)
     (tmp_path / "model" / "model.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0nonsense")
     with pytest.raises(UnusableModel, match="the model"):
@@ -170,6 +170,6 @@ def test_the_command_refuses_missing_files_with_an_error_message(tmp_path: Path,
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 2
     assert result.stdout == ""
-    assert "holds no config.json" in result.stderr
+    assert "has no config.json" in result.stderr
     result = CliRunner().invoke(app, [*arguments, "--precision", "int4"])
     assert "'int4' is not one of 'float32', 'bfloat16', 'auto'" in " ".join(result.stderr.split())

@@ -66,7 +66,7 @@ def test_heads_whose_training_was_killed_and_begun_again_are_bit_for_bit_those_o
     assert not (killed.model / "medusa_lm_head.safetensors").exists()
     status, log = killed.run()
     assert status == 0, log
-    assert "going on from checkpoint-" in log
+    assert "resuming from checkpoint-" in log
     assert same(heads_of(killed), heads_of(undisturbed))
 
 
@@ -82,10 +82,10 @@ def test_a_stopped_training_writes_a_checkpoint_at_once_and_loses_no_step(
     assert process.returncode == INTERRUPTED, log
     assert stopped.failure is None
     newest = max(int(path.name.partition("-")[2]) for path in stopped.checkpoints.glob("checkpoint-*"))
-    assert f"holds step {newest}" in log
+    assert f"has step {newest}" in log
     status, log = stopped.run()
     assert status == 0, log
-    assert f"going on from checkpoint-{newest}" in log
+    assert f"resuming from checkpoint-{newest}" in log
     assert same(heads_of(stopped), heads_of(undisturbed))
 
 
@@ -105,7 +105,7 @@ def test_training_does_not_resume_from_an_incomplete_checkpoint(tmp_path: Path, 
 
 
 def test_checkpoints_of_a_run_with_other_settings_are_refused(undisturbed: Job) -> None:
-    with pytest.raises(OtherRun, match=r"is of a run with other settings, data or model\. Choose an empty prefix"):
+    with pytest.raises(OtherRun, match=r"is from a run with other settings, data or model\. Choose an empty prefix"):
         newest_whole_checkpoint(undisturbed.checkpoints, run_identity(learning_rate=1))
     assert (undisturbed.checkpoints / "checkpoint-40").is_dir()
 
@@ -133,7 +133,7 @@ def test_a_killed_fine_tuning_with_adapters_ends_where_an_undisturbed_one_does(
         process.send_signal(signal.SIGKILL)
     status, log = killed.run()
     assert status == 0, log
-    assert "going on from checkpoint-" in log
+    assert "resuming from checkpoint-" in log
     one, other = (load_file(run.model / "model.safetensors") for run in (whole, killed))
     assert same(one, other)
     assert not same(one, load_file(base / "model.safetensors"))

@@ -186,5 +186,5 @@ def test_a_job_refuses_to_make_another_version_than_the_artifacts_key_says(
     (tmp_path / "input/config/hyperparameters.json").write_text(json.dumps(hyperparameters))
     assert launch.run(Path("copy_model.py"), CopySettings, "copying", "copy_model") == launch.FAILED
     failure = (tmp_path / "output/failure").read_text()
-    assert f"version {COPY_VERSION + 1} of this artifact is to be made" in failure
+    assert f"records version {COPY_VERSION + 1} of this artifact" in failure
     assert f"makes version {COPY_VERSION}: deploy with the release that made it" in failure

@@ -1,1 +1,1 @@
-"""What is trained on: reading conversations, and turning them into tokens."""
+"""Reads the training data, and converts it to tokens."""

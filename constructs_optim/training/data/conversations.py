@@ -2,11 +2,11 @@
 
 A line is one of
 
-- ``{"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]}``: a chat, brought into
-  the tokenizer's chat template. Roles are system (first only), user and assistant; the last is assistant.
-- ``{"instruction": "...", "input": "...", "output": "..."}``: a chat of one question and its answer; ``input`` may be
-  left out.
-- ``{"prompt": "...", "completion": "..."}``: text as it is, without a template.
+- ``{"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]}``: a chat, formatted
+  with the tokenizer's chat template. Roles are system (first only), user and assistant; the last is assistant.
+- ``{"instruction": "...", "input": "...", "output": "..."}``: a chat of one question and its answer; ``input`` is
+  optional.
+- ``{"prompt": "...", "completion": "..."}``: plain text, without a template.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Message:
 
 @dataclass(frozen=True)
 class Conversation:
-    """One line of data: either messages for the chat template, or text as it is.
+    """One line of data: either messages for the chat template, or plain text.
 
     Attributes:
         messages: the turns; the last is the assistant's. Empty for text.
         prompt: the text before the answer. Empty for a chat.
         completion: the answer. Empty for a chat.
-        instruction: the prompt of an instruction, for tokenizers without a chat template. None for other shapes.
+        instruction: the prompt of an instruction, for tokenizers without a chat template. None for other formats.
     """
 
     messages: tuple[Message, ...] = ()
@@ -49,13 +49,13 @@ class Conversation:
 
 
 def read_conversations(path: Path) -> list[Conversation]:
-    """Read a file, or all ``*.jsonl`` and ``*.json`` files below a folder, in the order of their names.
+    """Read a file, or all ``*.jsonl`` and ``*.json`` files below a folder, sorted by name.
 
     Args:
-        path: a file or a folder, as an input channel is one.
+        path: a file, or a folder such as an input channel.
 
     Raises:
-        InvalidData: no file, no line, or lines that cannot be used: each with its file, number and reason.
+        InvalidData: if there is no file or no line, or if lines are unusable. Lists each with file, number and reason.
     """
     files = _files(path)
     conversations: list[Conversation] = []
@@ -80,12 +80,12 @@ def _files(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
     if not path.is_dir():
-        raise InvalidData("there is no data", [f"{path}: there is no such file or folder"])
+        raise InvalidData("there is no data", [f"{path}: no such file or folder"])
     files = sorted(file for file in path.rglob("*") if file.suffix in (".jsonl", ".json") and file.is_file())
     if not files:
         others = sorted(file.name for file in path.rglob("*") if file.is_file())[:5]
         there = f"only {', '.join(others)}" if others else "nothing"
-        raise InvalidData("there is no data", [f"{path.name}: no *.jsonl file in it, {there}"])
+        raise InvalidData("there is no data", [f"{path.name} has no *.jsonl file, {there}"])
     return files
 
 
@@ -93,11 +93,11 @@ def _conversation(line: bytes) -> Conversation:
     try:
         content = json.loads(line)
     except UnicodeDecodeError as error:
-        raise ValueError(f"it is no UTF-8: byte {error.start} is {line[error.start]:#04x}") from None
+        raise ValueError(f"not UTF-8: byte {error.start} is {line[error.start]:#04x}") from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"it is no JSON: {error.msg} at column {error.colno}") from None
+        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
     if not isinstance(content, dict):
-        raise ValueError(f"it is no JSON object but a {type(content).__name__}; use one of {_SHAPES}")
+        raise ValueError(f"not a JSON object but a {type(content).__name__}; use one of {_SHAPES}")
     if "messages" in content:
         return _chat(content["messages"])
     if "instruction" in content or "output" in content:
@@ -118,7 +118,7 @@ def _text(content: Mapping[str, Any], key: str) -> str:
     if value is None:
         raise ValueError(f"it has no {key!r}")
     if not isinstance(value, str):
-        raise ValueError(f"{key!r} is no string but of type {type(value).__name__}")
+        raise ValueError(f"{key!r} is not a string but of type {type(value).__name__}")
     if not value.strip():
         raise ValueError(f"{key!r} is empty")
     return value
@@ -126,7 +126,7 @@ def _text(content: Mapping[str, Any], key: str) -> str:
 
 def _chat(messages: Any) -> Conversation:
     if not isinstance(messages, list) or not messages:
-        raise ValueError("'messages' is no list with messages in it")
+        raise ValueError("'messages' is not a list of messages")
     return Conversation(messages=tuple(_messages(messages)))
 
 
@@ -134,20 +134,22 @@ def _messages(messages: list[Any]) -> Iterator[Message]:
     before = None
     for index, message in enumerate(messages):
         if not isinstance(message, dict):
-            raise ValueError(f"messages[{index}] is no JSON object but of type {type(message).__name__}")
+            raise ValueError(f"messages[{index}] is not a JSON object but of type {type(message).__name__}")
         role = message.get("role")
         if role not in _ROLES:
             raise ValueError(f"messages[{index}].role is {role!r}; use one of {', '.join(_ROLES)}")
         if role == "system" and index > 0:
-            raise ValueError(f"messages[{index}].role is 'system'; a system message comes first")
+            raise ValueError(f"messages[{index}].role is 'system'; only the first message can be a system message")
         if role == before:
-            raise ValueError(f"messages[{index}].role is {role!r}, as the one before; the two take turns")
+            raise ValueError(
+                f"messages[{index}].role is {role!r}, like the previous one; user and assistant must take turns"
+            )
         if role == "assistant" and before not in ("user",):
-            raise ValueError(f"messages[{index}].role is 'assistant', but no user message comes before it")
+            raise ValueError(f"messages[{index}].role is 'assistant', but no user message precedes it")
         content = message.get("content")
         if not isinstance(content, str) or not content.strip():
-            raise ValueError(f"messages[{index}].content is no text: {content!r}")
+            raise ValueError(f"messages[{index}].content is not text: {content!r}")
         before = role
         yield Message(role, content)
     if before != "assistant":
-        raise ValueError(f"the last message is of {before!r}; the answer to learn, the assistant's, comes last")
+        raise ValueError(f"the last message is from {before!r}; it must be the assistant's, the answer to learn")

@@ -1,8 +1,8 @@
-"""A text-to-SQL corpus made from a seed: questions, CREATE TABLE contexts and queries. To try the training with.
+"""Generates a text-to-SQL corpus from a seed, to try the training: questions, CREATE TABLE contexts and queries.
 
     python -m constructs_optim.training.data.sample_corpus --output data
 
-It writes ``training.jsonl``, ``validation.jsonl`` and ``test.jsonl`` with instructions. No example is in two of them.
+It writes ``training.jsonl``, ``validation.jsonl`` and ``test.jsonl`` with disjoint sets of instructions.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class TextToSql(NamedTuple):
     sql: str
 
     def to_json(self) -> dict[str, str]:
-        """As a line of training data: an instruction."""
+        """Return the example as an instruction, a line of training data."""
         return {"instruction": self.question, "input": self.context, "output": self.sql}
 
 
 def examples(count: int, seed: int) -> list[TextToSql]:
-    """``count`` different examples; the same ones for the same seed."""
+    """Return ``count`` different examples, always the same for a seed."""
     source = _endless(random.Random(seed))  # noqa: S311 - repeatable, nothing secret
     unique: dict[TextToSql, None] = {}
     while len(unique) < count:
@@ -58,11 +58,11 @@ def write_corpus(folder: Path, *, training: int, validation: int, test: int, see
     """Write the three files.
 
     Args:
-        folder: where to; made if missing.
-        training: how many examples ``training.jsonl`` has.
-        validation: the same of ``validation.jsonl``.
-        test: the same of ``test.jsonl``.
-        seed: of the random choices.
+        folder: the folder to write to, created if missing.
+        training: number of examples in ``training.jsonl``.
+        validation: number of examples in ``validation.jsonl``.
+        test: number of examples in ``test.jsonl``.
+        seed: seed of the random choices.
     """
     folder.mkdir(parents=True, exist_ok=True)
     everything = iter(examples(training + validation + test, seed))

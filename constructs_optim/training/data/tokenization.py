@@ -1,7 +1,7 @@
-"""Conversations as tokens.
+"""Converts conversations to tokens.
 
-A prompt is tokenized apart from the answer that follows it, here and when text is generated: so the model is trained
-on the very tokens that it receives later.
+Prompts are tokenized separately from their answers, as in generation, so that the model is trained on the same tokens
+that it later receives.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 from ..errors import InvalidData
 from .conversations import Conversation
 
-# What cross-entropy leaves out (torch.nn.CrossEntropyLoss, ignore_index).
+# The label that cross-entropy ignores (torch.nn.CrossEntropyLoss, ignore_index).
 IGNORED = -100
 
 
 @dataclass(frozen=True)
 class Example:
-    """One conversation as tokens. ``labels`` are the tokens to learn, at their places, and -100 elsewhere."""
+    """One conversation as tokens. ``labels`` are the tokens to learn at their positions, and -100 elsewhere."""
 
     input_ids: list[int]
     labels: list[int]
@@ -28,7 +28,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Tokenized:
-    """All examples, with how many were cut off, and how many left out for having no token to learn."""
+    """All examples, with the numbers of truncated ones and of those omitted because they have no token to learn."""
 
     examples: list[Example]
     cut: int = 0
@@ -39,7 +39,7 @@ class Tokenized:
         if self.cut:
             text += f"; {self.cut} cut off at maximum_sequence_length"
         if self.left_out:
-            text += f"; {self.left_out} left out, their prompts alone are longer"
+            text += f"; {self.left_out} left out because their prompts alone are longer"
         return text
 
 
@@ -52,17 +52,17 @@ class _Piece:
 def tokenized(
     conversations: Sequence[Conversation], tokenizer: Any, *, maximum_length: int, with_prompts: bool = False
 ) -> Tokenized:
-    """Turn conversations into examples.
+    """Convert conversations to examples.
 
     Args:
-        conversations: at least one.
-        tokenizer: of the model.
-        maximum_length: tokens of an example at most; what is over is cut off at the end.
-        with_prompts: whether the prompts' tokens are learned as well. Default: the answers' only.
+        conversations: the conversations, at least one.
+        tokenizer: the model's tokenizer.
+        maximum_length: maximum tokens of an example; the rest is cut off.
+        with_prompts: whether to learn the prompts' tokens as well. Default: only the answers'.
 
     Raises:
-        InvalidData: a chat for a tokenizer without a template, a template that does not continue its own prompt, or
-            no example with a token to learn.
+        InvalidData: if there is a chat but no chat template, the template does not continue its own prompt, or no
+            example has a token to learn.
     """
     examples: list[Example] = []
     problems: list[str] = []
@@ -76,7 +76,7 @@ def tokenized(
         if len(example.input_ids) > maximum_length:
             cut += 1
             example = Example(example.input_ids[:maximum_length], example.labels[:maximum_length])
-        # The first token has nothing before it to be predicted from.
+        # No token precedes the first one, so it cannot be predicted.
         if all(label == IGNORED for label in example.labels[1:]):
             left_out += 1
             continue
@@ -90,10 +90,10 @@ def tokenized(
 
 
 def prompt_tokens(conversation: Conversation, tokenizer: Any) -> list[int]:
-    """The tokens before the last answer, as a server would receive them.
+    """Return the tokens before the last answer, as a server would receive them.
 
     Raises:
-        InvalidData: a chat for a tokenizer without a template.
+        InvalidData: if there is a chat but no chat template.
     """
     try:
         pieces = list(_pieces(conversation, tokenizer))
@@ -111,7 +111,7 @@ def _example(conversation: Conversation, tokenizer: Any, *, with_prompts: bool) 
 
 
 def _tokens(pieces: Sequence[_Piece], conversation: Conversation, tokenizer: Any) -> Iterator[tuple[int, bool]]:
-    # A template writes its special tokens itself; before plain text the tokenizer puts them.
+    # A template includes special tokens; for plain text, the tokenizer adds them.
     if _is_plain(conversation, tokenizer) and tokenizer.bos_token_id is not None:
         first = tokenizer("", add_special_tokens=True)["input_ids"][:1]
         if first == [tokenizer.bos_token_id]:
@@ -126,7 +126,7 @@ def _is_plain(conversation: Conversation, tokenizer: Any) -> bool:
 
 
 def _pieces(conversation: Conversation, tokenizer: Any) -> Iterator[_Piece]:
-    """The text in pieces, prompts and answers in turns; the last is an answer."""
+    """Return the text in pieces, prompts and answers in turn. The last is an answer."""
     if not conversation.messages:
         yield _Piece(conversation.prompt, is_answer=False)
         yield _Piece(conversation.completion, is_answer=True)
@@ -158,7 +158,7 @@ def _templated(conversation: Conversation, tokenizer: Any) -> Iterator[_Piece]:
         answered.startswith(asked) and following.startswith(answered)
         for (asked, answered), (following, _) in pairwise(spans)
     )
-    # Templates that rewrite earlier turns, as those that drop reasoning, leave the last answer alone to be learned.
+    # With templates that rewrite earlier turns, such as dropping reasoning, only the last answer can be learned.
     written = ""
     for asked, answered in spans if continues else spans[-1:]:
         yield _Piece(asked[len(written) :], is_answer=False)

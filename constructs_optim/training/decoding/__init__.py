@@ -1,1 +1,1 @@
-"""Decoding with heads, and the check that they change nothing but the speed."""
+"""Decoding with heads, and the check that they change only the speed."""

@@ -1,11 +1,11 @@
 """Greedy decoding with and without heads, one prompt at a time, with a cache of keys and values.
 
-With heads, a pass over the model takes the next token, which is certain, and the heads' guesses after it. The model's
-own choices at these places say how far the guesses are right. So every token is the model's own choice, as without
-heads: heads change how many come of a pass, not which.
+With heads, the input of a pass over the model is the next token, which is certain, and the heads' guesses after it. The
+model's own choices at these positions show how many guesses are right. Thus every token is the model's own choice, as
+without heads. Heads change only the number of tokens per pass.
 
-A float sum depends on its order, and the order on how many tokens a pass has. Where the model's two best tokens are
-closer than that matters (``tie_margin``), the token is looked at alone, as it is without heads.
+A floating-point sum depends on its order, and the order depends on the number of tokens in a pass. If the logits of the
+model's two best tokens differ by less than ``tie_margin``, a pass with one token decides, as without heads.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from transformers import DynamicCache
 from ..model.heads import MedusaHeads
 from .candidates import CandidateTree
 
-# Sums of float32 differ by some 1e-5 between orders, in logits of ordinary size. In 16 bits they differ by more than
-# tokens are apart, and a margin that large would look at too many tokens alone.
+# In float32, the order changes logits of ordinary size by about 1e-5. In 16 bits, it changes them by more than tokens
+# differ, and such a large margin would require a separate pass for too many tokens.
 TIE_MARGINS = {torch.float32: 1e-3}
 
 
 @dataclass
 class Decoded:
-    """What came of a prompt.
+    """The result of decoding a prompt.
 
     Attributes:
-        tokens: the new tokens, with the token that ended them.
-        passes: passes over the model, the prompt's among them.
-        tried: how often each head's guess was reached, all before it being right.
-        accepted: how often it was right then.
-        ties: how often the two best tokens were too close, and one was looked at alone.
+        tokens: the new tokens, including the end token.
+        passes: passes over the model, including the prompt's.
+        tried: how often each head's guess was checked, because all guesses before it were right.
+        accepted: how often a checked guess was right.
+        ties: how often the two best tokens were too close, so that a separate pass decided.
     """
 
     tokens: list[int] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Decoded:
 
 @dataclass
 class _Seen:
-    """A pass's outcome at each of its places: the model's choice, how close the second was, and the hidden state."""
+    """A pass's result at each position: the model's choice, its lead over the second token, and the hidden state."""
 
     choices: list[int]
     gaps: list[float]
@@ -59,9 +59,9 @@ class GreedyDecoder:
     Args:
         model: a Llama or Mistral model for inference.
         end_tokens: the tokens that end an answer.
-        heads: Medusa heads on the same device and of the same type. Default: none, a token a pass.
-        tree: which guesses are checked. Default: the chain of the heads.
-        tie_margin: how close two logits may be for the larger to count. Default: 0.001 in float32, else 0.
+        heads: Medusa heads on the same device and of the same type. Default: none, for one token per pass.
+        tree: the guesses to check. Default: the chain of the heads' first guesses.
+        tie_margin: minimum difference of the two best logits. Default: 0.001 in float32, else 0.
     """
 
     def __init__(
@@ -86,11 +86,11 @@ class GreedyDecoder:
         """Continue a prompt.
 
         Args:
-            prompt: its tokens, at least one.
-            maximum_new_tokens: how many are made at most.
+            prompt: the prompt's tokens, at least one.
+            maximum_new_tokens: maximum number of new tokens.
         """
         decoded = Decoded(tried=[0] * self._tree.depth, accepted=[0] * self._tree.depth)
-        # Layers that keep all keys, whatever the model's window: those of guesses have to be taken back.
+        # Keep all keys, whatever the model's window, because those of wrong guesses must be removed.
         cache = DynamicCache()
         seen = self._pass(cache, list(prompt), decoded, only_last=True)
         following, hidden = seen.choices[-1], seen.hidden[-1:]
@@ -109,7 +109,7 @@ class GreedyDecoder:
     def _verified(
         self, cache: DynamicCache, root: int, hidden: torch.Tensor, decoded: Decoded, maximum_new_tokens: int
     ) -> tuple[int, torch.Tensor]:
-        """One pass over the root and its guesses. Right ones are added to the tokens; what comes next is returned."""
+        """Run one pass over the root and its guesses. Add right ones to the tokens, and return the next token."""
         tree = self._tree
         tokens = [root, *tree.tokens(self._guesses(hidden))]
         before = cache.get_seq_length()
@@ -140,7 +140,7 @@ class GreedyDecoder:
         return alone.choices[0], alone.hidden
 
     def _guesses(self, hidden: torch.Tensor) -> list[list[int]]:
-        assert self._heads is not None  # noqa: S101 - asked only where there are heads
+        assert self._heads is not None  # noqa: S101 - called only with heads
         heads = list(self._heads)[: self._tree.depth]
         logits = torch.cat([head(hidden) for head in heads])
         if self._tree.most_ranks == 1:
@@ -156,7 +156,7 @@ class GreedyDecoder:
         before: int | None = None,
         only_last: bool = False,
     ) -> _Seen:
-        """Run the model over ``tokens``; they are the tree's where ``before`` says how many came before it."""
+        """Run the model over ``tokens``. With ``before``, they are the tree's, after that many tokens."""
         model = self._model
         decoded.passes += 1
         more: dict[str, Any] = {}
@@ -176,8 +176,8 @@ class GreedyDecoder:
         return _Seen(logits.argmax(-1).tolist(), (best.values[:, 0] - best.values[:, 1]).tolist(), hidden)
 
     def _mask(self, before: int, depths: torch.Tensor) -> torch.Tensor:
-        """What the tree's nodes see of all that is in the cache, added to attention scores: ``[1, 1, nodes, keys]``."""
-        assert self._attention is not None  # noqa: S101 - asked only where there is a tree
+        """Return the attention mask of the tree's nodes over the cache, to add to scores: ``[1, 1, nodes, keys]``."""
+        assert self._attention is not None  # noqa: S101 - called only with a tree
         device, dtype = self._model.device, self._model.dtype
         seen = torch.cat([torch.ones(len(depths), before, dtype=torch.bool, device=device), self._attention], dim=1)
         if self._window:
@@ -189,7 +189,7 @@ class GreedyDecoder:
 
 
 def _keep(cache: DynamicCache, before: int, path: Sequence[int]) -> None:
-    """Leave in the cache what was there before and, of the last pass, the places on the path."""
+    """Keep in the cache the first ``before`` positions and those of the last pass on the path."""
     layers: list[Any] = cache.layers
     for layer in layers:
         keys, values = layer.keys, layer.values

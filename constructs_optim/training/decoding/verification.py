@@ -1,4 +1,4 @@
-"""Proof of speed-up and sameness: the same prompts, decoded greedily with and without heads."""
+"""Measures the speed-up and compares outputs: the same prompts, decoded greedily with and without heads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .greedy import Decoded, GreedyDecoder
 
 @dataclass(frozen=True)
 class Difference:
-    """A prompt whose outputs differ: its place from 0, and the first new token at which they do."""
+    """A prompt whose outputs differ: its index from 0, and the index of the first different token."""
 
     prompt: int
     token: int
@@ -32,21 +32,21 @@ class Difference:
 
 @dataclass(frozen=True)
 class Verification:
-    """What came of it. Times are seconds of wall time, of decoding alone.
+    """The result. Times are wall time of decoding in seconds.
 
     Attributes:
-        prompts: how many were decoded.
-        tokens: how many new tokens the model made without heads.
-        passes: passes over the model with heads, the prompts' among them.
-        plain_passes: the same without heads: one a token.
-        seconds: with heads.
-        plain_seconds: without.
-        acceptance: for each head, how often its guess was right when it was reached.
-        ties: how often a token was looked at alone, its two best being too close.
+        prompts: number of decoded prompts.
+        tokens: number of new tokens without heads.
+        passes: passes over the model with heads, including the prompts'.
+        plain_passes: passes without heads: one per token.
+        seconds: time with heads.
+        plain_seconds: time without heads.
+        acceptance: for each head, the share of checked guesses that were right.
+        ties: how often the two best tokens were too close, so that a separate pass decided.
         differences: the prompts whose outputs differ.
-        dtype: what it was computed in.
+        dtype: type of the computation.
         verified: ``chain``, or ``tree of N``.
-        machine: what it ran on.
+        machine: the hardware.
     """
 
     prompts: int
@@ -64,7 +64,7 @@ class Verification:
 
     @property
     def tokens_per_pass(self) -> float:
-        """New tokens for each pass over the model, the prompt's among them; 1 without heads."""
+        """New tokens per pass over the model, including the prompt's; 1 without heads."""
         return self.tokens / self.passes
 
     @property
@@ -78,7 +78,7 @@ class Verification:
         return 1 - len(self.differences) / self.prompts
 
     def to_json(self) -> dict[str, Any]:
-        """All figures, for machines."""
+        """Return all values for JSON."""
         figures = {
             "tokens_per_pass": self.tokens_per_pass,
             "speed_up": self.speed_up,
@@ -106,21 +106,21 @@ def verify_artifact(
     Args:
         base: the model's folder.
         heads: the artifact's folder.
-        data: conversations; what comes before the last answer of each is its prompt.
-        limit: how many prompts are decoded at most.
-        maximum_new_tokens: of each prompt.
+        data: conversations. The text before the last answer of each is its prompt.
+        limit: maximum number of prompts to decode.
+        maximum_new_tokens: maximum number of new tokens for each prompt.
         precision: ``float32``, ``bfloat16`` or ``auto``.
-        tree_nodes: how many guesses are checked at once; 0: the chain of each head's first.
-        tie_margin: how close two logits may be for the larger to count. Default: 0.001 in float32, else 0.
-        progress: called with how many prompts are done, and of how many.
+        tree_nodes: number of guesses to check at once; 0: the chain of each head's first guess.
+        tie_margin: minimum difference of the two best logits. Default: 0.001 in float32, else 0.
+        progress: called with the number of finished prompts and of all prompts.
 
     Raises:
-        TrainingError: files that cannot be used, or heads of another model.
+        TrainingError: if files are unusable, or the heads belong to another model.
     """
     device = device_for_inference()
     dtype = precision_of(precision)
     if tree_nodes < 0 or maximum_new_tokens < 1 or limit < 1:
-        raise TrainingError("limit and maximum_new_tokens are 1 or more, tree_nodes 0 or more")
+        raise TrainingError("limit and maximum_new_tokens must be 1 or more, tree_nodes 0 or more")
     tokenizer = load_tokenizer(base)
     loaded = load_heads(heads, base, dtype=dtype, device=device)
     model = load_backbone(base, dtype=dtype, device=device).eval()
@@ -150,17 +150,17 @@ def verify(
     tie_margin: float | None = None,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Verification:
-    """Decode prompts with and without heads, in turns, so that a busy moment of the machine falls on both.
+    """Decode prompts with and without heads in turn, so that other load on the machine affects both.
 
     Args:
-        model: for inference.
-        heads: of the model.
-        prompts: tokens of each.
+        model: the model.
+        heads: the model's heads.
+        prompts: the tokens of each prompt.
         end_tokens: the tokens that end an answer.
         maximum_new_tokens: of each prompt.
-        tree: which guesses are checked. Default: the chain.
+        tree: the guesses to check. Default: the chain.
         tie_margin: see :class:`GreedyDecoder`.
-        progress: called with how many prompts are done, and of how many.
+        progress: called with the number of finished prompts and of all prompts.
     """
     plain = GreedyDecoder(model, end_tokens=end_tokens)
     fast = GreedyDecoder(model, end_tokens=end_tokens, heads=heads, tree=tree, tie_margin=tie_margin)
@@ -201,14 +201,14 @@ def verify(
 
 
 def end_tokens_of(model: Any, tokenizer: Any) -> list[int]:
-    """The tokens that end an answer, by the generation's configuration and the tokenizer."""
+    """Return the tokens that end an answer, from the generation configuration and the tokenizer."""
     configured = model.generation_config.eos_token_id
     configured_tokens = configured if isinstance(configured, list) else [configured]
     return sorted({token for token in (*configured_tokens, tokenizer.eos_token_id) if token is not None})
 
 
 def machine() -> str:
-    """What this runs on: the accelerator, or how many of its cores PyTorch uses."""
+    """Return the hardware: the accelerator, or the number of cores that PyTorch uses."""
     if torch.cuda.is_available():
         return f"{torch.cuda.get_device_name(0)}, PyTorch {torch.__version__}"
     used, cores = torch.get_num_threads(), os.cpu_count() or 1
@@ -216,7 +216,7 @@ def machine() -> str:
 
 
 def _timed(decoder: GreedyDecoder, prompt: Sequence[int], maximum_new_tokens: int) -> tuple[float, Decoded]:
-    # A decoder hands tokens over after each pass, so nothing is left to wait for on an accelerator.
+    # A decoder returns tokens after each pass, so no accelerator work is pending.
     begun = time.perf_counter()
     decoded = decoder.decode(prompt, maximum_new_tokens=maximum_new_tokens)
     return time.perf_counter() - begun, decoded

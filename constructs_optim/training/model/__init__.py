@@ -1,1 +1,1 @@
-"""The model and its heads: loading, writing and recognizing them, as servers read them."""
+"""Loads, writes and identifies the model and its heads, in servers' formats."""

@@ -1,16 +1,13 @@
-"""The artifact that servers read: a folder with the heads, and the model they belong to below it.
+"""The artifact that servers read: a folder with the heads, and their model below it.
 
-```
-config.json                   base_model_name_or_path, medusa_num_heads, medusa_num_layers
-medusa_lm_head.safetensors    {head}.{layer}.linear.weight|bias, {head}.{layers}.weight
-tokenizer.json ...            the model's tokenizer, which Text Generation Inference's router looks for here
-medusa_report.json            what made it: settings, metrics, versions
-base-model/                   the model, as fine-tuned
-```
+``` config.json                   base_model_name_or_path, medusa_num_heads, medusa_num_layers
+medusa_lm_head.safetensors    {head}.{layer}.linear.weight|bias, {head}.{layers}.weight tokenizer.json ... the model's
+tokenizer, which Text Generation Inference's router looks for here medusa_report.json            the training's
+settings, metrics, versions base-model/                   the fine-tuned model ```
 
 Sources: Text Generation Inference, ``server/text_generation_server/models/__init__.py`` (``medusa_num_heads`` in the
-top ``config.json`` turns to ``base_model_name_or_path``, as it is), ``layers/medusa.py`` (names of the tensors) and
-``layers/speculative.py`` (a top ``config.json`` with ``architectures`` is taken for another kind of speculator).
+top ``config.json`` makes it load ``base_model_name_or_path``, unchanged), ``layers/medusa.py`` (names of the tensors)
+and ``layers/speculative.py`` (a top ``config.json`` with ``architectures`` would mean another kind of speculator).
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ _TOKENIZER_FILES = (
 
 @dataclass(frozen=True)
 class HeadsConfiguration:
-    """The top ``config.json``: how many heads, of how many layers, and of which model."""
+    """The top ``config.json``: the number of heads, the layers of each, and their model."""
 
     heads: int
     layers: int
@@ -59,13 +56,12 @@ def write_artifact(
     """Write the artifact.
 
     Args:
-        folder: where to; made if missing.
-        heads: trained.
-        base: the model's files, which are copied; their weights stay as they are, byte for byte.
-        served_from: the folder that the server will find the artifact in, since a server looks the model up by an
-            absolute path.
-        dtype: what the heads are saved as.
-        report: of the training.
+        folder: the folder to write to, created if missing.
+        heads: the trained heads.
+        base: the folder of the model's files, to be copied. Weights are copied byte for byte.
+        served_from: the artifact's folder on the server, which finds the model by an absolute path.
+        dtype: type of the saved heads.
+        report: report of the training.
     """
     from safetensors.torch import save_file
 
@@ -93,25 +89,25 @@ def write_artifact(
 
 
 def read_heads_configuration(folder: Path) -> HeadsConfiguration:
-    """The top ``config.json`` of an artifact.
+    """Return the top ``config.json`` of an artifact.
 
     Raises:
-        UnusableHeads: none there, or one without the fields it is to have.
+        UnusableHeads: if it is missing or lacks required fields.
     """
     path = folder / "config.json"
     if not path.is_file():
-        raise UnusableHeads(f"{folder} holds no config.json, so it is no artifact with Medusa heads")
+        raise UnusableHeads(f"{folder} has no config.json, so it is not an artifact with Medusa heads")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise UnusableHeads(f"{path} is no JSON: {error}") from None
+        raise UnusableHeads(f"{path} is not JSON: {error}") from None
     wrong = [
         f"{name} is {content.get(name)!r}"
         for name in ("medusa_num_heads", "medusa_num_layers")
         if not isinstance(content.get(name), int) or content[name] < 1
     ]
     if wrong:
-        raise UnusableHeads(f"{path} describes no Medusa heads: {', '.join(wrong)}; both are to be 1 or more")
+        raise UnusableHeads(f"{path} describes no Medusa heads: {', '.join(wrong)}; both must be 1 or more")
     return HeadsConfiguration(
         heads=content["medusa_num_heads"],
         layers=content["medusa_num_layers"],
@@ -121,23 +117,23 @@ def read_heads_configuration(folder: Path) -> HeadsConfiguration:
 
 
 def load_heads(folder: Path, base: Path, *, dtype: torch.dtype, device: torch.device) -> MedusaHeads:
-    """Read heads, and make sure that they belong to a model.
+    """Read heads, and check that they belong to a model.
 
     Args:
-        folder: the artifact.
-        base: the model they are to work with.
-        dtype: what they are loaded as.
-        device: where to.
+        folder: the artifact's folder.
+        base: the folder of the heads' model.
+        dtype: type of the loaded heads.
+        device: the device to load to.
 
     Raises:
-        UnusableHeads: missing or strange tensors, another vocabulary or hidden size, heads that were trained on other
-            weights.
+        UnusableHeads: if tensors are missing or unknown, the vocabulary or hidden size differs, or the heads were
+            trained on other weights.
     """
     from safetensors.torch import load_file
 
     configuration = read_heads_configuration(folder)
     if not (folder / HEADS_FILE).is_file():
-        raise UnusableHeads(f"{folder} holds no {HEADS_FILE}")
+        raise UnusableHeads(f"{folder} has no {HEADS_FILE}")
     model = read_configuration(base)
     vocabulary_size, hidden_size = model["vocab_size"], model["hidden_size"]
     shapes = tensor_shapes_of_heads(folder)
@@ -146,8 +142,8 @@ def load_heads(folder: Path, base: Path, *, dtype: torch.dtype, device: torch.de
         actual = fingerprint(base)
         if actual != configuration.base_fingerprint:
             raise UnusableHeads(
-                f"the heads in {folder} were trained on other weights than those in {base}: config.json says "
-                f"{configuration.base_fingerprint[:12]}, the model's are {actual[:12]}. "
+                f"the heads in {folder} were trained on other weights than those in {base}: config.json has "
+                f"{configuration.base_fingerprint[:12]}, the model has {actual[:12]}. "
                 f"Use the artifact's own {BASE_FOLDER}, or train heads for this model"
             )
     heads = MedusaHeads(
@@ -161,12 +157,12 @@ def load_heads(folder: Path, base: Path, *, dtype: torch.dtype, device: torch.de
 
 
 def tensor_shapes_of_heads(folder: Path) -> dict[str, tuple[int, ...]]:
-    """The shapes of the heads' tensors, by their names."""
+    """Return the shapes of the heads' tensors, by name."""
     return tensor_shapes(folder)
 
 
 def read_report(folder: Path) -> dict[str, Any]:
-    """What the artifact tells of its training; empty where it tells nothing."""
+    """Return the artifact's report of its training; empty if it has none."""
     path = folder / REPORT_FILE
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
@@ -187,7 +183,7 @@ def _check_shapes(
         for name, shape in expected.items()
         if shapes.get(name) != shape
     ]
-    wrong += [f"{name} has no place" for name in sorted(shapes.keys() - expected.keys())]
+    wrong += [f"{name} is unknown" for name in sorted(shapes.keys() - expected.keys())]
     if wrong:
         more = f", and {len(wrong) - 3} more" if len(wrong) > 3 else ""
         raise UnusableHeads(

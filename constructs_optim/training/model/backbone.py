@@ -1,4 +1,4 @@
-"""The model that is fine-tuned, and that heads are trained on: loading it, and what it must be."""
+"""Loads and checks the model to fine-tune or to train heads on."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import torch
 
 from ..errors import UnusableModel
 
-# Text Generation Inference's loader puts heads on these (server/text_generation_server/models/custom_modeling,
-# flash_llama_modeling.py and flash_mistral_modeling.py), and this code's decoding is tested with them.
+# The families for which Text Generation Inference loads heads (server/text_generation_server/models/custom_modeling,
+# flash_llama_modeling.py and flash_mistral_modeling.py), and with which this code's decoding is tested.
 FAMILIES = ("llama", "mistral")
 _TYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 
 
 def device_for_inference() -> torch.device:
-    """The first accelerator, or the CPU."""
+    """Return the first accelerator, or the CPU."""
     return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
 
 
 def precision_of(name: str) -> torch.dtype:
-    """A precision by its name; ``auto`` is bfloat16 on GPUs that have it, else float32."""
+    """Return a precision by name; ``auto`` is bfloat16 on GPUs that support it, else float32."""
     if name == "auto":
         has_it = torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
         return torch.bfloat16 if has_it else torch.float32
@@ -30,34 +30,34 @@ def precision_of(name: str) -> torch.dtype:
 
 
 def read_configuration(folder: Path) -> dict[str, Any]:
-    """A model's ``config.json``.
+    """Return a model's ``config.json``.
 
     Args:
-        folder: what ``save_pretrained`` wrote.
+        folder: the model's folder, as ``save_pretrained`` writes it.
 
     Raises:
-        UnusableModel: no such file, or of another family than Llama and Mistral.
+        UnusableModel: if there is no such file, or the model is neither a Llama nor a Mistral.
     """
     path = folder / "config.json"
     if not path.is_file():
         if (folder / "model.tar.gz").is_file():
             raise UnusableModel(
-                f"{folder.name} holds model.tar.gz: use the model's uncompressed files "
+                f"{folder.name} has model.tar.gz: use the model's uncompressed files "
                 "(CompressionType NONE in the job's OutputDataConfig)"
             )
-        raise UnusableModel(f"{folder.name} holds no config.json: it is to hold a model's files, not below a folder")
+        raise UnusableModel(f"{folder.name} has no config.json: it must hold a model's files, not in a subfolder")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise UnusableModel(f"{folder.name}/config.json is no JSON: {error}") from None
+        raise UnusableModel(f"{folder.name}/config.json is not JSON: {error}") from None
     family = content.get("model_type")
     if family not in FAMILIES:
-        raise UnusableModel(f"model_type is {family!r}; Medusa heads are trained for {' and '.join(FAMILIES)} models")
+        raise UnusableModel(f"model_type is {family!r}; Medusa heads support {' and '.join(FAMILIES)} models")
     return content
 
 
 def say_nothing_while_loading() -> None:
-    """Leave out transformers' progress bars and warnings, where a person reads what is printed."""
+    """Turn off transformers' progress bars and warnings, for output that a person reads."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()
@@ -65,10 +65,10 @@ def say_nothing_while_loading() -> None:
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """A model's tokenizer.
+    """Return a model's tokenizer.
 
     Raises:
-        UnusableModel: none in the folder, or one with more tokens than the model has.
+        UnusableModel: if the folder has no tokenizer, or one with more tokens than the model.
     """
     from transformers import AutoTokenizer
 
@@ -76,7 +76,7 @@ def load_tokenizer(folder: Path) -> Any:
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except Exception as error:
-        raise UnusableModel(f"{folder.name} holds no tokenizer that can be read: {_first_line(error)}") from None
+        raise UnusableModel(f"{folder.name} has no readable tokenizer: {_first_line(error)}") from None
     largest = max(tokenizer.get_vocab().values(), default=-1)
     if largest >= configuration["vocab_size"]:
         raise UnusableModel(
@@ -87,16 +87,16 @@ def load_tokenizer(folder: Path) -> Any:
 
 
 def load_backbone(folder: Path, *, dtype: torch.dtype, device: torch.device | None = None, **more: Any) -> Any:
-    """A model with its weights.
+    """Return a model with its weights.
 
     Args:
-        folder: what ``save_pretrained`` wrote.
-        dtype: of the loaded weights.
-        device: where to. Default: left to ``more``, or the CPU.
-        more: for ``from_pretrained``.
+        folder: the model's folder, as ``save_pretrained`` writes it.
+        dtype: type of the loaded weights.
+        device: the device to load to. Default: as in ``more``, or the CPU.
+        more: further arguments of ``from_pretrained``.
 
     Raises:
-        UnusableModel: the weights are missing, cut off, or of another shape than the configuration says.
+        UnusableModel: if weights are missing, truncated, or have another shape than in the configuration.
     """
     from transformers import AutoModelForCausalLM
 
@@ -117,14 +117,14 @@ def load_backbone(folder: Path, *, dtype: torch.dtype, device: torch.device | No
     missing = sorted(loading["missing_keys"])
     if missing:
         raise UnusableModel(
-            f"the model in {folder.name} lacks {len(missing)} of its weights, for instance {missing[0]}: "
-            "its files are not all there, or belong to another model"
+            f"the model in {folder.name} lacks {len(missing)} of its weights, for example {missing[0]}: "
+            "its files are incomplete or belong to another model"
         )
     return model if device is None else model.to(device)
 
 
 def vocabulary_projection(model: Any) -> torch.Tensor:
-    """The weight that makes logits of hidden states, ``[vocabulary, hidden]``."""
+    """Return the weight that projects hidden states to logits, ``[vocabulary, hidden]``."""
     return model.get_output_embeddings().weight
 
 

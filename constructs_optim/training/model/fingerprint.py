@@ -1,7 +1,7 @@
-"""What tells a model's weights from any other's: a hash of its tensors. Standard library only.
+"""The fingerprint of a model's weights: a hash of its tensors. Standard library only.
 
 Source: the safetensors format (its README): eight bytes with the header's length, little-endian, a JSON header with
-each tensor's type, shape and place, and then the bytes.
+each tensor's type, shape and place, then the bytes.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class _Tensor(NamedTuple):
 
 
 def fingerprint(folder: Path) -> str:
-    """A SHA-256 over the names, types, shapes and bytes of all tensors below ``folder``, in hexadecimal.
+    """Return the SHA-256 of names, types, shapes and bytes of all tensors below ``folder``, in hexadecimal.
 
-    How the tensors are spread over files, and what else is in the folder, does not change it.
+    It does not depend on the tensors' distribution over files, or on other files in the folder.
 
     Args:
-        folder: holds ``*.safetensors``.
+        folder: the folder of ``*.safetensors``.
 
     Raises:
-        UnusableModel: no such file, or one that is cut off.
+        UnusableModel: if there is no such file, or one is truncated.
     """
     digest = hashlib.sha256()
     for name, tensor in sorted(_tensors(folder).items()):
@@ -45,21 +45,21 @@ def fingerprint(folder: Path) -> str:
             while left:
                 chunk = file.read(min(_CHUNK, left))
                 if not chunk:
-                    raise UnusableModel(f"{tensor.file.name} is cut off: tensor {name} ends {left} bytes early")
+                    raise UnusableModel(f"{tensor.file.name} is truncated: tensor {name} ends {left} bytes early")
                 digest.update(chunk)
                 left -= len(chunk)
     return digest.hexdigest()
 
 
 def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """The shapes of all tensors below ``folder``, by their names."""
+    """Return the shapes of all tensors below ``folder``, by name."""
     return {name: tensor.shape for name, tensor in _tensors(folder).items()}
 
 
 def _tensors(folder: Path) -> dict[str, _Tensor]:
     files = sorted(folder.glob("*.safetensors"))
     if not files:
-        raise UnusableModel(f"{folder.name} holds no *.safetensors file: save the model with safetensors")
+        raise UnusableModel(f"{folder.name} has no *.safetensors file: save the model with safetensors")
     tensors: dict[str, _Tensor] = {}
     for file in files:
         header, data = _header(file)
@@ -77,11 +77,11 @@ def _header(file: Path) -> tuple[dict[str, Any], int]:
     with file.open("rb") as opened:
         length = int.from_bytes(opened.read(8), "little")
         if not 0 < length <= min(_LONGEST_HEADER, file.stat().st_size):
-            raise UnusableModel(f"{file.name} is no safetensors file")
+            raise UnusableModel(f"{file.name} is not a safetensors file")
         try:
             header = json.loads(opened.read(length))
         except (UnicodeDecodeError, json.JSONDecodeError):
             header = None
     if not isinstance(header, dict):
-        raise UnusableModel(f"{file.name} is no safetensors file: its header is no JSON object")
+        raise UnusableModel(f"{file.name} is not a safetensors file: its header is not a JSON object")
     return header, 8 + length

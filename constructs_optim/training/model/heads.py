@@ -1,7 +1,7 @@
-"""Medusa heads: each predicts a token further ahead, from the same hidden state that the model predicts the next from.
+"""Medusa heads: each predicts a token further ahead, from the hidden state from which the model predicts the next.
 
-Source: arXiv 2401.10774, section 2.1.1: head k is ``softmax(W2 (SiLU(W1 h) + h))``, with W1 zero at first and W2 the
-model's own vocabulary projection, so that an untrained head says what the model says.
+Source: arXiv 2401.10774, section 2.1.1: head k is ``softmax(W2 (SiLU(W1 h) + h))``, with W1 initially zero and W2 the
+model's own vocabulary projection, so that an untrained head predicts the model's next token.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ class ResidualBlock(nn.Module):
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Shapes: ``[..., hidden]`` in and out."""
+        """Return the block's output. Input and output have shape ``[..., hidden]``."""
         return hidden + functional.silu(self.linear(hidden))
 
 
 @dataclass
 class HeadTally:
-    """Results of some tokens, for each head: sums, so that tallies add up.
+    """Sums of each head's results over tokens. Tallies can be added.
 
     Attributes:
         losses: summed cross-entropies in nats, ``[heads]``.
-        counts: how many tokens there were to predict, ``[heads]``.
-        ranks: how often the right token was the head's first guess, second, and so on, ``[heads, ranks]``.
+        counts: numbers of tokens to predict, ``[heads]``.
+        ranks: how often the right token had each rank among the head's guesses, ``[heads, ranks]``.
     """
 
     losses: torch.Tensor
@@ -45,10 +45,10 @@ class HeadTally:
 
 
 class MedusaHeads(nn.ModuleList):
-    """The heads. Its state has the artifact's names: ``{head}.{layer}.linear.weight``, ``{head}.{layers}.weight``.
+    """The heads. The state's names are the artifact's: ``{head}.{layer}.linear.weight``, ``{head}.{layers}.weight``.
 
     Args:
-        heads: how many.
+        heads: number of heads.
         layers: residual blocks in each.
         hidden_size: length of the model's hidden states.
         vocabulary_size: rows of the model's vocabulary projection.
@@ -68,11 +68,11 @@ class MedusaHeads(nn.ModuleList):
 
     @classmethod
     def beside(cls, projection: torch.Tensor, *, heads: int, layers: int) -> MedusaHeads:
-        """Heads that begin as copies of the model's projection.
+        """Return heads that start as copies of the model's projection.
 
         Args:
             projection: the weight of the model's vocabulary projection, ``[vocabulary, hidden]``.
-            heads: how many.
+            heads: number of heads.
             layers: residual blocks in each.
         """
         vocabulary_size, hidden_size = projection.shape
@@ -83,19 +83,19 @@ class MedusaHeads(nn.ModuleList):
         return medusa_heads
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Each head's logits: ``[..., hidden]`` to ``[heads, ..., vocabulary]``."""
+        """Return each head's logits, from ``[..., hidden]`` to ``[heads, ..., vocabulary]``."""
         return torch.stack([head(hidden) for head in self])
 
     def forward(
         self, hidden: torch.Tensor, labels: torch.Tensor, *, decay: float, ranks: int
     ) -> tuple[torch.Tensor, HeadTally]:
-        """The loss of all heads, each shifted to its own place ahead.
+        """Return the loss of all heads, each shifted to its own offset.
 
         Args:
             hidden: the model's hidden states, ``[batch, length, hidden]``.
-            labels: the tokens to predict at their own places, -100 for none, ``[batch, length]``.
-            decay: head k's mean loss counts ``decay ** k``.
-            ranks: how many ranks are counted.
+            labels: the tokens to predict at their own positions, -100 for none, ``[batch, length]``.
+            decay: head k's mean loss has the weight ``decay ** k``.
+            ranks: number of ranks to count.
 
         Returns:
             The weighted sum of the heads' mean losses, and the tally.
@@ -103,7 +103,7 @@ class MedusaHeads(nn.ModuleList):
         total = hidden.new_zeros((), dtype=torch.float32)
         losses, counts, ranked = [], [], []
         for offset, head in enumerate(self, start=1):
-            # The model's own next token is one ahead, the first head's two.
+            # The model's next token is one ahead, the first head's two.
             ahead = offset + 1
             expected = labels[:, ahead:]
             wanted = expected != IGNORED

@@ -1,10 +1,9 @@
-"""A model's configuration and tokenizer in the words of servers that are built on transformers 4.
+"""Makes a model's configuration and tokenizer readable for servers built on transformers 4.
 
-What transformers 5 writes, the release before does not read: the base of the rotary embeddings is below
-``rope_parameters``, where Text Generation Inference finds no ``rope_theta`` and takes 10,000
-(``flash_llama_modeling.py``); the tokenizer's class is ``TokenizersBackend``, which it does not know; the chat template
-is in a file of its own, where its router does not look, which reads ``tokenizer_config.json``
-(``router/src/server.rs``). Both ways of saying it are written; transformers 5 reads its own.
+These servers cannot read transformers 5's files. It writes the base of the rotary embeddings below ``rope_parameters``,
+where Text Generation Inference finds no ``rope_theta`` and uses 10,000 (``flash_llama_modeling.py``). The tokenizer's
+class is ``TokenizersBackend``, which it does not know. The chat template is in a separate file, but its router reads
+``tokenizer_config.json`` (``router/src/server.rs``). This module writes both formats.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 
 
 def write_served_configuration(folder: Path) -> None:
-    """Add ``rope_theta``, ``rope_scaling`` and ``torch_dtype`` to a model's ``config.json``, where they are missing."""
+    """Add ``rope_theta``, ``rope_scaling`` and ``torch_dtype`` to a model's ``config.json``, if they are missing."""
     path = folder / "config.json"
     content = _read(path)
     rope = content.get("rope_parameters")
@@ -29,7 +28,7 @@ def write_served_configuration(folder: Path) -> None:
 
 
 def write_served_tokenizer(folder: Path) -> None:
-    """Name a class in ``tokenizer_config.json`` that servers know, and put the chat template into it."""
+    """Set a class that servers know in ``tokenizer_config.json``, and add the chat template."""
     path = folder / "tokenizer_config.json"
     if not path.is_file():
         return

@@ -1,1 +1,1 @@
-"""The trainings themselves, on transformers' Trainer: fine-tuning, heads, and the checkpoints of both."""
+"""The trainings, on transformers' Trainer: fine-tuning, heads, and the checkpoints of both."""

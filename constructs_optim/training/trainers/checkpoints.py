@@ -1,8 +1,8 @@
-"""Checkpoints that can be trusted after an interruption.
+"""Checkpoints that are safe to resume from after an interruption.
 
-SageMaker copies ``/opt/ml/checkpoints`` to S3 while the job runs, and back when an interrupted job starts again: what
-comes back may be half of a checkpoint. So each ends with a list of its files and their sizes, and only those that are
-whole are gone on from. The list also says which run it is: another run's checkpoints are refused.
+SageMaker copies ``/opt/ml/checkpoints`` to S3 while the job runs, and back when an interrupted job restarts. The copy
+may have half of a checkpoint. Therefore, writing a checkpoint ends with a list of its files and their sizes, and a run
+resumes only from whole checkpoints. The list also identifies the run, so that another run's checkpoints are refused.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _FOLDER = re.compile(r"checkpoint-(\d+)")
 
 
 def run_identity(**what: Any) -> str:
-    """A hash of what decides a training's outcome: settings, data, model."""
+    """Return a hash of a training's settings, data and model."""
     return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def newest_whole_checkpoint(folder: Path, identity: str) -> Path | None:
-    """The checkpoint to go on from. Those that are not whole are removed, so that nothing takes them for one.
+    """Return the checkpoint to resume from, and remove incomplete ones.
 
     Args:
-        folder: where the checkpoints are; may be missing.
-        identity: of this run.
+        folder: the folder of the checkpoints, which may be missing.
+        identity: the identity of this run.
 
     Raises:
-        OtherRun: they are of another run.
+        OtherRun: if a checkpoint is from another run.
     """
     if not folder.is_dir():
         return None
@@ -48,13 +48,13 @@ def newest_whole_checkpoint(folder: Path, identity: str) -> Path | None:
             continue
         listed = _listed(path)
         if listed is None:
-            # Every process of the host comes here; one of them is first.
+            # All processes of the host try to remove it.
             shutil.rmtree(path, ignore_errors=True)
             continue
         if listed != identity:
             raise OtherRun(
-                f"{path.name} in {folder} is of a run with other settings, data or model. Choose an empty prefix for "
-                "the job's checkpoints, or run it with what it was begun with"
+                f"{path.name} in {folder} is from a run with other settings, data or model. Choose an empty prefix for "
+                "the job's checkpoints, or restore the original settings, data and model"
             )
         if newest is None or int(matched[1]) > newest[0]:
             newest = int(matched[1]), path
@@ -62,7 +62,7 @@ def newest_whole_checkpoint(folder: Path, identity: str) -> Path | None:
 
 
 def mark_whole(folder: Path, identity: str) -> None:
-    """Write the list that makes a checkpoint whole."""
+    """Write the list that marks a checkpoint as whole."""
     sizes = {str(file.relative_to(folder)): file.stat().st_size for file in _files(folder)}
     written = folder / f"{_LIST}.part"
     written.write_text(json.dumps({"run": identity, "files": sizes}), encoding="utf-8")
@@ -70,17 +70,17 @@ def mark_whole(folder: Path, identity: str) -> None:
 
 
 class WholeCheckpoints(TrainerCallback):
-    """Marks every checkpoint as whole when all processes have written their part of it.
+    """Marks every checkpoint as whole after all processes have written their parts.
 
     Args:
-        identity: of this run.
+        identity: the identity of this run.
     """
 
     def __init__(self, identity: str) -> None:
         self._identity = identity
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """After a checkpoint was written."""
+        """Mark the checkpoint as whole."""
         if args.world_size > 1:
             torch.distributed.barrier()
         if state.is_world_process_zero:
@@ -91,7 +91,7 @@ class CheckpointWhenAsked(TrainerCallback):
     """Writes a checkpoint and stops when the process is terminated.
 
     SageMaker sends SIGTERM, and SIGKILL 120 seconds later (developer guide, "How Amazon SageMaker AI Runs Your Training
-    Image"; managed spot training gives the same notice). ``asked`` says whether that is how the training ended.
+    Image"; managed spot training gives the same notice). ``asked`` is whether the training ended in this way.
     """
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class CheckpointWhenAsked(TrainerCallback):
         signal.signal(signal.SIGTERM, self._note)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """After each step of the optimizer; all processes stop at the same one."""
+        """Stop after an optimizer step, the same in all processes."""
         if args.world_size > 1:
             flag = torch.tensor(float(self.asked), device=args.device)
             torch.distributed.all_reduce(flag, op=torch.distributed.ReduceOp.MAX)
@@ -113,7 +113,7 @@ class CheckpointWhenAsked(TrainerCallback):
 
 
 def _listed(folder: Path) -> str | None:
-    """The run that a checkpoint says it is of; None where it is not whole."""
+    """Return the identity of a checkpoint's run; None if the checkpoint is incomplete."""
     try:
         content = json.loads((folder / _LIST).read_text(encoding="utf-8"))
         sizes = {str(file.relative_to(folder)): file.stat().st_size for file in _files(folder)}

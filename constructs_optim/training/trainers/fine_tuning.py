@@ -1,4 +1,4 @@
-"""Supervised fine-tuning with trl's SFTTrainer: low-rank adapters or all weights, saved as one whole model."""
+"""Supervised fine-tuning with trl's SFTTrainer, of low-rank adapters or all weights, saved as one whole model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ADAPTER = "adapter"
 
 
 class _FineTuner(SFTTrainer):
-    """Stops at a loss that is no number."""
+    """Stops at a loss that is not finite."""
 
     def compute_loss(self, model: Any, inputs: Any, *arguments: Any, **more: Any) -> Any:
         result = super().compute_loss(model, inputs, *arguments, **more)
@@ -44,12 +44,12 @@ def fine_tune(environment: TrainingEnvironment, settings: FineTuningSettings) ->
     """Fine-tune the model of channel ``model`` on channel ``training``, and save it whole to the model folder.
 
     Args:
-        environment: the job's. Channel ``validation`` may be missing; then nothing is evaluated and all epochs run.
+        environment: the job's environment. Without channel ``validation``, nothing is evaluated and all epochs run.
         settings: the hyperparameters.
 
     Raises:
-        TrainingError: what a user can put right.
-        Interrupted: told to end; it goes on from its checkpoint when it is started again.
+        TrainingError: if an input or setting is invalid, with the fix.
+        Interrupted: if the process was told to end. A restart resumes from its checkpoint.
     """
     base = environment.needed_channel("model", "the model to fine-tune")
     training = environment.needed_channel("training", "the training data, *.jsonl")
@@ -72,7 +72,7 @@ def fine_tune(environment: TrainingEnvironment, settings: FineTuningSettings) ->
         args=SFTConfig(
             **arguments,
             activation_checkpointing=settings.gradient_checkpointing,
-            # The reentrant way leaves no gradient where the inputs have none, as with adapters.
+            # Reentrant checkpointing computes no gradient if the inputs have none, as with adapters.
             activation_checkpointing_kwargs={"use_reentrant": False} if settings.gradient_checkpointing else None,
             max_length=settings.maximum_sequence_length,
         ),
@@ -113,7 +113,7 @@ def _model(base: Path, settings: FineTuningSettings) -> Any:
             bnb_4bit_compute_dtype=dtype,
         )
         more["device_map"] = {"": PartialState().device}
-    # All weights are kept in float32: a step of 1e-5 is lost on weights of 8 significant bits.
+    # All weights are in float32, because weights with 8 significant bits would lose a step of 1e-5.
     model = load_backbone(base, dtype=torch.float32 if settings.method == "full" else dtype, **more)
     model.config.use_cache = False
     return model
@@ -132,9 +132,9 @@ def _adapters(settings: FineTuningSettings) -> LoraConfig:
 def _save(
     trainer: SFTTrainer, tokenizer: Any, base: Path, environment: TrainingEnvironment, settings: FineTuningSettings
 ) -> None:
-    """Save the model whole, in the precision it came in. Adapters are merged into the weights as they came.
+    """Save the whole model in its original precision. Adapters are merged into the original weights.
 
-    Merging into weights of 4 bits would round the sum to 4 bits.
+    Merging into 4-bit weights would round the sum to 4 bits.
     """
     if not trainer.is_world_process_zero():
         return

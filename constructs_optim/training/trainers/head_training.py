@@ -1,4 +1,4 @@
-"""Training of Medusa heads on a frozen model (Medusa-1), with transformers' Trainer."""
+"""Trains Medusa heads on a frozen model (Medusa-1), with transformers' Trainer."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class _Examples(Dataset[Example]):
 
 
 class HeadTrainer(Trainer):
-    """Trains heads; the model beside them is asked for hidden states and never changed.
+    """Trains heads on a model's hidden states, without changing the model.
 
-    The Trainer knows the heads alone: what it saves, optimizes and keeps alike between processes is theirs.
+    The Trainer knows only the heads, so it saves, optimizes and synchronizes only their weights.
 
     Args:
         backbone: the frozen model.
         settings: the hyperparameters.
-        more: for transformers' Trainer.
+        more: further arguments of transformers' Trainer.
     """
 
     def __init__(self, *, backbone: Any, settings: HeadTrainingSettings, **more: Any) -> None:
@@ -59,7 +59,7 @@ class HeadTrainer(Trainer):
     def compute_loss(
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """The heads' loss on a batch; what each head guessed is added to the tally."""
+        """Return the heads' loss on a batch, and add their guesses to the tally."""
         with torch.no_grad():
             hidden = self._backbone.base_model(
                 input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], use_cache=False
@@ -77,13 +77,13 @@ class HeadTrainer(Trainer):
     def prediction_step(
         self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: Any = None
     ) -> tuple[Any, None, None]:
-        """Only the loss: the logits of all heads at all places are not to be gathered."""
+        """Return only the loss, because the logits of all heads at all positions are too large to gather."""
         inputs = self._prepare_inputs(inputs)
         with torch.no_grad(), self.compute_loss_context_manager():
             return self.compute_loss(model, inputs).detach(), None, None
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log what the Trainer says together with each head's loss and accuracies."""
+        """Log the Trainer's values with each head's loss and accuracies."""
         kind = "eval" if any(name.startswith("eval_") for name in logs) else "train"
         if self._tallies[kind]:
             prefix = "eval_" if kind == "eval" else ""
@@ -118,12 +118,12 @@ def train_heads(environment: TrainingEnvironment, settings: HeadTrainingSettings
     """Train heads on the model of channel ``finetuned`` with channel ``training``, and write the artifact.
 
     Args:
-        environment: the job's. Channel ``validation`` may be missing; then nothing is evaluated and all epochs run.
+        environment: the job's environment. Without channel ``validation``, nothing is evaluated and all epochs run.
         settings: the hyperparameters.
 
     Raises:
-        TrainingError: what a user can put right.
-        Interrupted: told to end; it goes on from its checkpoint when it is started again.
+        TrainingError: if an input or setting is invalid, with the fix.
+        Interrupted: if the process was told to end. A restart resumes from its checkpoint.
     """
     base = environment.needed_channel("finetuned", "the model to train heads for")
     training = environment.needed_channel("training", "the training data, *.jsonl")
@@ -167,7 +167,7 @@ def train_heads(environment: TrainingEnvironment, settings: HeadTrainingSettings
         dtype=backbone.dtype,
         report=_report(trainer, settings),
     )
-    say(f"saved {settings.heads} heads and the model they belong to in {environment.model}")
+    say(f"saved {settings.heads} heads and their model in {environment.model}")
 
 
 def _examples(folder: Path, tokenizer: Any, settings: HeadTrainingSettings, channel: str) -> list[Example]:

@@ -1,4 +1,4 @@
-"""What both trainings share: the Trainer's arguments, its callbacks, and going on from a checkpoint."""
+"""The parts that both trainings share: the Trainer's arguments and callbacks, and resuming from a checkpoint."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _PRINTED = {"mean_token_accuracy": "token_accuracy"}
 def trainer_arguments(
     settings: TrainingSettings, environment: TrainingEnvironment, *, examples: int, has_validation: bool
 ) -> dict[str, Any]:
-    """The ``TrainingArguments`` that follow from the settings.
+    """Return the ``TrainingArguments`` for the settings.
 
     Args:
         settings: the hyperparameters.
-        environment: the job's.
-        examples: how many examples there are.
-        has_validation: whether there is data to evaluate.
+        environment: the job's environment.
+        examples: number of examples.
+        has_validation: whether there is validation data.
     """
     batches = math.ceil(examples / (settings.batch_size * environment.world_size))
     steps = settings.maximum_steps or math.ceil(
         max(1, batches // settings.gradient_accumulation_steps) * settings.epochs
     )
-    # The best can be loaded at the end where it was evaluated and written at the same step, once at least.
+    # To load the best weights at the end, they must be evaluated and saved at the same step, at least once.
     checkpoint_steps = min(settings.checkpoint_steps, steps)
     return {
         "output_dir": str(environment.checkpoints),
@@ -81,10 +81,10 @@ def trainer_arguments(
 
 
 def optimizer_of(settings: TrainingSettings) -> str:
-    """The optimizer by transformers' name.
+    """Return transformers' name of the optimizer.
 
     Raises:
-        TrainingError: 8-bit AdamW where there is no GPU or no bitsandbytes.
+        TrainingError: if 8-bit AdamW is set without a GPU or bitsandbytes.
     """
     possible = torch.cuda.is_available() and importlib.util.find_spec("bitsandbytes") is not None
     if settings.optimizer == "adamw_8bit" and not possible:
@@ -95,7 +95,7 @@ def optimizer_of(settings: TrainingSettings) -> str:
 def callbacks_of(
     settings: TrainingSettings, environment: TrainingEnvironment, *, identity: str, has_validation: bool
 ) -> list[TrainerCallback]:
-    """Metric lines, TensorBoard, whole checkpoints, and early stopping where there is something to evaluate."""
+    """Return callbacks for metric lines, TensorBoard, whole checkpoints and, with validation data, early stopping."""
     callbacks: list[TrainerCallback] = [MetricLines(), WholeCheckpoints(identity)]
     callbacks.append(TensorBoardCallback(SummaryWriter(str(environment.tensorboard))))
     if has_validation and settings.early_stopping_patience:
@@ -104,28 +104,28 @@ def callbacks_of(
 
 
 def train_and_resume(trainer: Any, environment: TrainingEnvironment, identity: str) -> None:
-    """Train from the newest whole checkpoint on, or from the start.
+    """Train from the newest whole checkpoint, or from the start.
 
     Raises:
-        Interrupted: the process was told to end; a checkpoint is there.
-        OtherRun: the checkpoints are another run's.
+        Interrupted: if the process was told to end, after writing a checkpoint.
+        OtherRun: if the checkpoints are from another run.
     """
     ending = CheckpointWhenAsked()
     trainer.add_callback(ending)
     trainer.remove_callback(PrinterCallback)
     newest = newest_whole_checkpoint(environment.checkpoints, identity)
     if newest is not None and trainer.is_world_process_zero():
-        say(f"going on from {newest.name}")
+        say(f"resuming from {newest.name}")
     trainer.train(resume_from_checkpoint=str(newest) if newest else None)
     if ending.asked:
-        raise Interrupted(f"told to end; {environment.checkpoints} holds step {trainer.state.global_step}")
+        raise Interrupted(f"told to end; {environment.checkpoints} has step {trainer.state.global_step}")
 
 
 class MetricLines(TrainerCallback):
-    """Prints metrics as the job's metric definitions find them, under this project's names."""
+    """Prints metrics in the format of the job's metric definitions, with this project's names."""
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
-        """When the Trainer logs."""
+        """Print the Trainer's metrics."""
         if not state.is_world_process_zero or not logs:
             return
         values = {}
@@ -140,17 +140,17 @@ class MetricLines(TrainerCallback):
 
 
 def require_finite(loss: torch.Tensor, step: int) -> None:
-    """Raise where a loss is no finite number, before it reaches the weights.
+    """Raise an error for a loss that is not finite, before it reaches the weights.
 
     Raises:
-        LossNotFinite: naming the step.
+        LossNotFinite: if the loss is not finite. The text has the step.
     """
     if not torch.isfinite(loss):
         raise LossNotFinite(step, float(loss))
 
 
 def padded(examples: Sequence[Example], padding: int) -> dict[str, torch.Tensor]:
-    """A batch: ``input_ids``, ``attention_mask`` and ``labels``, ``[batch, length]``, padded at the end."""
+    """Return a batch: ``input_ids``, ``attention_mask`` and ``labels``, ``[batch, length]``, padded at the end."""
     length = max(len(example.input_ids) for example in examples)
     batch: dict[str, list[list[int]]] = {"input_ids": [], "attention_mask": [], "labels": []}
     for example in examples:
@@ -166,7 +166,7 @@ def _is_printed(name: str) -> bool:
 
 
 def data_identity(folder: Path) -> str:
-    """A hash of a channel's files."""
+    """Return a hash of a channel's files."""
     digest = hashlib.sha256()
     files = [folder] if folder.is_file() else sorted(file for file in folder.rglob("*") if file.is_file())
     for file in files:
