@@ -1,10 +1,10 @@
-"""How each tool is run against the timing server, and where it says what it measured.
+"""The commands that run each tool against the timing server, and the locations of its results.
 
-Tools without a command of their own are run by this file, in their environment:
+This file runs tools without their own command, in their environment:
 
     python bench/evaluation_clients.py TOOL URL USERS REQUESTS FILE
 
-writes a JSON object of milliseconds, requests a second and errors.
+writes a JSON object of milliseconds, requests per second and errors.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ METRICS = ("first_p50", "first_p99", "inter_token_p50", "requests_per_second", "
 
 @dataclass
 class Run:
-    """One run of a tool: as many users, each with as many requests that count."""
+    """One run of a tool: the number of users, and the counted requests of each."""
 
     url: str
     users: int
@@ -41,17 +41,17 @@ class Run:
 
     @property
     def requests(self) -> int:
-        """Those that count."""
+        """The number of counted requests."""
         return self.users * self.requests_a_user
 
     def write_prompts(self) -> Path:
-        """A file of prompts, enough for all requests, as some tools send each of them once."""
+        """Write a file of prompts, enough for all requests, because some tools send each prompt once."""
         path = self.folder / "prompts.jsonl"
         path.write_text((json.dumps({"text": PROMPT, "prompt": PROMPT}) + "\n") * (self.requests + 2 * self.users))
         return path
 
     def write_tokenizer(self) -> Path:
-        """A tokenizer of the server's words: most tools do not measure without one."""
+        """Write a tokenizer of the server's words, which most tools require."""
         from tokenizers import Tokenizer, models, pre_tokenizers
 
         words = ["[UNK]", *PROMPT.split(), *(f"w{number}" for number in range(TOKENS))]
@@ -69,10 +69,11 @@ class Run:
 
 @dataclass
 class Tool:
-    """What measures.
+    """A measuring tool.
 
-    ``arguments`` follow its ``program`` below its environment; ``paths`` lead to the metrics in its ``result``, a JSON
-    file, in ``milliseconds`` each. ``one_of_five``: whether this library's evaluator has to keep up with it.
+    Its command is ``program`` in its environment, followed by ``arguments``. ``paths`` locate the metrics in its
+    ``result``, a JSON file, in units of ``milliseconds``. ``one_of_five`` is whether this library's evaluator must
+    match it.
     """
 
     name: str
@@ -90,16 +91,16 @@ class Tool:
 
     @property
     def folder(self) -> Path:
-        """Its environment."""
+        """The folder of the tool's environment."""
         return ENVIRONMENTS / (self.environment or self.name.split()[0])
 
     def command(self, run: Run) -> list[str]:
-        """How a run is started."""
+        """Return the command of a run."""
         (program,) = self.folder.glob(self.program)
         return [str(program), *self.arguments(run)]
 
     def measured(self, run: Run) -> dict[str, float]:
-        """What it says after a run."""
+        """Return the tool's results of a run."""
         said = json.loads((run.folder / self.result).read_text())
         values = [_at(said, path) for path in self.paths]
         return {
@@ -110,13 +111,13 @@ class Tool:
 
 def _at(said: Any, path: str) -> Any:
     for key in path.split("."):
-        # aiperf has no count of errors where there are none.
+        # aiperf has no error count if there are no errors.
         said = said[int(key)] if isinstance(said, list) else (said or {}).get(key)
     return said
 
 
 def tools() -> list[Tool]:
-    """Everything that is compared, this library's load first: of it, without the CDK, which measuring does not need."""
+    """Return the compared tools, starting with this library's load, without the CDK, which it does not need."""
     vllm = ["vllm[bench]==0.33.0"]
     of_vllm = ("p50_ttft_ms", "p99_ttft_ms", "p50_tpot_ms", "request_throughput", "failed")
     return [
@@ -143,7 +144,7 @@ def tools() -> list[Tool]:
             environment="constructs-optim-evaluate",
             one_of_five=False,
         ),
-        # httpx is what llmeter 0.2.0 imports and its extra does not bring any more.
+        # llmeter 0.2.0 imports httpx, but its extra no longer includes it.
         Tool(
             "llmeter 0.2.0",
             ["llmeter[openai]==0.2.0", "httpx"],
@@ -178,7 +179,7 @@ def tools() -> list[Tool]:
             ),
         ),
         Tool("vllm 0.33.0 bench serve", vllm, "bin/vllm", _vllm, paths=of_vllm),
-        # Its client in Rust, which comes with the same package.
+        # vLLM's client in Rust, in the same package.
         Tool(
             "vllm-rs 0.33.0 bench serve",
             vllm,
@@ -208,7 +209,7 @@ def tools() -> list[Tool]:
 
 
 def _own_packages(*extras: str) -> list[str]:
-    """What extras of this library bring, and what its base needs beside the CDK."""
+    """Return the packages of this library's extras, and those that its base needs besides the CDK."""
     known = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     named = [package for extra in (*extras, "cli") for package in known[extra]]
     return [*(package for package in named if not package.startswith("constructs-optim")), "boto3", "pydantic"]
@@ -220,7 +221,7 @@ def _by_this_file(tool: str, run: Run) -> list[str]:
 
 
 def _evaluate(run: Run) -> list[str]:
-    """A warm-up of a request a user, as by default."""
+    """Return the arguments. The warm-up is the default, one request per user."""
     return [
         *("evaluate", f"{run.url}/v1,model=timed", "--prompts", str(run.write_prompts()), "--max-tokens", str(TOKENS)),
         *("--concurrency", str(run.users), "--requests", str(run.requests), "--output", str(run.folder / "out")),
@@ -228,9 +229,9 @@ def _evaluate(run: Run) -> list[str]:
 
 
 def _aiperf(run: Run) -> list[str]:
-    """A warm-up of a request a user, which ends before users begin again, over the time of a response.
+    """Return the arguments. The warm-up is one request per user. Users then begin again, over the time of a response.
 
-    Its requests a second include that beginning.
+    The requests per second include that second beginning.
     """
     return [
         *("profile", "--model", "timed", "--url", run.url, "--endpoint-type", "chat", "--streaming"),
@@ -243,7 +244,7 @@ def _aiperf(run: Run) -> list[str]:
 
 
 def _guidellm(run: Run) -> list[str]:
-    """Users begin over the time of a response; the first and the last request of each do not count."""
+    """Return the arguments. Users begin over the time of a response. Their first and last requests do not count."""
     not_counted = {"mode": "requests", "value": run.users}
     profile = {"kind": "concurrent", "streams": run.users, "rampup_duration": ANSWER_SECONDS}
     return [
@@ -257,7 +258,7 @@ def _guidellm(run: Run) -> list[str]:
 
 
 def _vllm(run: Run) -> list[str]:
-    """A warm-up of a request a user, which ends before counted ones begin."""
+    """Return the arguments. The warm-up is one request per user and ends before counted requests begin."""
     return [
         *("bench", "serve", "--backend", "vllm", "--base-url", run.url, "--model", "timed"),
         *(
@@ -275,14 +276,14 @@ def _vllm(run: Run) -> list[str]:
 
 
 def _inference_perf(run: Run) -> list[str]:
-    """A first stage of a request a user warms up."""
+    """Return the arguments. The warm-up is a first stage of one request per user."""
     length = {"type": "fixed", "std_dev": 0}
     prompt, output = (length | dict.fromkeys(("min", "max", "mean"), tokens) for tokens in (4, TOKENS))
     stages = [{"num_requests": count, "concurrency_level": run.users} for count in (run.users, run.requests)]
     config = {
         "api": {"type": "completion", "streaming": True},
         "data": {"type": "random", "input_distribution": prompt, "output_distribution": output},
-        # Each process has 100 requests under way at most, unless it is told otherwise.
+        # By default, each process has at most 100 concurrent requests.
         "load": {"type": "concurrent", "interval": 0, "stages": stages, "worker_max_concurrency": run.users},
         "server": {"type": "vllm", "model_name": "timed", "base_url": run.url},
         "tokenizer": {"pretrained_model_name_or_path": str(run.write_tokenizer())},
@@ -294,7 +295,7 @@ def _inference_perf(run: Run) -> list[str]:
 
 
 def constructs_optim(url: str, users: int, requests: int) -> tuple[float, ...]:
-    """This library's own load, without a command and a report around it."""
+    """Run this library's own load, without command and report."""
     import uvloop
 
     from constructs_optim.evaluator.connection import UrlTarget
@@ -326,7 +327,7 @@ def constructs_optim(url: str, users: int, requests: int) -> tuple[float, ...]:
 
 
 def llmeter(url: str, users: int, requests: int) -> tuple[float, ...]:
-    """Llmeter has no warm-up."""
+    """Run llmeter, which has no warm-up."""
     os.environ["LLMETER_DISABLE_ALL_PROGRESS_BARS"] = "1"
     from llmeter.endpoints.openai import OpenAICompletionStreamEndpoint  # pyright: ignore[reportMissingImports]
     from llmeter.runner import Runner  # pyright: ignore[reportMissingImports]

@@ -1,10 +1,10 @@
-"""How exactly, and at what cost, the evaluator measures: side by side with other tools.
+"""Compare the evaluator's accuracy and cost with other tools'.
 
-All of them measure a server of exactly known timing (tests/support/timing_server.py), by turns, on this machine:
-first token after 200 ms, 50 tokens 20 ms apart, so that a user cannot have more than one answer in 1.18 s. Each runs
-in an environment of its own, which is made below bench/.environments at the first run (18 GB, most of it PyTorch with
-CUDA, which guidellm and vLLM bring). A tool that cannot be installed, or fails, is named with the reason and left out;
-inference-perf needs a Python 3.12. All figures are written to bench/.results/evaluator.json as well.
+All tools measure a server with exactly known timing (tests/support/timing_server.py), in turn, on this machine: first
+token after 200 ms, 50 tokens 20 ms apart, so that a user gets at most one answer in 1.18 s. Each runs in its own
+environment, which the first run creates below bench/.environments (18 GB, most of it PyTorch with CUDA for guidellm and
+vLLM). The benchmark names and skips tools that cannot be installed or fail. inference-perf needs Python 3.12. All
+figures are also written to bench/.results/evaluator.json.
 
     .venv/bin/python bench/evaluator.py --users 1,8,64,256 --repeats 3
 """
@@ -33,9 +33,9 @@ from targets import Target, target_table
 
 RESULTS = Path(__file__).resolve().parent / ".results" / "evaluator.json"
 SERVER = CHECKOUT / "tests" / "support" / "timing_server.py"
-# The share by which the time to first token may be off, by the number of users.
+# Largest relative error of the time to first token, by number of users.
 MOST_OFF = {64: 0.01, 256: 0.03}
-# The server's timers have ticks of a millisecond: what is closer cannot be told apart.
+# The server's timers have millisecond ticks, so smaller differences are not significant.
 CLOCK_MS = 1
 MOST_MEMORY_MB, MOST_INSTALLED_MB = 120, 150
 INSTALL_SECONDS, RUN_SECONDS = 1800, 240
@@ -43,11 +43,11 @@ MEMORY_EVERY_SECONDS = 0.5
 
 
 class ToolError(Exception):
-    """A tool could not be installed, or failed."""
+    """A tool that could not be installed or failed."""
 
 
 def install(tool: Tool) -> None:
-    """Make a tool's environment, where it is not there yet."""
+    """Create a tool's environment, if it does not exist."""
     stamp = tool.folder / "packages"
     pip_install = ("pip", "install", "--compile-bytecode", "--python", str(tool.folder))
     if not stamp.exists() or stamp.read_text() != str(tool.packages):
@@ -68,7 +68,7 @@ def _uv(*command: str) -> None:
 
 @contextlib.contextmanager
 def serving(tool: Tool) -> Iterator[str]:
-    """The timing server, in a process of its own with this library's environment, for its event loop."""
+    """Run the timing server in a separate process, with this library's environment for its event loop."""
     timing = ["--first-token", str(FIRST_TOKEN_MS / 1000), "--inter-token", str(INTER_TOKEN_MS / 1000)]
     command = [str(tool.folder / "bin" / "python"), str(SERVER), *timing, "--tokens", str(TOKENS)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -79,7 +79,7 @@ def serving(tool: Tool) -> Iterator[str]:
 
 
 def measure(tool: Tool, url: str, users: int, requests_a_user: int) -> dict[str, float]:
-    """One run: what the tool says, what all its processes took, and how late the server was meanwhile."""
+    """Run a tool once. Return its results, its processes' resource usage, and the server's lateness."""
     _lateness(url)
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
@@ -93,7 +93,7 @@ def measure(tool: Tool, url: str, users: int, requests_a_user: int) -> dict[str,
 
 
 def _run(command: list[str], folder: Path) -> float:
-    """Run to the end; the peak of its processes' memory in megabytes, where each page counts once."""
+    """Run a command to its end. Return its processes' peak memory in megabytes, counting each page once."""
     log, memory = folder / "log", 0.0
     with log.open("w") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, cwd=folder, start_new_session=True)
@@ -105,7 +105,7 @@ def _run(command: list[str], folder: Path) -> float:
                     break
                 memory = max(memory, sum(map(_proportional_mb, _processes(process.pid))))
         finally:
-            # Whatever is left of it would run beside the next tool.
+            # Remaining processes would run beside the next tool.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -131,17 +131,17 @@ def _proportional_mb(process: int) -> float:
 
 
 def _lateness(url: str) -> float:
-    """How late the server's tokens were, the mean since it was asked last, in milliseconds."""
+    """Return the mean lateness of the server's tokens since the last call, in milliseconds."""
     with urllib.request.urlopen(f"{url}/reset") as answer:
         return json.load(answer)["mean"] * 1000
 
 
 def median(tool: Tool, users: int, name: str) -> float:
-    """Of all runs of a tool with as many users."""
+    """Return the median of a figure over all runs of a tool with a number of users."""
     return statistics.median(run[name] for run in tool.runs[users])
 
 
-# The heading of each column, and what is shown of a tool with a number of users.
+# The heading of each column, and its cell for a tool and a number of users.
 COLUMNS: dict[str, Callable[[Tool, int], str]] = {
     "TTFT p50 ms": lambda tool, users: f"{median(tool, users, 'first_p50'):.1f}",
     "TTFT p99 ms": lambda tool, users: f"{median(tool, users, 'first_p99'):.1f}",
@@ -159,7 +159,7 @@ COLUMNS: dict[str, Callable[[Tool, int], str]] = {
 
 
 def table(compared: list[Tool], levels: list[int]) -> Table:
-    """The medians of all runs. Latency between tokens is that of each request, (end - first token) / (tokens - 1)."""
+    """Return the medians of all runs. A request's inter-token latency is (end - first token) / (tokens - 1)."""
     shown = Table(title=f"TTFT {FIRST_TOKEN_MS} ms, ITL {INTER_TOKEN_MS} ms, {TOKENS} tokens; {os.cpu_count()} cores")
     shown.add_column("users")
     shown.add_column("tool")
@@ -174,7 +174,7 @@ def table(compared: list[Tool], levels: list[int]) -> Table:
 
 
 def targets(own: Tool, others: list[Tool], levels: list[int]) -> Iterator[Target]:
-    """What is promised of this library's evaluator, and whether it holds."""
+    """Yield the targets of this library's evaluator."""
     for users in levels:
         beside = [tool for tool in others if users in tool.runs]
         if users not in MOST_OFF or users not in own.runs or not beside:
@@ -201,14 +201,12 @@ def targets(own: Tool, others: list[Tool], levels: list[int]) -> Iterator[Target
 
 
 def main() -> None:
-    """Measure, print the table, and fail when a promise is broken."""
+    """Measure, print the table, and fail if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--users", default="1,8,64,256")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--requests-a-user", type=int, default=6)
-    parser.add_argument(
-        "--only", help="words of tools' names, with commas between them; this library's is always there"
-    )
+    parser.add_argument("--only", help="words of tools' names, separated by commas; this library is always included")
     given = parser.parse_args()
     levels = [int(level) for level in given.users.split(",")]
     own, *others = tools()

@@ -1,4 +1,4 @@
-"""What the Lambda handlers cost to load: processor time of a cold start, part by part, and the size of their archive.
+"""Measure the Lambda handlers' cold starts in processor time, part by part, and the size of their archive.
 
 A cold start is everything until a handler can make its first call to AWS: the interpreter, botocore, Powertools,
 pydantic, the handler's own modules, its properties read once, and its clients. ``python bench/handlers.py`` prints it.
@@ -31,7 +31,7 @@ _HANDLERS = (
     "model_handler",
     "recommendation_handler",
 )
-# What a handler imports of the Powertools layer; botocore and what that needs are the runtime's.
+# A handler's imports from the Powertools layer. The runtime has botocore and its dependencies.
 _LAYER = (
     "annotated_types",
     "aws_lambda_powertools",
@@ -76,7 +76,7 @@ _PROPERTIES = {
 
 
 def handler_targets(directory: Path, environment: dict[str, str], repeats: int) -> list[Target]:
-    """Measure the handlers in a directory of their own."""
+    """Measure the handlers in a separate directory."""
     targets: list[Target] = []
     roots = _lambda_roots(directory)
     for module in _HANDLERS:
@@ -99,7 +99,7 @@ def handler_targets(directory: Path, environment: dict[str, str], repeats: int) 
 def cold_start(
     module: str, roots: tuple[Path, Path], directory: Path, environment: dict[str, str], repeats: int
 ) -> dict[str, float]:
-    """Milliseconds of processor time that a handler's first import takes, by part: the median of each."""
+    """Return the median processor time of a handler's first import by part, in milliseconds."""
     timed = _TIMED.format(module=module, properties=json.dumps(_PROPERTIES))
     of_lambda = {
         "AWS_DEFAULT_REGION": "us-west-2",
@@ -108,7 +108,7 @@ def cold_start(
         "AWS_SECRET_ACCESS_KEY": "none",
         **environment,
         "PYTHONPATH": os.pathsep.join(str(root) for root in roots),
-        # As in Lambda, which has no bytecode: the folders are read-only, and the layer is published without.
+        # As in Lambda, without bytecode: the folders are read-only, and the layer is published without it.
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     measured = [
@@ -129,7 +129,7 @@ def cold_start(
 
 
 def _lambda_roots(directory: Path) -> tuple[Path, Path]:
-    """Copies of the handlers' folder and of the layer, which show that they need nothing beside them."""
+    """Copy the handlers' folder and the layer, to check that they need nothing else."""
     task, layer = directory / "lambda", directory / "layer"
     no_bytecode = shutil.ignore_patterns("__pycache__")
     shutil.copytree(_PACKAGE / "runtime", task / "runtime", ignore=no_bytecode)
@@ -144,7 +144,7 @@ def _lambda_roots(directory: Path) -> tuple[Path, Path]:
 
 
 def _runtime_zip_kb(directory: Path) -> float:
-    """The handlers' folder as the archive that a deployment uploads."""
+    """Return the size of the handlers' archive that a deployment uploads."""
     archive = directory / "runtime.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
         for path in sorted((_PACKAGE / "runtime").rglob("*")):

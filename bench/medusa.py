@@ -1,14 +1,14 @@
-"""Medusa-1 from end to end at any size: fine-tuning, heads, and decoding with and without them, timed.
+"""Time Medusa-1 from end to end at any size: fine-tuning, heads, and decoding with and without heads.
 
-Without --model it builds a Llama of the given size from nothing and teaches it the sample corpus, so that it needs no
-download; with --model it begins with that model. On a GPU it computes in bfloat16.
+Without --model, it builds a random Llama of the given size and trains it on the sample corpus, so that it needs no
+download. With --model, it starts with that model. On a GPU, it computes in bfloat16.
 
     .venv-models/bin/python bench/medusa.py --size 1b            # a GPU with 40 GB or more
     .venv-models/bin/python bench/medusa.py --size tiny          # the CPU, minutes
     .venv-models/bin/python bench/medusa.py --model /models/llama-3-8b --method lora
 
-The mark is the published 1.8 times: 950 to 530 ms on average for 450 prompts, batch 1, against plain decoding with a
-cache of keys and values. It exits with 1 below that mark where there is a GPU, or where float32 outputs differ.
+The target is the published speed-up of 1.8: from 950 to 530 ms on average for 450 prompts, batch 1, compared with plain
+decoding with a KV cache. It exits with 1 if it misses the target on a GPU, or if float32 outputs differ.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TRAINING = CHECKOUT / "constructs_optim" / "training"
 MARK = 1.8
 PROMPTS = 450
 
-# Llama's own shapes from 1b on; the vocabulary is padded, as the corpus has few words.
+# Llama's own shapes from 1b on. The vocabulary is padded, because the corpus has few words.
 SIZES: dict[str, dict[str, int]] = {
     "tiny": {"hidden_size": 96, "intermediate_size": 256, "layers": 2, "attention": 4, "vocabulary": 512},
     "100m": {"hidden_size": 768, "intermediate_size": 2048, "layers": 12, "attention": 12, "vocabulary": 8000},
@@ -42,12 +42,12 @@ SIZES: dict[str, dict[str, int]] = {
     "7b": {"hidden_size": 4096, "intermediate_size": 14336, "layers": 32, "attention": 32, "vocabulary": 32000},
 }
 LEARNING_RATES = {"tiny": 3e-3, "100m": 6e-4, "1b": 2e-4, "3b": 1e-4, "7b": 5e-5}
-# The published 1e-4 suits heads of a 7B model that has seen much; on one made from nothing they have more to learn.
+# The published 1e-4 suits heads of a pretrained 7B model. On a random model, they have more to learn.
 HEADS_LEARNING_RATES = {"tiny": 3e-3, "100m": 1e-3, "1b": 1e-3, "3b": 5e-4, "7b": 3e-4}
 
 
 def build(size: str, folder: Path, texts: list[str]) -> int:
-    """A Llama with random weights and a tokenizer of the corpus; returns how many weights it has."""
+    """Build a Llama with random weights and a tokenizer of the corpus, and return its number of weights."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -91,7 +91,7 @@ def build(size: str, folder: Path, texts: list[str]) -> int:
 
 
 def run_job(root: Path, script: str, hyperparameters: dict[str, Any], **channels: Path) -> float:
-    """A training as SageMaker starts it; returns its seconds."""
+    """Run a training as SageMaker starts it, and return its seconds."""
     (root / "input" / "config").mkdir(parents=True)
     text = json.dumps({name: str(value) for name, value in hyperparameters.items()})
     (root / "input" / "config" / "hyperparameters.json").write_text(text)
@@ -113,7 +113,7 @@ def main() -> int:
     """Read the arguments, and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="tiny")
-    parser.add_argument("--model", type=Path, help="a model's folder, instead of one built from nothing")
+    parser.add_argument("--model", type=Path, help="a model's folder, instead of a random model")
     parser.add_argument(
         "--data", type=Path, help="training.jsonl, validation.jsonl, test.jsonl; else the sample corpus"
     )
@@ -121,8 +121,8 @@ def main() -> int:
     parser.add_argument("--epochs", type=float, default=3.0)
     parser.add_argument("--prompts", type=int, default=PROMPTS)
     parser.add_argument("--tree-nodes", type=int, default=24)
-    parser.add_argument("--work", type=Path, help="keep what is made here; else a temporary folder")
-    parser.add_argument("--json", type=Path, help="write the figures here as well")
+    parser.add_argument("--work", type=Path, help="folder to keep the results in; else a temporary folder")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         return measure(given, given.work or Path(temporary))

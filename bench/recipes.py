@@ -1,8 +1,8 @@
-"""How many text models of vLLM's recipes are planned without a refusal or a warning: ``python bench/recipes.py``.
+"""Count the text models of vLLM's recipes that plan without refusal or warning: ``python bench/recipes.py``.
 
-A model counts where it, or a ready-made checkpoint of it, is planned on at least one instance type; advice to read the
-model's own code is no warning here. Prints a table of what is refused, and by which rule, on the instance type with the
-most memory.
+A model counts if it, or a ready-made checkpoint of it, can be planned on at least one instance type. Advice to read the
+model's own code is not counted as a warning. The script prints the refusals by rule, on the instance type with the most
+memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ADVICE = {"constructs-optim:OPT019"}
 
 
 def recipes_of(row: models.ModelRow) -> Iterator[Recipe]:
-    """The model and its checkpoints, on every instance type with GPUs, the largest first."""
+    """Yield recipes of the model and its checkpoints, on every instance type with GPUs, largest first."""
     hosts = [host for host in instances.by_name().values() if host.hosts_endpoints and host.kind == "gpu"]
     hosts.sort(key=lambda host: -host.total_accelerator_memory_gb)
     for name in (row.model_id, *(checkpoint.model_id for checkpoint in row.checkpoints)):
@@ -30,7 +30,7 @@ def recipes_of(row: models.ModelRow) -> Iterator[Recipe]:
 
 
 def is_clean(recipe: Recipe) -> bool:
-    """Whether nothing is refused and nothing but the model's own code is warned of."""
+    """Return whether there are no refusals, and no warnings except about the model's own code."""
     return not check(recipe) and {advice.id for advice in warnings(recipe)} <= _ADVICE
 
 

@@ -1,9 +1,9 @@
-"""How long a week of traffic takes to replay, and how close the simulated scaling is to the local cloud's own.
+"""Time the replay of a week of traffic, and compare the simulated scaling with the local cloud's own.
 
     python bench/replay.py
 
-The same traffic is played through the local cloud, whose clock is advanced: its alarms, its Application Auto Scaling
-and its endpoint decide there.
+The same traffic also runs through the local cloud with an advanced clock, where its alarms, Application Auto Scaling
+and endpoint decide.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MODEL = Model.huggingface("Qwen/Qwen3-32B", revision="0" * 40)
 
 
 def main() -> int:
-    """Measure, print and say whether every target is met."""
+    """Measure, print, and return the exit status: 0 if every target is met."""
     console = Console()
     with TemporaryDirectory() as folder:
         file = Path(folder) / "week.csv"
@@ -72,7 +72,7 @@ def main() -> int:
 
 
 def _write(file: Path, *, days: float, mean: float, period: float) -> None:
-    """Poisson arrivals at a rate that rises and falls, of log-normal lengths."""
+    """Write Poisson arrivals at a rising and falling rate, with log-normal lengths."""
     chance, at = random.Random(3), 0.0
     with file.open("w", encoding="utf-8") as output:
         output.write("seconds,input_tokens,output_tokens\n")
@@ -83,7 +83,7 @@ def _write(file: Path, *, days: float, mean: float, period: float) -> None:
 
 
 def _declared(traffic: Traffic) -> Declared:
-    """FP8 on four L40S, scaled by the requests in flight."""
+    """Return a declaration of FP8 on four L40S, scaled by concurrent requests."""
     recipe = Recipe(_MODEL, [Quantization.fp8_dynamic()], "ml.g6e.12xlarge", "us-west-2")
     forecasts = forecaster(recipe, traffic.lengths)
     assert forecasts is not None

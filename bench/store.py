@@ -1,7 +1,7 @@
-"""How long an operator waits for a large artifact store: its list, and the removal of what nothing refers to.
+"""Time operations on a large artifact store: listing it, and removing unreferenced artifacts.
 
-S3 is played in memory, and each call to it takes 20 ms; listing, reading and removing are the real code. What boto3
-takes of the processor for a call (about a millisecond) comes on top where S3 is real.
+S3 is simulated in memory, and each call takes 20 ms. Listing, reading and removing run the real code. With the real S3,
+boto3 takes about a further millisecond of processor time for each call.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _STACKS = 1000
 
 
 def main() -> int:
-    """Measure, print and say whether every target is met."""
+    """Measure, print, and return the exit status: 0 if every target is met."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--artifacts", type=int, default=10_000)
-    parser.add_argument("--unused", type=int, default=2_000, help="how many of them are removed")
+    parser.add_argument("--unused", type=int, default=2_000, help="number of artifacts to remove")
     options = parser.parse_args()
     s3 = MemoryS3(_CALL_SECONDS)
     fill(s3, options.artifacts, options.unused, _STACKS)
@@ -83,7 +83,7 @@ def main() -> int:
 
 
 def _inventory(s3: Any) -> ArtifactInventory:
-    # No job is looked at: every artifact has its manifest.
+    # No job is read, because every artifact has its manifest.
     return ArtifactInventory(s3, None, BUCKET, account=ACCOUNT)
 
 

@@ -1,16 +1,16 @@
-"""How long synth takes: ours, bare and with every feature on, raw L1 constructs, and the peer's constructs.
+"""Time synth of our constructs (bare and with every feature), raw L1 constructs, and the peer's constructs.
 
-And the templates of ours with every feature on, handed to the CDK as they are, a stack in one call: what remains is
-the CDK's own, and no way of declaring the same resources can take less.
+It also times our finished templates with every feature, included in the CDK with one call for each stack. This is the
+CDK's own time, a lower bound for declaring the same resources.
 
-Every measurement is a whole process, as `cdk synth` would start it: import, construction, synthesis and the CDK's
-own validation of the templates. The kinds of app take turns, so that a busy moment of the machine does not fall on
-one of them alone; of all repeats the least counts, for time that other work takes is no time of the app's.
+Every measurement is a whole process, as `cdk synth` would start it: import, construction, synthesis and the CDK's own
+validation of the templates. The kinds of app take turns, so that other load on the machine affects all of them. The
+minimum of all repeats counts, because it includes the least of other work's time.
 
     .venv/bin/python bench/synth.py --repeats 3 --endpoints 1 10 50 200
 
-The peer (cdklabs.generative-ai-cdk-constructs) is in an environment of its own: `make peer` makes it. Without it, it is
-left out.
+The peer (cdklabs.generative-ai-cdk-constructs) has a separate environment, which `make peer` creates. Without it, the
+peer is skipped.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 PEER_PYTHON = CHECKOUT / ".venv-peer" / "bin" / "python"
 
 _FULL, _OURS, _PEER, _RAW = "ours, all on", "ours", "peer", "raw L1"
-# `python -O`: the CDK's bindings leave out their own check of each argument's type.
+# With `python -O`, the CDK's bindings do not check argument types.
 _UNCHECKED = "ours, all on, python -O"
 _INCLUDED = "templates of that, included"
 _APPS = {_RAW: RAW, _OURS: OURS, _FULL: FULL, _UNCHECKED: FULL, _INCLUDED: INCLUDED, _PEER: PEER}
 
-# A tenth above what was measured at 126e5eb on a quiet machine: 1.97 by the clock, 1.59 in processor time.
+# 10 % above the ratios measured at 126e5eb on a quiet machine: 1.97 in wall time, 1.59 in processor time.
 _MOST_OF_INCLUDED = {"wall": 1.97 * 1.1, "cpu": 1.59 * 1.1}
 _MOST_OF_INCLUDED_AT = 50
 _MOST_MB_AN_ENDPOINT = 1.0
 _MOST_IMPORT_MS = 50.0
-_MOST_GROWTH = 1.5  # what an added endpoint may cost between the last two counts, against between the first two
+_MOST_GROWTH = 1.5  # maximum ratio of an added endpoint's cost between the last two counts to between the first two
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ class Run:
     """One app in one process.
 
     Attributes:
-        wall: seconds from its start to its end.
-        cpu: seconds of processor time, of Python and of the Node processes that the CDK runs in.
-        constructed: seconds of it, by the clock, in which the constructs were declared.
-        synthesized: seconds in which the templates were made and validated.
-        python_mb: most memory of Python.
-        node_mb: most memory of the Node processes; 0 where the machine does not say.
-        resources: in all templates.
+        wall: seconds from start to end.
+        cpu: seconds of processor time, of Python and of the CDK's Node processes.
+        constructed: seconds of wall time for declaring the constructs.
+        synthesized: seconds of wall time for making and validating the templates.
+        python_mb: peak memory of Python.
+        node_mb: peak memory of the Node processes; 0 if unknown.
+        resources: number of resources in all templates.
     """
 
     wall: float
@@ -75,7 +75,7 @@ class Run:
 
 
 class Bench:
-    """Runs apps in a directory of their own, with Node and the context of the checkout's `cdk.json`."""
+    """Runs apps in a separate directory, with Node and the context of the checkout's `cdk.json`."""
 
     def __init__(self, directory: Path, *, validates: bool) -> None:
         self.directory = directory
@@ -87,14 +87,14 @@ class Bench:
         }
         if not validates:
             self.environment["CDK_VALIDATION"] = "false"
-        # As on a developer's machine: what was imported once is not compiled again.
+        # As on a developer's machine, imported modules are already compiled.
         self.environment.pop("PYTHONDONTWRITEBYTECODE", None)
 
     def run(self, kind: str, endpoints: int) -> Run:
         """Run an app to its end.
 
         Raises:
-            SystemExit: when the app fails, with what it said.
+            SystemExit: if the app fails, with its output.
         """
         if kind == _INCLUDED and not self._templates(endpoints).exists():
             self.run(_FULL, endpoints)
@@ -113,7 +113,7 @@ class Bench:
                 stdout=file,
                 stderr=subprocess.STDOUT,
             )
-            # The usage of a process has that of those it has waited for: Python waits for Node.
+            # A process's usage includes children for which it waited, and Python waits for Node.
             _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         wall = time.perf_counter() - started
@@ -136,7 +136,7 @@ class Bench:
         return self.directory / f"templates-{endpoints}"
 
     def _keep_templates(self, output: Path, folder: Path) -> None:
-        """Keep the templates without what the CDK adds to each stack."""
+        """Keep the templates without the CDK's additions to each stack."""
         folder.mkdir(exist_ok=True)
         for path in output.glob("*.template.json"):
             template = json.loads(path.read_text())
@@ -149,7 +149,7 @@ class Bench:
         return sum(len(json.loads(template.read_text())["Resources"]) for template in templates)
 
     def import_ms(self, repeats: int) -> float:
-        """CPU milliseconds of `import constructs_optim` beyond `aws_cdk`."""
+        """Return CPU milliseconds of `import constructs_optim` beyond `aws_cdk`."""
         timed = (
             "import aws_cdk, time\n"
             "started = time.process_time()\n"
@@ -173,7 +173,7 @@ class Bench:
 
 
 class Figures:
-    """The least of all repeats, by kind of app and number of endpoints."""
+    """The minima of all repeats, by kind of app and number of endpoints."""
 
     def __init__(self, runs: dict[tuple[str, int], list[Run]]) -> None:
         self._runs = runs
@@ -189,16 +189,16 @@ class Figures:
         return sorted({count for _, count in self._runs})
 
     def least(self, kind: str, count: int, figure: str) -> float:
-        """The least that was measured of a figure."""
+        """Return the minimum of a figure."""
         return min(getattr(run, figure) for run in self._runs[kind, count])
 
     def growth(self, kind: str, figure: str, first: int, last: int) -> float:
-        """What each endpoint added between two counts."""
+        """Return the cost of each added endpoint between two counts."""
         return (self.least(kind, last, figure) - self.least(kind, first, figure)) / (last - first)
 
 
 def main() -> int:
-    """Measure, print, and say by the exit status whether the targets hold."""
+    """Measure, print, and return the exit status: 0 if the targets hold."""
     arguments = _arguments()
     console = Console(width=None if sys.stdout.isatty() else 120)
     kinds = [kind for kind in _APPS if kind != _PEER or PEER_PYTHON.exists()]

@@ -1,14 +1,14 @@
-"""The apps that bench/synth.py times: the same endpoint as raw L1 constructs, as ours, as templates, and as the peer's.
+"""The apps that bench/synth.py times: an endpoint as raw L1 constructs, as ours, as templates, and as the peer's.
 
-Each takes the number of endpoints, spreads them over stacks, and prints what it took as JSON.
+Each takes the number of endpoints, distributes them over stacks, and prints times and memory as JSON.
 """
 
 from __future__ import annotations
 
-# A template holds 500 resources: the endpoints of every kind of app are spread over stacks alike.
+# A template holds 500 resources, so every kind of app distributes its endpoints over stacks in the same way.
 ENDPOINTS_A_STACK = 20
 
-# One that all three know; the peer has no container image for later versions.
+# A version that all three support; the peer has no container image for later ones.
 _MODEL, _VERSION, _INSTANCE_TYPE = "meta-textgeneration-llama-3-70b-instruct", "2.2.0", "ml.g5.48xlarge"
 
 _FRAME = """
@@ -130,7 +130,7 @@ from constructs_optim import (
 """,
 )
 
-# The templates of FULL, a stack in one call: what no way of declaring their resources can be faster than.
+# FULL's templates, a stack in one call: a lower bound for declaring their resources.
 INCLUDED = _app(
     imports="from aws_cdk.cloudformation_include import CfnInclude",
     shared="""

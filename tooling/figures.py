@@ -1,4 +1,4 @@
-"""How large the library is: lines by package, snapshots, and folders with many files. For notes on changes."""
+"""Print the library's size, for notes on changes: lines by package, snapshots, and folders with many files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _CHECKOUT = Path(__file__).resolve().parent.parent
 _LIBRARY = _CHECKOUT / "constructs_optim"
 _LOCAL = _CHECKOUT / "constructs_optim_local"
 _APART = "training"
-"""The training code, which is counted by itself, as the local cloud is."""
+"""The training code, which is counted separately, like the local cloud."""
 _MANY_FILES = 12
 
 

@@ -1,11 +1,11 @@
-"""Write the models of the local cloud's hub: the catalog's, with what AWS's public metadata says of them.
+"""Write the models of the local cloud's hub, from the catalog and AWS's public metadata.
 
     git clone https://github.com/awslabs/generative-ai-cdk-constructs
     python tooling/hub_models.py \
         generative-ai-cdk-constructs/src/patterns/gen-ai/aws-model-deployment-sagemaker/jumpstart-models.json
 
-That file has JumpStart's models of us-east-1, compressed. It leaves out those whose framework is djl-lmi and the like:
-of a model that it does not have, the version and the place are made up, and ``published`` is false.
+That file has JumpStart's models in us-east-1, compressed, without frameworks such as djl-lmi. For a model that it
+lacks, the version and the location are invented, and ``published`` is false.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SOURCE = (
 
 
 def main() -> None:
-    """Read the metadata that is the first argument, and write the file."""
+    """Read the metadata given as first argument, and write the file."""
     packed = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     metadata: dict[str, Any] = json.loads(zlib.decompress(bytes(packed["data"]), -zlib.MAX_WBITS))
     published: dict[str, list[dict[str, Any]]] = {}

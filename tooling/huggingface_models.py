@@ -1,12 +1,12 @@
-"""Write the catalog's models of Hugging Face: what vLLM's own recipes say of them, and the speculators there are.
+"""Write the catalog's Hugging Face models, from vLLM's own recipes and the list of speculators.
 
     git clone https://github.com/vllm-project/recipes
     git clone https://github.com/vllm-project/speculators
     git clone https://github.com/ylnhari/vllm-model-chooser
     python tooling/huggingface_models.py recipes speculators vllm-model-chooser
 
-Licences and gates are those of model_licences.toml beside it. For newer models, change the commits, add to that file,
-run it, and review the difference.
+model_licences.toml has the licenses and gates. For newer models, update the commits and that file, run this script, and
+review the difference.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _BITS = {"bf16": 16, "fp8": 8, "mxfp8": 8, "int8": 8, "nvfp4": 4, "mxfp4": 4, "f
 _UNITS = {"M": 1e-3, "B": 1.0, "T": 1e3}
 _COUNT = re.compile(r"([\d.]+)([MBT])")
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
-# The recipes' names of accelerators that SageMaker has, by the catalog's names of their generations.
+# The recipes' names of SageMaker's accelerators, by the catalog's names of their generations.
 _GENERATIONS = {"hopper": "hopper", "blackwell": "blackwell", "rtx_pro_6000": "rtx_pro_6000", "nvidia": None}
 _NVIDIA = frozenset({"h100", "h200", "b200", "b300", "rtx_pro_6000"})
 _LEFT_OUT = frozenset(
@@ -62,12 +62,12 @@ _LEFT_OUT = frozenset(
     }
 )
 _SPECULATOR = re.compile(r"https://huggingface\.co/(RedHatAI/([\w.-]+?)(?:-speculator)?\.(eagle3|dflash|dspark))\"")
-# Members that vLLM 0.30 no longer has, by its own parser (make conformance).
+# Members that vLLM 0.30 has removed, according to its own parser (make conformance).
 _REMOVED = (("attention_config", "use_fp4_indexer_cache"), ("compilation_config", "use_inductor"))
 _GEOMETRY = re.compile(
     r'hf_url: "([^"]+)", kvBytesPerToken: (\d+),(?: kvSlidingBytesPerToken: (\d+),)?(?: kvWindow: (\d+),)?'
 )
-# Linear or compressed attention, heads of two sizes, and chunks: the formula counts too much.
+# With linear or compressed attention, heads of two sizes, or chunks, the formula counts too much.
 _COUNTED_TOO_MUCH = (
     "Qwen/Qwen3-Next",
     "XiaomiMiMo/",
@@ -82,8 +82,8 @@ _COUNTED_TOO_MUCH = (
     "stepfun-ai/Step",
 )
 _LATENT = ("deepseek-ai/DeepSeek-R1", "deepseek-ai/DeepSeek-V3", "moonshotai/Kimi-K2", "zai-org/GLM-5")
-# Fewer than 8 key and value heads, which accelerators share: num_key_value_heads of config.json, of copies in
-# ai-dynamo/aiconfigurator at 095f58a5 (Apache-2.0).
+# Models with fewer than 8 key and value heads, which accelerators share: num_key_value_heads of config.json, from
+# copies in ai-dynamo/aiconfigurator at 095f58a5 (Apache-2.0).
 _KEY_VALUE_HEADS = {
     "Qwen/Qwen3-235B": 4,
     "Qwen/Qwen3-VL-235B": 4,
@@ -98,17 +98,17 @@ _KEY_VALUE_HEADS = {
     "nvidia/NVIDIA-Nemotron-3-Ultra": 2,
     "nvidia/NVIDIA-Nemotron-3.5-Lightning": 2,
 }
-# The files of models whose recipe has a rounder figure: those of the same models in models.json.
+# File sizes from models.json, for models whose recipe has a rounded size.
 _STORED_GB = {"openai/gpt-oss-120b": 65.2, "openai/gpt-oss-20b": 13.8}
-# Zero and False say something here.
+# Zero and False are meaningful here.
 _KEPT = frozenset({"cache_bytes", "gated"})
-# Of Llama's architecture, which the training code reads: by Meta's model cards, and by the recipe of MiniCPM5.
+# Models with Llama's architecture, which the training code supports: Meta's model cards, MiniCPM5's recipe.
 _TRAINABLE = re.compile(r"meta-llama/Llama-3\.|openbmb/MiniCPM5-")
 _NOT_FOR_GPUS = re.compile(r"ROCM|AITER|HIP_|HCCL|NPU|VLLM_CPU|XPU|PYTHONNOUSERSITE|OMP_")
 
 
 def main() -> None:
-    """Read the clones that are the arguments, and write the file."""
+    """Read the clones given as arguments, and write the file."""
     clone, speculators, chooser = sys.argv[1:]
     names = _git(clone, "ls-tree", "-r", "--name-only", RECIPES, "models/").split()
     recipes = [yaml.safe_load(_git(clone, "show", f"{RECIPES}:{name}")) for name in names if name.endswith(".yaml")]
@@ -138,7 +138,7 @@ def main() -> None:
 
 
 def _cache(model_id: str, geometry: Sequence[str] | None) -> dict[str, Any]:
-    """The KV cache of a token; empty where it is not known well enough."""
+    """Return the KV cache of a token; empty if not known well enough."""
     if geometry is None or model_id.startswith(_COUNTED_TOO_MUCH):
         return {}
     everywhere, sliding, window = (int(text or 0) for text in geometry)
@@ -183,7 +183,7 @@ def _row(recipe: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checkpoints(recipe: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The recipe's variants that NVIDIA's accelerators serve, the model itself first."""
+    """Return the recipe's variants that NVIDIA's accelerators serve, the model itself first."""
     for name, variant in recipe["variants"].items():
         hardware = set(variant.get("supported_hardware") or _NVIDIA)
         if name != "default" and (not hardware & _NVIDIA or variant["precision"] not in _BITS):
@@ -229,7 +229,7 @@ def _generations(*overrides: Mapping[str, Any] | None) -> dict[str, dict[str, An
 
 
 def _speculation(feature: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The engine's settings of each way of speculating, the recommended one first."""
+    """Return the engine's settings for each speculative decoding method, the recommended one first."""
     modes = feature.get("modes") or {"": feature}
     default = feature.get("default_mode")
     for name in sorted(modes, key=lambda name: name != default):
@@ -244,7 +244,7 @@ def _environment(variables: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _arguments(words: Sequence[str]) -> dict[str, Any]:
-    """Arguments by their names with underscores; those of a member of a setting (`--a.b c`) as data."""
+    """Return arguments by name with underscores, and members of a setting (`--a.b c`) as data."""
     found: dict[str, Any] = {}
     for word in words:
         if word.startswith("--"):
@@ -265,7 +265,7 @@ def _arguments(words: Sequence[str]) -> dict[str, Any]:
             found[name].pop(member, None)
             found = {key: value for key, value in found.items() if value != {}}
     for parser in ("reasoning_parser", "tool_call_parser"):
-        # A plugin is a file of the model's repository with code.
+        # A plugin is a code file in the model's repository.
         if found.pop(f"{parser}_plugin", None):
             del found[parser]
     if "tool_call_parser" not in found:
@@ -297,7 +297,7 @@ def _billions(text: str | None) -> float | None:
 
 
 def _filled(row: dict[str, Any]) -> dict[str, Any]:
-    """Without what the recipe leaves out, and without what is the default."""
+    """Return the row without missing values and defaults."""
     return {name: value for name, value in row.items() if value not in (None, False, {}, []) or name in _KEPT}
 
 

@@ -1,4 +1,4 @@
-"""Write the local cloud's list of AWS's images by region, from the SageMaker Python SDK.
+"""Write the local cloud's list of AWS's images by Region, from the SageMaker Python SDK.
 
 pip download --no-deps sagemaker-core==2.27.0 && python tooling/image_regions.py sagemaker_core-2.27.0-*.whl
 """
@@ -16,7 +16,7 @@ DATA = Path(__file__).parent.parent / "constructs_optim_local" / "data" / "image
 _CONFIGS = "sagemaker/core/image_uri_config"
 # The configurations of the SDK with images that serve or train language models.
 _NAMES = ("djl-lmi", "djl-neuronx", "djl-tensorrtllm", "huggingface-llm", "pytorch", "sglang", "vllm")
-# Tags of aws/deep-learning-containers (docs/src/data/djl-inference) that the SDK lacks: taken to be where another is.
+# Tags of aws/deep-learning-containers (docs/src/data/djl-inference) that the SDK lacks, assumed in another's Regions.
 _LISTED = "0.36.0-lmi27.0.0-cu130"
 _LEFT_OUT = [f"0.36.0-lmi{number}.0.0-cu128" for number in (18, 19, 20)]
 _LEFT_OUT += [f"0.36.0-lmi{number}.0.0-cu129" for number in (21, 22, 23, 24)]

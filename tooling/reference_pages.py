@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def pages() -> dict[str, str]:
-    """The content of each page by the name of its file."""
+    """Return the content of each page by file name."""
     return {"rules.md": "\n".join(_rules()) + "\n", "metrics.md": "\n".join(_metrics()) + "\n"}
 
 
@@ -90,7 +90,7 @@ def _part(part: str) -> list[str]:
 
 
 def _engines() -> list[str]:
-    """The metrics of engines, with the PromQL of each server that publishes them."""
+    """Return the lines on engine metrics, with the PromQL of each server that publishes them."""
     lines = ["", *_ENGINES.format(source=engines.SOURCE).splitlines()]
     metrics = engines.by_name().values()
     for part in dict.fromkeys(metric.part for metric in metrics):

@@ -1,6 +1,7 @@
 """Write constructs_optim/recipe/catalog/resource_types.json from the installed cfn-lint's schemas.
 
-Run it when cfn-lint is raised: ``python tooling/resource_types.py``. tests/recipe/test_catalog.py says when it is due.
+Run it after upgrading cfn-lint: ``python tooling/resource_types.py``. tests/recipe/test_catalog.py fails when it is
+due.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 CATALOG = Path(__file__).parent.parent / "constructs_optim" / "recipe" / "catalog" / "resource_types.json"
-# Those that are declared and that some regions lack. AWS::SageMaker::Endpoint, EndpointConfig and Model are older than
-# the registry that the schemas come from: a region without their schema (me-central-1, us-gov-east-1) has them.
+# Declared types that some Regions lack. AWS::SageMaker::Endpoint, EndpointConfig and Model are older than the registry
+# with the schemas, so Regions without their schemas (me-central-1, us-gov-east-1) also have them.
 TYPES = ("AWS::SageMaker::AIWorkloadConfig", "AWS::SageMaker::InferenceComponent")
 
 
 def content() -> dict[str, Any]:
-    """What the file has, but for its date."""
+    """Return the file's content without its date."""
     schemas = {
         path.name.removesuffix(".json"): json.loads(path.read_text())
         for path in (files("cfnlint") / "data" / "schemas" / "providers").iterdir()

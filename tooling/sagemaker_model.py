@@ -1,6 +1,6 @@
-"""Write constructs_optim/runtime/botocore_data: what handlers call of SageMaker that Lambda's boto3 may not know yet.
+"""Write constructs_optim/runtime/botocore_data: the SageMaker operations that Lambda's boto3 may lack.
 
-Run it when botocore is raised: ``python tooling/sagemaker_model.py``. tests/runtime/test_sagemaker_model.py says when
+Run it after upgrading botocore: ``python tooling/sagemaker_model.py``. tests/runtime/test_sagemaker_model.py fails when
 it is due. botocore merges such a file into its own model of the service (botocore/loaders.py, "sdk-extras").
 """
 
@@ -18,19 +18,19 @@ FILE = (
     Path(__file__).parent.parent
     / "constructs_optim/runtime/botocore_data/sagemaker/2017-07-24/service-2.sdk-extras.json"
 )
-# Those of 2025 and 2026: the boto3 of a Lambda runtime is months behind.
+# Operations of 2025 and 2026, because a Lambda runtime's boto3 is months old.
 OPERATIONS = [
     f"{verb}{job}"
     for job in ("AIBenchmarkJob", "AIRecommendationJob", "OptimizationJob")
     for verb in ("Create", "Describe", "Stop")
 ] + [
-    # With partitions of accelerators.
+    # These have accelerator partitions.
     *("CreateEndpointConfig", "CreateInferenceComponent", "DescribeInferenceComponent", "UpdateInferenceComponent"),
 ]
 
 
 def content() -> dict[str, Any]:
-    """The file, from the installed botocore."""
+    """Return the file's content, from the installed botocore."""
     model = botocore.session.get_session().get_component("data_loader").load_service_model("sagemaker", "service-2")
     operations = {name: model["operations"][name] for name in OPERATIONS}
     wanted: set[str] = set()
@@ -45,7 +45,7 @@ def content() -> dict[str, Any]:
 
 
 def _shapes(value: Any) -> Iterator[str]:
-    """The names of the shapes that are referred to."""
+    """Yield the names of the shapes to which a definition refers."""
     if isinstance(value, dict):
         if isinstance(value.get("shape"), str):
             yield value["shape"]
@@ -57,7 +57,7 @@ def _shapes(value: Any) -> Iterator[str]:
 
 def _undocumented(value: Any) -> Any:
     if isinstance(value, dict):
-        # A member may have that name; its description is no text.
+        # A member may be named "documentation"; its value is not text.
         kept = {name: each for name, each in value.items() if not (name == "documentation" and isinstance(each, str))}
         return {name: _undocumented(each) for name, each in kept.items()}
     return [_undocumented(item) for item in value] if isinstance(value, list) else value

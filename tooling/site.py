@@ -1,7 +1,7 @@
-"""What the site adds to docs/, which is written to be read in the repository: pages for the files that it links to.
+"""A hook of properdocs that adds pages for files that docs/ links to, because docs/ is written for the repository.
 
-For language models it has each page as Markdown as well, and a list of them: llms.txt (https://llmstxt.org).
-A hook of properdocs; its functions are called by their names.
+For language models, it also adds each page as Markdown, and a list of them: llms.txt (https://llmstxt.org). properdocs
+calls its functions by name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mkdocs.structure.pages import Page
 
 CHECKOUT = Path(__file__).parent.parent
 _LANGUAGES = {".py": "python", ".yml": "yaml", ".yaml": "yaml", ".ts": "typescript"}
-# Pages that mkdocstrings fills are read as HTML.
+# Pages that mkdocstrings fills are linked as HTML.
 _GENERATED = "\n::: "
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _SENTENCE = re.compile(r"(?!```)[A-Za-z`*].*?\.(?=\s|$)", re.DOTALL)
@@ -27,10 +27,10 @@ _markdown: dict[str, str] = {}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """A page for each example, in all its languages, and one for the changelog."""
+    """Add a page for each example, in all its languages, and one for the changelog."""
     examples: dict[Path, list[Path]] = {}
     for example in sorted(path for path in (CHECKOUT / "examples").rglob("*") if path.suffix in _LANGUAGES):
-        # Of eagle_in_two_stacks.py, the twins are eagle_in_two_stacks.serving.yaml and .training.yaml.
+        # For example, eagle_in_two_stacks.py also has eagle_in_two_stacks.serving.yaml and .training.yaml.
         examples.setdefault(example.with_name(example.name.partition(".")[0]), []).append(example)
     for name, files_of_it in examples.items():
         content = f"# {name.name}\n" + "".join(map(_tab, files_of_it))
@@ -49,20 +49,20 @@ def _tab(example: Path) -> str:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links to examples lead to their pages."""
+    """Point links to examples to their pages."""
     linked = re.sub(r"\]\(((?:\.\./)+)examples/([\w/-]+)\.(?:[\w.]+)\)", _to_page, markdown)
     _markdown[page.file.src_uri] = linked
     return linked
 
 
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
-    """Keep it for llms.txt."""
+    """Keep the navigation for llms.txt."""
     _navigation[:] = [nav]
     return nav
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Write llms.txt, and the pages that it links to."""
+    """Write llms.txt and the pages that it links to."""
     for name, markdown in _markdown.items():
         if _GENERATED not in markdown:
             (Path(config.site_dir) / name).write_text(markdown, encoding="utf-8")
@@ -72,7 +72,7 @@ def on_post_build(config: MkDocsConfig) -> None:
 
 
 def _listed(title: str, items: list) -> Iterator[str]:
-    """A section of llms.txt, and those of the sections in it."""
+    """Yield a section of llms.txt and its subsections."""
     yield from ["", f"## {title}", ""]
     for page in (item for item in items if isinstance(item, Page)):
         markdown = _markdown[page.file.src_uri]
@@ -84,7 +84,7 @@ def _listed(title: str, items: list) -> Iterator[str]:
 
 
 def _first_sentence(markdown: str) -> str | None:
-    """The first sentence below the heading, without its links."""
+    """Return the first sentence below the heading, without links."""
     for paragraph in re.split(r"\n\s*\n", markdown):
         if found := _SENTENCE.match(_LINK.sub(r"\1", paragraph)):
             return " ".join(found[0].split())

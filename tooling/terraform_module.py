@@ -1,7 +1,7 @@
-"""Write what the schema of endpoint.yaml decides in terraform/: declaration.tf, outputs.tf and the README's tables.
+"""Write the parts of terraform/ that follow from endpoint.yaml's schema: declaration.tf, outputs.tf, README tables.
 
 Run it when docs/endpoint.schema.json changes: ``python tooling/terraform_module.py``. Terraform's types have no unions.
-Where a file takes text, or yes and no, in place of a mapping, the mapping's type has a further member, ``value``.
+If a file allows text or a Boolean instead of a mapping, the mapping's type has a further member, ``value``.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _ROOT = Path(__file__).resolve().parent.parent
 _MODULE = _ROOT / "terraform"
 _HEADER = "# Generated from docs/endpoint.schema.json: python tooling/terraform_module.py\n"
 _PRIMITIVES = {"string": "string", "integer": "number", "number": "number", "boolean": "bool"}
-# Text beside a mapping or a number that says nothing more: a short form; a parameter, as Terraform has variables.
+# Alternatives that add nothing to a mapping or number: a short form, or a parameter, because Terraform has variables.
 _ABBREVIATIONS = frozenset({"ModelName", "ParameterName"})
-# The module's own, and what is the same for all modules of a release.
+# Members that the module itself sets, or that are the same for all modules of a release.
 _LEFT_OUT = frozenset({"$schema", "schema", "parameters"})
 _WIDTH = 120
 _VALUE = "value"
 
 
 class UntypedError(TypeError):
-    """A schema that no type of Terraform expresses."""
+    """A schema that Terraform's types cannot express."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Type:
     attributes: Mapping[str, Attribute] | None = None
 
     def lines(self, indent: int, before: str = "", after: str = "") -> list[str]:
-        """The type between two texts: a line where it fits, else one a member."""
+        """Return the type between two texts: on one line if it fits, else with a line for each member."""
         if self.element is not None:
             return self.element.lines(indent, f"{before}{self.name}(", f"){after}")
         line = f"{' ' * indent}{before}{self}{after}"
@@ -59,12 +59,12 @@ class Type:
 
     @property
     def has_object(self) -> bool:
-        """Whether it is an object, or has one."""
+        """Whether the type is or contains an object."""
         return self.attributes is not None or (self.element is not None and self.element.has_object)
 
     @property
     def is_flat(self) -> bool:
-        """Whether an object has no objects in it."""
+        """Whether an object contains no other objects."""
         return not any(each.type.has_object for each in (self.attributes or {}).values())
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ def _optional(attribute: Attribute) -> str:
 
 
 def _members(type: Type, indent: int) -> Iterator[str]:
-    """The members of an object, aligned as ``terraform fmt`` does: those that follow each other on one line each."""
+    """Yield an object's members, aligned like ``terraform fmt``: consecutive one-line members together."""
     chain: list[tuple[str, str]] = []
     for key, attribute in (type.attributes or {}).items():
         before, after = ("", "") if attribute.is_required else ("optional(", ")")
@@ -101,7 +101,7 @@ def _aligned(chain: list[tuple[str, str]], indent: int) -> Iterator[str]:
 
 @dataclass
 class Types:
-    """The types of a schema's values, and the names of the members that may be a ``value`` as well."""
+    """The types of a schema's values, and the names of the members that may also be a ``value``."""
 
     definitions: Mapping[str, Any]
 
@@ -110,10 +110,10 @@ class Types:
         self.alternatives: set[str] = set()
 
     def of(self, schema: Mapping[str, Any], within: tuple[str, ...] = (), *, called: str = "") -> Type:
-        """The type of a schema.
+        """Return the type of a schema.
 
         Raises:
-            UntypedError: where there is none: any value, a union of mappings, a definition that contains itself.
+            UntypedError: if there is none, as for any value, a union of mappings, or a recursive definition.
         """
         if (reference := schema.get("$ref")) is not None:
             name = reference.rpartition("/")[2]
@@ -134,7 +134,7 @@ class Types:
                 return Type(_PRIMITIVES[name])
         values = [schema["const"]] if "const" in schema else schema.get("enum")
         if not values:
-            raise UntypedError(f"{called or 'this'} may be anything")
+            raise UntypedError(f"{called or 'this'} may be of any type")
         return Type("string" if any(isinstance(each, str) for each in values) else "number")
 
     def _attributes(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> Iterator[tuple[str, Attribute]]:
@@ -142,7 +142,7 @@ class Types:
             try:
                 of = self.of(member, within, called=key)
             except UntypedError:
-                # JSON of any kind has no type beside others.
+                # JSON of any kind cannot be part of a union.
                 continue
             yield key, Attribute(of, key in schema.get("required", ()))
 
@@ -154,14 +154,14 @@ class Types:
         mappings = [each for each in types if each.attributes is not None]
         scalars = list(dict.fromkeys(each.name for each in types if each.attributes is None))
         if not mappings:
-            # A duration is milliseconds, or text with a unit; what may be anything scalar is passed as text.
+            # A duration is milliseconds, or text with a unit. Other unions of scalars are passed as text.
             return Type("number" if set(scalars) == {"number", "string"} and len(kept) == 2 else scalars[0])
         (mapping,) = mappings
         names = [name for arm in kept for name in arm.get("enum", ())]
         if not scalars or names:
-            # A name alone is short for a mapping of that name.
+            # A name is a short form of a mapping of that name.
             return mapping
-        assert _VALUE not in (mapping.attributes or {})  # noqa: S101 - a mapping of the schema that has such a member
+        assert _VALUE not in (mapping.attributes or {})  # noqa: S101 - no mapping of the schema may have this member
         self.alternatives.add(called)
         members = {key: Attribute(each.type, is_required=False) for key, each in (mapping.attributes or {}).items()}
         return Type("object", attributes={_VALUE: Attribute(Type(scalars[0]), is_required=False), **members})
@@ -182,7 +182,7 @@ class Variable:
 
     @property
     def text(self) -> str:
-        """Its block."""
+        """The variable's block."""
         description, lines = _escaped(self.description), self.type.lines(2, "type = ")
         default = [] if self.is_required else [("default", "null")]
         if "\n" not in description and len(lines) == 1:
@@ -196,7 +196,7 @@ class Variable:
 
 
 def variables() -> tuple[list[Variable], Types]:
-    """The variables of a declaration, and the types that they came of."""
+    """Return the variables of a declaration, and the types from which they were made."""
     schema = json.loads((_ROOT / "docs" / "endpoint.schema.json").read_bytes())
     types = Types(schema["$defs"])
     found: list[Variable] = []
@@ -208,7 +208,7 @@ def variables() -> tuple[list[Variable], Types]:
 
 
 def _described(member: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
-    """What a variable is, and what the members of its constructs are."""
+    """Return a variable's description, including the members of its constructs."""
     text = _sentence(member["description"])
     of = member.get("additionalProperties")
     if not isinstance(of, dict) or "$ref" not in of:
@@ -235,7 +235,7 @@ def _escaped(text: str) -> str:
 
 
 def declaration() -> str:
-    """declaration.tf."""
+    """Return declaration.tf."""
     found, types = variables()
     members = [(each.name, f"var.{each.name}") for each in found if each.name != "stack"]
     local = [
@@ -245,7 +245,7 @@ def declaration() -> str:
         *_aligned(members, 4),
         "  }",
         "",
-        f"  # Objects that have a member `{_VALUE}`, which may stand for them.",
+        f"  # Objects for which their member `{_VALUE}` may stand.",
         f'  alternatives = "{"|".join(sorted(types.alternatives))}"',
         "}",
         "",
@@ -254,15 +254,15 @@ def declaration() -> str:
 
 
 def outputs() -> str:
-    """outputs.tf."""
+    """Return outputs.tf."""
     suffixes = ", ".join(f'"{suffix}"' for suffix in OUTPUTS)
     blocks = [
         "# Generated from standalone_template/outputs.py: python tooling/terraform_module.py\n",
         "locals {\n"
-        "  # The template has the names, so that a plan knows the keys before the stack has the values.\n"
+        "  # The names come from the template, so that a plan knows the keys before the stack has the values.\n"
         "  outputs = { for name in keys(local.sections.Outputs) : name => "
         "lookup(aws_cloudformation_stack.this.outputs, name, null) }\n"
-        "  # The names begin with the IDs that they belong to: Llama70BEndpointName.\n"
+        "  # Each name begins with the ID of its endpoint or component: Llama70BEndpointName.\n"
         "  by_id = {\n"
         f"    for suffix in [{suffixes}] : suffix => {{\n"
         "      for name, value in local.outputs : trimsuffix(name, suffix) => value "
@@ -276,7 +276,7 @@ def outputs() -> str:
 
 
 def named_outputs() -> Iterator[tuple[str, str, str]]:
-    """Names, descriptions and values of the module's outputs."""
+    """Yield names, descriptions and values of the module's outputs."""
     for suffix, description in OUTPUTS.items():
         text = f"{description.removesuffix(', separated by commas')}, by the ID of the endpoint, component or adapter."
         value = f'local.by_id["{suffix}"]'
@@ -303,7 +303,7 @@ def _plural(suffix: str) -> str:
 
 
 def _tables() -> Iterator[tuple[str, str]]:
-    """The headings of the README's tables, and the tables."""
+    """Return the README's tables by heading."""
     yield (
         "Inputs of the declaration",
         _table(
@@ -322,14 +322,14 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _shown(type: Type) -> str:
-    """A type without its members, which declaration.tf has."""
+    """Return a type without its members, which declaration.tf lists."""
     if type.attributes is not None:
         return "object"
     return f"{type.name}({_shown(type.element)})" if type.element is not None else type.name
 
 
 def files() -> dict[Path, str]:
-    """All that is generated, by the paths in terraform/."""
+    """Return all generated files, by their paths in terraform/."""
     readme = (_MODULE / "README.md").read_text(encoding="utf-8")
     for heading, table in _tables():
         before, _, after = readme.partition(f"# {heading}\n\n")

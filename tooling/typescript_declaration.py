@@ -1,4 +1,4 @@
-"""Write what the Python API decides in typescript/: the interfaces of a declaration, and what they are in a file.
+"""Write the parts of typescript/ that follow from the Python API: a declaration's interfaces, and their form in a file.
 
 Run it when docs/endpoint.schema.json or a metric changes: ``python tooling/typescript_declaration.py``.
 """
@@ -20,7 +20,7 @@ SOURCES = _ROOT / "typescript" / "src"
 SCHEMA = _ROOT / "docs" / "endpoint.schema.json"
 ENDPOINT, PARAMETER = "OptimizedEndpoint", "ParameterName"
 
-# The constructs and values of the CDK that text in a file stands for.
+# The CDK's constructs and values for which text in a file stands.
 CDK_TYPES = {
     "Alarm": "aws_cloudwatch.IAlarm",
     "AlarmAction": "aws_sns.ITopic",
@@ -35,29 +35,29 @@ CDK_TYPES = {
     "Vpc": "aws_ec2.IVpc",
 }
 SITE = "https://constructs-optim.dev"
-# What the schema has no text for, or one that speaks of Python.
+# Descriptions that the schema lacks or has only for Python.
 _TEXTS = {
     "Compilation": "A compilation of the model.",
-    "Dashboard": "What the endpoint's dashboard shows besides.",
+    "Dashboard": "Additions to the endpoint's dashboard.",
     "KvCache": "A data type of the KV cache.",
     "Quantization": "A quantization of the weights.",
     "Sharding": "A division of the weights into shards.",
-    "SpeculativeDecoding": "What drafts tokens that the model verifies.",
+    "SpeculativeDecoding": "Speculative decoding: a draft whose tokens the model verifies.",
 }
-# An endpoint is a template of its own here, and shares nothing with others of its stack.
+# Here, an endpoint has its own template, and shares nothing with others in its stack.
 _OF_A_STACK = {
     "no model; `addComponent` adds models": "no model; `components` adds models",
     "one store for the whole stack": "a store of its own; `{ fromBucket: { bucket } }` shares one with other endpoints",
     "one role for all models of the stack, which may write nothing": "a role of its own, which may write nothing",
     "a role for all jobs of the stack": "a role for all jobs of the endpoint",
 }
-# What the other arm of a union is called: jsii has no unions.
+# Suffix and description of the member for a union's other alternative, because jsii has no unions.
 _OTHER_ARMS = {
-    "boolean": ("Enabled", "Instead of `{}`: `true` for its defaults, `false` to leave it out."),
+    "boolean": ("Enabled", "Instead of `{}`: `true` for its defaults, `false` to omit it."),
     "string": ("Uri", "Instead of `{}`: its S3 URI."),
     "enum": ("Preset", "Instead of `{}`: a choice by its name."),
 }
-# How a choice is made in Python.
+# Instructions for choices in Python.
 _IN_PYTHON = re.compile(r" Use its (?:class|static) methods\.|, created by (`\w+`(, | and | or )?)+")
 NOTE = "// Generated from docs/endpoint.schema.json: python tooling/typescript_declaration.py\n"
 IMPORTS = """\
@@ -68,7 +68,7 @@ import {
 
 
 class Types:
-    """The types of TypeScript for the definitions that an endpoint refers to."""
+    """TypeScript types of the definitions to which an endpoint refers."""
 
     def __init__(self, definitions: Mapping[str, Any]) -> None:
         assert PARAMETER in definitions  # noqa: S101 - or numbers would be text
@@ -76,10 +76,10 @@ class Types:
         self._names: list[str] = []
         self.enums: dict[str, list[str]] = {}
         self.members: dict[str, dict[str, tuple[str, str]]] = {}
-        """By interface and member: its key in a file, and the shape of its value, as ``MEMBERS`` has them."""
+        """The key and value shape of each member by interface, as in ``MEMBERS``."""
 
     def interfaces(self) -> Iterator[str]:
-        """The interfaces, the endpoint's first."""
+        """Return the interfaces, the endpoint's first."""
         self._refer(ENDPOINT)
         for name in self._names:
             yield self._interface(name)
@@ -91,7 +91,7 @@ class Types:
 
     def _interface(self, name: str) -> str:
         definition = self._definitions[name]
-        # Of a mapping of one name, or that name alone, this is the mapping.
+        # For a mapping or its name alone, use the mapping.
         mapping = next((arm for arm in definition.get("anyOf", ()) if "properties" in arm), definition)
         required, lines = mapping.get("required", ()), list[str]()
         self.members[_title(name)] = {}
@@ -111,7 +111,7 @@ class Types:
         return "\n".join([*comment, f"export interface {_title(name)} {{", *lines, "}\n"])
 
     def _text(self, schema: Mapping[str, Any], key: str) -> str:
-        """What a member is: its own description, or that of what it refers to."""
+        """Return a member's description, or the description of its type."""
         name = schema.get("$ref", "").rpartition("/")[2]
         definition = self._definitions.get(name, {})
         definition = next((arm for arm in definition.get("anyOf", ()) if "properties" in arm), definition)
@@ -119,7 +119,7 @@ class Types:
         return f"{key.replace('_', ' ')}. D{own[1:]}" if own.lower().startswith("default: ") else own
 
     def _arms(self, schema: Mapping[str, Any], place: str) -> list[tuple[str, str]]:
-        """The types of a value and their shapes: several where it is either settings or a plain value."""
+        """Return the types of a value and their shapes: two if it is either settings or a plain value."""
         arms = schema.get("oneOf", schema.get("anyOf", ()))
         found = [self._named_value(arm, place) or self._type(arm, place) for arm in arms]
         settings = [each for each in found if each[1] and not self._is_choice(each[1])]
@@ -128,7 +128,7 @@ class Types:
         return [self._type(schema, place)]
 
     def _named_value(self, schema: Mapping[str, Any], place: str) -> tuple[str, str] | None:
-        """The enumeration of names such as ``none``, which stand for settings."""
+        """Return the enumeration of names such as ``none``, which stand for settings."""
         name = schema.get("$ref", "").rpartition("/")[2]
         values = re.fullmatch(r"\^\(([\w|]+)\)\$", self._definitions.get(name, {}).get("pattern", ""))
         if values is None or name in CDK_TYPES:
@@ -137,7 +137,7 @@ class Types:
         return place, ""
 
     def _type(self, schema: Mapping[str, Any], place: str) -> tuple[str, str]:
-        """The type of a value, and its shape; ``place`` is what an enumeration there is called."""
+        """Return the type of a value, and its shape; ``place`` names an enumeration."""
         if "$ref" in schema:
             return self._referred(schema["$ref"].rpartition("/")[2])
         if "enum" in schema:
@@ -166,7 +166,7 @@ class Types:
             return CDK_TYPES[name], name
         definition = self._definitions[name]
         if definition.get("type") == "string":
-            # A parameter stands for a number, as do tokens in the CDK.
+            # A parameter stands for a number, as tokens do in the CDK.
             return ("number" if name == PARAMETER else "string"), ""
         if not definition:
             return "any", ""
@@ -177,7 +177,7 @@ class Types:
         types, shapes = [written for written, _ in found], [shape for _, shape in found if shape]
         choices = [(written, shape) for written, shape in found if shape and self._is_choice(shape)]
         if choices:
-            # The text that may stand for it is short for one of its members.
+            # The alternative text is a short form of one of its members.
             return choices[0]
         if {"number", "string"} == set(types):
             return "string", ""
@@ -222,7 +222,7 @@ def _published() -> list[metrics.MetricDefinition]:
 
 
 def _metrics() -> Iterator[str]:
-    yield "/** A metric that SageMaker publishes of a running endpoint. */"
+    yield "/** A metric that SageMaker publishes for a running endpoint. */"
     yield "export enum EndpointMetric {"
     for definition in _published():
         yield from _comment(f"{definition.title}. {definition.definition}", indent="  ")
@@ -233,7 +233,7 @@ def _metrics() -> Iterator[str]:
 def _series() -> Iterator[str]:
     yield "/** Namespace, name and dimensions. */"
     yield "export type Series = [namespace: string, name: string, dimensions: string[]];\n"
-    yield "/** The default statistics of metrics, and their series of a variant and of an inference component. */"
+    yield "/** The default statistics of metrics, and their series for a variant and an inference component. */"
     yield "export const METRICS: Record<string, { statistic: string; variant?: Series; component?: Series }> = {"
     for definition in _published():
         series = {
@@ -247,7 +247,7 @@ def _series() -> Iterator[str]:
 
 def _members(types: Types) -> Iterator[str]:
     yield "/**"
-    yield " * The key of each member in a file, and the shape of its value: an interface, or what the CDK has for it."
+    yield " * The key of each member in a file, and the shape of its value: an interface, or the CDK's type."
     yield " * []: a list of these; {}: a mapping of names to them."
     yield " */"
     yield "export const MEMBERS: Record<string, Record<string, [key: string, shape: string]>> = {"
@@ -259,9 +259,9 @@ def _members(types: Types) -> Iterator[str]:
 
 
 def _of_templates() -> Iterator[str]:
-    yield "/** The version of the schema that MEMBERS is of. */"
+    yield "/** The version of the schema from which MEMBERS was made. */"
     yield f"export const SCHEMA_VERSION = {SCHEMA_VERSION};\n"
-    yield "/** What the outputs of an endpoint, a component or an adapter are called after its id. */"
+    yield "/** The suffixes of an endpoint's, component's or adapter's outputs, after its ID. */"
     yield "export const OUTPUTS = ["
     yield from (f"  {_literal(name)}," for name in OUTPUTS)
     yield "];\n"
@@ -273,7 +273,7 @@ def _literal(value: Any) -> str:
 
 
 def written() -> dict[str, str]:
-    """The texts of the files, by name."""
+    """Return the content of the files, by name."""
     types = Types(json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"])
     interfaces = list(types.interfaces())
     enums = [

@@ -1,11 +1,11 @@
-"""Fits the forecast to published measurements, and says how wrong it is on those that it was not fitted to.
+"""Fit the forecast to published measurements, and determine its errors on others.
 
     python bench/forecast/fit.py            # print the errors on the held-out part
     python bench/forecast/fit.py --write    # and write calibration.json, fitted to all measurements
 
-The efficiency is a maximum a posteriori estimate: residuals of log(forecast / measured) with a soft L1 loss, so that
-single measurements that are far off count less, and a normal prior of each factor. Sources with many measurements count
-less each. The errors, and with them the intervals, are those of a cross-validation within the part that is fitted to.
+The efficiency is a maximum a posteriori estimate: residuals of log(forecast / measured) with a soft L1 loss, which
+reduces the weight of outliers, and a normal prior of each factor. Each measurement of a large source has less weight.
+The errors, and thus the intervals, are from a cross-validation within the fitted part.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from targets import Target, target_table
 from constructs_optim.recipe.forecast import CONFIDENCE, FIGURES, PHYSICS, Calibration, Errors, Figure, clipped
 
 _CALIBRATION = HERE.parents[1] / "constructs_optim" / "recipe" / "forecast" / "calibration.json"
-# What is expected of each member of an efficiency, and by which factor it may be otherwise (one standard deviation).
+# The prior of each member of an efficiency: expected value, and one standard deviation as a factor.
 _PRIORS: Mapping[str, tuple[float, float]] = {
     "bandwidth": (0.7, 1.35),
     "cache_bandwidth": (0.6, 1.5),
@@ -50,7 +50,7 @@ _PRIORS: Mapping[str, tuple[float, float]] = {
     "together": (0.1, 2.7),
 }
 _OVERLAP = 2.0
-# Spreads of factors, by what they are of.
+# Standard deviations of factors, of accelerators and of engines.
 _OF_ACCELERATORS = {"bandwidth": 1.22, "compute": 1.35}
 _OF_ENGINES = {
     "bandwidth": 1.22,
@@ -72,13 +72,13 @@ _WEIGHTS: Mapping[Figure, float] = {
     "requests_per_second": 1.0,
 }
 _SCALE = 0.25
-# From so many measurements of a source on, each counts less.
+# Sources with more measurements have less weight for each.
 _FULL_SOURCE = 20
 _FOLDS = 5
 _GOAL = 0.2
 _COVERED = (0.85, 0.95)
 Name = tuple[str, str, str]
-"""Where a factor is: the part of the calibration, of what, and its name."""
+"""A factor's location: the part of the calibration, the subject, and the factor's name."""
 
 
 class Fit:
@@ -99,7 +99,7 @@ class Fit:
         self._counts = {source: min(1.0, _FULL_SOURCE / count) ** 0.25 for source, count in counted.items()}
 
     def calibrated(self) -> Calibration:
-        """The calibration that fits best, without errors."""
+        """Return the calibration that fits best, without errors."""
         found = least_squares(
             self._residuals, self._means, loss="soft_l1", x_scale=self._spreads, max_nfev=200, diff_step=1e-4
         )
@@ -138,7 +138,7 @@ Residuals = dict[Figure, list[tuple[str, float]]]
 
 
 def residuals(measured: Iterable[Measurement], calibration: Calibration) -> Residuals:
-    """How wrong the uncorrected forecasts of a calibration are."""
+    """Return the errors of a calibration's uncorrected forecasts."""
     found: Residuals = {figure: [] for figure in FIGURES}
     for each in measured:
         forecast = each.forecast(each.efficiency(calibration))
@@ -148,7 +148,7 @@ def residuals(measured: Iterable[Measurement], calibration: Calibration) -> Resi
 
 
 def cross_validated(measured: Sequence[Measurement]) -> Residuals:
-    """How wrong forecasts are of measurements that they were not fitted to."""
+    """Return the errors of forecasts on measurements to which they were not fitted."""
     with ProcessPoolExecutor() as pool:
         folds = list(pool.map(_fold, [(measured, fold) for fold in range(_FOLDS)]))
     return {figure: [error for fold in folds for error in fold[figure]] for figure in FIGURES}
@@ -161,7 +161,7 @@ def _fold(given: tuple[Sequence[Measurement], int]) -> Residuals:
 
 
 def with_errors(calibration: Calibration, found: Residuals) -> Calibration:
-    """The calibration with the errors that were found."""
+    """Return the calibration with these errors."""
     return calibration.model_copy(update={"errors": {figure: _errors(errors) for figure, errors in found.items()}})
 
 
@@ -178,7 +178,7 @@ def _errors(found: Sequence[tuple[str, float]]) -> Errors:
 
 
 def _score(errors: Errors, group: str, error: float) -> float:
-    """By how many standard deviations a measurement is off what the others of its group lead to expect."""
+    """Return a measurement's deviation from the expectation by its group's others, in standard deviations."""
     others = [*errors.groups[group]]
     others.remove(error)
     mean, deviation = errors.model_copy(update={"groups": {group: others}}).of(group)
@@ -186,7 +186,7 @@ def _score(errors: Errors, group: str, error: float) -> float:
 
 
 def _spreads(groups: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """Standard deviations between and within groups, by maximum likelihood of the random-effects model."""
+    """Return standard deviations between and within groups, by maximum likelihood of the random-effects model."""
 
     def unlikely(logs: np.ndarray) -> float:
         between, within = np.exp(2 * logs)
@@ -204,12 +204,12 @@ def _spreads(groups: Sequence[Sequence[float]]) -> tuple[float, float]:
 
 
 def log_error(measured: float, forecast: float) -> float:
-    """The logarithm by which errors are counted."""
+    """Return the error as a logarithm."""
     return math.log(measured / forecast)
 
 
 class Tested:
-    """The errors of a calibration on measurements that it was not fitted to."""
+    """The errors of a calibration on measurements to which it was not fitted."""
 
     def __init__(self, measured: Sequence[Measurement], calibration: Calibration) -> None:
         self.errors: dict[Figure, list[float]] = {figure: [] for figure in FIGURES}
@@ -233,7 +233,7 @@ class Tested:
 
 
 def beaten_physics(measured: Iterable[Measurement]) -> list[str]:
-    """Measurements that claim to be faster than bandwidth and compute allow."""
+    """Return measurements that are faster than bandwidth and compute allow."""
     found: list[str] = []
     for each in measured:
         alone = each.model_copy(update={"load": "users", "at": 1.0}).forecast(PHYSICS)
@@ -248,7 +248,7 @@ def beaten_physics(measured: Iterable[Measurement]) -> list[str]:
 
 
 def main() -> int:
-    """Fit, test, print and perhaps write."""
+    """Fit, test, print, and optionally write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--write", action="store_true", help="write calibration.json, fitted to all measurements")
     options = parser.parse_args()
@@ -292,7 +292,7 @@ def main() -> int:
 
 
 def _rounded(value: object) -> object:
-    """Numbers with four significant digits, empty parts left out."""
+    """Round numbers to four significant digits, and omit empty parts."""
     if isinstance(value, float):
         return float(f"{value:.4g}")
     if isinstance(value, dict):

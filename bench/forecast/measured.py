@@ -1,4 +1,4 @@
-"""Published measurements, and what a calibration forecasts of them."""
+"""Published measurements, and a calibration's forecasts of them."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from constructs_optim.recipe.memory import USABLE, weights_gb
 
 HERE = Path(__file__).parent
 SEED = 20
-"""Of the split into a part to fit and a part to test."""
+"""The seed of the split into a part to fit and a part to test."""
 FIT_SHARE = 2 / 3
 _BITS = {"bf16": 16, "fp8": 8, "int8": 8, "nvfp4": 4, "mxfp4": 4, "int4": 4}
-# Beside weights and KV cache, each accelerator.
+# Memory of each accelerator besides weights and KV cache.
 _WORKSPACE_GB = 2.0
 
 
 class Measurement(BaseModel):
-    """One published measurement of a whole server; README.md has the meaning of its members."""
+    """One published measurement of a whole server. README.md describes its members."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -72,10 +72,10 @@ class Measurement(BaseModel):
 
     @cached_property
     def row(self) -> ModelRow:
-        """Its model, in the precision that it was served in."""
+        """The model in the measured precision."""
         row = models()[self.model]
         bits = _BITS[self.precision]
-        # Data parallel attention keeps each request on one accelerator.
+        # With data-parallel attention, each request stays on one accelerator.
         heads = row.key_value_heads if self.tensor_parallel is not None else None
         return replace(row, weight_bits=bits, precision=self.precision, key_value_heads=heads)
 
@@ -99,12 +99,12 @@ class Measurement(BaseModel):
 
     @cached_property
     def group(self) -> str:
-        """Its group of errors."""
+        """The group of its errors."""
         return group_of(self.row, self.instance.accelerator)
 
     @cached_property
     def observed(self) -> dict[Figure, float]:
-        """What was measured, in seconds and requests a second."""
+        """The measured figures, in seconds and requests per second."""
         first, between, tokens = (
             self.time_to_first_token_ms,
             self.inter_token_latency_ms,
@@ -119,7 +119,7 @@ class Measurement(BaseModel):
 
     @property
     def rate(self) -> float | None:
-        """Requests a second: as measured, or by the users and their latencies."""
+        """Requests per second, as measured or derived from users and latencies."""
         found = self.observed.get("requests_per_second")
         first, between = (self.observed.get(name) for name in ("time_to_first_token", "inter_token_latency"))
         if self.load != "users" or self.at is None or first is None or between is None:
@@ -128,17 +128,17 @@ class Measurement(BaseModel):
 
     @property
     def most_possible(self) -> float:
-        """The requests a second that physics allows."""
+        """The maximum requests per second that physics allows."""
         limit = engine_limit(self.engine, self.instance) if self.load in ("limit", "rate") else self.at or 1.0
         return Server(self.copy_, PHYSICS, self.input_tokens or 1.0, self.output_tokens or 1.0, limit).most_possible
 
     def efficiency(self, calibration: Calibration) -> Efficiency:
-        """The efficiency that a calibration has for it."""
+        """Return a calibration's efficiency for this measurement."""
         bits = operand_bits(self.precision, self.instance)
         return calibration.efficiency(self.copy_, self.instance.accelerator, self.engine, bits)
 
     def forecast(self, efficiency: Efficiency) -> dict[Figure, float]:
-        """The figures under an efficiency."""
+        """Return the forecast figures for an efficiency."""
         given, expected = self.input_tokens or 1.0, self.output_tokens or 1.0
         if self.load == "batch":
             return self._static_batch(ForwardPass(self.copy_, efficiency), given, expected)
@@ -154,7 +154,7 @@ class Measurement(BaseModel):
         return dict(zip(FIGURES, (state.time_to_first_token, state.inter_token_latency, rate), strict=True))
 
     def _static_batch(self, passes: ForwardPass, given: float, expected: float) -> dict[Figure, float]:
-        """All requests of a batch begin and end together."""
+        """Return the figures of a batch whose requests begin and end together."""
         batch = self.at or 1.0
         first = passes.prompt(given) + (batch - 1) * passes.further_prompt(given)
         token = passes.token(batch, given + expected / 2)
@@ -163,20 +163,20 @@ class Measurement(BaseModel):
 
 @cache
 def models() -> dict[str, ModelRow]:
-    """The measured models."""
+    """Return the measured models."""
     data = json.loads((HERE / "models.json").read_text(encoding="utf-8"))["models"]
     return {name: ModelRow(name, **columns) for name, columns in data.items()}
 
 
 @cache
 def measurements() -> tuple[Measurement, ...]:
-    """Those that are not left out."""
+    """Return the measurements that are not left out."""
     lines = (HERE / "measurements.jsonl").read_text(encoding="utf-8").splitlines()
     return tuple(each for each in map(Measurement.model_validate_json, lines) if each.left_out is None)
 
 
 def split(measured: Sequence[Measurement]) -> tuple[list[Measurement], list[Measurement]]:
-    """The part to fit and the part to test."""
+    """Return the part to fit and the part to test."""
     shuffled = random.Random(SEED).sample(measured, len(measured))
     cut = round(len(shuffled) * FIT_SHARE)
     return shuffled[:cut], shuffled[cut:]

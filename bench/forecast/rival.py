@@ -1,9 +1,9 @@
-"""AIConfigurator's forecasts of the same measurements, from its own package in an environment of its own.
+"""Compare with AIConfigurator's forecasts of the same measurements, from its package in a separate environment.
 
     python bench/forecast/rival.py
 
-Two contests: the held-out part of measurements.jsonl (fit.py), and measurements that AIConfigurator ships and the
-forecast was never fitted to. By the latter, AIConfigurator's own releases are tested for regressions.
+Two contests: the held-out part of measurements.jsonl (fit.py), and measurements that AIConfigurator ships, to which the
+forecast was never fitted. AIConfigurator tests its releases for regressions with the latter.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _BACKENDS = {"vllm": "vllm", "sglang": "sglang", "tensorrt-llm": "trtllm"}
 _QUANTIZED = {"fp8": "fp8", "nvfp4": "nvfp4", "int4": "int4_wo", "bf16": "bfloat16", "mxfp4": None}
 _BATCHES = (64, 256, 1024)
 _FURTHER = 300
-"""So many of the measurements that it ships."""
+"""The number of used measurements that AIConfigurator ships."""
 _BLOCKED = 10.0
-"""Seconds: a longer time to the first token is that of a queue (fit.py leaves it out as well)."""
+"""A longer time to first token, in seconds, is due to a queue (fit.py also excludes it)."""
 
 
 def inside() -> None:
-    """In AIConfigurator's environment: forecast the points of the standard input, as lines of JSON."""
+    """Forecast the points on standard input, as lines of JSON. Runs in AIConfigurator's environment."""
     from aiconfigurator.cli.api import cli_estimate  # pyright: ignore[reportMissingImports]
 
     out, sys.stdout = sys.stdout, sys.stderr
@@ -81,7 +81,7 @@ def main() -> int:
         "held-out part": tested,
         "measurements that AIConfigurator ships": _shipped(home, {each.where for each in measurements()}),
     }
-    table = Table(title=f"median errors of the forecast and of {PACKAGE}, on what both can forecast")
+    table = Table(title=f"median errors of the forecast and of {PACKAGE}, for measurements that both can forecast")
     for heading in ("measurements", "figure", "points", "forecast", "AIConfigurator", "within interval"):
         table.add_column(heading)
     for name, points in contests.items():
@@ -107,7 +107,7 @@ def main() -> int:
 
 
 def _point(each: Any) -> dict[str, Any] | None:
-    """The arguments of cli_estimate for a measurement; None where AIConfigurator has no data of its hardware."""
+    """Return cli_estimate's arguments for a measurement; None if AIConfigurator lacks data of its hardware."""
     from measured import HERE
 
     names = json.loads((HERE / "models.json").read_text(encoding="utf-8"))["hugging_face"].get(each.model)
@@ -115,7 +115,7 @@ def _point(each: Any) -> dict[str, Any] | None:
         return None
     quantized = _QUANTIZED.get(each.precision)
     if quantized == "fp8" and not each.model.startswith("llama"):
-        # Their makers publish FP8 in blocks.
+        # These models' makers publish FP8 in blocks.
         quantized = "fp8_block"
     modes = {} if quantized is None else {"gemm_quant_mode": quantized, "moe_quant_mode": quantized}
     parallel = each.tensor_parallel or 1
@@ -124,7 +124,7 @@ def _point(each: Any) -> dict[str, Any] | None:
         "model_path": names[0],
         "system_name": _SYSTEMS[each.family],
         "backend_name": _BACKENDS[each.engine],
-        # Measured operators, and estimates where it has none.
+        # Use measured operators, and estimates for the others.
         "database_mode": "HYBRID",
         "mode": "static" if each.load == "batch" else "agg",
         "isl": round(each.input_tokens),
@@ -151,7 +151,7 @@ def _asked(home: Path, points: Iterable[dict[str, Any] | None]) -> Iterable[Mapp
 
 
 def _shipped(home: Path, known: set[str]) -> list[Any]:
-    """Measurements of its own sample: one server of one machine, and none that measurements.jsonl has."""
+    """Return measurements of AIConfigurator's sample: of one server on one machine, and not in measurements.jsonl."""
     from measured import HERE, Measurement
 
     names = json.loads((HERE / "models.json").read_text(encoding="utf-8"))["hugging_face"]

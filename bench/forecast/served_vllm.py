@@ -1,4 +1,4 @@
-"""A real vLLM, measured as this library measures endpoints, and forecasts of it: calibrated on 4 of 12, tested on 8."""
+"""Measure a real vLLM with this library's evaluation, and test forecasts of it: calibrated on 4 of 12, tested on 8."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from constructs_optim.recipe.forecast import FIGURES, Calibration, Figure, Measu
 
 ROOT = Path(__file__).resolve().parents[2]
 _GOAL = 0.2
-# Of 90 % intervals, as of the published measurements.
+# Share of 90 % intervals that must hold, as for the published measurements.
 _COVERED = 0.85
 _HEALTHY_IN = 400.0
-# A token a word: a response has as many tokens by its text as were generated.
+# One token per word, so that the tokens of a response's text equal the generated ones.
 TOKENIZER = """
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
@@ -49,7 +49,7 @@ def save_tokenizer(folder, size):
 
 
 class Level(NamedTuple):
-    """What was measured of a server: mean tokens of prompts and responses, users, and the figures by name."""
+    """A measurement of a server: mean tokens of prompts and responses, users, and the figures by name."""
 
     input_tokens: float
     output_tokens: float
@@ -58,29 +58,29 @@ class Level(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """A configuration that was forecast, without what was learnt of it, and measured."""
+    """A measured configuration, with its uncalibrated forecast."""
 
     name: str
     """The model."""
     group: str
-    """Its group of errors."""
+    """The group of its errors."""
     level: Level
     forecast: Mapping[Figure, float]
 
     @property
     def work(self) -> float:
-        """By what the smallest and the largest are told."""
+        """The key to find the smallest and largest configurations."""
         return self.level.input_tokens * self.level.users
 
     @property
     def recipe(self) -> str:
-        """By what own measurements are kept."""
+        """The key of own measurements."""
         return f"{self.name} for {about(self.level.input_tokens)} + {about(self.level.output_tokens)}"
 
 
 @contextmanager
 def served(python: Path, folder: Path, options: str, variables: Mapping[str, str]) -> Iterator[str]:
-    """A model's folder behind vLLM, without a cache of prefixes, as a target of ``constructs-optim evaluate``."""
+    """Serve a model with vLLM, without a prefix cache, and yield it as a target of ``constructs-optim evaluate``."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -114,10 +114,10 @@ def _is_healthy(url: str) -> bool:
 def evaluated(
     target: str, input_tokens: str, output_tokens: str, users: Sequence[int], requests: int, folder: Path
 ) -> list[Level]:
-    """What this library's evaluation measures, as it does of an endpoint: ``requests`` by each number of users."""
+    """Measure a target with this library's evaluation: ``requests`` for each number of users."""
     output = folder / f"evaluation-{input_tokens}-{'-'.join(map(str, users))}"
     options = f"--input-tokens {input_tokens} --output-tokens {output_tokens} --unique-prompts --requests {requests}"
-    # Of random weights, the most likely token is always the same, and may be one without text.
+    # With random weights, the most likely token is always the same and may have no text.
     options += " --parameter ignore_eos=true --parameter temperature=1 --parameter skip_special_tokens=false"
     options += f" --concurrency {','.join(map(str, users))} --output {output}"
     output_of([sys.executable, "-m", "constructs_optim", "evaluate", target, *options.split()])
@@ -138,7 +138,7 @@ def evaluated(
 
 
 def output_of(command: list[str]) -> str:
-    """What a program prints; what it complains of where it fails."""
+    """Return a program's output. If it fails, exit with its error output."""
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{command[:4]}\n{done.stdout[-1500:]}\n{done.stderr[-3000:]}")
@@ -146,9 +146,9 @@ def output_of(command: list[str]) -> str:
 
 
 def judged(title: str, trials: Sequence[Trial]) -> int:
-    """Calibrate, test and print; the exit status.
+    """Calibrate, test and print. Return the exit status.
 
-    Of each model, the shortest requests from fewest users and the longest from most are what the forecast learns from.
+    The forecast is calibrated on each model's shortest requests with the fewest users, and longest with the most.
     """
     known = [
         extreme((each for each in trials if each.name == name), key=lambda each: each.work)

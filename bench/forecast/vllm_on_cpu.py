@@ -1,9 +1,10 @@
-"""A real vLLM on a CPU, forecast and measured: calibrated on 4 configurations, tested on 8 others.
+"""Forecast and measure a real vLLM on a CPU: calibrated on 4 configurations, tested on 8 others.
 
     make models && bash tooling/install_engine.sh && python bench/forecast/vllm_on_cpu.py
 
-Two small models of random weights, each with two lengths of requests and 1, 4 and 8 users. No published measurement is
-of a CPU: its bandwidth and its operations a second are measured first, the efficiency is that of vLLM on accelerators.
+It uses two small models with random weights, two lengths of requests, and 1, 4 and 8 users. There are no published
+measurements of CPUs. Therefore, it first measures the CPU's bandwidth and operations per second, and assumes vLLM's
+efficiency on accelerators.
 """
 
 from __future__ import annotations
@@ -54,14 +55,14 @@ LlamaForCausalLM(config).bfloat16().save_pretrained(folder)
 
 
 class Small(NamedTuple):
-    """A model of random weights."""
+    """A model with random weights."""
 
     name: str
     layers: int
     width: int
 
     def copy_on(self, flops: float, bandwidth: float) -> Copy:
-        """Its copy on this machine."""
+        """Return its copy on this machine."""
         attention = self.width * self.width * 3
         parameters = self.layers * (attention + 9 * self.width * self.width) + 512 * self.width
         return Copy(

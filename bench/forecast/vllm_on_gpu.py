@@ -1,11 +1,11 @@
-"""A real vLLM on a GPU, forecast and measured: calibrated on 4 configurations, tested on 8 others.
+"""Forecast and measure a real vLLM on a GPU: calibrated on 4 configurations, tested on 8 others.
 
     PYTHONPATH=. python bench/forecast/vllm_on_gpu.py --measure vllm_on_h100.jsonl    # with a GPU, vLLM installed
     python bench/forecast/vllm_on_gpu.py bench/forecast/vllm_on_h100.jsonl            # anywhere
 
-Two models of the published measurements, in their true shapes and with random weights, each with two lengths of
-requests and 1, 8 and 64 users. Lengths vary by half, unless --constant is given: then users fall into step. The
-measurements are written as the published ones are, and are not among those that the forecast is fitted to.
+It uses two models of the published measurements, with their real shapes and random weights, two lengths of requests,
+and 1, 8 and 64 users. Lengths vary by half, except with --constant, which synchronizes users. The measurements have the
+published ones' format, but the forecast is not fitted to them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from served_vllm import TOKENIZER, Level, Trial, evaluated, judged, output_of, s
 
 from constructs_optim.recipe.forecast import published
 
-# config.json of meta-llama/Llama-3.1-8B and Qwen/Qwen3-14B, by their names in models.json.
+# config.json of meta-llama/Llama-3.1-8B and Qwen/Qwen3-14B, by name in models.json.
 _CONFIGS = {
     "llama-3-8b": {
         "architectures": ["LlamaForCausalLM"],
@@ -61,10 +61,10 @@ _OF_ALL = {
 }
 _LENGTHS = ((500, 150), (2000, 100))
 _USERS = (1, 8, 64)
-# Enough for a steady load; a single user's take longest.
+# Enough requests for a steady load. A single user's take the longest.
 _REQUESTS = {1: 10, 8: 64, 64: 384}
 _OPTIONS = "--load-format dummy --dtype bfloat16 --max-model-len 4096"
-# The families of instance types that have these GPUs.
+# The instance type families with these GPUs.
 _FAMILIES = {"H100": "p5", "H200": "p5en", "B200": "p6-b200", "L4": "g6", "L40S": "g6e", "A10G": "g5"}
 _MACHINE = "import torch, vllm; print(torch.cuda.get_device_name()); print(vllm.__version__)"
 
@@ -73,8 +73,8 @@ def main() -> int:
     """Measure, or forecast, calibrate, test and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("file", type=Path, help="the measurements, as JSON Lines")
-    parser.add_argument("--measure", action="store_true", help="measure, and write them")
-    parser.add_argument("--constant", action="store_true", help="with requests of the same lengths")
+    parser.add_argument("--measure", action="store_true", help="measure, and write the file")
+    parser.add_argument("--constant", action="store_true", help="use requests of constant lengths")
     options = parser.parse_args()
     if options.measure:
         with options.file.open("w", encoding="utf-8") as output:

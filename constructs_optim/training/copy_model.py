@@ -1,7 +1,7 @@
-"""What a job starts to copy a model of Hugging Face into the artifact store: ``python copy_model.py``, from any folder.
+"""The script that a job starts to copy a Hugging Face model to the artifact store: ``python copy_model.py``.
 
-Hyperparameters: ``settings.CopySettings``. ``TOKEN_SECRET_ARN`` in the environment names a secret of Secrets Manager
-whose text is a token of the hub; ``HF_ENDPOINT`` may name a mirror of the hub.
+Hyperparameters: ``settings.CopySettings``. The environment variable ``TOKEN_SECRET_ARN`` may name a secret of Secrets
+Manager with a token of the hub, and ``HF_ENDPOINT`` a mirror of the hub. Runs from any folder.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def main() -> int:
-    """Copy, and return the exit status."""
+    """Copy the model, and return the exit status."""
     from .launch import run
     from .settings import CopySettings
 

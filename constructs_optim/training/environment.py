@@ -59,22 +59,22 @@ class TrainingEnvironment:
 
     @property
     def hyperparameters(self) -> dict[str, str]:
-        """The job's hyperparameters, all strings."""
+        """The job's hyperparameters, all as strings."""
         return _json(self.root / "input" / "config" / "hyperparameters.json")
 
     @property
     def model(self) -> Path:
-        """What is written here becomes the job's model artifact."""
+        """The folder that becomes the job's model artifact."""
         return Path(self.variables.get("SM_MODEL_DIR") or self.root / "model")
 
     @property
     def checkpoints(self) -> Path:
-        """Kept in step with S3, and restored from there before the job starts."""
+        """The folder of checkpoints, which SageMaker copies to S3 and restores before the job starts."""
         return self.root / "checkpoints"
 
     @property
     def tensorboard(self) -> Path:
-        """Where TensorBoard's events are written."""
+        """The folder for TensorBoard's events."""
         return self.root / "output" / "tensorboard"
 
     @property
@@ -83,33 +83,33 @@ class TrainingEnvironment:
         return self.root / "output" / "failure"
 
     def channel(self, name: str) -> Path | None:
-        """The folder of an input channel, or None where the job has none of that name."""
+        """Return the folder of an input channel; None if the job does not have the channel."""
         path = Path(self.variables.get(f"SM_CHANNEL_{name.upper()}") or self.root / "input" / "data" / name)
         return path if path.is_dir() else None
 
     def needed_channel(self, name: str, holds: str) -> Path:
-        """The folder of an input channel.
+        """Return the folder of an input channel.
 
         Args:
             name: the channel's name.
             holds: its intended content, for the error.
 
         Raises:
-            TrainingError: where the job has none of that name.
+            TrainingError: if the job does not have the channel.
         """
         path = self.channel(name)
         if path is None:
             there = self.root / "input" / "data"
             channels = sorted(child.name for child in there.iterdir() if child.is_dir()) if there.is_dir() else []
             raise TrainingError(
-                f"the job has no input channel {name!r}, which is to hold {holds}; "
+                f"the job has no input channel {name!r}, which must hold {holds}; "
                 f"its channels are {', '.join(channels) or 'none'}"
             )
         return path
 
     @property
     def world_size(self) -> int:
-        """How many processes train."""
+        """The number of training processes."""
         return len(self.hosts) * self.processes_per_host
 
 
@@ -119,9 +119,9 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise TrainingError(f"{path.name} is no JSON: {error}") from None
+        raise TrainingError(f"{path.name} is not JSON: {error}") from None
     if not isinstance(content, dict):
-        raise TrainingError(f"{path.name} is no JSON object")
+        raise TrainingError(f"{path.name} is not a JSON object")
     return content
 
 
@@ -135,6 +135,6 @@ def _processes_per_host(variables: Mapping[str, str]) -> int:
     try:
         import torch
     except ModuleNotFoundError:
-        # The training will say so, in the job's failure reason.
+        # The training reports the missing library in the job's failure reason.
         return 1
     return max(1, torch.cuda.device_count())

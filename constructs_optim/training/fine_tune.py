@@ -1,6 +1,6 @@
-"""What a training job starts to fine-tune a model: ``python fine_tune.py``, from any folder.
+"""The script that a training job starts to fine-tune a model: ``python fine_tune.py``, from any folder.
 
-Channels: ``model``, ``training`` and, if wanted, ``validation``. Hyperparameters: ``settings.FineTuningSettings``.
+Channels: ``model``, ``training`` and optionally ``validation``. Hyperparameters: ``settings.FineTuningSettings``.
 """
 
 from __future__ import annotations

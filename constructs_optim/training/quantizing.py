@@ -1,8 +1,8 @@
-"""Quantizes a model with llm-compressor, and compares what it wrote with the model.
+"""Quantizes a model with llm-compressor, and compares the result with the model.
 
-Weights whose scales follow from the weights alone are quantized file by file, whatever the model's architecture. Where
-samples decide (GPTQ, AWQ, the activations' scales of NVFP4), the model is loaded into the host's memory, and one layer
-after the other into an accelerator's.
+If scales depend only on the weights, weights are quantized file by file, for any architecture. If they depend on
+samples (GPTQ, AWQ, the activation scales of NVFP4), the model is loaded into the host's memory, and layer by layer into
+an accelerator's.
 
 Sources: llm-compressor's documentation ("Model-free PTQ", "oneshot"), compressed-tensors (presets, formats).
 """
@@ -39,33 +39,33 @@ from .job_log import line, say
 from .settings import QuantizationSettings
 
 REPORT_FILE = "quantization_report.json"
-"""The file beside the model with its settings, its size, and how far it is from the original."""
+"""The file beside the model with its settings, its size, and its differences from the original."""
 # The modules whose inputs llm-compressor observes in a forward pass.
 _TARGETS = ["Linear"]
 _WEIGHT, _SCALE, _CONFIG = ".weight", ".weight_scale", "config.json"
 _WEIGHT_FILES = (".safetensors", ".safetensors.index.json", ".bin", ".bin.index.json", ".pt", ".pth")
 _Read = Callable[[], torch.Tensor]
-# Samples of the calibration data that the losses before and after are measured on.
+# Number of calibration samples on which the losses before and after are measured.
 _COMPARED = 16
 _FILE_THREADS = 4
 
 
 def quantize(environment: TrainingEnvironment, settings: QuantizationSettings) -> None:
-    """Quantize the model of channel ``model``, and write it to the folder that becomes the job's artifact.
+    """Quantize the model of channel ``model``, and write it to the folder of the job's artifact.
 
     Args:
-        environment: the job's. Channel ``calibration`` has samples, in the formats of training data, where the
+        environment: the job's environment. Channel ``calibration`` has samples in the formats of training data, if the
             settings need them.
         settings: the hyperparameters.
 
     Raises:
-        TrainingError: what a user can put right.
-        SeveralProblems: where what was written is no such quantization of the model, or too far from it.
+        TrainingError: if an input or setting is invalid, with the fix.
+        SeveralProblems: if the result is not a quantization of the model, or differs too much from it.
     """
     source = environment.needed_channel("model", "the model to quantize")
     _require_whole_weights(source)
     ignored = [name for name in settings.ignored_layers.split(",") if name]
-    say(f"quantizing to {settings.scheme}; as they are stay {', '.join(ignored) or 'no layers'}")
+    say(f"quantizing to {settings.scheme}; not quantized: {', '.join(ignored) or 'no layers'}")
     losses: dict[str, float] = {}
     if settings.calibrates:
         losses = _by_samples(source, environment, settings, ignored)
@@ -82,18 +82,18 @@ def _require_whole_weights(source: Path) -> None:
     configuration = _json(source / _CONFIG)
     if (quantization := configuration.get("quantization_config")) is not None:
         method = quantization.get("quant_method", "another method")
-        raise TrainingError(f"the model's weights are quantized already, by {method}: take the model in 16 bits")
+        raise TrainingError(f"the model's weights are already quantized by {method}: use the model in 16 bits")
     if not any(source.glob("*.safetensors")):
-        raise TrainingError("the model has no safetensors: convert its weights, for instance by save_pretrained()")
+        raise TrainingError("the model has no safetensors: convert its weights, for example with save_pretrained()")
 
 
 def _by_samples(
     source: Path, environment: TrainingEnvironment, settings: QuantizationSettings, ignored: list[str]
 ) -> dict[str, float]:
-    """Quantize by what the model computes on samples; the losses before and after, in nats a token."""
+    """Quantize with samples, and return the losses before and after, in nats per token."""
     samples = _samples(environment.needed_channel("calibration", "samples, *.jsonl"), source, settings)
     configuration = transformers.AutoConfig.from_pretrained(source)
-    # The class that the weights are of, with a vision tower where it has one.
+    # The weights' own class, which may include a vision tower.
     kind = getattr(transformers, (configuration.architectures or [""])[0], transformers.AutoModelForCausalLM)
     model = kind.from_pretrained(source, dtype="auto", device_map=None)
     compared = samples.select(range(min(_COMPARED, len(samples))))
@@ -108,7 +108,7 @@ def _by_samples(
     )
     after = _loss(model, compared)
     model.save_pretrained(environment.model, save_compressed=True)
-    # Tokenizer, chat template, generation settings: all that is neither weights nor their configuration.
+    # Tokenizer, chat template, generation settings: everything except weights and their configuration.
     for file in source.iterdir():
         if file.is_file() and file.name != _CONFIG and not file.name.endswith(_WEIGHT_FILES):
             shutil.copyfile(file, environment.model / file.name)
@@ -116,7 +116,7 @@ def _by_samples(
 
 
 def _modifiers(settings: QuantizationSettings, ignored: list[str]) -> list[Any]:
-    """The algorithm, and the scheme that it quantizes to."""
+    """Return the modifiers for the algorithm and the scheme."""
     scheme = {"targets": _TARGETS, "scheme": settings.scheme, "ignore": ignored}
     if settings.scheme == "W4A16" and settings.algorithm == "gptq":
         return [GPTQModifier(**scheme)]
@@ -126,7 +126,7 @@ def _modifiers(settings: QuantizationSettings, ignored: list[str]) -> list[Any]:
 
 
 def _samples(folder: Path, source: Path, settings: QuantizationSettings) -> Dataset:
-    """The samples to calibrate on, as tokens, in random order."""
+    """Return the calibration samples as tokens, in random order."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(source)
     tokenization = tokenized(
         read_conversations(folder), tokenizer, maximum_length=settings.calibration_length, with_prompts=True
@@ -139,7 +139,7 @@ def _samples(folder: Path, source: Path, settings: QuantizationSettings) -> Data
 
 @torch.no_grad()
 def _loss(model: Any, samples: Dataset) -> float:
-    """The mean cross-entropy of the samples' tokens, in nats."""
+    """Return the mean cross-entropy of the samples' tokens, in nats."""
     dispatch_model(model)
     device = next(iter(model.parameters())).device
     losses: list[tuple[float, int]] = []
@@ -150,10 +150,10 @@ def _loss(model: Any, samples: Dataset) -> float:
 
 
 def _compared(source: Path, written: Path, *, comparable: bool) -> dict[str, float]:
-    """How far the written weights are from the model's, and the sizes in GB.
+    """Return the errors of the written weights relative to the model's, and the sizes in GB.
 
-    A layer's error is the Frobenius norm of the difference, over that of the layer. AWQ scales a layer's weights and
-    the outputs before it, so that weights are not ``comparable``.
+    A layer's error is the Frobenius norm of the difference over that of the layer. AWQ scales a layer's weights and the
+    outputs before it, so its weights are not ``comparable``.
     """
     configuration = QuantizationConfig.model_validate(_json(written / _CONFIG)["quantization_config"])
     (scheme,) = configuration.config_groups.values()
@@ -164,16 +164,16 @@ def _compared(source: Path, written: Path, *, comparable: bool) -> dict[str, flo
         for name, layer in _quantized_layers(after):
             weight = _decompressed(layer, scheme)
             if not torch.isfinite(weight).all():
-                problems.append(f"{name} has weights that are no numbers")
+                problems.append(f"{name} has weights that are not finite")
             elif comparable and (original := before.get(f"{name}{_WEIGHT}")) is not None:
                 reference = original().float()
                 errors.append(float((weight.float() - reference).norm() / reference.norm().clamp(min=1e-12)))
             else:
                 errors.append(math.nan)
     if not errors:
-        problems.append("no layer is quantized: ignored_layers names them all, or the model has no linear layers")
+        problems.append("no layer is quantized: ignored_layers includes all of them, or the model has no linear layers")
     if problems:
-        raise SeveralProblems("what was written is no quantization of the model", problems)
+        raise SeveralProblems("the result is not a quantization of the model", problems)
     known = [error for error in errors if not math.isnan(error)]
     report = {"layers": float(len(errors)), "size_gb": _size_gb(written), "original_size_gb": _size_gb(source)}
     if known:
@@ -182,7 +182,7 @@ def _compared(source: Path, written: Path, *, comparable: bool) -> dict[str, flo
 
 
 def _quantized_layers(tensors: Mapping[str, _Read]) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
-    """The names of quantized layers with their tensors, by the names that compressed-tensors has for them."""
+    """Yield the names of quantized layers with their tensors, by compressed-tensors' names."""
     for scale in sorted(name for name in tensors if name.endswith(_SCALE)):
         layer = scale.removesuffix(_SCALE)
         members = ("weight", "weight_packed", "weight_scale", "weight_global_scale", "weight_shape")
@@ -190,18 +190,18 @@ def _quantized_layers(tensors: Mapping[str, _Read]) -> Iterator[tuple[str, dict[
 
 
 def _decompressed(layer: dict[str, torch.Tensor], scheme: QuantizationScheme) -> torch.Tensor:
-    """The weights that an engine computes with."""
+    """Return the weights with which an engine computes."""
     if (packed := layer.get("weight_global_scale")) is not None:
         layer["weight_global_scale"] = packed.float()
     return BaseCompressor.get_value_from_registry(scheme.format).decompress(layer, scheme)["weight"]
 
 
 def _tensors(folder: Path, opened: ExitStack) -> dict[str, _Read]:
-    """What reads each tensor of a model, by its name."""
+    """Return a reader of each tensor of a model, by name."""
     readers: dict[str, _Read] = {}
     for file in sorted(folder.glob("*.safetensors")):
         content = opened.enter_context(safe_open(file, framework="pt"))
-        readers |= {name: partial(content.get_tensor, name) for name in content.keys()}  # noqa: SIM118 - no mapping
+        readers |= {name: partial(content.get_tensor, name) for name in content.keys()}  # noqa: SIM118 - not a mapping
     return readers
 
 
@@ -210,16 +210,16 @@ def _require_close(report: Mapping[str, float], settings: QuantizationSettings) 
     problems: list[str] = []
     if not increase <= settings.maximum_loss_increase:
         problems.append(
-            f"the loss on samples rises from {report['loss']:.3f} to {report['quantized_loss']:.3f} nats a token, by "
+            f"the loss on samples rises from {report['loss']:.3f} to {report['quantized_loss']:.3f} nats per token, by "
             f"more than maximum_loss_increase={settings.maximum_loss_increase:g}"
         )
     if not error <= settings.maximum_weight_error:
         problems.append(
-            f"the layers' weights are off by {error:.1%}, more than "
+            f"the mean error of the layers' weights is {error:.1%}, more than "
             f"maximum_weight_error={settings.maximum_weight_error:g}"
         )
     if problems:
-        raise SeveralProblems("the quantized model is too far from the model", problems)
+        raise SeveralProblems("the quantized model differs too much from the model", problems)
 
 
 def _size_gb(folder: Path) -> float:

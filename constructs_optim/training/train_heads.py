@@ -1,7 +1,6 @@
-"""What a training job starts to train Medusa heads: ``python train_heads.py``, from any folder.
+"""The script that a training job starts to train Medusa heads: ``python train_heads.py``, from any folder.
 
-Channels: ``finetuned``, ``training`` and, if wanted, ``validation``. Hyperparameters:
-``settings.HeadTrainingSettings``.
+Channels: ``finetuned``, ``training`` and optionally ``validation``. Hyperparameters: ``settings.HeadTrainingSettings``.
 """
 
 from __future__ import annotations

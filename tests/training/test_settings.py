@@ -115,7 +115,7 @@ def test_the_environment_is_read_as_sagemaker_lays_it_out(tmp_path: Path) -> Non
     assert found.channel("validation") is None
     assert found.failure == tmp_path / "output" / "failure"
     assert found.model == tmp_path / "model"
-    with pytest.raises(TrainingError, match="no input channel 'finetuned', which is to hold a model; its channels are"):
+    with pytest.raises(TrainingError, match="no input channel 'finetuned', which must hold a model; its channels are"):
         found.needed_channel("finetuned", "a model")
 
 

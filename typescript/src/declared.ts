@@ -2,12 +2,12 @@ import { Aws, Fn, Token } from 'aws-cdk-lib';
 import { MEMBERS } from './members';
 import { SITE } from './tool';
 
-/** The members of props by their keys in a file, where the two differ. */
+/** The members of props by their keys in a file. */
 const NAMES: Record<string, string> = Object.fromEntries(
   Object.values(MEMBERS).flatMap((members) => Object.entries(members).map(([name, [key]]) => [key, name])).reverse(),
 );
 
-/** What the tool says, with the members of props in place of the keys of a file; `id` is the endpoint's in that. */
+/** Return the tool's message with members of props instead of a file's keys; `id` is the endpoint's ID in the file. */
 export function inProps(text: string, path: string, id?: string): string {
   const linked = text.replace(/\bdocs\/([\w/-]+)\.md/g, (_, page) => `${SITE}/${page}/`);
   return id === undefined ? linked : linked
@@ -16,7 +16,7 @@ export function inProps(text: string, path: string, id?: string): string {
     .replace(/\b[a-z0-9]+(?:_[a-z0-9]+)+\b/g, (key) => Object.hasOwn(NAMES, key) ? NAMES[key] : key);
 }
 
-/** What constructs and values of the CDK are in a file: names, ARNs and text. */
+/** Convert the CDK's constructs and values to names, ARNs and text of a file. */
 const WRITTEN: Record<string, (value: any) => any> = {
   Alarm: (alarm) => alarm.alarmArn,
   AlarmAction: (topic) => topic.topicArn,
@@ -33,34 +33,34 @@ const WRITTEN: Record<string, (value: any) => any> = {
 /** A token in text. */
 const TOKEN = /(\$\{Token\[[^\]]+\]\})/;
 
-/** A duration or a size, which a file has as text. */
+/** Check a duration or a size, which a file has as text. */
 function known(value: any): any {
   if (value.isUnresolved()) {
-    throw new Error('it must be known at synthesis, and is a token');
+    throw new Error('it must be known at synthesis, but is a token');
   }
   return value;
 }
 
-/** The content of a file that declares what props do. Tokens are parameters in it, which have them for values. */
+/** Converts props to the content of a file. Tokens become parameters, with the tokens as values. */
 export class Declared {
   /** The values of the parameters, by name. */
   public readonly values: Record<string, any> = {};
-  /** The names of the roles whose path and name is the value of a parameter, by that. */
+  /** Role names by parameter, for parameters whose value is a role's path and name. */
   public readonly roleNames: Record<string, string> = {};
   private readonly names = new Map<string, string>();
   private readonly roles = new Map<any, string>();
 
-  /** The parameters, as a file has them. */
+  /** The parameters in a file's format. */
   public get parameters(): Record<string, any> {
     const types = Object.entries(this.values).map(([name, value]) => [name, typeof value === 'number' ? 'Number' : 'String']);
     return Object.fromEntries(types.map(([name, type]) => [name, { type }]));
   }
 
-  /** The value in a file of a member of props; see MEMBERS for what its shape is. */
+  /** Convert a member of props to its value in a file. MEMBERS describes shapes. */
   public value(given: any, shape: string, path: string): any {
     if (Array.isArray(given)) {
       if (Token.isUnresolved(given)) {
-        throw new Error(`${path}: how many items a list has must be known at synthesis`);
+        throw new Error(`${path}: the number of items must be known at synthesis`);
       }
       return given.map((item, index) => this.value(item, shape.replace(/\[\]$/, ''), `${path}[${index}]`));
     }
@@ -89,13 +89,13 @@ export class Declared {
 
   private members(given: any, shape: string, path: string): any {
     const found: Record<string, any> = {};
-    // A file names a bucket, and not the key that it is encrypted with.
+    // A file names a bucket, but not its encryption key.
     const ofBucket = 'encryptionKey' in MEMBERS[shape] ? given.bucket?.encryptionKey : undefined;
     for (const [name, value] of Object.entries({ ...given, encryptionKey: given.encryptionKey ?? ofBucket })) {
       if (value !== undefined) {
         const [key, inner] = MEMBERS[shape][name] ?? [name, ''];
         if (key in found) {
-          throw new Error(`${path}.${name} is a second way to give one setting: leave one of the two out`);
+          throw new Error(`${path}.${name} sets the same setting a second time: omit one of the two`);
         }
         found[key] = this.value(value, inner, `${path}.${name}`);
       }
@@ -109,7 +109,7 @@ export class Declared {
     }
     const parts = given.split(TOKEN);
     if (parts.some((part, index) => part.endsWith('$') && index < parts.length - 1)) {
-      // Before a reference, the character would escape it.
+      // The $ would escape a reference after it.
       return this.parameter(given, given);
     }
     return parts
@@ -117,7 +117,7 @@ export class Declared {
       .join('');
   }
 
-  /** The ARN of a role in parts, so that it is not taken for a name; policies have its name, which is the path's end. */
+  /** Return a role's ARN in parts, so that it is not read as a name. Policies use its name, the end of the path. */
   private role(role: any): string {
     const arn: string = role.roleArn;
     if (!Token.isUnresolved(arn) || arn.startsWith('arn:')) {

@@ -12,22 +12,22 @@ import { synthesize, VERSION, Written } from './tool';
 export interface Source {
   readonly path?: string;
   readonly content?: string;
-  /** The id of the endpoint that is meant. Default: the only one. */
+  /** The ID of the endpoint. Default: the file's only endpoint. */
   readonly endpoint?: string;
   /** The values of the file's parameters. */
   readonly parameters?: Record<string, any>;
-  /** The names of the roles whose path and name is the value of a parameter, by that. */
+  /** Role names by parameter, for parameters whose value is a role's path and name. */
   readonly roleNames?: Record<string, string>;
   /** The command that synthesizes the file. */
   readonly command?: string[];
 }
 
-// In place of the app's tags, which are known later than the template.
+// A marker for the app's tags, which are known only after the template.
 const TAGS = 'constructs-optim:tags';
 const TAGS_IN_TEXT = new RegExp(`(,?)\\{"Key":"${TAGS}","Value":"${TAGS}"\\}(,?)`);
 const prefixes = new WeakMap<Stack, Map<string, string>>();
 
-/** The path of a construct in its stack as one id. */
+/** Return the path of a construct in its stack as one ID. */
 export function idInStack(scope: Construct, id: string): string {
   const stack = Stack.of(scope);
   const scopes = scope.node.scopes;
@@ -35,29 +35,29 @@ export function idInStack(scope: Construct, id: string): string {
   return ids.join('').replace(/[^A-Za-z0-9]/g, '');
 }
 
-/** What the logical ids of a construct's template begin with, which no other of its stack does. */
+/** Return the prefix of a construct's logical IDs, which is unique in its stack. */
 function prefixOf(construct: Construct): string {
   const { path, id, scope } = construct.node;
   const prefix = idInStack(scope!, id);
   const known = prefixes.get(Stack.of(construct)) ?? new Map<string, string>();
   prefixes.set(Stack.of(construct), known);
   if (prefix === '' || (known.get(prefix) ?? path) !== path) {
-    const why = prefix === '' ? 'its id has no letter of A to Z and no digit' : `so are those of ${known.get(prefix)}`;
-    throw new Error(`${path}: logical ids are called after it, and ${why}: give it another id`);
+    const why = prefix === '' ? 'its ID has no ASCII letter or digit' : `so do those of ${known.get(prefix)}`;
+    throw new Error(`${path}: its logical IDs begin with its path, but ${why}: give it another ID`);
   }
   known.set(prefix, path);
   return prefix;
 }
 
-/** The template of a file, included in a stack under logical ids that begin with the path of the construct in it. */
+/** A file's template, included in a stack. Its logical IDs begin with the construct's path in the stack. */
 export class IncludedTemplate {
-  /** The id of the endpoint that is meant, as outputs have it. */
+  /** The ID of the endpoint, as in the names of outputs. */
   public readonly endpoint: string;
   private readonly include: cloudformation_include.CfnInclude;
   private readonly outputs: Record<string, { Value: any }>;
   private readonly values: Record<string, string>;
 
-  /** Have the file's template made, and include it below a construct; what its handlers tag has the tags of `tags`. */
+  /** Synthesize the file's template and include it below a construct. Its handlers apply the tags of `tags`. */
   constructor(scope: Construct, source: Source, tags: TagManager) {
     const prefix = prefixOf(scope);
     const folder = join(Stage.of(scope)!.assetOutdir, `constructs-optim.${Stack.of(scope).artifactId}.${prefix}`);
@@ -87,18 +87,18 @@ export class IncludedTemplate {
     this.values = Object.fromEntries(Object.entries(texts).map(([name, parts]) => [name, joined(parts)]));
   }
 
-  /** The value of an output, which may be or have tokens; undefined where the template has none of the name. */
+  /** Return the value of an output, which may contain tokens; undefined if there is no such output. */
   public output(name: string): string | undefined {
     return this.values[name];
   }
 
-  /** The resources that an output refers to. */
+  /** Return the resources to which an output refers. */
   public resourcesIn(name: string): CfnResource[] {
     const text = JSON.stringify(this.outputs[name]?.Value ?? '');
     return [...text.matchAll(/"(?:Ref":|Fn::GetAtt":\[)"(\w+)"/g)].map(([, id]) => this.include.getResource(id));
   }
 
-  /** The value of an output that the app's template does not keep. */
+  /** Return the value of an output, and remove the output from the app's template. */
   private taken(id: string): string {
     const output = this.include.getOutput(id);
     output.node.scope!.node.tryRemoveChild(output.node.id);
@@ -110,7 +110,7 @@ function writtenFor(scope: Construct, source: Source, prefix: string, folder: st
   const { path } = scope.node;
   const { account, artifactId, region, stackName } = Stack.of(scope);
   const known = (option: string, value: string) => (Token.isUnresolved(value) ? [] : [option, value]);
-  // What is declared by its content has these in it.
+  // A file's content already has these.
   const ofStack = source.content !== undefined ? [] : [
     '--stack-name', `${Token.isUnresolved(stackName) ? artifactId : stackName}-${prefix}`,
     ...known('--account', account), ...known('--region', region),
@@ -123,8 +123,8 @@ function writtenFor(scope: Construct, source: Source, prefix: string, folder: st
       Annotations.of(scope).addWarningV2(id ?? 'constructs-optim:Synth', inProps(text, path, source.content && prefix));
     }
     if (written.version !== VERSION) {
-      const text = `constructs-optim ${written.version ?? 'of an earlier release'} synthesizes the endpoint, and the package `
-        + `for TypeScript is of ${VERSION}, whose props it may not know or take otherwise. Install one release of both`;
+      const text = `constructs-optim ${written.version ?? 'of an earlier release'} synthesizes the endpoint, but the package `
+        + `for TypeScript is ${VERSION}, so it may ignore or misread props. Install the same release of both`;
       Annotations.of(scope).addWarningV2('constructs-optim:Version', text);
     }
     return written;
@@ -133,12 +133,12 @@ function writtenFor(scope: Construct, source: Source, prefix: string, folder: st
   }
 }
 
-/** The id of the endpoint that is meant. */
+/** Return the ID of the endpoint. */
 function endpointOf(template: any, given?: string): string {
   const ids = Object.keys(template.Outputs ?? {}).map((key) => /^(.+)EndpointArn$/.exec(key)?.[1]).filter((id) => id !== undefined);
   const id = given === undefined && ids.length === 1 ? ids[0] : given?.replace(/[^A-Za-z0-9]/g, '');
   if (id === undefined || !ids.includes(id)) {
-    throw new Error(`endpoint is ${given}, and the file declares ${ids.join(', ') || 'no endpoint'}: name one of them`);
+    throw new Error(`endpoint is ${given}, but the file declares ${ids.join(', ') || 'no endpoint'}: name one of them`);
   }
   return id;
 }
@@ -147,11 +147,11 @@ function checkNames(scope: Construct, given: object, declared: object, ofCode: s
   const unknown = Object.keys(given).filter((name) => !(name in declared));
   const there = Object.keys(declared).filter((name) => ![...ofCode, 'CodeBucket'].includes(name));
   if (unknown.length > 0) {
-    throw new Error(`${scope.node.path}: parameters has ${unknown.join(', ')}, and the file ${there.join(', ') || 'none'}`);
+    throw new Error(`${scope.node.path}: parameters has ${unknown.join(', ')}, but the file has ${there.join(', ') || 'none'}`);
   }
 }
 
-/** Let policies name roles by their names, which a path may stand before. */
+/** Let policies refer to roles by name, without a path. */
 function useRoleNames(template: any, parameters: Record<string, any>, roleNames: Record<string, string>): void {
   const policies = Object.values<any>(template.Resources).filter(({ Type }) => /^AWS::IAM::(Managed)?Policy$/.test(Type));
   for (const [parameter, roleName] of Object.entries(roleNames)) {
@@ -165,8 +165,8 @@ function useRoleNames(template: any, parameters: Record<string, any>, roleNames:
 }
 
 /**
- * Put the app's tags where the tool was given one that stands for them: into what handlers tag, which aspects do not
- * know. Other resources have them from aspects.
+ * Replace the marker tag by the app's tags in custom resources, for tags that handlers apply. Other resources get the
+ * app's tags from aspects.
  */
 function useTags(scope: Construct, template: any, parameters: Record<string, any>, tags: TagManager, prefix: string): void {
   const later = (produce: () => any) => {
@@ -221,9 +221,9 @@ function useTags(scope: Construct, template: any, parameters: Record<string, any
 }
 
 /**
- * The template with ids that begin with `prefix`, also where text has them: in queries of dashboards, and where handlers
- * look resources up. The names of outputs stay as they are. Where several have the stack's name, so have the log groups
- * whose names are made of that.
+ * Return the template with `prefix` before all logical IDs, also in text: in dashboards' queries, and where handlers look up
+ * resources. Names of outputs do not change. If the template belongs to the stack, log groups named after the stack get the
+ * prefix as a suffix, because several constructs share the stack's name.
  */
 function renamed(template: any, prefix: string, isOfStack: boolean): any {
   const { Parameters, ...sections } = template;
@@ -242,17 +242,17 @@ function renamed(template: any, prefix: string, isOfStack: boolean): any {
   return { ...changed, Parameters: Object.fromEntries(parameters) };
 }
 
-/** An id that begins with `prefix`: as it is where its first words are that. */
+/** Return an ID that begins with `prefix`, unchanged if its first words are the prefix. */
 function prefixed(id: string, prefix: string): string {
   return id.startsWith(prefix) && !/^[a-z]/.test(id.slice(prefix.length)) ? id : `${prefix}${id}`;
 }
 
-/** Text, and the ids of outputs whose values stand in it. */
+/** Text, and the IDs of outputs whose values are inserted. */
 type Parts = (string | { output: string })[];
 
 /**
- * The outputs that the file declares, which the stack has (`kept`); and those that the tool adds, by their names, as text
- * in which the values of further outputs stand (`taken`), which are taken away.
+ * Return the file's own outputs, which the stack keeps (`kept`), and the tool's outputs by name (`texts`). Their texts insert
+ * the values of further outputs (`taken`), which are removed from the stack.
  */
 function outputsOf(outputs: Record<string, any>, prefix: string) {
   const ids = Object.keys(outputs).map((key) => /^(.+)(?:Endpoint|InferenceComponent)Arn$/.exec(key)?.[1]);

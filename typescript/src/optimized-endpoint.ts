@@ -8,45 +8,45 @@ import { Declared } from './declared';
 import { idInStack, IncludedTemplate, Source } from './included-template';
 import { METRICS, SCHEMA_VERSION } from './members';
 
-/** What serves a model: an endpoint, a component of one, or an adapter of a component. */
+/** A served model: an endpoint, an inference component, or an adapter of a component. */
 export interface IServedModel extends IResource {
-  /** The inference component that requests name beside the endpoint; undefined where a variant serves the model. */
+  /** The inference component that requests must name with the endpoint; undefined if a variant serves the model. */
   readonly inferenceComponentName?: string;
-  /** The base URL of OpenAI's clients; undefined where the container does not answer them. */
+  /** The base URL for OpenAI's clients; undefined if the container does not support them. */
   readonly openAiBaseUrl?: string;
-  /** The keys of the artifacts that are served, separated by commas, one for each instance type; undefined without. */
+  /** The keys of the served artifacts, separated by commas, one for each instance type; undefined without artifacts. */
   readonly artifactKeys?: string;
-  /** The bucket of the artifacts; undefined without. */
+  /** The bucket of the artifacts; undefined without artifacts. */
   readonly artifactStoreBucket?: string;
   /** The CloudWatch alarms. */
   readonly alarms: aws_cloudwatch.IAlarm[];
-  /** Let a principal of the same account invoke it. */
+  /** Let a principal of the same account invoke the model. */
   grantInvoke(grantee: aws_iam.IGrantable): aws_iam.Grant;
   /** Let a principal of the same account queue requests for an endpoint with `asyncInference`. */
   grantInvokeAsync(grantee: aws_iam.IGrantable): aws_iam.Grant;
-  /** A metric that SageMaker publishes of it, by default with the statistic of https://constructs-optim.dev/metrics/. */
+  /** A metric that SageMaker publishes, by default with the statistic in https://constructs-optim.dev/metrics/. */
   metric(metric: EndpointMetric, props?: aws_cloudwatch.MetricOptions): aws_cloudwatch.Metric;
-  /** Requests that were sent. */
+  /** Number of requests. */
   metricInvocations(props?: aws_cloudwatch.MetricOptions): aws_cloudwatch.Metric;
-  /** Time from SageMaker's request to the model's container to its whole response, in microseconds. */
+  /** Time from SageMaker's request to the model's container until the whole response, in microseconds. */
   metricModelLatency(props?: aws_cloudwatch.MetricOptions): aws_cloudwatch.Metric;
-  /** Requests that failed in the model's container. */
+  /** Number of requests that failed in the model's container. */
   metricInvocationModelErrors(props?: aws_cloudwatch.MetricOptions): aws_cloudwatch.Metric;
   /** Utilization of the GPUs, in percent. */
   metricGpuUtilization(props?: aws_cloudwatch.MetricOptions): aws_cloudwatch.Metric;
 }
 
-/** An endpoint, with what an app uses of it. */
+/** An endpoint, with its attributes and components. */
 export interface IOptimizedEndpoint extends IServedModel, references.IEndpointRef {
-  /** The endpoint's name, which requests give. */
+  /** The endpoint's name, for requests. */
   readonly endpointName: string;
   /** The endpoint's ARN. */
   readonly endpointArn: string;
   /** The CloudWatch dashboard. */
   readonly dashboardName: string;
-  /** The resource of the endpoint. */
+  /** The endpoint's resource. */
   readonly cfnEndpoint: aws_sagemaker.CfnEndpoint;
-  /** A component that the endpoint declares: `Assistant`, or `Assistant/Legal` for an adapter of it. */
+  /** Return a declared component, such as `Assistant`, or an adapter of it, such as `Assistant/Legal`. */
   component(id: string): IServedModel;
 }
 
@@ -54,8 +54,7 @@ export interface IOptimizedEndpoint extends IServedModel, references.IEndpointRe
 export interface OptimizedEndpointProps extends EndpointDeclaration {
   /**
    * The command that synthesizes the declaration: a program and its arguments.
-   * @default - that of the environment variable CONSTRUCTS_OPTIM, or the first of these that is there: `constructs-optim`,
-   * `uvx`, `pipx`
+   * @default - the environment variable CONSTRUCTS_OPTIM, or the first installed of `constructs-optim`, `uvx` and `pipx`
    */
   readonly command?: string[];
 }
@@ -65,8 +64,8 @@ export interface EndpointFileProps {
   /** The path of the file, `endpoint.yaml`. */
   readonly path: string;
   /**
-   * The id of the endpoint in the file.
-   * @default - the only one
+   * The ID of the endpoint in the file.
+   * @default - the file's only endpoint
    */
   readonly endpoint?: string;
   /**
@@ -76,26 +75,25 @@ export interface EndpointFileProps {
   readonly parameters?: { [name: string]: any };
   /**
    * The command that synthesizes the file: a program and its arguments.
-   * @default - that of the environment variable CONSTRUCTS_OPTIM, or the first of these that is there: `constructs-optim`,
-   * `uvx`, `pipx`
+   * @default - the environment variable CONSTRUCTS_OPTIM, or the first installed of `constructs-optim`, `uvx` and `pipx`
    */
   readonly command?: string[];
 }
 
 const INVOKE_ASYNC = 'sagemaker:InvokeEndpointAsync';
 
-/** What an included template has of a model that is served. */
+/** A served model in an included template. */
 abstract class ServedModel extends Resource implements IServedModel {
   public readonly inferenceComponentName?: string;
   public readonly openAiBaseUrl?: string;
   public readonly artifactKeys?: string;
   public readonly artifactStoreBucket?: string;
   public readonly alarms: aws_cloudwatch.IAlarm[];
-  /** By the names that METRICS has for them. */
+  /** By their names in METRICS. */
   private readonly dimensions: Record<string, string | undefined>;
   private readonly invocations: { Action: string[]; Condition?: any; Resource: string | string[] }[];
 
-  /** Read the outputs of a template that are called after what `included` says. */
+  /** Read the outputs of the template whose names begin with the name that `included` returns. */
   constructor(scope: Construct, id: string, included: (made: Construct) => { template: IncludedTemplate; name: string }) {
     super(scope, id);
     const { template, name } = included(this);
@@ -117,8 +115,8 @@ abstract class ServedModel extends Resource implements IServedModel {
   public grantInvoke(grantee: aws_iam.IGrantable): aws_iam.Grant {
     if (this.isAsynchronous) {
       throw new Error(
-        `${this.node.path} is asynchronous, and SageMaker refuses InvokeEndpoint of such an endpoint, so a permission has no `
-        + 'effect: grantInvokeAsync(...) is what its callers need',
+        `${this.node.path} is asynchronous, and SageMaker refuses InvokeEndpoint for asynchronous endpoints, so a permission `
+        + 'has no effect: use grantInvokeAsync(...)',
       );
     }
     return this.granted(grantee);
@@ -126,7 +124,7 @@ abstract class ServedModel extends Resource implements IServedModel {
 
   public grantInvokeAsync(grantee: aws_iam.IGrantable): aws_iam.Grant {
     if (!this.isAsynchronous) {
-      throw new Error(`${this.node.path} is not asynchronous, as it has no asyncInference: grantInvoke(...) is what its callers need`);
+      throw new Error(`${this.node.path} is not asynchronous, because asyncInference is not set: use grantInvoke(...)`);
     }
     return this.granted(grantee);
   }
@@ -144,8 +142,8 @@ abstract class ServedModel extends Resource implements IServedModel {
         const grant = aws_iam.Grant.addToPrincipal({ grantee, actions: Action, conditions: Condition, resourceArns });
         if (!grant.success) {
           throw new Error(
-            `no policy can be attached to ${grantee.grantPrincipal}, so ${this.node.path} cannot let it do ${Action.join(', ')}: `
-            + 'an endpoint has no policy of its own that names principals. Grant it to a role, user or group',
+            `${this.node.path} cannot grant ${Action.join(', ')} to ${grantee.grantPrincipal}, because no policy can be attached `
+            + 'to it and an endpoint has no resource policy for principals. Grant it to a role, user or group',
           );
         }
         return grant;
@@ -153,7 +151,7 @@ abstract class ServedModel extends Resource implements IServedModel {
       .reduce((all, next) => all.combine(next));
   }
 
-  /** A request names an endpoint of the caller's own account. */
+  /** Check that the caller is in the endpoint's account, because a request names an endpoint of the caller's account. */
   private checkAccount(caller: string | undefined): void {
     const { account } = this.env;
     if (caller === undefined || Token.isUnresolved(caller) || caller === account) {
@@ -161,16 +159,16 @@ abstract class ServedModel extends Resource implements IServedModel {
     }
     const own = `a request names an endpoint of the caller's own account. Grant it to a role that account ${caller} assumes`;
     if (!Token.isUnresolved(account)) {
-      throw new Error(`${this.node.path} is in account ${account}, and the principal in account ${caller}: ${own}`);
+      throw new Error(`${this.node.path} is in account ${account}, but the principal is in account ${caller}: ${own}`);
     }
-    const text = `${this.node.path} is granted to a principal of account ${caller}, and its stack has no account: ${own}, `
-      + 'or give the stack its account';
+    const text = `${this.node.path} is granted to a principal of account ${caller}, but its stack has no account: ${own}, `
+      + 'or set the account of the stack';
     Annotations.of(this).addWarningV2('constructs-optim:GrantedAccount', text);
   }
 
   private requireModel(): void {
     if (this.invocations.length === 0) {
-      throw new Error(`${this.node.path} has no model of its own: component(...) has each of its components`);
+      throw new Error(`${this.node.path} has no model of its own: use component(...) for its components`);
     }
   }
 
@@ -180,7 +178,7 @@ abstract class ServedModel extends Resource implements IServedModel {
     const series = this.inferenceComponentName === undefined ? variant : component;
     if (series === undefined) {
       const served = this.inferenceComponentName === undefined ? 'a variant' : 'an inference component';
-      throw new Error(`SageMaker does not publish ${metric} of ${served}, which ${this.node.path} serves its model with`);
+      throw new Error(`SageMaker does not publish ${metric} for ${served}, which serves the model of ${this.node.path}`);
     }
     const [namespace, metricName, dimensions] = series;
     const dimensionsMap = Object.fromEntries(dimensions.map((name) => [name, this.dimensions[name]!]));
@@ -215,7 +213,7 @@ class EndpointComponent extends ServedModel {
   }
 }
 
-/** The template of a file, included in a stack. */
+/** A file's template, included in a stack. */
 class IncludedEndpoint extends ServedModel implements IOptimizedEndpoint, ITaggableV2 {
   public readonly cdkTagManager: TagManager;
   public readonly endpointName: string;
@@ -254,8 +252,8 @@ class IncludedEndpoint extends ServedModel implements IOptimizedEndpoint, ITagga
 }
 
 /**
- * A SageMaker endpoint that serves a model after its techniques were applied, with its scaling, evaluations, alarms and
- * dashboard. The declaration is synthesized by constructs-optim, and its resources are the stack's own.
+ * A SageMaker endpoint that serves an optimized model, with scaling, evaluations, alarms and a dashboard. constructs-optim
+ * synthesizes the declaration, and its resources become the stack's own.
  */
 export class OptimizedEndpoint extends IncludedEndpoint {
   constructor(scope: Construct, id: string, props: OptimizedEndpointProps) {
@@ -264,14 +262,14 @@ export class OptimizedEndpoint extends IncludedEndpoint {
   }
 }
 
-/** All that a file declares, `endpoint.yaml`, in a stack; of its endpoints, this is the one that is meant. */
+/** A file such as `endpoint.yaml`, whose resources are all included in the stack. The construct is one of its endpoints. */
 export class EndpointFile extends IncludedEndpoint {
   constructor(scope: Construct, id: string, props: EndpointFileProps) {
     super(scope, id, props);
   }
 }
 
-/** What a file would say for props. */
+/** Convert props to the content of a file. */
 function sourceOf(scope: Construct, id: string, props: EndpointDeclaration): Source {
   const { account, artifactId, region, stackName } = Stack.of(scope);
   const declared = new Declared();

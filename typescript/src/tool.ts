@@ -7,13 +7,13 @@ export const { version: VERSION, homepage: SITE } = require('../package.json');
 const PACKAGE = `constructs-optim[cli]==${VERSION}`;
 /** An environment variable that names the command. */
 const VARIABLE = 'CONSTRUCTS_OPTIM';
-// Where the tool reads and records containers: beside cdk.json, as it runs in the folder of the app.
+// The file in which the tool reads and records containers, beside cdk.json, because it runs in the app's folder.
 const LOCK_FILE = 'optim.lock.json';
-// uvx may have to fetch Python and the tool first.
+// uvx may have to download Python and the tool first.
 const MOST_MINUTES = 10;
-/** Of what a program has printed, in an error. */
+/** The most of a program's output in an error. */
 const MOST_CHARACTERS = 20_000;
-// What the CDK CLI and jsii tell the app that they run, and not the programs that this one runs.
+// Variables that the CDK CLI and jsii set for the app, but not for the programs that it runs.
 const OF_THE_APP = [
   'CDK_CONTEXT_JSON', 'CDK_DEFAULT_ACCOUNT', 'CDK_DEFAULT_REGION', 'CONTEXT_OVERFLOW_LOCATION_ENV', 'JSII_AGENT', 'JSII_RUNTIME',
 ];
@@ -28,19 +28,19 @@ export interface File {
   readonly options: string[];
 }
 
-/** What the tool has written. */
+/** The tool's output. */
 export interface Written {
   /** The text of the template. */
   readonly template: string;
-  /** The paths of the files of code, by the template's parameters for their keys. */
+  /** The paths of the code files, by the template's parameters for their keys. */
   readonly code: Record<string, string>;
   /** The version of the tool. */
   readonly version?: string;
-  /** What it warns of. */
+  /** The tool's warnings. */
   readonly warnings: string[];
 }
 
-// The tool takes seconds, and tests and stages synthesize what they have before: what it wrote, by all that it reads.
+// A cache of outputs by all inputs, because the tool takes seconds, and tests and stages repeat syntheses.
 const before = new Map<string, { written: Written; files: Record<string, Buffer> }>();
 
 /** Write the template of a file and its code into a folder. */
@@ -61,12 +61,12 @@ export function synthesize(file: File, folder: string): Written {
   const files = Object.fromEntries([template, ...Object.values<string>(code)].map((path) => [basename(path), readFileSync(path)]));
   const text = files[basename(template)].toString('utf-8');
   const written = { template: text, code, version, warnings };
-  // It may have recorded containers in the lock file.
+  // The key is computed again, because the tool may have recorded containers in the lock file.
   before.set(keyOf(file), { written, files });
   return written;
 }
 
-/** What the tool says that it has written, in the last line: what wraps it may print as well. */
+/** Return the tool's list of outputs from the last line. Programs that wrap the tool may print other lines. */
 function manifestIn(stdout: string): Record<string, string> {
   const line = stdout.trimEnd().split('\n').at(-1)!;
   try {
@@ -74,8 +74,8 @@ function manifestIn(stdout: string): Record<string, string> {
     if (typeof manifest.template === 'string') {
       return manifest;
     }
-  } catch { /* It is no JSON, as below. */ }
-  throw new Error(`The command printed no list of what it has written, but ${line.slice(0, 200)}: is it constructs-optim ${VERSION}?`);
+  } catch { /* The line is not JSON: see the error below. */ }
+  throw new Error(`The command printed no list of outputs, but ${line.slice(0, 200)}: is it constructs-optim ${VERSION}?`);
 }
 
 function keyOf({ path, ...file }: File): string {
@@ -83,7 +83,7 @@ function keyOf({ path, ...file }: File): string {
   return JSON.stringify([path, file, read, process.cwd(), process.env[VARIABLE], process.env.PATH]);
 }
 
-/** Run the first of the programs that is there. */
+/** Run the first program that exists. */
 function run(file: File, folder: string): SpawnSyncReturns<string> {
   const named = file.command ?? words(process.env[VARIABLE] || undefined);
   const last = ['synth', file.path ?? '-', '--format', 'cloudformation', '--json', '--output', folder, ...file.options];
@@ -98,12 +98,12 @@ function run(file: File, folder: string): SpawnSyncReturns<string> {
     });
     const command = [program, ...first].join(' ');
     const { code } = (done.error ?? {}) as NodeJS.ErrnoException;
-    // A program that ends before it has read its input breaks the pipe, and what matters is how it ended.
+    // A program that ends before it reads its input breaks the pipe, so its exit status decides.
     const ended = code === undefined || (code === 'EPIPE' && done.status !== null);
     if (ended && done.status === 0) {
       return done;
     }
-    // A shell says 127 where there is no such command (POSIX), and so do the shims of version managers.
+    // A shell returns 127 for a missing command (POSIX), and so do the shims of version managers.
     const isMissing = code === 'ENOENT' || (ended && done.status === 127);
     if (!isMissing || named !== undefined) {
       const printed = `${done.stderr || done.stdout || ''}`.trimEnd().slice(-MOST_CHARACTERS);
@@ -114,15 +114,15 @@ function run(file: File, folder: string): SpawnSyncReturns<string> {
     tried.push(`${command} (${code ?? `status ${done.status}`})`);
   }
   throw new Error(
-    `The endpoint is synthesized by constructs-optim, a Python program, and none was found. Tried: ${tried.join(', ')}. `
-    + `Install uv (https://docs.astral.sh/uv/), which fetches it when it is needed; or pip install "${PACKAGE}", which puts `
-    + `it on the PATH; or name the command in the environment variable ${VARIABLE}.`,
+    `constructs-optim, the Python program that synthesizes the endpoint, was not found. Tried: ${tried.join(', ')}. `
+    + `Install uv (https://docs.astral.sh/uv/), which downloads it when needed; or pip install "${PACKAGE}", which puts `
+    + `it on the PATH; or set the environment variable ${VARIABLE} to its command.`,
   );
 }
 
 function howEnded(done: SpawnSyncReturns<string>, code: string | undefined, printed: string): string {
   if (code === 'ETIMEDOUT') {
-    return `took longer than ${MOST_MINUTES} minutes, and was ended`;
+    return `was stopped after ${MOST_MINUTES} minutes`;
   }
   if (code !== undefined && code !== 'EPIPE') {
     return `could not be run (${code})`;
@@ -130,7 +130,7 @@ function howEnded(done: SpawnSyncReturns<string>, code: string | undefined, prin
   if (done.signal !== null) {
     return `was ended by ${done.signal}`;
   }
-  // So do usage errors end, which are no finding about the declaration.
+  // Usage errors also have status 2, but are not findings about the declaration.
   return done.status === 2 && !/^Usage: /m.test(printed) ? 'refuses the declaration' : `failed with status ${done.status}`;
 }
 
@@ -150,12 +150,12 @@ function words(command: string | undefined): string[] | undefined {
 function environment(): NodeJS.ProcessEnv {
   const inherited = Object.entries(process.env).filter(([name]) => !OF_THE_APP.includes(name));
   return {
-    // The CDK of Python runs in this Node.
+    // Python's CDK runs in this Node.
     JSII_NODE: process.execPath,
     ...Object.fromEntries(inherited),
     // The app validates the resources that it includes, which takes seconds.
     CDK_VALIDATION: 'false',
-    // What it prints is shown as an error's message.
+    // An error's message shows the output.
     COLUMNS: '160',
     NO_COLOR: '1',
   };

@@ -190,7 +190,7 @@ test('what only the deployment knows is refused where a file has text, by the na
   const updatePolicy = { canary: { percent: 50, bakeTime } };
   assert.throws(() => declared({ ...CHAT, updatePolicy }, stack), /^Error: My\/Chat\.updatePolicy\.canary\.bakeTime: .* token/);
   const both = { ...CHAT, inferenceComponent: {}, inferenceComponentEnabled: true };
-  assert.throws(() => declared(both), /My\/Chat\.inferenceComponentEnabled is a second way to give one setting/);
+  assert.throws(() => declared(both), /My\/Chat\.inferenceComponentEnabled sets the same setting a second time/);
   assert.equal(declared({ ...CHAT, monitoring: { alarmsPreset: MonitoringOptionsAlarms.NONE } }).endpoints.Chat.monitoring.alarms, 'none');
 });
 
@@ -202,7 +202,7 @@ test('a list of unknown length is refused', () => {
   const stack = newStack();
   const zones = new CfnParameter(stack, 'Layers', { type: 'CommaDelimitedList' }).valueAsList;
   const techniques = [{ quantization: { awq: { ignoredLayers: zones } } }];
-  assert.throws(() => declared({ ...CHAT, techniques }, stack), /how many items a list has must be known at synthesis/);
+  assert.throws(() => declared({ ...CHAT, techniques }, stack), /the number of items must be known at synthesis/);
 });
 
 test('the template is in the stack, under ids of its own also where text has them', () => {
@@ -222,9 +222,9 @@ test('the template is in the stack, under ids of its own also where text has the
   assert.deepEqual(Object.keys(Outputs), ['ChatDeclared', 'Search2ChatDeclared'], 'what the tool adds is read, and not kept');
   assert.throws(
     () => new OptimizedEndpoint(stack, 'Search2Chat', CHAT),
-    /^Error: My\/Search2Chat: logical ids .* so are those of My\/Search-2\/Chat: give it another id/,
+    /^Error: My\/Search2Chat: its logical IDs .* so do those of My\/Search-2\/Chat: give it another ID/,
   );
-  assert.throws(() => new OptimizedEndpoint(stack, '模型', CHAT), /My\/模型: .* its id has no letter of A to Z/);
+  assert.throws(() => new OptimizedEndpoint(stack, '模型', CHAT), /My\/模型: .* its ID has no ASCII letter/);
 });
 
 test('an id that others begin with takes none of their logical ids', () => {
@@ -274,11 +274,11 @@ test('a file has its own ids, the name and the environment of the stack, and the
   assert.deepEqual(Resources.OtherGiven6C7D8E9F.Properties.Parameters, [{ Ref: 'OtherLogLevel' }]);
   assert.throws(
     () => new EndpointFile(newStack(), 'Mine', { path: 'endpoint.yaml', endpoint: 'Search' }),
-    /endpoint is Search, and the file declares Chat: name one of them/,
+    /endpoint is Search, but the file declares Chat: name one of them/,
   );
   assert.throws(
     () => new EndpointFile(newStack(), 'Mine', { path: 'endpoint.yaml', parameters: { Level: 'debug' } }),
-    /My\/Mine: parameters has Level, and the file LogLevel/,
+    /My\/Mine: parameters has Level, but the file has LogLevel/,
   );
 });
 
@@ -310,7 +310,7 @@ test('callers, metrics, alarms and references work as those of any construct', (
   ]);
   assert.equal(chat.cfnEndpoint.endpointName, 'chat');
   assert.equal(chat.openAiBaseUrl, undefined);
-  assert.throws(() => chat.metric(EndpointMetric.GPU_RESERVATION), /does not publish gpu_reservation of a variant/);
+  assert.throws(() => chat.metric(EndpointMetric.GPU_RESERVATION), /does not publish gpu_reservation for a variant/);
 });
 
 test('outputs are text', () => {
@@ -336,9 +336,9 @@ test('callers that no policy reaches are refused', () => {
   const stack = newStack('My', { env });
   const chat = new OptimizedEndpoint(stack, 'Chat', CHAT);
   const service = new aws_iam.ServicePrincipal('lambda.amazonaws.com');
-  assert.throws(() => chat.grantInvoke(service), /no policy can be attached to .*, so My\/Chat cannot let it do sagemaker:InvokeEndpoint/);
+  assert.throws(() => chat.grantInvoke(service), /My\/Chat cannot grant sagemaker:InvokeEndpoint to .*, because no policy can be attached/);
   const other = aws_iam.Role.fromRoleArn(stack, 'Other', 'arn:aws:iam::999999999999:role/x');
-  assert.throws(() => chat.grantInvoke(other), /My\/Chat is in account 111122223333, and the principal in account 999999999999/);
+  assert.throws(() => chat.grantInvoke(other), /My\/Chat is in account 111122223333, but the principal in account 999999999999/);
   assert.throws(() => chat.grantInvokeAsync(other), /My\/Chat is not asynchronous/);
   const queue = new OptimizedEndpoint(stack, 'Queue', { ...CHAT, environment: { ACTION: 'sagemaker:InvokeEndpointAsync' } });
   const caller = new aws_iam.Role(stack, 'Caller', { assumedBy: service });
@@ -358,7 +358,7 @@ test('components have names, callers, metrics and alarms of their own', () => {
   assertions.Template.fromStack(stack).hasResourceProperties('AWS::IAM::Policy', {
     PolicyDocument: { Statement: [{ Resource: [{ Ref: 'Chat0A1B2C3D' }, { 'Fn::GetAtt': ['ChatGiven6C7D8E9F', 'Component'] }] }] },
   });
-  assert.throws(() => shared.metric(EndpointMetric.MODEL_LATENCY), /My\/Chat has no model of its own: component\(\.\.\.\)/);
+  assert.throws(() => shared.metric(EndpointMetric.MODEL_LATENCY), /My\/Chat has no model of its own: use component\(\.\.\.\)/);
   assert.throws(() => shared.component('Writer'), /My\/Chat declares no component Writer/);
 });
 
@@ -405,7 +405,7 @@ for (const [how, command, message] of [
   ['fails', ending('exit 1', 'no network'), / failed with status 1:\nno network$/],
   ['takes other arguments', ending('exit 2', 'Usage: tool [OPTIONS]'), / failed with status 2:\nUsage/],
   ['is killed', ending('kill -9 $$'), / was ended by SIGKILL$/],
-  ['prints something else', ending('exit 0; echo {}'), /printed no list of what it has written/],
+  ['prints something else', ending('exit 0; echo {}'), /printed no list of outputs/],
   ['is not there', ['/no/such/tool'], /\/no\/such\/tool was not found, and the prop command names it$/],
 ] as const) {
   test(`a command that ${how} is what the error is about`, () => {
