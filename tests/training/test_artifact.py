@@ -159,7 +159,7 @@ def test_missing_files_are_named(tmp_path: Path, artifact: Path) -> None:
     with pytest.raises(UnusableHeads, match=r"has no config\.json, so it is not an artifact"):
         read_heads_configuration(tmp_path)
     shutil.copy(artifact / "config.json", tmp_path)
-    with pytest.raises(UnusableHeads, match=r"holds no medusa_lm_head\.safetensors"):
+    with pytest.raises(UnusableHeads, match=r"has no medusa_lm_head\.safetensors"):
         load_heads(tmp_path, artifact / "base-model", dtype=torch.float32, device=torch.device("cpu"))
 
 

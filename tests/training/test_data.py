@@ -97,7 +97,7 @@ def test_an_empty_file_is_refused(tmp_path: Path, content: str) -> None:
 
 def test_a_channel_without_jsonl_is_refused_and_its_files_are_listed(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("x")
-    assert "no *.jsonl file in it, only data.csv" in refused(tmp_path)
+    assert "has no *.jsonl file, only data.csv" in refused(tmp_path)
     assert "no such file or folder" in refused(tmp_path / "nowhere")
 
 

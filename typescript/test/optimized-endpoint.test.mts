@@ -338,7 +338,7 @@ test('callers that no policy reaches are refused', () => {
   const service = new aws_iam.ServicePrincipal('lambda.amazonaws.com');
   assert.throws(() => chat.grantInvoke(service), /My\/Chat cannot grant sagemaker:InvokeEndpoint to .*, because no policy can be attached/);
   const other = aws_iam.Role.fromRoleArn(stack, 'Other', 'arn:aws:iam::999999999999:role/x');
-  assert.throws(() => chat.grantInvoke(other), /My\/Chat is in account 111122223333, but the principal in account 999999999999/);
+  assert.throws(() => chat.grantInvoke(other), /My\/Chat is in account 111122223333, but the principal is in account 999999999999/);
   assert.throws(() => chat.grantInvokeAsync(other), /My\/Chat is not asynchronous/);
   const queue = new OptimizedEndpoint(stack, 'Queue', { ...CHAT, environment: { ACTION: 'sagemaker:InvokeEndpointAsync' } });
   const caller = new aws_iam.Role(stack, 'Caller', { assumedBy: service });
@@ -368,7 +368,7 @@ test('what the tool warns of is a warning of the construct, by its own id', () =
   const warnings = assertions.Annotations.fromStack(stack);
   warnings.hasWarning('/My/Chat', 'look at the instanceType [ack: constructs-optim:OPT013]');
   warnings.hasWarning('/My/Chat', 'look at this [ack: constructs-optim:Synth]');
-  const version = 'constructs-optim 0\\.0\\.9 synthesizes the endpoint, .* TypeScript is of 0\\.1\\.0, .*\\[ack: constructs-optim:Version\\]';
+  const version = 'constructs-optim 0\\.0\\.9 synthesizes the endpoint, .* TypeScript is 0\\.1\\.0, .*\\[ack: constructs-optim:Version\\]';
   warnings.hasWarning('/My/Chat', assertions.Match.stringLikeRegexp(version));
 });
 
