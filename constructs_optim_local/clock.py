@@ -23,7 +23,7 @@ class Clock:
         self._listeners: list[Callable[[], None]] = []
 
     def now(self) -> dt.datetime:
-        """The time, in UTC."""
+        """Return the time in UTC."""
         at = dt.datetime.now(dt.UTC) if self._frozen is None else self._frozen[0]
         return at + dt.timedelta(seconds=self._ahead)
 

@@ -149,7 +149,7 @@ def main() -> None:
 
 
 def _lmi(wheel: _Wheel, repository: Path) -> Iterator[_Image]:
-    """Return every LMI image, the one that jobs prefer first."""
+    """Yield every LMI image, the one that jobs prefer first."""
     listed = {row["tag_prefix"]: frozenset(row["registries"]) for row in wheel.versions("djl-lmi").values()}
     engines = dict(_lmi_engines(repository))
     generation = {tag: int(found[1]) for tag in {*listed, *engines} if (found := re.search(r"-lmi(\d+)", tag))}
@@ -166,7 +166,7 @@ def _lmi(wheel: _Wheel, repository: Path) -> Iterator[_Image]:
 
 
 def _lmi_engines(repository: Path) -> Iterator[tuple[str, str]]:
-    """Return the vLLM release of each LMI tag."""
+    """Yield the vLLM release of each LMI tag."""
     folder = f"{COMMIT}:docs/src/data/djl-inference"
     for name in _git(repository, "ls-tree", "--name-only", folder).split():
         content = _git(repository, "show", f"{folder}/{name}")
@@ -176,7 +176,7 @@ def _lmi_engines(repository: Path) -> Iterator[tuple[str, str]]:
 
 
 def _engine(wheel: _Wheel, server: str, serves: tuple[str, ...]) -> Iterator[_Image]:
-    """Return an engine's own images, newest first."""
+    """Yield an engine's own images, newest first."""
     for version, row in reversed(wheel.versions(server, "inference").items()):
         if _numbers(version) < _OLDEST[server]:
             continue

@@ -183,7 +183,7 @@ def _row(recipe: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checkpoints(recipe: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Return the recipe's variants that NVIDIA's accelerators serve, the model itself first."""
+    """Yield the recipe's variants that NVIDIA's accelerators serve, the model itself first."""
     for name, variant in recipe["variants"].items():
         hardware = set(variant.get("supported_hardware") or _NVIDIA)
         if name != "default" and (not hardware & _NVIDIA or variant["precision"] not in _BITS):
@@ -229,7 +229,7 @@ def _generations(*overrides: Mapping[str, Any] | None) -> dict[str, dict[str, An
 
 
 def _speculation(feature: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Return the engine's settings for each speculative decoding method, the recommended one first."""
+    """Yield the engine's settings for each speculative decoding method, the recommended one first."""
     modes = feature.get("modes") or {"": feature}
     default = feature.get("default_mode")
     for name in sorted(modes, key=lambda name: name != default):

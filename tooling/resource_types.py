@@ -1,7 +1,7 @@
 """Write constructs_optim/recipe/catalog/resource_types.json from the installed cfn-lint's schemas.
 
-Run it after upgrading cfn-lint: ``python tooling/resource_types.py``. tests/recipe/test_catalog.py fails when it is
-due.
+Run it after upgrading cfn-lint: ``python tooling/resource_types.py``. tests/recipe/test_catalog.py fails if the file is
+out of date.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Write constructs_optim/runtime/botocore_data: the SageMaker operations that Lambda's boto3 may lack.
 
-Run it after upgrading botocore: ``python tooling/sagemaker_model.py``. tests/runtime/test_sagemaker_model.py fails when
-it is due. botocore merges such a file into its own model of the service (botocore/loaders.py, "sdk-extras").
+Run it after upgrading botocore: ``python tooling/sagemaker_model.py``. tests/runtime/test_sagemaker_model.py fails if
+the file is out of date. botocore merges such a file into its own model of the service (botocore/loaders.py,
+"sdk-extras").
 """
 
 from __future__ import annotations

@@ -303,7 +303,7 @@ def _plural(suffix: str) -> str:
 
 
 def _tables() -> Iterator[tuple[str, str]]:
-    """Return the README's tables by heading."""
+    """Yield the README's tables by heading."""
     yield (
         "Inputs of the declaration",
         _table(

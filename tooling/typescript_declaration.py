@@ -79,7 +79,7 @@ class Types:
         """The key and value shape of each member by interface, as in ``MEMBERS``."""
 
     def interfaces(self) -> Iterator[str]:
-        """Return the interfaces, the endpoint's first."""
+        """Yield the interfaces, the endpoint's first."""
         self._refer(ENDPOINT)
         for name in self._names:
             yield self._interface(name)

@@ -223,11 +223,11 @@ class Tested:
                 self.covered[figure].append(abs(error - mean) <= of_figure.quantile * deviation)
 
     def median(self, figure: Figure) -> float:
-        """The median error."""
+        """Return the median error."""
         return statistics.median(self.errors[figure])
 
     def coverage(self) -> float:
-        """The share of measurements within their intervals."""
+        """Return the share of measurements within their intervals."""
         every = [each for covered in self.covered.values() for each in covered]
         return sum(every) / len(every)
 

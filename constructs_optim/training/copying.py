@@ -186,7 +186,7 @@ def _has(file: RepoSibling, patterns: Iterable[str]) -> bool:
 
 
 def _compared(folder: Path, files: list[RepoSibling]) -> Iterator[tuple[str, str]]:
-    """Return the SHA-256 of the copied files by name, after comparing them with the hub's hashes."""
+    """Yield the name and SHA-256 of each copied file, after comparing them with the hub's hashes."""
     problems: list[str] = []
     for file in files:
         path = folder / file.rfilename

@@ -193,7 +193,7 @@ def through_sagemaker(key_arn: str) -> Permission:
 def needed_permissions(
     service: str, operation: str, request: Mapping[str, Any], *, account: str, region: str
 ) -> Iterator[Permission]:
-    """Return the permissions that a caller of this package's services needs.
+    """Yield the permissions that a caller of this package's services needs.
 
     Source: Service Authorization Reference, "Actions, resources, and condition keys for Amazon SageMaker": a creation
     with tags depends on AddTags, and one with a role on PassRole.

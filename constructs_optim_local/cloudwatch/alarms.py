@@ -10,7 +10,7 @@ Tripped = tuple[dt.datetime, str]
 
 
 def alarm_arn(name: str, account: str, region: str) -> str:
-    """The ARN of an alarm."""
+    """Return the ARN of an alarm."""
     return f"arn:aws:cloudwatch:{region}:{account}:alarm:{name}"
 
 

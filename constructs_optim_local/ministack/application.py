@@ -213,7 +213,7 @@ async def _in_a_thread(run: Callable[[], Any]) -> Any:
 
 
 def _streamed(parts: Iterator[bytes]) -> Any:
-    """Yield the body of a streamed response."""
+    """Return the body of a streamed response."""
     from ministack.core.responses import StreamingResponse
 
     async def send_all(send: Callable[[dict[str, Any]], Awaitable[None]], receive: Any) -> None:

@@ -56,17 +56,26 @@ def _refused_inline(role: str, documents: Mapping[str, Any]) -> str:
 
 
 def _refused_trust(document: Any) -> str:
-    """Source of the message: https://github.com/cloudposse/terraform-aws-components (aws-teams, "Known Problems")."""
+    """Return IAM's message if a trust policy is too large.
+
+    Source of the message: https://github.com/cloudposse/terraform-aws-components (aws-teams, "Known Problems").
+    """
     return f"Cannot exceed quota for ACLSizePerRole: {_TRUST_POLICY}" if characters(document) > _TRUST_POLICY else ""
 
 
 def _refused_managed(document: Any) -> str:
-    """Source of the message: hashicorp/terraform-provider-aws, mediastore/container_policy_test.go."""
+    """Return IAM's message if a managed policy is too large.
+
+    Source of the message: https://github.com/hashicorp/terraform-provider-aws (mediastore/container_policy_test.go).
+    """
     return f"Cannot exceed quota for PolicySize: {_MANAGED_POLICY}" if characters(document) > _MANAGED_POLICY else ""
 
 
 def _refused_attachments(policies: Iterable[str]) -> str:
-    """Source of the message: the AWS CDK's README of pipelines, "Troubleshooting"."""
+    """Return IAM's message if a role has too many policies.
+
+    Source of the message: the AWS CDK's README of pipelines, "Troubleshooting".
+    """
     if len(set(policies)) <= _MANAGED_POLICIES_OF_A_ROLE:
         return ""
     return f"Cannot exceed quota for PoliciesPerRole: {_MANAGED_POLICIES_OF_A_ROLE}"

@@ -60,7 +60,7 @@ class SageMakerRuntime:
         )
 
     def needed(self, invocation: Invocation, *, account: str, region: str) -> Iterator[Permission]:
-        """Return the permissions that the caller needs. Assumed: permission for an endpoint covers its components."""
+        """Yield the permissions that the caller needs. Assumed: permission for an endpoint covers its components."""
         action = "InvokeEndpointWithResponseStream" if invocation.streams else "InvokeEndpoint"
         arn = f"arn:aws:sagemaker:{region}:{account}:endpoint/{invocation.endpoint.lower()}"
         yield Permission(f"sagemaker:{action}", arn)

@@ -282,7 +282,7 @@ class _Regional:
             yield from self.components.servers_of(name)
 
     def volume_key(self, config_name: str) -> str | None:
-        """Return the KMS key for instance volumes as an endpoint configuration names it; None without one."""
+        """Return the KMS key of instance volumes as an endpoint configuration names it; None without one."""
         config = self._hosting.configs.find(config_name)
         return config.get("KmsKeyId") if config is not None else None
 

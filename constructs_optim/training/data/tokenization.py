@@ -126,7 +126,7 @@ def _is_plain(conversation: Conversation, tokenizer: Any) -> bool:
 
 
 def _pieces(conversation: Conversation, tokenizer: Any) -> Iterator[_Piece]:
-    """Return the text in pieces, prompts and answers in turn. The last is an answer."""
+    """Yield the text in pieces, prompts and answers in turn. The last is an answer."""
     if not conversation.messages:
         yield _Piece(conversation.prompt, is_answer=False)
         yield _Piece(conversation.completion, is_answer=True)

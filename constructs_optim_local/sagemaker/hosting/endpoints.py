@@ -238,7 +238,7 @@ class Endpoints:
             yield from self.wanted.of_fleet(endpoint, change.config, change.launched_instances)
 
     def servers_with_traffic(self, endpoint: Record, variant_name: str) -> Iterator[Server]:
-        """Return the servers of a variant that get requests: during an update, those of both fleets with traffic."""
+        """Yield the servers of a variant that get requests: during an update, those of both fleets with traffic."""
         fleet: list[Instance] = endpoint["_fleet"].get(variant_name, [])
         change: _Change | None = endpoint.get("_change")
         launched, share = change.with_traffic(variant_name) if change is not None else ([], 0.0)
@@ -330,7 +330,7 @@ class Endpoints:
             self._quotas.check(instance_type, ENDPOINT, used=used[instance_type], more=count)
 
     def _instances_of(self, name: str) -> Iterator[str]:
-        """Return the instance types of an endpoint's present and launching instances."""
+        """Yield the instance types of an endpoint's present and launching instances."""
         endpoint = self.settled(name)
         for fleet in endpoint["_fleet"].values():
             yield from (instance.type_name for instance in fleet)

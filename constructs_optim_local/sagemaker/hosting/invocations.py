@@ -106,7 +106,7 @@ class Invocations:
         """Invoke a model, and its shadow variant if the request is replicated.
 
         Raises:
-            ApiError: ValidationError when no model can respond, ModelError when the model refuses.
+            ApiError: ValidationError if no model can respond, ModelError if the model refuses.
         """
         served, variant = self._target(invocation)
         completion = self._completion(invocation, served, variant)
@@ -124,7 +124,7 @@ class Invocations:
         """Return where to send a request: to production, and to the shadow if it is replicated.
 
         Raises:
-            ApiError: ValidationError when no model can respond.
+            ApiError: ValidationError if no model can respond.
         """
         _, variant = self._target(invocation)
         endpoint = self._served.endpoint(invocation.endpoint)

@@ -198,7 +198,7 @@ def only(*names: str) -> Any:
 
 
 def _data_uris(request: Record) -> list[str]:
-    """Yield the S3 prefixes and manifests that a model's containers read."""
+    """Return the S3 prefixes and manifests that a model's containers read."""
     sources = _data_sources(request)
     return [source[name] for name in ("S3Uri", "ManifestS3Uri") for source in sources if name in source]
 

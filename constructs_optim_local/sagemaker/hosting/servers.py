@@ -1,4 +1,4 @@
-"""The model servers behind endpoints: which should run, and the interface of what runs them.
+"""The model servers that should run behind endpoints, and the interface of the class that runs them.
 
 A server is a container on an instance. A variant with a model has one server for each instance, and an inference
 component one for each copy. Source: API reference, ContainerDefinition and InferenceComponentContainerSpecification,

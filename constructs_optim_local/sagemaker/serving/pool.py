@@ -157,7 +157,7 @@ class ServerPool:
 
 
 def _paths(container: Container, body: bytes) -> tuple[str, ...]:
-    """Yield the paths at which a container may accept a request: not every server has SageMaker's path."""
+    """Return the paths at which a container may accept a request: not every server has SageMaker's path."""
     try:
         request = json.loads(body)
     except ValueError:

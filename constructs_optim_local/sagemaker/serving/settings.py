@@ -77,7 +77,7 @@ def problems(command: str) -> Iterator[str]:
 
 
 def options(variables: Mapping[str, str]) -> Iterator[str]:
-    """Return the options that AWS's container of vLLM or SGLang derives from its variables."""
+    """Yield the options that AWS's container of vLLM or SGLang derives from its variables."""
     for name, value in variables.items():
         prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), None)
         if prefix is None or value == "false":

@@ -141,7 +141,7 @@ class TrainingFiles:
             self._fetch(found[index :: len(hosts)] if sharded else found, folder)
 
     def _listed(self, source: Record) -> Iterator[tuple[str, str]]:
-        """Return the objects of a channel, with their names in its folder."""
+        """Yield the objects of a channel, with their names in its folder."""
         uri = source["S3Uri"]
         if source["S3DataType"] == "ManifestFile":
             yield from self._in_manifest(uri)

@@ -62,11 +62,11 @@ class Host:
             return ""
 
     def channel(self, name: str) -> Path:
-        """The folder of an input channel."""
+        """Return the folder of an input channel."""
         return self.root / "input" / "data" / name
 
     def local(self, path: str) -> Path:
-        """The folder that stands for a path below ``/opt/ml``."""
+        """Return the folder that stands for a path below ``/opt/ml``."""
         return self.root / PurePosixPath(path).relative_to(ROOT)
 
     def text(self, text: str) -> str:

@@ -290,10 +290,10 @@ class TrainingRun:
             time.sleep(_LOOK_SECONDS)
 
     def _pause(self, seconds: float) -> None:
-        """Wait, unless the job is to end.
+        """Wait, unless the job must end.
 
         Raises:
-            _Cut: if the job is to end.
+            _Cut: if the job must end.
         """
         if self._job.stop_asked.wait(seconds):
             raise _Cut("Stopped")
