@@ -84,4 +84,4 @@ def _page(quotas: list[dict[str, Any]], request: Mapping[str, Any]) -> dict[str,
 
 
 def _no_such(what: str) -> ApiError:
-    return ApiError("NoSuchResourceException", f"There is nothing known about {what}")
+    return ApiError("NoSuchResourceException", f"The local cloud does not have {what}")

@@ -143,7 +143,7 @@ def _refusals(settings: CopySettings, *, has_token: bool) -> Iterator[None]:
     except RevisionNotFoundError:
         raise CopyError(
             f"{model} has no commit {settings.revision} (any more): `constructs-optim lock --model {model}` looks "
-            "up the present one"
+            "up the current one"
         ) from None
     except RepositoryNotFoundError:
         raise CopyError(

@@ -69,7 +69,7 @@ def requested(
         policy: the policy, as DescribeScalingPolicies returns it.
         alarm: the alarm, as DescribeAlarms returns it.
         value: the breaching datapoint, if there is one.
-        capacity: the present capacity.
+        capacity: the current capacity.
         remembered: the target's history.
         now: the time in seconds.
         scale: the seconds that a second of a cool-down lasts here.

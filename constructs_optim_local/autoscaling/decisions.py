@@ -31,7 +31,7 @@ def stepped(config: Mapping[str, Any], capacity: int, breach: float, above: bool
 
     Args:
         config: the StepScalingPolicyConfiguration.
-        capacity: the present capacity.
+        capacity: the current capacity.
         breach: the metric minus the alarm's threshold.
         above: whether the alarm watches for high values.
 

@@ -31,7 +31,7 @@ class Scalable(Protocol):
     """A service whose resources have a capacity."""
 
     def capacity(self, resource_id: str, *, account: str, region: str) -> int | None:
-        """Return the present capacity; None while it cannot be scaled."""
+        """Return the current capacity; None while it cannot be scaled."""
         ...
 
     def invoke(self, operation: str, request: dict[str, Any], *, account: str, region: str) -> dict[str, Any]:

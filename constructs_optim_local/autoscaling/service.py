@@ -97,7 +97,7 @@ class ApplicationAutoScaling:
         """Run the policy that is an alarm's action, if it still exists.
 
         While ``holds`` is true, wait for a changing resource: AWS repeats the action as long as the alarm stays in its
-        state, each time with the present datapoint.
+        state, each time with the current datapoint.
         """
         region, account = policy_arn.split(":")[3:5]
         location = (account, region)

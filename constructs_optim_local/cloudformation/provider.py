@@ -182,7 +182,7 @@ class ResourceProvider:
         return frozenset(self._operations.read_back)
 
     def current(self, physical_id: str, properties: Properties) -> Properties | None:
-        """Return a resource's present properties; None if it is gone."""
+        """Return a resource's current properties; None if it is gone."""
         operations = self._operations
         if operations.describe is None or operations.name is None:
             return self._found(properties)

@@ -109,7 +109,7 @@ class SageMaker:
                 pass
 
     def keep_servers(self) -> None:
-        """Start and end model servers to match the present endpoints and components."""
+        """Start and end model servers to match the current endpoints and components."""
         if (servers := self._context.servers) is None:
             return
         with self._lock:
@@ -142,7 +142,7 @@ class SageMaker:
             return [job for regional in self._scopes.values() for job in regional.trainings.to_json()]
 
     def endpoints(self) -> list[Record]:
-        """Return every endpoint in its present state."""
+        """Return every endpoint in its current state."""
         with self._lock:
             return [
                 dict(regional.endpoints.settled(name))

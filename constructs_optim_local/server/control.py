@@ -82,7 +82,7 @@ class Control:
                 try:
                     self._faults.inject(Fault(**json.loads(body)))
                 except (TypeError, ValueError) as error:
-                    raise validation_error(f"not a fault: {error}") from None
+                    raise validation_error(f"invalid fault: {error}") from None
                 return {}
             case "DELETE", "faults":
                 self._faults.clear()
@@ -91,7 +91,7 @@ class Control:
                 try:
                     self._clock.advance(_object(body)["seconds"])
                 except (KeyError, TypeError, ValueError) as error:
-                    raise validation_error(f"not a number of seconds: {error}") from None
+                    raise validation_error(f"invalid number of seconds: {error}") from None
                 return {}
             case "POST", "engine-metrics":
                 self._collect(_object(body))
@@ -132,7 +132,7 @@ class Control:
                 self._sagemaker.forget(next(iter(query.get("account", [])), ""))
                 return {}
             case method, path:
-                raise ApiError("UnknownOperationException", f"{method} {path} is not there", 404)
+                raise ApiError("UnknownOperationException", f"{method} {path} does not exist", 404)
 
     def _collect(self, request: dict[str, Any]) -> None:
         now = self._clock.now().timestamp()
@@ -145,14 +145,14 @@ class Control:
                 region=request["region"],
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise validation_error(f"not what a container exposes: {error}") from None
+            raise validation_error(f"invalid metrics: {error}") from None
 
     def _set_quotas(self, values: dict[str, Any]) -> None:
         try:
             for name, value in values.items():
                 self._quotas.set(name, value)
         except (TypeError, ValueError) as error:
-            raise validation_error(f"not a quota: {error}") from None
+            raise validation_error(f"invalid quota: {error}") from None
 
     def _metrics(self, query: dict[str, list[str]]) -> list[dict[str, Any]]:
         now = self._clock.now().timestamp()
@@ -160,7 +160,7 @@ class Control:
             (promql,), (account,), (region,) = query["query"], query["account"], query["region"]
             found = self._telemetry.query(promql, now, account=account, region=region)
         except (KeyError, ValueError) as error:
-            raise validation_error(f"not a query: {error}") from None
+            raise validation_error(f"invalid query: {error}") from None
         return [{"labels": dict(labels), "value": value} for labels, value in found.items()]
 
 

@@ -46,5 +46,5 @@ def test_the_clock_of_a_local_cloud_is_advanced_through_its_control_api(cloud: L
     sagemaker.create_endpoint(EndpointName="advanced", EndpointConfigName="advanced")
     cloud.advance(10)
     assert sagemaker.describe_endpoint(EndpointName="advanced")["EndpointStatus"] == "InService"
-    with pytest.raises(LocalCloudError, match="not a number of seconds"):
+    with pytest.raises(LocalCloudError, match="invalid number of seconds"):
         cloud.advance(-1)

@@ -99,7 +99,7 @@ def test_starting_on_a_port_in_use_fails_at_once() -> None:
 
 
 def test_an_unknown_path_of_the_control_api_is_refused(cloud: LocalCloud) -> None:
-    with pytest.raises(LocalCloudError, match="GET nothing is not there"):
+    with pytest.raises(LocalCloudError, match="GET nothing does not exist"):
         cloud._control("GET", "nothing")
 
 

@@ -111,7 +111,7 @@ class AiJobs:
         )
 
     def settle_all(self) -> None:
-        """Advance every job to the present time."""
+        """Advance every job to the current time."""
         for name in [*self.records.by_name]:
             self.settled(name)
 
@@ -132,7 +132,7 @@ class AiJobs:
         ]
 
     def settled(self, name: str) -> Record:
-        """Return the job in its present state."""
+        """Return the job in its current state."""
         job = self.records.get(name)
         age = (self._scope.now() - job["_since"]).total_seconds()
         match job[f"{self._kind}Status"]:

@@ -104,7 +104,7 @@ class BenchmarkJobs:
         ]
 
     def _estimated_seconds(self, workload: Workload, request: Record) -> float:
-        """Return the seconds that the requests take, with the present models' numbers."""
+        """Return the seconds that the requests take, with the current models' numbers."""
         try:
             targets = self._targets(request)
         except NotServing:

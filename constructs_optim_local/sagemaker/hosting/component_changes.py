@@ -67,7 +67,7 @@ class Change:
         component |= {"InferenceComponentStatus": status, "LastModifiedTime": at, "_change": self}
 
     def settle(self) -> None:
-        """Advance the change to the present time."""
+        """Advance the change to the current time."""
         self._deployment.advance(self._endpoints.hosting.scope.now())
         outcome, component = self._deployment.outcome, self._component
         if outcome is None:

@@ -161,7 +161,7 @@ class InferenceComponents:
         return self._copies.servers_of(self.records.get(name))
 
     def settle_all(self) -> None:
-        """Advance every component, and the instances managed for it, to the present time."""
+        """Advance every component, and the instances managed for it, to the current time."""
         for endpoint in list(self.endpoints.records.by_name):
             self.endpoints.settled(endpoint)
         for name, component in list(self.records.by_name.items()):

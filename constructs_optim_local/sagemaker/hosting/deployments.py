@@ -109,12 +109,12 @@ class Deployment:
 
     @property
     def stage(self) -> Stage:
-        """The present stage, or the last one after the end."""
+        """The current stage, or the last one after the end."""
         return self._stages[min(self._index, len(self._stages) - 1)]
 
     @property
     def since(self) -> dt.datetime:
-        """The time when the present stage began, or when the deployment ended."""
+        """The time when the current stage began, or when the deployment ended."""
         return self._since
 
     def advance(self, at: dt.datetime) -> None:
@@ -211,7 +211,7 @@ def plan(config: Mapping[str, Any], old: Counts, new: Counts, pace: Pace, unit: 
 
     Args:
         config: a DeploymentConfig of an endpoint or an inference component.
-        old: the present number of units, by variant.
+        old: the current number of units, by variant.
         new: the requested number of units, by variant.
         pace: durations of the stages.
         unit: name of the units, in messages.

@@ -216,7 +216,7 @@ class Endpoints:
         return self.settled(name)
 
     def settled(self, name: str) -> Record:
-        """Return the endpoint in its present state."""
+        """Return the endpoint in its current state."""
         endpoint = self.records.get(name)
         if (change := endpoint.get("_change")) is not None:
             change.settle()
@@ -330,7 +330,7 @@ class Endpoints:
             self._quotas.check(instance_type, ENDPOINT, used=used[instance_type], more=count)
 
     def _instances_of(self, name: str) -> Iterator[str]:
-        """Yield the instance types of an endpoint's present and launching instances."""
+        """Yield the instance types of an endpoint's current and launching instances."""
         endpoint = self.settled(name)
         for fleet in endpoint["_fleet"].values():
             yield from (instance.type_name for instance in fleet)

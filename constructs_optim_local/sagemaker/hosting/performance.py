@@ -110,10 +110,10 @@ class Performances:
         """
         known = [member.name for member in fields(Setting)]
         if unknown := sorted(set(settings) - set(known)):
-            raise validation_error(f"not a performance: {', '.join(unknown)}; there are {', '.join(known)}")
+            raise validation_error(f"unknown settings {', '.join(unknown)}; use {', '.join(known)}")
         setting = Setting(**settings)
         if problems := setting.problems():
-            raise validation_error(f"not a performance: {'; '.join(problems)}")
+            raise validation_error(f"invalid settings: {'; '.join(problems)}")
         self._settings.append(setting)
 
     def clear(self) -> None:

@@ -22,7 +22,7 @@ class ServedModels:
         self._endpoints = components.endpoints
 
     def endpoint(self, identifier: str) -> Record | None:
-        """Return an endpoint in its present state, by name or ARN; None if it does not exist."""
+        """Return an endpoint in its current state, by name or ARN; None if it does not exist."""
         name = identifier.rpartition("/")[2]
         if self._endpoints.records.find(name) is None:
             return None

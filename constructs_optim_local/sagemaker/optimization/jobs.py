@@ -152,7 +152,7 @@ class OptimizationJobs:
         }
 
     def _settled(self, name: str) -> Record:
-        """Return the job in its present state."""
+        """Return the job in its current state."""
         while self._advance(name):
             pass
         return self._jobs.get(name)

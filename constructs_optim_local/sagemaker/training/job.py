@@ -79,7 +79,7 @@ class TrainingJob:
             return copy.deepcopy({key: value for key, value in self._record.items() if not key.startswith("_")})
 
     def history(self) -> list[dict[str, Any]]:
-        """Return the past and present secondary statuses, with their times."""
+        """Return the past and current secondary statuses, with their times."""
         with self._lock:
             entries = self._record["SecondaryStatusTransitions"]
             return [{"status": entry["Status"], "time": entry["StartTime"].timestamp()} for entry in entries]

@@ -91,7 +91,7 @@ class TrainingRun:
         limits = self._request["StoppingCondition"]
         self._longest = limits.get("MaxRuntimeInSeconds", MAX_RUNTIME_SECONDS)
         self._until = self._clock.monotonic() + limits.get("MaxWaitTimeInSeconds", float("inf"))
-        # Seconds with earlier instances, when the present ones started, and seconds without any in between.
+        # Seconds with earlier instances, when the current ones started, and seconds without any in between.
         self._had, self._since, self._lacked = 0.0, float("nan"), 0.0
         self._processes: list[SupervisedProcess] = []
         self._processes_lock, self._abandoned = threading.Lock(), False
