@@ -28,8 +28,10 @@ _BREACHES: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Evaluation:
-    """An alarm's state, the newest datapoint that led to it, the last period and the datapoints of the evaluation
-    range, and the number of breaching datapoints.
+    """An alarm's state, and why.
+
+    ``value`` is the newest datapoint that led to it, ``seen`` the last period followed by the datapoints of the
+    evaluation range, ``breaching`` the number of breaching datapoints.
     """
 
     state: str
