@@ -22,7 +22,7 @@ def test_the_generated_pages_are_up_to_date() -> None:
 def test_the_reference_lists_exactly_the_public_names_and_method_options() -> None:
     listed = [
         line.removeprefix("::: ")
-        for page in (DOCUMENTS / "reference").glob("*.md")
+        for page in (DOCUMENTS / "reference").rglob("*.md")
         for line in page.read_text().splitlines()
         if line.startswith("::: ")
     ]
