@@ -32,7 +32,7 @@ from .report import Action, ResourceReport
 _ATTRIBUTES = ("Condition", "CreationPolicy", "DeletionPolicy", "UpdatePolicy", "UpdateReplacePolicy")
 # Properties that a custom resource's attributes do not depend on.
 _INDECISIVE = frozenset({"ServiceTimeout", "ServiceToken", "Tags", *_ATTRIBUTES})
-# Properties that the attributes of this library's custom resources depend on (handlers/job_handler.py).
+# Properties that determine the attributes of this library's custom resources (handlers/job_handler.py).
 _DECISIVE = {
     name: frozenset({"ArtifactKey", "Bucket", "Reads", "RecipeKey", "Source", "WaitHandle"})
     for name in (*JOBS, OPTIMIZED_ARTIFACT)

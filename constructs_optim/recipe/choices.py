@@ -117,7 +117,7 @@ def _at(pool: RecordedPool) -> str:
 
 
 def _recipe(pool: RecordedPool) -> str:
-    techniques = " + ".join(map(_label, pool.techniques)) or "the model as it is"
+    techniques = " + ".join(map(_label, pool.techniques)) or "the unmodified model"
     limit = pool.max_concurrent_requests
     return f"{techniques} in batches of up to {limit}" if limit is not None else techniques
 
