@@ -70,7 +70,7 @@ class ResourceChange:
 
 
 def compare(before: Template, after: Template, *, deployed: bool = False) -> dict[str, ResourceChange]:
-    """Return the resources that change, by logical ID. If ``deployed``, non-ASCII became ``?``."""
+    """Return the resources that change, by logical ID. If ``deployed``, AWS replaced non-ASCII with ``?``."""
     old, new = before.resources, after.resources
     changes: dict[str, ResourceChange] = {}
     for name, resource in {**old, **new}.items():

@@ -182,7 +182,7 @@ class JobPlan(_Data):
 
 
 def sources_of(jobs: Iterable[JobPlan]) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
-    """The distinct sources in AWS that jobs read, except artifacts of other jobs."""
+    """Return the distinct sources in AWS that jobs read, except artifacts of other jobs."""
     return _external(source for job in jobs for source in (job.source, *job.reads))
 
 

@@ -119,7 +119,7 @@ class _Planner:
         for stage in self.stages:
             members = sorted((t for t in self.techniques if t.job_stage == stage), key=lambda t: t.order_in_job)
             jobs.append(self._job(stage, members, model, jobs))
-            # Heads are served beside the model; every other job's artifact is the served model.
+            # Heads are served next to the model; every other job's artifact is the served model.
             if stage.makes_model:
                 model = ArtifactSource(job=len(jobs) - 1)
             else:

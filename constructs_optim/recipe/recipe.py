@@ -303,7 +303,7 @@ class Recipe:
         return capability is None or image.runs_on(capability)
 
     def training_image(self, technique: TrainedTechnique) -> images.Choice:
-        """The recorded or preferred image of a technique's training job, in the recipe's Region."""
+        """Return the recorded or preferred image of a technique's training job, in the recipe's Region."""
         return self._chosen_for(technique.job_image)
 
     @cached_property

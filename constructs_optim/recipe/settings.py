@@ -170,7 +170,7 @@ def _attribute(path: str, value: object) -> str:
 
 
 def expected(problem: Mapping[str, Any]) -> str:
-    """Return what an error of pydantic's expects instead."""
+    """Return the valid input that an error of pydantic describes."""
     kind, context, value = problem["type"], problem.get("ctx", {}), problem["input"]
     if kind in _EXPECTED:
         return _EXPECTED[kind]

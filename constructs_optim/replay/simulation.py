@@ -16,7 +16,7 @@ _TICK_SECONDS = 10.0
 _MINUTE_TICKS = 6
 # Requests go to the copy with the fewest requests; among several, to the one that changed least recently.
 _LOAD = attrgetter("requests", "updated")
-# The interval of the capacity over time, for charts.
+# The interval of ``Outcome.capacity``.
 _SAMPLE_SECONDS = 300.0
 
 

@@ -233,7 +233,10 @@ def test_instances_that_are_short_are_of_the_next_pool(pooled_app: Path, folder:
     assert first.exit_code == 0, first.output
     found = json.loads(first.stdout)
     assert found["endpoints"][0]["instance_types"] == ["ml.p5.4xlarge"]
-    assert any("uses ml.g6e.12xlarge if too few ml.p5.4xlarge are available: see --available" in note for note in found["notes"])
+    assert any(
+        "uses ml.g6e.12xlarge if too few ml.p5.4xlarge are available: see --available" in note
+        for note in found["notes"]
+    )
     short = replayed(*given, "--available", "ml.p5.4xlarge=1")
     (endpoint,) = json.loads(short.stdout)["endpoints"]
     assert endpoint["instance_types"] == ["ml.p5.4xlarge", "ml.g6e.12xlarge"]

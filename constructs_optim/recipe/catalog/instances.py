@@ -23,12 +23,12 @@ _PARTITION = re.compile(r"mig-(\d+)g\.(\d+)gb")
 class InstanceRow:
     """An accelerated instance type. Memory is in MiB, NVMe storage in GB.
 
-    ``accelerator_memory_mib`` is the memory of one accelerator, ``memory_mib`` the host's.
-    ``memory_bandwidth`` is the vendor's figure for one accelerator in GB per second, ``teraflops`` the dense rate of
-    its matrix units by the bits of their operands, and ``link_bandwidth`` its rate to other accelerators of the
-    instance in GB per second. ``sdk_lists`` tells whether the SageMaker SDK lists the family for optimization,
-    ``runs_optimization`` whether a job accepts it as deployment instance type. ``partitions`` are the types of
-    partitions that a GPU can be divided into (Multi-Instance GPU), the whole GPU last.
+    ``accelerator_memory_mib`` is the memory of one accelerator, ``memory_mib`` the host's. ``memory_bandwidth`` is the
+    vendor's figure for one accelerator in GB per second, ``teraflops`` the dense rate of its matrix units by the bits
+    of their operands, and ``link_bandwidth`` its rate to other accelerators of the instance in GB per second.
+    ``sdk_lists`` tells whether the SageMaker SDK lists the family for optimization, ``runs_optimization`` whether a job
+    accepts it as deployment instance type. ``partitions`` are the types of partitions that a GPU can be divided into
+    (Multi-Instance GPU), the whole GPU last.
     """
 
     name: str

@@ -163,8 +163,8 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
     """Images by what they make or serve: ``awq`` and ``djl-inference:0.32.0-lmi14.0.0-cu126``.
 
     ``jobs`` has the images that jobs run in, ``servers`` the images that serve models. ``awq@<region>`` is for a Region
-    whose registry lacks the image of ``awq``. ``vllm:0.30:awq`` is the image for a version prefix.
-    ``models`` has the recorded data of models, by ID or S3 URI.
+    whose registry lacks the image of ``awq``. ``vllm:0.30:awq`` is the image for a version prefix. ``models`` has the
+    recorded data of models, by ID or S3 URI.
 
     ``tuning`` has the engine arguments from vLLM's recipe of a model, by ``<id>@<accelerator>``, including empty
     entries for models without arguments. ``<id>+<technique>`` has the arguments of a technique. Files of earlier

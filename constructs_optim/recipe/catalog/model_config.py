@@ -31,8 +31,8 @@ _INTEGERS = frozenset({"awq", "gptq"})
 _OF_GROUPS = "compressed-tensors"
 # Methods with formats of their own, which are named after the method.
 _OWN_FORMATS = frozenset({"bitsandbytes", "eetq", "hqq", "quark", "torchao"})
-# Bits per weight in the names of torchao's configurations (Int8DynamicActivationInt4WeightConfig, int4_weight_only)
-# and of Quark's types (fp8_e4m3, uint4).
+# Bits per weight in the names of torchao's configurations (Int8DynamicActivationInt4WeightConfig, int4_weight_only) and
+# of Quark's types (fp8_e4m3, uint4).
 _TYPE_BITS = re.compile(r"(?:int|float)(\d+)_?weight|^(?:u?int|fp)(\d+)(?:_e\dm\d)?$", re.IGNORECASE)
 _Text = Annotated[str, BeforeValidator(lambda given: given if isinstance(given, str) else "")]
 # Precisions of 4-bit floating-point weights, by the number of weights per scale (compressed-tensors, quant_scheme.py).
@@ -116,8 +116,8 @@ class _Quantization(BaseModel):
 
     @property
     def precision(self) -> str | None:
-        """The precision of the weights by the catalog's names, or the method's name if it has a format of its own;
-        None if layers differ or the precision is unknown.
+        """The precision of the weights by the catalog's names, or the method's name if it has a format of its own; None
+        if layers differ or the precision is unknown.
         """
         groups = {group.weights.precision for group in self.config_groups.values() if group.weights is not None}
         if groups:

@@ -81,8 +81,8 @@ class ModelRow:
     per request of layers with linear attention. The size of prediction heads and embeddings follows from
     ``hidden_size`` and ``vocabulary_size``; tied embeddings are one matrix, others two. ``attention_heads`` counts
     query heads, ``max_position`` is the maximum context length in tokens. ``active_parameters_billion`` is the number
-    of parameters per token of a mixture of experts. ``memory_gb`` is the minimum accelerator memory in vLLM's recipe,
-    a fifth more than the files. ``is_checkpoint`` marks a ready-made checkpoint of another model. ``precision`` is the
+    of parameters per token of a mixture of experts. ``memory_gb`` is the minimum accelerator memory in vLLM's recipe, a
+    fifth more than the files. ``is_checkpoint`` marks a ready-made checkpoint of another model. ``precision`` is the
     precision of its weights in vLLM's recipes, ``bf16`` if they are not quantized, or None if unknown.
     """
 
@@ -248,7 +248,7 @@ def _checkpoint(model: ModelRow, recipe: VllmRecipe, columns: dict[str, Any]) ->
         precision=columns["precision"],
         memory_gb=columns["memory_gb"],
         stored_gb=None,
-        # It has another repository.
+        # A checkpoint has its own repository, with its own license.
         gated=None,
         license=None,
         checkpoints=(),

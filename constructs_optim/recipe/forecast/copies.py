@@ -50,8 +50,8 @@ def copy_of(
 ) -> Copy:
     """Return a copy on ``units`` GPUs or NeuronCores for each stage of a ``pipeline``.
 
-    ``accelerators`` is the number that the copy occupies, by default that of its units. ``cache_share`` is the size of
-    the KV cache relative to half precision, ``cache_room`` the memory for it in bytes.
+    ``accelerators`` is the number that the copy occupies, by default the number for its units. ``cache_share`` is the
+    size of the KV cache relative to half precision, ``cache_room`` the memory for it in bytes.
     """
     parameters = (row.parameters_billion or 0.0) * 1e9
     active = (row.active_parameters_billion or row.parameters_billion or 0.0) * 1e9

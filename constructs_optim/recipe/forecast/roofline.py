@@ -1,7 +1,7 @@
 """The time of a forward pass: reads from the accelerators' memory, computation, and communication between them.
 
-A pass that generates one token for each request of a batch reads the weights once (in a mixture of experts, those of
-the batch's experts) and the KV cache of all its requests. A pass over a prompt computes more than it reads. With tensor
+A pass that generates one token for each request of a batch reads the weights once (in a mixture of experts, only the
+batch's experts) and the KV cache of all its requests. A pass over a prompt computes more than it reads. With tensor
 parallelism, the accelerators add up their parts twice per layer. :class:`Efficiency` is how close a server gets to the
 vendors' figures; :data:`PHYSICS` is the limit that no server exceeds.
 
@@ -49,9 +49,9 @@ class Copy:
     weights that a pass reads. ``cache_bytes`` is the KV cache per token over all accelerators. Each of the last
     ``window`` tokens needs another ``window_bytes``, and each request ``state_bytes``.
 
-    ``flops``, ``bandwidth`` and ``link`` are the vendor's figures for one accelerator, in its precision of
-    computation. ``pipeline`` is the number of stages of pipeline parallelism, ``tensor_parallel`` the number of
-    accelerators (NeuronCores) per stage. ``cache_room`` is the memory for the KV cache.
+    ``flops``, ``bandwidth`` and ``link`` are the vendor's figures for one accelerator, in its precision of computation.
+    ``pipeline`` is the number of stages of pipeline parallelism, ``tensor_parallel`` the number of accelerators
+    (NeuronCores) per stage. ``cache_room`` is the memory for the KV cache.
     """
 
     parameters: float

@@ -58,7 +58,7 @@ class SpeculationCure(Settings):
 
     @staticmethod
     def train_anew() -> SpeculationCure:
-        """Train EAGLE heads again, on traffic that the endpoint captured since."""
+        """Train EAGLE heads again, on traffic that the endpoint captured since the last training."""
         return SpeculationCure(kind="train_anew")
 
     def advice(self, technique: Technique) -> str:
