@@ -46,7 +46,7 @@ _Excluded = dict[tuple[tuple[str, ...], str], dict[str, list[str]]]
 
 
 class Fit(StrEnum):
-    """Whether weights and KV cache fit in accelerator memory, this is unknown, or only the weights fit; best first."""
+    """Whether weights and KV cache fit in accelerator memory, best first: yes, unknown, or only the weights."""
 
     fits = "fits"
     unknown = "unknown"
@@ -250,7 +250,7 @@ class _Ranking:
         return Recommendation(self.objectives, tuple(candidates), _exclusions(excluded), tuple(elsewhere))
 
     def _too_long(self, recipe: Recipe, forecasts: Forecaster | None) -> str | None:
-        """Return why a recipe cannot serve requests with these lengths, if so."""
+        """Return why a recipe cannot serve requests of these lengths; None if it can."""
         given, longest = sum(self.lengths), longest_request(recipe)
         if longest is not None and given > longest:
             return f"a request has {given:g} tokens, but the context has {longest}"
@@ -353,7 +353,7 @@ class _Ranking:
             raise RecipeError(broken.values())
 
     def _violated_preferences(self, techniques: tuple[str, ...], recipe: Recipe) -> dict[str, str]:
-        """Return why a recipe is excluded, if it is."""
+        """Return why a recipe is excluded, by rule; empty if it is not."""
         if techniques and (lossy := self._too_lossy(recipe)) is not None:
             return {QUALITY: lossy}
         configuration = _configuration(techniques)

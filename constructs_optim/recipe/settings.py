@@ -93,12 +93,12 @@ class Settings(BaseModel):
         kinds = _TYPES | {kind.__name__ for kind in Settings.__subclasses__()}
         parts = [str(part) for part in problem["loc"] if str(part) not in kinds]
         path = ".".join(parts)
-        value, reason = problem["input"], f"{cls.display_name()} does not take this {path.partition('.')[0]}"
+        value, reason = problem["input"], f"{cls.display_name()} does not accept this {path.partition('.')[0]}"
         match problem["type"]:
             case "extra_forbidden":
                 reason, fix = f"{cls.display_name()} has no setting {path!r}", meant_name(cls.model_fields, path)
             case "missing":
-                value, reason, fix = None, f"{cls.display_name()} needs it", f"{path}=..."
+                value, reason, fix = None, f"{cls.display_name()} requires {path}", f"{path}=..."
             case "kind":
                 reason, fix = problem["ctx"]["reason"], problem["ctx"]["fix"]
             case "value_error":
@@ -154,7 +154,7 @@ def _example(cls: type[Settings], path: Sequence[str], value: object) -> str:
 
 
 def meant_name(names: Iterable[str], name: object) -> str:
-    """Return a hint at which of ``names`` a misspelled name can mean, or all names."""
+    """Return a hint with the closest of ``names`` to a misspelled name, or with all of them."""
     bare = {known.replace("_", ""): known for known in names}
     near = [bare[known] for known in close_matches(str(name).replace("_", ""), bare)][:2]
     near += [known for known in bare.values() if known.endswith(f"_{name}") and known not in near][:2]

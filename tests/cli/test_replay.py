@@ -116,7 +116,7 @@ def test_explain_has_a_line_of_what_the_traffic_would_have_cost(apps: tuple[Path
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("input_tokens,output_tokens\n5,5\n", "not with the columns seconds,"),
+        ("input_tokens,output_tokens\n5,5\n", "instead of the columns seconds,"),
         ("", "has no request with a time"),
         ("seconds,input_tokens,output_tokens\nsoon,5,5\n", "not a time"),
     ],

@@ -117,7 +117,7 @@ class RecordedForecast(BaseModel, frozen=True, extra="forbid"):
 
     ``probability`` is the probability that the objectives are met. ``measurements`` is the number of measurements of
     the model family on the accelerator that the forecast uses. ``with_users`` has the latencies by number of users,
-    which an evaluation with that many users is compared with.
+    for comparison with evaluations.
     """
 
     rate: _Figure
