@@ -86,7 +86,7 @@ def test_engine_metrics_that_are_not_published_are_refused_with_their_reason() -
         RecipeError, match=r"(?s)OPT170.*Large Model Inference publishes no such metric.*Server\.vllm\(\)"
     ):
         lmi.metric_kv_cache_usage()
-    with pytest.raises(RecipeError, match="no server is known that serves the model"):
+    with pytest.raises(RecipeError, match="the server of the model is unknown"):
         Endpoint(stack(), "Unknown", VARIANT).metric_queue_time()
     plain = Endpoint(stack(), "Plain", ServedModel("chat", "AllTraffic", engine=Engine("vllm", "vLLM")))
     with pytest.raises(RecipeError, match="a recipe with SpeculativeDecoding"):

@@ -111,10 +111,10 @@ class QualityRequirement(Settings):
 
 @dataclass(frozen=True)
 class Requirements:
-    """The requirements of one endpoint; ``at_concurrency``: the concurrency that limits apply to, None for all.
+    """The requirements of one endpoint. Limits apply at the concurrency ``at_concurrency``, or at all if it is None.
 
-    ``max_regression`` is how much worse the ``compared`` metrics can become, as a share. Each is listed with whether
-    higher values are better.
+    ``max_regression`` is the share by which the ``compared`` metrics can become worse. Each of these is listed with
+    whether higher values are better.
     """
 
     limits: tuple[Requirement, ...]

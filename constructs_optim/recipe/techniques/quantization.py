@@ -101,7 +101,7 @@ class Fp8Quantization(_JobQuantization):
 
     @property
     def label(self) -> str:
-        """For example ``FP8``."""
+        """The display name, for example ``FP8``."""
         return "FP8" if self.scheme == "FP8" else "FP8 (dynamic activations)"
 
 
@@ -195,7 +195,7 @@ class CompressorQuantization(TrainedTechnique):
         return (row.parameters_billion or 0) * 4 / row.layers if row.layers else 0.0
 
     def host_gb(self, parameters_billion: float) -> float:
-        """Return the size of the model, which processes samples; 0 without samples, as files are quantized singly."""
+        """Return the size of the model, which processes samples; 0 without samples, if the job works file by file."""
         return parameters_billion * 2 if self.calibrates else 0.0
 
     @classmethod
