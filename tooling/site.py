@@ -22,6 +22,18 @@ _LANGUAGES = {".py": "python", ".yml": "yaml", ".yaml": "yaml", ".ts": "typescri
 _GENERATED = "\n::: "
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _SENTENCE = re.compile(r"(?!```)[A-Za-z`*].*?\.(?=\s|$)", re.DOTALL)
+# Of pages that name everything, and would be found for every word.
+_SEARCH_BOOSTS = {
+    "techniques/": 3,
+    "reference/": 0.1,
+    "examples/": 0.1,
+    "coming-from/": 0.2,
+    "likely-mistakes": 0.2,
+    "index.md": 0.2,
+    "rules.md": 0.3,
+    "metrics.md": 0.3,
+    "changelog": 0.1,
+}
 _navigation: list[Navigation] = []
 _markdown: dict[str, str] = {}
 
@@ -49,7 +61,11 @@ def _tab(example: Path) -> str:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links to examples lead to their pages."""
+    """Links to examples lead to their pages; the home page has no columns of links; guides come first in the search."""
+    if page.is_homepage:
+        page.meta["hide"] = ["navigation", "toc"]
+    boost = next((boost for prefix, boost in _SEARCH_BOOSTS.items() if page.file.src_uri.startswith(prefix)), 1)
+    page.meta["search"] = {"boost": boost}
     linked = re.sub(r"\]\(((?:\.\./)+)examples/([\w/-]+)\.(?:[\w.]+)\)", _to_page, markdown)
     _markdown[page.file.src_uri] = linked
     return linked
