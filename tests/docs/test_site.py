@@ -49,7 +49,7 @@ def test_each_document_is_in_the_navigation() -> None:
 
 
 def test_rules_named_in_the_pages_exist() -> None:
-    known = set(re.findall(r"^## (OPT\d{3})$", (DOCUMENTS / "rules.md").read_text(), flags=re.MULTILINE))
+    known = set(re.findall(r"^### (OPT\d{3})$", (DOCUMENTS / "rules.md").read_text(), flags=re.MULTILINE))
     for page in pages():
         assert set(re.findall(r"OPT\d{3}", page.read_text())) <= known, page.name
 
