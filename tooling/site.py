@@ -33,13 +33,14 @@ _SEARCH_BOOSTS = {
     "rules.md": 0.3,
     "metrics.md": 0.3,
     "changelog": 0.1,
+    "contributing": 0.1,
 }
 _navigation: list[Navigation] = []
 _markdown: dict[str, str] = {}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """A page for each example, in all its languages, and one for the changelog."""
+    """A page for each example, in all its languages, the changelog, and how to contribute."""
     examples: dict[Path, list[Path]] = {}
     for example in sorted(path for path in (CHECKOUT / "examples").rglob("*") if path.suffix in _LANGUAGES):
         # Of eagle_in_two_stacks.py, the twins are eagle_in_two_stacks.serving.yaml and .training.yaml.
@@ -50,8 +51,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         page = File.generated(config, place, content=content)
         page.inclusion = InclusionLevel.NOT_IN_NAV
         files.append(page)
-    changelog = (CHECKOUT / "CHANGELOG.md").read_text().replace("](docs/", "](")
-    files.append(File.generated(config, "changelog.md", content=changelog))
+    for name in ("CHANGELOG.md", "CONTRIBUTING.md"):
+        content = (CHECKOUT / name).read_text().replace("](docs/", "](")
+        files.append(File.generated(config, name.lower(), content=content))
     return files
 
 

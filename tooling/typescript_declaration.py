@@ -14,6 +14,7 @@ from typing import Any
 from constructs_optim.constructs.declaration.document import SCHEMA_VERSION
 from constructs_optim.constructs.standalone_template.outputs import OUTPUTS
 from constructs_optim.recipe import metrics
+from constructs_optim.recipe.documentation import SITE
 
 _ROOT = Path(__file__).resolve().parent.parent
 SOURCES = _ROOT / "typescript" / "src"
@@ -34,7 +35,6 @@ CDK_TYPES = {
     "Topic": "aws_sns.ITopic",
     "Vpc": "aws_ec2.IVpc",
 }
-SITE = "https://constructs-optim.dev"
 # What the schema has no text for, or one that speaks of Python.
 _TEXTS = {
     "Compilation": "A compilation of the model.",

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
+from .documentation import page
 from .tokens import without_tokens
 
 # The default repr of an object.
@@ -42,6 +43,7 @@ class Violation(BaseModel, frozen=True):
             f"    why:        {self.reason}\n"
             f"    what works: {self.suggestion}\n"
             f"    see:        {self.link}"
+            + (f"\n                {page('rules', self.rule.lower())}" if self.rule.startswith("OPT") else "")
         )
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import runpy
 import sys
 from collections.abc import Iterator
+from importlib.metadata import metadata
 
 import constructs_optim
+from constructs_optim.recipe.documentation import SITE
 from tests.support.documents import CHECKOUT, pages
 
 DOCUMENTS = CHECKOUT / "docs"
@@ -45,7 +48,7 @@ def test_each_document_is_in_the_navigation() -> None:
     linked = re.findall(r"[\w/-]+\.md", navigation)
     assert len(linked) == len(set(linked))
     existing = {path.relative_to(DOCUMENTS).as_posix() for path in DOCUMENTS.rglob("*.md")}
-    assert set(linked) == {*existing, "changelog.md"}
+    assert set(linked) == {*existing, "changelog.md", "contributing.md"}
 
 
 def test_rules_named_in_the_pages_exist() -> None:
@@ -82,6 +85,29 @@ def test_llms_txt_lists_each_page_of_the_navigation_with_a_sentence_and_its_link
     assert len(links) == len(set(links)) == len(re.findall(r"[\w/-]+\.md", navigation))
     for link in links:
         assert (site / link / "index.html" if link.endswith("/") else site / link).is_file(), link
+
+
+def test_links_to_the_site_lead_to_its_pages() -> None:
+    text = str(metadata("constructs-optim").get_payload()) + "".join(
+        path.read_text()
+        for folder in ("constructs_optim", "constructs_optim_local", "typescript/src", "terraform")
+        for path in (CHECKOUT / folder).rglob("*")
+        if path.suffix in (".py", ".toml", ".ts", ".tf", ".md")
+    )
+    links = {*re.findall(rf"{SITE}/([\w./-]*)(?:#([\w-]+))?", text)}
+    assert len(links) > 20
+    for page, anchor in links:
+        found = CHECKOUT / "site" / page
+        found = found / "index.html" if found.is_dir() else found
+        assert found.is_file(), page
+        assert not anchor or f'id="{anchor}"' in found.read_text(), f"{page}#{anchor}"
+
+
+def test_each_name_of_the_site_is_the_same() -> None:
+    typescript = json.loads((CHECKOUT / "typescript" / "package.json").read_text())
+    assert f"\nsite_url: {SITE}/\n" in (CHECKOUT / "properdocs.yml").read_text()
+    assert typescript["homepage"] == SITE
+    assert metadata("constructs-optim")["Project-URL"] == f"Documentation, {SITE}/"
 
 
 def test_the_markdown_of_the_site_has_links_that_lead_somewhere() -> None:
