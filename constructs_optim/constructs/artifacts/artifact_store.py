@@ -133,7 +133,7 @@ class ArtifactStore(Construct):
 
         Args:
             scope: the construct to create it in.
-            id: its id in that scope.
+            id: its ID in that scope.
             bucket_name: the bucket's name. Default: CloudFormation generates one.
             encryption_key: a KMS key for the artifacts. Default: S3-managed keys.
             removal_policy: whether the bucket is deleted with its stack. Default: it is retained.

@@ -99,7 +99,7 @@ class OptimizationJob(RecipeArtifact):
 
         Args:
             scope: the construct to create it in.
-            id: its id in that scope.
+            id: its ID in that scope.
             model: the source of the weights.
             techniques: the techniques to apply, in order.
             instance_type: the instance type to serve the model on, for instance ``ml.g5.12xlarge``.

@@ -57,7 +57,7 @@ class OptimizedArtifact(RecipeArtifact):
 
         Args:
             scope: the construct to create it in.
-            id: its id in that scope.
+            id: its ID in that scope.
             model: the source model of the artifact.
             techniques: the techniques that were applied, in order.
             instance_type: the instance type to serve the model on, for instance ``ml.g5.12xlarge``.

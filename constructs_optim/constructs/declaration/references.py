@@ -169,7 +169,7 @@ def existing_vpc(scope: Construct, id: str, *, vpc_id: str, subnet_ids: Sequence
 
     Args:
         scope: the construct to refer to it in.
-        id: its id in that scope.
+        id: its ID in that scope.
         vpc_id: for instance ``vpc-0123456789abcdef0``.
         subnet_ids: its subnets, in as many Availability Zones as possible.
     """

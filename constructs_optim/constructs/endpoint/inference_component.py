@@ -395,7 +395,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
         """Serve a LoRA adapter of this model. Requests name the adapter instead of the component.
 
         Args:
-            id: its id in this component.
+            id: its ID in this component.
             artifact_uri: its archive, ``s3://.../*.tar.gz``, of the adapter's weights and configuration; may be a
                 token.
             adapter_name: the adapter's name. Default: generated from its path in the app.

@@ -147,7 +147,7 @@ class EndpointAlarms(Construct):
 
         Args:
             scope: the construct to create them in.
-            id: its id in that scope.
+            id: its ID in that scope.
             served: what serves the model.
             endpoint: its name in the alarms' descriptions, for instance its path.
             capacity: requests in flight that each instance or copy is sized for.

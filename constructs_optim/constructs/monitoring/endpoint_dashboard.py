@@ -62,7 +62,7 @@ class EndpointDashboard(Dashboard):
 
         Args:
             scope: the construct to create it in.
-            id: its id in that scope.
+            id: its ID in that scope.
             served: what serves the model. Instances are counted by its ``publishing_seconds``.
             artifact: what is served; with it, the dashboard has the recipe and the history of its jobs. Default: not
                 known.

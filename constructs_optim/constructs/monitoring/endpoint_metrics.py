@@ -84,7 +84,7 @@ class PromqlMetric:
 
         Args:
             scope: the construct to create it in.
-            id: its id in that scope.
+            id: its ID in that scope.
             threshold: the limit, in the metric's unit.
             below: whether it goes off below the threshold. Default: above it.
             evaluation_interval: how often the query is run. Default: 1 minute.

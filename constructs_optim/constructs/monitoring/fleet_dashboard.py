@@ -63,7 +63,7 @@ class FleetDashboard(Dashboard):
 
         Args:
             scope: the construct to create it in.
-            id: its id in that scope.
+            id: its ID in that scope.
             endpoints: what it shows, in this order; more come with ``add_endpoint``.
             dashboard_name: the dashboard's name. Default: CloudFormation generates one.
             discount: the discount of a savings plan, as a share. Default: 0.

@@ -74,7 +74,7 @@ class ModelRecommendation(Construct):
 
         Args:
             scope: the construct to create it in.
-            id: its id in that scope.
+            id: its ID in that scope.
             model: files in S3: a Hugging Face checkpoint with safetensors weights.
             role: the role that SageMaker assumes for the job. It gets what the developer guide asks of it ("Get
                 generative AI inference deployment recommendations", prerequisites, and "Security in SageMaker AI

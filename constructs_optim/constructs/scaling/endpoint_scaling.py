@@ -105,7 +105,7 @@ class EndpointScaling(Construct):
 
         Args:
             scope: the construct to create it in.
-            id: its id in that scope.
+            id: its ID in that scope.
             target: what scales.
             min_capacity: the minimum number of instances or copies; 0 for copies of an inference component only.
             max_capacity: the maximum.

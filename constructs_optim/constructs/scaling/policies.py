@@ -220,7 +220,7 @@ def declare_engine_policy(
 
     Args:
         scope: the construct to create it in.
-        id: its id in that scope, which the policy is named after.
+        id: its ID in that scope, which the policy is named after.
         target: the scalable target.
         query: PromQL that has a result while the condition holds; may be a token.
         change: percent to add, or where negative, the number of instances or copies to take away.
