@@ -316,8 +316,8 @@ class RecommendedEndpoint(IOptimizedEndpoint):
         if self.inference_component_name is not None:
             raise ValueError(
                 f"{self.node.path} has {self.recommendation.copies_per_instance} copies on each of "
-                f"{self.recommendation.instance_count} instances, which managed scaling cannot change: the recommendation "
-                "is for that many"
+                f"{self.recommendation.instance_count} instances, which managed scaling cannot change: the "
+                "recommendation is for that many"
             )
         target = changing(
             self,

@@ -523,7 +523,7 @@ class EndpointScaling(Construct):
                 "scale_out_cooldown",
                 "as many requests wait as all copies are sized for",
             ),
-            "Idle": (Token.as_string(late_value(self._idle)), -1, "scale_in_cooldown", "the other copies have enough capacity"),
+            "Idle": (Token.as_string(late_value(self._idle)), -1, "scale_in_cooldown", "the other copies suffice"),
         }
         for name, (query, change, cooldown, cause) in shared.items():
             if name not in self._request.ids and (change > 0 or not options.get("disable_scale_in")):
