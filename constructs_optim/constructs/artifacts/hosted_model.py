@@ -77,7 +77,7 @@ class HostedModel:
 
     @property
     def evaluation_key(self) -> str:
-        """The key of its published evaluations: the artifact's or, without one, the serving configuration's.
+        """The key of its published evaluations: the artifact's or, without one, the serving configuration's."""
         return self.artifact_key or self.plan.container_key
 
 
