@@ -44,7 +44,7 @@ class EvaluationService(Construct):
                 ("cloudwatch:PutMetricData",),
                 ("*",),
                 {"StringEquals": {"cloudwatch:namespace": EVALUATION_NAMESPACE}},
-                wildcard=f"{NO_RESOURCES}; a condition holds it to one namespace",
+                wildcard=f"{NO_RESOURCES}; a condition restricts it to one namespace",
             ),
             *statements_of("look up prices"),
             pass_role_statement("PassRole", self.role.role_arn),

@@ -43,12 +43,12 @@ class RestartService(Construct):
             "Watcher",
             code=OptimizationService.of(scope).code,
             module="restart_watcher",
-            description="Restarts instances whose drafts are accepted less often than they were",
+            description="Restarts instances when the acceptance of drafts decays",
             responds_to_cloudformation=False,
         )
         self.state_machine = watching_machine(self, self.watcher, "restart")
         self.role = rule_role(
-            self, self.state_machine, sid="StartRestarts", description="Starts restarts when alarms go off"
+            self, self.state_machine, sid="StartRestarts", description="Starts restarts when alarms go into ALARM"
         )
 
     @staticmethod
@@ -84,7 +84,7 @@ class SpeculationRestart(Construct):
         )
         start_on_event(
             self,
-            description="Restarts instances whose drafts are accepted less often than they were",
+            description="Restarts instances when the acceptance of drafts decays",
             pattern={
                 "source": ["aws.cloudwatch"],
                 "detail-type": [_ALARM_EVENT],

@@ -1,4 +1,4 @@
-"""Outputs of a template: what its users look up by names that do not change."""
+"""Outputs of a template, with stable names."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ OUTPUTS: Mapping[str, str] = {
     "ArtifactKeys": "The artifacts that are served, one for each instance type, separated by commas",
     "ArtifactStoreBucket": "The bucket that has the artifacts",
 }
-"""The descriptions of all outputs by the ends of their names."""
+"""The descriptions of all outputs by the suffixes of their names."""
 
 
 def add_outputs(name: str, served: OptimizedEndpoint | InferenceComponent | LoraAdapter) -> None:
     """Add the outputs of an endpoint, a component or an adapter to its stack: ``<name>EndpointName`` and so on.
 
-    There are those of :data:`OUTPUTS` that it has. Scaling and evaluations are declared before.
+    Only applicable outputs of :data:`OUTPUTS` are added. Declare scaling and evaluations before.
     """
     stack, values = Stack.of(served), dict(_values(served))
     for output, description in OUTPUTS.items():

@@ -1,4 +1,4 @@
-"""A stack as one template that needs no bootstrapped account, and the files that its parameters name."""
+"""A stack as a template that needs no bootstrapped account, and the files that its parameters refer to."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from constructs_optim.recipe.errors import shown
 from .inline_code import inline_source
 
 BUCKET_PARAMETER = "CodeBucket"
-"""The parameter of the bucket with the files. It is in the stack's region, as Lambda reads no other."""
+"""The parameter of the bucket with the files, in the stack's Region, because Lambda reads no other."""
 CODE_PREFIX = "constructs-optim/"
-"""What the keys of the files begin with by default."""
+"""The default prefix of the files' keys."""
 
 _REGION = "${AWS::Region}"
 _BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-# What parameters are called after: the paths of the library's assets.
+# Names of parameters by the paths of the library's assets.
 _PARAMETERS = {"OptimizationService/Code": "CodeKey", "OptimizationService/TrainingCode/Asset": "TrainingCodeKey"}
-# What has a pseudo parameter becomes an Fn::Sub of its own, in whose place a parameter is then put. The CDK may know
-# account and Region, and writes them instead; it never knows the partition (StringSpecializer of aws-cdk-lib,
+# Text with a pseudo parameter becomes its own Fn::Sub, which a parameter then replaces. The CDK may replace account and
+# Region by known values, but never the partition (StringSpecializer of aws-cdk-lib,
 # core/lib/helpers-internal/string-specializer.ts).
 _PARTITION = "${AWS::Partition}"
 _BUCKET_PLACEHOLDER, _PREFIX_PLACEHOLDER = f"code-bucket-{_PARTITION}", f"code-prefix-{_PARTITION}/"
-# The CDK CLI sets the others for the programs that it runs.
+# The CDK CLI sets the other values for its apps.
 _CONTEXT = {
     "@aws-cdk/core:suppressTemplateIndentation": True,
     "aws:cdk:enable-asset-metadata": False,
@@ -46,12 +46,12 @@ _CONTEXT = {
 
 @dataclass(frozen=True)
 class CodeFile:
-    """A file that the bucket has to have before the template is deployed.
+    """A file that must be in the bucket before the template is deployed.
 
     Attributes:
         parameter: the template's parameter for its key.
-        key: the parameter's default, which has the SHA-256 of the content: another content has another key.
-        content: its bytes.
+        key: the parameter's default, which contains the SHA-256 of the content.
+        content: the file's bytes.
     """
 
     parameter: str
@@ -61,7 +61,7 @@ class CodeFile:
 
 @dataclass(frozen=True)
 class StandaloneTemplate:
-    """A template, the files that its parameters name, and the warnings of its constructs."""
+    """A template, the files that its parameters refer to, and its constructs' warnings."""
 
     template: Mapping[str, Any]
     files: tuple[CodeFile, ...]
@@ -69,7 +69,7 @@ class StandaloneTemplate:
 
     @property
     def body(self) -> str:
-        """The template as JSON, with a line for each parameter, resource and output: changes are seen in reviews."""
+        """The template as JSON with a line for each parameter, resource and output, for reviewable diffs."""
         return f"{_in_lines(_section(*section) for section in self.template.items())}\n"
 
 
@@ -81,22 +81,23 @@ def standalone_template(
     inline: bool = False,
     context: Mapping[str, Any] | None = None,
 ) -> StandaloneTemplate:
-    """Synthesize the stack that ``declare`` adds to the app, with the synthesizer that it has to have.
+    """Synthesize the stack that ``declare`` adds to an app.
 
-    Parameters of the template are ``CodeBucket``; ``CodeKey`` for the handlers' code, ``TrainingCodeKey`` for that of
-    training jobs, if there are any; and for each asset of the stack's own one that is called after its construct.
+    The template's parameters are ``CodeBucket``; ``CodeKey`` for the handlers' code; ``TrainingCodeKey`` for the
+    training code, if there are training jobs; and one for each of the stack's own assets, named after its construct.
 
     Args:
-        declare: adds the stack, for instance ``lambda app, synthesizer: Stack(app, "Chat", synthesizer=synthesizer)``.
-        code_bucket: the default of ``CodeBucket``. ``${AWS::Region}`` in it stands for the stack's region, so that one
-            template serves several. Default: none, and each deployment names the bucket.
-        code_prefix: what the keys begin with.
+        declare: a function that adds the stack with the given synthesizer, for instance ``lambda app, synthesizer:
+            Stack(app, "Chat", synthesizer=synthesizer)``.
+        code_bucket: the default of ``CodeBucket``. ``${AWS::Region}`` in it is the stack's Region, for a template for
+            several Regions. Default: none; each deployment passes the bucket.
+        code_prefix: the prefix of the files' keys.
         inline: whether the template contains the handlers' code and needs no bucket.
         context: the app's context. Default: none.
 
     Raises:
-        ValueError: for a bucket that cannot exist, and for a stack that no single template can express.
-        RuntimeError: with the errors that constructs have added to the stack.
+        ValueError: if the bucket name is invalid, or a single template cannot express the stack.
+        RuntimeError: if constructs added errors to the stack; contains them.
     """
     _check_bucket(code_bucket)
     with tempfile.TemporaryDirectory() as folder:
@@ -130,7 +131,7 @@ def standalone_template(
 
 @dataclass(frozen=True)
 class _Asset:
-    """An asset of the stack: its parameter, what stands for its key in the template, and its files."""
+    """An asset of the stack: its parameter, the placeholder of its key in the template, and its files."""
 
     parameter: str
     placeholder: str
@@ -152,10 +153,10 @@ def _check_bucket(name: str | None) -> None:
 
 
 def _assets(folder: Path, stack: Stack, template: Mapping[str, Any]) -> Iterator[_Asset]:
-    """The assets of a synthesized stack.
+    """Yield the assets of a synthesized stack.
 
     Raises:
-        ValueError: for what a template and parameters cannot stand for.
+        ValueError: if a template with parameters cannot express an asset.
     """
     for logical_id, resource in template["Resources"].items():
         if resource["Type"] == "AWS::CloudFormation::Stack":
@@ -183,7 +184,7 @@ def _assets(folder: Path, stack: Stack, template: Mapping[str, Any]) -> Iterator
 
 
 def _archive(folder: Path) -> bytes:
-    """A zip archive with the same bytes on each machine, which is why nothing is compressed: zlib has many builds."""
+    """Return a zip archive with the same bytes on every machine: uncompressed, because builds of zlib differ."""
     archived = io.BytesIO()
     with zipfile.ZipFile(archived, "w", zipfile.ZIP_STORED) as archive:
         for path in sorted(folder.rglob("*")):
@@ -198,7 +199,7 @@ def _archive(folder: Path) -> bytes:
 def _parameterized(
     template: dict[str, Any], assets: list[_Asset], files: list[CodeFile], code_bucket: str | None
 ) -> dict[str, Any]:
-    """The template with parameters for the bucket and the keys."""
+    """Return the template with parameters for the bucket and the keys."""
     bucket: dict[str, Any] = {"Ref": BUCKET_PARAMETER}
     described = {
         "Type": "String",
@@ -207,7 +208,7 @@ def _parameterized(
     }
     conditions: dict[str, Any] = {}
     if code_bucket is not None and _REGION in code_bucket:
-        # The default of a parameter is a literal.
+        # A parameter's default must be a literal.
         described = {**described, "Default": "", "AllowedPattern": f"|{described['AllowedPattern']}"}
         described["Description"] += f"; by default {code_bucket.replace(_REGION, '<region>')}"
         conditions = {f"{BUCKET_PARAMETER}IsNamed": {"Fn::Not": [{"Fn::Equals": [bucket, ""]}]}}
@@ -234,7 +235,7 @@ def _parameterized(
 
 
 def _inlined(template: dict[str, Any], assets: list[_Asset]) -> dict[str, Any]:
-    """The template with the code of each function in it."""
+    """Return the template with the code of each function in it."""
     by_key = {asset.placeholder: asset for asset in assets}
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::Lambda::Function":
@@ -257,7 +258,7 @@ def _inlined(template: dict[str, Any], assets: list[_Asset]) -> dict[str, Any]:
 
 
 def _replaced(value: Any, values: Mapping[str, Any]) -> Any:
-    """A template with ``values`` in the places of the placeholders that they are called after."""
+    """Return a template with its placeholders replaced by ``values``."""
     match value:
         case {"Fn::Sub": str() as placeholder} if placeholder in values:
             return values[placeholder]
