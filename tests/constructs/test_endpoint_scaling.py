@@ -366,5 +366,5 @@ def test_a_stop_schedule_requires_an_inference_component() -> None:
 def test_calling_auto_scale_twice_is_refused() -> None:
     created = endpoint(stack())
     created.auto_scale(max_capacity=2)
-    with pytest.raises(ValueError, match="scaled already"):
+    with pytest.raises(ValueError, match="already has auto scaling"):
         created.auto_scale(max_capacity=3)

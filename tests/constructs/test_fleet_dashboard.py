@@ -94,5 +94,5 @@ def test_an_empty_fleet_dashboard_explains_how_to_add_endpoints() -> None:
 
 
 def test_a_fleet_member_that_is_not_an_endpoint_is_refused() -> None:
-    with pytest.raises(TypeError, match="is no endpoint"):
+    with pytest.raises(TypeError, match="is not an endpoint"):
         fleet(endpoints=["chat"])

@@ -206,8 +206,8 @@ def test_each_role_trusts_only_the_service_that_uses_it() -> None:
     }
     assert trusted == {
         "What SageMaker may do for optimization and training jobs": "sagemaker.amazonaws.com",
-        "Looks at a running optimization job": "lambda.amazonaws.com",
+        "Checks a running optimization job": "lambda.amazonaws.com",
         "Starts, shares and stops optimization jobs": "lambda.amazonaws.com",
-        "Looks at quotas, models, images and permissions before anything is started": "lambda.amazonaws.com",
+        "Checks quotas, models, images and permissions before anything starts": "lambda.amazonaws.com",
         "Watches optimization jobs until they end": "states.amazonaws.com",
     }

@@ -75,10 +75,10 @@ _MAKE = (
 
 _IDS = {"account": re.compile(r"\d{12}"), "organization": re.compile(r"o-[a-z0-9]{10,32}")}
 _FIXES = {
-    "account": "an account's id is 12 digits, as text: '111122223333', or a token of one",
-    "organization": "an organization's id is o- and 10 to 32 lower-case letters and digits, which `aws organizations "
-    "describe-organization` prints: without one the store would be open to everybody. For a part of an organization "
-    "use share_with_account for each account",
+    "account": "an account ID is text of 12 digits: '111122223333', or a token of one",
+    "organization": "an organization ID is o- and 10 to 32 lowercase letters and digits, as `aws organizations "
+    "describe-organization` prints it: without it, the store would be open to everybody. For a part of an "
+    "organization, use share_with_account for each account",
 }
 
 
@@ -279,9 +279,9 @@ class ArtifactStore(Construct):
         if self._key is not None and key_actions and not self._is_our_key:
             advice = Advice(
                 "constructs-optim:StoreKeyPolicy",
-                f"the artifact store's KMS key {shown(self._key.key_arn)} is imported, and its policy is not this "
-                f"app's to change: its owner must allow {', '.join(key_actions)} to the {kind} {shown(id)}, through "
-                "S3 (kms:ViaService)",
+                f"the artifact store's KMS key {shown(self._key.key_arn)} is imported, so this app cannot change its "
+                f"policy: its owner must allow {', '.join(key_actions)} to the {kind} {shown(id)}, through S3 "
+                "(kms:ViaService)",
             )
             advise(self, advice)
 

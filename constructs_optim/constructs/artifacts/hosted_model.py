@@ -121,14 +121,13 @@ def _store_of_reference(artifact_key: str, options: ModelOptions) -> IArtifactSt
     """Return the store of an artifact referred to by key; refuse job options."""
     if unused := [f"jobs.{name}" for name, value in vars(options.jobs).items() if value is not None]:
         raise ValueError(
-            f"artifact_key is {shown(artifact_key)}, and with it no job runs and nothing is waited for: leave "
+            f"artifact_key is {shown(artifact_key)}, so no job runs and the deployment waits for nothing: leave "
             f"{' and '.join(unused)} out"
         )
     if options.artifact_store is None:
         raise ValueError(
-            f"artifact_key is {shown(artifact_key)}, and a store that this stack makes for itself has no artifacts: "
-            "name the one that has it with artifact_store=..., for instance ArtifactStore.from_bucket(bucket, "
-            "read_only=True)"
+            f"artifact_key is {shown(artifact_key)}, and the stack's own new store has no artifacts: pass the store "
+            "that has it as artifact_store=..., for instance ArtifactStore.from_bucket(bucket, read_only=True)"
         )
     return options.artifact_store
 

@@ -134,19 +134,21 @@ class OptimizationJob(RecipeArtifact):
             jobs.timeout,
             LONGEST_WAIT_SECONDS,
             name="jobs.timeout",
-            instead="for a longer job use OptimizationJob(wait=False) in a stack of its own",
+            instead="for a longer job, use OptimizationJob(wait=False) in a separate stack",
         )
         plan = recipe.plan_in(scope, jobs.settings)
         if plan.jobs and artifact_store is not None and artifact_store.read_only:
             raise ValueError(
                 f"the artifact store {shown(artifact_store.bucket_name)} is read-only, and {technique_labels(plan)} "
-                "runs a job that writes its artifact there: refer to one that is there by artifact_key=... "
-                "(OptimizedEndpoint, OptimizedArtifact), or write with ArtifactStore.from_bucket(..., read_only=False)"
+                "runs a job that writes its artifact there: refer to an existing artifact with artifact_key=... "
+                "(OptimizedEndpoint, OptimizedArtifact), or make the store writable with "
+                "ArtifactStore.from_bucket(..., read_only=False)"
             )
         if len(plan.jobs) > 1 and not wait:
             raise ValueError(
-                "wait=False goes with one job: the second of a chain starts from the artifact of the first. Declare "
-                "the first as an OptimizationJob of its own, and the second on its artifact with Model.s3(...)"
+                "wait=False requires a single job, because the second job of a chain starts from the first one's "
+                "artifact. Declare the first as a separate OptimizationJob, and the second on its artifact with "
+                "Model.s3(...)"
             )
         super().__init__(scope, id, plan=plan, artifact_store=artifact_store, network=network, role=role)
         if plan.jobs:

@@ -114,7 +114,7 @@ class OptimizationService(Construct):
                 code=self.code,
                 job="optimization job",
                 handler=("Starts, shares and stops optimization jobs", manage),
-                watcher=("Looks at a running optimization job", describe),
+                watcher=("Checks a running optimization job", describe),
                 start_sid="WatchJobs",
             )
             self._jobs.handler.permit(statements_of("find stacks"))
@@ -150,7 +150,7 @@ class OptimizationService(Construct):
 
     @cached_property
     def _artifacts(self) -> Handler:
-        description = "Finds artifacts by their keys and keeps the references to them"
+        description = "Finds artifacts by key, and records references to them"
         return Handler(self, "Artifacts", code=self.code, module="artifact_handler", description=description)
 
     def model_service_token(self, plan: Plan, *, role_arn: Arn) -> str:
@@ -164,7 +164,7 @@ class OptimizationService(Construct):
 
     @cached_property
     def _models(self) -> Handler:
-        description = "Creates and deletes models with files beside them"
+        description = "Creates and deletes models with additional files"
         return Handler(self, "Models", code=self.code, module="model_handler", description=description)
 
     def endpoint_config_service_token(self, role_arn: Arn | None) -> str:
@@ -200,7 +200,7 @@ class OptimizationService(Construct):
     @cached_property
     def capacity_service_token(self) -> str:
         """Return the handler that looks up the number of copies of the stack's inference components."""
-        description = "Looks up how many copies inference components have"
+        description = "Looks up the number of copies of inference components"
         handler = Handler(self, "Capacity", code=self.code, module="capacity_handler", description=description)
         handler.permit(statements_of("look up copies", Stack={"Ref": "AWS::StackId"}))
         return handler.arn

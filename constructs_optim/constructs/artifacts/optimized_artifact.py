@@ -127,22 +127,22 @@ def _check(artifact_key: str, plan: Plan) -> None:
         )
     if plan.container.artifacts != frozenset({len(plan.jobs) - 1}):
         raise ValueError(
-            f"artifact_key is {shown(artifact_key)}, and this recipe serves the artifacts of several jobs, which "
-            "one key does not name: leave artifact_key out, and the jobs find their artifacts in the store"
+            f"artifact_key is {shown(artifact_key)}, and this recipe serves the artifacts of several jobs, which a "
+            "single key cannot identify: leave artifact_key out, and the jobs find their artifacts in the store"
         )
     if is_token(artifact_key):
         return
     if not isinstance(artifact_key, str) or not _KEY.fullmatch(artifact_key):
         raise ValueError(
-            f"artifact_key is {artifact_key!r}, and a key is 64 hexadecimal digits in lower case, the name of the "
-            "artifact's folder below artifacts/ of its store: OptimizationJob.artifact_key has it, and "
+            f"artifact_key is {artifact_key!r}, and a key is 64 lowercase hexadecimal digits, the name of the "
+            "artifact's folder below artifacts/ in its store: OptimizationJob.artifact_key returns it, and "
             "`constructs-optim plan` prints it"
         )
     own = plan.artifact_key
     if own is not None and own != artifact_key:
         raise ValueError(
-            f"artifact_key is {artifact_key}, and this recipe makes {own}: model and version, techniques and their "
-            "settings, accelerator, tensor parallel degree, or the container image that a release of constructs-optim "
-            "chooses differ from those of the stack that made it. Declare the recipe of that stack with the same "
-            f"release, or refer to {own}"
+            f"artifact_key is {artifact_key}, and this recipe makes {own}: the model and version, techniques and their "
+            "settings, accelerator, tensor parallel degree, or the container image that the release of "
+            "constructs-optim chooses differ from those of the stack that created the artifact. Declare that stack's "
+            f"recipe with the same release, or refer to {own}"
         )

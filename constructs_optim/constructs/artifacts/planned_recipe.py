@@ -105,7 +105,7 @@ def choice_of(
     Raises RecipeError if the file has no choice, and ValueError if arguments exclude each other.
     """
     if names := " and ".join(name for name, value in given.items() if value is not None):
-        raise ValueError(f"{names} and objectives are set: a choice for objectives decides those")
+        raise ValueError(f"{names} and objectives are set: the choice for the objectives determines these values")
     if not isinstance(objectives, Objectives):
         raise ValueError(f"objectives is {errors.shown(objectives)}, and it takes Objectives(input_tokens=..., ...)")
     if model is None:
@@ -119,7 +119,8 @@ def pools_of_choice(
     """Return the pools of a choice; a batch limit set in the endpoint's ``server`` takes precedence."""
     if artifact_key is not None and len(choice.pools) > 1:
         raise ValueError(
-            f"artifact_key is one key, and the choice has {len(choice.pools)} instance types with their own"
+            f"artifact_key is a single key, and the choice has {len(choice.pools)} instance types, each with its own "
+            "artifact"
         )
     return tuple(
         Pool(
@@ -167,14 +168,14 @@ def pools_of_component(
 ) -> tuple[Pool, ...]:
     """Return a component's pools: the endpoint's instance types with the component's techniques."""
     if not hosting.pooled and instance_pools is not None:
-        raise ValueError("instance_pools go with an endpoint that has them: give techniques, for its instance type")
+        raise ValueError("instance_pools require an endpoint with instance pools: set techniques for its instance type")
     if not hosting.pooled:
         return pools_of(model, techniques, hosting.instance_types[0], None, artifact_key)
     pools = pools_of(model, techniques, None, instance_pools or (), artifact_key)
     if tuple(pool.instance_type for pool in pools) != tuple(hosting.instance_types):
         raise ValueError(
             f"instance_pools are of {', '.join(pool.instance_type for pool in pools) or 'no type'}, and the endpoint's "
-            f"are of {', '.join(hosting.instance_types)}: give one for each, in the same order"
+            f"are of {', '.join(hosting.instance_types)}: set one for each, in the same order"
         )
     return pools
 
@@ -258,8 +259,8 @@ def recipes_of(
             settings |= {name: value for name, value in vars(pool).items() if value and name != "instance_type"}
         if unused := [name for name, value in settings.items() if value]:
             raise ValueError(
-                f"without a model, there is nothing for {' and '.join(unused)}: give "
-                'model=Model.jumpstart("<model id>") or Model.s3("s3://<bucket>/<prefix>/")'
+                f'{" and ".join(unused)} has no effect without a model: set model=Model.jumpstart("<model id>") or '
+                'Model.s3("s3://<bucket>/<prefix>/")'
             )
         return []
     return [
@@ -326,9 +327,9 @@ def record_containers(scope: Construct, containers: Lock) -> None:
     except OSError as error:
         advice = Advice(
             "constructs-optim:lock-file",
-            f"{file.path} cannot be written ({error.strerror}), and it lacks {', '.join(added)}. A newer release of "
-            "constructs-optim may choose other containers, and make artifacts again: synthesize once where the file "
-            "can be written, and commit it",
+            f"{file.path} cannot be written ({error.strerror}), and does not contain {', '.join(added)}. A newer "
+            "release of constructs-optim may choose other containers and create artifacts again: synthesize once where "
+            "the file is writable, and commit it",
         )
         advise(scope, advice)
     else:

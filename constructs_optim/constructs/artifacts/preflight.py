@@ -49,7 +49,7 @@ class Preflight(Construct):
             "Handler",
             code=service.code,
             module="preflight_handler",
-            description="Looks at quotas, models, images and permissions before anything is started",
+            description="Checks quotas, models, images and permissions before anything starts",
         )
         self._handler.permit(statements_of("see deployment", Stack={"Ref": "AWS::StackId"}))
         self._needs: dict[str, list[dict[str, Any]]] = {}
@@ -68,7 +68,7 @@ class Preflight(Construct):
                 "OptimizationJobs": late_value(lambda: self._optimization_jobs or None),
             },
         )
-        description = "What may fail, and what could not be asked, before anything was started"
+        description = "The preflight's warnings, and the checks that it could not make"
         CfnOutput(self, "Advice", value=self._resource.get_att("Advice").to_string(), description=description)
 
     @staticmethod

@@ -133,9 +133,9 @@ class ExecutionRole(SageMakerRole):
     def __init__(self, scope: Construct, id: str, *, description: str) -> None:
         room = MOST_INLINE_CHARACTERS - INLINE_CHARACTERS
         too_long = (
-            "the rollback alarms of this stack's endpoints are policies of about {} characters, and "
-            f"{path_of(scope)}/{id} has room for {room}: declare some of the endpoints in another stack, or give them "
-            "a composite alarm each"
+            "the rollback alarms of this stack's endpoints need policies of about {} characters, and "
+            f"{path_of(scope)}/{id} has room for {room}: declare some of the endpoints in another stack, or give each "
+            "a composite alarm"
         )
         super().__init__(scope, id, room=room, too_long=too_long)
         self._own = ServiceRole(
@@ -170,10 +170,9 @@ class UserRole(SageMakerRole):
 
     def __init__(self, scope: Construct, id: str, role: iam.IRole) -> None:
         too_long = (
-            f"what this stack's models need of {path_of(role)} is a policy of about {{}} characters, and IAM allows "
-            f"{MOST_INLINE_CHARACTERS} in all inline policies of a role: leave role=... out, and the stack has roles "
-            "of its own that it gives as many policies as they need, or declare some of the models in another stack "
-            "with another role"
+            f"this stack's models need a policy of about {{}} characters on {path_of(role)}, and IAM allows "
+            f"{MOST_INLINE_CHARACTERS} in all inline policies of a role: leave role=... out, so that the stack creates "
+            "roles with as many policies as they need, or declare some of the models in another stack with another role"
         )
         super().__init__(scope, id, room=MOST_INLINE_CHARACTERS, too_long=too_long)
         self._role = role

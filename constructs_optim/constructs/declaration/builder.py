@@ -121,7 +121,7 @@ _PSEUDO_PARAMETERS = tuple(
 )
 _REFERENCE = re.compile(rf"(?<!\$){PLACEHOLDER.pattern}")
 _METHOD = re.compile(r"^[a-z_]+(\('[^']*'\))?: ")
-_AS_SAID = "what this message asks for"
+_AS_SAID = "the fix in this message"
 ACKNOWLEDGE = Method("acknowledge", acknowledge, "list")
 
 
@@ -149,7 +149,9 @@ class Builder:
             ("declared parameter", name), lambda: (given, CfnParameter(self._stack, name, **given))
         )
         if declared != given:
-            raise ValueError(f"the stack has another parameter {name!r}: another name, or the same in both files")
+            raise ValueError(
+                f"the stack has a different parameter {name!r}: another name, or the same parameter in both files"
+            )
         return parameter
 
     def construct(
@@ -238,11 +240,13 @@ class Builder:
         if found is None or not attributes:
             known = [*self._parameters, *(f"{each}." for each in self.made)]
             hint = did_you_mean(name, known, f"there is {', '.join(known)}" if known else "a key of `parameters`")
-            raise ValueError(f"there is no parameter {name!r}, and no construct of that id is declared before: {hint}")
+            raise ValueError(
+                f"there is no parameter {name!r}, and no construct with that ID is declared before: {hint}"
+            )
         for attribute in attributes:
             found = _attribute(found, attribute, name)
         if not isinstance(found, str | int | float):
-            raise ValueError(f"{name!r} is {shown(found)}, and no text: {meant_name(_public(found), '')}")
+            raise ValueError(f"{name!r} is {shown(found)}, which is not text: {meant_name(_public(found), '')}")
         return found
 
     def _named(self, id: str) -> Any:
@@ -266,7 +270,7 @@ class Builder:
             wanted = "bucket_name" if kind is STORE else "served"
             if found is None or not _has(found, wanted):
                 others = [key for key, each in self.made.items() if _has(each, wanted)]
-                none = kind.description.replace("the id", "no id", 1)
+                none = kind.description.replace("the ID", "not the ID", 1)
                 raise ValueError(f"{text!r} is {none}: {_listed(others)}")
             return found.served if kind is SERVED else found
         assert kind.makes is not None  # noqa: S101 - of all others
@@ -352,8 +356,8 @@ def _literal(text: str) -> str:
     parts = text.split("$${")
     if any("${" in part for part in parts):
         raise ValueError(
-            "`${` begins a reference, which is a name, or an id with an attribute, and ends with `}`: "
-            "`${Name}`, `${Endpoint.endpoint_name}`, or `$${` for the characters themselves"
+            "`${` begins a reference, which is a name or an ID with an attribute, and ends with `}`: `${Name}`, "
+            "`${Endpoint.endpoint_name}`, or `$${` for the characters themselves"
         )
     return "${".join(parts)
 

@@ -60,7 +60,7 @@ class Document:
         except OSError as error:
             raise _refused(str(path), str(path), f"{error.strerror}", "the path of a file of YAML or JSON") from None
         except UnicodeDecodeError:
-            raise _refused(str(path), str(path), "this is no text in UTF-8", "a file of YAML or JSON") from None
+            raise _refused(str(path), str(path), "this is not UTF-8 text", "a file of YAML or JSON") from None
         return Document.parsed(text, str(path))
 
     @staticmethod
@@ -81,11 +81,11 @@ class Document:
             line = text.splitlines()[mark.line : mark.line + 1] if mark is not None else []
             # The rest of ruamel's message is about ruamel's options.
             reason = (error.problem or error.context or "").partition("\n")[0]
-            raise _refused(place, "".join(line).strip(), f"this is no YAML: {reason}", "YAML 1.2, or JSON") from None
+            raise _refused(place, "".join(line).strip(), f"this is not YAML: {reason}", "YAML 1.2, or JSON") from None
         except YAMLError as error:
-            raise _refused(name, None, f"this is no YAML: {error}", "YAML 1.2, or JSON") from None
+            raise _refused(name, None, f"this is not YAML: {error}", "YAML 1.2, or JSON") from None
         except RecursionError:
-            raise _refused(name, None, "its values are nested too deep", "fewer levels") from None
+            raise _refused(name, None, "its values are nested too deeply", "fewer levels") from None
         document = Document(name, data, _values=reader.values, _keys=reader.keys)
         document._refuse_newer_schema()
         return document
@@ -172,7 +172,7 @@ class Document:
         if value is None:
             return violation(self.at(whole, is_key=True), None, "there is no value", "a value, or to leave the key out")
         if kind in _MAPPINGS:
-            return violation(self.at(whole), value, "this is no mapping", "a mapping: keys with their values")
+            return violation(self.at(whole), value, "this is not a mapping", "a mapping: keys with their values")
         if "reason" in context:
             return violation(self.at(whole), value, context["reason"], problem["msg"])
         return violation(self.at(whole), value, "this value does not work", expected(problem))
@@ -221,10 +221,10 @@ class _Reader:
         """Return the data of a node at a path; ``around`` are the nodes that contain it."""
         self.values[path] = _place(node)
         if len(self.values) > _MOST_VALUES:
-            fix = f"at most {_MOST_VALUES:,} values, those of aliases included"
+            fix = f"at most {_MOST_VALUES:,} values, including aliases"
             raise _refused(self._name, None, "the file has too many values", fix)
         if id(node) in around:
-            raise self._refused(node, "a value contains itself by an alias", "an alias of another value")
+            raise self._refused(node, "a value contains itself through an alias", "an alias of another value")
         kind, around = node.tag.removeprefix(_TAG), (*around, id(node))
         if kind == "map":
             return {key: self.value(each, (*path, key), around) for key, each in self._members(node, path).items()}
@@ -244,11 +244,11 @@ class _Reader:
             if key.tag == f"{_TAG}merge":
                 for each in member.value if member.tag == f"{_TAG}seq" else [member]:
                     if each.tag != f"{_TAG}map" or id(each) == id(node):
-                        raise self._refused(each, "`<<` merges this, and it is no mapping", "an alias of a mapping")
+                        raise self._refused(each, "`<<` merges this, and it is not a mapping", "an alias of a mapping")
                     merged = {**self._members(each, path), **merged}
                 continue
             if key.tag.removeprefix(_TAG) not in ("str", "int", "bool", "float", "timestamp"):
-                raise self._refused(key, "this is a key, and no text", "text")
+                raise self._refused(key, "this key is not text", "text")
             if key.value in own:
                 raise self._refused(key, f"there are two keys {key.value!r}", "one of them")
             own[key.value] = member

@@ -82,7 +82,7 @@ class ReferenceKind:
 
 def _model(text: str) -> Model:
     if text in ("huggingface", "jumpstart", "s3"):
-        raise ValueError(f"{text!r} is a kind of model, and no model: a mapping with that key")
+        raise ValueError(f"{text!r} is a kind of model, not a model: a mapping with that key")
     return Model.of_text(text)
 
 
@@ -120,13 +120,13 @@ def _topic(scope: Construct, name: str, text: str) -> sns.ITopic:
 
 
 PARAMETER = ReferenceKind("parameter name", "a number, or a parameter: ${MaxCapacity}", pattern=PLACEHOLDER.pattern)
-STORE = ReferenceKind("artifact store id", "the id of one of this file's artifact_stores")
-SERVED = ReferenceKind("served", "the id of one of this file's endpoints, or Endpoint/Component for a component")
-ENDPOINT = ReferenceKind("endpoint", "the id of one of this file's endpoints")
+STORE = ReferenceKind("artifact store id", "the ID of one of this file's artifact_stores")
+SERVED = ReferenceKind("served", "the ID of one of this file's endpoints, or Endpoint/Component for a component")
+ENDPOINT = ReferenceKind("endpoint", "the ID of one of this file's endpoints")
 METRIC = ReferenceKind("metric", "the name of a metric of the endpoint (docs/metrics.md), for instance gpu_utilization")
 MODEL = ReferenceKind(
     "model name",
-    "owner/name of Hugging Face, with @<commit> or without, s3://bucket/prefix/, or the id of a JumpStart model",
+    "owner/name on Hugging Face, with or without @<commit>, s3://bucket/prefix/, or the ID of a JumpStart model",
     lambda scope, name, text: _model(text),
 )
 REFERENCES: Mapping[Any, ReferenceKind] = {
@@ -160,7 +160,7 @@ REFERENCES: Mapping[Any, ReferenceKind] = {
 """The kinds of references by the argument's Python type."""
 SECURITY_GROUP = ReferenceKind(
     "security group",
-    "the id of a security group",
+    "the ID of a security group",
     lambda scope, name, text: ec2.SecurityGroup.from_security_group_id(scope, name, text),
 )
 

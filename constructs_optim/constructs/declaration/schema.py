@@ -110,7 +110,7 @@ class Choice(Call):
             word = data.partition(",")[0].partition("=")[0]
             near = [word] if word in names else meant(word, names) or names
             fix = " or ".join(name if name in cls.bare else f"{name}: {{...}}" for name in near)
-            reason = "it needs settings" if word in names else "there is nothing of that name"
+            reason = "it needs settings" if word in names else "there is nothing with that name"
             raise PydanticCustomError("choice", "{fix}", {"reason": reason, "fix": fix})
         if isinstance(data, Mapping) and len(cast("Mapping[Any, Any]", data)) != 1:
             fix = f"one of {', '.join(names)}"

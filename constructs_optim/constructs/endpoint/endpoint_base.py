@@ -83,8 +83,8 @@ class IOptimizedEndpoint(MeasuredResource):
         """
         if self.is_asynchronous:
             raise ValueError(
-                f"{self.node.path} is asynchronous, and OpenAI's clients wait for their answer: such an endpoint takes "
-                "InvokeEndpointAsync alone (grant_invoke_async). Leave async_inference out, or use two endpoints"
+                f"{self.node.path} is asynchronous, and OpenAI clients wait for the response: such an endpoint only "
+                "supports InvokeEndpointAsync (grant_invoke_async). Leave async_inference out, or use two endpoints"
             )
         return openai_base_url(self, self.endpoint_name, self.inference_component_name)
 
@@ -97,8 +97,8 @@ class IOptimizedEndpoint(MeasuredResource):
         """
         if self.is_asynchronous:
             raise ValueError(
-                f"{self.node.path} is asynchronous, and SageMaker refuses InvokeEndpoint of such an endpoint, so a "
-                "permission has no effect: grant_invoke_async(...) is what its callers need"
+                f"{self.node.path} is asynchronous, and SageMaker refuses InvokeEndpoint on such an endpoint, so a "
+                "permission has no effect: use grant_invoke_async(...)"
             )
         return grant_invocations(self, grantee, self.invoked_arns)
 
@@ -160,8 +160,8 @@ class _ImportedEndpoint(IOptimizedEndpoint):
     ) -> None:
         if (endpoint_name is None) == (endpoint_arn is None):
             raise ValueError(
-                f"endpoint_name is {endpoint_name!r} and endpoint_arn {endpoint_arn!r}: an endpoint that exists is "
-                "named by exactly one of the two"
+                f"endpoint_name is {endpoint_name!r} and endpoint_arn {endpoint_arn!r}: set exactly one of the two for "
+                "an existing endpoint"
             )
         if endpoint_arn is not None and not Token.is_unresolved(endpoint_arn) and ":endpoint/" not in endpoint_arn:
             raise ValueError(
@@ -245,7 +245,9 @@ class ModelServer(MeasuredResource):
             ValueError: if ``auto_scale`` was called before.
         """
         if self._scaling is not None:
-            raise ValueError(f"{self.node.path} is scaled already: call auto_scale once and add policies to its result")
+            raise ValueError(
+                f"{self.node.path} already has auto scaling: call auto_scale once and add policies to its result"
+            )
         most = self._objective_capacity if max_capacity is None else max_capacity
         if most is None:
             raise ValueError(f"{self.node.path} has no objectives: auto_scale needs max_capacity=4, for instance")
@@ -315,9 +317,9 @@ def warn_of_openai(of: Resource, models: Sequence[HostedModel]) -> None:
             container = f"the container of {by_name()[server].title}" if server is not None else "JumpStart's container"
             advice = Advice(
                 "constructs-optim:OpenAiPath",
-                f"{of.node.path} has openai_base_url, and {container} is not among those that AWS lists for the path: "
-                "nobody vouches that it answers, or that it streams as OpenAI's clients read it. server=Server.vllm() "
-                "does, or invoke the endpoint without the path",
+                f"{of.node.path} uses openai_base_url, but AWS does not list {container} for this path: it may not "
+                "respond, or not stream in the form that OpenAI clients expect. Use server=Server.vllm(), or invoke "
+                "the endpoint without the path",
             )
             advise(of, advice)
 
@@ -353,9 +355,9 @@ def grant_by_name(of: Resource, grantee: iam.IGrantable, actions: Sequence[str],
     if caller is not None and is_token(account):
         advice = Advice(
             "constructs-optim:GrantedAccount",
-            f"{of.node.path} is granted to a principal of account {caller}, and may be deployed to any account, as its "
-            "stack has none: the permission has an effect in that account only, because a request names an endpoint of "
-            f'the caller\'s own account. Give the stack its account, env=Environment(account="{caller}", '
+            f"{of.node.path} is granted to a principal of account {caller}, and its environment-agnostic stack may be "
+            "deployed to any account: the permission only has an effect in that account, because a request names an "
+            f"endpoint of the caller's own account. Set the stack's account, env=Environment(account=\"{caller}\", "
             "region=...), or grant it to a role that the caller assumes (docs/hosting.md, Other accounts)",
         )
         advise(of, advice)
@@ -368,10 +370,9 @@ def _grant(of: Resource, grantee: iam.IGrantable, actions: Sequence[str], arns: 
     if not grant.success:
         kind = type(grantee.grant_principal).__name__
         raise ValueError(
-            f"no policy can be attached to {kind}, so {of.node.path} cannot let it do {', '.join(actions)}: an "
-            "endpoint has no policy of its own that names principals. Grant it to a role, "
-            'user or group: one of this app, or one that exists, iam.Role.from_role_arn(stack, "Caller", '
-            '"arn:aws:iam::111122223333:role/chat")'
+            f"no policy can be attached to {kind}, so {of.node.path} cannot grant it {', '.join(actions)}: an endpoint "
+            "has no policy of its own that names principals. Grant it to a role, user or group of this app, or to an "
+            'existing one: iam.Role.from_role_arn(stack, "Caller", "arn:aws:iam::111122223333:role/chat")'
         )
     return grant
 

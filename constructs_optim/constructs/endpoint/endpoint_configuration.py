@@ -63,7 +63,7 @@ class EndpointConfiguration(Settings):
         servers = {model.plan.container.server for model in models}
         speculates = any(each.kind == "speculative_decoding" for model in models for each in model.plan.techniques)
         if self.async_inference is not None:
-            return Engine(unpublished="SageMaker collects metrics of engines from real-time endpoints alone")
+            return Engine(unpublished="SageMaker collects engine metrics only from real-time endpoints")
         if observability is not None and observability.detailed is False:
             return Engine(unpublished="the endpoint has Observability(detailed=False)")
         if len(servers) > 1:

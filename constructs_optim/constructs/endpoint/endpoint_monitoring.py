@@ -162,7 +162,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         ENDPOINT.check("endpoint", owner or "None")
         COMPONENT.check("inference_component", inference_component)
         if any(hasattr(each, "dashboard") for each in (owner, owner.node.scope)):
-            raise ValueError(f"{path_of(owner)} has its own alarms, dashboard and scaling: use those")
+            raise ValueError(f"{path_of(owner)} has its own alarms, dashboard and scaling: use them instead")
         component_arn: str | None = getattr(owner, "_component_arn", None)
         if inference_component is not None:
             component_arn = inference_component.inference_component_ref.inference_component_arn
@@ -189,14 +189,15 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         capacity = capacity or variant.max_concurrent_requests
         if of_owner := [name for name in _OF_CONFIGURATIONS if getattr(options, name) is not None]:
             problems.append(
-                f"monitoring.{' and monitoring.'.join(of_owner)}: that is the endpoint's own configuration, which "
+                f"monitoring.{' and monitoring.'.join(of_owner)}: this belongs to the endpoint's configuration, which "
                 "another construct declares: set it there, or leave it out"
             )
         saturation = options.alarms.switched_on().get("saturation") if options.alarms is not None else None
         if saturation is not None and saturation.threshold is None and capacity is None:
             problems.append(
-                "monitoring.alarms has saturation without a threshold, and nothing says how many requests an instance "
-                "works on at once: max_concurrent_requests=32, AlarmSettings(threshold=32), or saturation=False"
+                "monitoring.alarms has saturation without a threshold, and the number of requests that an instance "
+                "processes at once is not known: set max_concurrent_requests=32, AlarmSettings(threshold=32), or "
+                "saturation=False"
             )
         if problems:
             raise ValueError("\n".join([f"EndpointMonitoring.of({path_of(owner)}):", *problems]))
@@ -239,9 +240,9 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         lacking = {"model_name": variant.model_name, "instance_type": variant.instance_types}
         if missing := [f'{name}="..."' for name, value in lacking.items() if not value]:
             raise ValueError(
-                f"{self.node.path}: nothing in this app says what an evaluation would be of; give "
-                f"EndpointMonitoring.of(...) {' and '.join(missing)}, or a CfnEndpoint whose CfnEndpointConfig and "
-                "CfnModel are declared in the same stack"
+                f"{self.node.path}: the app does not declare what to evaluate; pass to EndpointMonitoring.of(...) "
+                f"{' and '.join(missing)}, or a CfnEndpoint whose CfnEndpointConfig and CfnModel are declared in the "
+                "same stack"
             )
         subjects = [
             EvaluatedSubject(
@@ -312,16 +313,20 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         endpoint, config, production = self._declared.resource, self._declared.config, self._variant
         if endpoint is None or config is None:
             raise ValueError(
-                f"{self.node.path}: a shadow is another configuration of the endpoint, and this app declares no "
-                "CfnEndpoint with a CfnEndpointConfig that could be updated to it: call shadow in the app that does"
+                f"{self.node.path}: a shadow is another configuration of the endpoint, and this app does not declare a "
+                "CfnEndpoint with a CfnEndpointConfig to update: call shadow in the app that does"
             )
         if self._shadow is not None or "shadowProductionVariants" in self._declared.described:
-            raise ValueError(f"{self.node.path} has a shadow already: SageMaker has one shadow variant an endpoint")
+            raise ValueError(
+                f"{self.node.path} already has a shadow: SageMaker supports one shadow variant for each endpoint"
+            )
         if len(self._declared.described["productionVariants"]) > 1:
-            raise ValueError(f"{self.node.path}: SageMaker has a shadow variant beside one production variant alone")
+            raise ValueError(
+                f"{self.node.path}: SageMaker supports a shadow variant only with a single production variant"
+            )
         if candidate.model is None:
             raise ValueError(
-                f"{self.node.path}: what the endpoint serves has no recipe that a candidate could take its model from: "
+                f"{self.node.path}: the endpoint has no recipe with a model for the candidate: "
                 'ShadowCandidate(model=Model.s3("s3://models/llama-3-8b/"), ...)'
             )
         instance_type = candidate.instance_type or production.instance_types[0]
@@ -448,9 +453,9 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         owned = self._declared.resource if component is None else self._component
         if owned is None:
             message = (
-                f"{self.node.path} scales what this app does not declare: an update elsewhere sets instances back to "
-                "the configuration's InitialInstanceCount, unless it has RetainAllVariantProperties, and copies of a "
-                "component to its CopyCount"
+                f"{self.node.path} scales an endpoint or component that this app does not declare: an update elsewhere "
+                "resets instances to the configuration's InitialInstanceCount, unless it has "
+                "RetainAllVariantProperties, and a component's copies to its CopyCount"
             )
             advise(self, Advice("constructs-optim:RetainAllVariantProperties", message))
         elif isinstance(owned, sagemaker.CfnInferenceComponent):
@@ -478,7 +483,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
     def _engine(self) -> Engine:
         """The engine, or the reason why SageMaker does not collect its metrics: see ``EndpointConfiguration``."""
         if self.is_asynchronous:
-            return Engine(unpublished="SageMaker collects metrics of engines from real-time endpoints alone")
+            return Engine(unpublished="SageMaker collects engine metrics only from real-time endpoints")
         if self._declared.described.get("metricsConfig", {}).get("enableDetailedObservability") is False:
             return Engine(unpublished="its configuration has EnableDetailedObservability: false")
         kind = by_name().get(self._server or "")
@@ -487,15 +492,15 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
     @property
     def _first_model(self) -> HostedModel:
         raise ValueError(
-            f"{self.node.path} monitors an endpoint that another construct declares: there is no plan, and no artifact"
+            f"{self.node.path} monitors an endpoint that another construct declares, so it has no plan and no artifact"
         )
 
 
 def _problems_of_arguments(server: object, max_concurrent_requests: object, instance_type: object) -> Iterator[str]:
     if server is not None and not isinstance(server, ServerSettings):
-        yield f"server is {shown(server)}, and it takes settings of a server, such as Server.vllm()"
+        yield f"server is {shown(server)}, and must be the settings of a server, such as Server.vllm()"
     if max_concurrent_requests is not None and not is_whole(max_concurrent_requests, 1):
-        yield f"max_concurrent_requests is {shown(max_concurrent_requests)}: a whole number from 1 on"
+        yield f"max_concurrent_requests is {shown(max_concurrent_requests)}: it must be a whole number of at least 1"
     known = {*instances.by_name(), *instances.other_names()}
     if instance_type is not None and not is_token(instance_type) and instance_type not in known:
         hint = did_you_mean(instance_type, sorted(known), "a type such as ml.g5.12xlarge")
@@ -508,19 +513,19 @@ def _problems(found: Sequence[DeclaredVariant], variant_name: str | None, *, of_
     names = ", ".join(str(each.name) for each in found)
     if not found and variant_name is None:
         yield (
-            "its configuration is not declared in this app, or not in the endpoint's stack, so that nothing says which "
-            'variant serves: variant_name="AllTraffic", for instance, and instance_type="ml.g5.12xlarge"'
+            "its configuration is not declared in this app, or not in the endpoint's stack, so the variant is not "
+            'known: set variant_name="AllTraffic", for instance, and instance_type="ml.g5.12xlarge"'
         )
     elif variant_name is None and len(found) > 1:
-        yield f"its configuration has the variants {names}: variant_name= one of them, each with an id of its own"
+        yield f"its configuration has the variants {names}: set variant_name= to one of them, each with its own ID"
     elif found and not chosen:
         yield f"its configuration has no variant {variant_name!r}: it has {names}"
     if any("serverlessConfig" in each.described for each in chosen):
-        yield "its variant is serverless: it has no instances that scale, and no accelerators"
+        yield "its variant is serverless, without instances to scale and without accelerators"
     elif any(each.model_name is None for each in chosen) and not of_component:
         yield (
-            "its variant has no model, and SageMaker publishes metrics by the inference components on it: "
-            "inference_component= one of them; each has parts of its own"
+            "its variant has no model, and SageMaker publishes metrics by the inference components on it: set "
+            "inference_component= to one of them; each has its own monitoring"
         )
 
 
@@ -531,8 +536,9 @@ def _problems_of_component(component: IInferenceComponentRef) -> Iterator[str]:
         name is None or not (is_token(name) or name.islower())
     ):
         yield (
-            f"the inference component's name is {name!r}, and CloudFormation returns its ARN alone, which has it in "
-            'lower case, while CloudWatch tells upper from lower: inference_component_name="chat-llama", for instance'
+            f"the inference component's name is {name!r}, and CloudFormation returns only its ARN, with the name in "
+            'lower case, while CloudWatch\'s names are case-sensitive: inference_component_name="chat-llama", for '
+            "instance"
         )
 
 
@@ -542,8 +548,8 @@ def _key_arn(scope: Construct, key: str | None) -> str | None:
         return key
     if "alias/" in key:
         raise ValueError(
-            f"{path_of(scope)}: the configuration's KmsKeyId is {key!r}, and a permission names no alias: give it the "
-            "key's ARN"
+            f"{path_of(scope)}: the configuration's KmsKeyId is {key!r}, and permissions cannot refer to an alias: set "
+            "the key's ARN"
         )
     return StackContext.of(scope).stack.format_arn(service="kms", resource="key", resource_name=key)
 

@@ -370,7 +370,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
         if Token.is_unresolved(fewest) or Token.is_unresolved(most):
             raise ValueError(
                 f"{self.requirements[0].label}.auto_scale(...): min_capacity or max_capacity is known only when the "
-                "stack is deployed, and whether the copies fit the instances has to be known now: give numbers"
+                "stack is deployed, and synthesis must check whether the copies fit the instances: use numbers"
             )
         self._endpoint.check_copies(self, most)
         self.fewest_copies, self.most_copies = fewest, most
@@ -437,9 +437,9 @@ class LoraAdapter(_ComponentResource):
             ValueError: always.
         """
         raise ValueError(
-            f"{self.node.path} is an adapter, and has no URL for OpenAI's clients: the container reads which adapter a "
-            "request is for at /invocations alone, and the model without it would answer. Invoke it by "
-            f"InferenceComponentName, or use the URL of {self.node.scope.node.path if self.node.scope else 'its model'}"
+            f"{self.node.path} is an adapter, and has no URL for OpenAI clients: the container selects the adapter "
+            "only at /invocations, so the model would respond without it. Invoke it by InferenceComponentName, or use "
+            f"the URL of {self.node.scope.node.path if self.node.scope else 'its model'}"
         )
 
 

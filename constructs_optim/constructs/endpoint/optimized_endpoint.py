@@ -340,7 +340,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         if inference_component is False:
             raise ValueError(
                 f"inference_component is False, and the choice for {choice.model} places {choice.copies} copies on "
-                f"{choice.instances} instances, which only components do: leave it out"
+                f"{choice.instances} instances, which requires components: leave it out"
             )
         return True
 
@@ -572,7 +572,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         groups = self._model_options.network.security_groups
         if groups is None:
             raise ValueError(
-                f"{self.node.path} is in no VPC: give it network=NetworkOptions(vpc=...), and it has connections"
+                f"{self.node.path} is not in a VPC, so it has no connections: set network=NetworkOptions(vpc=...)"
             )
         from aws_cdk import aws_ec2
 
@@ -795,9 +795,11 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         """
         DURATION.check("duration", duration)
         if self._shadow is not None:
-            raise ValueError(f"{self.node.path} has a shadow already: SageMaker has one shadow variant an endpoint")
+            raise ValueError(
+                f"{self.node.path} already has a shadow: SageMaker supports one shadow variant for each endpoint"
+            )
         if not self.models:
-            raise ValueError(f"{self.node.path} has no model of its own, which a shadow would be compared with")
+            raise ValueError(f"{self.node.path} has no model of its own to compare a shadow with")
         capture, production = self._configuration.data_capture, self.models[0]
         declared, first = self._recipes[0], production.plan
         instance_type = candidate.instance_type or first.instance_type
@@ -906,10 +908,10 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             raise ValueError(f"{label}: the container of Sharding.fast_load() reads S3: leave network.isolation out")
         if self._model_options.network.isolation is None and len(isolated) > 1:
             raise ValueError(
-                f"{label}: some of the endpoint's models are cut off from the network, and others cannot be, such as "
-                "those of Sharding.fast_load(); of an endpoint with inference components, all containers are cut off "
-                "or none is (CreateEndpointConfig, EnableNetworkIsolation). Give the endpoint "
-                "network=NetworkOptions(isolation=False), or serve the models on two endpoints"
+                f"{label}: some of the endpoint's models are isolated from the network, and others cannot be, such as "
+                "those of Sharding.fast_load(). With inference components, all containers are isolated or none is "
+                "(CreateEndpointConfig, EnableNetworkIsolation). Set network=NetworkOptions(isolation=False), or serve "
+                "the models on two endpoints"
             )
 
     def _violations(self, scope: Construct, recipes: Sequence[ModelRecipe]) -> list[Violation]:

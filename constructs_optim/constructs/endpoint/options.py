@@ -79,7 +79,7 @@ class CoreDumps(Settings):
         length = len(f"s3:///{self.prefix}") + (_SHORTEST_BUCKET if is_token(bucket) else len(bucket))
         if length > _LONGEST_DUMP_URI:
             raise ValueError(
-                f"the URI has {length} characters, and SageMaker takes {_LONGEST_DUMP_URI}: a shorter prefix"
+                f"the URI has {length} characters, and SageMaker allows {_LONGEST_DUMP_URI}: use a shorter prefix"
             )
         return self
 
@@ -376,7 +376,7 @@ class AsyncInference(Settings):
             "WriteAnswers",
             ("s3:AbortMultipartUpload", "s3:PutObject"),
             tuple(f"{self.bucket.bucket_arn}/{keys}" for keys in written),
-            wildcard="SageMaker names answers after their requests",
+            wildcard="SageMaker names responses after their requests",
         )
         if self.input_bucket is not None:
             yield Statement("ListAnswers", ("s3:ListBucket",), (self.bucket.bucket_arn,), prefixes=written)
@@ -385,7 +385,7 @@ class AsyncInference(Settings):
             "ReadRequests",
             ("s3:GetObject",),
             (f"{source.bucket_arn}/*",),
-            wildcard="whoever invokes the endpoint names the request's object",
+            wildcard="the callers of the endpoint name the requests' objects",
         )
         bucket_keys = [bucket.encryption_key for bucket in (self.bucket, self.input_bucket) if bucket is not None]
         if arns := _arns(self.encryption_key, *bucket_keys):
@@ -396,7 +396,7 @@ class AsyncInference(Settings):
 
 def _without_slashes(prefix: str) -> str:
     if not prefix.strip("/"):
-        raise ValueError("files are written below a prefix, which permissions name: a prefix such as 'captures'")
+        raise ValueError("the prefix is empty, and permissions need a prefix: use one such as 'captures'")
     return prefix.strip("/")
 
 

@@ -312,7 +312,9 @@ class RecommendedEndpoint(IOptimizedEndpoint):
             ValueError: if ``auto_scale`` was called before, or an inference component serves the copies.
         """
         if self._scaling is not None:
-            raise ValueError(f"{self.node.path} is scaled already: call auto_scale once and add policies to its result")
+            raise ValueError(
+                f"{self.node.path} already has auto scaling: call auto_scale once and add policies to its result"
+            )
         if self.inference_component_name is not None:
             raise ValueError(
                 f"{self.node.path} has {self.recommendation.copies_per_instance} copies on each of "

@@ -172,7 +172,7 @@ class EndpointEvaluation(Construct):
         self._wait_seconds = wait_seconds(
             options.get("timeout"),
             _DEFAULT_WAIT_SECONDS,
-            instead="measure fewer numbers of users, or evaluate on a schedule",
+            instead="measure at fewer numbers of users, or evaluate on a schedule",
         )
         super().__init__(scope, id)
         advise(self, *warnings(self._benchmark))
@@ -255,18 +255,18 @@ class EndpointEvaluation(Construct):
             ValueError: if ``require`` was called before, or a name is not known.
         """
         if self._requirements is not None:
-            raise ValueError(f"{self.node.path} has requirements already: call require once, with all of them")
+            raise ValueError(f"{self.node.path} already has requirements: call require once, with all of them")
         choice = self.target.choice
         if forecast and not _forecasts(choice, self.workload):
             users = " or ".join(map(str, sorted(choice.forecast.with_users))) if choice is not None else "some"
             raise ValueError(
-                f"{self.node.path} has no forecast: an endpoint with objectives has one, for a workload of synthetic "
-                f"prompts with their lengths and {users} users, which is the default"
+                f"{self.node.path} has no forecast: only an endpoint with objectives has one, for the default workload "
+                f"of synthetic prompts with their lengths and {users} users"
             )
         if forecast and choice is not None and self.target.is_resized:
             raise ValueError(
-                f"the forecast of {self.node.path} is of {choice.instances} instances, and another number is declared: "
-                "leave variant.initial_instance_count out, or forecast=True"
+                f"the forecast of {self.node.path} is for {choice.instances} instances, and the endpoint has another "
+                "number: leave variant.initial_instance_count out, or forecast=True"
             )
         required = requirements_of(
             limits,
@@ -323,7 +323,9 @@ class EndpointEvaluation(Construct):
     @property
     def _deployed(self) -> CfnResource:
         if self._resource is None:
-            raise ValueError(f"{self.node.path} runs on a schedule only: after_deployment=True has it run after one")
+            raise ValueError(
+                f"{self.node.path} only runs on a schedule: set after_deployment=True to run it after deployments"
+            )
         return self._resource
 
     def _request(self) -> dict[str, Any]:

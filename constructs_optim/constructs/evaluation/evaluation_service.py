@@ -55,10 +55,10 @@ class EvaluationService(Construct):
             code=OptimizationService.of(scope).code,
             job="evaluation",
             handler=(
-                "Starts evaluations of endpoints, and stops them",
+                "Starts and stops evaluations of endpoints",
                 [job_statement("StopBenchmarks", "AIBenchmarkJob", "Describe", "Stop")],
             ),
-            watcher=("Runs benchmarks of endpoints, reads and publishes what they measured", run),
+            watcher=("Runs benchmarks of endpoints, and publishes their results", run),
         )
         # A role's inline policy cannot refer to the role itself. The state machine depends on this separate policy, so
         # the role may pass itself before any evaluation starts.

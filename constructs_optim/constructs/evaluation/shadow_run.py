@@ -90,11 +90,11 @@ class ShadowService(Construct):
             "shadow",
             code=OptimizationService.of(scope).code,
             job="shadow",
-            handler=("Starts runs of shadows, and gives them up", []),
-            watcher=("Compares the answers of shadows with those of production, and ends shadows", []),
+            handler=("Starts and cancels shadow runs", []),
+            watcher=("Compares the answers of shadows and production, and ends shadows", []),
         )
         self.role: ServiceRole = rule_role(
-            self, self.jobs.state_machine, sid="StartShadows", description="Starts the ends of shadows that come back"
+            self, self.jobs.state_machine, sid="StartShadows", description="Starts the removal of restored shadows"
         )
 
     @staticmethod
@@ -124,7 +124,7 @@ class ShadowRun(Construct):
         # CloudFormation restores the shadow with the endpoint's next update, even if nothing in this run changes.
         start_on_event(
             self,
-            description="Ends shadows that are over and come back with a deployment",
+            description="Removes completed shadows that a deployment restored",
             pattern={
                 "source": ["aws.sagemaker"],
                 "detail-type": ["SageMaker Endpoint State Change"],

@@ -208,7 +208,7 @@ class EndpointDashboard(Dashboard):
             ValueError: if ``at`` has another form.
         """
         if not is_token(at) and not _TIME.fullmatch(at):
-            raise ValueError(f"at is {at!r}, and it has to be a time with its zone: 2026-11-21T14:00:00Z (ISO 8601)")
+            raise ValueError(f"at is {at!r}, and must be a time with a time zone: 2026-11-21T14:00:00Z (ISO 8601)")
         self._deployments.append((at, label))
         return self
 
@@ -265,7 +265,7 @@ class EndpointDashboard(Dashboard):
         """
         if not concurrencies or min(concurrencies) < 1:
             raise ValueError(
-                f"concurrencies is {list(concurrencies)}: name those of the evaluation, for instance [1, 8]"
+                f"concurrencies is {list(concurrencies)}: use those of the evaluation, for instance [1, 8]"
             )
         self._evaluation = (baseline, label, tuple(sorted(set(concurrencies))))
         return self._checked()

@@ -193,7 +193,7 @@ class MeasuredResource(Resource):
         """
         definition = metrics.find(name)
         if not definition.of_evaluation:
-            raise ValueError(f"{name} is not measured by an evaluation: metric({name!r}) has it")
+            raise ValueError(f"{name} is not an evaluation metric: use metric({name!r})")
         return self._metric(definition, options, concurrency=concurrency, artifact_key=artifact_key)
 
     metric_invocations = _method("invocations")
@@ -261,8 +261,7 @@ class MeasuredResource(Resource):
         unknown = sorted(set(options) - {*_OF_EXPRESSIONS, *_OF_OPERANDS})
         if unknown:
             raise ValueError(
-                f"{definition.name} is calculated by metric math ({text}), which leaves no choice of "
-                f"{' and '.join(unknown)}"
+                f"{definition.name} is calculated by metric math ({text}) and does not support {' and '.join(unknown)}"
             )
         inner: Any = {name: value for name, value in options.items() if name in _OF_OPERANDS}
         chosen: dict[str, Any] = {name: value for name, value in options.items() if name in _OF_EXPRESSIONS}

@@ -118,14 +118,14 @@ class FleetDashboard(Dashboard):
             )
             if (region or account) and Token.is_unresolved(endpoint.served.endpoint_name):
                 raise ValueError(
-                    f"{endpoint.node.path} is in {there.account}/{there.region}, and CloudFormation generates its name "
-                    f"there, so that {self.node.path} cannot know it: set endpoint_name=..., and an "
-                    "inference component one as well"
+                    f"{endpoint.node.path} is in {there.account}/{there.region}, where CloudFormation generates its "
+                    f"name, so {self.node.path} does not know it: set endpoint_name=..., and also a name for an "
+                    "inference component"
                 )
             endpoint = FleetEndpoint(endpoint.node.path, endpoint.served, region, account)
         elif not isinstance(endpoint, FleetEndpoint):
             raise TypeError(
-                f"{endpoint!r} is no endpoint: give one of this library, or FleetEndpoint(label=..., served=...)"
+                f"{endpoint!r} is not an endpoint: pass one of this library's, or FleetEndpoint(label=..., served=...)"
             )
         endpoint = replace(endpoint, **drop_none(label=label, instance_price_per_hour=price))
         pricing.check_price(endpoint.instance_price_per_hour, 0)

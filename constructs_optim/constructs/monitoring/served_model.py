@@ -85,11 +85,11 @@ class ServedModel:
         series = metric.series(component=self.is_component)
         if metric.gpus_only and not self.has_gpus:
             raise ValueError(
-                f"{metric.name}: {self.instance_type} has no GPUs, and SageMaker publishes no utilization of its "
-                "accelerators; cpu_utilization and concurrent_requests show how busy it is"
+                f"{metric.name}: {self.instance_type} has no GPUs, and SageMaker does not publish the utilization of "
+                "other accelerators; use cpu_utilization and concurrent_requests"
             )
         if series is None and metric.formula is not None:
-            raise ValueError(f"{metric.name} is a formula ({metric.formula}), which is no single series in CloudWatch")
+            raise ValueError(f"{metric.name} is a formula ({metric.formula}), not a single CloudWatch series")
         if series is None:
             server = "an inference component" if self.is_component else "a variant"
             raise ValueError(f"{metric.name}: SageMaker does not publish it for {server}; see docs/metrics.md")

@@ -121,15 +121,15 @@ def arranged(segments: Iterable[Segment]) -> list[dict[str, Any]]:
         x = row_height = 0
         for widget in segment.widgets:
             if widget.name in names:
-                raise ValueError(f"the dashboard has a widget {widget.name!r} already: names are unique")
+                raise ValueError(f"the dashboard already has a widget {widget.name!r}: names must be unique")
             names.add(widget.name)
             if not 1 <= widget.width <= GRID_COLUMNS:
                 raise ValueError(
-                    f"the widget {widget.name!r} is {widget.width} columns wide, and there are {GRID_COLUMNS}"
+                    f"the widget {widget.name!r} is {widget.width} columns wide, and the maximum is {GRID_COLUMNS}"
                 )
             if (count := len(widget.properties.get("metrics", ()))) > MOST_METRICS:
                 raise ValueError(
-                    f"the widget {widget.name!r} has {count} metrics, and CloudWatch draws {MOST_METRICS} at most in "
+                    f"the widget {widget.name!r} has {count} metrics, and CloudWatch draws at most {MOST_METRICS} in "
                     "one graph: leave endpoints out, or make a second dashboard"
                 )
             if x + widget.width > GRID_COLUMNS:
@@ -139,8 +139,8 @@ def arranged(segments: Iterable[Segment]) -> list[dict[str, Any]]:
         top += row_height
     if len(arranged_widgets) > MOST_WIDGETS:
         raise ValueError(
-            f"the dashboard has {len(arranged_widgets)} widgets with its headings, and CloudWatch shows {MOST_WIDGETS} "
-            "at most: leave endpoints, segments or concurrencies out, or make a second dashboard"
+            f"the dashboard has {len(arranged_widgets)} widgets including headings, and CloudWatch shows at most "
+            f"{MOST_WIDGETS}: leave endpoints, segments or concurrencies out, or make a second dashboard"
         )
     return arranged_widgets
 

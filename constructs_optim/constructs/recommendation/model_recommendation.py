@@ -111,12 +111,12 @@ class ModelRecommendation(Construct):
         seconds = wait_seconds(
             timeout,
             LONGEST_WAIT_SECONDS,
-            instead="for a longer job use ModelRecommendation(wait=False), and look at its result in the store",
+            instead="for a longer job, use ModelRecommendation(wait=False), and read its result in the store",
         )
         if artifact_store is not None and artifact_store.read_only:
             raise ValueError(
                 f"the artifact store {shown(artifact_store.bucket_name)} is read-only, and a recommendation writes its "
-                "result there: give another one, or ArtifactStore.from_bucket(..., read_only=False)"
+                "result there: use another store, or ArtifactStore.from_bucket(..., read_only=False)"
             )
         super().__init__(scope, id)
         self.artifact_store: IArtifactStore = artifact_store or ArtifactStore.default_of(stack)
@@ -134,7 +134,7 @@ class ModelRecommendation(Construct):
                     [job_statement("ManageJobs", "AIRecommendationJob", *MANAGE)],
                 ),
                 watcher=(
-                    "Looks at a running recommendation job, and keeps what it recommends",
+                    "Checks a running recommendation job, and stores its result",
                     [job_statement("WatchJobs", "AIRecommendationJob", "Describe")],
                 ),
             ),
@@ -234,8 +234,8 @@ class ModelRecommendation(Construct):
     def _first(self, part: int) -> dict[str, Any]:
         if self._signal is None:
             raise ValueError(
-                f"{self.node.path} does not wait for its job, so what it recommends is not known when the stack is "
-                "deployed: declare it with wait=True, or read result_uri later"
+                f"{self.node.path} does not wait for its job, so the recommendation is not known when the stack is "
+                "deployed: set wait=True, or read result_uri later"
             )
         # The signal's data is ``|instance type|count|model package|specification|``.
         return self._signal.part(part)

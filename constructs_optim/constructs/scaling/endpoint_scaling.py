@@ -205,12 +205,13 @@ class EndpointScaling(Construct):
         """
         if (target is None) == (request_seconds is None):
             raise ValueError(
-                f"on_invocations: target is {target} and request_seconds {request_seconds}; set one of the two: "
-                "the invocations a minute, or the seconds a request takes, which depend on your prompts and completions"
+                f"on_invocations: target is {target} and request_seconds {request_seconds}; set one of them: the "
+                "invocations a minute, or the duration of a request in seconds, which depend on your prompts and "
+                "completions"
             )
         if request_seconds is not None:
             if not is_number(request_seconds) or request_seconds <= 0:
-                raise ValueError(f"on_invocations: request_seconds is {request_seconds}, and it is a number above zero")
+                raise ValueError(f"on_invocations: request_seconds is {request_seconds}, and must be above zero")
             target = invocations_target(self._default_concurrency("on_invocations"), request_seconds)
         metric = {"predefinedMetricSpecification": {"predefinedMetricType": self._target.invocations_metric}}
         return self._track("OnInvocations", "on_invocations", metric, target, options)
@@ -231,7 +232,7 @@ class EndpointScaling(Construct):
         """
         if self._target.queue_of is None:
             raise ValueError(
-                f"{self.node.path}: on_backlog is for asynchronous endpoints, whose requests wait in a queue; use "
+                f"{self.node.path}: on_backlog is only for asynchronous endpoints, whose requests wait in a queue; use "
                 "on_concurrency"
             )
         metric = {
@@ -499,8 +500,9 @@ class EndpointScaling(Construct):
         )
         if self._defaults is None or not is_known(target):
             raise ValueError(
-                f"{self.node.path}: {location} needs a target that is known at synthesis, and to know how many "
-                "requests an instance takes at once: a plan, or EndpointMonitoring.of(..., max_concurrent_requests=32)"
+                f"{self.node.path}: {location} needs a target that is known at synthesis, and the number of requests "
+                "that an instance processes at once: from a plan, or EndpointMonitoring.of(..., "
+                "max_concurrent_requests=32)"
             )
         self._request = replace(self._request, ids=[*self._request.ids, id])
         self._held.append(held)
@@ -546,7 +548,7 @@ class EndpointScaling(Construct):
 
     def _default_concurrency(self, policy: str) -> float:
         if self._defaults is None:
-            raise ValueError(f"{self.node.path}: {policy} needs a target; without a plan there is no default")
+            raise ValueError(f"{self.node.path}: {policy} needs a target; there is no default without a plan")
         return self._defaults.concurrency
 
     def _widen(self, least: int | None, most: int | None) -> None:

@@ -309,7 +309,7 @@ def _queries(config: cloudwatch.MetricConfig, *, with_period: bool) -> list[dict
         else:
             raise ValueError("alarms and scaling policies cannot use search expressions: name the metrics")
         if queries.setdefault(id, query) != query:
-            raise ValueError(f"two metrics of an expression have the id {id}: give one of them another")
+            raise ValueError(f"two metrics of an expression have the ID {id}: change one of them")
 
     add(config, "result")
     return [

@@ -93,7 +93,7 @@ COMPONENT = Kind(
 )
 DURATION = Kind("a Duration of whole seconds", "to_seconds", "Duration.seconds({})", 600)
 ENDPOINT = Kind(
-    "an endpoint: a CfnEndpoint, a construct with a cfn_endpoint, or whatever else has an endpoint_ref",
+    "an endpoint: a CfnEndpoint, or a construct with a cfn_endpoint or an endpoint_ref",
     "endpoint_ref",
     'IOptimizedEndpoint.from_endpoint_name(stack, "Chat", {})',
 )
@@ -140,8 +140,8 @@ def unique_ids() -> Generator[None]:
         if taken is None:
             raise
         raise ValueError(
-            f"{taken['scope'] or 'the app'} has a construct {taken['id']!r} already: an id is unique among the "
-            f"constructs of its scope, so choose another, such as {taken['id'] + '2'!r}"
+            f"{taken['scope'] or 'the app'} already has a construct {taken['id']!r}: IDs must be unique in a scope, so "
+            f"choose another, such as {taken['id'] + '2'!r}"
         ) from None
 
 

@@ -62,7 +62,7 @@ def wait_seconds(timeout: Duration | None, default: int, *, instead: str, name: 
     seconds = int(timeout.to_seconds()) if timeout is not None else default
     if timeout is not None and seconds > LONGEST_WAIT_SECONDS:
         raise ValueError(
-            f"{name} is {timeout.to_human_string()}, and a wait condition lasts 12 hours at most: {instead}"
+            f"{name} is {timeout.to_human_string()}, and a wait condition lasts at most 12 hours: {instead}"
         )
     return seconds
 

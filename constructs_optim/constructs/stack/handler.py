@@ -126,18 +126,18 @@ def _powertools_layer(scope: Construct) -> Arn:
     if own is not None:
         if not isinstance(own, str) or not _LAYER_ARN.fullmatch(own):
             raise ValueError(
-                f"the context key {LAYER_CONTEXT} is {own!r}, and it has to be the ARN of a layer's version: "
+                f"the context key {LAYER_CONTEXT} is {own!r}, and must be the ARN of a layer version: "
                 "arn:aws:lambda:<region>:<account>:layer:<name>:<version>. ${AWS::Partition}, ${AWS::Region} and "
-                "${AWS::AccountId} may stand for their parts"
+                "${AWS::AccountId} are allowed"
             )
         return sub(own) if "${" in own else own
     layer, stack = availability.powertools(), StackContext.of(scope).stack
     account = account_of_region(stack, "PowertoolsLayers", layer.accounts)
     if account is None:
         raise ValueError(
-            f"{stack.node.path}: AWS publishes no layer {layer.name} in {stack.region}, and the handlers need it for "
-            f"their logs, metrics and traces. Publish a copy there (Powertools {layer.release}) and name its ARN in "
-            f"the context key {LAYER_CONTEXT}; docs/observability.md says how"
+            f"{stack.node.path}: AWS does not publish the layer {layer.name} in {stack.region}, which the handlers "
+            f"need for logs, metrics and traces. Publish a copy there (Powertools {layer.release}), and set the "
+            f"context key {LAYER_CONTEXT} to its ARN (docs/observability.md)"
         )
     template = f"arn:${{AWS::Partition}}:lambda:${{AWS::Region}}:${{Account}}:layer:{layer.name}:{layer.version}"
     return sub_account(template, account)

@@ -89,8 +89,8 @@ def refuse_isolation(network: NetworkOptions, construct: str) -> None:
     """Refuse ``isolation`` for a construct without a container."""
     if network.isolation is not None:
         raise ValueError(
-            f"network.isolation is {network.isolation}, and {construct} declares no model's container: leave it out "
-            "here, and set it on the OptimizedEndpoint that serves the artifact"
+            f"network.isolation is {network.isolation}, and {construct} has no model container: leave it out here, and "
+            "set it on the OptimizedEndpoint that serves the artifact"
         )
 
 

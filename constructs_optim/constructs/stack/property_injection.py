@@ -38,8 +38,8 @@ def property_injectable(cls: _Class) -> _Class:
             name = f"{type(injector).__name__}.inject"
             if not isinstance(injected, Mapping):
                 raise TypeError(
-                    f"{name} returned {injected!r}, and {cls.__name__} takes the arguments to use by their names, such "
-                    'as {"encryption_key": key, **original_props}'
+                    f"{name} returned {injected!r}, and {cls.__name__} needs a mapping of argument names to values, "
+                    'such as {"encryption_key": key, **original_props}'
                 )
             given = dict(cast("Mapping[str, Any]", injected))
             check_names(name, given, keywords)

@@ -98,7 +98,7 @@ def _stack_of(scope: IConstruct) -> Stack:
         described = f"{type(scope).__name__} {scope.node.path!r}" if hasattr(type(scope), "node") else shown(scope)
         # The CDK's own error would only show Node's frames.
         raise ValueError(
-            f"scope is {described}, and resources belong to a stack: give a Stack, or a construct below one, for "
+            f"scope is {described}, and resources must be in a stack: pass a Stack, or a construct below one, for "
             'instance OptimizedEndpoint(Stack(app, "Chat"), "Llama70B", ...)'
         ) from None
 
@@ -140,9 +140,9 @@ def endpoint_name_of(scope: Construct, id: str, name: str | None, ending: str = 
         first, first_id = names.get(name.lower(), (scope, id))
         if (first, first_id) != (scope, id) and first.node.try_find_child(first_id) is not None:
             raise ValueError(
-                f"endpoint_name is {name!r}, and {path_of(first)}/{first_id} has that name: an account has one "
-                f"endpoint of a name in a region, upper and lower case alike. Give {path_of(scope)}/{id} another, or "
-                "none: one is made of its path then"
+                f"endpoint_name is {name!r}, and {path_of(first)}/{first_id} already has this name: endpoint names are "
+                f"unique in an account and Region, regardless of case. Set another for {path_of(scope)}/{id}, or leave "
+                "it out to generate one from its path"
             )
         names[name.lower()] = scope, id
     return name

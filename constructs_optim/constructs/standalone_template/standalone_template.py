@@ -113,7 +113,8 @@ def standalone_template(
         template = json.loads((Path(folder) / stack.template_file).read_bytes())
         if not template.get("Resources"):
             raise ValueError(
-                "the stack has no resources, and CloudFormation takes no template without any: declare some"
+                "the stack has no resources, and CloudFormation does not accept a template without resources: declare "
+                "some"
             )
         assets = list(_assets(Path(folder), stack, template))
         files: list[CodeFile] = []
@@ -124,8 +125,8 @@ def standalone_template(
             template = _parameterized(template, assets, files, code_bucket)
     made = StandaloneTemplate(template, tuple(files), warnings)
     if (size := len(made.body.encode())) > MOST_BYTES:
-        cure = "leave inline out, and name a bucket for the code" if inline else "declare it in two stacks"
-        raise ValueError(f"the template has {size:,} bytes, and CloudFormation reads {MOST_BYTES:,}: {cure}")
+        cure = "leave inline out, and pass a bucket for the code" if inline else "declare it in two stacks"
+        raise ValueError(f"the template has {size:,} bytes, and CloudFormation allows {MOST_BYTES:,}: {cure}")
     return made
 
 
@@ -147,8 +148,8 @@ def _check_bucket(name: str | None) -> None:
     # Regions have 9 to 14 characters.
     if name is not None and not _BUCKET_NAME.fullmatch(name.replace(_REGION, "us-west-2")):
         raise ValueError(
-            f"the code bucket is {shown(name)}, and a bucket's name has 3 to 63 lower-case letters, digits, dots and "
-            f"hyphens, for instance my-code, or my-code-{_REGION} for a bucket in each region"
+            f"the code bucket is {shown(name)}, and a bucket name has 3 to 63 lowercase letters, digits, dots and "
+            f"hyphens, for instance my-code, or my-code-{_REGION} for a bucket in each Region"
         )
 
 
@@ -161,13 +162,13 @@ def _assets(folder: Path, stack: Stack, template: Mapping[str, Any]) -> Iterator
     for logical_id, resource in template["Resources"].items():
         if resource["Type"] == "AWS::CloudFormation::Stack":
             raise ValueError(
-                f"{logical_id} is a nested stack, which has a template of its own: declare it in the stack"
+                f"{logical_id} is a nested stack with its own template: declare its resources in the stack"
             )
     manifest = json.loads((folder / f"{stack.artifact_id}.assets.json").read_bytes())
     if images := manifest.get("dockerImages", {}):
         raise ValueError(
-            f"{', '.join(image.get('displayName', digest) for digest, image in images.items())}: images are built and "
-            "pushed by the CDK CLI; push them beforehand, and name them by their URIs"
+            f"{', '.join(image.get('displayName', digest) for digest, image in images.items())}: only the CDK CLI "
+            "builds and pushes images; push them beforehand, and refer to them by URI"
         )
     for digest, asset in manifest["files"].items():
         path = asset.get("source", {}).get("path")
@@ -176,7 +177,7 @@ def _assets(folder: Path, stack: Stack, template: Mapping[str, Any]) -> Iterator
         name = asset.get("displayName", digest)
         if path is None:
             raise ValueError(
-                f"{name} is made by a command of the CDK CLI's: make it beforehand, and name it by its path"
+                f"{name} is created by a command of the CDK CLI: create it beforehand, and refer to it by path"
             )
         (destination,) = asset["destinations"].values()
         parameter = _PARAMETERS.get(name) or f"{re.sub('[^A-Za-z0-9]', '', name)}Key"
@@ -203,7 +204,7 @@ def _parameterized(
     bucket: dict[str, Any] = {"Ref": BUCKET_PARAMETER}
     described = {
         "Type": "String",
-        "Description": "The bucket with the code, in the region of the stack",
+        "Description": "The bucket with the code, in the stack's Region",
         "AllowedPattern": "[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
     }
     conditions: dict[str, Any] = {}
@@ -219,13 +220,13 @@ def _parameterized(
     for file in files:
         parameters[file.parameter] = {"Type": "String", "Default": file.key, "Description": "A key in the code bucket"}
     if taken := sorted(parameters.keys() & template.get("Parameters", {}).keys()):
-        raise ValueError(f"the stack has the parameter {taken[0]}, which is the template's own: give it another name")
+        raise ValueError(f"the stack has the parameter {taken[0]}, which the template itself defines: rename it")
     referred = {asset.placeholder: {"Ref": asset.parameter} for asset in assets}
     replaced = _replaced(template, {**referred, _BUCKET_PLACEHOLDER: bucket})
     if any(left in json.dumps(replaced) for left in ("code-bucket-", "code-prefix-")):
         raise ValueError(
-            "the stack has the URL of an asset, in which no parameter takes the place of bucket and key: compose it of "
-            "s3_bucket_name and s3_object_key"
+            "the stack contains the URL of an asset, where parameters cannot replace the bucket and key: compose it "
+            "from s3_bucket_name and s3_object_key"
         )
     added: dict[str, Any] = {"Parameters": parameters, "Conditions": conditions if assets else {}}
     for section, entries in added.items():
@@ -251,8 +252,8 @@ def _inlined(template: dict[str, Any], assets: list[_Asset]) -> dict[str, Any]:
     rest = json.dumps(template)
     if kept := [asset.parameter.removesuffix("Key") for asset in assets if asset.placeholder in rest]:
         raise ValueError(
-            f"{' and '.join(kept)} cannot be in the template, as only functions take their code from it: leave inline "
-            "out, and name a bucket for the code"
+            f"{' and '.join(kept)} cannot be in the template, because only functions can have inline code: leave "
+            "inline out, and pass a bucket for the code"
         )
     return template
 

@@ -80,9 +80,9 @@ class PolicyValidation:
         """
         known = [known.id for known in RULES]
         if rule not in known:
-            raise ValueError(f"acknowledge: there is no rule {rule!r} of policies; there are {', '.join(known)}")
+            raise ValueError(f"acknowledge: there is no policy rule {rule!r}; there are {', '.join(known)}")
         if not reason.strip():
-            raise ValueError(f"acknowledge: {rule} at {scope.node.path} is let pass without a reason: give one")
+            raise ValueError(f"acknowledge: {rule} at {scope.node.path} has no reason: add one")
         Validations.of(scope).acknowledge(Acknowledgment(id=f"{_NAMESPACE}::{rule}", reason=reason))
 
 

@@ -27,8 +27,8 @@ MOST_BYTES = 1_000_000
 _WATCHED_FROM = 16
 _SPLIT = (
     "declare some of the stack's endpoints in another stack, which shares the artifact store with "
-    "artifact_store=ArtifactStore.from_bucket(store.bucket), or leave features out: evaluate() makes a dashboard 40 KB "
-    "instead of 14 KB, and each policy and schedule of auto_scale() is a resource"
+    "artifact_store=ArtifactStore.from_bucket(store.bucket), or leave features out: evaluate() enlarges a dashboard "
+    "from 14 KB to 40 KB, and each policy and schedule of auto_scale() is a resource"
 )
 
 
@@ -73,7 +73,7 @@ class _Measurement:
             # This replaces the CDK's own warning, which does not suggest a fix.
             annotations.acknowledge_warning("@aws-cdk/core:Stack.templateSize")
             annotations.add_error(
-                f"the template of {self._stack.node.path} has about {size:,} bytes, and CloudFormation takes "
+                f"the template of {self._stack.node.path} has about {size:,} bytes, and CloudFormation allows "
                 f"{MOST_BYTES:,}: {unindented if compact <= MOST_BYTES else ''}{_SPLIT}"
             )
         return []
