@@ -346,7 +346,7 @@ def test_custom_widgets_are_placed_last() -> None:
 
 def test_a_second_widget_with_the_same_name_is_refused() -> None:
     _, created = alone()
-    with pytest.raises(ValueError, match="a widget 'model_latency' already"):
+    with pytest.raises(ValueError, match="already has a widget 'model_latency'"):
         created.add_segment("own", "Ours", text("model_latency", "again"))
 
 

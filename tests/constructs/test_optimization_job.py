@@ -65,10 +65,10 @@ def test_a_reservation_that_is_no_training_plan_is_refused() -> None:
 
 
 def test_network_isolation_of_a_job_or_artifact_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"OptimizationJob declares no model's container.*OptimizedEndpoint"):
+    with pytest.raises(ValueError, match=r"OptimizationJob has no model container.*OptimizedEndpoint"):
         job(stack(), network=NetworkOptions(isolation=True))
     store = ArtifactStore(scope := stack(), "Store")
-    with pytest.raises(ValueError, match="OptimizedArtifact declares no model's container"):
+    with pytest.raises(ValueError, match="OptimizedArtifact has no model container"):
         OptimizedArtifact(
             scope,
             "Artifact",
