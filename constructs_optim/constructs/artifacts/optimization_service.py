@@ -199,7 +199,7 @@ class OptimizationService(Construct):
 
     @cached_property
     def capacity_service_token(self) -> str:
-        """Return the handler that looks up the number of copies of the stack's inference components."""
+        """The handler that looks up the number of copies of the stack's inference components."""
         description = "Looks up the number of copies of inference components"
         handler = Handler(self, "Capacity", code=self.code, module="capacity_handler", description=description)
         handler.permit(statements_of("look up copies", Stack={"Ref": "AWS::StackId"}))

@@ -1,7 +1,7 @@
 """Create the constructs and settings that a document declares."""
 
 # pyright: standard
-# Not strict: models made at run time have no static types.
+# Not strict: models created at run time have no static types.
 from __future__ import annotations
 
 import inspect

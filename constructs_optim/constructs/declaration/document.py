@@ -277,7 +277,7 @@ def _has(node: Any, part: str | int) -> bool:
 
 
 def _models_in(annotation: Any) -> Iterator[type[Call]]:
-    """The models in an annotation, but for those in models."""
+    """Yield the models in an annotation, but not the models nested in them."""
     if isinstance(annotation, type) and issubclass(annotation, Call):
         yield annotation
     for argument in get_args(annotation):

@@ -62,7 +62,7 @@ class ReferenceKind:
 
     @property
     def form(self) -> Any:
-        """Return the type of such text in a model."""
+        """The type of such text in a model."""
         pattern = {"pattern": f"^({self.pattern})$"} if self.pattern is not None else {}
         schema = {"type": "string", "description": self.description, **pattern}
         name = "".join(word[0].upper() + word[1:] for word in self.name.split())

@@ -6,7 +6,7 @@ or ARN, a duration is ``15m``, and a size is ``256GiB``. Text may contain ``${Na
 """
 
 # pyright: standard
-# Not strict: models made at run time have no static types.
+# Not strict: models created at run time have no static types.
 from __future__ import annotations
 
 import inspect

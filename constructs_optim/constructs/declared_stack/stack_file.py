@@ -1,7 +1,7 @@
 """``endpoint.yaml``: a stack of endpoints, stores and jobs, declared in a YAML or JSON file."""
 
 # pyright: standard
-# Not strict: models made at run time have no static types.
+# Not strict: models created at run time have no static types.
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -212,7 +212,7 @@ class DeclaredStack(Stack):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return the constructs' warnings, which the CDK CLI prints if it runs the app.
+        """The constructs' warnings, which the CDK CLI prints if it runs the app.
 
         Raises:
             RuntimeError: if constructs added errors to the stack; contains them.

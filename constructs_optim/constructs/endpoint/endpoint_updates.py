@@ -51,7 +51,7 @@ class EndpointUpdateService(Construct):
             code=OptimizationService.of(self).code,
             job="scaling change",
             handler=("Suspends and resumes the scaling of variants whose instance type changes", []),
-            watcher=("Resumes scaling after deployments that were given up", []),
+            watcher=("Resumes scaling after abandoned deployments", []),
             supersedes=True,
             reads=True,
         )

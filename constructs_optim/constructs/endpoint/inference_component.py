@@ -290,7 +290,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
         endpoint.components.append(self)
 
     def _properties(self) -> dict[str, Any]:
-        """The component's properties without its ``RuntimeConfig``."""
+        """Return the component's properties without ``RuntimeConfig``."""
         configuration = self._endpoint.configuration
         longest = COMPONENT_STARTUP_SECONDS if self._partition is None else PARTITION_STARTUP_SECONDS
         if self._existing_model is not None:

@@ -82,7 +82,7 @@ class JobSignal:
 
     @property
     def properties(self) -> dict[str, Any]:
-        """Return the properties that make a handler signal."""
+        """The properties that make a handler signal."""
         return {"WaitHandle": self._handle, "WaitSeconds": self._seconds}
 
     def await_from(self, resource: CfnResource) -> None:

@@ -228,7 +228,7 @@ class JobRunner:
             "ServiceTimeout": RESPONSE_SECONDS,
             "StateMachineArn": self.state_machine.ref,
         }
-        """The common properties of custom resources that run such a job."""
+        """The common properties of custom resources that run these jobs."""
 
 
 def watching_machine(scope: Construct, watcher: Handler, job: str) -> stepfunctions.CfnStateMachine:
