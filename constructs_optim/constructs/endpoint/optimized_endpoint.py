@@ -693,7 +693,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             model: the source of the weights.
             techniques: the techniques to apply, in order, for the endpoint's instance type.
             instance_pools: on an endpoint with pools, the techniques for each of its types, instead of ``techniques``.
-            accelerators: number of accelerators (NeuronCores on Inferentia and Trainium) of each copy. Default: the
+            accelerators: the number of accelerators (NeuronCores on Inferentia and Trainium) of each copy. Default: the
                 plan's tensor parallel degree.
             server: the model server and its settings. Default: vLLM, unless a technique needs another server.
             artifact_key: the key of an existing artifact, as for the endpoint.

@@ -278,7 +278,7 @@ class EndpointDashboard(Dashboard):
             discount: the discount of a savings plan, as a share. Default: 0.
 
         Raises:
-            ValueError: if the price is not above zero, or the discount is not a share from 0 to 1.
+            ValueError: if the price is not above zero, or the discount is not at least 0 and below 1.
         """
         pricing.check_price(instance_price_per_hour, discount)
         self._price, self._discount = instance_price_per_hour, discount

@@ -237,7 +237,7 @@ class MeasuredResource(Resource):
             options: ``color``, ``label`` and ``period``, as for any CDK math expression.
 
         Raises:
-            ValueError: if the price is not above zero, or the discount is not a share from 0 to 1.
+            ValueError: if the price is not above zero, or the discount is not at least 0 and below 1.
         """
         definition = metrics.find("cost_per_hour")
         text = self.served.expression(definition, price=instance_price_per_hour, discount=discount)
