@@ -118,7 +118,7 @@ def test_the_invocations_target_is_derived_from_the_request_duration() -> None:
 
 @pytest.mark.parametrize("arguments", [{}, {"target": 10, "request_seconds": 20}])
 def test_on_invocations_requires_either_a_target_or_request_seconds(arguments: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="set one of the two"):
+    with pytest.raises(ValueError, match="set one of them"):
         scaled(stack()).on_invocations(**arguments)
 
 

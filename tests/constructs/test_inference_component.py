@@ -358,7 +358,7 @@ def test_an_endpoint_without_a_model_has_no_plan_and_no_techniques() -> None:
     created = shared()
     with pytest.raises(ValueError, match="no model of its own"):
         _ = created.plan
-    with pytest.raises(ValueError, match="techniques has no effect without a model"):
+    with pytest.raises(ValueError, match="techniques cannot be set without a model"):
         OptimizedEndpoint(stack(), "Odd", instance_type="ml.g5.12xlarge", techniques=[SMALL])
 
 

@@ -259,7 +259,7 @@ def recipes_of(
             settings |= {name: value for name, value in vars(pool).items() if value and name != "instance_type"}
         if unused := [name for name, value in settings.items() if value]:
             raise ValueError(
-                f'{" and ".join(unused)} has no effect without a model: set model=Model.jumpstart("<model id>") or '
+                f'{" and ".join(unused)} cannot be set without a model: set model=Model.jumpstart("<model id>") or '
                 'Model.s3("s3://<bucket>/<prefix>/")'
             )
         return []

@@ -75,8 +75,8 @@ class IOptimizedEndpoint(MeasuredResource):
     def openai_base_url(self) -> str:
         """The ``base_url`` for OpenAI clients, with the path ``/openai/v1`` (docs/hosting.md); contains tokens.
 
-        Requests need a bearer token. AWS supports this path for the vLLM and SGLang containers; other containers cause
-        a warning.
+        Requests need a bearer token. AWS lists the vLLM and SGLang containers for this path; other containers cause a
+        warning.
 
         Raises:
             ValueError: if the endpoint is asynchronous, or has no model of its own; its components then have URLs.

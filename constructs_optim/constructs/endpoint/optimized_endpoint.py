@@ -580,7 +580,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
     @property
     def served(self) -> ServedModel:
-        """The variant or component of the endpoint's own model, as CloudWatch knows it.
+        """The variant or component that CloudWatch publishes the metrics of the endpoint's own model for.
 
         Raises:
             ValueError: if the endpoint has no model of its own.
