@@ -48,7 +48,7 @@ _TEXTS = {
 _OF_A_STACK = {
     "no model; `addComponent` adds models": "no model; `components` adds models",
     "one store for the whole stack": "a store of its own; `{ fromBucket: { bucket } }` shares one with other endpoints",
-    "one role for all models of the stack, which may write nothing": "a role of its own, which may write nothing",
+    "one role for all models of the stack, without write permissions": "a role of its own, without write permissions",
     "a role for all jobs of the stack": "a role for all jobs of the endpoint",
 }
 # What the other arm of a union is called: jsii has no unions.

@@ -150,7 +150,7 @@ def test_a_calculated_metric_is_metric_math_over_its_operands() -> None:
 
 
 def test_a_calculated_metric_does_not_accept_a_statistic() -> None:
-    with pytest.raises(ValueError, match="leaves no choice of statistic"):
+    with pytest.raises(ValueError, match="does not support statistic"):
         Endpoint(stack(), "Endpoint", VARIANT).metric("error_rate", statistic="p99")
 
 
@@ -181,7 +181,7 @@ def test_an_evaluation_metric_without_an_artifact_key_is_refused() -> None:
 
 def test_live_and_evaluation_metrics_have_separate_methods() -> None:
     endpoint = Endpoint(stack(), "Endpoint", VARIANT)
-    with pytest.raises(ValueError, match="not measured by an evaluation"):
+    with pytest.raises(ValueError, match="is not an evaluation metric"):
         endpoint.metric_evaluation("model_latency", concurrency=8)
     with pytest.raises(ValueError, match="use metric_evaluation"):
         endpoint.metric("client_latency")
