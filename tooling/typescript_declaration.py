@@ -14,7 +14,6 @@ from typing import Any
 from constructs_optim.constructs.declaration.document import SCHEMA_VERSION
 from constructs_optim.constructs.standalone_template.outputs import OUTPUTS
 from constructs_optim.recipe import metrics
-from constructs_optim.recipe.documentation import SITE
 
 _ROOT = Path(__file__).resolve().parent.parent
 SOURCES = _ROOT / "typescript" / "src"
@@ -205,7 +204,6 @@ def _sentence(name: str) -> str:
 
 def _comment(text: str, *, is_optional: bool = False, indent: str = "") -> list[str]:
     text = re.sub(r"`([a-z0-9]+(?:_[a-z0-9]+)+)`", lambda found: f"`{_camel(found[1])}`", text)
-    text = re.sub(r"`?docs/([\w-]+)\.md`?", rf"{SITE}/\1/", text)
     text = _IN_PYTHON.sub("", text)
     for of_stack, of_endpoint in _OF_A_STACK.items():
         text = text.replace(of_stack, of_endpoint)

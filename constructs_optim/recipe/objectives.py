@@ -1,7 +1,7 @@
 """The objectives of an endpoint, for which a recipe is chosen.
 
 Latencies are means over all requests, like forecasts. In an evaluation, the requirements ``mean_ttft_ms`` and
-``mean_itl_ms`` correspond to them (docs/metrics.md).
+``mean_itl_ms`` correspond to them (https://constructs-optim.dev/metrics/).
 """
 
 from __future__ import annotations

@@ -13,12 +13,13 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.errors import RecipeError, Violation
 from constructs_optim.recipe.settings import Settings, expected, meant_name
 
 from .schema import Call
 
-DOCUMENTATION = "docs/endpoint-file.md"
+DOCUMENTATION = page("endpoint-file")
 """The page about declarations as files."""
 Path_ = tuple[str | int, ...]
 """The keys and indices of a value in a document."""

@@ -26,6 +26,7 @@ from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
 from constructs_optim.constructs.monitoring.endpoint_alarms import AlarmAction
 from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredResource
 from constructs_optim.constructs.monitoring.served_model import ServedModel
+from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.model import Model
 
 PLACEHOLDER = re.compile(r"\$\{([A-Za-z][\w.:/-]*)\}")
@@ -123,7 +124,9 @@ PARAMETER = ReferenceKind("parameter name", "a number, or a parameter: ${MaxCapa
 STORE = ReferenceKind("artifact store id", "the ID of one of this file's artifact_stores")
 SERVED = ReferenceKind("served", "the ID of one of this file's endpoints, or Endpoint/Component for a component")
 ENDPOINT = ReferenceKind("endpoint", "the ID of one of this file's endpoints")
-METRIC = ReferenceKind("metric", "the name of a metric of the endpoint (docs/metrics.md), for instance gpu_utilization")
+METRIC = ReferenceKind(
+    "metric", f"the name of a metric of the endpoint ({page('metrics')}), for instance gpu_utilization"
+)
 MODEL = ReferenceKind(
     "model name",
     "owner/name on Hugging Face, with or without @<commit>, s3://bucket/prefix/, or the ID of a JumpStart model",

@@ -73,7 +73,9 @@ class IOptimizedEndpoint(MeasuredResource):
 
     @property
     def openai_base_url(self) -> str:
-        """The ``base_url`` for OpenAI clients, with the path ``/openai/v1`` (docs/hosting.md); contains tokens.
+        """The ``base_url`` for OpenAI clients, with the path ``/openai/v1``; contains tokens.
+
+        Source: https://constructs-optim.dev/hosting/.
 
         Requests need a bearer token. AWS lists the vLLM and SGLang containers for this path; other containers cause a
         warning.
@@ -264,8 +266,8 @@ class ModelServer(MeasuredResource):
         """Benchmark the endpoint after each deployment that changes it, on a schedule, or both.
 
         A SageMaker benchmark job sends the requests. The results are published as CloudWatch metrics by endpoint or
-        component, concurrency and artifact (docs/metrics.md), shown on the dashboard, and stored in the artifact store
-        with a report.
+        component, concurrency and artifact (https://constructs-optim.dev/metrics/), shown on the dashboard, and stored
+        in the artifact store with a report.
 
         Args:
             id: its ID in this construct.
@@ -349,7 +351,7 @@ def grant_by_name(of: Resource, grantee: iam.IGrantable, actions: Sequence[str],
             "endpoint of the caller's own account, so a permission there has no effect. Grant it to a role of account "
             f'{account} that the caller assumes: iam.Role(endpoint_stack, "Invoker", '
             f'assumed_by=iam.AccountPrincipal("{caller}")). Or send requests through an inference router of the '
-            "caller's account (docs/hosting.md, Other accounts)"
+            "caller's account (https://constructs-optim.dev/hosting/#other-accounts)"
         )
     grant = _grant(of, grantee, actions, arns)
     if caller is not None and is_token(account):
@@ -358,7 +360,7 @@ def grant_by_name(of: Resource, grantee: iam.IGrantable, actions: Sequence[str],
             f"{of.node.path} is granted to a principal of account {caller}, and its environment-agnostic stack may be "
             "deployed to any account: the permission only has an effect in that account, because a request names an "
             f"endpoint of the caller's own account. Set the stack's account, env=Environment(account=\"{caller}\", "
-            "region=...), or grant it to a role that the caller assumes (docs/hosting.md, Other accounts)",
+            "region=...), or grant it to a role that the caller assumes (https://constructs-optim.dev/hosting/#other-accounts)",
         )
         advise(of, advice)
     return grant

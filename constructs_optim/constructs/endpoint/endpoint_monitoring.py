@@ -58,7 +58,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
     """Monitoring, scaling and evaluations for an endpoint that another construct declares. Use :meth:`of`.
 
     It provides metrics, grants, alarms, a dashboard, scaling and evaluations, and only changes the endpoint for scaling
-    and shadows (docs/existing-endpoints.md).
+    and shadows (https://constructs-optim.dev/existing-endpoints/).
     """
 
     def __init__(

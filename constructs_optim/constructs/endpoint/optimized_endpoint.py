@@ -98,7 +98,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     endpoint as its update policy defines. The update rolls back if one of the endpoint's alarms goes into ALARM. The
     old artifact stays in the store.
 
-    Example:
+    Examples:
         ```python
         endpoint = OptimizedEndpoint(
             stack,
@@ -311,9 +311,10 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     def from_file(
         cls, scope: Construct, id: str, path: str | Path, *, endpoint: str | None = None, **arguments: Any
     ) -> Self:
-        """Create the endpoint that a file declares (docs/endpoint-file.md), with components, scaling and evaluations.
+        """Create the endpoint that a file declares, with components, scaling and evaluations.
 
-        Account, Region, tags, policy and outputs come from the app, not from the file.
+        https://constructs-optim.dev/endpoint-file/ describes the file. Account, Region, tags, policy and outputs come
+        from the app, not from the file.
 
         Args:
             scope: the construct to create it in.
@@ -773,7 +774,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
         Callers only get production's answers. The endpoint's ``data_capture`` stores the prompts and answers of both.
         When the run reaches a verdict or its end, the endpoint is updated to a configuration without the shadow
-        variant, or with the candidate in production. docs/shadow.md describes later deployments.
+        variant, or with the candidate in production. https://constructs-optim.dev/shadow/ describes later deployments.
 
         Args:
             id: its ID in this endpoint.

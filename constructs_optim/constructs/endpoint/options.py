@@ -225,7 +225,7 @@ class MonitoringOptions(Settings):
         discount: the discount of a savings plan on that price, as a share. Default: 0.
         speculation_cure: the action when the acceptance of draft tokens decays; enables the alarm on it. Default: none.
         runbook: the page that alarms link to, with a section for each alarm. Default: this library's
-            ``docs/alarms.md``.
+            https://constructs-optim.dev/alarms/.
     """
 
     alarms: Annotated[Alarms, ALARMS] | None = None

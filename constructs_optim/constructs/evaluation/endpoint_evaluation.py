@@ -242,8 +242,8 @@ class EndpointEvaluation(Construct):
                 number.
             max_regression: how much worse than before the deployment each of ``regression_metrics`` may be, as a share:
                 0.05 for 5 %. The first evaluation has no comparison. Default: no comparison.
-            regression_metrics: metric names from docs/metrics.md. Default: median time to first token and inter-token
-                latency, client latency at its 90th percentile, and output tokens a second.
+            regression_metrics: metric names from https://constructs-optim.dev/metrics/. Default: median time to first
+                token and inter-token latency, client latency at its 90th percentile, and output tokens a second.
             quality: requirements on the completions. Default: none.
             forecast: for an endpoint with objectives, whether latencies must stay within the forecast's intervals.
                 Default: the report lists latencies outside the intervals.

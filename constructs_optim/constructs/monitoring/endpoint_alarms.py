@@ -15,6 +15,7 @@ from constructs_optim.constructs.stack.arguments import refuse
 from constructs_optim.constructs.stack.handler import NAMESPACE
 from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, path_of
 from constructs_optim.recipe import metrics
+from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.hosting.alarms import (
     Alarm,
     Alarms,
@@ -32,7 +33,7 @@ from constructs_optim.recipe.tokens import is_known
 if TYPE_CHECKING:
     from .served_model import ServedModel
 
-RUNBOOK = "docs/alarms.md"
+RUNBOOK = page("alarms")
 """The page with a section for each alarm."""
 _MOST_ACTIONS = 5
 # How long a PromQL alarm stays in ALARM after the query's last result.
@@ -159,7 +160,7 @@ class EndpointAlarms(Construct):
             name_prefix: the prefix of the alarms' names. With a prefix, the names are known before the endpoint is
                 created, so that the alarms can roll back the endpoint's updates. Default: CloudFormation generates the
                 names.
-            runbook: the page with a section for each alarm. Default: ``docs/alarms.md``.
+            runbook: the page with a section for each alarm. Default: https://constructs-optim.dev/alarms/.
             cure: the remedy that the alarm on decaying drafts describes. Default: none.
 
         Raises:

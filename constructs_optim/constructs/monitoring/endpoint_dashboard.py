@@ -45,7 +45,7 @@ class EndpointDashboard(Dashboard):
     """A dashboard of an endpoint's traffic, latency, errors, accelerators, scaling, jobs, costs and evaluations.
 
     It omits segments without metrics: GPUs if the instances have none, costs without a price, evaluations before
-    ``show_evaluation``. docs/dashboards.md shows an example.
+    ``show_evaluation``. https://constructs-optim.dev/dashboards/ shows an example.
     """
 
     def __init__(
@@ -285,7 +285,7 @@ class EndpointDashboard(Dashboard):
         return self._checked()
 
     def _history(self, jobs: RecipeArtifact) -> Segment:
-        """Return the history of jobs and artifacts, from the handlers' logs (docs/observability.md)."""
+        """Return the history of jobs and artifacts, from the handlers' logs (https://constructs-optim.dev/observability/)."""
         sources = " | ".join(f"SOURCE '{group}'" for group in jobs.log_group_names)
         logical_ids = [self._stack.resolve(artifact.resource.logical_id) for artifact in jobs.artifacts.values()]
         ids = ", ".join(f'"{logical_id}"' for logical_id in logical_ids)

@@ -23,7 +23,7 @@ from .served_model import ServedModel, operands
 class MetricOptions(TypedDict, total=False):
     """The options of a metric, as in ``aws_cloudwatch.MetricOptions``.
 
-    ``period`` defaults to 5 minutes, and ``statistic`` to the metric's own (docs/metrics.md).
+    ``period`` defaults to 5 minutes, and ``statistic`` to the metric's own (https://constructs-optim.dev/metrics/).
     """
 
     account: str
@@ -43,8 +43,8 @@ class MetricOptions(TypedDict, total=False):
 class PromqlOptions(TypedDict, total=False):
     """The options of a metric that is queried with PromQL.
 
-    ``window`` is the time range of rates and latencies (default: 5 minutes, unless docs/metrics.md gives another), and
-    ``quantile`` is the quantile of a latency (default: 0.9).
+    ``window`` is the time range of rates and latencies (default: 5 minutes, unless
+    https://constructs-optim.dev/metrics/ gives another), and ``quantile`` is the quantile of a latency (default: 0.9).
     """
 
     window: Duration
@@ -56,7 +56,7 @@ class PromqlMetric:
     """A serving engine's metric. CloudWatch stores it as an OpenTelemetry metric, which only PromQL can query.
 
     Attributes:
-        name: the metric's name in docs/metrics.md.
+        name: the metric's name in https://constructs-optim.dev/metrics/.
         title: the metric's title.
         unit: the unit of the query's result.
         query: the PromQL query for one value, for Query Studio, Grafana or your own dashboard. May contain tokens.
@@ -139,7 +139,7 @@ class MeasuredResource(Resource):
 
     Every ``metric_...`` method returns the metric as SageMaker publishes it, with latencies in microseconds and
     utilization summed over the GPUs or vCPUs of an instance. It raises a ``ValueError`` if SageMaker does not publish
-    the metric for the endpoint or component. docs/metrics.md lists all metrics.
+    the metric for the endpoint or component. https://constructs-optim.dev/metrics/ lists all metrics.
     """
 
     @property
@@ -148,7 +148,9 @@ class MeasuredResource(Resource):
         """The variant or component that CloudWatch publishes metrics for."""
 
     def metric(self, name: str, **options: Unpack[MetricOptions]) -> cloudwatch.Metric | cloudwatch.MathExpression:
-        """Return a metric by its name in docs/metrics.md, for instance ``model_latency`` or ``error_rate``.
+        """Return a metric by its name, for instance ``model_latency`` or ``error_rate``.
+
+        https://constructs-optim.dev/metrics/ lists all names.
 
         Args:
             name: the name of a live metric. For evaluations use ``metric_evaluation``, and for the engine
@@ -165,7 +167,9 @@ class MeasuredResource(Resource):
         return self._metric(definition, options)
 
     def metric_engine(self, name: str, **options: Unpack[PromqlOptions]) -> PromqlMetric:
-        """Return a serving engine's metric by its name in docs/metrics.md, for instance ``kv_cache_usage``.
+        """Return a serving engine's metric by its name, for instance ``kv_cache_usage``.
+
+        https://constructs-optim.dev/metrics/ lists all names.
 
         Args:
             name: the metric's name.
@@ -183,7 +187,7 @@ class MeasuredResource(Resource):
         """Return a metric of evaluations, for instance ``time_to_first_token_p90``.
 
         Args:
-            name: the name of an evaluation metric in docs/metrics.md.
+            name: the name of an evaluation metric in https://constructs-optim.dev/metrics/.
             concurrency: the number of concurrent users.
             artifact_key: the key of the evaluated artifact. Default: the key of the served artifact.
             options: as for any CDK metric.

@@ -9,6 +9,7 @@ from typing import Any
 
 from constructs_optim.recipe import metrics, pricing
 from constructs_optim.recipe.catalog import instances
+from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.metrics import MetricDefinition, Series, engines
 from constructs_optim.recipe.metrics.engines import Engine, EngineMetric
 
@@ -92,7 +93,7 @@ class ServedModel:
             raise ValueError(f"{metric.name} is a formula ({metric.formula}), not a single CloudWatch series")
         if series is None:
             server = "an inference component" if self.is_component else "a variant"
-            raise ValueError(f"{metric.name}: SageMaker does not publish it for {server}; see docs/metrics.md")
+            raise ValueError(f"{metric.name}: SageMaker does not publish it for {server}; see {page('metrics')}")
         return series
 
     def dimensions(

@@ -137,7 +137,7 @@ def _powertools_layer(scope: Construct) -> Arn:
         raise ValueError(
             f"{stack.node.path}: AWS does not publish the layer {layer.name} in {stack.region}, which the handlers "
             f"need for logs, metrics and traces. Publish a copy there (Powertools {layer.release}), and set the "
-            f"context key {LAYER_CONTEXT} to its ARN (docs/observability.md)"
+            f"context key {LAYER_CONTEXT} to its ARN (https://constructs-optim.dev/observability/)"
         )
     template = f"arn:${{AWS::Partition}}:lambda:${{AWS::Region}}:${{Account}}:layer:{layer.name}:{layer.version}"
     return sub_account(template, account)

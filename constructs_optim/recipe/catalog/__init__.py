@@ -1,6 +1,6 @@
 """The catalog of models, instances and images: data files with sources and dates, and functions that look them up.
 
-``docs/catalog.md`` documents the source of each file and how to refresh it.
+https://constructs-optim.dev/catalog/ documents the source of each file and how to refresh it.
 """
 
 from __future__ import annotations
