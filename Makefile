@@ -59,7 +59,7 @@ typescript/node_modules/.installed: typescript/package-lock.json
 
 nightly: exhaustive faults explore conformance ## what takes longest, for before a release
 
-exhaustive: install models ## the tests that try every case of something
+exhaustive: install models peer clients typescript/lib/index.js ## the tests that try every case of something
 	@$(PYTEST) -m exhaustive
 	@HYPOTHESIS_PROFILE=thorough $(PYTEST) -m "hypothesis and not exhaustive and not engine"
 	@$(MODELS_PYTEST) -m exhaustive

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from constructs_optim.recipe.metrics import MetricDefinition, Unit, by_name, engines
-from constructs_optim.recipe.rules import all_rules
+from constructs_optim.recipe.rules import Rule, all_rules
 
 _DOCS = Path(__file__).resolve().parent.parent / "docs"
-_GENERATED = "This page is generated: `python tooling/reference_pages.py`."
+_GENERATED = "<!-- Generated: python tooling/reference_pages.py -->"
 
 _ENGINES = """## Engines
 
@@ -50,10 +51,16 @@ def _rules() -> list[str]:
         "",
         _GENERATED,
     ]
+    modules: dict[str, list[Rule]] = {}
     for rule in all_rules():
-        advisory = " Advisory: it only warns." if rule.advisory else ""
-        reason = f"{rule.reason[:1].upper()}{rule.reason[1:].rstrip('.')}."
-        lines += ["", f"## {rule.id}", "", f"**{rule.title}.**{advisory} {reason} ([Source]({rule.link}))"]
+        modules.setdefault(rule.check.__module__, []).append(rule)
+    for module, rules in modules.items():
+        subject = module.rpartition(".")[2].removesuffix("_rules")
+        lines += ["", f"## {subject.capitalize()} rules", "", str(sys.modules[module].__doc__).partition("\n")[0]]
+        for rule in rules:
+            advisory = " Advisory: it only warns." if rule.advisory else ""
+            reason = f"{rule.reason[:1].upper()}{rule.reason[1:].rstrip('.')}."
+            lines += ["", f"### {rule.id}", "", f"**{rule.title}.**{advisory} {reason} ([Source]({rule.link}))"]
     return lines
 
 

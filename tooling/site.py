@@ -22,12 +22,25 @@ _LANGUAGES = {".py": "python", ".yml": "yaml", ".yaml": "yaml", ".ts": "typescri
 _GENERATED = "\n::: "
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _SENTENCE = re.compile(r"(?!```)[A-Za-z`*].*?\.(?=\s|$)", re.DOTALL)
+# Search weights: guides rank above pages that mention everything.
+_SEARCH_BOOSTS = {
+    "techniques/": 3,
+    "reference/": 0.1,
+    "examples/": 0.1,
+    "coming-from/": 0.2,
+    "likely-mistakes": 0.2,
+    "index.md": 0.2,
+    "rules.md": 0.3,
+    "metrics.md": 0.3,
+    "changelog": 0.1,
+    "contributing": 0.1,
+}
 _navigation: list[Navigation] = []
 _markdown: dict[str, str] = {}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page for each example, in all its languages, and one for the changelog."""
+    """Add a page for each example in all its languages, one for the changelog, and one for contributing."""
     examples: dict[Path, list[Path]] = {}
     for example in sorted(path for path in (CHECKOUT / "examples").rglob("*") if path.suffix in _LANGUAGES):
         # For example, eagle_in_two_stacks.py also has eagle_in_two_stacks.serving.yaml and .training.yaml.
@@ -38,8 +51,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         page = File.generated(config, place, content=content)
         page.inclusion = InclusionLevel.NOT_IN_NAV
         files.append(page)
-    changelog = (CHECKOUT / "CHANGELOG.md").read_text().replace("](docs/", "](")
-    files.append(File.generated(config, "changelog.md", content=changelog))
+    for name in ("CHANGELOG.md", "CONTRIBUTING.md"):
+        content = (CHECKOUT / name).read_text().replace("](docs/", "](")
+        files.append(File.generated(config, name.lower(), content=content))
     return files
 
 
@@ -49,7 +63,11 @@ def _tab(example: Path) -> str:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Point links to examples to their pages."""
+    """Point links to example pages, hide columns of links on the home page, and rank guides first in the search."""
+    if page.is_homepage:
+        page.meta["hide"] = ["navigation", "toc"]
+    boost = next((boost for prefix, boost in _SEARCH_BOOSTS.items() if page.file.src_uri.startswith(prefix)), 1)
+    page.meta["search"] = {"boost": boost}
     linked = re.sub(r"\]\(((?:\.\./)+)examples/([\w/-]+)\.(?:[\w.]+)\)", _to_page, markdown)
     _markdown[page.file.src_uri] = linked
     return linked

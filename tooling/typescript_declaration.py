@@ -34,7 +34,6 @@ CDK_TYPES = {
     "Topic": "aws_sns.ITopic",
     "Vpc": "aws_ec2.IVpc",
 }
-SITE = "https://constructs-optim.dev"
 # Descriptions that the schema lacks or has only for Python.
 _TEXTS = {
     "Compilation": "A compilation of the model.",
@@ -48,7 +47,7 @@ _TEXTS = {
 _OF_A_STACK = {
     "no model; `addComponent` adds models": "no model; `components` adds models",
     "one store for the whole stack": "a store of its own; `{ fromBucket: { bucket } }` shares one with other endpoints",
-    "one role for all models of the stack, which may write nothing": "a role of its own, which may write nothing",
+    "one role for all models of the stack, without write permissions": "a role of its own, without write permissions",
     "a role for all jobs of the stack": "a role for all jobs of the endpoint",
 }
 # Suffix and description of the member for a union's other alternative, because jsii has no unions.
@@ -205,7 +204,6 @@ def _sentence(name: str) -> str:
 
 def _comment(text: str, *, is_optional: bool = False, indent: str = "") -> list[str]:
     text = re.sub(r"`([a-z0-9]+(?:_[a-z0-9]+)+)`", lambda found: f"`{_camel(found[1])}`", text)
-    text = re.sub(r"`?docs/([\w-]+)\.md`?", rf"{SITE}/\1/", text)
     text = _IN_PYTHON.sub("", text)
     for of_stack, of_endpoint in _OF_A_STACK.items():
         text = text.replace(of_stack, of_endpoint)

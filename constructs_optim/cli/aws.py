@@ -18,6 +18,7 @@ from constructs_optim.evaluator.options import EvaluationError
 from constructs_optim.explanation.assembly import ExplanationError
 from constructs_optim.operations.artifacts import REQUESTS_AT_ONCE, ArtifactInventory
 from constructs_optim.operations.dashboard_preview import PreviewError
+from constructs_optim.recipe.documentation import page
 from constructs_optim.runtime.errors import DENIED, DeploymentError, code_of, message_of
 from constructs_optim.runtime.evaluation.price_list import API_REGION, prices_per_hour
 from constructs_optim.runtime.store.artifact_store import region_of
@@ -183,7 +184,7 @@ def sentence(error: Exception) -> str:
         case _ if code in DENIED:
             return (
                 f"AWS denies {error.operation_name} ({message}). Use other credentials with --profile, or have the "
-                "permission added: docs/operations.md lists the permissions that this command needs."
+                f"permission added: {page('operations')} lists the permissions that this command needs."
             )
         case _:
             return f"{error.operation_name} failed with {code}: {message}"

@@ -29,6 +29,7 @@ from constructs_optim.evaluator.options import (
 )
 from constructs_optim.evaluator.prompts import Prompt, describe_errors
 from constructs_optim.evaluator.synthetic_prompts import Lengths, SyntheticPrompts
+from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.evaluation.objectives import ATTAINMENT
 from constructs_optim.recipe.evaluation.workload import Workload
 from constructs_optim.runtime.evaluation.differences import MARGIN
@@ -85,7 +86,8 @@ def evaluate_command(
         typer.Argument(
             metavar="TARGET",
             help="Endpoint name or URL of an OpenAI-compatible server, with settings after commas: "
-            "chat,variant=blue or http://127.0.0.1:8000/v1,model=llama. docs/evaluation.md lists the settings.",
+            "chat,variant=blue or http://127.0.0.1:8000/v1,model=llama. "
+            f"{page('evaluation')} lists the settings.",
             show_default=False,
         ),
     ] = None,

@@ -23,7 +23,7 @@ _DEFAULT_CONCURRENCY = "1,8,64"
 
 @dataclass(frozen=True)
 class LoadOptions:
-    """The load options as typed; docs/evaluation.md explains each."""
+    """The load options as typed; https://constructs-optim.dev/evaluation/ explains each."""
 
     concurrency: str | None
     rate: str | None

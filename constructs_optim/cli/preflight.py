@@ -34,7 +34,8 @@ def preflight_command(
 ) -> None:
     """Check quotas, models, images, stores, roles, and networks before a deployment.
 
-    Exits with status 1 if the deployment would fail. Changes nothing: docs/preflight.md lists the calls to AWS.
+    Exits with status 1 if the deployment would fail. Changes nothing.
+    https://constructs-optim.dev/preflight/ lists the calls to AWS.
 
     Examples:
         constructs-optim preflight cdk.out --stack 'Prod/*'

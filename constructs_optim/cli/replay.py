@@ -119,7 +119,8 @@ def replay_command(
 ) -> None:
     """Simulate endpoints under recorded traffic: cost, latencies, and capacity.
 
-    Latencies are forecast (docs/forecast.md). Ranges in brackets span the fast and the slow end of the forecast.
+    Latencies are forecast (https://constructs-optim.dev/forecast/). Ranges in brackets span the fast and the slow end
+    of the forecast.
 
     Examples:
         constructs-optim replay --traffic week.csv

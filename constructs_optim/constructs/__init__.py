@@ -1,1 +1,1 @@
-"""HOW a plan is deployed: AWS CDK constructs that translate it into resources and decide nothing themselves."""
+"""AWS CDK constructs that translate a plan into resources, without making decisions of their own."""

@@ -125,7 +125,7 @@ class ArtifactJob:
         return f"the files below {listed([uri for uri in uris if uri is not None]) or 'its source'}"
 
     def has_artifact_of(self, other: ArtifactJob | None) -> bool:
-        """Whether it has the same artifact in the same store as ``other``."""
+        """Return whether it has the same artifact in the same store as ``other``."""
         if other is None or text_of(self.resource.get("Bucket")) != text_of(other.resource.get("Bucket")):
             return False
         if self.artifact_key is not None and other.artifact_key is not None:
@@ -149,7 +149,7 @@ def instance_type_of(request: Mapping[str, Any]) -> str | None:
 def report_job(
     before: ArtifactJob | None, after: ArtifactJob | None, evidence: StackEvidence, *, is_requested: bool = True
 ) -> JobReport:
-    """Return the report on an artifact; ``is_requested``: whether its resource changes."""
+    """Return the report on an artifact; ``is_requested`` tells whether its resource changes."""
     job = after or before
     assert job is not None  # noqa: S101 - one of the two is set
     store = evidence.stores.get(job.resource.logical_id)

@@ -44,7 +44,7 @@ class Permission(NamedTuple):
     condition: str = ""
 
     def covers(self, other: Permission) -> bool:
-        """Whether it allows or denies everything that ``other`` does."""
+        """Return whether it allows or denies everything that ``other`` does."""
         return (
             self.effect == other.effect
             and _matches(self.action.lower(), other.action.lower())

@@ -32,7 +32,7 @@ from .report import Action, ResourceReport
 _ATTRIBUTES = ("Condition", "CreationPolicy", "DeletionPolicy", "UpdatePolicy", "UpdateReplacePolicy")
 # Properties that a custom resource's attributes do not depend on.
 _INDECISIVE = frozenset({"ServiceTimeout", "ServiceToken", "Tags", *_ATTRIBUTES})
-# Properties that the attributes of this library's custom resources depend on (handlers/job_handler.py).
+# Properties that determine the attributes of this library's custom resources (handlers/job_handler.py).
 _DECISIVE = {
     name: frozenset({"ArtifactKey", "Bucket", "Reads", "RecipeKey", "Source", "WaitHandle"})
     for name in (*JOBS, OPTIMIZED_ARTIFACT)
@@ -70,7 +70,7 @@ class ResourceChange:
 
 
 def compare(before: Template, after: Template, *, deployed: bool = False) -> dict[str, ResourceChange]:
-    """Return the resources that change, by logical ID. If ``deployed``, non-ASCII became ``?``."""
+    """Return the resources that change, by logical ID. If ``deployed``, AWS replaced non-ASCII with ``?``."""
     old, new = before.resources, after.resources
     changes: dict[str, ResourceChange] = {}
     for name, resource in {**old, **new}.items():

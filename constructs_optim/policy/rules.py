@@ -98,7 +98,7 @@ def _rule(rule_id: str) -> Callable[[_Check], _Check]:
 
 
 def rules_table() -> str:
-    """Return the rules as the Markdown table of ``docs/policy.md``."""
+    """Return the rules as the Markdown table of https://constructs-optim.dev/policy/."""
     heading = ["| ID | setting | rule | checks | why teams use it |", "| --- | --- | --- | --- | --- |"]
     rows = [f"| {r.id} | `{r.setting}` | {r.title} | {r.looks_at} | {r.reason} |" for r in RULES]
     return "\n".join([*heading, *rows])

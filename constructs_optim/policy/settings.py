@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from constructs_optim.recipe.catalog import instances, models
+from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.errors import RecipeError, Violation, close_matches, did_you_mean
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.techniques import REGISTRY
@@ -77,7 +78,9 @@ _License = Annotated[str, AfterValidator(_license)]
 
 
 class PlatformPolicy(Settings):
-    """The policy of a platform team. Each setting enables its rule; ``docs/policy.md`` describes the rules.
+    """The policy of a platform team. Each setting enables its rule.
+
+    https://constructs-optim.dev/policy/ describes the rules.
 
     Attributes:
         allowed_instance_types: the instance types that endpoints can use: types, or patterns such as ``ml.g5.*``.
@@ -109,7 +112,7 @@ class PlatformPolicy(Settings):
     """
 
     error: ClassVar[type[RecipeError]] = PolicyError
-    rule_link: ClassVar[str] = "docs/policy.md"
+    rule_link: ClassVar[str] = page("policy")
 
     allowed_instance_types: Annotated[_List[_InstanceType] | None, "POL001"] = None
     allowed_job_instance_types: Annotated[_List[_InstanceType] | None, "POL002"] = None

@@ -1,4 +1,4 @@
-"""Pure Python that turns a declared recipe into a plan, or reports everything that is wrong with it.
+"""Pure Python that turns a recipe into a plan, or reports everything that is wrong with the recipe.
 
 This package does not import the AWS CDK and does not call AWS. Planning takes a millisecond and is deterministic.
 """

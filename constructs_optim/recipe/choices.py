@@ -18,7 +18,11 @@ from .techniques.parsing import parse
 
 
 def chosen(lock: Lock, model: Model, objectives: Objectives) -> RecordedChoice:
-    """Return the recorded choice. If there is none, raises RecipeError with the command that records one."""
+    """Return the recorded choice.
+
+    Raises:
+        RecipeError: if there is none, with the command that records one, or if it is not valid.
+    """
     recorded: dict[str, list[str]] = {}
     for name, choice in lock.choices.items():
         recorded.setdefault(choice.model, []).append(name)
@@ -31,7 +35,7 @@ def chosen(lock: Lock, model: Model, objectives: Objectives) -> RecordedChoice:
 
 
 def _mistake(choice: RecordedChoice, model: Model, objectives: Objectives) -> str | None:
-    """Return what is wrong with a recorded choice."""
+    """Return the error in a recorded choice, if any."""
     if None not in (model.version, choice.version) and model.version != choice.version:
         return f"it is for version {choice.version} of the model"
     if choice.objectives != objectives.model_dump(mode="json", exclude_defaults=True):
@@ -113,7 +117,7 @@ def _at(pool: RecordedPool) -> str:
 
 
 def _recipe(pool: RecordedPool) -> str:
-    techniques = " + ".join(map(_label, pool.techniques)) or "the model as it is"
+    techniques = " + ".join(map(_label, pool.techniques)) or "the unmodified model"
     limit = pool.max_concurrent_requests
     return f"{techniques} in batches of up to {limit}" if limit is not None else techniques
 
@@ -193,5 +197,5 @@ def _interval(estimate: Estimate, unit: float) -> Interval:
 
 
 def _rounded(value: float) -> float:
-    """Round to three significant digits: further digits carry no information and would change with every release."""
+    """Round to three significant digits, because further digits are noise that would change with every release."""
     return float(f"{value:.3g}")

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
+from .documentation import page
 from .tokens import without_tokens
 
 # The default repr of an object.
@@ -42,6 +43,7 @@ class Violation(BaseModel, frozen=True):
             f"    why:        {self.reason}\n"
             f"    what works: {self.suggestion}\n"
             f"    see:        {self.link}"
+            + (f"\n                {page('rules', self.rule.lower())}" if self.rule.startswith("OPT") else "")
         )
 
 
@@ -79,11 +81,11 @@ class Advice:
 
 
 def close_matches(name: object, names: Iterable[str]) -> list[str]:
-    """Return up to four of ``names`` that are similar to ``name``, closest first."""
+    """Return up to four of ``names`` similar to ``name``, closest first."""
     return difflib.get_close_matches(str(name).strip().lower()[:128], list(names), n=4, cutoff=0.6)
 
 
 def did_you_mean(name: object, names: Iterable[str], otherwise: str) -> str:
-    """Return a question that lists the names similar to ``name``, or ``otherwise`` if no name is similar."""
+    """Return a question that lists names similar to ``name``, or ``otherwise`` if no name is similar."""
     near = close_matches(name, names)
     return f"did you mean {' or '.join(near)}?" if near else otherwise

@@ -1,9 +1,9 @@
-"""Estimates of weights and KV cache against the accelerators' memory, in GB (10^9 bytes).
+"""Estimates of weights and KV cache, and of the accelerators' memory, in GB (10^9 bytes).
 
-vLLM uses nine tenths of each accelerator's memory (``gpu_memory_utilization``); since 0.21, 92 % of it, and CUDA graphs
-are of them (``config/cache.py``, ``CacheConfig``; pull request 30515). It does not start where the KV cache cannot hold
-one request of the longest context: the model's own, or ``max_model_len``. tests/recipe/test_memory_facts.py holds what
-is computed here against what servers have reported.
+vLLM uses 90 % of each accelerator's memory (``gpu_memory_utilization``); since 0.21, 92 % including CUDA graphs
+(``config/cache.py``, ``CacheConfig``; pull request 30515). It does not start if the KV cache cannot hold one request of
+the longest context: the model's own, or ``max_model_len``. tests/recipe/test_memory_facts.py compares the estimates
+with reports of servers.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .techniques import Medusa, SpeculativeDecoding, Technique
 
 USABLE = 0.9
 MAX_MODEL_LEN = "max_model_len"
-"""The engine's argument for the longest context."""
-# Settings that change the size of the cache, or of a token in it: the server checks what fits.
+"""The engine argument for the maximum context length."""
+# Settings that change the size of the cache or of a token in it. With one of these, only the server checks the size.
 _CACHE_SETTINGS = (
     "cpu_offload_gb",
     "gpu_memory_utilization",
@@ -30,52 +30,53 @@ _CACHE_SETTINGS = (
     "pipeline_parallel_size",
     "swap_space",
 )
-# Of a value of the KV cache, by the beginning of ``kv_cache_dtype``.
+# Size of a value of the KV cache relative to half precision, by the beginning of ``kv_cache_dtype``.
 _SHARE_OF_HALF = {"auto": 1.0, "bfloat16": 1.0, "float16": 1.0, "fp8": 0.5}
 LEAST_CONTEXT = 2048
-"""Tokens; the minimum for chats."""
+"""The minimum context for chats, in tokens."""
 _CONTEXT_STEP = 1024
-# Parameters of embeddings and output layer, by the cube root of all parameters, where the model's width is not known:
+# Parameters of embeddings and output layer, divided by the cube root of all parameters, for models of unknown width:
 # 490,000 for Qwen3 32B, 510,000 for Llama 3 70B, 525,000 for Llama 3 8B. Mixtures of experts have fewer.
 _EMBEDDED = 500_000
-# vLLM's recipes give 1.2 times the files, rounded up to whole GB (vllm-project/recipes, CLAUDE.md, "VRAM formula").
+# vLLM's recipes state 1.2 times the size of the files, rounded up to GB (vllm-project/recipes, CLAUDE.md, "VRAM
+# formula").
 _RECIPES_SHARE = 1.2
 # Per accelerator: CUDA context, graphs and activations. vLLM's own profiles show 0.6 GiB (pull request 14447: 0.20
 # outside of PyTorch, 0.37 of activations) to 3.05 GiB (10511, Llama 3 8B: 1.79 and 1.26).
 _WORKSPACE_GB, _LEAST_WORKSPACE_GB = 2.0, 0.6
-# That is for vLLM's usual 256 requests at once and steps of 2,048 tokens. On accelerators of 70 GiB and more, but the
-# A100, there are 1,024 and 8,192 (engine/arg_utils.py, get_batch_defaults), for which it keeps memory.
+# The workspace is for vLLM's usual 256 concurrent requests and steps of 2,048 tokens. On accelerators with 70 GiB or
+# more, except the A100, vLLM reserves memory for 1,024 and 8,192 (engine/arg_utils.py, get_batch_defaults).
 _REQUESTS, _STEP = 256, 2048
 _LARGE_GIB, _NOT_LARGE, _REQUESTS_OF_LARGE, _STEP_OF_LARGE = 70, "a100", 1024, 8192
-# For each request and word of the vocabulary: logits in 16 and in 32 bits, their sorted values and indices, and the
-# buffers of sorting (v1/sample/ops/topk_topp_sampler.py, apply_top_k_top_p_pytorch).
+# Per request and word of the vocabulary: logits in 16 and in 32 bits, their sorted values and indices, and the buffers
+# of sorting (v1/sample/ops/topk_topp_sampler.py, apply_top_k_top_p_pytorch).
 _SAMPLED_BYTES = 2 + 4 + 12 + 12
-# For each token of a step and hidden unit: the outputs of 8 experts in 16 bits (layers/fused_moe/fused_moe.py,
-# intermediate_cache3), and as much for what they are made of.
+# Per token of a step and hidden unit: the outputs of 8 experts in 16 bits (layers/fused_moe/fused_moe.py,
+# intermediate_cache3), and as much again for intermediate results.
 _STEP_BYTES = 2 * 8 * 2
-# Communication of accelerators that NVSwitch connects: 2.10 GiB outside of PyTorch on 8 A100 (vLLM 0.7.1 in LMI on
-# ml.p4d.24xlarge), and 0.1 on one (issue 12330). The families whose names begin with p have it.
+# Communication between accelerators that NVSwitch connects: 2.10 GiB outside of PyTorch on 8 A100 (vLLM 0.7.1 in LMI on
+# ml.p4d.24xlarge), and 0.1 on one (issue 12330). Families whose names begin with p have NVSwitch.
 _COMMUNICATION_GB, _SWITCHED = 2.0, "p"
-# Where the model's is not known: Llama 3 has 128,256 words, Qwen3 151,936, gpt-oss 201,088.
+# For models of unknown vocabulary: Llama 3 has 128,256 words, Qwen3 151,936, gpt-oss 201,088.
 _VOCABULARY = 152_000
-# A margin, for each token of the longest request and hidden unit, on every accelerator: its hidden states in 16 bits.
-# Servers that prefill in steps need less, vision towers more. tests/recipe/memory_facts.json has chosen it: of its 18
-# facts of what does not fit, one is denied without it (Qwen3-VL 235B on 8 A100), so that it rests on that one, and with
-# 3 bytes more than two of what fits are.
+# A margin on every accelerator per token of the longest request and hidden unit: its hidden states in 16 bits. Servers
+# that prefill in steps need less, vision towers more. The value follows from tests/recipe/memory_facts.json. Without
+# it, the estimate contradicts one of the 18 facts about models that do not fit (Qwen3-VL 235B on 8 A100, so the value
+# rests on this fact). With 3 bytes, it contradicts more than two of the facts about models that fit.
 _MARGIN_BYTES = 2
-# Hidden size by the cube root of the parameters of a token, where it is not known: 1.4 for Qwen3.5 35B-A3B, 1.9 for
-# Qwen3 Coder 480B-A35B, 2.0 for Llama 3.1 8B and 70B, 2.2 for DeepSeek V3.
+# Hidden size divided by the cube root of the parameters per token, for models of unknown width: 1.4 for Qwen3.5
+# 35B-A3B, 1.9 for Qwen3 Coder 480B-A35B, 2.0 for Llama 3.1 8B and 70B, 2.2 for DeepSeek V3.
 _WIDTH = 2
 DEFAULT_BATCH_SIZE = 8
 _DEFAULT_SEQUENCE_LENGTH = 4096
-# The size of SageMaker's drafts is not published; the smallest Llama model has 1.2 billion parameters.
+# SageMaker does not publish the size of its draft models; the smallest Llama model has 1.2 billion parameters.
 _DRAFT_PARAMETERS_BILLION = 1.2
-# An EAGLE-3 head has one layer of the model's width (attention and an MLP of 3.5 times the width, on twice the width of
-# input), a projection of three hidden states, the model's embeddings, and an output layer of 32,000 tokens: vLLM,
+# An EAGLE-3 head has one layer of the model's width (attention, and an MLP of 3.5 times the width, with inputs of twice
+# the width), a projection of three hidden states, the model's embeddings, and an output layer of 32,000 tokens: vLLM,
 # model_executor/models/llama_eagle3.py. Llama 3.1 8B: 0.96 billion.
 _HEAD_MATRICES, _HEAD_OUTPUTS = 18, 32_000
-# vLLM does not start where a request of the longest context does not fit; SGLang starts, and refuses longer requests
-# than fit (sglang/srt/managers/tp_worker.py, max_req_len). Text Generation Inference sizes its cache otherwise.
+# vLLM does not start if a request of the longest context does not fit. SGLang starts, and rejects requests that do not
+# fit (sglang/srt/managers/tp_worker.py, max_req_len). Text Generation Inference sizes its cache in another way.
 _SIZED = images.VLLM | {"sglang"}
 _HALF_BITS = 16
 _WITH_HEADS = SpeculativeDecoding.speculator | SpeculativeDecoding.eagle | SpeculativeDecoding.mtp
@@ -84,12 +85,12 @@ _NUMBER = re.compile(r"\d{1,9}")
 
 @once
 def estimate(recipe: Recipe) -> MemoryEstimate | None:
-    """The estimate for a recipe; None if the model's size or the instance is not known."""
+    """Return the estimate for a recipe; None if the model's size or the instance is unknown."""
     row, instance, degree = recipe.model_row, recipe.instance, recipe.tensor_parallel_degree
     if row is None or row.parameters_billion is None or instance is None or not isinstance(degree, int) or degree < 1:
         return None
     techniques = [technique for _, technique in recipe.located_techniques]
-    # Batch size and request length: as compiled, as in the environment, or the defaults.
+    # Batch size and request length: as compiled, from the environment, or the defaults.
     batch, length = recipe.compiled_shape or (None, None)
     batch = batch or batch_size(recipe) or DEFAULT_BATCH_SIZE
     length = length or _number(engine_setting(recipe, MAX_MODEL_LEN)) or _DEFAULT_SEQUENCE_LENGTH
@@ -106,12 +107,12 @@ def estimate(recipe: Recipe) -> MemoryEstimate | None:
 
 
 def weights_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
-    """The weights after all techniques: Llama 3 70B is 140 GB in half precision and 39.5 GB in INT4.
+    """Return the size of the weights after all techniques: Llama 3 70B is 140 GB in half precision, 39.5 GB in INT4.
 
     Groups of quantized weights have scales, and embeddings and output layer stay in 16 bits (AutoAWQ, "modules to not
-    convert"; llm-compressor, whose recipes ignore ``lm_head``). Of a quantized model or a checkpoint, the files are at
-    least as large as vLLM's recipe says: some of its layers may have more bits. Some recipes of models in 16 bits name
-    the memory of a whole machine.
+    convert"; llm-compressor, whose recipes ignore ``lm_head``). The files of a quantized model or a checkpoint are at
+    least as large as vLLM's recipe says, because some layers can have more bits. For models in 16 bits this does not
+    apply, because some recipes state the memory of a whole machine.
     """
     made, billions = _made(row, techniques), row.parameters_billion or 0
     if made is None and row.stored_gb is not None:
@@ -129,24 +130,24 @@ def weights_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
 
 
 def served_precision(row: models.ModelRow, techniques: list[Technique]) -> str | None:
-    """The precision of the weights after all techniques, by the catalog's names; None if it is not known."""
+    """Return the precision of the weights after all techniques, by the catalog's names; None if unknown."""
     made = _made(row, techniques)
     return row.precision if made is None else next(iter(made.precisions), None)
 
 
 def _made(row: models.ModelRow, techniques: list[Technique]) -> Technique | None:
-    """The technique that quantizes the weights further than they are stored."""
+    """Return the technique that quantizes the weights below their stored precision, if any."""
     return next((t for t in techniques if t.weight_bits is not None and t.weight_bits < row.weight_bits), None)
 
 
 @once
 def batch_size(recipe: Recipe) -> int | None:
-    """The limit of requests in a batch; None if none is set, or it is known only at deployment."""
+    """Return the maximum number of requests in a batch; None if it is not set, or known only at deployment."""
     return _number(engine_setting(recipe, "max_num_seqs")) or None
 
 
 def engine_setting(recipe: Recipe, argument: str) -> str | None:
-    """The value of an engine's argument, as text: of the environment, the server's settings, a technique, or the
+    """Return the value of an engine argument as text: from the environment, the server's settings, a technique, or the
     model's recipe.
     """
     setting = recipe.engine_arguments.get(argument)
@@ -154,12 +155,12 @@ def engine_setting(recipe: Recipe, argument: str) -> str | None:
 
 
 class Context(NamedTuple):
-    """The maximum length of a request, in tokens, where vLLM or SGLang serves the model.
+    """The maximum length of a request, in tokens, if vLLM or SGLang serves the model.
 
-    ``requested`` is the environment's, or else the model's own maximum. ``fits`` is the length that fits the memory
-    beside weights and the usual workspace, ``fits_at_best`` beside the smallest measured workspace. ``must_fit``: with
-    a longer maximum, the server does not start. ``request_gb`` is the KV cache of a request of ``requested`` tokens,
-    ``left_gb`` the memory that is left for it.
+    ``requested`` is the environment's maximum, or else the model's own. ``fits`` is the length that fits next to the
+    weights and the usual workspace, ``fits_at_best`` next to the smallest measured workspace. ``must_fit`` tells
+    whether the server fails to start with a longer maximum. ``request_gb`` is the KV cache of a request of
+    ``requested`` tokens, ``left_gb`` the memory available for it.
     """
 
     requested: int
@@ -171,7 +172,7 @@ class Context(NamedTuple):
 
     @property
     def shortened(self) -> int | None:
-        """The maximum to set instead, a multiple of 1,024 tokens; None if ``requested`` fits, or need not."""
+        """The maximum to set instead, a multiple of 1,024 tokens; None if ``requested`` fits or need not fit."""
         if self.requested <= self.fits or not self.must_fit:
             return None
         return min(self.requested, max(self.fits // _CONTEXT_STEP * _CONTEXT_STEP, LEAST_CONTEXT))
@@ -179,10 +180,10 @@ class Context(NamedTuple):
 
 @once
 def context(recipe: Recipe) -> Context | None:
-    """The maximum request length of a recipe that vLLM or SGLang serves; None for other servers.
+    """Return the maximum request length of a recipe that vLLM or SGLang serves; None for other servers.
 
-    None as well where the catalog lacks the model's geometry, or the environment changes the cache's settings (16 bits
-    a value, nine tenths of the memory) or has a length that is known only at deployment.
+    Also None if the catalog lacks the model's geometry, or if the environment changes the cache's settings (16 bits per
+    value, 90 % of the memory) or has a length that is known only at deployment.
 
     Source: vLLM, ``check_enough_kv_cache_memory`` of ``v1/core/kv_cache_utils.py``; before V1,
     ``raise_if_cache_size_invalid`` of ``worker/worker.py``.
@@ -193,7 +194,7 @@ def context(recipe: Recipe) -> Context | None:
     if any((engine_setting(recipe, name) or "auto") != "auto" for name in _CACHE_SETTINGS):
         return None
     variable = engine_setting(recipe, MAX_MODEL_LEN)
-    # The server checks whatever is not a positive whole number (a token, -1, 8k).
+    # The server itself checks anything that is not a positive whole number (a token, -1, 8k).
     length = _number(variable) if variable is not None else row.max_position
     step, workspace = _batch(recipe, row)
     of_model = row.context_bytes(length, step) if length is not None else None
@@ -203,7 +204,7 @@ def context(recipe: Recipe) -> Context | None:
     if cache_bytes is None:
         return None
     accelerators = recipe.tensor_parallel_degree or 1
-    # An accelerator holds at least one key and value head: fewer heads than accelerators are replicated.
+    # An accelerator holds at least one key and value head, so fewer heads than accelerators are replicated.
     request = cache_bytes * max(1, accelerators / (row.key_value_heads or accelerators))
     beside = memory.available_gb - memory.fixed_gb
     left = (beside - accelerators * workspace) * 1e9
@@ -220,12 +221,12 @@ def context(recipe: Recipe) -> Context | None:
 
 
 def _width(row: models.ModelRow) -> float:
-    """The model's hidden size, or one by the parameters of a token."""
+    """Return the model's hidden size, or an estimate from the parameters per token."""
     return row.hidden_size or _WIDTH * (1e9 * (row.active_parameters_billion or row.parameters_billion or 0)) ** (1 / 3)
 
 
 def _batch(recipe: Recipe, row: models.ModelRow) -> tuple[int, float]:
-    """The tokens of a step, and each accelerator's memory in GB for all that is neither weights nor KV cache."""
+    """Return the tokens of a step, and each accelerator's memory in GB that is neither for weights nor KV cache."""
     instance, degree = recipe.instance, recipe.tensor_parallel_degree or 1
     is_large, is_switched = False, False
     if instance is not None:
@@ -239,10 +240,10 @@ def _batch(recipe: Recipe, row: models.ModelRow) -> tuple[int, float]:
 
 
 def context_name(recipe: Recipe) -> str | None:
-    """What the longest context is recorded by: all that the plan's own length follows from.
+    """Return the lock file's name for the longest context: everything that the plan's length depends on.
 
-    None if no such length is set: for other servers, where the user sets a length or the size of the cache, and for
-    a model whose location is known only at deployment.
+    None if the plan sets no length: for other servers, if the user sets a length or the size of the cache, and for a
+    model whose location is known only at deployment.
     """
     instance, settings = recipe.instance, recipe.serving_settings.arguments()
     if instance is None or recipe.recorded_name is None or not has_such_a_cache(recipe):
@@ -268,7 +269,7 @@ def _context_part(technique: Technique) -> str:
 
 @once
 def planned_context(recipe: Recipe) -> int | None:
-    """The longest context that the plan sets, the recorded one before what fits now; None for the model's own."""
+    """Return the longest context that the plan sets: the recorded one, or else what fits; None for the model's own."""
     recorded = recipe.containers.contexts.get(context_name(recipe) or "")
     if recorded is not None:
         return recorded or None
@@ -277,9 +278,9 @@ def planned_context(recipe: Recipe) -> int | None:
 
 
 def longest_request(recipe: Recipe) -> int | None:
-    """The most tokens of a request, prompt and response: as compiled, planned or set, or the model's own.
+    """Return the maximum tokens of a request, prompt and response: compiled, planned, set, or the model's own.
 
-    None if it is not known, as of a value that is known at deployment only.
+    None if it is unknown or known only at deployment.
     """
     row, given = recipe.model_row, engine_setting(recipe, MAX_MODEL_LEN)
     if recipe.compiled_shape is not None:
@@ -290,20 +291,20 @@ def longest_request(recipe: Recipe) -> int | None:
 
 
 def _cached(recipe: Recipe, bytes_in_half: int | None) -> int | None:
-    """The size of a KV cache in the type that it has, of its size in half precision; None if it is not known."""
+    """Return a KV cache's size in its type, given its size in half precision; None if unknown."""
     share = cache_share(recipe)
     return int(bytes_in_half * share) if bytes_in_half is not None and share is not None else None
 
 
 @once
 def cache_share(recipe: Recipe) -> float | None:
-    """The size of the KV cache as a share of its size in half precision; None if its type is not known."""
+    """Return the size of the KV cache relative to half precision; None if its type is unknown."""
     kept = engine_setting(recipe, "kv_cache_dtype") or "auto"
     return _SHARE_OF_HALF.get(kept.partition("_")[0])
 
 
 def cache_room_gb(recipe: Recipe) -> float | None:
-    """The memory that is left for the KV cache of one copy; None if the model's size is not known."""
+    """Return the memory in GB for the KV cache of one copy; None if the model's size is unknown."""
     row, memory = recipe.model_row, estimate(recipe)
     if row is None or memory is None:
         return None
@@ -312,7 +313,7 @@ def cache_room_gb(recipe: Recipe) -> float | None:
 
 
 def has_such_a_cache(recipe: Recipe) -> bool:
-    """Whether the longest context decides how a recipe's server sizes its KV cache: that of vLLM or SGLang on GPUs."""
+    """Return whether the server sizes its KV cache by the longest context, as vLLM and SGLang do on GPUs."""
     return (
         recipe.instance is not None
         and recipe.instance.kind == "gpu"
@@ -326,9 +327,9 @@ def _number(text: str | None) -> int | None:
 
 
 def _draft_gb(recipe: Recipe, row: models.ModelRow, techniques: list[Technique]) -> float:
-    """The size of heads, or of a draft: as the catalog or the lock file has it, or else a typical one.
+    """Return the size of heads or of a draft model: from the catalog or the lock file, or else a typical size.
 
-    A model's own MTP heads are counted with its weights.
+    The model's own MTP heads count as its weights.
     """
     for technique in techniques:
         if isinstance(technique, Medusa):
@@ -344,15 +345,15 @@ def _draft_gb(recipe: Recipe, row: models.ModelRow, techniques: list[Technique])
 
 
 def _draft(recipe: Recipe, technique: Technique) -> models.ModelRow | None:
-    """What is known of a technique's draft."""
+    """Return the row of a technique's draft model, if known."""
     if isinstance(technique, SpeculativeDecoding.jumpstart_draft):
         return models.find(technique.model_id)
     return recipe.row(technique.beside) if technique.beside is not None else None
 
 
 def _draft_cache(recipe: Recipe, row: models.ModelRow, of_model: int, length: int) -> int:
-    """Bytes of a draft's KV cache of a long request, in half precision: a draft model's own, or that of one of the
-    model's layers for heads. Zero where it is not known.
+    """Return the bytes of a draft's KV cache for a long request, in half precision: a draft model's own, or that of one
+    of the model's layers for heads. Zero if unknown.
     """
     for _, technique in recipe.located_techniques:
         if isinstance(technique, _WITH_HEADS):
@@ -364,7 +365,7 @@ def _draft_cache(recipe: Recipe, row: models.ModelRow, of_model: int, length: in
 
 
 def _head_gb(row: models.ModelRow) -> float:
-    """The size of an EAGLE-3 head in 16 bits, or a typical one where the model's width is not known."""
+    """Return the size of an EAGLE-3 head in 16 bits, or a typical size if the model's width is unknown."""
     if row.hidden_size is None or row.vocabulary_size is None:
         return _DRAFT_PARAMETERS_BILLION * 2
     width = row.hidden_size

@@ -1,7 +1,7 @@
-"""What an endpoint has to do: the intent that a recipe is chosen for.
+"""The objectives of an endpoint, for which a recipe is chosen.
 
-Latencies are means of all requests, as forecasts are; an evaluation requires them by ``mean_ttft_ms`` and
-``mean_itl_ms`` (docs/metrics.md).
+Latencies are means over all requests, like forecasts. In an evaluation, the requirements ``mean_ttft_ms`` and
+``mean_itl_ms`` correspond to them (https://constructs-optim.dev/metrics/).
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from pydantic import BeforeValidator, Field
 from .settings import Settings
 
 CONFIDENCE = 0.8
-"""The probability that a choice has to meet its objectives with, unless a caller says otherwise."""
+"""The default probability with which a choice must meet its objectives."""
 MOST_TOKENS = 1_000_000
-"""Of a prompt, and of a response."""
+"""The maximum number of tokens in a prompt, and in a response."""
 _MOST_REQUESTS = 100_000
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s)\s*")
 _UNITS = {"ms": 1.0, "s": 1000.0}
 
 
 Quality = Literal["lossless", "near-lossless", "any"]
-"""How much completions may differ from those of the model as it is published.
+"""How much completions can differ from the published model's.
 
-``near-lossless`` allows weights and KV cache of 8 bits: less than 1 % of the accuracy on benchmarks (Kurtic et al.,
-"Give Me BF16 or Give Me Death", 2024). ``any`` allows weights of 4 bits as well.
+``near-lossless`` allows 8-bit weights and KV cache, which cost less than 1 % of the accuracy on benchmarks (Kurtic et
+al., "Give Me BF16 or Give Me Death", 2024). ``any`` also allows 4-bit weights.
 """
 
 
 def milliseconds(given: object) -> object:
-    """A duration as text, ``"1.5s"`` or ``"40ms"``, in milliseconds; anything else as it is."""
+    """Convert a duration such as ``"1.5s"`` or ``"40ms"`` to milliseconds; return anything else unchanged."""
     if not isinstance(given, str):
         return given
     found = _DURATION.fullmatch(given)
     if found is None:
-        raise ValueError('a duration as text has a unit: "40ms" or "1.5s"')
+        raise ValueError('a duration as text needs a unit: "40ms" or "1.5s"')
     return float(found[1]) * _UNITS[found[2]]
 
 
@@ -47,29 +47,30 @@ Latency = Annotated[float, BeforeValidator(milliseconds), Field(gt=0, allow_inf_
 
 
 def plain(number: float) -> str:
-    """A number with all of its digits and without an exponent."""
+    """Return a number with all of its digits and without an exponent."""
     return f"{Decimal(repr(number)).normalize():f}"
 
 
 def percent(share: float) -> str:
-    """A share as a percentage, with all of its digits."""
+    """Return a share as a percentage with all of its digits."""
     return f"{(100 * Decimal(repr(share))).normalize():f}%"
 
 
 class Objectives(Settings):
-    """What an endpoint has to do, and for which requests.
+    """The requests that an endpoint serves, and the objectives that it must meet.
 
     Attributes:
-        input_tokens: tokens of a prompt, on average; ``constructs-optim captures`` counts those of an endpoint.
-        output_tokens: tokens of a response, on average.
-        requests_per_second: requests that arrive at the busiest time, at random. Default: as many as one instance takes
-            within the other objectives.
-        time_to_first_token: the longest mean time from a request to its first token, in milliseconds; files and
-            commands may write ``1s``. Default: any.
-        inter_token_latency: the longest mean time between two tokens of a response, likewise. Default: any.
-        max_price_per_hour: what all instances may cost in an hour, in US dollars. Default: any price.
+        input_tokens: mean number of tokens in a prompt; ``constructs-optim captures`` measures it on an endpoint.
+        output_tokens: mean number of tokens in a response.
+        requests_per_second: requests per second at the busiest time, arriving at random. Default: as many as one
+            instance serves within the other objectives.
+        time_to_first_token: the maximum mean time from a request to its first token, in milliseconds; files and
+            commands also accept ``1s``. Default: no limit.
+        inter_token_latency: the maximum mean time between two tokens of a response, in the same form. Default: no
+            limit.
+        max_price_per_hour: the maximum price of all instances per hour, in US dollars. Default: no limit.
         quality: ``lossless``, ``near-lossless`` (8 bits) or ``any``. Default: ``near-lossless``.
-        confidence: the probability that a choice meets all of this with. Default: 0.8.
+        confidence: the probability with which a choice meets all objectives. Default: 0.8.
     """
 
     rule = "OPT230"
@@ -84,7 +85,7 @@ class Objectives(Settings):
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = CONFIDENCE
 
     def __str__(self) -> str:
-        """All of it: ``12 requests/s of 1000+300 tokens, first token within 1000 ms, a token every 40 ms``."""
+        """Return all of them: ``12 requests/s of 1000+300 tokens, first token within 1000 ms, a token every 40 ms``."""
         rate = f"{plain(self.requests_per_second)} requests/s" if self.requests_per_second else "requests"
         parts = [f"{rate} of {self.input_tokens}+{self.output_tokens} tokens"]
         if self.time_to_first_token is not None:
@@ -102,9 +103,9 @@ class Objectives(Settings):
 
 @dataclass(frozen=True)
 class Feasibility:
-    """What is possible at best of objectives, on all instance types and with all recipes; None: not known.
+    """The best values that any instance type and recipe can reach for the objectives; None: unknown.
 
-    ``price_per_hour`` is that of the instances that take the requests, were they as fast as physics allows.
+    ``price_per_hour`` is the price of the instances that the requests would need at the speed that physics allows.
     """
 
     objectives: Objectives
@@ -116,9 +117,9 @@ class Feasibility:
 
 @dataclass(frozen=True)
 class ServedOtherwise:
-    """How an endpoint with objectives serves its model, and how the choice for them does that the forecast is of.
+    """How an endpoint with objectives serves its model, and how the recorded choice with the forecast serves it.
 
-    Each is a server and its limit of a batch, None for its own.
+    Each is a server and its batch limit, which is None for the server's default.
     """
 
     served: tuple[str, int | None]
@@ -127,9 +128,9 @@ class ServedOtherwise:
 
 @dataclass(frozen=True)
 class Intended:
-    """Objectives of a declared endpoint; ``recorded`` are the names of the choices in the lock file, by model.
+    """The objectives of a declared endpoint; ``recorded`` has the names of the lock file's choices by model.
 
-    ``mistake`` is what is wrong with the choice that is recorded.
+    ``mistake`` is the error in the recorded choice, if any.
     """
 
     model: str
@@ -140,10 +141,10 @@ class Intended:
 
     @property
     def name(self) -> str:
-        """The name of the choice in the lock file."""
+        """The choice's name in the lock file."""
         return choice_name(self.model, self.objectives)
 
 
 def choice_name(model: str, objectives: Objectives) -> str:
-    """The name of the choice for a model and objectives in the lock file."""
+    """Return the lock file's name for the choice for a model and objectives."""
     return f"{model} for {objectives}"

@@ -1,4 +1,4 @@
-"""Plans, as data that constructs translate and handlers run."""
+"""Plans as data, which constructs translate and handlers run."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from constructs_optim.recipe.tokens import is_token, without_tokens
 
 PUBLIC_HUB = "SageMakerPublicHub"
 CODE_CHANNEL = "code"
-"""The input channel of a training job that has this library's code."""
-# The API's upper limit: every instance downloads and loads weights of 35 GB and more when it starts.
+"""The input channel of a training job that contains this library's code."""
+# The API's maximum, because instances download and load weights of 35 GB and more when they start.
 STARTUP_SECONDS = 3600
 
 
@@ -27,9 +27,9 @@ class _Data(BaseModel):
 
 
 class HubSource(_Data):
-    """A model of a SageMaker hub; the newest version where ``version`` is None.
+    """A model of a SageMaker hub; the newest version if ``version`` is None.
 
-    ``configuration`` names one of the document's inference configurations; its default where None.
+    ``configuration`` names one of the document's inference configurations; None for its default.
     """
 
     kind: Literal["hub"] = "hub"
@@ -41,7 +41,7 @@ class HubSource(_Data):
 
 
 class HubDraftSource(_Data):
-    """The draft that SageMaker provides for a model of the hub, named by that model's document."""
+    """The draft model that SageMaker provides for a hub model, as named in the hub model's document."""
 
     kind: Literal["hub_draft"] = "hub_draft"
     hub_name: str = PUBLIC_HUB
@@ -51,22 +51,22 @@ class HubDraftSource(_Data):
 
 
 class S3Source(_Data):
-    """Uncompressed files under an S3 prefix; ``uri`` may hold tokens."""
+    """Uncompressed files under an S3 prefix; ``uri`` can contain tokens."""
 
     kind: Literal["s3"] = "s3"
     uri: str
     accept_eula: bool = False
     # Excluded from keys and hashes: artifacts do not depend on the encryption of their source.
     encryption_key_arn: str | None = Field(default=None, exclude=True)
-    # Whether the token after s3:// is a bucket's name alone, so that permissions may name the prefix below it.
+    # Whether the token after s3:// is only a bucket's name, so that permissions can name the prefix below it.
     names_bucket: bool = Field(default=False, exclude=True)
-    # Without them, plans and hashes are what they were before there was a manifest.
+    # Excluded if None, so that plans without a manifest keep their hashes.
     manifest_uri: str | None = Field(default=None, exclude_if=lambda uri: uri is None)
     manifest_etag: str | None = Field(default=None, exclude_if=lambda etag: etag is None)
 
 
 class HuggingFaceSource(_Data):
-    """A model of Hugging Face at a commit. Only the job that copies it reads it."""
+    """A Hugging Face model at a commit. Only the job that copies the model reads it."""
 
     kind: Literal["huggingface"] = "huggingface"
     model_id: str
@@ -74,7 +74,7 @@ class HuggingFaceSource(_Data):
 
     @property
     def identity(self) -> str:
-        """What identifies its files."""
+        """Text that identifies its files."""
         return f"huggingface:{self.model_id}@{self.revision}"
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ class HuggingFaceSource(_Data):
 
 
 class ArtifactSource(_Data):
-    """The output of a job of the same plan, or what is below ``suffix`` of it."""
+    """The output of a job in the same plan, or the files below ``suffix`` of it."""
 
     kind: Literal["artifact"] = "artifact"
     job: int
@@ -90,23 +90,23 @@ class ArtifactSource(_Data):
 
 
 ModelSource = HubSource | S3Source | HuggingFaceSource
-"""Where a model comes from."""
+"""The source of a model."""
 Source = Annotated[
     HubSource | HubDraftSource | S3Source | HuggingFaceSource | ArtifactSource, Field(discriminator="kind")
 ]
 
 
 def _external(sources: Iterable[Source]) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
-    """The distinct sources in AWS that are not outputs of the plan's jobs."""
+    """Return the distinct sources in AWS that are not outputs of the plan's jobs."""
     within = (source for source in sources if not isinstance(source, ArtifactSource | HuggingFaceSource))
     return tuple(dict.fromkeys(within))
 
 
 class MemoryEstimate(_Data):
-    """The accelerator memory that one copy of the model needs, and its available memory, in GB.
+    """The accelerator memory that one copy of the model needs, and the memory available to it, in GB.
 
-    ``kv_cache_gb`` is for ``batch_size`` requests of ``sequence_length`` tokens; None if the model's geometry is
-    not known. Weights in INT4 keep embeddings and output layer in 16 bits.
+    ``kv_cache_gb`` is for ``batch_size`` requests of ``sequence_length`` tokens, or None if the model's geometry is
+    unknown. INT4 weights include embeddings and an output layer in 16 bits.
     """
 
     weights_gb: float
@@ -118,26 +118,26 @@ class MemoryEstimate(_Data):
 
     @property
     def fixed_gb(self) -> float:
-        """Memory that is needed before the first request."""
+        """The memory that is used before the first request: weights and draft."""
         return self.weights_gb + self.draft_gb
 
     @property
     def weights_fit(self) -> bool:
-        """Whether the weights fit, whatever is left for the KV cache."""
+        """Whether the weights fit, regardless of the memory left for the KV cache."""
         return self.fixed_gb <= self.available_gb
 
     @property
     def total_gb(self) -> float:
-        """Weights, draft and KV cache."""
+        """The memory of weights, draft and KV cache."""
         return self.fixed_gb + (self.kv_cache_gb or 0)
 
 
 TOKEN_VARIABLE = "TOKEN_SECRET_ARN"  # noqa: S105 - the name of a variable
-"""The variable that tells a copying job its secret."""
+"""The environment variable with the ARN of a copy job's secret."""
 
 
 class TokenSecret(_Data):
-    """A secret of Secrets Manager, and its customer managed KMS key, if it has one."""
+    """A Secrets Manager secret, and its customer managed KMS key, if it has one."""
 
     arn: str
     encryption_key_arn: str | None = None
@@ -146,15 +146,15 @@ class TokenSecret(_Data):
 class JobPlan(_Data):
     """One job, which builds one artifact.
 
-    ``recipe_key`` is the SHA-256 of all inputs that determine the artifact's bytes, except the source; ``artifact_key``
-    is None if the source is known only at deployment. ``request`` is the body of the operation that creates the job,
-    without the members that are added at deployment: name, role, model source and output. ``deployment_hash`` has 8
+    ``recipe_key`` is the SHA-256 of all inputs that determine the artifact's bytes, except the source. ``artifact_key``
+    is None if the source is known only at deployment. ``request`` is the request body of the operation that creates the
+    job, without the fields that the deployment adds: name, role, model source and output. ``deployment_hash`` has 8
     hexadecimal digits that change exactly with the artifact.
 
-    ``image`` is None if the service chooses it. ``pre_compiled``: SageMaker has the compiled artifact, which the job
-    only fetches. ``reads`` are the inputs besides its source, for example training data.
-    ``model_channel`` is None if the service, or the job's own code, fetches the source. A training job runs this
-    library's code. ``token`` is the secret that it reads, None if it reads none.
+    ``image`` is None if the service chooses it. ``pre_compiled`` tells whether SageMaker already has the compiled
+    artifact, which the job only fetches. ``reads`` are additional inputs, for example training data. ``model_channel``
+    is None if the service or the job's own code fetches the source. A training job runs this library's code. ``token``
+    is the secret that the job reads, or None.
     """
 
     kind: Literal["OptimizationJob", "TrainingJob"] = "OptimizationJob"
@@ -177,17 +177,17 @@ class JobPlan(_Data):
 
     @property
     def copies(self) -> bool:
-        """Whether it copies a model of Hugging Face."""
+        """Whether it copies a Hugging Face model."""
         return isinstance(self.source, HuggingFaceSource)
 
 
 def sources_of(jobs: Iterable[JobPlan]) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
-    """The distinct sources in AWS that jobs read, except artifacts of other jobs."""
+    """Return the distinct sources in AWS that jobs read, except artifacts of other jobs."""
     return _external(source for job in jobs for source in (job.source, *job.reads))
 
 
 class ChannelPlan(_Data):
-    """Files below ``/opt/ml/additional-model-data-sources/<name>`` of the container."""
+    """Files in the container's ``/opt/ml/additional-model-data-sources/<name>``."""
 
     name: str
     source: Source
@@ -203,12 +203,11 @@ class ComponentPlan(_Data):
 class ContainerPlan(_Data):
     """How the artifact is served. Timeouts are in seconds.
 
-    ``image`` and ``server`` are None if the hub's configuration names them. ``inference_ami_version`` is the machine
-    image that the container needs, None if any will do. ``environment`` overrides that of a hub's configuration.
-    ``channels`` are files beside the model, which ``AWS::SageMaker::Model`` has no property for. ``component`` is None
-    for a variant.
-    ``loads_adapters``: whether it can load LoRA adapters beside the model. ``max_concurrent_requests`` is its limit of
-    requests in a batch, where one is set.
+    ``image`` and ``server`` are None if the hub's configuration determines them. ``inference_ami_version`` is the
+    machine image that the container needs, or None for the default. ``environment`` overrides a hub configuration's.
+    ``channels`` are files next to the model, for which ``AWS::SageMaker::Model`` has no property. ``component`` is None
+    for a variant. ``loads_adapters`` tells whether it can load LoRA adapters. ``max_concurrent_requests`` is the
+    maximum number of requests in a batch, or None.
     """
 
     image: str | None
@@ -227,12 +226,12 @@ class ContainerPlan(_Data):
 
     @property
     def sources(self) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
-        """The distinct sources that it serves, except artifacts of the plan's jobs."""
+        """The distinct sources that the container serves, except artifacts of the plan's jobs."""
         return _external(self._served)
 
     @property
     def artifacts(self) -> frozenset[int]:
-        """The jobs whose artifacts it serves, by their indexes in the plan."""
+        """The indexes, in the plan, of the jobs whose artifacts the container serves."""
         return frozenset(source.job for source in self._served if isinstance(source, ArtifactSource))
 
     @property
@@ -258,18 +257,18 @@ class Plan(_Data):
     """The plan of a recipe.
 
     Attributes:
-        source: where the model comes from.
+        source: the source of the model.
         techniques: the applied techniques, in order.
         instance_type: the endpoint's instance type.
-        accelerator: name of its accelerator, for example ``a10g``.
-        accelerator_count: the number of accelerators of an instance.
+        accelerator: name of the type's accelerator, for example ``a10g``.
+        accelerator_count: number of accelerators per instance.
         tensor_parallel_degree: GPUs or NeuronCores per copy of the model.
         jobs: the jobs, in order; a job's source is the model or the artifact of an earlier job.
         container: how the result is served.
-        lossless: whether completions are those of the original model, rounding aside.
-        copy_requirements: the resources that a copy reserves where it is served as an inference component.
-        containers: the images that a lock file records.
-        memory: the accelerator memory that it needs; None if the model's size is not known.
+        lossless: whether completions are the original model's, apart from rounding.
+        copy_requirements: the resources that a copy reserves if it is served as an inference component.
+        containers: the choices that a lock file records.
+        memory: the accelerator memory of a copy; None if the model's size is unknown.
         warnings: settings that work but deserve attention.
     """
 
@@ -297,7 +296,7 @@ class Plan(_Data):
 
     @property
     def artifact_key(self) -> str | None:
-        """The last job's artifact key; None without a job, or where it is known only at deployment."""
+        """The last job's artifact key; None without a job, or if it is known only at deployment."""
         return self.jobs[-1].artifact_key if self.jobs else None
 
     @property
@@ -307,17 +306,17 @@ class Plan(_Data):
 
     @property
     def _container_text(self) -> str:
-        # The image says what server it has: hashes are what they were before plans named it.
+        # The image determines the server. Without the server, hashes do not differ from earlier releases'.
         return without_tokens(canonical(self.container.model_dump(mode="json", exclude={"server"})))
 
     def description_of(self, job: JobPlan) -> dict[str, Any]:
-        """What a job makes, as in the manifest: of a copy, its model alone, which other recipes share."""
+        """Return a job's result as in the manifest. A copy has only its model, because other recipes share it."""
         if isinstance(job.source, HuggingFaceSource):
             return {"Model": str(job.source), "Techniques": []}
         return self.description
 
     def summary_of(self, job: JobPlan) -> str:
-        """What a job makes, in one line."""
+        """Return a job's result in one line."""
         return f"a copy of {job.source}" if isinstance(job.source, HuggingFaceSource) else self.summary
 
     @property

@@ -1,4 +1,4 @@
-"""Plans a recipe: jobs and container as data.
+"""Plans a recipe: its jobs and its container as data.
 
 Source of training jobs' requests: Amazon SageMaker API reference, CreateTrainingJob; developer guide, "Use a custom
 entrypoint for training algorithms" (AlgorithmSpecification.ContainerEntrypoint), "Managed Spot Training",
@@ -44,19 +44,18 @@ from .servers import MODEL_PATH, LmiServer
 from .settings import as_text
 from .techniques import PreOptimized, Stage, Technique, TrainedTechnique
 
-# As the SageMaker SDK tags a model with a draft.
+# The SageMaker SDK's tag for a model with a draft.
 _PROVIDER_TAG = "sagemaker-sdk:speculative-draft-model-provider"
 _PRE_COMPILED_FOR = frozenset({"ml.inf2.48xlarge", "ml.trn1.32xlarge"})
-# Of an inference component's share of the instance's memory; the other half is for the container itself.
+# The component's share of the instance's memory is halved, because the container itself needs memory too.
 _COMPONENT_MEMORY_SHARE = 0.5
 
 _COPY_SCRIPT = "copy_model.py"
 _COPYING_INSTANCE, _COPYING_SECONDS, _UNKNOWN_GB = "ml.m5.2xlarge", 86_400, 1_000
 _NO_NAME = re.compile("[^a-z0-9]+")
-# At most 256 characters; $0 is the first of ContainerArguments. Failures of the installation are written to the file
-# that SageMaker reads the failure reason from. SAGEMAKER_BASE_DIR replaces /opt/ml outside of containers.
-# requirements.txt is complete, has --require-hashes, and leaves PyTorch to the image: without --no-deps, pip would
-# require a hash of it.
+# At most 256 characters; $0 is the first of ContainerArguments. SageMaker reads the failure reason from the file
+# output/failure. SAGEMAKER_BASE_DIR replaces /opt/ml outside of containers. requirements.txt is complete, has
+# --require-hashes, and leaves PyTorch to the image; without --no-deps, pip would require PyTorch's hash.
 _START = (
     "cd ${SAGEMAKER_BASE_DIR:-/opt/ml} && python -m zipfile -e input/data/code/*.zip code && "
     "python -m pip install --no-deps -qr code/requirements.txt || "
@@ -67,18 +66,24 @@ _COPYING_REQUIREMENTS = "copying.txt"
 
 
 def plan(recipe: Recipe, *, registry: Callable[[], str] | None = None, identity: Callable[[str], str] = str) -> Plan:
-    """Check and plan a recipe. Raises RecipeError that lists every broken rule.
+    """Check and plan a recipe.
 
-    ``registry`` returns the host that container images are pulled from, which may hold tokens; by default the host of
-    the recipe's Region, and without either a ValueError is raised. ``identity`` returns stable text for a URI with
-    tokens, whose own text changes from run to run.
+    Args:
+        recipe: the recipe.
+        registry: returns the host of the registry with the container images, which can contain tokens. Default: the
+            host in the recipe's Region.
+        identity: returns stable text for a URI with tokens, because the text of tokens differs between syntheses.
+
+    Raises:
+        RecipeError: if the recipe breaks rules; lists all of them.
+        ValueError: if there is neither a Region nor a registry.
     """
     violations = check(recipe)
     if violations:
         raise RecipeError(violations)
     host = registry() if registry is not None else images.registry_host(recipe.region) if recipe.region else None
     if host is None:
-        raise ValueError("plan() needs a region, or the registry that container images are pulled from")
+        raise ValueError("plan() needs a region, or the registry of the container images")
     return _Planner(recipe, host, identity).plan()
 
 
@@ -87,17 +92,17 @@ class _Planner:
 
     def __init__(self, recipe: Recipe, host: str, identity: Callable[[str], str]) -> None:
         instance, image, degree = recipe.instance, recipe.serving_image.image, recipe.tensor_parallel_degree
-        assert instance is not None  # noqa: S101 - OPT010 refused the recipe otherwise
-        assert image is not None  # noqa: S101 - OPT030 likewise
+        assert instance is not None  # noqa: S101 - OPT010 rejects such a recipe
+        assert image is not None  # noqa: S101 - OPT030 does too
         assert degree is not None  # noqa: S101 - an instance has a number of accelerators
         self.recipe, self.instance, self.image, self.degree = recipe, instance, image, degree
         self.host, self.identity = host, identity
         self.techniques = [technique for _, technique in recipe.located_techniques]
         self.served_by_hub = any(technique.hub_configuration for technique in self.techniques)
-        # The jobs' stages, in their order.
+        # The jobs' stages in order.
         self.stages = sorted({t.job_stage for t in self.techniques if t.job_stage is not None})
         self.source = self._source(recipe.served_model)
-        # Models of Hugging Face are copied into the store first: what is served beside the model, and the model.
+        # Jobs first copy Hugging Face models into the store: models served next to the model, then the model.
         beside = [t.beside for t in self.techniques if t.beside is not None]
         self.copied = {
             self._source(model): model for model in (*beside, recipe.served_model) if model.kind == "huggingface"
@@ -114,7 +119,7 @@ class _Planner:
         for stage in self.stages:
             members = sorted((t for t in self.techniques if t.job_stage == stage), key=lambda t: t.order_in_job)
             jobs.append(self._job(stage, members, model, jobs))
-            # Heads are served beside the model; every other job's artifact is the served model.
+            # Heads are served next to the model; every other job's artifact is the served model.
             if stage.makes_model:
                 model = ArtifactSource(job=len(jobs) - 1)
             else:
@@ -190,7 +195,7 @@ class _Planner:
     def _copy(self, model: Model) -> JobPlan:
         """Return the job that copies a Hugging Face model into the store."""
         source, host = self._source(model), self.host
-        assert isinstance(source, HuggingFaceSource)  # noqa: S101 - the others are not copied
+        assert isinstance(source, HuggingFaceSource)  # noqa: S101 - no other source is copied
         image = self.recipe.copying_image.image
         assert image is not None  # noqa: S101 - the catalog has one
         compute = model.compute or TrainingCompute()
@@ -279,7 +284,7 @@ class _Planner:
         """Return key inputs and fields of an optimization job, which runs all techniques of a stage."""
         configurations: list[dict[str, Any]] = []
         image = self.recipe.job_image.image
-        assert image is not None  # noqa: S101 - OPT030 refused the recipe otherwise
+        assert image is not None  # noqa: S101 - OPT030 rejects such a recipe
         shared = {LmiServer.variable("tensor_parallel_size"): str(self.degree)}
         for technique in members:
             environment = {**technique.job_environment(), **shared}
@@ -314,9 +319,9 @@ class _Planner:
         """Return key inputs and fields of a training job. The number of processes determines a step's batch size."""
         image, instance = self.recipe.training_image(training).image, self.recipe.training_instance(training.compute)
         assert image is not None  # noqa: S101 - the catalog has one
-        assert instance is not None  # noqa: S101 - OPT162 refused the recipe otherwise
+        assert instance is not None  # noqa: S101 - OPT162 rejects such a recipe
         compute, reservation = training.compute, self.recipe.jobs.training_plan_arn
-        # Without a model's name, which is known only at deployment, it is the technique's alone.
+        # If the model's name is known only at deployment, the record has only the technique's name.
         name = ":".join(filter(None, [self.recipe.recorded_name, training.name]))
         artifact = self._artifact(name, made(type(training), self.recipe.row(self.recipe.served_model)))
         if compute.spot:
@@ -389,7 +394,7 @@ class _Planner:
         if (name := self.recipe.model.served_name) is not None:
             arguments["served_model_name"] = name
         if engine_setting(self.recipe, "enable_lora") == "true":
-            # Also where a variable of the user's says so: the server needs more for it.
+            # A variable of the user's can turn on LoRA too, and the server needs more arguments for it.
             arguments["enable_lora"] = True
         if (length := planned_context(self.recipe)) is not None:
             # The server would not start with the model's maximum (OPT053 warns about it).
@@ -413,14 +418,14 @@ def made(technique: type[TrainedTechnique], row: ModelRow | None) -> RecordedArt
 
 
 def _stored_gb(row: ModelRow | None) -> float | None:
-    """The size of a model's weights as they are stored; None if it is not known."""
+    """Return the stored size of a model's weights in GB; None if unknown."""
     if row is None or row.parameters_billion is None:
         return None
     return row.stored_gb or row.parameters_billion * row.weight_bits / 8
 
 
 def _version(artifact: RecordedArtifact) -> dict[str, str]:
-    """Return the hyperparameter of a job that must build a version other than the first."""
+    """Return the hyperparameter for a job that must build another version than the first."""
     return {VERSION_HYPERPARAMETER: str(artifact.version)} if artifact.version > 1 else {}
 
 

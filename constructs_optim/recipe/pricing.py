@@ -20,7 +20,7 @@ def total_throughput(concurrency: int, inter_token_latency_p50: float) -> float:
 
 
 def price_per_million_tokens(instance_price_per_hour: float, tokens_per_second: float, discount: float = 0.0) -> float:
-    """Return the price of 1,000,000 input or output tokens if only these carry the price of all instances."""
+    """Return the price of 1,000,000 input or output tokens if these alone bear the price of all instances."""
     return (1 - discount) * instance_price_per_hour / (tokens_per_second * 3600 / 1_000_000)
 
 

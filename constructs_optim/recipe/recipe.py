@@ -1,6 +1,6 @@
 """A recipe: a model with the techniques to apply, and the catalog's data about them."""
 
-# The types are promises, which rules hold users to.
+# Users can pass values of other types, which rules report.
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def is_fp8_cache(argument: str, value: object) -> bool:
 
 @dataclass(frozen=True)
 class JobSettings:
-    """How every job of a recipe runs, which decides nothing of what it makes. None: the default.
+    """How every job of a recipe runs. These settings do not affect the artifact. None: the default.
 
-    By default a job runs for 36,000 seconds (10 hours, as in the SageMaker SDK), 432,000 for EAGLE heads, and 86,400
-    for training jobs. ``max_pending_seconds`` is how long it waits for instances, ``training_plan_arn`` the reservation
-    that they are taken from.
+    By default a job runs for at most 36,000 seconds (10 hours, as in the SageMaker SDK), 432,000 for EAGLE heads, and
+    86,400 for training jobs. ``max_pending_seconds`` is how long it waits for instances, ``training_plan_arn`` the
+    reservation that provides them.
     """
 
     max_runtime_seconds: int | None = None
@@ -48,11 +48,11 @@ class JobSettings:
 class Recipe:
     """Techniques, in their order, for a model and an instance type. Properties of invalid parts are None.
 
-    ``region`` chooses the registry of the container images; None if it is known only at deployment. ``environment``
-    has further variables for the model's container, which override the plan's. ``containers`` is what the lock file
-    records (:mod:`constructs_optim.recipe.catalog.lock`). ``server`` serves the model; by default the first that serves
-    all techniques, vLLM before the others. ``partition`` is the type of the GPU partition that a copy of the model
-    occupies.
+    ``region`` determines the registry of the container images; None if the Region is known only at deployment.
+    ``environment`` has additional variables for the model's container, which override the plan's. ``containers`` is the
+    lock file's content (:mod:`constructs_optim.recipe.catalog.lock`). ``server`` serves the model; by default it is the
+    first server that supports all techniques, with vLLM before the others. ``partition`` is the type of GPU partition
+    that a copy of the model occupies.
     """
 
     model: Model
@@ -98,19 +98,19 @@ class Recipe:
 
     @cached_property
     def model_row(self) -> models.ModelRow | None:
-        """The catalog's and lock file's row of the served model, or of the model that it is a checkpoint of."""
+        """The row, in catalog and lock file, of the served model, or of the model that it is a checkpoint of."""
         if not isinstance(self.model, Model):
             return None
         rows = [self.row(model) for model in (self.served_model, self.model)]
         return next((row for row in rows if row is not None), None)
 
     def row(self, model: Model) -> models.ModelRow | None:
-        """Return the catalog's and lock file's row of a model."""
+        """Return the row of a model in catalog and lock file."""
         known = models.by_id() if model.kind == "hub" else models.of_hugging_face()
         return self.containers.row(model.name, known.get(model.name))
 
     def published(self, technique: Technique) -> list[str]:
-        """The IDs of ready-made checkpoints of the model that are as the technique's own."""
+        """Return the IDs of the model's ready-made checkpoints that have the same precision as the technique's."""
         known = models.of_hugging_face()
         checkpoints = [each for name in models.published_for(self.model.name) for each in known[name].checkpoints]
         return [each.model_id for each in checkpoints if each.precision in technique.precisions]
@@ -122,7 +122,7 @@ class Recipe:
 
     @cached_property
     def instance(self) -> instances.InstanceRow | None:
-        """The catalog's row of the instance type, or of the partition of it."""
+        """The catalog's row of the instance type, or of its partition."""
         row = instances.find(self.instance_type)
         return row.partitioned(self.partition) if row is not None and self.partition in row.partitions else row
 
@@ -130,7 +130,7 @@ class Recipe:
     def located_techniques(self) -> list[tuple[str, Technique]]:
         """The techniques with their locations, such as ``techniques[0]``.
 
-        The fine-tuning below Medusa heads precedes them, as ``techniques[0].base``.
+        The fine-tuning that Medusa heads build on precedes them, as ``techniques[0].base``.
         """
         located: list[tuple[str, Technique]] = []
         for index, technique in enumerate(self.techniques if isinstance(self.techniques, Sequence) else ()):
@@ -142,7 +142,7 @@ class Recipe:
 
     @cached_property
     def has_only_techniques(self) -> bool:
-        """Whether ``techniques`` is a list of techniques only."""
+        """Whether ``techniques`` is a sequence that contains only techniques."""
         return isinstance(self.techniques, Sequence) and all(isinstance(item, Technique) for item in self.techniques)
 
     def techniques_of(self, kind: type[_Technique]) -> list[tuple[str, _Technique]]:
@@ -162,18 +162,18 @@ class Recipe:
 
     @cached_property
     def located_compute(self) -> list[tuple[str, TrainingCompute]]:
-        """What the user says of training jobs' compute resources: those of techniques, and those that copy models."""
+        """The user's compute settings for training jobs and for jobs that copy models, with their locations."""
         trained = [(f"{location}.compute", technique.compute) for location, technique in self.trained_techniques]
         copied = [(f"{place}.compute", model.compute) for place, model in self.located_models]
         return [*trained, *((place, compute) for place, compute in copied if compute is not None)]
 
     def training_instance(self, compute: TrainingCompute) -> instances.InstanceRow | None:
-        """The catalog's row of a training's instance type, which is the endpoint's by default."""
+        """Return the catalog's row of a training job's instance type, by default the endpoint's."""
         return self.instance if compute.instance_type is None else instances.find(compute.instance_type)
 
     def runs_on(self, technique: Technique, row: instances.InstanceRow) -> bool:
         """Return whether a technique's kernels and jobs support an instance type."""
-        # Training jobs have instances of their own.
+        # Training jobs have their own instances.
         has_job = technique.job_stage is not None and not isinstance(technique, TrainedTechnique)
         if row.kind != technique.accelerators or (has_job and not row.runs_optimization):
             return False
@@ -189,14 +189,14 @@ class Recipe:
 
     @property
     def compiled_shape(self) -> tuple[int, int] | None:
-        """The batch size and request length that its artifact is limited to, if it is."""
+        """The batch size and request length that a compiled artifact is limited to; None without a limit."""
         return next(filter(None, (technique.shape() for _, technique in self.located_techniques)), None)
 
     @cached_property
     def unnamed_technique(self) -> Technique | None:
-        """The technique that the model itself is a checkpoint of; None if there is none, or the recipe names it.
+        """The technique that the model itself is a checkpoint of; None if there is none, or the recipe includes it.
 
-        INT4 weights have several formats, which the catalog does not tell apart: nothing is required of them.
+        INT4 weights exist in several formats, which the catalog does not distinguish, so they require nothing.
         """
         if any(technique.weight_bits is not None for _, technique in self.located_techniques):
             return None
@@ -218,7 +218,7 @@ class Recipe:
         served = [technique.serves for _, technique in self.located_techniques]
         if self.unnamed_technique is not None:
             row = self.row(self.model)
-            # Of a checkpoint, and of a model that vLLM has no recipe of, the format is not known.
+            # The format is unknown for a checkpoint, and for a model without a recipe of vLLM.
             is_published = row is not None and row.recipe is not None and not row.is_checkpoint
             made = self.unnamed_technique
             served.append(made.serves_published or made.serves if is_published else made.serves)
@@ -237,10 +237,10 @@ class Recipe:
 
     @cached_property
     def _job_names(self) -> tuple[str, str | None]:
-        """The name that the image of the optimization jobs is recorded by, and by which earlier releases did.
+        """The lock file's name for the image of the optimization jobs, and the name that earlier releases used.
 
-        Jobs for Blackwell, and those of models that need a newer engine, may need other images than other jobs of the
-        same app.
+        Jobs for Blackwell, and jobs for models that need a newer engine, can need other images than the app's other
+        jobs.
         """
         name = images.requirement(self.makes)
         if self.job_engine is not None:
@@ -257,7 +257,7 @@ class Recipe:
 
     @cached_property
     def job_images(self) -> list[images.ImageRow]:
-        """The images of any Region that make the artifact on the accelerator, the preferred one first."""
+        """The images, in any Region, that make the artifact on the accelerator, the preferred one first."""
         return [image for image in self._makers if image.has_engine(self.job_engine)]
 
     @cached_property
@@ -266,7 +266,7 @@ class Recipe:
 
     @cached_property
     def job_engine(self) -> str | None:
-        """The least release of vLLM in an image that quantizes the model; None if the preferred one is new enough.
+        """The lowest vLLM release in an image that can quantize the model; None if the preferred image is new enough.
 
         A job loads the model with the libraries of that release.
         """
@@ -276,9 +276,9 @@ class Recipe:
 
     @property
     def _loads_from(self) -> str | None:
-        """The least release of vLLM that knows the model's architecture; None if all do, or it is not known.
+        """The lowest vLLM release that supports the model's architecture; None if all do, or it is unknown.
 
-        vLLM's recipes ask for newer releases than the architectures of Llama and Mistral need.
+        For models with the Llama and Mistral architectures, vLLM's recipes name newer releases than the models need.
         """
         return None if self.model_row is None or TRAINABLE in self.model_row.supports else self.least_engine
 
@@ -288,7 +288,7 @@ class Recipe:
         least, found = self._loads_from, list[tuple[str, Technique, str]]()
         for location, technique in self.located_techniques if least is not None else ():
             assert least is not None  # noqa: S101 - for the type checker
-            # The image of a job that compiles is the only one, and quantizes by other means.
+            # Jobs that compile have a single image, which also quantizes by other means.
             if technique.job_stage is None or technique.served_by_job_image is not self.is_served_by_job_image:
                 continue
             newest = technique.newest_engine
@@ -303,7 +303,7 @@ class Recipe:
         return capability is None or image.runs_on(capability)
 
     def training_image(self, technique: TrainedTechnique) -> images.Choice:
-        """The recorded or preferred image of a technique's training job, in the recipe's Region."""
+        """Return the recorded or preferred image of a technique's training job, in the recipe's Region."""
         return self._chosen_for(technique.job_image)
 
     @cached_property
@@ -317,7 +317,7 @@ class Recipe:
 
     @cached_property
     def serving_image(self) -> images.Choice:
-        """The image that serves the model in the recipe's region: pinned, that of its job, recorded, or the newest."""
+        """The image that serves the model in the recipe's Region: pinned, the job's, recorded, or the newest."""
         if self.is_served_by_job_image:
             return self.job_image
         name, recorded = images.requirement(self.serves), self.containers.servers
@@ -328,14 +328,14 @@ class Recipe:
             servers = {self.server.name}
         kept = [image for image in self._kept(name, recorded) if image.server in servers]
         if self._recorded_tuning is not None:
-            # The model was served by it before the catalog named a newer release of the engine.
+            # This image served the model before the catalog named a newer release of the engine.
             images_before = images.recorded_for(name, recorded).values()
             kept += [image for image in images.serving(self.serves, servers) if image.name in images_before]
         return self._chosen(self.serving_images, name, recorded, kept)
 
     @cached_property
     def choices(self) -> list[tuple[str, images.Choice]]:
-        """The images of jobs and of the model, each with the part of the lock file that it is recorded in."""
+        """The images of jobs and of the model, each with the section of the lock file that records it."""
         chosen = [("jobs", self.job_image)]
         chosen += [("jobs", self.training_image(technique)) for _, technique in self.trained_techniques]
         chosen += [("jobs", self.copying_image)] if self.copies_models else []
@@ -343,13 +343,13 @@ class Recipe:
 
     @property
     def least_engine(self) -> str | None:
-        """The least release of vLLM that serves the model, by vLLM's recipe of it; None if none is named."""
+        """The lowest vLLM release that serves the model, according to vLLM's recipe; None if it names none."""
         row = self.model_row
         return row.recipe.engine if row is not None and row.recipe is not None else None
 
     @cached_property
     def serving_images(self) -> list[images.ImageRow]:
-        """The images of any Region that serve the model, the newest of the preferred server first."""
+        """The images, in any Region, that serve the model, the newest of the preferred server first."""
         if self.is_served_by_job_image:
             return self.job_images
         servers = [*by_name()] if not isinstance(self.server, ServerSettings) else [self.server.name]
@@ -369,7 +369,7 @@ class Recipe:
         return pinned + [images.uncatalogued(f"{repository}:{version}") for repository in repositories]
 
     def _kept(self, name: str, recorded: Mapping[str, str]) -> list[images.ImageRow]:
-        """Return recorded images of this name that are not in the catalog: they stay, but are untested."""
+        """Return recorded images with this name that are not in the catalog: they remain in use, but are untested."""
         entries = images.recorded_for(name, recorded).values()
         return [images.uncatalogued(image) for image in entries if images.find(image) is None]
 
@@ -386,7 +386,7 @@ class Recipe:
 
     @cached_property
     def serving_settings(self) -> ServerSettings:
-        """The server with its settings: the requested one, or that of the image that serves the model."""
+        """The server with its settings: the requested one, or the server of the image that serves the model."""
         if isinstance(self.server, ServerSettings):
             return self.server
         image = self.serving_image.image
@@ -400,9 +400,9 @@ class Recipe:
 
     @cached_property
     def _recorded_tuning(self) -> models.Tuning | None:
-        """The recorded arguments of the model on the accelerator; None if none are, not even that there are none.
+        """The recorded arguments of the model on the accelerator, which can be empty; None if nothing is recorded.
 
-        Earlier releases recorded them by the catalog's row, for a generation of GPUs or for all.
+        Earlier releases recorded them by the catalog's row, for a generation of GPUs or for all GPUs.
         """
         name, row, instance = self.recorded_name, self.model_row, self.instance
         if name is None or instance is None:
@@ -414,10 +414,10 @@ class Recipe:
 
     @cached_property
     def recommended(self) -> tuple[str, models.Tuning]:
-        """The name that the arguments by vLLM's recipe of the model are recorded by, and the arguments.
+        """The lock file's name for the arguments from vLLM's recipe of the model, and the arguments.
 
-        Those that are recorded come before the catalog's. Also that there are none is recorded. Without a name for
-        other servers, and where the model is known only at deployment.
+        Recorded arguments override the catalog's. Models without arguments are recorded too. The name is empty for
+        other servers, and for a model that is known only at deployment.
         """
         if self.instance is None or self.recorded_name is None or self.serving_settings.name != VllmServer.name:
             return "", models.Tuning()
@@ -429,7 +429,7 @@ class Recipe:
 
     @cached_property
     def tuning(self) -> models.Tuning:
-        """The arguments by vLLM's recipe of the model that the engine's release has and the accelerators can do."""
+        """The arguments from vLLM's recipe that the engine's release has and the accelerators support."""
         _, tuned = self.recommended
         known = engine_arguments.of_release(VllmServer.name, self.engine)
         arguments = {name: value for name, value in tuned.arguments.items() if known is None or name in known.rows}
@@ -440,9 +440,9 @@ class Recipe:
 
     @cached_property
     def speculation(self) -> tuple[str, models.Tuning]:
-        """The name that vLLM's recipe of the model is recorded by for a technique that speculates, and what it says.
+        """The lock file's name for vLLM's recommendation for a speculative technique, and the recommendation.
 
-        Without a name where it says nothing, or the technique has settings of its own.
+        The name is empty if vLLM's recipe has no recommendation, or the technique has its own settings.
         """
         row = self.model_row
         if row is None or row.recipe is None:
@@ -457,12 +457,12 @@ class Recipe:
 
     @property
     def engine(self) -> str | None:
-        """The release of the engine that serves the model; None if it is not known."""
+        """The release of the engine that serves the model; None if unknown."""
         return self.serving_image.image.engine if self.serving_image.image is not None else None
 
     @cached_property
     def engine_arguments(self) -> dict[str, Any]:
-        """The engine's arguments by vLLM's names: of the model's recipe, the techniques, and the server's settings."""
+        """The engine's arguments by vLLM's names: of the model's recipe, techniques, and server."""
         arguments = dict(self.tuning.arguments)
         if isinstance(self.model, Model) and self.served_model.allow_code:
             arguments["trust_remote_code"] = True
@@ -496,7 +496,7 @@ def once(function: Callable[[Recipe], _Result]) -> Callable[[Recipe], _Result]:
 
     @wraps(function)
     def found(recipe: Recipe) -> _Result:
-        # By the function that has its module's name, so that a recipe can be pickled.
+        # The key is the wrapper, which has its module's name, so that a recipe can be pickled.
         if found not in recipe.results:
             recipe.results[found] = function(recipe)
         return recipe.results[found]

@@ -1,9 +1,8 @@
 """Chooses the recipe, the instances and the parallelism that meet objectives at the lowest price.
 
 Every sensible recipe is planned on every instance type, and with a technique also with every smaller tensor parallel
-degree that the model fits in. Each is forecast (:mod:`constructs_optim.recipe.forecast`): how many copies take the
-requests with the latencies that are asked for, with the confidence that is asked for, and what the instances that hold
-them cost.
+degree that the model fits in. A forecast of each (:mod:`constructs_optim.recipe.forecast`) gives the number of copies
+that serve the requests within the required latencies with the required confidence, and so the price of the instances.
 """
 
 from __future__ import annotations
@@ -35,19 +34,19 @@ _FP8 = "fp8"
 _CONFIGURATION = "pre_optimized,config="
 DEFAULT_CONFIGURATION = "lmi-optimized"
 HUB, QUALITY, CONTEXT = "hub", "quality", "OPT231"
-"""Instead of a rule's ID: the model's hub document, or the requested quality, excludes a recipe."""
-# Warnings whose content other reasons repeat: no version is pinned, the KV cache does not fit.
+"""Used instead of a rule's ID if the model's hub document or the requested quality excludes a recipe."""
+# Warnings that other reasons repeat: no version is pinned, the KV cache does not fit.
 _REPEATED = ("constructs-optim:OPT006", "constructs-optim:OPT051")
-# Of weights; more bits differ by less than 1 % (objectives.Quality).
+# Weights with at least this many bits change accuracy by less than 1 % (objectives.Quality).
 _NEAR_LOSSLESS_BITS = 8
-# Of the rate that a copy takes, where none is asked for, with a limit of its batch.
+# The share of a copy's highest rate for which a batch limit is chosen if the objectives have no rate.
 _NEARLY = 0.95
 _Excluded = dict[tuple[tuple[str, ...], str], dict[str, list[str]]]
 """Excluded instance types by techniques and rule, and by reason."""
 
 
 class Fit(StrEnum):
-    """Whether weights and KV cache fit in accelerator memory, this is unknown, or only the weights fit; best first."""
+    """Whether weights and KV cache fit in accelerator memory, best first: yes, unknown, or only the weights."""
 
     fits = "fits"
     unknown = "unknown"
@@ -56,9 +55,10 @@ class Fit(StrEnum):
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A published measurement of a configuration of the model's hub document. Figures are None if they are missing.
+    """A published measurement of a configuration in the model's hub document. A missing figure is None.
 
-    ``time_to_first_token_ms`` is the median, ``tokens_per_second`` the total of all users; lengths are not published.
+    ``time_to_first_token_ms`` is the median, ``tokens_per_second`` the total of all users. The source does not state
+    the lengths of requests.
     """
 
     source: str
@@ -71,10 +71,10 @@ class Benchmark:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Data beyond the catalog: dollars per hour by instance type, keys of existing artifacts, and what was measured.
+    """Data beyond the catalog: dollars per hour by instance type, keys of existing artifacts, and measurements.
 
-    ``configurations`` are those of the model's hub document with their instance types, none where it lists none.
-    ``discount`` is the share that a savings plan takes off prices. ``calibration`` is None for the published one.
+    ``configurations`` are the hub document's configurations with their instance types, if it lists any. ``discount`` is
+    a savings plan's share of the price. ``calibration`` is by default the published one.
     """
 
     prices: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -87,14 +87,15 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A recipe that can be planned, with the instances that it takes. None: not known.
+    """A recipe that can be planned, with the instances that it needs. None: unknown.
 
-    ``forecast`` is at the rate of the objectives, or at the highest that one instance takes within them, and
-    ``probability`` that of meeting them; ``with_users`` is what evaluations are compared with. ``price_per_hour`` is
-    that of all instances, ``price_per_million`` that of a million tokens, input and output, at that rate.
-    ``batch_limit`` keeps the time between tokens under bursts, ``target`` is what a copy is scaled by. ``missed`` are
-    the objectives that are not met, with what they would have to be. ``jobs`` are those that have to run, as their
-    artifacts do not exist. ``tested``: whether the vendor tested the instance family with all of its techniques.
+    ``forecast`` is for the rate of the objectives, or for the highest rate of one instance within them, and
+    ``probability`` is the probability of meeting them. ``with_users`` has the forecasts to compare with evaluations.
+    ``price_per_hour`` is the price of all instances, ``price_per_million`` the price of a million input and output
+    tokens at that rate. ``batch_limit`` protects the inter-token latency during bursts, ``target`` is the number of
+    requests in flight at which copies scale. ``missed`` lists the objectives that are missed, with their forecasts.
+    ``jobs`` are the jobs that must run because their artifacts do not exist. ``tested`` tells whether the vendor tested
+    the instance family with all techniques.
     """
 
     techniques: tuple[str, ...]
@@ -147,8 +148,8 @@ class Recommendation:
     def pools(self, count: int) -> list[Candidate]:
         """Return the best candidate, and alternatives on other instance types.
 
-        The pools of an endpoint have one number of instances: others meet the objectives with that number or with
-        fewer, and cost no more than the objectives allow.
+        All pools of an endpoint have the same number of instances. An alternative therefore meets the objectives with
+        the best candidate's number or fewer, and costs at most the maximum price.
         """
         found: dict[str, Candidate] = {}
         first = self.candidates[0]
@@ -171,11 +172,20 @@ def recommend(
     evidence: Evidence | None = None,
     known: Lock | None = None,
 ) -> Recommendation:
-    """Rank the sensible recipes for a model whose license is accepted.
+    """Rank the sensible recipes for a model, assuming that its license is accepted.
 
-    ``instance_types`` are the candidates, by default all that host endpoints and have an accelerator; ``known`` has
-    what has been looked up of models. Raises RecipeError where model, Region or an instance type is wrong for every
-    recipe, or where the objectives contradict physics on all of them, and ValueError for a wrong discount.
+    Args:
+        model: the model.
+        objectives: the objectives to meet.
+        region: the Region.
+        instance_types: the candidates. Default: all types with an accelerator that host endpoints.
+        evidence: data beyond the catalog. Default: none.
+        known: recorded data of models. Default: none.
+
+    Raises:
+        RecipeError: if the model, the Region or an instance type is wrong for every recipe, or if the objectives are
+            physically impossible on all types.
+        ValueError: if the discount is not a share.
     """
     evidence = evidence or Evidence()
     pricing.check_price(None, evidence.discount)
@@ -185,7 +195,7 @@ def recommend(
 
 
 def _configuration(techniques: Sequence[str]) -> str | None:
-    """The hub document's configuration that is deployed unchanged."""
+    """Return the hub document's configuration that is deployed unchanged."""
     return techniques[0].partition("config=")[2] or None if techniques else None
 
 
@@ -204,7 +214,7 @@ class _Ranking:
         self.model, self.objectives, self.region, self.instance_types = model, objectives, region, instance_types
         self.evidence, self.known = evidence, known
         self.lengths = (float(objectives.input_tokens), float(objectives.output_tokens))
-        # By their texts: each is tried on every instance type.
+        # Parsed techniques by text, because each is tried on every instance type.
         self.techniques: dict[str, Technique] = {}
 
     def result(self) -> Recommendation:
@@ -240,7 +250,7 @@ class _Ranking:
         return Recommendation(self.objectives, tuple(candidates), _exclusions(excluded), tuple(elsewhere))
 
     def _too_long(self, recipe: Recipe, forecasts: Forecaster | None) -> str | None:
-        """Return why a recipe that serves the model does not serve requests of these lengths."""
+        """Return why a recipe cannot serve requests of these lengths; None if it can."""
         given, longest = sum(self.lengths), longest_request(recipe)
         if longest is not None and given > longest:
             return f"a request has {given:g} tokens, but the context has {longest}"
@@ -249,7 +259,7 @@ class _Ranking:
         return None
 
     def _combinations(self) -> Iterator[tuple[str, ...]]:
-        """The techniques of every recipe: as it is, the hub's configurations, checkpoints, jobs, and speculation."""
+        """Yield the techniques of every recipe: none, the hub's configurations, checkpoints, speculation and jobs."""
         # Sharding is not recommended: it speeds up starts, not serving.
         recommended = [
             (f"{kind}={name}", *filter(None, [second]))
@@ -273,7 +283,7 @@ class _Ranking:
         return self.techniques[text]
 
     def _with_commit(self, technique: Technique) -> Technique:
-        """The technique with commits of the models that it names, or with what stands for one that is not recorded."""
+        """Return the technique with commits for the models that it names, or a placeholder if none is recorded."""
         changed: dict[str, Model] = {}
         for name, model in (("checkpoint", technique.ready_made), ("model", technique.beside)):
             recorded = self.known.models.get(model.model_id) if model is not None else None
@@ -284,7 +294,7 @@ class _Ranking:
     def _smaller(
         self, techniques: tuple[str, ...], instance_type: str, broken: Mapping[str, str]
     ) -> Iterator[tuple[tuple[str, ...], Recipe, Plan]]:
-        """Recipes whose copies take a part of an instance, where the model fits in it."""
+        """Yield recipes whose copies take a part of an instance, if the model fits in it."""
         row = instances.find(instance_type)
         if row is None or not techniques or _configuration(techniques) or {HUB, QUALITY} & broken.keys():
             return
@@ -295,23 +305,23 @@ class _Ranking:
             memory = estimate(recipe)
             if memory is None or memory.total_gb > memory.available_gb:
                 return
-            # What it breaks with all accelerators is listed; this is one of several ways to place copies.
+            # Violations with all accelerators are already listed, and this is only one of several ways to place copies.
             with suppress(RecipeError):
                 yield smaller, recipe, plan(recipe)
             degree //= 2
 
     def _without_sagemakers_jobs(self) -> list[tuple[str, ...]]:
-        """The model's ready-made checkpoints; where none is in FP8 and SageMaker's jobs do not know the model, a job of
-        llm-compressor, which takes every architecture and needs no samples.
+        """Return the model's ready-made checkpoints. If none is in FP8 and SageMaker's jobs do not support the model,
+        add a job of llm-compressor, which supports every architecture and needs no samples.
         """
         row = self._recipe((), self.instance_types[0]).model_row
         checkpoints = row.checkpoints if row is not None else ()
-        # Several techniques make some precisions: the first is the usual one.
+        # Several techniques can produce a precision; the first is the usual one.
         made = {precision: t.name for t in [*REGISTRY["quantization"].values()][::-1] for precision in t.precisions}
         found = [
             (f"quantization={made[each.precision]},checkpoint={each.model_id}",)
             for each in checkpoints
-            # In the model's own precision, it is another release of the model.
+            # A checkpoint in the model's own precision is another release of the model.
             if each.precision in made and (row is None or each.precision != row.precision)
         ]
         of_sagemaker = (f"quantization={made[_FP8]}",)
@@ -321,7 +331,7 @@ class _Ranking:
         return found if is_known else [*found, ("quantization=fp8_block",)]
 
     def _speculation(self) -> list[str]:
-        """The speculation that vLLM's recipe of the model recommends: a speculator, or the model's own heads."""
+        """Return the speculation that vLLM's recipe recommends: a speculator, or the model's own heads."""
         row = self._recipe((), self.instance_types[0]).model_row
         named: list[str] = []
         for settings in row.recipe.speculation if row is not None and row.recipe is not None else ():
@@ -343,13 +353,13 @@ class _Ranking:
             raise RecipeError(broken.values())
 
     def _violated_preferences(self, techniques: tuple[str, ...], recipe: Recipe) -> dict[str, str]:
-        """Return why a recipe is excluded, if it is."""
+        """Return why a recipe is excluded, by rule; empty if it is not."""
         if techniques and (lossy := self._too_lossy(recipe)) is not None:
             return {QUALITY: lossy}
         configuration = _configuration(techniques)
         offered = self.evidence.configurations.get(configuration or "")
         if offered and recipe.instance_type not in offered:
-            return {HUB: "the model's hub document does not offer it on that type"}
+            return {HUB: "the model's hub document does not offer it on this instance type"}
         return {}
 
     def _too_lossy(self, recipe: Recipe) -> str | None:
@@ -419,10 +429,10 @@ class _Ranking:
     def _limited(
         self, planned: Plan, forecasts: Forecaster, within: Forecast, on_each: int
     ) -> tuple[Forecaster, Forecast, int | None]:
-        """The forecasts with a limit of the batch, where the server takes one: the lowest that costs no copy.
+        """Return the forecasts with the lowest batch limit that needs no additional copy, if the server has a limit.
 
-        A limit keeps the time between tokens in a burst, and makes requests wait instead. It begins with what keeps
-        that time, and doubles until the copies take the rate with as much confidence.
+        A limit protects the inter-token latency during bursts, and makes requests wait instead. The search starts with
+        the limit that keeps this latency, and doubles it until the copies serve the rate with the required confidence.
         """
         objectives, server = self.objectives, by_name().get(planned.container.server or "")
         between, rate = objectives.inter_token_latency, objectives.requests_per_second
@@ -442,12 +452,12 @@ class _Ranking:
     def _sized(
         self, forecasts: Forecaster | None, within: Forecast | None, on_each: int
     ) -> tuple[int, Forecast | None, float | None]:
-        """How many copies there have to be, what they do, and the probability that this meets the objectives."""
+        """Return the number of copies, their forecast, and the probability that it meets the objectives."""
         if forecasts is None:
             return on_each, None, None
         rate = self.objectives.requests_per_second
         if within is None:
-            # No number of copies meets the latencies: those that take the requests half of the time.
+            # No number of copies meets the latencies, so size for half of the capacity.
             limit = forecasts.capacity.value
             copies = max(1, math.ceil(2 * rate / limit)) if rate is not None else on_each
             rate = rate if rate is not None else copies * limit / 2
@@ -498,7 +508,7 @@ class _Ranking:
         trains = any(technique.name == "eagle" for technique in planned.techniques)
         by_rate = self.objectives.requests_per_second is not None
         price = candidate.price_per_hour if by_rate else candidate.price_per_million
-        # Without prices, instances with less of everything are taken to cost less.
+        # Without prices, assume that instances with less memory cost less.
         size = candidate.instances * instance.total_accelerator_memory_gb
         if not by_rate and candidate.forecast is not None:
             size /= candidate.forecast.rate
@@ -508,7 +518,7 @@ class _Ranking:
             price is None,
             price if price is not None else size,
             [*Fit].index(candidate.fit),
-            # Training of heads takes days.
+            # Training heads takes days.
             trains and bool(candidate.jobs),
             not candidate.tested,
             len(candidate.jobs),
@@ -532,7 +542,7 @@ class _Ranking:
 
 
 def _evaluated(forecasts: Forecaster | None, forecast: Forecast | None, copies: int) -> dict[int, Forecast]:
-    """The forecasts of what an evaluation measures: one user, and as many as have requests at the same time."""
+    """Return the forecasts that evaluations are compared with: one user, and the expected requests in flight."""
     if forecasts is None or forecast is None:
         return {}
     numbers = sorted({1, max(1, round(forecast.in_flight * copies))})
@@ -553,7 +563,7 @@ def _measured(benchmark: Benchmark) -> str:
 
 
 def _exclusions(excluded: _Excluded) -> tuple[Exclusion, ...]:
-    """Return exclusions with their reasons; the rule's general reason if the reasons of instance types differ."""
+    """Return exclusions with reasons, or the rule's general reason if reasons differ between instance types."""
     general = {rule.id: rule.reason for rule in all_rules()}
     exclusions: list[Exclusion] = []
     for (techniques, rule), by_reason in excluded.items():

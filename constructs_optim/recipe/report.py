@@ -15,13 +15,13 @@ from .plan_data import CODE_CHANNEL, ArtifactSource, HubDraftSource, HuggingFace
 from .planning import channel
 from .rules import all_rules
 
-# Placeholders of locations that are known only at deployment.
+# Placeholders for locations that are known only at deployment.
 _STORE = "s3://artifact-store"
 _HUB = "s3://resolved-at-deployment"
 
 
 class JobReport(BaseModel):
-    """A job of a plan; ``request`` is complete, except for job name and role."""
+    """A job of a plan; ``request`` is complete, except for the job's name and role."""
 
     artifact_key: str | None
     name: str
@@ -45,14 +45,14 @@ class ContainerReport(BaseModel):
 
 
 class Estimates(BaseModel):
-    """What a plan is estimated to need; ``memory`` is in GB."""
+    """The estimated needs of a plan; ``memory`` is in GB."""
 
     memory: dict[str, Any] | None
     tensor_parallel_degree: int
 
 
 class PlanReport(BaseModel):
-    """A plan: its last artifact, jobs in their order, container, memory and advice."""
+    """A plan: its last artifact, its jobs in order, its container, memory and advice."""
 
     artifact_key: str | None
     jobs: list[JobReport]
@@ -62,7 +62,7 @@ class PlanReport(BaseModel):
 
 
 def plan_report(plan: Plan) -> PlanReport:
-    """The plan with its requests."""
+    """Return the plan with its requests."""
     memory, container = plan.memory, plan.container
     if memory is not None:
         memory = {**memory.model_dump(), "total_gb": round(memory.total_gb, 3)}
@@ -97,7 +97,7 @@ def plan_report(plan: Plan) -> PlanReport:
 
 
 def refusal_report(violations: Iterable[Violation]) -> dict[str, Any]:
-    """Every violation as plain data."""
+    """Return every violation as plain data."""
     return {
         "violations": [
             {
@@ -122,7 +122,7 @@ _SETS = ("supports", "makes", "serves")
 
 
 def catalog_report(part: str) -> list[dict[str, Any]]:
-    """The rows of ``models``, ``instances``, ``images``, ``metrics`` or ``rules``, with the columns for users."""
+    """Return the rows of ``models``, ``instances``, ``images``, ``metrics`` or ``rules``, with columns for users."""
     if part in ("instances", "metrics"):
         return [asdict(row) for row in (instances.by_name() if part == "instances" else metrics_by_name()).values()]
     known = [row for row in (*models.by_id().values(), *models.of_hugging_face().values()) if not row.is_checkpoint]

@@ -44,7 +44,7 @@ class Adapters(Settings):
             yield self._mistake(".max_cached", self.max_cached, reason, f"{self.max_loaded} or more")
 
     def arguments(self) -> dict[str, Any]:
-        """The engine's arguments."""
+        """Return the engine's arguments."""
         cached = {"max_cpu_loras": self.max_cached} if self.max_cached is not None else {}
         return {"enable_lora": True, "max_loras": self.max_loaded, **cached, "max_lora_rank": self.max_rank}
 
@@ -144,7 +144,7 @@ class _EngineSettings(ServerSettings):
 class _CommandLine(_EngineSettings):
     """A container whose entrypoint turns each variable into a command line argument of the engine.
 
-    The order of the arguments is that of the variables' names, or undefined. The engine uses the last one.
+    Arguments are in the order of the variables' names, or in no defined order. Of duplicates, the engine uses the last.
     """
 
     def overridden(self, own: Mapping[str, str], given: Mapping[str, str], release: str | None) -> dict[str, str]:

@@ -20,7 +20,7 @@ _EXPECTED = {
     "string_type": "text",
     "tuple_type": "a list",
 }
-# Names of types, which pydantic adds to the path of a setting of several types, as well as names of classes.
+# Names that pydantic adds to the path of a setting with several types, in addition to names of classes.
 _TYPES = {"bool", "float", "int", "str"}
 _BOUNDS = {
     "finite_number": ("", "a finite number"),
@@ -40,7 +40,7 @@ class Settings(BaseModel):
 
     error: ClassVar[type[RecipeError]] = RecipeError
     rule: ClassVar[str] = "OPT090"
-    """The rule that a wrong setting breaks."""
+    """The ID of the rule that an invalid setting breaks."""
     rule_link: ClassVar[str] = "https://docs.aws.amazon.com/cdk/v2/guide/work-with-cdk-python.html"
 
     def __init__(self, *unnamed: object, **settings: object) -> None:
@@ -56,27 +56,27 @@ class Settings(BaseModel):
             raise cls.error(contradictions)
 
     def _contradictions(self) -> Iterable[Violation]:
-        """Violations by combinations of valid settings."""
+        """Return violations caused by combinations of valid settings."""
         return ()
 
     @classmethod
     def display_name(cls) -> str:
-        """The class's name in code."""
+        """Return the class's name in code."""
         return cls.__name__
 
     @classmethod
     def of_text(cls, text: str) -> Any:
-        """The settings that a text on the command line stands for; the text itself where it stands for none."""
+        """Return the settings for a text on the command line, or the text itself if it does not name any."""
         return text
 
     @staticmethod
     def example(value: object) -> str:
-        """How such settings are written in code, where ``value`` stands for some; empty for the class's name."""
+        """Return how to write such settings in code if ``value`` names some; empty to show the class's name."""
         return ""
 
     @classmethod
     def violations(cls, error: ValidationError) -> list[Violation]:
-        """The violations for pydantic's errors."""
+        """Return the violations for pydantic's errors."""
         by_location: dict[str, Violation] = {}
         for problem in error.errors(include_url=False):
             violation = cls._violation(problem)
@@ -93,12 +93,12 @@ class Settings(BaseModel):
         kinds = _TYPES | {kind.__name__ for kind in Settings.__subclasses__()}
         parts = [str(part) for part in problem["loc"] if str(part) not in kinds]
         path = ".".join(parts)
-        value, reason = problem["input"], f"{cls.display_name()} does not take this {path.partition('.')[0]}"
+        value, reason = problem["input"], f"{cls.display_name()} does not accept this {path.partition('.')[0]}"
         match problem["type"]:
             case "extra_forbidden":
                 reason, fix = f"{cls.display_name()} has no setting {path!r}", meant_name(cls.model_fields, path)
             case "missing":
-                value, reason, fix = None, f"{cls.display_name()} needs it", f"{path}=..."
+                value, reason, fix = None, f"{cls.display_name()} requires {path}", f"{path}=..."
             case "kind":
                 reason, fix = problem["ctx"]["reason"], problem["ctx"]["fix"]
             case "value_error":
@@ -119,19 +119,19 @@ class Settings(BaseModel):
         )
 
 
-# Other names of members.
+# Alternative names of members.
 _SYNONYMS = {"int4": "awq", "int8": "smoothquant", "gptq": "w4a16", "float8": "fp8", "tgi": "text_generation_inference"}
 
 
 def meant(name: str, names: Iterable[str]) -> list[str]:
-    """Which of ``names`` a text may stand for: the one that it is another name of, or up to two that are similar."""
+    """Return which of ``names`` a text can mean: its synonym, or up to two similar names."""
     known = [*names]
     synonym = _SYNONYMS.get(name.lower())
     return [synonym] if synonym in known else close_matches(name, known)[:2]
 
 
 class Group(type):
-    """The type of groups of settings, which suggest members for misspelled ones."""
+    """The type of groups of settings. For a misspelled member, its AttributeError suggests the right one."""
 
     def __getattr__(cls, name: str) -> Any:
         names = [method for method in vars(cls) if not method.startswith("_")]
@@ -141,20 +141,20 @@ class Group(type):
 
 
 def _settings_types(annotation: object) -> list[type[Settings]]:
-    """The types of settings that an annotation allows."""
+    """Return the settings types that an annotation allows."""
     kinds = (annotation, *get_args(annotation))
     return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Settings)]
 
 
 def _example(cls: type[Settings], path: Sequence[str], value: object) -> str:
-    """How the setting at a path is written, where it has settings of its own."""
+    """Return how to write the setting at a path, if its type has settings of its own."""
     field = cls.model_fields.get(path[0]) if len(path) == 1 else None
     kinds = _settings_types(field.annotation) if field is not None else []
     return kinds[0].example(value) if kinds else ""
 
 
 def meant_name(names: Iterable[str], name: object) -> str:
-    """Which of ``names`` a misspelled one may stand for, or all."""
+    """Return a hint with the closest of ``names`` to a misspelled name, or with all of them."""
     bare = {known.replace("_", ""): known for known in names}
     near = [bare[known] for known in close_matches(str(name).replace("_", ""), bare)][:2]
     near += [known for known in bare.values() if known.endswith(f"_{name}") and known not in near][:2]
@@ -162,7 +162,7 @@ def meant_name(names: Iterable[str], name: object) -> str:
 
 
 def _attribute(path: str, value: object) -> str:
-    """The attribute of a construct that a setting takes in its place, as ``secret.secret_arn``; empty if none is."""
+    """Return the attribute of a construct to pass instead, such as ``secret.secret_arn``; empty if there is none."""
     words = path.split("_")
     names = ("_".join(words[start:]) for start in range(len(words) - 1))
     name = next((name for name in names if not isinstance(value, str) and hasattr(value, name)), None)
@@ -170,7 +170,7 @@ def _attribute(path: str, value: object) -> str:
 
 
 def expected(problem: Mapping[str, Any]) -> str:
-    """What would have worked, by one of pydantic's errors."""
+    """Return the valid input that an error of pydantic describes."""
     kind, context, value = problem["type"], problem.get("ctx", {}), problem["input"]
     if kind in _EXPECTED:
         return _EXPECTED[kind]
@@ -188,7 +188,7 @@ def expected(problem: Mapping[str, Any]) -> str:
 
 
 def as_text(value: object) -> str:
-    """A setting as the text of a variable or hyperparameter: names of a list with commas, other data as JSON."""
+    """Return a setting as text for a variable or hyperparameter: a list separated by commas, other data as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, tuple):
@@ -197,7 +197,7 @@ def as_text(value: object) -> str:
 
 
 class UnknownSettingsError(ValueError):
-    """A text that names nothing that has settings, or lacks one. Its message is the fix, ``reason`` what is wrong."""
+    """A text that names unknown settings, or lacks required ones. Its message is the fix, ``reason`` the error."""
 
     def __init__(self, fix: str, reason: str) -> None:
         super().__init__(fix)
@@ -205,17 +205,19 @@ class UnknownSettingsError(ValueError):
 
 
 def settings_of(cls: type[Settings], head: str, parts: Iterable[str]) -> dict[str, Any]:
-    """The settings that ``setting=value`` texts have for a class, which ``head`` names in errors.
+    """Parse ``setting=value`` texts into settings of a class, which ``head`` names in errors.
 
-    A list setting is repeated for each item. Numbers, true and false are parsed as JSON, and a model is its ID or its
-    URI. Raises UnknownSettingsError.
+    Repeat a list setting for each item. Numbers, true and false are parsed as JSON, and a model is its ID or its URI.
+
+    Raises:
+        UnknownSettingsError: if a setting is unknown, missing, or not of this form.
     """
     fields = cls.model_fields
     settings: dict[str, Any] = {}
     for part in parts:
         setting, separator, value = part.partition("=")
         if not separator:
-            raise UnknownSettingsError(f"settings of {head}: {', '.join(fields)}", f"{part!r} is no setting=value")
+            raise UnknownSettingsError(f"settings of {head}: {', '.join(fields)}", f"{part!r} is not setting=value")
         if setting not in fields:
             raise UnknownSettingsError(meant_name(fields, setting), f"{head} has no setting {setting!r}")
         annotation = fields[setting].annotation

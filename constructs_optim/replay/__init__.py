@@ -1,5 +1,5 @@
-"""Recorded traffic through declared endpoints, without deploying them: what it would have cost, and how fast it was.
+"""Replays recorded traffic through declared endpoints without deploying them: its cost, and the latencies.
 
-A discrete-event simulation of requests, copies and scaling. What a copy does is the forecast
-(:mod:`constructs_optim.recipe.forecast`); alarms, policies, cooldowns and schedules are those of the local cloud.
+This is a discrete-event simulation of requests, copies and scaling. Copies behave as forecast
+(:mod:`constructs_optim.recipe.forecast`). Alarms, policies, cool-downs and schedules are the local cloud's.
 """

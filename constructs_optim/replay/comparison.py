@@ -1,4 +1,4 @@
-"""What traffic would have cost and how it would have been served, by one declaration or by several."""
+"""The cost and the latencies of traffic with one or more declarations."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ from .traffic import Traffic
 
 _HOURS = 3600.0
 Range = tuple[float, float, float]
-"""A figure as forecast, and the range of it from the fast end of the forecast's intervals to the slow one."""
+"""A figure as forecast, and its minimum and maximum for speeds at the ends of the forecast's intervals."""
 
 
 class Replayed(BaseModel):
-    """One endpoint under the traffic; latencies and waits are in milliseconds, money is in US dollars.
+    """The result of one endpoint for the traffic. Latencies and waits are in milliseconds, money is in US dollars.
 
-    ``failed`` found no copy, or had prompts beyond the context: they count as late. ``missed_first`` and
-    ``missed_between`` are the shares of requests that are beyond the objectives, which are means: None without such an
+    ``failed`` requests found no copy, or had prompts beyond the context; they count as late. ``missed_first`` and
+    ``missed_between`` are the shares of requests slower than the objectives, which are for means; None without such an
     objective. ``waited`` is the share of requests that waited for room in a batch, ``wait`` their mean wait. Latencies
-    are None where nothing was served. ``instance_types`` are those that were paid for. ``copies`` are the fewest and
-    the most in service. ``capacity`` has seconds since the first request, copies in service and requests in flight.
+    are None if nothing was served. ``instance_types`` are the types with billed hours. ``copies`` is the minimum and
+    maximum number in service. ``capacity`` has seconds since the first request, copies in service and requests in
+    flight.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -61,9 +62,9 @@ class Replayed(BaseModel):
 def replay(
     declarations: Sequence[tuple[str, Declared]], traffic: Traffic, objectives: Objectives | None = None
 ) -> list[Replayed]:
-    """Replay traffic through declarations, each with its source, three times: as forecast, and faster and slower.
+    """Replay traffic through declarations with their sources, each three times: as forecast, faster, and slower.
 
-    ``objectives`` are what latencies are held against, by default those that an endpoint was chosen for.
+    Latencies are compared with ``objectives``, by default those that the endpoint was chosen for.
     """
     runs = [(declared, traffic, slower) for _, declared in declarations for slower in _paces(declared)]
     with ProcessPoolExecutor() as pool:
@@ -76,13 +77,13 @@ def replay(
 
 def _run(given: tuple[Declared, Traffic, Sequence[tuple[float, float]]]) -> Outcome:
     declared, traffic, slower = given
-    # Each run has a memory of its scaling of its own.
+    # Each run needs its own scaling, because scaling keeps state.
     scaling = replace(declared.scaling) if declared.scaling is not None else None
     return simulate(replace(declared, scaling=scaling), traffic, slower)
 
 
 def _paces(declared: Declared) -> Iterator[list[tuple[float, float]]]:
-    """Factors of the times to the first token and between tokens, by pool: as forecast, and at the intervals' ends."""
+    """Yield factors for the times to the first token and between tokens, by pool: as forecast, and at interval ends."""
     ends = [
         (pool.forecasts.correction("time_to_first_token")[1], pool.forecasts.correction("inter_token_latency")[1])
         for pool in declared.pools
@@ -100,7 +101,7 @@ def _replayed(source: str, declared: Declared, outcomes: Sequence[Outcome], obje
     slow = objectives.inter_token_latency if objectives is not None else None
     notes = declared.notes
     if any(outcome.is_short for outcome in outcomes):
-        notes = (*notes, f"{declared.name} wanted more instances than are available.")
+        notes = (*notes, f"{declared.name} needed more instances than are available.")
     return Replayed(
         name=declared.name,
         source=source,
@@ -141,7 +142,7 @@ def _range(values: Sequence[float]) -> Range:
 
 
 def _of_all(figure: Callable[[Sequence[float]], float], times: Sequence[Sequence[float]]) -> Range | None:
-    """A figure of each run's times, in milliseconds; None where a run has none."""
+    """Return a figure of each run's times, in milliseconds; None if a run has none."""
     return _range([figure(each) * 1000 for each in times]) if all(times) else None
 
 
@@ -156,7 +157,7 @@ def _missed(times: Sequence[Sequence[float]], limit: float | None, failed: int) 
 
 
 def sentence(before: Replayed, after: Replayed) -> str:
-    """For instance ``Chat/Qwen: $231 instead of $1,155, 23 instance-hours instead of 115``."""
+    """Compare two results: ``Chat/Qwen: $231 instead of $1,155, 23 instance-hours instead of 115``."""
     parts: list[str] = []
     if after.dollars is not None and before.dollars is not None:
         parts.append(f"${_plain(after.dollars[0])} instead of ${_plain(before.dollars[0])}")
@@ -178,14 +179,14 @@ def _plain(value: float) -> str:
 
 
 def busiest(traffic: Traffic) -> tuple[float, float]:
-    """Requests a second on average, and in the busiest hour."""
+    """Return the requests per second on average, and in the busiest hour."""
     hours = Counter(int(at // _HOURS) for at in traffic.seconds)
     duration = max(traffic.duration, 1.0)
     return len(traffic) / duration, max(hours.values(), default=0) / min(_HOURS, duration)
 
 
 def chart(replayed: Sequence[Replayed], path: Path, style: Path) -> None:
-    """Draw requests in flight and copies in service over time, one line for each declaration."""
+    """Draw requests in flight and copies in service over time, one line per declaration."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

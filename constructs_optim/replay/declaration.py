@@ -1,4 +1,4 @@
-"""What is simulated of a template's endpoint: its recipe, its capacity, and how that scales."""
+"""The simulated parts of a template's endpoint: its recipe, its capacity and its scaling."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from .traffic import Traffic
 
 _ALARM = "AWS::CloudWatch::Alarm"
 _DEGREE = re.compile(r"tensor parallel degree (\d+)$")
-# AWS measured 379 seconds from the first request too many to another copy of Llama 3.1 70B that serves (140 GB, on
-# ml.p4d.24xlarge), and 166 where instances had image and weights: AWS Machine Learning Blog, "Supercharge your auto
-# scaling for generative AI inference - Introducing Container Caching in SageMaker Inference".
+# AWS measured 379 seconds from the first request beyond capacity until another copy of Llama 3.1 70B served (140 GB, on
+# ml.p4d.24xlarge), and 166 on instances with the image and the weights: AWS Machine Learning Blog, "Supercharge your
+# auto scaling for generative AI inference - Introducing Container Caching in SageMaker Inference".
 _START_SECONDS, _SECONDS_A_GB = 300.0, 0.55
 
 
@@ -40,9 +40,11 @@ class ReplayError(ValueError):
 
 @dataclass(frozen=True)
 class Pool:
-    """The instances of one type. ``start_seconds`` pass until another copy serves; ``price`` is that of an instance in
-    an hour, None where it is not known. ``longest`` are the tokens of the longest request; None: any. ``available`` is
-    how many instances there are; None: any number.
+    """The instances of one type.
+
+    ``start_seconds`` is the time until another copy serves. ``price`` is an instance's hourly price in US dollars, None
+    if unknown. ``longest`` is the maximum tokens of a request, ``available`` the number of available instances; None
+    means no limit.
     """
 
     instance_type: str
@@ -56,9 +58,9 @@ class Pool:
 
 @dataclass(frozen=True)
 class Declared:
-    """One endpoint as declared: its pools of instances in their order, and ``copies`` to begin with.
+    """An endpoint as declared: its instance pools in order, and the initial number of ``copies``.
 
-    ``objectives`` are those that it was chosen for.
+    ``objectives`` are those that the endpoint was chosen for.
     """
 
     name: str
@@ -80,30 +82,31 @@ def declared(
     start_seconds: float | None = None,
     calibration: Calibration | None = None,
 ) -> Declared:
-    """What is declared of an endpoint. ``available`` is how many instances there are of types that are short.
+    """Return the declaration of an endpoint. ``available`` is the number of instances, for types in short supply.
 
-    Raises ReplayError where its model or its instances are not known, or too few are available to begin with.
+    Raises:
+        ReplayError: if its model or its instances are unknown, or the available instances cannot hold its first copies.
     """
     name = f"{stack}/{endpoint.resource.label}"
     variant = next(iter(endpoint.variants), None)
     served = _served(name, endpoint, variant) if variant is not None else []
     if variant is None or not served:
-        raise ReplayError(f"{name}: its instances are not in the template")
+        raise ReplayError(f"{name}: the template does not contain its instances")
     notes: list[str] = []
     components = list(endpoint.components.values())
     if len(components) > 1:
-        raise ReplayError(f"{name}: it serves {len(components)} models, and traffic does not say for which it is")
+        raise ReplayError(f"{name}: it serves {len(components)} models, but the traffic names none")
     choice, objectives = endpoint.choice or (None, None)
     pools: list[Pool] = []
     for instance_type, model in served:
         if instances.find(instance_type) is None:
-            raise ReplayError(f"{name}: its instance type is not known to the catalog: {instance_type}")
+            raise ReplayError(f"{name}: the catalog does not have its instance type {instance_type}")
         recipe = _recipe(name, model, instance_type, choice, known)
         forecasts = forecaster(recipe, traffic.lengths, calibration)
         if forecasts is None:
             raise ReplayError(
-                f"{name}: the size of {recipe.model.name} is not known, and so not how fast it is; "
-                "`constructs-optim lock --model` looks it up"
+                f"{name}: the size of {recipe.model.name} is unknown, so its speed cannot be forecast; "
+                "`constructs-optim lock --model` records it"
             )
         pools.append(
             Pool(
@@ -120,7 +123,7 @@ def declared(
             break
     if rest := [instance_type for instance_type, _ in served[len(pools) :]]:
         short = pools[-1].instance_type
-        notes.append(f"{name} has {', '.join(rest)} for when {short} is short: see --available {short}=COUNT.")
+        notes.append(f"{name} uses {', '.join(rest)} if too few {short} are available: see --available {short}=COUNT.")
     template = endpoint.template
     if components:
         targets, counted = (
@@ -134,12 +137,12 @@ def declared(
     copies = initial if initial is not None else (scaling.least if scaling is not None else 1)
     room = [None if pool.available is None else pool.available * pool.copies_per_instance for pool in pools]
     if None not in room and (most := sum(each or 0 for each in room)) < copies:
-        raise ReplayError(f"{name}: it begins with {copies} copies, and what is available has room for {most}")
+        raise ReplayError(f"{name}: it starts with {copies} copies, but the available instances have room for {most}")
     return Declared(name, tuple(pools), copies, scaling, objectives, tuple(notes))
 
 
 def _served(name: str, endpoint: Endpoint, variant: Variant) -> list[tuple[str, Resource | None]]:
-    """The instance types in the order of their pools, each with the model that it serves."""
+    """Return the instance types in the order of their pools, each with the model that it serves."""
     template, component = endpoint.template, next(iter(endpoint.components.values()), None)
     given = [as_object(each) for each in as_array(variant.properties.get("InstancePools"))] or [variant.properties]
     found: list[tuple[str, Resource | None]] = []
@@ -150,17 +153,17 @@ def _served(name: str, endpoint: Endpoint, variant: Variant) -> list[tuple[str, 
             specifications = [as_object(each) for each in as_array(component.get("Specifications"))]
             own = [each for each in specifications if each.get("InstanceType") == instance_type]
             if specifications and not own:
-                # No copy is placed on it.
+                # The component places no copy on this instance type.
                 continue
             serving = own[0] if own else component.properties
         if not isinstance(instance_type, str):
-            raise ReplayError(f"{name}: an instance type is known at deployment only")
+            raise ReplayError(f"{name}: an instance type is known only at deployment")
         found.append((instance_type, next(iter(template.referred(serving, *MODELS)), None)))
     return found
 
 
 def _start_seconds(recipe: Recipe) -> float:
-    """Seconds until another copy serves, by its weights."""
+    """Return the seconds until another copy serves, which depend on the size of its weights."""
     memory = estimate(recipe)
     return _START_SECONDS + _SECONDS_A_GB * (memory.fixed_gb if memory is not None else 0.0)
 
@@ -168,7 +171,7 @@ def _start_seconds(recipe: Recipe) -> float:
 def _recipe(
     name: str, model: Resource | None, instance_type: str, choice: RecordedChoice | None, known: Lock
 ) -> Recipe:
-    """The recipe on a type of instance, of the choice or of the metadata of the model that is served."""
+    """Return the recipe on an instance type, from the choice or from the metadata of the served model."""
     described = model.recipe if model is not None else {}
     sources = [as_object(each) for each in as_array(described.get("Models"))]
     if choice is not None:
@@ -178,7 +181,7 @@ def _recipe(
         texts = [str(each) for each in as_array(described.get("Techniques"))]
         source = str(sources[0].get("ModelId") or sources[0].get("Uri")) if sources else None
     if source is None:
-        raise ReplayError(f"{name}: what it serves is not described by this library")
+        raise ReplayError(f"{name}: its model has no metadata from this library, so its recipe is unknown")
     try:
         techniques = [parse(text) for text in texts]
     except (RecipeError, UnknownSettingsError) as error:
@@ -200,13 +203,13 @@ def _recipe(
 
 
 def _container(model: Resource) -> Mapping[str, Any]:
-    """The first container of a model: of a custom resource, its own properties."""
+    """Return a model's first container, or the properties of a custom resource, which describe it."""
     containers = as_array(model.get("Containers"))
     return as_object(model.get("PrimaryContainer") or (containers[0] if containers else model.properties))
 
 
 def _server(container: Mapping[str, Any]) -> ServerSettings | None:
-    """The server of a container's image; None where the catalog does not know it."""
+    """Return the server of a container's image; None if the catalog does not know it."""
     image = container.get("Image")
     name = images.uncatalogued(image.rpartition("/")[2]).server if isinstance(image, str) else None
     server = by_name().get(name or "")
@@ -221,10 +224,10 @@ def _scaling(template: Template, target: Resource, start: dt.datetime, notes: li
             continue
         policy = _policy(template, resource)
         read = {each for alarm in policy.alarms for each in _metrics(alarm)}
-        unknown = {f"{metric} by {period} s" for metric, period in read if METRICS.get(metric) != period}
+        unknown = {f"{metric} every {period} s" for metric, period in read if METRICS.get(metric) != period}
         if not policy.alarms or unknown:
             watched = f"reads {', '.join(sorted(unknown))}" if unknown else "has no alarm in the template"
-            notes.append(f"{resource.label} {watched}, which is not simulated: it does nothing here.")
+            notes.append(f"{resource.label} is not simulated, because it {watched}.")
             continue
         policies.append(policy)
     schedules = [_schedule(as_object(each)) for each in as_array(target.properties.get("ScheduledActions"))]
@@ -247,7 +250,7 @@ def _policy(template: Template, resource: Resource) -> Policy:
 
 
 def _metrics(alarm: Mapping[str, Any]) -> Iterator[tuple[str, int | None]]:
-    """The metrics of an alarm, with their periods in seconds."""
+    """Yield the metrics of an alarm, with their periods in seconds."""
     if "MetricName" in alarm:
         yield str(alarm["MetricName"]), number(alarm.get("Period"))
     for metric in as_array(alarm.get("Metrics")):
@@ -257,6 +260,6 @@ def _metrics(alarm: Mapping[str, Any]) -> Iterator[tuple[str, int | None]]:
 
 
 def _schedule(action: Mapping[str, Any]) -> dict[str, Any]:
-    """A scheduled action, as PutScheduledAction takes it."""
+    """Return a scheduled action in the form of PutScheduledAction."""
     limits = {name: number(value) for name, value in as_object(action.get("ScalableTargetAction")).items()}
     return {**action, "ScalableTargetAction": {name: value for name, value in limits.items() if value is not None}}

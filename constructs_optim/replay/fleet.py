@@ -1,8 +1,8 @@
-"""The copies of a model and their requests: each in a batch that slows down the more requests it has.
+"""The copies of a model and their requests, in batches that slow down with each request.
 
-While a batch has ``b`` requests, each generates a token every ``t(b)`` seconds: as much work passes as time is divided
-by ``t(b)``, and a request ends when the work of its tokens is done. So a copy needs one event for each request that
-comes and one for each that ends, whatever the batch does between them.
+While a batch has ``b`` requests, each generates a token every ``t(b)`` seconds. So the batch's work advances by the
+elapsed time divided by ``t(b)``, and a request ends when the work of its tokens is done. A copy therefore needs only
+one event when a request arrives and one when it ends, regardless of the batch's changes in between.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from constructs_optim.recipe.forecast import Forecaster
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast a copy is, by the number of requests in its batch: seconds for a token, and to the first one.
+    """The speed of a copy by the number of requests in its batch: seconds per token, and to the first token.
 
-    ``token[b]`` and ``first[b]`` are for ``b`` requests; ``first`` is of a prompt that takes ``mean_prompt`` seconds,
-    and waits for no other. ``prompt`` is for how long one of so many tokens keeps those after it waiting.
+    ``token[b]`` and ``first[b]`` are for ``b`` requests. ``first`` is for a prompt that takes ``mean_prompt`` seconds
+    and does not wait. ``prompt`` returns the seconds for which a prompt of a given length delays later ones.
     """
 
     token: list[float]
@@ -32,12 +32,12 @@ class Speed:
 
     @property
     def most_requests(self) -> int:
-        """Of a batch."""
+        """The maximum number of requests in a batch."""
         return len(self.token) - 1
 
     @classmethod
     def of(cls, forecasts: Forecaster, input_tokens: float, slower: tuple[float, float] = (1.0, 1.0)) -> Speed:
-        """The forecast speed; ``slower`` are factors of the times to the first token and between tokens."""
+        """Return the forecast speed; ``slower`` has factors for the times to the first token and between tokens."""
         first, token = [0.0], [0.0]
         best = forecasts.best
         for batch in range(1, int(forecasts.most_requests) + 1):
@@ -51,16 +51,16 @@ class Speed:
 
 @dataclass
 class Served:
-    """What became of the requests that a fleet took, in seconds."""
+    """The results of the requests that a fleet received, in seconds."""
 
     first: list[float] = field(default_factory=list[float])
-    """Times to the first token, the wait included."""
+    """Times to the first token, including waits."""
     between: list[float] = field(default_factory=list[float])
     """Mean times between tokens."""
     waits: list[float] = field(default_factory=list[float])
-    """Times until a batch had room, of requests that waited."""
+    """Times until a batch had room, for requests that waited."""
     failed: int = 0
-    """Requests that found no copy, and those whose prompts are too long."""
+    """The number of requests that found no copy, or whose prompts are too long."""
 
 
 class Copy:
@@ -84,30 +84,30 @@ class Copy:
     def __init__(self, number: int, pool: int, speed: Speed, longest: int | None, now: float) -> None:
         self.number, self.pool, self._speed = number, pool, speed
         self.longest = longest if longest is not None else math.inf
-        """The tokens of the longest request."""
+        """The maximum tokens of a request."""
         self.updated = now
-        """When a request last came or ended."""
+        """When a request last arrived or ended."""
         self.requests = 0
-        """In its batch, and waiting."""
+        """The number of requests in its batch or waiting."""
         self._work = 0.0
-        # Prompts are computed one after the other.
+        # Prompts are computed one after another.
         self._prompts_end = now
-        # The work at which each request ends; when it came, its time to the first token, and its output tokens.
+        # The work at which each request ends, its arrival in the batch, time to the first token, and output tokens.
         self._ends: list[tuple[float, float, float, int]] = []
         self.waiting: deque[tuple[float, int, int]] = deque()
         self.is_leaving = False
         self.event = 0
-        """The number of the event that ends its next request; older ones are out of date."""
+        """The number of the event that ends its next request; earlier events are obsolete."""
 
     @property
     def next_end(self) -> float:
-        """When the next request ends if none comes before."""
+        """When the next request ends, if no other arrives before."""
         if not self._ends:
             return math.inf
         return self.updated + max(0.0, self._ends[0][0] - self._work) * self._speed.token[len(self._ends)]
 
     def take(self, at: float, input_tokens: int, output_tokens: int, now: float, served: Served) -> None:
-        """Put a request that came at ``at`` into the batch, or let it wait; its prompt fits the context."""
+        """Add a request that arrived at ``at`` to the batch or the queue; its prompt must fit the context."""
         output_tokens = int(min(output_tokens, self.longest - input_tokens))
         self.requests += 1
         if len(self._ends) >= self._speed.most_requests:
@@ -125,7 +125,7 @@ class Copy:
         heapq.heappush(self._ends, (work, now, first, output_tokens))
 
     def end(self, now: float, served: Served) -> None:
-        """End the request that is done, and take one that waits."""
+        """End the request that is complete, and start one from the queue."""
         self._pass(now)
         _, began, first, tokens = heapq.heappop(self._ends)
         if tokens > 1:
@@ -141,7 +141,7 @@ class Copy:
         self.updated = now
 
     def left(self) -> Iterator[tuple[float, int, int]]:
-        """The requests that wait, which others take when it leaves."""
+        """Yield the waiting requests, which other copies take over when this copy leaves."""
         while self.waiting:
             self.requests -= 1
             yield self.waiting.popleft()

@@ -1,4 +1,4 @@
-"""Scaling as declared, by the local cloud's own logic: alarms on metrics, policies, cooldowns and schedules."""
+"""Declared scaling, with the local cloud's logic: alarms on metrics, policies, cool-downs and schedules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from constructs_optim_local.autoscaling.decisions import due_after, started, tra
 from constructs_optim_local.cloudwatch.evaluation import evaluated
 from constructs_optim_local.cloudwatch.metric_math import Series
 
-# An Auto Scaling action is invoked once a minute while its alarm is in its state (CloudWatch user guide).
+# CloudWatch invokes an Auto Scaling action once per minute while its alarm is in its state (CloudWatch user guide).
 _AGAIN_SECONDS = 60.0
 _KEPT_POINTS = 200
 METRICS: Mapping[str, int] = {
@@ -23,7 +23,7 @@ METRICS: Mapping[str, int] = {
     "Invocations": 60,
     "NoCapacityInvocationFailures": 60,
 }
-"""The metrics that a simulation has, with their period in seconds."""
+"""The simulated metrics, with their periods in seconds."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Policy:
 
     @classmethod
     def tracking(cls, policy: Mapping[str, Any]) -> Policy:
-        """A target tracking policy, whose alarms Application Auto Scaling makes."""
+        """Return a target tracking policy, whose alarms Application Auto Scaling creates."""
         return cls(policy, tracking_alarms(policy))
 
 
@@ -56,14 +56,14 @@ class Scaling:
     schedules: Sequence[Mapping[str, Any]] = ()
 
     def __post_init__(self) -> None:
-        """Nothing has happened yet."""
+        """Create the state, in which nothing has happened yet."""
         self._cooldowns = Cooldowns()
         self._states: dict[str, _AlarmState] = {}
         self._series: dict[tuple[str, int], dict[int, float]] = {}
         self._due: dict[int, dt.datetime | None] = {}
 
     def published(self, metric: str, period: int, at: float, value: float) -> None:
-        """Keep a datapoint of the period that begins at a multiple of it, in seconds."""
+        """Keep a metric's value for the period that begins at ``at``, in seconds."""
         series = self._series.setdefault((metric, period), {})
         series[int(at)] = value
         if len(series) > 2 * _KEPT_POINTS:
@@ -71,10 +71,10 @@ class Scaling:
                 del series[old]
 
     def wanted(self, capacity: int, now: float) -> int:
-        """The capacity that policies and schedules want now; the same where they want nothing else.
+        """Return the capacity that policies and schedules require now, or the current one.
 
-        Of several policies, the one that wants most wins, and only where all want less does the capacity fall
-        (Application Auto Scaling user guide, "How target tracking scaling works").
+        Of several policies, the highest capacity wins. Capacity decreases only if all of them scale in (Application
+        Auto Scaling user guide, "How target tracking scaling works").
         """
         self._run_schedules(now)
         limited = min(max(capacity, self.least), self.most)
@@ -96,7 +96,7 @@ class Scaling:
     def _asked(
         self, policy: Policy, alarm: Mapping[str, Any], capacity: int, now: float
     ) -> tuple[int, tuple[float, float]] | None:
-        """What a policy asks for now, and its cooldowns."""
+        """Return the capacity that a policy requires now, and its cool-downs."""
         state = self._state(alarm)
         found = evaluated({**alarm, "StateValue": state.state}, self._points, now)
         if found is None:
@@ -109,7 +109,7 @@ class Scaling:
         return (wanted, cooldowns) if wanted is not None else None
 
     def _all_are_low(self) -> bool:
-        """Whether every target tracking policy that may scale in would."""
+        """Return whether every target tracking policy that can scale in would do so."""
         low = [alarm for policy in self.policies for alarm in policy.alarms if _is_low(policy, alarm)]
         return all(self._state(alarm).state == "ALARM" for alarm in low)
 
@@ -139,7 +139,7 @@ def _is_low(policy: Policy, alarm: Mapping[str, Any]) -> bool:
 
 
 def _next_fire(expression: str, after: dt.datetime) -> dt.datetime | None:
-    # Only where a schedule has one: it brings the rest of the local cloud.
+    # Imported only if a schedule needs it, because it imports the rest of the local cloud.
     from constructs_optim_local.ministack.cloudwatch import next_fire
 
     return next_fire(expression, after)

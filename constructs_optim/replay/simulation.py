@@ -1,4 +1,4 @@
-"""The simulation: requests arrive, copies serve them, and every ten seconds the scaling looks at its metrics."""
+"""The simulation: requests arrive, copies serve them, and every ten seconds the scaling reads its metrics."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from .traffic import Traffic
 
 _TICK_SECONDS = 10.0
 _MINUTE_TICKS = 6
-# Requests go to the copy with the fewest; of several, to the one whose last change is longest ago.
+# Requests go to the copy with the fewest requests; among several, to the one that changed least recently.
 _LOAD = attrgetter("requests", "updated")
-# Of what is drawn.
+# The interval of ``Outcome.capacity``.
 _SAMPLE_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the traffic: hours of instances by pool, requests, and the capacity over time.
+    """The result of a simulation: instance hours by pool, requests, and the capacity over time.
 
-    ``copies`` are the fewest and the most in service; ``is_short`` is whether more were wanted than instances are
-    available. ``capacity`` has the seconds, the copies in service and the requests in flight, every five minutes.
+    ``copies`` is the minimum and maximum number in service. ``is_short`` tells whether the endpoint needed more
+    instances than are available. ``capacity`` has the seconds, the copies in service and the requests in flight, every
+    five minutes.
     """
 
     hours: tuple[float, ...]
@@ -36,14 +37,14 @@ class Outcome:
 
     @property
     def instance_hours(self) -> float:
-        """Of all pools."""
+        """The instance hours of all pools."""
         return sum(self.hours)
 
 
 def simulate(declared: Declared, traffic: Traffic, slower: Sequence[tuple[float, float]] = ()) -> Outcome:
-    """Send traffic to an endpoint.
+    """Simulate traffic to an endpoint.
 
-    ``slower`` are factors of the times to the first token and between tokens, for each pool; 1 by default.
+    ``slower`` has, for each pool, factors for the times to the first token and between tokens. Default: 1.
     """
     return _Simulation(declared, traffic, slower or [(1.0, 1.0)] * len(declared.pools)).run()
 
@@ -56,7 +57,7 @@ class _Simulation:
             Speed.of(pool.forecasts, traffic.lengths[0], factors)
             for pool, factors in zip(declared.pools, slower, strict=True)
         ]
-        # Copies that start, serve or drain, and the seconds that their instances are paid for, by pool.
+        # By pool: copies that start, serve or drain, and the billed seconds of their instances.
         self._paid = [0] * len(self._pools)
         self._instance_seconds = [0.0] * len(self._pools)
         self._is_short = False
@@ -65,7 +66,7 @@ class _Simulation:
         self._numbers = 0
         self._ends: list[tuple[float, int, int, Copy]] = []
         self._events = 0
-        # When copies that start will serve, and their pools.
+        # When starting copies will serve, and their pools.
         self._starting: list[tuple[float, int]] = []
         self._in_flight, self._flown, self._flown_since = 0, 0.0, 0.0
         self._arrived, self._refused = 0, 0
@@ -79,7 +80,7 @@ class _Simulation:
         self._desired = len(self._copies)
 
     def run(self) -> Outcome:
-        """Until the last request has ended."""
+        """Run until the last request has ended."""
         traffic, count = self._traffic, len(self._traffic)
         tick, ticks, index = _TICK_SECONDS, 0, 0
         now = next_sample = 0.0
@@ -140,7 +141,7 @@ class _Simulation:
         self._in_flight += change
 
     def _pay(self, now: float) -> None:
-        """Pay for the instances that start, serve or drain since the last time."""
+        """Add the cost of instances that start, serve or drain, since the last call."""
         for index, (pool, copies) in enumerate(zip(self._pools, self._paid, strict=True)):
             instances = math.ceil(copies / pool.copies_per_instance)
             self._instance_seconds[index] += instances * (now - self._paid_until)
@@ -167,7 +168,7 @@ class _Simulation:
             self._arrived = self._refused = 0
         while self._starting and self._starting[0][0] <= now:
             self._add(heapq.heappop(self._starting)[1], now)
-        # SageMaker changes nothing while it is changing something.
+        # SageMaker starts no change while another is in progress.
         if scaling is not None and not self._starting:
             self._scale(scaling.wanted(self._desired, now), now)
         self._fewest, self._most = min(self._fewest, len(self._copies)), max(self._most, len(self._copies))
@@ -180,7 +181,7 @@ class _Simulation:
             self._desired += 1
             heapq.heappush(self._starting, (now + self._pools[pool].start_seconds, pool))
         for _ in range(self._desired - wanted):
-            # Of the pools, the last one goes first (fleets.py of the local cloud has the source).
+            # The last pool is reduced first (see fleets.py of the local cloud for the source).
             leaving = max(self._copies, key=lambda each: (each.pool, -each.requests))
             self._desired -= 1
             self._copies.remove(leaving)
@@ -193,7 +194,7 @@ class _Simulation:
                 self._schedule(copy)
 
     def _launched(self) -> int | None:
-        """The pool in which another copy starts: the first one that has room; None where none has."""
+        """Return the pool in which another copy starts: the first pool with room, or None."""
         for index, (pool, copies) in enumerate(zip(self._pools, self._paid, strict=True)):
             if pool.available is None or copies < pool.available * pool.copies_per_instance:
                 self._paid[index] += 1

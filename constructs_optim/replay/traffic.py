@@ -1,8 +1,7 @@
-"""Recorded traffic: when each request came, and its tokens.
+"""Recorded traffic: the time of each request, and its tokens.
 
-Formats: SageMaker's data capture (``constructs-optim captures``), whose responses have the numbers of tokens;
-Mooncake's and AIPerf's traces; CSV with the columns of Azure's or BurstGPT's traces, or
-``seconds,input_tokens,output_tokens``.
+Formats: SageMaker's data capture (``constructs-optim captures``) with token counts in responses; traces of Mooncake and
+AIPerf; CSV with the columns of Azure's or BurstGPT's traces, or ``seconds,input_tokens,output_tokens``.
 """
 
 from __future__ import annotations
@@ -27,14 +26,15 @@ _MOST_DAYS = 92
 
 
 class TrafficError(ValueError):
-    """A file from which nothing can be replayed."""
+    """A file without traffic to replay."""
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Requests in the order of their arrival: seconds since the first, input and output tokens.
+    """Requests in the order of their arrival: seconds since the first request, input and output tokens.
 
-    ``start`` is when the first one came, by the clock where the file tells it. ``left_out`` had no tokens.
+    ``start`` is the time of the first request, if the file has clock times. ``left_out`` is the number of requests
+    without tokens.
     """
 
     seconds: array[float] = field(default_factory=lambda: array("d"))
@@ -53,7 +53,7 @@ class Traffic:
 
     @property
     def lengths(self) -> tuple[float, float]:
-        """Mean input and output tokens."""
+        """The mean input and output tokens."""
         return sum(self.input_tokens) / len(self), sum(self.output_tokens) / len(self)
 
 
@@ -66,10 +66,10 @@ class _Request:
 
 
 def read_traffic(path: Path, lengths: tuple[int | None, int | None] = (None, None)) -> Traffic:
-    """The traffic of a file; ``lengths`` are the tokens of requests of which they are not known.
+    """Read the traffic of a file; ``lengths`` are the tokens of requests whose own are unknown.
 
     Raises:
-        TrafficError: where there is no request with a time, or none whose tokens are known.
+        TrafficError: if no request has a time, or the tokens of all requests are unknown.
     """
     try:
         requests = sorted(_requests(path), key=lambda request: request.at)
@@ -78,12 +78,12 @@ def read_traffic(path: Path, lengths: tuple[int | None, int | None] = (None, Non
     except (ValueError, csv.Error) as error:
         raise TrafficError(f"{path} is not traffic: {error}") from None
     if not requests:
-        raise TrafficError(f"{path} has no request with a time: what cannot be placed in time cannot be replayed")
+        raise TrafficError(f"{path} has no request with a time, so there is nothing to replay")
     first, last = requests[0], requests[-1]
     if last.at - first.at > _MOST_DAYS * 86_400:
         raise TrafficError(
             f"{path} has requests over {(last.at - first.at) / 86_400:,.0f} days, which is more than {_MOST_DAYS}: "
-            "leave out those that are not of one time"
+            "remove the requests of other periods"
         )
     start = dt.datetime.fromtimestamp(first.at, dt.UTC) if first.is_clock else Traffic.start
     traffic = Traffic(start=start)
@@ -99,8 +99,8 @@ def read_traffic(path: Path, lengths: tuple[int | None, int | None] = (None, Non
         traffic.output_tokens.append(expected)
     if not len(traffic):
         raise TrafficError(
-            f"{path} does not say how many tokens its requests have: captures whose responses have usage "
-            "do, and --input-tokens and --output-tokens say it of all others"
+            f"{path} does not say how many tokens its requests have: captures do if responses include "
+            "usage; for other files, set --input-tokens and --output-tokens"
         )
     return Traffic(traffic.seconds, traffic.input_tokens, traffic.output_tokens, start, left_out)
 
@@ -124,7 +124,7 @@ def _requests(path: Path) -> Iterator[_Request]:
         columns = next((tuple(each) for each in TRACES if each.keys() <= {*(rows.fieldnames or ())}), None)
         if columns is None:
             wanted = " or ".join(",".join(each) for each in TRACES)
-            raise ValueError(f"it starts with {first.strip()[:200]!r}, and not with the columns {wanted}")
+            raise ValueError(f"it starts with {first.strip()[:200]!r} instead of the columns {wanted}")
         for row in rows:
             at, is_clock = _moment(row[columns[0]])
             yield _Request(at, is_clock, _tokens(row[columns[1]]), _tokens(row[columns[2]]))
@@ -138,7 +138,7 @@ def _of_line(line: str) -> _Request | None:
         return _of_capture(line)
     if "timestamp" not in document:
         return None
-    # Milliseconds: Mooncake and AIPerf.
+    # Mooncake and AIPerf use milliseconds.
     at, is_clock = _moment(document["timestamp"])
     at = at if is_clock else at / 1000
     return _Request(at, is_clock, _tokens(document.get("input_length")), _tokens(document.get("output_length")))
@@ -154,7 +154,11 @@ def _of_capture(line: str) -> _Request | None:
 
 
 def _moment(value: object) -> tuple[float, bool]:
-    """Seconds, and whether they are those of a clock. Raises ValueError where the value is no time."""
+    """Return seconds, and whether they are clock times.
+
+    Raises:
+        ValueError: if the value is not a time.
+    """
     text = str(value)
     with suppress(ValueError):
         if math.isfinite(at := float(text)):
@@ -168,7 +172,7 @@ def _moment(value: object) -> tuple[float, bool]:
 
 
 def _tokens(value: object) -> int | None:
-    """A number of tokens, 0 of a request that failed; None where it is none."""
+    """Return a number of tokens, which is 0 for a failed request; None if the value is not one."""
     try:
         count = float(str(value))
     except ValueError:

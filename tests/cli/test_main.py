@@ -102,7 +102,7 @@ def test_without_the_cli_extra_the_command_names_it(absent: str) -> None:
 
 
 def test_without_the_local_extra_every_local_command_names_it() -> None:
-    for words in (("local",), ("local", "start"), ("local", "run", "--enforce-iam", "--", "cdk", "deploy")):
+    for words in (("local",), ("local", "run", "--enforce-iam", "--", "cdk", "deploy")):
         ran = ran_without("yaml", words=words)
         assert (ran.returncode, ran.stdout) == (2, "")
         assert ran.stderr == 'The local cloud is an extra: pip install "constructs-optim[local]"\n'

@@ -116,7 +116,7 @@ def test_explain_has_a_line_of_what_the_traffic_would_have_cost(apps: tuple[Path
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("input_tokens,output_tokens\n5,5\n", "not with the columns seconds,"),
+        ("input_tokens,output_tokens\n5,5\n", "instead of the columns seconds,"),
         ("", "has no request with a time"),
         ("seconds,input_tokens,output_tokens\nsoon,5,5\n", "not a time"),
     ],
@@ -151,7 +151,7 @@ def foreign(folder: Path, *more: StackTemplate) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--ttft", "soon"), "a duration as text has a unit"),
+        (("--ttft", "soon"), "a duration as text needs a unit"),
         (("--input-tokens", "0"), "--input-tokens"),
         (("--start-seconds", "-5"), "--start-seconds"),
         (("--chart", "week.bmp"), "use a .svg or .png file in an existing directory"),
@@ -179,7 +179,7 @@ def test_an_endpoint_that_cannot_be_simulated_is_noted_beside_others(apps: tuple
     result = replayed("--traffic", folder / "hour.csv", both, "--offline")
     assert result.exit_code == 0, result.output
     said = " ".join(result.stdout.split())
-    assert "Chat/Endpoint: what it serves is not described by this library." in said
+    assert "Chat/Endpoint: its model has no metadata from this library, so its recipe is unknown." in said
     assert "Mine/Qwen" in said
 
 
@@ -192,7 +192,7 @@ def test_what_has_no_endpoint_is_refused(folder: Path) -> None:
 def test_an_endpoint_that_is_not_of_this_library_is_refused(folder: Path) -> None:
     result = replayed("--traffic", folder / "hour.csv", foreign(folder), "--offline")
     assert result.exit_code == 2
-    assert "what it serves is not described by this library" in " ".join(result.output.split())
+    assert "its model has no metadata from this library, so its recipe is unknown" in " ".join(result.output.split())
 
 
 def test_a_chart_needs_its_extra(apps: tuple[Path, Path], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +233,10 @@ def test_instances_that_are_short_are_of_the_next_pool(pooled_app: Path, folder:
     assert first.exit_code == 0, first.output
     found = json.loads(first.stdout)
     assert found["endpoints"][0]["instance_types"] == ["ml.p5.4xlarge"]
-    assert any("ml.g6e.12xlarge for when ml.p5.4xlarge is short: see --available" in note for note in found["notes"])
+    assert any(
+        "uses ml.g6e.12xlarge if too few ml.p5.4xlarge are available: see --available" in note
+        for note in found["notes"]
+    )
     short = replayed(*given, "--available", "ml.p5.4xlarge=1")
     (endpoint,) = json.loads(short.stdout)["endpoints"]
     assert endpoint["instance_types"] == ["ml.p5.4xlarge", "ml.g6e.12xlarge"]
@@ -247,7 +250,7 @@ def test_instances_that_are_short_are_of_the_next_pool(pooled_app: Path, folder:
         (["ml.p5.4xlarge=few"], "use TYPE=COUNT"),
         (["ml.p4d.24xlarge=1"], "no simulated endpoint uses it"),
         (["ml.g6e.12xlarge=1"], "The types of the pools before it also need a count"),
-        (["ml.p5.4xlarge=1", "ml.g6e.12xlarge=0"], "begins with 2 copies, and what is available has room for 1"),
+        (["ml.p5.4xlarge=1", "ml.g6e.12xlarge=0"], "starts with 2 copies, but the available instances have room for 1"),
     ],
 )
 def test_what_is_available_is_checked(pooled_app: Path, folder: Path, given: list[str], complaint: str) -> None:

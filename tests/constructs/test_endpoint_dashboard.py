@@ -304,7 +304,7 @@ def test_a_deployment_is_annotated_in_every_graph() -> None:
 @pytest.mark.parametrize("at", ["yesterday", "2026-11-21", "2026-11-21T14:00:00"])
 def test_a_deployment_annotation_requires_a_timestamp_with_a_time_zone(at: str) -> None:
     _, created = alone()
-    with pytest.raises(ValueError, match="a time with its zone"):
+    with pytest.raises(ValueError, match="must be a time with a time zone"):
         created.add_deployment(at)
 
 
@@ -346,7 +346,7 @@ def test_custom_widgets_are_placed_last() -> None:
 
 def test_a_second_widget_with_the_same_name_is_refused() -> None:
     _, created = alone()
-    with pytest.raises(ValueError, match="a widget 'model_latency' already"):
+    with pytest.raises(ValueError, match="already has a widget 'model_latency'"):
         created.add_segment("own", "Ours", text("model_latency", "again"))
 
 

@@ -239,7 +239,7 @@ def test_a_shadow_is_a_configuration_beside_the_declared_one() -> None:
         "Fn::GetAtt": [next(name for name, each in found.items() if each is shadow), "EndpointConfigName"]
     }
     assert "key/0123-key" in json.dumps(Template.from_stack(stack).to_json())
-    with pytest.raises(ValueError, match="has a shadow already"):
+    with pytest.raises(ValueError, match="already has a shadow"):
         monitoring.shadow("Second", candidate=candidate, checks=[], data_capture=capture)
     with pytest.raises(RecipeError, match="OPT193"):
         monitoring.auto_scale(max_capacity=2)
@@ -249,7 +249,7 @@ def test_a_shadow_is_a_configuration_beside_the_declared_one() -> None:
     ("config", "options", "reason"),
     [
         ({}, {"candidate": ShadowCandidate()}, r"ShadowCandidate\(model="),
-        ({"kms_key_id": "alias/volumes"}, {}, "names no alias"),
+        ({"kms_key_id": "alias/volumes"}, {}, "permissions cannot refer to an alias"),
         ({"async_inference_config": {"outputConfig": {}}}, {}, "OPT190"),
         ({}, {"checks": []}, "OPT195"),
     ],
@@ -290,22 +290,22 @@ def _inside_ours(scope: Stack) -> Any:
 @pytest.mark.parametrize(
     ("endpoint", "options", "reason"),
     [
-        (_two_variants, {}, "has the variants AllTraffic, B: variant_name= one of them"),
+        (_two_variants, {}, "has the variants AllTraffic, B: set variant_name= to one of them"),
         (declared, {"variant_name": "Blue"}, "has no variant 'Blue': it has AllTraffic"),
         (_serverless, {}, "its variant is serverless"),
         (_unknown_config, {}, r'variant_name="AllTraffic", for instance, and instance_type='),
         (_ours, {}, "has its own alarms, dashboard and scaling"),
         (_inside_ours, {}, "has its own alarms, dashboard and scaling"),
         (lambda scope: None, {}, "this takes an endpoint"),
-        (declared, {"server": "vllm"}, r"server is 'vllm', and it takes settings of a server"),
-        (declared, {"max_concurrent_requests": "32"}, "max_concurrent_requests is '32': a whole number from 1 on"),
-        (declared, {"max_concurrent_requests": -1}, "max_concurrent_requests is -1: a whole number from 1 on"),
+        (declared, {"server": "vllm"}, r"server is 'vllm', and must be the settings of a server"),
+        (declared, {"max_concurrent_requests": "32"}, "max_concurrent_requests is '32': it must be a whole number of"),
+        (declared, {"max_concurrent_requests": -1}, "is -1: it must be a whole number of at least 1"),
         (declared, {"instance_type": "ml.g5.12xlarg"}, "no such type for endpoints: did you mean ml.g5.12xlarge"),
         (lambda scope: "chat", {}, r'IOptimizedEndpoint.from_endpoint_name\(stack, "Chat", \'chat\'\)'),
         (
             declared,
             {"monitoring": MonitoringOptions(observability=Observability(enhanced=True))},
-            "monitoring.observability: that is the endpoint's own configuration",
+            "monitoring.observability: this belongs to the endpoint's configuration",
         ),
         (
             lambda scope: declared(scope, environment={"A": "b"}),
@@ -333,7 +333,7 @@ def test_without_the_requests_of_an_instance_there_is_no_alarm_on_saturation_and
         scaling.on_concurrency()
     with pytest.raises(ValueError, match=r"max_concurrent_requests=32"):
         scaling.on_queue(target=1)
-    with pytest.raises(ValueError, match="there is no plan"):
+    with pytest.raises(ValueError, match="it has no plan"):
         _ = unknown.plan
     evaluated = EndpointMonitoring.of(IOptimizedEndpoint.from_endpoint_name(stack, "Prod", "chat"))
     with pytest.raises(ValueError, match=r'model_name="..." and instance_type="..."'):

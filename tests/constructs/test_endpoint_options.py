@@ -216,7 +216,7 @@ def test_core_dumps_have_a_uri_that_sagemaker_takes() -> None:
         CoreDumps(bucket=mine, prefix="a" * 493)
     (violation,) = caught.value.violations
     assert violation.link.endswith("/API_ProductionVariantCoreDumpConfig.html")
-    assert violation.suggestion == "a shorter prefix"
+    assert violation.suggestion == "use a shorter prefix"
 
 
 def test_sessions_need_a_container_that_is_not_isolated() -> None:

@@ -118,7 +118,7 @@ def test_the_invocations_target_is_derived_from_the_request_duration() -> None:
 
 @pytest.mark.parametrize("arguments", [{}, {"target": 10, "request_seconds": 20}])
 def test_on_invocations_requires_either_a_target_or_request_seconds(arguments: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="set one of the two"):
+    with pytest.raises(ValueError, match="set one of them"):
         scaled(stack()).on_invocations(**arguments)
 
 
@@ -366,5 +366,5 @@ def test_a_stop_schedule_requires_an_inference_component() -> None:
 def test_calling_auto_scale_twice_is_refused() -> None:
     created = endpoint(stack())
     created.auto_scale(max_capacity=2)
-    with pytest.raises(ValueError, match="scaled already"):
+    with pytest.raises(ValueError, match="already has auto scaling"):
         created.auto_scale(max_capacity=3)

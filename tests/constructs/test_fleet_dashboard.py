@@ -84,7 +84,7 @@ def test_an_endpoint_in_another_region_without_an_explicit_name_is_refused() -> 
 
 def test_a_fleet_beyond_the_cloudwatch_widget_limit_is_refused() -> None:
     many = [FleetEndpoint(f"chat-{number}", CHAT) for number in range(90)]
-    with pytest.raises(ValueError, match="CloudWatch shows 500 at most"):
+    with pytest.raises(ValueError, match="CloudWatch shows at most 500"):
         fleet(endpoints=many)
 
 
@@ -94,5 +94,5 @@ def test_an_empty_fleet_dashboard_explains_how_to_add_endpoints() -> None:
 
 
 def test_a_fleet_member_that_is_not_an_endpoint_is_refused() -> None:
-    with pytest.raises(TypeError, match="is no endpoint"):
+    with pytest.raises(TypeError, match="is not an endpoint"):
         fleet(endpoints=["chat"])

@@ -304,7 +304,7 @@ def test_a_component_on_pools_has_a_specification_for_each_instance_type() -> No
 
 def test_a_component_whose_pools_differ_from_its_endpoints_is_refused() -> None:
     created = shared(instance_type=None, instance_pools=[Pool("ml.p5.48xlarge", []), Pool("ml.g5.12xlarge", [])])
-    with pytest.raises(ValueError, match="give one for each, in the same order"):
+    with pytest.raises(ValueError, match="set one for each, in the same order"):
         created.add_component("Chat", model=llama(), instance_pools=[Pool("ml.g5.12xlarge", [Quantization.awq()])])
 
 
@@ -358,7 +358,7 @@ def test_an_endpoint_without_a_model_has_no_plan_and_no_techniques() -> None:
     created = shared()
     with pytest.raises(ValueError, match="no model of its own"):
         _ = created.plan
-    with pytest.raises(ValueError, match="without a model, there is nothing for techniques"):
+    with pytest.raises(ValueError, match="techniques cannot be set without a model"):
         OptimizedEndpoint(stack(), "Odd", instance_type="ml.g5.12xlarge", techniques=[SMALL])
 
 
@@ -425,7 +425,7 @@ def test_a_dependency_between_components_creates_no_circular_dependency() -> Non
 def test_a_component_capacity_that_is_a_token_is_refused() -> None:
     created = shared()
     most = CfnParameter(created.stack, "Most", type="Number").value_as_number
-    with pytest.raises(ValueError, match="whether the copies fit the instances has to be known now"):
+    with pytest.raises(ValueError, match="synthesis must check whether the copies fit the instances"):
         created.add_component("One", model=small(), techniques=[SMALL]).auto_scale(max_capacity=most)  # type: ignore[arg-type]
 
 

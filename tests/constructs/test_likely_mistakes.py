@@ -240,11 +240,11 @@ def test_a_misspelled_scaling_option_raises_a_type_error() -> None:
 def test_a_duplicate_construct_id_raises_an_error_without_the_jsii_trace() -> None:
     scope = stack()
     endpoint(scope, "Chat")
-    with pytest.raises(ValueError, match=r"^Chat has a construct 'Chat' already.*such as 'Chat2'$") as caught:
+    with pytest.raises(ValueError, match=r"^Chat already has a construct 'Chat'.*such as 'Chat2'$") as caught:
         endpoint(scope, "Chat")
     assert caught.value.__suppress_context__
     OptimizationJob(scope, "Job", model=llama(), techniques=[Quantization.awq()], instance_type="ml.g5.12xlarge")
-    with pytest.raises(ValueError, match="'Job' already"):
+    with pytest.raises(ValueError, match="already has a construct 'Job'"):
         OptimizationJob(scope, "Job", model=llama(), techniques=[Quantization.awq()], instance_type="ml.g5.12xlarge")
 
 
@@ -261,7 +261,9 @@ def test_a_scope_outside_a_stack_is_refused_with_an_example(scope: Any, message:
 def test_two_endpoints_of_a_stack_cannot_share_a_name() -> None:
     scope = stack()
     endpoint(scope, "One", endpoint_name="chat")
-    with pytest.raises(ValueError, match=r"endpoint_name is 'Chat', and Chat/One has that name.*Give Chat/Two another"):
+    with pytest.raises(
+        ValueError, match=r"endpoint_name is 'Chat', and Chat/One already has this name.*Set another for Chat/Two"
+    ):
         endpoint(scope, "Two", endpoint_name="Chat")
     endpoint(scope, "Two", endpoint_name="chat-two")
     parameter = CfnParameter(scope, "Name").value_as_string
@@ -280,9 +282,11 @@ def test_the_name_of_a_removed_endpoint_can_be_reused() -> None:
 
 
 def test_a_missing_model_or_invalid_pools_are_refused_with_an_example(chat: Stack) -> None:
-    with pytest.raises(ValueError, match=r"nothing for environment and techniques: give model=Model\.jumpstart"):
+    with pytest.raises(
+        ValueError, match=r"environment and techniques cannot be set without a model: set model=Model\.jumpstart"
+    ):
         endpoint(chat, model=None, environment={"A": "b"})
-    with pytest.raises(ValueError, match="nothing for artifact_key"):
+    with pytest.raises(ValueError, match="artifact_key cannot be set without a model"):
         OptimizedEndpoint(chat, "NoModel", instance_pools=[Pool("ml.g5.12xlarge", artifact_key="0" * 64)])
     with pytest.raises(ValueError, match=r"instance_type=\"ml\.g5\.12xlarge\""):
         endpoint(chat, instance_type=None)
@@ -339,10 +343,10 @@ def test_a_second_evaluation_or_component_of_an_id_is_refused_with_another_id() 
     scope = stack()
     created = endpoint(scope)
     created.evaluate()
-    with pytest.raises(ValueError, match=r"has a construct 'Evaluation' already.*'Evaluation2'"):
+    with pytest.raises(ValueError, match=r"already has a construct 'Evaluation'.*'Evaluation2'"):
         created.evaluate()
     shared = OptimizedEndpoint(scope, "Shared", instance_type="ml.g5.12xlarge")
-    with pytest.raises(ValueError, match="Shared has a construct 'Config' already"):
+    with pytest.raises(ValueError, match="Shared already has a construct 'Config'"):
         shared.add_component("Config", model=llama(), techniques=[Quantization.awq()])
     wrong: Any = {"memory": "4"}
     with pytest.raises(RecipeError, match="a Size"):
@@ -381,7 +385,7 @@ def test_durations_and_sizes_are_whole(build: Callable[[], Any], location: str, 
 def test_files_are_written_where_the_role_may_write(chat: Stack) -> None:
     bucket = s3.Bucket.from_bucket_name(chat, "Files", "files")
     for options in (DataCapture, AsyncInference):
-        with pytest.raises(RecipeError, match="files are written below a prefix"):
+        with pytest.raises(RecipeError, match="the prefix is empty, and permissions need a prefix"):
             options(bucket=bucket, prefix="/")
         assert options(bucket=bucket, prefix="/a/b/").prefix == "a/b"
     with pytest.raises(RecipeError, match=r"DataCapture\.json_content_types"):

@@ -263,14 +263,14 @@ def test_the_evaluation_sends_the_objectives_requests_and_compares_with_the_fore
 def test_a_forecast_is_required_only_where_there_is_one() -> None:
     record(choice())
     other = endpoint().evaluate(workload=Workload(concurrency=[1, 59], input_tokens=50, output_tokens=50))
-    with pytest.raises(ValueError, match="has no forecast: an endpoint with objectives has one"):
+    with pytest.raises(ValueError, match="has no forecast: only an endpoint with objectives has one"):
         other.require(forecast=True)
 
 
 def test_a_forecast_of_other_instances_is_not_required() -> None:
     record(choice())
     resized = endpoint(variant=VariantOptions(initial_instance_count=5)).evaluate()
-    with pytest.raises(ValueError, match="is of 3 instances, and another number is declared"):
+    with pytest.raises(ValueError, match="is for 3 instances, and the endpoint has another number"):
         resized.require(forecast=True)
 
 

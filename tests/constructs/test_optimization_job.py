@@ -65,10 +65,10 @@ def test_a_reservation_that_is_no_training_plan_is_refused() -> None:
 
 
 def test_network_isolation_of_a_job_or_artifact_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"OptimizationJob declares no model's container.*OptimizedEndpoint"):
+    with pytest.raises(ValueError, match=r"OptimizationJob has no model container.*OptimizedEndpoint"):
         job(stack(), network=NetworkOptions(isolation=True))
     store = ArtifactStore(scope := stack(), "Store")
-    with pytest.raises(ValueError, match="OptimizedArtifact declares no model's container"):
+    with pytest.raises(ValueError, match="OptimizedArtifact has no model container"):
         OptimizedArtifact(
             scope,
             "Artifact",
@@ -206,8 +206,8 @@ def test_each_role_trusts_only_the_service_that_uses_it() -> None:
     }
     assert trusted == {
         "What SageMaker may do for optimization and training jobs": "sagemaker.amazonaws.com",
-        "Looks at a running optimization job": "lambda.amazonaws.com",
+        "Checks a running optimization job": "lambda.amazonaws.com",
         "Starts, shares and stops optimization jobs": "lambda.amazonaws.com",
-        "Looks at quotas, models, images and permissions before anything is started": "lambda.amazonaws.com",
+        "Checks quotas, models, images and permissions before anything starts": "lambda.amazonaws.com",
         "Watches optimization jobs until they end": "states.amazonaws.com",
     }

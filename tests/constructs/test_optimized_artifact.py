@@ -249,7 +249,7 @@ def test_an_existing_role_gets_its_permissions_before_the_artifact_is_resolved()
 
 @pytest.mark.parametrize("key", ["latest", "A" * 64, "a" * 63, "", 7])
 def test_an_invalid_artifact_key_is_refused_with_the_expected_format(key: Any) -> None:
-    with pytest.raises(ValueError, match=rf"artifact_key is {key!r}, and a key is 64 hexadecimal digits"):
+    with pytest.raises(ValueError, match=rf"artifact_key is {key!r}, and a key is 64 lowercase hexadecimal digits"):
         by_key(stack(), artifact_key=key)
 
 
@@ -281,13 +281,13 @@ def test_an_artifact_key_does_not_bypass_the_recipe_rules() -> None:
 
 
 def test_an_artifact_key_without_an_artifact_store_is_refused() -> None:
-    with pytest.raises(ValueError, match="name the one that has it with artifact_store="):
+    with pytest.raises(ValueError, match="pass the store that has it as artifact_store="):
         endpoint(stack(), artifact_key="a" * 64)
 
 
 @pytest.mark.parametrize("unused", ["max_runtime", "timeout"])
 def test_job_options_with_an_artifact_key_are_refused(unused: str) -> None:
-    with pytest.raises(ValueError, match=rf"nothing is waited for: leave jobs\.{unused} out"):
+    with pytest.raises(ValueError, match=rf"the deployment waits for nothing: leave jobs\.{unused} out"):
         by_key(stack(), artifact_key="a" * 64, jobs=JobOptions(**{unused: Duration.hours(1)}))
 
 

@@ -186,9 +186,9 @@ def test_the_cdks_own_acknowledgement_has_the_same_effect(app: App) -> None:
 
 def test_an_acknowledgement_requires_a_known_rule_and_a_reason(app: App) -> None:
     stack = stack_of(app)
-    with pytest.raises(ValueError, match=r"there is no rule 'POL999'.*POL001"):
+    with pytest.raises(ValueError, match=r"there is no policy rule 'POL999'.*POL001"):
         PolicyValidation.acknowledge(stack, "POL999", reason="why not")
-    with pytest.raises(ValueError, match="POL001 at Chat is let pass without a reason"):
+    with pytest.raises(ValueError, match="POL001 at Chat has no reason"):
         PolicyValidation.acknowledge(stack, "POL001", reason=" ")
 
 

@@ -195,7 +195,7 @@ def test_the_token_of_a_gated_model_is_described_and_not_read() -> None:
         }
     ]
     (role,) = [
-        each for each in resources(template, "AWS::IAM::Role") if each["Description"].startswith("Looks at quotas")
+        each for each in resources(template, "AWS::IAM::Role") if each["Description"].startswith("Checks quotas")
     ]
     statements = role["Policies"][0]["PolicyDocument"]["Statement"]
     actions = {action for statement in statements for action in statement["Action"]}

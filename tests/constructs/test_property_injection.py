@@ -104,5 +104,7 @@ def test_an_injector_that_returns_something_else_is_told_so() -> None:
         endpoint(misspelt)
     nothing = Defaults(OptimizedEndpoint)
     nothing.inject = lambda *_, **__: None  # type: ignore[method-assign]
-    with pytest.raises(TypeError, match=r"Defaults.inject returned None, and OptimizedEndpoint takes the arguments"):
+    with pytest.raises(
+        TypeError, match=r"Defaults.inject returned None, and OptimizedEndpoint needs a mapping of argument names"
+    ):
         endpoint(Stack(App(property_injectors=[nothing]), "Chat"))

@@ -197,7 +197,7 @@ def test_exceeding_the_policy_size_limit_of_an_existing_role_is_an_error() -> No
     scope = stack()
     role = iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
     _large(scope, 40, role=role)
-    expected = r"of Chat/Role is a policy of about \d+ characters, and IAM allows 10240 .*leave role=.* out"
+    expected = r"a policy of about \d+ characters on Chat/Role, and IAM allows 10240 .*leave role=.* out"
     Annotations.from_stack(scope).has_error("*", Match.string_like_regexp(expected))
 
 

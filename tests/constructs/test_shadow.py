@@ -150,7 +150,7 @@ def test_an_asynchronous_endpoint_has_no_shadow(stack: Stack) -> None:
 def test_an_endpoint_has_one_shadow(stack: Stack) -> None:
     endpoint = served(stack)
     endpoint.shadow(candidate=AWQ, checks=[AnswerCheck.answered()])
-    with pytest.raises(ValueError, match="a shadow already"):
+    with pytest.raises(ValueError, match="already has a shadow"):
         endpoint.shadow("Second", candidate=AWQ, checks=[AnswerCheck.answered()])
 
 

@@ -119,7 +119,7 @@ def test_the_alarm_compares_each_container_with_itself(stack: Stack) -> None:
 @pytest.mark.parametrize(
     ("cure", "technique", "message"),
     [
-        (SpeculationCure.restart(), NGRAM, "restarted by themselves, at most every 12 h"),
+        (SpeculationCure.restart(), NGRAM, "replaced automatically, at most every 12 h"),
         (
             SpeculationCure.shorter_drafts(speculative_tokens=2),
             NGRAM,

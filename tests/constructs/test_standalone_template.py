@@ -234,12 +234,12 @@ def with_a_url(stack: Stack) -> None:
 @pytest.mark.parametrize(
     ("fill", "options", "problem"),
     [
-        (nested, {}, r"^Inner\w+ is a nested stack, .* declare it in the stack$"),
-        (with_an_image, {}, r"^Image: images are built and pushed by the CDK CLI; push them beforehand"),
-        (with_a_parameter, {}, r"^the stack has the parameter CodeBucket, .* another name$"),
-        (tuned, {"inline": True}, r"^TrainingCode cannot be in the template, .* name a bucket for the code$"),
-        (with_a_url, {}, r"^the stack has the URL of an asset, .* of s3_bucket_name and s3_object_key$"),
-        (endpoint, {"code_bucket": "s3://my-code"}, r"^the code bucket is 's3://my-code', and a bucket's name has"),
+        (nested, {}, r"^Inner\w+ is a nested stack .* declare its resources in the stack$"),
+        (with_an_image, {}, r"^Image: only the CDK CLI builds and pushes images; push them beforehand"),
+        (with_a_parameter, {}, r"^the stack has the parameter CodeBucket, .* rename it$"),
+        (tuned, {"inline": True}, r"^TrainingCode cannot be in the template, .* pass a bucket for the code$"),
+        (with_a_url, {}, r"^the stack contains the URL of an asset, .* from s3_bucket_name and s3_object_key$"),
+        (endpoint, {"code_bucket": "s3://my-code"}, r"^the code bucket is 's3://my-code', and a bucket name has"),
         (endpoint, {"code_bucket": "my-${AWS::AccountId}"}, r"^the code bucket is 'my-\$\{AWS::AccountId\}'"),
     ],
 )
@@ -253,7 +253,7 @@ def test_a_template_that_cloudformation_does_not_take_is_refused(
     monkeypatch: pytest.MonkeyPatch, inline: bool, cure: str
 ) -> None:
     monkeypatch.setattr(module, "MOST_BYTES", 50_000)
-    with pytest.raises(ValueError, match=rf"has [\d,]+ bytes, and CloudFormation reads 50,000: {cure}"):
+    with pytest.raises(ValueError, match=rf"has [\d,]+ bytes, and CloudFormation allows 50,000: {cure}"):
         of_stack(endpoint, inline=inline)
 
 

@@ -296,7 +296,7 @@ def test_the_consumer_account_id_may_be_a_cloudformation_parameter() -> None:
 
 @pytest.mark.parametrize("account", ["11112222333", "1111-2222-3333", "", "*", 111122223333, "arn:aws:iam::1:root"])
 def test_an_invalid_account_id_is_refused_with_the_expected_format(account: Any) -> None:
-    with pytest.raises(ValueError, match="an account's id is 12 digits, as text: '111122223333'") as caught:
+    with pytest.raises(ValueError, match="an account ID is text of 12 digits: '111122223333'") as caught:
         ArtifactStore(stack(), "Artifacts").share_with_account(account)
     assert repr(account) in str(caught.value)
 

@@ -68,7 +68,7 @@ def test_an_oversized_template_gives_one_error_with_its_size_in_bytes(tmp_path: 
     scope, size = _written(_INDENTED, tmp_path, 20, full=True)
     (error,) = _errors(scope)
     assert size > 1_000_000
-    assert "and CloudFormation takes 1,000,000: declare some of the stack's endpoints in another stack" in error
+    assert "and CloudFormation allows 1,000,000: declare some of the stack's endpoints in another stack" in error
     assert _reported_sizes(error) == [pytest.approx(size, abs=1000)]
     assert not any("Template size" in warning for warning in _annotations(scope, "warning"))
 

@@ -196,7 +196,7 @@ def test_a_platform_s_own_class_takes_what_it_changes(tmp_path: Path) -> None:
 def test_two_files_do_not_share_a_parameter_by_accident(tmp_path: Path) -> None:
     scaled = {**LLAMA, "scaling": {"max_capacity": "${Most}", "on_concurrency": {"target": 8}}}
     stack = Stack(App(), "Mine")
-    for name, default, problem in (("one", 4, None), ("two", 4, None), ("three", 9, "another parameter 'Most'")):
+    for name, default, problem in (("one", 4, None), ("two", 4, None), ("three", 9, "a different parameter 'Most'")):
         folder = tmp_path / name
         folder.mkdir()
         parameters = {"Most": {"type": "Number", "default": default}}

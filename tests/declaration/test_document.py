@@ -48,7 +48,7 @@ def replaced(old: str, new: str) -> str:
         ("stack: A\n  b: [\n", "endpoint.yaml:2:4", "mapping values are not allowed here", "YAML 1.2"),
         ("stack: A\nstack: B\n", "endpoint.yaml:2:1", "two keys 'stack'", "one of them"),
         ("", "endpoint.yaml:1:1", "there is no value", "a value"),
-        ("- a\n", "endpoint.yaml:1:1", "no mapping", "a mapping"),
+        ("- a\n", "endpoint.yaml:1:1", "not a mapping", "a mapping"),
         (replaced("stack: Chat\n", ""), "endpoint.yaml:1:1 stack", "'stack' is needed", "stack: ..."),
         (replaced("stack: Chat", "stack: 1"), "endpoint.yaml:1:8 stack", "does not work", "text"),
         (replaced("stack: Chat", "stack: a_b"), "endpoint.yaml:1:8 stack", "does not work", "match"),
@@ -82,7 +82,7 @@ def replaced(old: str, new: str) -> str:
         (
             replaced("awq", "int4"),
             "endpoint.yaml:7:23 endpoints.Llama.techniques[0].quantization",
-            "there is nothing of that name",
+            "there is nothing with that name",
             "awq",
         ),
         (
@@ -133,7 +133,7 @@ def replaced(old: str, new: str) -> str:
             f"{VALID}    objectives: {{input_tokens: 1, output_tokens: 1}}\n",
             "endpoint.yaml:4:5 endpoints.Llama",
             "are set",
-            "a choice for objectives decides those",
+            "the choice for the objectives determines these values",
         ),
         (
             f"{VALID}outputs:\n  Name: ${{Lama.endpoint_name}}\n",
@@ -162,13 +162,13 @@ def replaced(old: str, new: str) -> str:
         (
             f"{VALID}outputs:\n  Name: ${{Llama.grant_invoke}}\n",
             "endpoint.yaml:10:9 outputs.Name",
-            "and no text",
+            "which is not text",
             "",
         ),
         (
             f"{VALID}    artifact_store: Artifacts\n",
             "endpoint.yaml:9:21 endpoints.Llama.artifact_store",
-            "'Artifacts' is no id of one of this file's artifact_stores",
+            "'Artifacts' is not the ID of one of this file's artifact_stores",
             "",
         ),
         (
@@ -210,7 +210,7 @@ def replaced(old: str, new: str) -> str:
         (
             f"{VALID}    acknowledge: [{{rule: POL999, reason: none}}]\n",
             "endpoint.yaml:9:19 endpoints.Llama.acknowledge[0]",
-            "there is no rule 'POL999'",
+            "there is no policy rule 'POL999'",
             "POL001",
         ),
         (
@@ -259,7 +259,7 @@ def test_a_file_that_is_not_there_or_no_text_is_told(tmp_path: Path) -> None:
     ("text", "reason"),
     [
         ("- &a [*a]\n", "contains itself"),
-        ("[" * 5_000, "nested too deep"),
+        ("[" * 5_000, "nested too deeply"),
         (
             "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)),
             "too many values",

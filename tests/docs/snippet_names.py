@@ -8,10 +8,23 @@ import aws_cdk
 from aws_cdk import App, CfnOutput, Environment, Stack, aws_cloudwatch, aws_iam, aws_s3, aws_sns
 
 import constructs_optim
-from constructs_optim import ArtifactStore, Model, OptimizedEndpoint, PlatformPolicy, Quantization, SpeculativeDecoding
+from constructs_optim import (
+    ArtifactStore,
+    Model,
+    OptimizationJob,
+    OptimizedEndpoint,
+    PlatformPolicy,
+    Quantization,
+    SpeculativeDecoding,
+)
 from tests.support.documents import Snippet
 
 _LLAMA = "meta-textgeneration-llama-3-70b-instruct"
+_EAGLE: dict[str, Any] = {
+    "model": Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.6.0", accept_eula=True),
+    "techniques": [SpeculativeDecoding.eagle()],
+    "instance_type": "ml.g5.12xlarge",
+}
 _ENVIRONMENT = Environment(account="111122223333", region="us-west-2")
 
 
@@ -43,14 +56,11 @@ def names_of(snippet: Snippet) -> dict[str, Any]:
         "shared": lambda: ArtifactStore.from_bucket(
             aws_s3.Bucket.from_bucket_name(stack, "Shared", "ml-artifacts"), read_only=True
         ),
+        "job": lambda: OptimizationJob(stack, "Job", wait=False, **_EAGLE),
         "component": lambda: OptimizedEndpoint(stack, "Components", instance_type="ml.g5.12xlarge").add_component(
             "Component", model=model, techniques=[Quantization.awq()]
         ),
-        "recipe": lambda: {
-            "model": Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.6.0", accept_eula=True),
-            "techniques": [SpeculativeDecoding.eagle()],
-            "instance_type": "ml.g5.12xlarge",
-        },
+        "recipe": lambda: _EAGLE,
         "policy": lambda: PlatformPolicy(allowed_instance_types=["ml.g5.*", "ml.p5.48xlarge"]),
         "training": lambda: Stack(app, "Training", env=_ENVIRONMENT),
         "serving": lambda: Stack(app, "Serving", env=_ENVIRONMENT),

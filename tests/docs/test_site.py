@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import runpy
 import sys
 from collections.abc import Iterator
+from importlib.metadata import metadata
 
 import constructs_optim
+from constructs_optim.recipe.documentation import SITE
 from tests.support.documents import CHECKOUT, pages
 
 DOCUMENTS = CHECKOUT / "docs"
@@ -22,7 +25,7 @@ def test_the_generated_pages_are_up_to_date() -> None:
 def test_the_reference_lists_exactly_the_public_names_and_method_options() -> None:
     listed = [
         line.removeprefix("::: ")
-        for page in (DOCUMENTS / "reference").glob("*.md")
+        for page in (DOCUMENTS / "reference").rglob("*.md")
         for line in page.read_text().splitlines()
         if line.startswith("::: ")
     ]
@@ -45,11 +48,11 @@ def test_each_document_is_in_the_navigation() -> None:
     linked = re.findall(r"[\w/-]+\.md", navigation)
     assert len(linked) == len(set(linked))
     existing = {path.relative_to(DOCUMENTS).as_posix() for path in DOCUMENTS.rglob("*.md")}
-    assert set(linked) == {*existing, "changelog.md"}
+    assert set(linked) == {*existing, "changelog.md", "contributing.md"}
 
 
 def test_rules_named_in_the_pages_exist() -> None:
-    known = set(re.findall(r"^## (OPT\d{3})$", (DOCUMENTS / "rules.md").read_text(), flags=re.MULTILINE))
+    known = set(re.findall(r"^### (OPT\d{3})$", (DOCUMENTS / "rules.md").read_text(), flags=re.MULTILINE))
     for page in pages():
         assert set(re.findall(r"OPT\d{3}", page.read_text())) <= known, page.name
 
@@ -82,6 +85,29 @@ def test_llms_txt_lists_each_page_of_the_navigation_with_a_sentence_and_its_link
     assert len(links) == len(set(links)) == len(re.findall(r"[\w/-]+\.md", navigation))
     for link in links:
         assert (site / link / "index.html" if link.endswith("/") else site / link).is_file(), link
+
+
+def test_links_to_the_site_lead_to_its_pages() -> None:
+    text = str(metadata("constructs-optim").get_payload()) + "".join(
+        path.read_text()
+        for folder in ("constructs_optim", "constructs_optim_local", "typescript/src", "terraform")
+        for path in (CHECKOUT / folder).rglob("*")
+        if path.suffix in (".py", ".toml", ".ts", ".tf", ".md")
+    )
+    links = {*re.findall(rf"{SITE}/([\w./-]*)(?:#([\w-]+))?", text)}
+    assert len(links) > 20
+    for page, anchor in links:
+        found = CHECKOUT / "site" / page
+        found = found / "index.html" if found.is_dir() else found
+        assert found.is_file(), page
+        assert not anchor or f'id="{anchor}"' in found.read_text(), f"{page}#{anchor}"
+
+
+def test_each_name_of_the_site_is_the_same() -> None:
+    typescript = json.loads((CHECKOUT / "typescript" / "package.json").read_text())
+    assert f"\nsite_url: {SITE}/\n" in (CHECKOUT / "properdocs.yml").read_text()
+    assert typescript["homepage"] == SITE
+    assert metadata("constructs-optim")["Project-URL"] == f"Documentation, {SITE}/"
 
 
 def test_the_markdown_of_the_site_has_links_that_lead_somewhere() -> None:

@@ -234,6 +234,7 @@ def test_an_endpoint_with_a_variant_is_adopted(cloud: LocalCloud, tmp_path: Path
     assert made.policies() == policies
 
 
+@pytest.mark.exhaustive
 def test_an_endpoint_with_an_inference_component_is_adopted(cloud: LocalCloud, tmp_path: Path) -> None:
     made = ByHand(cloud, "hand-parts")
     managed = {"Status": "ENABLED", "MinInstanceCount": 1, "MaxInstanceCount": 3}

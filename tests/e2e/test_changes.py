@@ -295,6 +295,7 @@ def as_an_earlier_release(resources: dict[str, Any]) -> None:
             resource["Properties"]["PolicyName"] = name["Fn::Join"][1][0]
 
 
+@pytest.mark.exhaustive
 def test_the_cdk_cli_changes_an_instance_type_in_one_deployment_and_goes_back_in_one(
     cloud: LocalCloud, output: Path
 ) -> None:

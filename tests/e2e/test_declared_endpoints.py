@@ -76,6 +76,7 @@ def test_raw_resources_get_alarms_scaling_and_a_gate(cloud: LocalCloud, tmp_path
     stack.destroy()
 
 
+@pytest.mark.exhaustive
 def test_a_shadow_goes_from_the_declared_configuration_and_back_to_it(cloud: LocalCloud, tmp_path: Path) -> None:
     stack = stack_of(cloud, tmp_path, "Shadowed", shadow=True)
     stack.deploy()

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import pytest
+
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.deployed_stack import DeployedStack
 from ..support.hosting import settled
 
 
+@pytest.mark.exhaustive
 def test_an_endpoint_that_was_moved_by_hand_has_drifted_and_is_reverted(
     cloud: LocalCloud, a_stack: Callable[..., DeployedStack]
 ) -> None:

@@ -181,6 +181,7 @@ def partition_of(component: dict[str, Any]) -> tuple[str, int]:
     return required["AcceleratorPartitionType"], required["MinMemoryRequiredInMb"] // 1024
 
 
+@pytest.mark.exhaustive
 def test_a_model_on_a_partition_lives_scales_changes_and_goes(cloud: LocalCloud, tmp_path: Path) -> None:
     """CloudFormation cannot express it, and a handler makes it: in all its changes, with no more than it may."""
     client = cloud.client("sagemaker")

@@ -107,6 +107,7 @@ def test_openais_own_client_chats_by_the_endpoints_url(deployed: DeployedStack) 
     assert chat.stdout.strip() == text_for("user: Why?").strip()
 
 
+@pytest.mark.exhaustive
 def test_routing_by_the_kv_cache_is_put_into_service_and_taken_back(copies: Copies, deployed: DeployedStack) -> None:
     stack = copies.stack("Routed")
     stack.deploy()

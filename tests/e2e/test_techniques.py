@@ -124,6 +124,7 @@ def test_deploying_all_stacks_again_changes_nothing(deployed: DeployedStack, clo
     assert len(cloud.jobs()) == jobs
 
 
+@pytest.mark.exhaustive
 def test_a_failing_second_job_rolls_back_and_keeps_the_first_ones_artifact(
     a_stack: MakeStack, cloud: LocalCloud
 ) -> None:

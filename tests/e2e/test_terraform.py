@@ -151,6 +151,7 @@ def test_a_change_that_was_rolled_back_is_planned_again(configuration: Configura
     configuration.run("destroy", "-auto-approve")
 
 
+@pytest.mark.exhaustive
 def test_a_creation_that_failed_is_repeated(configuration: Configuration, cloud: LocalCloud) -> None:
     cloud.inject("endpoint_fails", count=1)
     assert "stack status (ROLLBACK_COMPLETE)" in configuration.run("apply", "-auto-approve", status=1)

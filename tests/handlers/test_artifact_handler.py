@@ -28,6 +28,7 @@ from constructs_optim_local.cloud import LocalCloud
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import BUCKET, Responses
 from ..support.optimization_jobs import ended, request
+from ..support.sampling import one_in
 from ..support.waiting import until
 
 STACK = "arn:aws:cloudformation:us-west-2:000000000000:stack/Chat/1234"
@@ -485,7 +486,7 @@ def test_a_create_request_makes_the_number_of_calls_the_tests_interrupt(
 
 
 @pytest.mark.parametrize("repeated", [True, False])
-@pytest.mark.parametrize("step", range(CALLS_OF_A_CREATE))
+@pytest.mark.parametrize("step", one_in(3, range(CALLS_OF_A_CREATE)))
 def test_an_interrupted_create_is_recovered_by_a_retry_or_a_deletion(
     responses: Responses, artifact: Artifact, before_call: Any, step: int, repeated: bool
 ) -> None:

@@ -26,6 +26,7 @@ from constructs_optim_local.cloud import LocalCloud
 from ..support.handler_clients import ACCOUNT, OTHER_ACCOUNT, Clients, Died, Requests
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import BUCKET, Responses, empty_bucket, idle_state_machine
+from ..support.sampling import one_in
 from ..support.waiting import until
 
 
@@ -488,7 +489,7 @@ def test_a_retried_request_keeps_its_artifact_even_if_the_model_files_changed(
     assert changed.is_what_it_was()
 
 
-@pytest.mark.parametrize("step", range(CALLS_OF_A_CREATE))
+@pytest.mark.parametrize("step", one_in(3, range(CALLS_OF_A_CREATE)))
 def test_an_overtaken_create_beside_another_stack_leaves_no_job_behind(
     a_resource: Callable[..., Requests], at_call: Any, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -533,7 +534,8 @@ CALLS_OF_A_CLEANUP = {"first": 16, "second": 11}
 
 
 @pytest.mark.parametrize(
-    ("delivery", "step"), [(which, step) for which, calls in CALLS_OF_A_CLEANUP.items() for step in range(calls)]
+    ("delivery", "step"),
+    one_in(3, [(which, step) for which, calls in CALLS_OF_A_CLEANUP.items() for step in range(calls)]),
 )
 def test_a_slow_cleanup_keeps_the_artifact_a_later_update_returned_to(
     a_resource: Callable[..., Requests], at_call: Any, step: int, delivery: str

@@ -59,6 +59,7 @@ def test_pruning_removes_unreferenced_artifacts_concurrently(s3: MemoryS3) -> No
     assert len(left) == ARTIFACTS - UNUSED
 
 
+@pytest.mark.exhaustive
 def test_a_listing_is_streamed_and_not_held_in_memory() -> None:
     held = REQUESTS_AT_ONCE * CALLS_A_THREAD
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tarfile
 import zipfile
@@ -27,12 +28,18 @@ def metadata_of(wheel: Path) -> Metadata:
         return Metadata.from_email(archive.read(name), validate=True)
 
 
+def relative_links(metadata: Metadata) -> list[str]:
+    """The links of a description that lead nowhere on a package index."""
+    return re.findall(r"\]\((?!https://)[^)]*\)", str(metadata.description))
+
+
 def test_the_wheel_metadata_is_valid_and_complete(wheel: Path, source_distribution: Path) -> None:
     metadata = metadata_of(wheel)
     assert (metadata.name, str(metadata.requires_python)) == ("constructs-optim", ">=3.11")
     assert metadata.license_expression == "Apache-2.0"
     assert metadata.license_files == ["LICENSE"]
-    assert metadata.description == (CHECKOUT / "README.md").read_text()
+    assert str(metadata.description).count("\n") == (CHECKOUT / "README.md").read_text().count("\n")
+    assert relative_links(metadata) == []
     assert metadata.description_content_type == "text/markdown"
     assert parse_wheel_filename(wheel.name)[:2] == parse_sdist_filename(source_distribution.name)
     versions = {f"Programming Language :: Python :: {version}" for version in ("3.11", "3.12", "3.13")}
@@ -47,6 +54,8 @@ def test_the_local_cloud_has_its_own_metadata_and_the_library_version(
     assert (metadata.license_expression, metadata.license_files) == ("Apache-2.0", ["LICENSE"])
     assert (LOCAL / "LICENSE").read_bytes() == (CHECKOUT / "LICENSE").read_bytes()
     assert metadata.description == (LOCAL / "README.md").read_text()
+    assert relative_links(metadata) == []
+    assert (metadata.project_urls or {}).keys() == (library.project_urls or {}).keys() == {"Documentation", "Changelog"}
     assert parse_wheel_filename(local_wheel.name)[:2] == parse_sdist_filename(local_source_distribution.name)
     names = {each.name for each in metadata.requires_dist or ()}
     assert {"ministack", "moto"} <= names

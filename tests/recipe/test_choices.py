@@ -261,7 +261,7 @@ def test_a_choice_is_described_by_its_instances_and_its_recipe() -> None:
     other = pool.model_copy(update={"instance_type": G6E})
     assert "or ml.g6e.12xlarge" in described(one.model_copy(update={"pools": (pool, other)}))
     as_it_is = pool.model_copy(update={"techniques": ()})
-    assert "the model as it is" in described(one.model_copy(update={"pools": (as_it_is,)}))
+    assert "the unmodified model" in described(one.model_copy(update={"pools": (as_it_is,)}))
 
 
 def test_what_is_expected_of_a_choice_has_its_price_latencies_and_probability() -> None:

@@ -464,7 +464,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT020", {"techniques": ["quantization=awq,groupsize=64"]}, "techniques[0]", "group_size"),
     ("OPT020", {"techniques": ["quantization=awq,groupsize=64"]}, "techniques[0]", "has no setting 'groupsize'"),
     ("OPT020", {"techniques": ["speculative_decoding=speculator"]}, "techniques[0]", "speculative_decoding=speculator lacks model"),
-    ("OPT020", {"techniques": ["quantization=awq,64"]}, "techniques[0]", "'64' is no setting=value"),
+    ("OPT020", {"techniques": ["quantization=awq,64"]}, "techniques[0]", "'64' is not setting=value"),
     ("OPT020", {"techniques": ["quantization=gptq"]}, "techniques[0]", "did you mean quantization=w4a16?"),
     ("OPT037", {"server": "tgi"}, "server", "did you mean text_generation_inference?"),
     ("OPT037", {"server": "vllm,context_lenght=8192"}, "server", "did you mean context_length?"),

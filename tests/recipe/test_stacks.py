@@ -212,10 +212,7 @@ STACKS = [
     "names",
     [
         (
-            "ml.g4dn.xlarge",
             "ml.g5.12xlarge",
-            "ml.g6e.48xlarge",
-            "ml.p4d.24xlarge",
             "ml.p5.48xlarge",
             "ml.inf2.48xlarge",
         ),

@@ -98,7 +98,7 @@ def test_where_all_pools_are_short_no_more_copies_start_and_a_note_says_so() -> 
     assert (enough.copies[1] > 2, enough.is_short) == (True, False)
     assert enough.hours[1] > outcome.hours[1] > 0
     (replayed,) = replay([("a", given)], traffic)
-    assert replayed.notes == ("Chat/Model wanted more instances than are available.",)
+    assert replayed.notes == ("Chat/Model needed more instances than are available.",)
 
 
 def test_copies_of_a_component_share_instances_of_their_pool() -> None:

@@ -218,6 +218,7 @@ def test_two_declarations_are_compared_with_ranges_and_a_sentence() -> None:
 
 
 @pytest.mark.local
+@pytest.mark.exhaustive
 def test_the_local_cloud_scales_the_same_traffic_as_the_simulation_does() -> None:
     traffic = poisson(1.0, 900)
     append(traffic, poisson(7.0, 2700, seed=4), 900)

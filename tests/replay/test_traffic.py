@@ -71,8 +71,8 @@ def test_requests_without_tokens_are_left_out_or_take_those_that_are_given(tmp_p
     [
         ('{"text": "a prompt"}\n', "no request with a time"),
         ("", "no request with a time"),
-        ("when,how long\n1,2\n", "'when,how long', and not with the columns seconds,input_tokens,output_tokens or"),
-        (captured("2026-11-02T10:00:00Z", None), "--input-tokens and --output-tokens say it"),
+        ("when,how long\n1,2\n", "'when,how long' instead of the columns seconds,input_tokens,output_tokens or"),
+        (captured("2026-11-02T10:00:00Z", None), "for other files, set --input-tokens and --output-tokens"),
         ("seconds,input_tokens,output_tokens\nsoon,1,2\n", "'soon' is not a time, such as 12.5"),
         ("seconds,input_tokens,output_tokens\nnan,1,2\n", "'nan' is not a time"),
         ("seconds,input_tokens,output_tokens\n0,inf,2\n", "does not say how many tokens its requests have"),

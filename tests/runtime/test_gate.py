@@ -116,6 +116,7 @@ def test_a_regression_that_chance_may_explain_is_not_decided() -> None:
         assert re.search(r"which chance alone may explain: \d{3,} requests on each side would decide it$", told), told
 
 
+@pytest.mark.exhaustive
 def test_an_endpoint_is_seldom_refused_for_a_difference_to_itself() -> None:
     refused = sum(
         bool(find(regression(0.05), {8: measured(latency=1000, seed=s)}, {8: measured(latency=1000, seed=-s)}, None)[0])

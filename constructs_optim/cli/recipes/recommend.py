@@ -18,6 +18,7 @@ from constructs_optim.recipe import Model, RecipeError
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
 from constructs_optim.recipe.choices import described, differences, recorded
+from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.evaluation import Workload
 from constructs_optim.recipe.forecast import Estimate
 from constructs_optim.recipe.forecast import published as calibrated
@@ -142,9 +143,9 @@ def recommend_command(
 ) -> None:
     """Choose the recipe and instances that meet your objectives at the lowest price.
 
-    Latencies and throughput are forecast: docs/forecast.md explains the forecast and its error. With --store, your
-    evaluations correct the forecast, and your artifacts need no job. --update records the choice for synthesis.
-    Exits with status 2 if nothing meets the objectives.
+    Latencies and throughput are forecast: https://constructs-optim.dev/forecast/ explains the forecast and its error.
+    With --store, your evaluations correct the forecast, and your artifacts need no job. --update records the choice for
+    synthesis. Exits with status 2 if nothing meets the objectives.
 
     Examples:
         constructs-optim recommend Qwen/Qwen3-32B --ttft 1s --itl 40ms --rate 12
@@ -242,7 +243,7 @@ def intents_of(file: str, region: str | None) -> tuple[dict[str, tuple[Model, Ob
     document = document_of(file)
     found = intents(document)
     if not found:
-        raise failed(f"No endpoint in {file} has objectives. docs/recommendation.md describes them.")
+        raise failed(f"No endpoint in {file} has objectives: see {page('recommendation')}")
     return found, declared_or(document, "region", region)
 
 
@@ -464,7 +465,7 @@ def _print(
     elif recommendation.excluded:
         by_rule = Counter(excluded.rule for excluded in recommendation.excluded for _ in excluded.instance_types)
         rules = ", ".join(f"{rule} ({count})" for rule, count in sorted(by_rule.items()))
-        say(f"Excluded, by rule: {rules}. --left-out lists them; docs/rules.md describes the rules.")
+        say(f"Excluded, by rule: {rules}. --left-out lists them; {page('rules')} describes the rules.")
     for note in notes:
         say(note)
     if shown and shown[0].forecast is not None:

@@ -25,15 +25,15 @@ from constructs_optim.recipe.tokens import is_token
 from .planned_recipe import shown
 
 _DEFAULT_ID = "ArtifactStore"
-# An IAM policy variable, filled in for each request: no account sees or writes another one's records.
+# IAM fills in this policy variable for each request, so no account can access another account's records.
 _OWN_RECORDS = "owners/${aws:PrincipalAccount}/"
-# Not the bucket's ARN as the encryption context: key and bucket would depend on each other.
+# The bucket's ARN as encryption context would make the key and the bucket depend on each other.
 _THROUGH_S3 = {"StringEquals": {"kms:ViaService": f"s3.{Aws.REGION}.amazonaws.com"}}
 
 
 @dataclass(frozen=True)
 class _Grant:
-    """Actions on the bucket, on objects below prefixes of it, or, without either, on the key that encrypts it."""
+    """Actions on the bucket, on objects below its prefixes, or, without either, on its KMS key."""
 
     name: str
     actions: tuple[str, ...]
@@ -42,7 +42,7 @@ class _Grant:
 
 
 _READ = (
-    # Not IfExists: a listing without a prefix has no such key, and lists all of the bucket.
+    # Not IfExists: a listing without a prefix does not have this key, and would list the whole bucket.
     _Grant(
         "FindArtifacts",
         ("s3:ListBucket",),
@@ -57,7 +57,7 @@ _READ = (
     _Grant("SeeKey", ("kms:DescribeKey",)),
 )
 _RECORDS = ("evaluations", "recommendations", "restarts", "shadows")
-# Further actions of makers. One statement for all folders: the names of consumers fill a bucket policy.
+# Additional actions of makers. One statement for all folders, because consumers' names fill a bucket policy.
 _MAKE = (
     _Grant(
         "MakeArtifacts",
@@ -75,22 +75,22 @@ _MAKE = (
 
 _IDS = {"account": re.compile(r"\d{12}"), "organization": re.compile(r"o-[a-z0-9]{10,32}")}
 _FIXES = {
-    "account": "an account's id is 12 digits, as text: '111122223333', or a token of one",
-    "organization": "an organization's id is o- and 10 to 32 lower-case letters and digits, which `aws organizations "
-    "describe-organization` prints: without one the store would be open to everybody. For a part of an organization "
-    "use share_with_account for each account",
+    "account": "an account ID is text of 12 digits: '111122223333', or a token of one",
+    "organization": "an organization ID is o- and 10 to 32 lowercase letters and digits, as `aws organizations "
+    "describe-organization` prints it: without it, the store would be open to everybody. For a part of an "
+    "organization, use share_with_account for each account",
 }
 
 
 @runtime_checkable
 class IArtifactStore(Protocol):
-    """A store of artifacts: one of this app, or one that exists already.
+    """A store of artifacts, of this app or an existing one.
 
     Attributes:
         bucket_name: the bucket's name; may be a token.
         bucket_arn: the bucket's ARN; may be a token.
-        encryption_key_arn: the ARN of the KMS key that encrypts the artifacts, or None where S3's own keys do.
-        read_only: whether artifacts of this store may only be read and referred to.
+        encryption_key_arn: the ARN of the KMS key that encrypts the artifacts, or None for S3-managed keys.
+        read_only: whether this app may only read and refer to the store's artifacts.
     """
 
     bucket_name: str
@@ -104,7 +104,7 @@ class IArtifactStore(Protocol):
 class ArtifactStore(Construct):
     """An encrypted, versioned, TLS-only bucket without public access, laid out as ``artifacts/<key>/...``.
 
-    The bucket outlives its stack unless ``removal_policy`` says otherwise: artifacts take hours to make, and other
+    By default, the bucket is retained when its stack is deleted, because artifacts take hours to create, and other
     stacks may refer to them.
 
     Attributes:
@@ -112,11 +112,11 @@ class ArtifactStore(Construct):
         bucket_name: the bucket's name.
         bucket_arn: the bucket's ARN.
         encryption_key_arn: the ARN of the KMS key that encrypts the artifacts, or None.
-        read_only: False: this app may write to it.
+        read_only: False, because this app may write to it.
     """
 
     PROPERTY_INJECTION_ID: ClassVar[str] = "constructs_optim.ArtifactStore"
-    """What an ``IPropertyInjector`` has for its ``construct_unique_id``."""
+    """The ``construct_unique_id`` of an ``IPropertyInjector`` for this construct."""
 
     def __init__(
         self,
@@ -133,12 +133,12 @@ class ArtifactStore(Construct):
 
         Args:
             scope: the construct to create it in.
-            id: its id in that scope.
+            id: its ID in that scope.
             bucket_name: the bucket's name. Default: CloudFormation generates one.
             encryption_key: a KMS key for the artifacts. Default: S3-managed keys.
-            removal_policy: whether the bucket is deleted with its stack. Default: it is retained.
-            server_access_logs_bucket: where S3 delivers access logs. Default: none.
-            server_access_logs_prefix: prefix of these logs. Default: none.
+            removal_policy: whether the bucket is deleted with the stack. Default: it is retained.
+            server_access_logs_bucket: the bucket for S3 server access logs. Default: none.
+            server_access_logs_prefix: the prefix of these logs. Default: none.
         """
         KEY.check("encryption_key", encryption_key)
         super().__init__(scope, id)
@@ -162,7 +162,7 @@ class ArtifactStore(Construct):
                     abort_incomplete_multipart_upload_after=Duration.days(7),
                     noncurrent_version_expiration=Duration.days(90),
                 ),
-                # Checkpoints that a training resumes from: of no use when it has ended, after 28 days at most.
+                # Checkpoints are useless after their training, which takes at most 28 days.
                 s3.LifecycleRule(
                     prefix="checkpoints/", expiration=Duration.days(28), noncurrent_version_expiration=Duration.days(1)
                 ),
@@ -188,28 +188,29 @@ class ArtifactStore(Construct):
     def share_with_account(self, account_id: str, *, read_only: bool = True) -> None:
         """Let the stacks of another account use the store.
 
-        A consumer reads artifacts and keeps the records of its own references, so that nothing it serves is removed; a
-        maker writes artifacts as well. What it may do there, its roles must also be allowed at home, as those of the
-        constructs are. Sharing again changes nothing, or makes a consumer a maker; never the reverse.
+        A consumer can read artifacts and write records of its own references, which protect the artifacts that it
+        serves from removal. A maker can also write artifacts. The other account's roles need the same permissions
+        there; the constructs grant them to their roles. Sharing again can turn a consumer into a maker, but never a
+        maker into a consumer.
 
         Args:
-            account_id: 12 digits; may be a token.
-            read_only: whether it only consumes. Default: it does.
+            account_id: the account ID, 12 digits; may be a token.
+            read_only: whether the account is only a consumer. Default: yes.
 
         Raises:
-            ValueError: when ``account_id`` is not twelve digits.
+            ValueError: if ``account_id`` is not twelve digits.
         """
         self._share("account", account_id, read_only=read_only)
 
     def share_with_organization(self, organization_id: str, *, read_only: bool = True) -> None:
-        """Let the stacks of every account of an AWS organization use the store, as :meth:`share_with_account` does.
+        """Let the stacks of all accounts of an AWS organization use the store; see :meth:`share_with_account`.
 
         Args:
-            organization_id: for instance ``o-a1b2c3d4e5``; may be a token.
-            read_only: whether they only consume. Default: they do.
+            organization_id: the organization ID, for instance ``o-a1b2c3d4e5``; may be a token.
+            read_only: whether the accounts are only consumers. Default: yes.
 
         Raises:
-            ValueError: when ``organization_id`` is not of the form ``o-...``.
+            ValueError: if ``organization_id`` does not have the form ``o-...``.
         """
         self._share("organization", organization_id, read_only=read_only)
 
@@ -217,13 +218,13 @@ class ArtifactStore(Construct):
     def from_bucket(
         bucket: s3.IBucket, *, encryption_key: kms.IKey | None = None, read_only: bool = False
     ) -> IArtifactStore:
-        """A store in a bucket that exists already, of this app or of another.
+        """Refer to a store in an existing bucket, of this app or another.
 
         Args:
             bucket: the bucket of the artifacts.
-            encryption_key: the KMS key of its objects. Default: the key the bucket object knows, if any.
-            read_only: whether artifacts may only be referred to by their keys, as in another account's store that is
-                shared for reading. Default: they may be created as well.
+            encryption_key: the KMS key of its objects. Default: the key of the ``bucket`` object, if any.
+            read_only: whether this app may only refer to artifacts by key, for instance in another account's store that
+                is shared read-only. Default: it may also create artifacts.
         """
         BUCKET.check("bucket", bucket)
         KEY.check("encryption_key", encryption_key)
@@ -232,7 +233,7 @@ class ArtifactStore(Construct):
 
     @staticmethod
     def default_of(scope: Construct) -> IArtifactStore:
-        """The store that ``scope``'s stack gets when none is named: one for the whole stack."""
+        """Return the default store of ``scope``'s stack: one for the whole stack."""
         context = StackContext.of(scope)
 
         def declared_or_new() -> ArtifactStore:
@@ -243,7 +244,7 @@ class ArtifactStore(Construct):
 
     @staticmethod
     def writable_of(scope: Construct, stores: Iterable[IArtifactStore]) -> IArtifactStore:
-        """The first of ``stores`` that this app may write to; without one, that of ``scope``'s stack."""
+        """Return the first writable one of ``stores``; without one, the default store of ``scope``'s stack."""
         return next((store for store in stores if not store.read_only), None) or ArtifactStore.default_of(scope)
 
     def _share(self, kind: str, id: str, *, read_only: bool) -> None:
@@ -251,7 +252,7 @@ class ArtifactStore(Construct):
             raise ValueError(f"{kind}_id is {id!r}, and {_FIXES[kind]}")
         key_actions: list[str] = []
         for grant in _READ if read_only else (*_READ, *_MAKE):
-            # A key may serve several stores, and the ids of a policy's statements differ.
+            # A key may serve several stores, and statement IDs must be unique in a policy.
             suffix = "" if grant.below else self.node.addr[-8:]
             sid = f"{kind.title()}s{grant.name}{suffix}"
             if not grant.below and self._key is None:
@@ -267,25 +268,25 @@ class ArtifactStore(Construct):
             else:
                 if len(consumers) == 1:
                     statement.add_any_principal()
-                # The fixed value makes a statement for everybody not public, in the eyes of S3's public access block.
+                # With this fixed value, S3's public access block does not consider a statement for everybody public.
                 statement.add_condition("StringEquals", {"aws:PrincipalOrgID": list(consumers)})
-                # Within its own account such a statement would be enough without any policy of a role.
+                # Without this, the statement alone would permit access within the store's own account.
                 statement.add_condition("StringNotEquals", {"aws:PrincipalAccount": Aws.ACCOUNT_ID})
             key_actions += grant.actions if grant.condition == _THROUGH_S3 else ()
         if self.bucket.policy is not None:
-            # Consumers keep using a retained bucket: their endpoints read it whenever they scale out.
+            # Consumers' endpoints read a retained bucket whenever they scale out.
             self.bucket.policy.apply_removal_policy(self._removal_policy)
         if self._key is not None and key_actions and not self._is_our_key:
             advice = Advice(
                 "constructs-optim:StoreKeyPolicy",
-                f"the artifact store's KMS key {shown(self._key.key_arn)} is imported, and its policy is not this "
-                f"app's to change: its owner must allow {', '.join(key_actions)} to the {kind} {shown(id)}, through "
-                "S3 (kms:ViaService)",
+                f"the artifact store's KMS key {shown(self._key.key_arn)} is imported, so this app cannot change its "
+                f"policy: its owner must allow {', '.join(key_actions)} to the {kind} {shown(id)}, through S3 "
+                "(kms:ViaService)",
             )
             advise(self, advice)
 
     def _add_statement(self, sid: str, grant: _Grant) -> iam.PolicyStatement:
-        """A new statement in the policy of the bucket, or of the key."""
+        """Add a statement to the policy of the bucket or the key."""
         resources = [self.bucket.bucket_arn + below for below in grant.below] or ["*"]
         statement = iam.PolicyStatement(
             sid=sid,
@@ -301,7 +302,7 @@ class ArtifactStore(Construct):
 
 
 def store_statements(store: IArtifactStore, group: str) -> list[Statement]:
-    """The statements of a group of ``statements.toml`` about a store."""
+    """Return the statements of a group in ``statements.toml`` for a store."""
     return statements_of(group, Store=store.bucket_arn, Key=store.encryption_key_arn, Account=PSEUDO.account)
 
 

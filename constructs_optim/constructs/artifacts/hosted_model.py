@@ -1,6 +1,6 @@
-"""A model that is served: its artifact, and the SageMaker model created from it.
+"""A served model: its artifact, and the SageMaker model created from it.
 
-The model is CloudFormation's own where that can express it, and a custom resource where it cannot.
+The model is an ``AWS::SageMaker::Model`` if CloudFormation supports it, otherwise a custom resource.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class ModelOptions(Settings):
 
     @classmethod
     def display_name(cls) -> str:
-        """The construct that these are arguments of."""
+        """Return the construct that takes these arguments."""
         return "OptimizedEndpoint"
 
 
 @dataclass(frozen=True)
 class HostedModel:
-    """A SageMaker model with its name (a token), the recipe as it was declared, and the artifact that it serves."""
+    """A SageMaker model with its name (a token), its declared recipe, and its artifact."""
 
     recipe: ModelRecipe
     artifact: RecipeArtifact
@@ -77,12 +77,12 @@ class HostedModel:
 
     @property
     def evaluation_key(self) -> str:
-        """The key that its evaluations are published under: the artifact's, or that of how the model is served."""
+        """The key of its published evaluations: the artifact's or, without one, the serving configuration's."""
         return self.artifact_key or self.plan.container_key
 
 
 def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -> HostedModel:
-    """Declare the artifact, or a reference to it, and the model."""
+    """Declare the model, and its artifact or a reference to it."""
     declared: Any = {name: getattr(recipe, name) for name in _DECLARED}
     declared |= {"network": options.network.model_copy(update={"isolation": None}), "role": options.role}
     artifact: RecipeArtifact
@@ -90,11 +90,12 @@ def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -
         store = options.artifact_store
         artifact = OptimizationJob(scope, "Optimization", artifact_store=store, jobs=options.jobs, **declared)
     else:
-        # Not under the job's id: CloudFormation does not change the type of a resource.
+        # Not under the job's ID, because CloudFormation cannot change the type of a resource.
         key, store = recipe.artifact_key, _store_of_reference(recipe.artifact_key, options)
         artifact = OptimizedArtifact(scope, "Artifact", artifact_key=key, artifact_store=store, **declared)
-    # Two ids: CloudFormation refuses to give a logical id another type ("Update of resource type is not permitted. The
-    # new template modifies resource type of the following resources: ..."), and a recipe may gain a draft or lose it.
+    # Two logical IDs, because a recipe may gain or lose a draft, and CloudFormation refuses another type for a logical
+    # ID ("Update of resource type is not permitted. The new template modifies resource type of the following resources:
+    # ...").
     container, isolated, timeouts = artifact.plan.container, options.network.isolation, artifact.startup_timeouts
     isolated = container.network_isolation if isolated is None else isolated
     model: CfnResource
@@ -117,17 +118,16 @@ def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -
 
 
 def _store_of_reference(artifact_key: str, options: ModelOptions) -> IArtifactStore:
-    """The store of an artifact referred to by its key; options of jobs are refused."""
+    """Return the store of an artifact referred to by key; refuse job options."""
     if unused := [f"jobs.{name}" for name, value in vars(options.jobs).items() if value is not None]:
         raise ValueError(
-            f"artifact_key is {shown(artifact_key)}, and with it no job runs and nothing is waited for: leave "
+            f"artifact_key is {shown(artifact_key)}, so no job runs and the deployment waits for nothing: leave "
             f"{' and '.join(unused)} out"
         )
     if options.artifact_store is None:
         raise ValueError(
-            f"artifact_key is {shown(artifact_key)}, and a store that this stack makes for itself has no artifacts: "
-            "name the one that has it with artifact_store=..., for instance ArtifactStore.from_bucket(bucket, "
-            "read_only=True)"
+            f"artifact_key is {shown(artifact_key)}, and the stack's own new store has no artifacts: pass the store "
+            "that has it as artifact_store=..., for instance ArtifactStore.from_bucket(bucket, read_only=True)"
         )
     return options.artifact_store
 
@@ -150,7 +150,7 @@ def _native_model(scope: Construct, artifact: RecipeArtifact, *, isolated: bool)
 
 
 def _custom_model(scope: Construct, artifact: RecipeArtifact, *, isolated: bool) -> CfnResource:
-    """A model with a draft or heads beside it, or with files that the hub names: ``AWS::SageMaker::Model`` has none."""
+    """Declare a model with draft models, heads or hub files, which ``AWS::SageMaker::Model`` does not support."""
     plan, container, network = artifact.plan, artifact.plan.container, artifact.network
     role_arn = artifact.execution_role.role_arn
     properties = drop_none(
@@ -174,7 +174,7 @@ def _custom_model(scope: Construct, artifact: RecipeArtifact, *, isolated: bool)
 
 
 def describe_hosted(resource: CfnResource, models: Sequence[HostedModel]) -> None:
-    """Add the recipes that an endpoint, its configuration or a component serves: none where it serves no model."""
+    """Add the served recipes to the metadata of an endpoint, its configuration or a component."""
     recipes = [recipe_metadata(model.plan, model.artifact_key) for model in models]
     if recipes:
         resource.add_metadata(METADATA_KEY, recipes[0] if len(recipes) == 1 else {"Pools": recipes})

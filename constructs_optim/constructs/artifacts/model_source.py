@@ -1,4 +1,4 @@
-"""A model's source in a stack: the text that identifies it, and the permissions to list and read it."""
+"""A model's source in a stack: its properties, and the permissions to list and read it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _ENDS_AS_SECRETS_DO = re.compile(r"-[A-Za-z0-9]{6}$")
 
 
 class S3Location:
-    """The bucket and the key or prefix of an S3 URI; of a token, whose key is not known, the whole bucket.
+    """The bucket and the key or prefix of an S3 URI; for a token with an unknown key, the whole bucket.
 
-    ``names_bucket``: what stands before the first slash is the bucket's name, also where it is a token.
+    ``names_bucket``: whether the part before the first slash is the bucket's name, even if it is a token.
     """
 
     def __init__(self, uri: str, *, names_bucket: bool = False) -> None:
@@ -48,11 +48,11 @@ class S3Location:
 
     @property
     def folder(self) -> str:
-        """The key as a prefix of the files below it."""
+        """The key as the prefix of a folder."""
         return f"{self.key.rstrip('/')}/" if self.key.strip("/") else ""
 
     def list_statement(self, sid: str, prefix: str) -> Statement:
-        """List the keys that begin with ``prefix``; without one, all of the bucket."""
+        """Return the permission to list keys that begin with ``prefix``; without one, the whole bucket."""
         if not prefix:
             return Statement(sid, ("s3:ListBucket",), (_s3_arn(self.bucket),))
         name = f"{sid}{sha256(without_tokens(self.bucket))[:8]}"
@@ -65,7 +65,7 @@ def _s3_arn(path: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Artifact:
-    """An artifact: the custom resource that creates or looks it up, its S3 prefix and its job; all may be tokens."""
+    """An artifact: the custom resource that creates it or looks it up, its S3 prefix and its job; may be tokens."""
 
     resource: CfnResource
     uri: str
@@ -73,12 +73,12 @@ class Artifact:
 
     @property
     def key(self) -> str:
-        """Its key in the store."""
+        """The artifact's key in the store."""
         return self.resource.ref
 
 
 def properties(source: Source, artifacts: Mapping[int, Artifact] = MappingProxyType({})) -> dict[str, Any]:
-    """The ``Source`` property of a custom resource; ``artifacts`` are those of the plan's jobs, by index."""
+    """Return the ``Source`` property of a custom resource; ``artifacts`` of the plan's jobs by index."""
     match source:
         case HubSource() | HubDraftSource():
             return drop_none(
@@ -107,7 +107,7 @@ def properties(source: Source, artifacts: Mapping[int, Artifact] = MappingProxyT
 
 
 def lookup_statements(*sources: Source) -> list[Statement]:
-    """A handler's permissions to resolve sources, without reading their objects."""
+    """Return a handler's permissions to resolve sources, without reading their objects."""
     statements: list[Statement] = []
     for source in sources:
         if isinstance(source, S3Source):
@@ -119,7 +119,7 @@ def lookup_statements(*sources: Source) -> list[Statement]:
 
 
 def read_statements(*sources: HubSource | HubDraftSource | S3Source) -> list[Statement]:
-    """Permissions to read sources."""
+    """Return the permissions to read sources."""
     statements: list[Statement] = []
     for source in sources:
         if not isinstance(source, S3Source):
@@ -135,14 +135,14 @@ def read_statements(*sources: HubSource | HubDraftSource | S3Source) -> list[Sta
             statements.append(Statement("ReadModelManifest", ("s3:GetObject",), (manifest.object_arn,)))
             statements.append(manifest.list_statement("ListModelManifest", manifest.key))
         if source.encryption_key_arn is not None:
-            # As AWS KMS names the service (developer guide, "kms:ViaService"): amazonaws.com in every partition.
+            # AWS KMS uses amazonaws.com in every partition (developer guide, "kms:ViaService").
             condition = {"StringEquals": {"kms:ViaService": sub("s3.${AWS::Region}.amazonaws.com")}}
             statements.append(Statement("DecryptSource", ("kms:Decrypt",), (source.encryption_key_arn,), condition))
     return statements
 
 
 def token_statements(token: TokenSecret) -> list[Statement]:
-    """The permissions to read a token of Hugging Face, from a secret of any region."""
+    """Return the permissions to read a Hugging Face token from a secret in any Region."""
     statements = [secret_statement("ReadToken", token.arn)]
     if token.encryption_key_arn is not None:
         is_of_the_stack = is_token(token.arn.partition(":secret:")[0])
@@ -154,17 +154,16 @@ def token_statements(token: TokenSecret) -> list[Statement]:
 
 
 def describe_secret_statements(token: TokenSecret) -> list[Statement]:
-    """The permission to see whether a token's secret is there, without reading it."""
+    """Return the permission to check that a token's secret exists, without reading it."""
     return [replace(secret_statement("DescribeToken", token.arn), actions=("secretsmanager:DescribeSecret",))]
 
 
 def secret_statement(sid: str, arn: str) -> Statement:
-    """The permission to read a secret, whose ARN may lack the six characters that Secrets Manager adds to names.
+    """Return the permission to read a secret, whose ARN may lack Secrets Manager's six-character suffix.
 
-    Requests may leave them out, but IAM compares with the whole ARN; six question marks stand for them (AWS Secrets
-    Manager user guide, "Permissions policy examples"). A name of one's own should not end with a hyphen and six
-    characters (the same, "What's in a Secrets Manager secret?"). A token that is a whole ARN is that of a secret's
-    resource, which is complete.
+    Requests may omit the suffix, but IAM compares the whole ARN; six question marks match it (AWS Secrets Manager user
+    guide, "Permissions policy examples"). A secret's own name should not end with a hyphen and six characters (the
+    same, "What's in a Secrets Manager secret?"). A token for a whole ARN belongs to a secret resource, and is complete.
     """
     name = arn.partition(":secret:")[2]
     is_whole = not name or name.endswith("}") or _ENDS_AS_SECRETS_DO.search(name)
@@ -172,7 +171,7 @@ def secret_statement(sid: str, arn: str) -> Statement:
 
 
 def channel_statements(uri: str) -> list[Statement]:
-    """The permissions of a job for the channel at ``uri``: SageMaker lists all objects with that prefix."""
+    """Return a job's permissions for the channel at ``uri``: SageMaker lists all objects with that prefix."""
     location = S3Location(uri)
     read = Statement("ReadChannels", ("s3:GetObject",), (location.object_arn,))
     return [read, location.list_statement("ListChannel", location.key)]

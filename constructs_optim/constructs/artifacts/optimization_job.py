@@ -1,4 +1,4 @@
-"""An optimization job as a resource: reused where its artifact exists, waited for where it does not."""
+"""An optimization job as a resource: it runs only if its artifact does not exist."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class JobOptions(Settings):
     """How optimization and training jobs run.
 
     Attributes:
-        role: the role that SageMaker assumes for the jobs. Default: a role of its own for jobs that copy models with a
-            token; for all others the ``role`` of the construct, and without one a role for all jobs of the stack.
+        role: the role that SageMaker assumes for the jobs. Default: a separate role for jobs that copy models with a
+            token; for all other jobs, the construct's ``role`` or, without one, a role for all jobs of the stack.
         max_runtime: how long a job may run. Default: 10 hours; longer for training.
-        max_pending: how long a job may wait for instances, 30 minutes to 28 days. Default: the service's own limit.
-        capacity_reservation: the training plan whose instances the jobs run on, and on no others. Default: on demand.
+        max_pending: how long a job may wait for instances, 30 minutes to 28 days. Default: SageMaker's limit.
+        capacity_reservation: the training plan; jobs run only on its instances. Default: on demand.
         timeout: how long the deployment waits for the artifact, at most 12 hours. Default: 12 hours.
     """
 
@@ -60,7 +60,7 @@ class JobOptions(Settings):
 
     @property
     def settings(self) -> JobSettings:
-        """What recipes have of it."""
+        """The options that are part of a recipe."""
         runtime, pending, reservation = self.max_runtime, self.max_pending, self.capacity_reservation
         return JobSettings(
             int(runtime.to_seconds()) if runtime is not None else None,
@@ -71,11 +71,11 @@ class JobOptions(Settings):
 
 @suggests_keywords
 class OptimizationJob(RecipeArtifact):
-    """The job that creates an artifact, and the wait condition for resources that use the artifact.
+    """A job that creates an artifact, and the wait condition for resources that use the artifact.
 
-    The job runs only when no artifact of the same key is in the store. While it runs, resources that use
-    ``model_data_uri`` wait; when it fails, the stack rolls back with the service's own reason.
-    Use it alone to create an artifact in one stack and deploy it in another.
+    The job only runs if the store has no artifact with the same key. Resources that use ``model_data_uri`` wait for it;
+    if it fails, the stack rolls back with SageMaker's reason. Use it alone to create an artifact in one stack and
+    deploy it in another.
     """
 
     def __init__(
@@ -99,24 +99,24 @@ class OptimizationJob(RecipeArtifact):
 
         Args:
             scope: the construct to create it in.
-            id: its id in that scope.
+            id: its ID in that scope.
             model: the source of the weights.
             techniques: the techniques to apply, in order.
             instance_type: the instance type to serve the model on, for instance ``ml.g5.12xlarge``.
-            artifact_store: the store of the artifact; it must not be read-only. Default: one store for the whole stack.
-            environment: further environment variables of the model's container. Default: none.
-            server: what serves the model. Default: vLLM, unless a technique needs another server.
-            accelerator_partition: the type of the GPU partition that a copy of the model occupies. Default: none, as it
-                takes whole GPUs.
+            artifact_store: the store of the artifact, not a read-only one. Default: one store for the whole stack.
+            environment: additional environment variables of the model's container. Default: none.
+            server: the model server and its settings. Default: vLLM, unless a technique needs another server.
+            accelerator_partition: the GPU partition type that a copy of the model occupies. Default: none; a copy uses
+                whole GPUs.
             jobs: the job's role and maximum runtime, and how long the deployment waits for it.
-            network: the VPC that job and model reach the network through. Default: none.
+            network: the VPC of the job and the model. Default: none.
             role: the role that SageMaker assumes for the model, and for jobs without a role of their own. Default: one
-                role for all models of the stack, which may write nothing, and one for all jobs.
-            wait: whether the deployment waits for the artifact. Default: it does.
+                role for all models of the stack, without write permissions, and one for all jobs.
+            wait: whether the deployment waits for the artifact. Default: yes.
 
         Raises:
-            RecipeError: with every rule the recipe breaks.
-            ValueError: when ``jobs.timeout`` is longer than CloudFormation can wait, or the store is read-only.
+            RecipeError: if the recipe breaks rules; lists all of them.
+            ValueError: if ``jobs.timeout`` is longer than CloudFormation can wait, or the store is read-only.
         """
         jobs, network = jobs or JobOptions(), network or NetworkOptions()
         refuse_isolation(network, "OptimizationJob")
@@ -134,26 +134,28 @@ class OptimizationJob(RecipeArtifact):
             jobs.timeout,
             LONGEST_WAIT_SECONDS,
             name="jobs.timeout",
-            instead="for a longer job use OptimizationJob(wait=False) in a stack of its own",
+            instead="for a longer job, use OptimizationJob(wait=False) in a separate stack",
         )
         plan = recipe.plan_in(scope, jobs.settings)
         if plan.jobs and artifact_store is not None and artifact_store.read_only:
             raise ValueError(
                 f"the artifact store {shown(artifact_store.bucket_name)} is read-only, and {technique_labels(plan)} "
-                "runs a job that writes its artifact there: refer to one that is there by artifact_key=... "
-                "(OptimizedEndpoint, OptimizedArtifact), or write with ArtifactStore.from_bucket(..., read_only=False)"
+                "runs a job that writes its artifact there: refer to an existing artifact with artifact_key=... "
+                "(OptimizedEndpoint, OptimizedArtifact), or make the store writable with "
+                "ArtifactStore.from_bucket(..., read_only=False)"
             )
         if len(plan.jobs) > 1 and not wait:
             raise ValueError(
-                "wait=False goes with one job: the second of a chain starts from the artifact of the first. Declare "
-                "the first as an OptimizationJob of its own, and the second on its artifact with Model.s3(...)"
+                "wait=False requires a single job, because the second job of a chain starts from the first one's "
+                "artifact. Declare the first as a separate OptimizationJob, and the second on its artifact with "
+                "Model.s3(...)"
             )
         super().__init__(scope, id, plan=plan, artifact_store=artifact_store, network=network, role=role)
         if plan.jobs:
             job_role = jobs.role if jobs.role is not None else role
             self.job_role = UserRole.of(self, job_role) if job_role is not None else self._service.job_role
             in_vpc = self.network is not None
-            # A token of Hugging Face is for the job alone that copies the model, not for the role that serves it.
+            # Only the job that copies the model may read a Hugging Face token, not the role that serves the model.
             copying = [job for job in plan.jobs if job.token is not None and jobs.role is None]
             roles = {"PassExecutionRole": (self.job_role, [job for job in plan.jobs if job not in copying])}
             if copying:
@@ -168,15 +170,15 @@ class OptimizationJob(RecipeArtifact):
             )
             self.log_group_names = runner.handler.log_group_name, runner.watcher.log_group_name
             for index, job in enumerate(plan.jobs):
-                # A chain's later jobs have the technique in their ids; the first has the ids of one that is alone.
-                # CloudFormation never changes a resource's type: another kind of job has ids of its own.
+                # The first job of a chain has the same IDs as a single job; later jobs have the technique in their IDs.
+                # Another kind of job also has its own IDs, because CloudFormation cannot change a resource's type.
                 prefix = job.name.title().replace("-", "") if index or job.kind != "OptimizationJob" else ""
                 used = self._service.copy_role if job in copying else self.job_role
                 artifact = self._run(job, runner, used, prefix, seconds if wait else None)
                 self.artifacts = {**self.artifacts, index: artifact}
 
     def _run(self, job: JobPlan, runner: JobRunner, role: SageMakerRole, prefix: str, seconds: int | None) -> Artifact:
-        """Declare a job; with ``seconds``, the condition that is met when its artifact exists."""
+        """Declare a job; with ``seconds``, also the condition that waits for its artifact."""
         signal, store = None, self.artifact_store
         if seconds is not None:
             bucket = json.dumps(StackContext.of(self).resolve(store.bucket_name), sort_keys=True)

@@ -1,6 +1,6 @@
-"""The service that runs a stack's jobs: the custom resources' handlers, the watcher and its state machine.
+"""The service that runs a stack's jobs: handlers of custom resources, the watcher and its state machine.
 
-A stack has one of each, for any number of endpoints; a plan only adds permissions to them.
+A stack has one of each for any number of endpoints; each plan only adds permissions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PACKAGE = Path(__file__).parent.parent.parent
 
 
 class TrainingCode(Construct):
-    """The code for training containers, as one zip archive. ``uri`` is its object's ``s3://`` URI (a token)."""
+    """The code for training containers as a zip archive. ``uri`` is its ``s3://`` URI (a token)."""
 
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
@@ -38,7 +38,7 @@ class TrainingCode(Construct):
         self.uri: str = f"s3://{self._bucket}/{self._key}"
 
     def statements(self) -> list[Statement]:
-        """The permissions for the archive as an input channel, whose objects SageMaker lists."""
+        """Return the permissions to read the archive as an input channel, whose objects SageMaker lists."""
         bucket = ["arn:", {"Ref": "AWS::Partition"}, ":s3:::", self._bucket]
         return [
             Statement("ReadTrainingCode", ("s3:GetObject",), ({"Fn::Join": ["", [*bucket, f"/{self._key}"]]},)),
@@ -52,7 +52,7 @@ class TrainingCode(Construct):
 
 
 class OptimizationService(Construct):
-    """Handlers, watcher and state machine of a stack. Use :meth:`of`."""
+    """The handlers, watcher and state machine of a stack. Use :meth:`of`."""
 
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
@@ -68,17 +68,17 @@ class OptimizationService(Construct):
 
     @cached_property
     def execution_role(self) -> ExecutionRole:
-        """The role of models: a stack of jobs alone has none."""
+        """The role of models, which a stack with only jobs does not have."""
         return ExecutionRole(self, "ExecutionRole", description="What SageMaker may do for models and endpoints")
 
     @cached_property
     def job_role(self) -> ExecutionRole:
-        """The role of jobs: a stack that only refers to artifacts has none."""
+        """The role of jobs, which a stack that only refers to artifacts does not have."""
         return ExecutionRole(self, "JobRole", description="What SageMaker may do for optimization and training jobs")
 
     @cached_property
     def copy_role(self) -> ExecutionRole:
-        """The role of jobs that copy gated models, and the only one that may read their tokens."""
+        """The role of jobs that copy gated models; only this role may read their tokens."""
         return ExecutionRole(self, "CopyRole", description="What SageMaker may do for jobs that copy gated models")
 
     @cached_property
@@ -88,7 +88,7 @@ class OptimizationService(Construct):
 
     @staticmethod
     def of(scope: Construct) -> OptimizationService:
-        """The service of ``scope``'s stack, created on first use."""
+        """Return the service of ``scope``'s stack, created on first use."""
         context = StackContext.of(scope)
         return context.once(OptimizationService, lambda: OptimizationService(context.stack, "OptimizationService"))
 
@@ -100,9 +100,9 @@ class OptimizationService(Construct):
         role_arns: Mapping[str, Arn],
         reservation: CapacityReservation | None = None,
     ) -> JobRunner:
-        """The runner of ``plan``'s jobs, allowed to look up its sources, pass their roles, use store and reservation.
+        """Return the runner of ``plan``'s jobs, with permissions for its sources, roles, store and reservation.
 
-        ``role_arns`` are by the ids of the statements that allow to pass them.
+        ``role_arns`` maps the IDs of ``iam:PassRole`` statements to roles.
         """
         kinds = sorted({job.kind for job in plan.jobs})
         manage = [job_statement(_of_kind("ManageJobs", kind), kind, *MANAGE) for kind in kinds]
@@ -114,7 +114,7 @@ class OptimizationService(Construct):
                 code=self.code,
                 job="optimization job",
                 handler=("Starts, shares and stops optimization jobs", manage),
-                watcher=("Looks at a running optimization job", describe),
+                watcher=("Checks a running optimization job", describe),
                 start_sid="WatchJobs",
             )
             self._jobs.handler.permit(statements_of("find stacks"))
@@ -129,15 +129,15 @@ class OptimizationService(Construct):
             ]
         )
         if reservation is not None:
-            # IAM service authorization reference: CreateTrainingJob has the training plan for a resource. Assumed of
-            # CreateOptimizationJob as well, which the reference does not say yet.
+            # CreateTrainingJob has the training plan as a resource (IAM service authorization reference). We assume the
+            # same for CreateOptimizationJob, which the reference does not mention yet.
             actions = tuple(f"sagemaker:Create{kind}" for kind in kinds)
             self._jobs.handler.permit([Statement("UseReservation", actions, (reservation.arn,))])
         self._jobs.watcher.permit([*describe, *records])
         return self._jobs
 
     def artifact_handler(self, store: IArtifactStore, plan: Plan) -> Handler:
-        """The handler of references to artifacts by key, with permissions to read ``store`` and record references."""
+        """Return the handler of references to artifacts, with permissions to read ``store`` and record references."""
         kind = plan.jobs[-1].kind
         self._artifacts.permit(
             [
@@ -150,11 +150,11 @@ class OptimizationService(Construct):
 
     @cached_property
     def _artifacts(self) -> Handler:
-        description = "Finds artifacts by their keys and keeps the references to them"
+        description = "Finds artifacts by key, and records references to them"
         return Handler(self, "Artifacts", code=self.code, module="artifact_handler", description=description)
 
     def model_service_token(self, plan: Plan, *, role_arn: Arn) -> str:
-        """The handler of models that CloudFormation has no properties for, allowed to create those of ``plan``."""
+        """Return the handler of models that CloudFormation does not support, with permissions for ``plan``'s models."""
         container = plan.container
         sources = (container.model, *(channel.source for channel in container.channels))
         lookups = model_source.lookup_statements(*sources)
@@ -164,13 +164,13 @@ class OptimizationService(Construct):
 
     @cached_property
     def _models(self) -> Handler:
-        description = "Creates and deletes models with files beside them"
+        description = "Creates and deletes models with additional files"
         return Handler(self, "Models", code=self.code, module="model_handler", description=description)
 
     def endpoint_config_service_token(self, role_arn: Arn | None) -> str:
-        """The handler of endpoint configurations with values that CloudFormation lacks.
+        """Return the handler of endpoint configurations that CloudFormation does not support.
 
-        ``role_arn`` is the role that a configuration names.
+        ``role_arn`` is the role in the configuration.
         """
         self._endpoint_configs.permit(statements_of("manage endpoint configurations"))
         if role_arn is not None:
@@ -186,7 +186,7 @@ class OptimizationService(Construct):
 
     @cached_property
     def component_runner(self) -> JobRunner:
-        """The handlers of inference components that CloudFormation cannot express."""
+        """The handlers of inference components that CloudFormation does not support."""
         return JobRunner(
             Construct(self, "Components"),
             "component",
@@ -199,13 +199,13 @@ class OptimizationService(Construct):
 
     @cached_property
     def capacity_service_token(self) -> str:
-        """The handler that looks up how many copies inference components of the stack have."""
-        description = "Looks up how many copies inference components have"
+        """The handler that looks up the number of copies of the stack's inference components."""
+        description = "Looks up the number of copies of inference components"
         handler = Handler(self, "Capacity", code=self.code, module="capacity_handler", description=description)
         handler.permit(statements_of("look up copies", Stack={"Ref": "AWS::StackId"}))
         return handler.arn
 
 
 def _of_kind(sid: str, kind: str) -> str:
-    """A separate id for each kind: statements with the same id are merged."""
+    """Return a separate statement ID for each kind of job, because statements with the same ID are merged."""
     return sid if kind == "OptimizationJob" else sid.replace("Jobs", f"{kind}s")

@@ -1,4 +1,4 @@
-"""An existing artifact as a resource: looked up in the store by its key when the stack is deployed."""
+"""An existing artifact as a resource, looked up in the store by key when the stack is deployed."""
 
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
@@ -30,11 +30,11 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 
 @suggests_keywords
 class OptimizedArtifact(RecipeArtifact):
-    """An artifact of another stack, or of another account that shares its store: no job of this stack makes it.
+    """An existing artifact, of another stack or of an account that shares its store. No job runs.
 
-    The recipe is that of the stack that created the artifact. It decides how the artifact is served, and another
-    recipe's key is refused. When the stack is deployed the artifact must be there: a deployment does not wait
-    for it. While the stack refers to it, the store counts the reference.
+    Declare the recipe of the stack that created the artifact: it defines how the artifact is served, and a key of
+    another recipe is refused. The artifact must exist when the stack is deployed; the deployment does not wait for it.
+    While the stack refers to it, the store records the reference.
     """
 
     def __init__(
@@ -57,23 +57,23 @@ class OptimizedArtifact(RecipeArtifact):
 
         Args:
             scope: the construct to create it in.
-            id: its id in that scope.
+            id: its ID in that scope.
             model: the source model of the artifact.
-            techniques: the techniques that were applied, in order.
+            techniques: the applied techniques, in order.
             instance_type: the instance type to serve the model on, for instance ``ml.g5.12xlarge``.
-            artifact_key: the artifact's key, 64 hexadecimal digits; of the last job where the recipe has several. May
-                be a token.
-            artifact_store: the store of the artifact, which may be read-only.
-            environment: further environment variables of the model's container. Default: none.
-            server: what serves the model. Default: vLLM, unless a technique needs another server.
-            accelerator_partition: the type of the GPU partition that a copy of the model occupies. Default: none, as it
-                takes whole GPUs.
-            network: the VPC that the model reaches the network through. Default: none.
+            artifact_key: the artifact's key, 64 hexadecimal digits; may be a token. For a recipe with several jobs, it
+                is the last job's key.
+            artifact_store: the store of the artifact; may be read-only.
+            environment: additional environment variables of the model's container. Default: none.
+            server: the model server and its settings. Default: vLLM, unless a technique needs another server.
+            accelerator_partition: the GPU partition type that a copy of the model occupies. Default: none; a copy uses
+                whole GPUs.
+            network: the VPC of the model. Default: none.
             role: the role that SageMaker assumes for the model. Default: one role for all models of the stack.
 
         Raises:
-            RecipeError: with every rule the recipe breaks.
-            ValueError: when the key is malformed or belongs to another recipe.
+            RecipeError: if the recipe breaks rules; lists all of them.
+            ValueError: if the key is malformed or belongs to another recipe.
         """
         STORE.check("artifact_store", artifact_store)
         ROLE.check("role", role)
@@ -100,26 +100,26 @@ class OptimizedArtifact(RecipeArtifact):
             JobKind=job.kind if job.kind != "OptimizationJob" else None,
             ArtifactKey=artifact_key,
             RecipeKey=job.recipe_key,
-            # The source of a chain's last job is known by a key alone.
+            # The last job of a chain has no source but an artifact key.
             Source=model_source.properties(job.source) if not isinstance(job.source, ArtifactSource) else None,
             Bucket=store.bucket_name,
             KmsKeyArn=store.encryption_key_arn,
         )
         resource = CfnResource(self, "Resource", type="Custom::OptimizedArtifact", properties=properties)
         add_recipe_metadata(resource, plan, artifact_key)
-        # Models of the artifact depend on this resource, and so start when their role may read.
+        # Models depend on this resource, so they start after their role has permission to read.
         serving_role.delay(resource)
         artifact = Artifact(
             resource,
             resource.get_att("ModelDataUri").to_string(),
             lambda: resource.get_att("JobName").to_string(),
         )
-        # Without the earlier ones of a chain.
+        # Only the last artifact of a chain is known.
         self.artifacts = {len(plan.jobs) - 1: artifact}
 
 
 def _check(artifact_key: str, plan: Plan) -> None:
-    """Refuse a key that names no artifact, or not the one that is served."""
+    """Refuse a key that is malformed, or not the key of the served artifact."""
     if not plan.jobs:
         raise ValueError(
             f"artifact_key is {shown(artifact_key)}, and this recipe needs no job, so it has no artifact: leave "
@@ -127,22 +127,22 @@ def _check(artifact_key: str, plan: Plan) -> None:
         )
     if plan.container.artifacts != frozenset({len(plan.jobs) - 1}):
         raise ValueError(
-            f"artifact_key is {shown(artifact_key)}, and this recipe serves the artifacts of several jobs, which "
-            "one key does not name: leave artifact_key out, and the jobs find their artifacts in the store"
+            f"artifact_key is {shown(artifact_key)}, and this recipe serves the artifacts of several jobs, which a "
+            "single key cannot identify: leave artifact_key out, and the jobs find their artifacts in the store"
         )
     if is_token(artifact_key):
         return
     if not isinstance(artifact_key, str) or not _KEY.fullmatch(artifact_key):
         raise ValueError(
-            f"artifact_key is {artifact_key!r}, and a key is 64 hexadecimal digits in lower case, the name of the "
-            "artifact's folder below artifacts/ of its store: OptimizationJob.artifact_key has it, and "
+            f"artifact_key is {artifact_key!r}, and a key is 64 lowercase hexadecimal digits, the name of the "
+            "artifact's folder below artifacts/ in its store: OptimizationJob.artifact_key returns it, and "
             "`constructs-optim plan` prints it"
         )
     own = plan.artifact_key
     if own is not None and own != artifact_key:
         raise ValueError(
-            f"artifact_key is {artifact_key}, and this recipe makes {own}: model and version, techniques and their "
-            "settings, accelerator, tensor parallel degree, or the container image that a release of constructs-optim "
-            "chooses differ from those of the stack that made it. Declare the recipe of that stack with the same "
-            f"release, or refer to {own}"
+            f"artifact_key is {artifact_key}, and this recipe makes {own}: the model and version, techniques and their "
+            "settings, accelerator, tensor parallel degree, or the container image that the release of "
+            "constructs-optim chooses differ from those of the stack that created the artifact. Declare that stack's "
+            f"recipe with the same release, or refer to {own}"
         )

@@ -1,6 +1,6 @@
-"""The recipes of a model in a stack, one for each instance pool: their plans, and the metadata of their resources.
+"""A model's recipes in a stack, one for each instance pool: their plans, and their resources' metadata.
 
-Instance pools are instance types in order of preference: SageMaker takes the next one where one has no capacity.
+Instance pools are instance types in order of preference: if one has no capacity, SageMaker uses the next.
 """
 
 # pyright: reportUnnecessaryIsInstance=false
@@ -40,12 +40,13 @@ from constructs_optim.recipe.tokens import is_token
 from constructs_optim.templates.resource_types import METADATA_KEY
 
 LOCK_FILE_CONTEXT = "constructs-optim:lock-file"
-"""Context key of another path than ``optim.lock.json`` in the current folder."""
+"""Context key: the path of the lock file. Default: ``optim.lock.json`` in the current folder."""
 RECORD_CONTEXT = "constructs-optim:record"
-"""Context key that has the lock file written where no CDK CLI runs the app."""
-# The CDK CLI sets it for apps (aws-cdk-lib, cx-api: OUTDIR_ENV). Unit tests synthesize without it, and write nothing.
+"""Context key: whether to write the lock file even if the CDK CLI does not run the app."""
+# The CDK CLI sets it for apps (aws-cdk-lib, cx-api: OUTDIR_ENV). Unit tests synthesize without it, so they write no
+# lock file.
 _WRITTEN_BY_CLI = "CDK_OUTDIR"
-# Of a pool, where there are several; the model is the same for all.
+# The fields of a pool; all pools have the same model.
 _LOCATED_FIELDS = ("techniques", "instance_type", "environment", "server")
 
 
@@ -54,16 +55,16 @@ _LOCATED_FIELDS = ("techniques", "instance_type", "environment", "server")
 class Pool:
     """One instance type of an endpoint, and the techniques that prepare the model for it.
 
-    SageMaker launches instances of the first pool that has capacity, in their order. Each pool has its
-    own recipe: its jobs create its artifact, and its instances serve it.
+    SageMaker launches instances of the first pool that has capacity. Each pool has its own recipe: its jobs create its
+    artifact, and its instances serve it.
 
     Attributes:
-        instance_type: for instance ``ml.p5.48xlarge``.
+        instance_type: the instance type, for instance ``ml.p5.48xlarge``.
         techniques: the techniques to apply for this type, in order. Default: none, on an endpoint without a model.
-        artifact_key: the key of an artifact that is in the store, as of :class:`OptimizedEndpoint`. Default: jobs make
-            what is not in the store.
-        environment: more variables of the container on this type, over the endpoint's own. Default: none.
-        server: what serves the model on this type. Default: the endpoint's.
+        artifact_key: the key of an existing artifact, as for :class:`OptimizedEndpoint`. Default: jobs create the
+            artifacts that are missing from the store.
+        environment: environment variables of the container on this type, which override the endpoint's. Default: none.
+        server: the model server on this type. Default: the endpoint's.
     """
 
     instance_type: str
@@ -80,7 +81,7 @@ def pools_of(
     instance_pools: Sequence[Pool] | None,
     artifact_key: str | None,
 ) -> tuple[Pool, ...]:
-    """The pools of an endpoint: those requested, or the one pool of techniques and instance type."""
+    """Return an endpoint's pools: the given ones, or a single pool of techniques and instance type."""
     options = {"techniques": techniques, "instance_type": instance_type, "artifact_key": artifact_key}
     if instance_pools is not None:
         if names := " and ".join(name for name, value in options.items() if value is not None):
@@ -99,12 +100,12 @@ def pools_of(
 def choice_of(
     scope: Construct, model: Model | None, objectives: Objectives, given: Mapping[str, object]
 ) -> RecordedChoice:
-    """The choice that the app's lock file has for a model; ``given`` are the arguments that it stands for.
+    """Return the lock file's choice for a model; ``given`` are the arguments that the choice replaces.
 
-    Raises RecipeError where the file has none, and ValueError where arguments exclude each other.
+    Raises RecipeError if the file has no choice, and ValueError if arguments exclude each other.
     """
     if names := " and ".join(name for name, value in given.items() if value is not None):
-        raise ValueError(f"{names} and objectives are set: a choice for objectives decides those")
+        raise ValueError(f"{names} and objectives are set: the choice for the objectives determines these values")
     if not isinstance(objectives, Objectives):
         raise ValueError(f"objectives is {errors.shown(objectives)}, and it takes Objectives(input_tokens=..., ...)")
     if model is None:
@@ -115,10 +116,11 @@ def choice_of(
 def pools_of_choice(
     choice: RecordedChoice, server: ServerSettings | None, artifact_key: str | None
 ) -> tuple[Pool, ...]:
-    """The pools of a choice; the ``server`` that the endpoint has keeps its own limit of a batch."""
+    """Return the pools of a choice; a batch limit set in the endpoint's ``server`` takes precedence."""
     if artifact_key is not None and len(choice.pools) > 1:
         raise ValueError(
-            f"artifact_key is one key, and the choice has {len(choice.pools)} instance types with their own"
+            f"artifact_key is a single key, and the choice has {len(choice.pools)} instance types, each with its own "
+            "artifact"
         )
     return tuple(
         Pool(
@@ -132,13 +134,13 @@ def pools_of_choice(
 
 
 def violations_of_choice(scope: Construct, objectives: Objectives, recipes: Sequence[ModelRecipe]) -> list[Violation]:
-    """What is wrong with recipes for objectives: what is set besides the choice leaves no room for the requests."""
+    """Return the violations of recipes whose additional settings leave no room for the objectives' requests."""
     longest = [longest_request(recipe.recipe_in(scope)) for recipe in recipes]
     return check(Feasibility(objectives, min((each for each in longest if each is not None), default=None)))
 
 
 def advice_on_choice(scope: Construct, choice: RecordedChoice, recipes: Sequence[ModelRecipe]) -> Iterator[Advice]:
-    """Advice where models are served otherwise than a choice was forecast with."""
+    """Yield advice if models are served differently from the choice's forecast."""
     for pool, declared in zip(choice.pools, recipes, strict=True):
         recipe, limit = declared.recipe_in(scope), pool.max_concurrent_requests
         served = (recipe.serving_settings.name, batch_size(recipe) if limit is not None else None)
@@ -164,28 +166,28 @@ def pools_of_component(
     instance_pools: Sequence[Pool] | None,
     artifact_key: str | None,
 ) -> tuple[Pool, ...]:
-    """The pools of a component: of the endpoint's instance types, with techniques of its own."""
+    """Return a component's pools: the endpoint's instance types with the component's techniques."""
     if not hosting.pooled and instance_pools is not None:
-        raise ValueError("instance_pools go with an endpoint that has them: give techniques, for its instance type")
+        raise ValueError("instance_pools require an endpoint with instance pools: set techniques for its instance type")
     if not hosting.pooled:
         return pools_of(model, techniques, hosting.instance_types[0], None, artifact_key)
     pools = pools_of(model, techniques, None, instance_pools or (), artifact_key)
     if tuple(pool.instance_type for pool in pools) != tuple(hosting.instance_types):
         raise ValueError(
             f"instance_pools are of {', '.join(pool.instance_type for pool in pools) or 'no type'}, and the endpoint's "
-            f"are of {', '.join(hosting.instance_types)}: give one for each, in the same order"
+            f"are of {', '.join(hosting.instance_types)}: set one for each, in the same order"
         )
     return pools
 
 
 @dataclass(frozen=True)
 class ModelRecipe:
-    """The recipe of a model as the user declared it; nothing in it is checked before it is planned.
+    """The recipe of a model as the user declared it; planning checks it.
 
     Attributes:
-        model: as of ``OptimizedEndpoint``, like all that follow.
-        accelerator_partition: the type of the GPU partition that a copy occupies.
-        location: the prefix of its fields in violations: ``instance_pools[0].``, or nothing.
+        model: as for ``OptimizedEndpoint``, like all other attributes.
+        accelerator_partition: the GPU partition type that a copy occupies.
+        location: the prefix of its fields in violations: ``instance_pools[0].``, or empty.
     """
 
     model: Model
@@ -198,7 +200,7 @@ class ModelRecipe:
     location: str = ""
 
     def violations(self, scope: Construct, jobs: JobSettings | None = None) -> list[Violation]:
-        """All rules it breaks in the region of ``scope``, with jobs that run so."""
+        """Return all rules that the recipe breaks in the Region of ``scope``, with these job settings."""
         try:
             self.plan_in(scope, jobs)
         except RecipeError as refused:
@@ -211,13 +213,13 @@ class ModelRecipe:
         return []
 
     def recipe_in(self, scope: Construct, settings: JobSettings | None = None) -> Recipe:
-        """It as data, with what the app's lock file has recorded."""
+        """Return the recipe as data, with the containers recorded in the app's lock file."""
         region, recorded = StackContext.of(scope).known_region, _lock_file_of(scope).lock
         fixed = (self.model, self.techniques, self.instance_type, region, self.environment)
         return Recipe(*fixed, settings or JobSettings(), recorded, self.server, self.accelerator_partition)
 
     def plan_in(self, scope: Construct, jobs: JobSettings | None = None) -> Plan:
-        """Its plan for the stack's region, or for any region; planned once per stack."""
+        """Return the plan for the stack's Region, or for any Region; planned once per stack."""
         context = StackContext.of(scope)
         stack, region = context.stack, context.known_region
         settings = jobs if jobs is not None and self.artifact_key is None else JobSettings()
@@ -230,13 +232,13 @@ class ModelRecipe:
         recipe = self.recipe_in(scope, settings)
 
         def identity(uri: str) -> str:
-            # A token's own text has another number in every run; the value that it resolves to stays the same.
+            # A token's text has a different number in every run; its resolved value stays the same.
             resolved = context.resolve(uri)
             return uri if resolved == uri else json.dumps(resolved, sort_keys=True, separators=(",", ":"))
 
         registry = (lambda: ContainerRegistry.of(stack).host) if region is None else None
         planned = plan(recipe, registry=registry, identity=identity)
-        # Copies: the app may change its own list and dictionary, and declare another recipe with them.
+        # Copies, because the app may change its lists and dictionaries to declare another recipe.
         plans.append(((key[0], copy(key[1]), key[2], copy(key[3]), *key[4:]), planned))
         return planned
 
@@ -250,15 +252,15 @@ def recipes_of(
     pooled: bool,
     partition: str | None = None,
 ) -> list[ModelRecipe]:
-    """One recipe for each pool; none without a model, which nothing can be set for then."""
+    """Return one recipe for each pool; without a model, return none and refuse all other settings."""
     if model is None:
         settings: dict[str, object] = {"environment": environment, "server": server}
         for pool in pools:
             settings |= {name: value for name, value in vars(pool).items() if value and name != "instance_type"}
         if unused := [name for name, value in settings.items() if value]:
             raise ValueError(
-                f"without a model, there is nothing for {' and '.join(unused)}: give "
-                'model=Model.jumpstart("<model id>") or Model.s3("s3://<bucket>/<prefix>/")'
+                f'{" and ".join(unused)} cannot be set without a model: set model=Model.jumpstart("<model id>") or '
+                'Model.s3("s3://<bucket>/<prefix>/")'
             )
         return []
     return [
@@ -277,7 +279,7 @@ def recipes_of(
 
 
 def _merged(*environments: Mapping[str, str] | None) -> Mapping[str, str] | None:
-    """The variables of all environments. An environment that is no mapping is kept for the rules to refuse."""
+    """Merge environments; return one that is not a mapping unchanged, for the rules to refuse."""
     merged: dict[str, str] = {}
     for environment in environments:
         if environment is not None and not isinstance(environment, Mapping):
@@ -287,14 +289,14 @@ def _merged(*environments: Mapping[str, str] | None) -> Mapping[str, str] | None
 
 
 def pool_scope(scope: Construct, recipe: ModelRecipe) -> Construct:
-    """The scope of a recipe's resources: their pool, whose id does not change with its index."""
+    """Return the scope of a recipe's resources: the pool, whose ID does not change with its index."""
     if not recipe.location:
         return scope
     return Construct(scope, "".join(part.capitalize() for part in recipe.instance_type.removeprefix("ml.").split(".")))
 
 
 class _LockFile:
-    """The app's lock file, read once a stack: the next synthesis has the same containers in its template."""
+    """The app's lock file, read once per stack; it keeps the containers the same in the next synthesis."""
 
     def __init__(self, stack: Stack) -> None:
         self.path = Path(stack.node.try_get_context(LOCK_FILE_CONTEXT) or LOCK_FILE)
@@ -307,12 +309,12 @@ def _lock_file_of(scope: Construct) -> _LockFile:
 
 
 def record_containers(scope: Construct, containers: Lock) -> None:
-    """Record images and arguments that the app has from now on, where the CDK CLI or ``synth`` runs it."""
+    """Record new images and arguments in the lock file if the CDK CLI or ``synth`` runs the app."""
     file = _lock_file_of(scope)
     is_recorded = _WRITTEN_BY_CLI in os.environ or scope.node.try_get_context(RECORD_CONTEXT)
     if not is_recorded or containers.entries().keys() <= file.lock.entries().keys():
         return
-    # Another stack of the app may have recorded them.
+    # Another stack of the app may have recorded them in the meantime.
     lock = Lock.read(file.path)
     known = lock.entries()
     new = {name: entry for name, entry in containers.entries().items() if name not in known}
@@ -325,42 +327,42 @@ def record_containers(scope: Construct, containers: Lock) -> None:
     except OSError as error:
         advice = Advice(
             "constructs-optim:lock-file",
-            f"{file.path} cannot be written ({error.strerror}), and it lacks {', '.join(added)}. A newer release of "
-            "constructs-optim may choose other containers, and make artifacts again: synthesize once where the file "
-            "can be written, and commit it",
+            f"{file.path} cannot be written ({error.strerror}), and does not contain {', '.join(added)}. A newer "
+            "release of constructs-optim may choose other containers and create artifacts again: synthesize once where "
+            "the file is writable, and commit it",
         )
         advise(scope, advice)
     else:
-        # Not an annotation: the CDK's validation would report it as a finding, with a way to acknowledge it.
+        # Not an annotation, because the CDK's validation would report it as a finding to acknowledge.
         sys.stderr.write(f"{file.path} records {', '.join(added)}: commit it with the app\n")
 
 
 def shown(text: str) -> str:
-    """Text for messages: a token's own text means nothing to a reader."""
+    """Return text for messages; a token's own text means nothing to a reader."""
     return "(known when the stack is deployed)" if is_token(text) else text
 
 
 def add_job_metadata(resource: CfnResource, plan: Plan, job: JobPlan) -> None:
-    """Add the recipe that a job is part of, and the key of its artifact."""
+    """Add a job's recipe and its artifact's key to the metadata."""
     metadata = drop_none(Recipe=plan.summary_of(job), Job=job.name, **_ingredients(plan), ArtifactKey=job.artifact_key)
     resource.add_metadata(METADATA_KEY, metadata)
 
 
 def add_recipe_metadata(resource: CfnResource, plan: Plan, artifact_key: str | None = None) -> None:
-    """Add a resource's recipe, and the key of its artifact."""
+    """Add a resource's recipe and its artifact's key to the metadata."""
     resource.add_metadata(METADATA_KEY, recipe_metadata(plan, artifact_key) | _ingredients(plan))
 
 
 def recipe_metadata(plan: Plan, artifact_key: str | None) -> dict[str, Any]:
-    """A recipe's summary and its artifact's key, unless that is known only at deployment."""
+    """Return a recipe's summary, and its artifact's key unless it is only known at deployment."""
     is_known = artifact_key is not None and not is_token(artifact_key)
     return drop_none(Recipe=plan.summary, ArtifactKey=artifact_key if is_known else plan.artifact_key)
 
 
 def _ingredients(plan: Plan) -> dict[str, Any]:
-    """Models and techniques, each by the name that policies give it (``constructs_optim.policy``)."""
+    """Return models and techniques by their names in policies (``constructs_optim.policy``)."""
     models: list[dict[str, str]] = []
-    # A draft model that ships with its model has that model's licence and version, and is left out.
+    # A draft model that ships with its model has the same license and version, and is omitted.
     copied = [job.source for job in plan.jobs if job.copies]
     for source in (plan.source, *copied, *plan.container.sources):
         if isinstance(source, HuggingFaceSource):

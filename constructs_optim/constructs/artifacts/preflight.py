@@ -1,7 +1,7 @@
-"""The preflight of a stack: what its jobs, models and endpoints need, looked at before any of them is started.
+"""The preflight of a stack: checks what its jobs, models and endpoints need before any of them starts.
 
-A stack has one unless its context says otherwise. The checks are in ``runtime/preflight``; this states what they look
-at, in the order in which constructs are declared.
+A stack has a preflight unless its context disables it. ``runtime/preflight`` implements the checks; this module
+declares their input, in the order of the constructs.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ PREFLIGHT_CONTEXT = "constructs-optim:preflight"
 """Context key: whether stacks have a preflight. Default: true."""
 
 
-# The setting of huggingface_hub for another hub than the public one.
+# huggingface_hub's setting for a hub other than the public one.
 _HUB_VARIABLE = "HF_ENDPOINT"
 
 
 class Preflight(Construct):
-    """The preflight of a stack, which all that starts anything waits for. Use :meth:`of`."""
+    """The preflight of a stack; all jobs, models and endpoints wait for it. Use :meth:`of`."""
 
     def __init__(self, service: OptimizationService) -> None:
         super().__init__(service, "Preflight")
@@ -49,7 +49,7 @@ class Preflight(Construct):
             "Handler",
             code=service.code,
             module="preflight_handler",
-            description="Looks at quotas, models, images and permissions before anything is started",
+            description="Checks quotas, models, images and permissions before anything starts",
         )
         self._handler.permit(statements_of("see deployment", Stack={"Ref": "AWS::StackId"}))
         self._needs: dict[str, list[dict[str, Any]]] = {}
@@ -68,19 +68,19 @@ class Preflight(Construct):
                 "OptimizationJobs": late_value(lambda: self._optimization_jobs or None),
             },
         )
-        description = "What may fail, and what could not be asked, before anything was started"
+        description = "The preflight's warnings, and the checks that it could not make"
         CfnOutput(self, "Advice", value=self._resource.get_att("Advice").to_string(), description=description)
 
     @staticmethod
     def of(scope: Construct) -> Preflight | None:
-        """The preflight of ``scope``'s stack; None where its context says so.
+        """Return the preflight of ``scope``'s stack; None if its context disables it.
 
         Raises:
-            ValueError: where the context key is neither true nor false.
+            ValueError: if the context key is neither true nor false.
         """
         context = StackContext.of(scope)
         asked: object = context.once(PREFLIGHT_CONTEXT, lambda: context.stack.node.try_get_context(PREFLIGHT_CONTEXT))
-        # The command line of the CDK gives text.
+        # The CDK's command line passes text.
         if asked not in (None, True, False, "true", "false"):
             raise ValueError(f"the context key {PREFLIGHT_CONTEXT} is {asked!r}: use true or false")
         if asked in (False, "false"):
@@ -95,7 +95,7 @@ class Preflight(Construct):
         role: SageMakerRole,
         network: Network | None,
     ) -> None:
-        """Let a job wait, and look at what it needs."""
+        """Make a job wait for the preflight, and check what it needs."""
         count = 1
         if job.trains:
             compute = job.request["ResourceConfig"]
@@ -113,7 +113,7 @@ class Preflight(Construct):
             else:
                 self._add_reservation(compute["TrainingPlanArn"], instance_type, "training-job")
         elif plans := job.request.get("TrainingPlanArns"):
-            # SageMaker chooses among the plan's instances.
+            # SageMaker chooses among the instances of the training plan.
             self._add_reservation(plans[0])
         else:
             self._optimization_jobs.append(job.deployment_hash)
@@ -132,7 +132,7 @@ class Preflight(Construct):
     def add_model(
         self, resource: CfnResource, plan: Plan, store: IArtifactStore, role: SageMakerRole, network: Network | None
     ) -> None:
-        """Let a model wait, and look at what it needs."""
+        """Make a model wait for the preflight, and check what it needs."""
         container = plan.container
         self._add_sources(container.sources)
         reads = [f"s3://{store.bucket_name}/artifacts/"] if container.artifacts else []
@@ -150,7 +150,7 @@ class Preflight(Construct):
         definition: str,
         reservation: str | None,
     ) -> None:
-        """Let an endpoint wait, and look at the quotas of its instances; ``definition`` changes with them."""
+        """Make an endpoint wait, and check its instances' quotas; ``definition`` changes with the instances."""
         if reservation is not None:
             for instance_type in instance_types:
                 self._add_reservation(reservation, instance_type, "endpoint")
@@ -166,9 +166,9 @@ class Preflight(Construct):
         resource.add_resource_dependency(self._resource)
 
     def add_shadow(self, *, endpoint_name: str, instance_type: str, instance_count: int, definition: str) -> None:
-        """Look at the quota of a shadow variant's instances.
+        """Check the quota of a shadow variant's instances.
 
-        The update that adds the variant launches all instances of the endpoint anew.
+        The update that adds the variant launches all of the endpoint's instances again.
         """
         (own,) = [fleet for fleet in self._needs["Fleets"] if fleet["EndpointName"] == endpoint_name]
         own["Definition"] = sha256(f"{own['Definition']} {definition}")[:8]
@@ -236,7 +236,7 @@ class Preflight(Construct):
         named = [image for image in images if image is not None]
         self._add_images(named)
         if not all(map(self._is_there_before, sources)):
-            # The role's policy may refer to what waits for this preflight.
+            # The role's policy may refer to resources that wait for this preflight.
             return
         role.delay(self._resource)
         of_sources = [each.uri for each in sources if isinstance(each, S3Source)]
@@ -264,7 +264,7 @@ class Preflight(Construct):
         self._handler.permit([Statement("DescribeReservations", ("sagemaker:DescribeTrainingPlan",), (arn,))])
 
     def _is_there_before(self, source: Source) -> bool:
-        """Whether a source is there before the stack: what a resource of it makes may wait for this preflight."""
+        """Return whether a source exists before the stack; the stack's own resources may wait for this preflight."""
         if not isinstance(source, S3Source) or not is_token(source.uri):
             return True
         value = StackContext.of(self).resolve(source.uri)
@@ -275,14 +275,14 @@ _LISTS = ("Fleets", "Trainings", "Models", "Copies", "Data", "Stores", "Roles", 
 
 
 def _images_of(job: JobPlan) -> list[str]:
-    """The images that a job's request names; SageMaker chooses those of all others."""
+    """Return the images in a job's request; for other jobs, SageMaker chooses the image."""
     parts: list[dict[str, Any]] = [job.request.get("AlgorithmSpecification", {})]
     parts += [part for config in job.request.get("OptimizationConfigs", ()) for part in config.values()]
     return [part[name] for part in parts for name in ("TrainingImage", "Image") if name in part]
 
 
 def _batch(update: UpdateSettings, count: int) -> int:
-    """How many instances an update launches beside the old ones."""
+    """Return how many instances an update launches in addition to the old ones."""
     if update.strategy != "ROLLING" or update.size is None:
         return count
     return update.size if update.size_unit == "INSTANCE_COUNT" else max(1, math.ceil(count * update.size / 100))

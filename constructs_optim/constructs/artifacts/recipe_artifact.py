@@ -25,36 +25,36 @@ from .roles import SageMakerRole, UserRole, serving_statements
 
 @dataclass(frozen=True)
 class StartupTimeouts:
-    """How many seconds downloading and loading a model may take; tokens for a model of the hub."""
+    """The timeouts for downloading and loading a model, in seconds; tokens for a model of the hub."""
 
     download: float
     startup: float
 
     @staticmethod
     def of_hub(resource: CfnResource) -> StartupTimeouts:
-        """Those that the custom resource read in the document."""
+        """Return the timeouts that the custom resource read from the model's hub document."""
         names, of = ("ModelDataDownloadTimeout", "ContainerStartupTimeout"), resource.logical_id
         return StartupTimeouts(*(Token.as_number({"Fn::GetAtt": [of, name]}) for name in names))
 
     def within(self, longest: int | None) -> StartupTimeouts:
-        """The same, shortened to ``longest``; tokens are kept, for their values are known at deployment only."""
-        # A token is no whole number of Python's, and asking the CDK is a round trip.
+        """Return the timeouts, at most ``longest``; tokens stay, because their values are only known at deployment."""
+        # A token is not a Python int, and asking the CDK is a call to Node.
         if longest is None or not isinstance(self.download, int):
             return self
         return StartupTimeouts(min(self.download, longest), min(self.startup, longest))
 
 
 class RecipeArtifact(Construct):
-    """The artifacts that a recipe serves, written by its jobs or already in the store.
+    """The artifacts of a recipe, written by its jobs or already in the store.
 
     Attributes:
         plan: the plan of the recipe.
         artifact_store: the store of the artifact.
-        network: the network of jobs and model; None without a VPC.
-        startup_timeouts: how long a model of it may take to start.
-        artifacts: by the index of their jobs in the plan. Whatever uses a part of one waits for it.
-        job_role: the role that SageMaker assumes for the jobs; None where no job of this stack makes the artifact.
-        log_group_names: the log groups of the handlers that its jobs or its lookup run in (tokens).
+        network: the network of jobs and the model; None without a VPC.
+        startup_timeouts: how long the model may take to start.
+        artifacts: the artifacts by the index of their jobs in the plan. A resource that uses one waits for it.
+        job_role: the role that SageMaker assumes for the jobs; None if no job of this stack creates the artifact.
+        log_group_names: the log groups of the handlers that run its jobs or look it up (tokens).
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class RecipeArtifact(Construct):
         network: NetworkOptions,
         role: iam.IRole | None,
     ) -> None:
-        """Declare it; SageMaker assumes ``role`` for the model."""
+        """Declare the artifact; SageMaker assumes ``role`` for the model."""
         super().__init__(scope, id)
         record_containers(self, plan.containers)
         watch_template_size(self)
@@ -97,7 +97,7 @@ class RecipeArtifact(Construct):
 
     @property
     def artifact_key(self) -> str:
-        """The artifact's key in the store (64 hexadecimal digits); a token where the source is not pinned."""
+        """The artifact's key in the store (64 hexadecimal digits); a token if the source is not pinned."""
         return self._key or self._last.key
 
     @property
@@ -107,12 +107,12 @@ class RecipeArtifact(Construct):
 
     @property
     def model_data_uri(self) -> str:
-        """The artifact's S3 prefix (a token). Whatever uses it waits for the artifact."""
+        """The artifact's S3 prefix (a token). Resources that use it wait for the artifact."""
         return self._last.uri
 
     @property
     def image_uri(self) -> str:
-        """The container image that serves the artifact; may hold tokens."""
+        """The container image that serves the artifact; may contain tokens."""
         return str(self.plan.container.image)
 
     @property
@@ -123,5 +123,5 @@ class RecipeArtifact(Construct):
 
 
 def technique_labels(plan: Plan) -> str:
-    """The techniques of a plan, for messages."""
+    """Return the techniques of a plan, for messages."""
     return " + ".join(technique.label for technique in plan.techniques)

@@ -1,7 +1,7 @@
-"""The roles that SageMaker assumes for jobs and for models, and their permissions.
+"""The roles that SageMaker assumes for jobs and models, and their permissions.
 
-A job writes its output; what serves it only reads. Source of the action lists: Amazon SageMaker developer guide, "How
-to use SageMaker execution roles" (CreateModel and job permissions), narrowed to what a plan names.
+Jobs may write their output; models may only read it. Source of the action lists: Amazon SageMaker developer guide, "How
+to use SageMaker execution roles" (CreateModel and job permissions), narrowed to the resources in a plan.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .artifact_store import IArtifactStore, store_statements
 def job_statements(
     jobs: Sequence[JobPlan], store: IArtifactStore, registry: ContainerRegistry, *, in_vpc: bool
 ) -> list[Statement]:
-    """The permissions that jobs require."""
+    """Return the permissions that jobs require."""
     trains = any(job.trains for job in jobs)
     tokens = dict.fromkeys(job.token for job in jobs if job.token is not None)
     return [
@@ -53,8 +53,8 @@ def job_statements(
 def serving_statements(
     plan: Plan, store: IArtifactStore, registry: ContainerRegistry, *, in_vpc: bool
 ) -> list[Statement]:
-    """The permissions that a plan's model requires, none of them to write."""
-    # An artifact whose job recommends the image is served with one of the repository that the job's own is of.
+    """Return the permissions that a plan's model requires, without write permissions."""
+    # If the job recommends the image, it is in the same repository as the job's own image.
     images = [plan.container.image] if plan.container.image is not None else [job.image for job in plan.jobs]
     return [
         *model_source.read_statements(*plan.container.sources),
@@ -71,14 +71,14 @@ def _image_statements(images: Sequence[str | None], registry: ContainerRegistry)
 
 
 def running_statements(*, in_vpc: bool) -> list[Statement]:
-    """Permissions for logs and metrics, and for network interfaces in a VPC."""
+    """Return the permissions for logs and metrics, and for network interfaces in a VPC."""
     return [*statements_of("running"), *(statements_of("running in a VPC") if in_vpc else ())]
 
 
 class SageMakerRole(Construct):
-    """A role that SageMaker assumes, and the permissions that the plans of a stack add to it.
+    """A role that SageMaker assumes, with the permissions that a stack's plans add.
 
-    ``room`` is how many characters its inline policies may have, and ``too_long`` the error where they have more.
+    ``room`` is the maximum length of its inline policies in characters, and ``too_long`` the error if they exceed it.
     """
 
     role_arn: str
@@ -93,7 +93,7 @@ class SageMakerRole(Construct):
 
     @cached_property
     def role(self) -> iam.IRole:
-        """The role as a grantee for other constructs."""
+        """The role, for grants of other constructs."""
         raise NotImplementedError
 
     def permit(self, statements: Sequence[Statement]) -> None:
@@ -101,7 +101,7 @@ class SageMakerRole(Construct):
         raise NotImplementedError
 
     def permit_separately(self, scope: Construct, id: str, statements: Sequence[Statement]) -> iam.Policy:
-        """Add permissions as a separate policy below ``scope``, for which no job and no model waits."""
+        """Add permissions as a separate policy below ``scope``, which jobs and models do not wait for."""
         written = [iam.PolicyStatement.from_json(statement.to_json()) for statement in statements]
         policy = iam.Policy(scope, id, policy_name=_policy_name(scope, path_of(scope)), statements=written)
         give_reasons(policy, statements)
@@ -114,13 +114,13 @@ class SageMakerRole(Construct):
         return policy
 
     def delay(self, resource: CfnResource) -> None:
-        """Let a job or model wait for permissions that are not part of the role itself."""
+        """Make a job or model wait for permissions that are not part of the role itself."""
 
     def apply_removal_policy(self, policy: RemovalPolicy) -> None:
-        """Set the role's removal policy; no effect on a role that is not the stack's."""
+        """Set the role's removal policy; has no effect on a role that the user passes."""
 
     def _check_length(self, more: int = 0) -> None:
-        """Refuse separate policies, and one of ``more`` characters, that the role has no room for."""
+        """Refuse separate policies, plus one of ``more`` characters, that exceed the role's limit."""
         characters = self._separate_characters + more
         if characters > self._room and not self._is_too_long:
             self._is_too_long = True
@@ -128,14 +128,14 @@ class SageMakerRole(Construct):
 
 
 class ExecutionRole(SageMakerRole):
-    """A role that the stack creates. Grants of other constructs are in a separate policy."""
+    """A role that the stack creates. Grants of other constructs go to a separate policy."""
 
     def __init__(self, scope: Construct, id: str, *, description: str) -> None:
         room = MOST_INLINE_CHARACTERS - INLINE_CHARACTERS
         too_long = (
-            "the rollback alarms of this stack's endpoints are policies of about {} characters, and "
-            f"{path_of(scope)}/{id} has room for {room}: declare some of the endpoints in another stack, or give them "
-            "a composite alarm each"
+            "the rollback alarms of this stack's endpoints need policies of about {} characters, and "
+            f"{path_of(scope)}/{id} has room for {room}: declare some of the endpoints in another stack, or give each "
+            "a composite alarm"
         )
         super().__init__(scope, id, room=room, too_long=too_long)
         self._own = ServiceRole(
@@ -154,11 +154,11 @@ class ExecutionRole(SageMakerRole):
         return iam.Role.from_role_name(self, "Role", self.role_name)
 
     def permit(self, statements: Sequence[Statement]) -> None:
-        """Add permissions to its inline policy, and to managed ones where that is full."""
+        """Add permissions to the inline policy, and to managed policies if it is full."""
         self._own.permit(statements)
 
     def apply_removal_policy(self, policy: RemovalPolicy) -> None:
-        """Set the role's removal policy; RETAIN, once set, stays."""
+        """Set the role's removal policy; RETAIN cannot be unset."""
         if not self._is_retained:
             for removed in (self._own, *self._separate_policies):
                 removed.apply_removal_policy(policy)
@@ -166,14 +166,13 @@ class ExecutionRole(SageMakerRole):
 
 
 class UserRole(SageMakerRole):
-    """A role that the user passes, with the single policy that the stack attaches to it."""
+    """A role that the user passes, with one policy that the stack attaches."""
 
     def __init__(self, scope: Construct, id: str, role: iam.IRole) -> None:
         too_long = (
-            f"what this stack's models need of {path_of(role)} is a policy of about {{}} characters, and IAM allows "
-            f"{MOST_INLINE_CHARACTERS} in all inline policies of a role: leave role=... out, and the stack has roles "
-            "of its own that it gives as many policies as they need, or declare some of the models in another stack "
-            "with another role"
+            f"this stack's models need a policy of about {{}} characters on {path_of(role)}, and IAM allows "
+            f"{MOST_INLINE_CHARACTERS} in all inline policies of a role: leave role=... out, so that the stack creates "
+            "roles with as many policies as they need, or declare some of the models in another stack with another role"
         )
         super().__init__(scope, id, room=MOST_INLINE_CHARACTERS, too_long=too_long)
         self._role = role
@@ -188,17 +187,17 @@ class UserRole(SageMakerRole):
 
     @staticmethod
     def of(scope: Construct, role: iam.IRole) -> UserRole:
-        """``role`` as all of ``scope``'s stack uses it."""
-        # By its path: jsii returns a new object at each access of one construct (function.role is not function.role).
+        """Return the wrapper of ``role`` that ``scope``'s stack shares."""
+        # Identified by path, because jsii returns a new object at each access (function.role is not function.role).
         context, path = StackContext.of(scope), path_of(role)
         return context.once((UserRole, path), lambda: UserRole(context.stack, f"PermissionsOf{sha256(path)[:8]}", role))
 
     def permit(self, statements: Sequence[Statement]) -> None:
-        """Attach permissions to the role; an immutable imported one is left as it is."""
+        """Attach permissions to the role; an immutable imported role is not changed."""
         if not self._list.add(statements):
             return
         if self._policy is None:
-            # It is written from the statements: the CDK only has to know that there are some.
+            # The document is written from the statements; the CDK only has to know that there are some.
             some = iam.PolicyStatement(actions=["sts:GetCallerIdentity"], resources=["*"])
             name = _policy_name(self, path_of(self._role))
             self._policy = iam.Policy(self, "Permissions", policy_name=name, statements=[some])
@@ -208,18 +207,18 @@ class UserRole(SageMakerRole):
         self._check_length(characters_of(self._list.statements))
 
     def delay(self, resource: CfnResource) -> None:
-        """Let a job or model wait for the policy."""
+        """Make a job or model wait for the policy."""
         if self._policy is not None:
             resource.node.add_dependency(self._policy)
 
 
 def _policy_name(scope: Construct, of: str) -> str:
-    """A name unique to the stack: CloudFormation would overwrite another stack's policy of the same role and name."""
+    """Return a name unique to the stack, because CloudFormation overwrites a role's policy of the same name."""
     return f"constructs-optim-{sha256(of)[:8]}-{StackContext.of(scope).uuid}"
 
 
 class SeveralRoles(iam.CompositePrincipal):
-    """Roles that receive the same grants; the CDK's own class reports success and adds no policy."""
+    """Roles that receive the same grants; the CDK's own class reports success without adding a policy."""
 
     def __init__(self, roles: Sequence[iam.IRole]) -> None:
         super().__init__(*roles)
@@ -227,7 +226,7 @@ class SeveralRoles(iam.CompositePrincipal):
 
     @property
     def principal_account(self) -> str | None:
-        """The account of the first: they serve one endpoint."""
+        """The account of the first role; all of them serve one endpoint."""
         return self._roles[0].principal_account
 
     def add_to_principal_policy(self, statement: iam.PolicyStatement) -> iam.AddToPrincipalPolicyResult:

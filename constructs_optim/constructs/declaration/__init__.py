@@ -1,1 +1,1 @@
-"""Declarations as data: models of the Python API's calls, their JSON Schema, and the files that are read into them."""
+"""Declarations as data: models of the Python API's calls, their JSON Schema, and files in this form."""

@@ -1,7 +1,7 @@
-"""Makes the constructs and the settings that a document declares."""
+"""Create the constructs and settings that a document declares."""
 
 # pyright: standard
-# Not strict: models made at run time have no static types.
+# Not strict: models created at run time have no static types.
 from __future__ import annotations
 
 import inspect
@@ -29,20 +29,20 @@ from .wording import in_yaml
 
 
 class Parameter(Call):
-    """A parameter of the template, which text in the file names as `${Name}`."""
+    """A parameter of the template; text in the file refers to it as `${Name}`."""
 
     calls: ClassVar[Callable[..., Any]] = CfnParameter
 
     type: str = Field(default="String", description="CloudFormation's type, such as Number or AWS::EC2::VPC::Id.")
-    default: str | int | float | None = Field(default=None, description="its value where a deployment names none.")
-    description: str | None = Field(default=None, description="what it is, up to 4,000 characters.")
-    allowed_values: list[str] | None = Field(default=None, description="the values that it may have.")
-    allowed_pattern: str | None = Field(default=None, description="a regular expression that text has to match.")
-    constraint_description: str | None = Field(default=None, description="what is said of a value that is refused.")
-    min_length: int | None = Field(default=None, description="the fewest characters of text.")
-    max_length: int | None = Field(default=None, description="the most characters of text.")
-    min_value: int | float | None = Field(default=None, description="the smallest number.")
-    max_value: int | float | None = Field(default=None, description="the largest number.")
+    default: str | int | float | None = Field(default=None, description="the value if a deployment passes none.")
+    description: str | None = Field(default=None, description="the description, up to 4,000 characters.")
+    allowed_values: list[str] | None = Field(default=None, description="the allowed values.")
+    allowed_pattern: str | None = Field(default=None, description="a regular expression that the text must match.")
+    constraint_description: str | None = Field(default=None, description="the message for a refused value.")
+    min_length: int | None = Field(default=None, description="the minimum length of the text.")
+    max_length: int | None = Field(default=None, description="the maximum length of the text.")
+    min_value: int | float | None = Field(default=None, description="the minimum number.")
+    max_value: int | float | None = Field(default=None, description="the maximum number.")
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ class Method:
 
     Attributes:
         key: the key.
-        function: the method; None for a key whose value has the keys of ``then`` alone.
-        calls: ``once``, for each item of a ``list``, or for each ``id`` of a mapping.
-        then: the keys of what the method returns.
-        of: the attribute of the construct that is meant. Default: the construct.
-        is_late: whether it may name any construct of the file, and is called when all are there.
-        name: what the schema calls its value. Default: the key.
+        function: the method; None for a key whose value only has the keys of ``then``.
+        calls: the calls of the method: ``once``, for each item of a ``list``, or for each ``id`` of a mapping.
+        then: the keys of the method's result.
+        of: the construct's attribute that has the method. Default: the construct itself.
+        is_late: whether it may refer to any construct of the file, and is called after all constructs exist.
+        name: the name of its value in the schema. Default: the key.
     """
 
     key: str
@@ -75,18 +75,18 @@ class Method:
 
 
 class _Failed(Exception):
-    """What a value names has been refused already."""
+    """A value refers to something that was already refused."""
 
 
 class WithMethods(Call):
-    """A call whose result has further methods called."""
+    """A call with calls of methods on its result."""
 
     methods: ClassVar[tuple[Method, ...]] = ()
 
 
 @cache
 def declared(function: Callable[..., Any] | None, methods: tuple[Method, ...], name: str | None = None) -> type[Call]:
-    """The model of a construct, or of a call: its arguments, and the keys of the methods of what it makes."""
+    """Return the model of a construct or call: its arguments, and the keys for methods of its result."""
     base = call_of(function, name) if function is not None else Call
     if not methods:
         return base
@@ -102,12 +102,12 @@ def declared(function: Callable[..., Any] | None, methods: tuple[Method, ...], n
 
 
 def acknowledge(scope: Construct, *, rule: str, reason: str) -> None:
-    """Accept the findings of a rule in a construct and below it, for a reason.
+    """Accept the findings of a rule in a construct and below it.
 
     Args:
-        scope: where the findings are.
-        rule: the rule's id, such as ``POL031``, or that of another tool with its name before ``::``.
-        reason: why they are acceptable here.
+        scope: the construct with the findings.
+        rule: the rule's ID, such as ``POL031``; for another tool's rule, with the tool's name before ``::``.
+        reason: why the findings are acceptable here.
     """
     if "::" not in rule:
         PolicyValidation.acknowledge(scope, rule, reason=reason)
@@ -115,49 +115,51 @@ def acknowledge(scope: Construct, *, rule: str, reason: str) -> None:
         Validations.of(scope).acknowledge(Acknowledgment(id=rule, reason=reason))
 
 
-# CloudFormation user guide, "Pseudo parameters reference"; without AWS::NoValue, which is no text.
+# CloudFormation user guide, "Pseudo parameters reference"; without AWS::NoValue, which is not text.
 _PSEUDO_PARAMETERS = tuple(
     f"AWS::{name}" for name in ("AccountId", "Partition", "Region", "StackId", "StackName", "URLSuffix")
 )
 _REFERENCE = re.compile(rf"(?<!\$){PLACEHOLDER.pattern}")
 _METHOD = re.compile(r"^[a-z_]+(\('[^']*'\))?: ")
-_AS_SAID = "what this message asks for"
+_AS_SAID = "the fix in this message"
 ACKNOWLEDGE = Method("acknowledge", acknowledge, "list")
 
 
 class Builder:
-    """Makes the constructs of a document in a stack; what is wrong is collected, and raised by :meth:`finish`."""
+    """Creates a document's constructs in a stack; :meth:`finish` raises the collected errors."""
 
     def __init__(self, stack: Stack, document: Document, parameters: Mapping[str, Parameter] | None = None) -> None:
-        """``parameters`` are those of the document."""
+        """Create the builder; ``parameters`` are the document's parameters."""
         self._stack, self._document, self._parameters = stack, document, parameters or {}
         self._violations: list[Any] = []
         self._late: list[Callable[[], None]] = []
         self._measured: MeasuredResource | None = None
         self._failed: set[str] = set()
         self.made: dict[str, Any] = StackContext.of(stack).once((Builder, document.name), dict[str, Any])
-        """The document's constructs in the stack by their ids, a component's by ``Endpoint/Component``."""
+        """The document's constructs by their IDs, and components by ``Endpoint/Component``."""
 
     def parameter(self, name: str) -> CfnParameter:
-        """The parameter of a name, which the template has from then on.
+        """Return the parameter of a name, and add it to the template.
 
         Raises:
-            ValueError: where another file has declared it otherwise in the stack.
+            ValueError: if another file declares it differently in the stack.
         """
         given = {key: value for key, value in self._parameters[name].model_dump().items() if value is not None}
         declared, parameter = StackContext.of(self._stack).once(
             ("declared parameter", name), lambda: (given, CfnParameter(self._stack, name, **given))
         )
         if declared != given:
-            raise ValueError(f"the stack has another parameter {name!r}: another name, or the same in both files")
+            raise ValueError(
+                f"the stack has a different parameter {name!r}: another name, or the same parameter in both files"
+            )
         return parameter
 
     def construct(
         self, call: Call, scope: Construct, id: str, path: Path_, *, of: Callable[..., Any] | None = None, **given: Any
     ) -> Any:
-        """The construct of a declaration, its methods called; ``given`` replaces arguments. None if it is wrong.
+        """Create a declared construct and call its methods; ``given`` replaces arguments. Return None on errors.
 
-        ``of`` is the class to make, one that is derived from the declared one.
+        ``of`` is the class to create, which is derived from the declared one.
         """
         arguments = self._arguments(call, path, given)
         made = None
@@ -172,16 +174,16 @@ class Builder:
         return made
 
     def output(self, id: str, text: str) -> None:
-        """An output of the stack; text of the file says what it shows."""
+        """Add an output with a text of the file to the stack."""
         path = ("outputs", id)
         with self.explained(path):
             CfnOutput(self._stack, id, value=self.text(text))
 
     def finish(self) -> None:
-        """Call what was late.
+        """Call the late methods, and raise all errors.
 
         Raises:
-            DeclarationError: with everything that was wrong.
+            DeclarationError: if the document has errors; lists all of them.
         """
         for late in self._late if not self._violations else ():
             late()
@@ -190,7 +192,7 @@ class Builder:
             raise DeclarationError(self._violations)
 
     def value(self, form: Any, path: Path_) -> Any:
-        """What a part of a declaration stands for."""
+        """Return the Python value of a part of a declaration."""
         match form:
             case Choice():
                 (name,) = form.model_fields_set
@@ -217,7 +219,7 @@ class Builder:
                 return form
 
     def text(self, text: str) -> str:
-        """Text with the values of its parameters and attributes."""
+        """Return text with the values of its parameters and attributes."""
         parts = [
             str(self._placed(part)) if index % 2 else _literal(part)
             for index, part in enumerate(_REFERENCE.split(text))
@@ -238,15 +240,17 @@ class Builder:
         if found is None or not attributes:
             known = [*self._parameters, *(f"{each}." for each in self.made)]
             hint = did_you_mean(name, known, f"there is {', '.join(known)}" if known else "a key of `parameters`")
-            raise ValueError(f"there is no parameter {name!r}, and no construct of that id is declared before: {hint}")
+            raise ValueError(
+                f"there is no parameter {name!r}, and no construct with that ID is declared before: {hint}"
+            )
         for attribute in attributes:
             found = _attribute(found, attribute, name)
         if not isinstance(found, str | int | float):
-            raise ValueError(f"{name!r} is {shown(found)}, and no text: {meant_name(_public(found), '')}")
+            raise ValueError(f"{name!r} is {shown(found)}, which is not text: {meant_name(_public(found), '')}")
         return found
 
     def _named(self, id: str) -> Any:
-        """The construct of an id: one of the file, or of the app that takes an endpoint from it. None without one."""
+        """Return the construct with an ID, of the file or of the app that reads an endpoint from it, or None."""
         return self.made.get(id) or self._stack.node.try_find_child(id)
 
     def _referred(self, reference: Reference) -> Any:
@@ -266,7 +270,7 @@ class Builder:
             wanted = "bucket_name" if kind is STORE else "served"
             if found is None or not _has(found, wanted):
                 others = [key for key, each in self.made.items() if _has(each, wanted)]
-                none = kind.description.replace("the id", "no id", 1)
+                none = kind.description.replace("the ID", "not the ID", 1)
                 raise ValueError(f"{text!r} is {none}: {_listed(others)}")
             return found.served if kind is SERVED else found
         assert kind.makes is not None  # noqa: S101 - of all others
@@ -275,10 +279,10 @@ class Builder:
         return StackContext.of(self._stack).once((kind, text), lambda: makes(self._stack, name, value))
 
     def _arguments(self, call: Call, path: Path_, given: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The arguments of a call; None where one of them is wrong."""
+        """Return the arguments of a call; None if one of them is wrong."""
         count = len(self._violations)
         methods = {method.key for method in call.methods} if isinstance(call, WithMethods) else set[str]()
-        # In the order of the signature: constructs that exist are named in it, and a set has none.
+        # In the order of the signature, which sets the order of imported constructs; a set has no order.
         names = [name for name in type(call).model_fields if name in call.model_fields_set - methods - given.keys()]
         arguments = {name: self.value(getattr(call, name), (*path, name)) for name in names}
         return {**arguments, **given} if len(self._violations) == count else None
@@ -318,7 +322,7 @@ class Builder:
 
     @contextmanager
     def explained(self, path: Path_) -> Generator[None]:
-        """Collect what the block refuses, with its place in the document."""
+        """Collect the errors of the block with their location in the document."""
         try:
             yield
         except RecipeError as error:
@@ -328,11 +332,11 @@ class Builder:
                 changes = {"location": location, "suggestion": in_yaml(each.suggestion)}
                 self._violations.append(each.model_copy(update=changes))
         except _Failed:
-            # The refusal that there is already counts for this value as well; errors list it once.
+            # The existing error also covers this value; errors list it once.
             self._failed.add(str(path[-1]))
             self._violations.append(self._violations[-1])
         except (TypeError, ValueError) as error:
-            # By the convention of this library: the method, the reason, and after a colon what works.
+            # This library's message format: the method, the reason, and after a colon what works.
             text = _METHOD.sub("", str(error))
             reason, _, fix = text.rpartition(": ")
             if not reason:
@@ -348,18 +352,18 @@ class Builder:
 
 
 def _literal(text: str) -> str:
-    """Text without references, in which ``$${`` stands for ``${``."""
+    """Return text without references, with ``$${`` replaced by ``${``."""
     parts = text.split("$${")
     if any("${" in part for part in parts):
         raise ValueError(
-            "`${` begins a reference, which is a name, or an id with an attribute, and ends with `}`: "
-            "`${Name}`, `${Endpoint.endpoint_name}`, or `$${` for the characters themselves"
+            "`${` begins a reference, which is a name or an ID with an attribute, and ends with `}`: `${Name}`, "
+            "`${Endpoint.endpoint_name}`, or `$${` for the characters themselves"
         )
     return "${".join(parts)
 
 
 def _has(owner: Any, attribute: str) -> bool:
-    """Whether an object has an attribute, without reading a property."""
+    """Return whether an object has an attribute, without reading a property."""
     return hasattr(type(owner), attribute) or attribute in getattr(owner, "__dict__", ())
 
 
@@ -368,7 +372,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _attribute(owner: Any, attribute: str, path: str) -> Any:
-    """A public attribute, or an item by its index."""
+    """Return a public attribute, or an item by its index."""
     if attribute.isdigit() and isinstance(owner, Sequence):
         items = cast("Sequence[Any]", owner)
         if int(attribute) < len(items):
@@ -381,7 +385,7 @@ def _attribute(owner: Any, attribute: str, path: str) -> Any:
 
 def _public(owner: Any) -> list[str]:
     names = [*dir(type(owner)), *getattr(owner, "__dict__", ())]
-    # A property may refuse to be read.
+    # Reading a property may raise an error.
     return [
         name for name in names if not name.startswith("_") and not callable(inspect.getattr_static(owner, name, None))
     ]

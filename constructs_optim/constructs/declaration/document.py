@@ -1,4 +1,4 @@
-"""A YAML document with the place of each of its values, by which errors name file, line and column."""
+"""A YAML document with the location of each value, for errors with file, line and column."""
 
 # pyright: standard
 # Not strict: the parser has no static types.
@@ -13,12 +13,13 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.errors import RecipeError, Violation
 from constructs_optim.recipe.settings import Settings, expected, meant_name
 
 from .schema import Call
 
-DOCUMENTATION = "docs/endpoint-file.md"
+DOCUMENTATION = page("endpoint-file")
 """The page about declarations as files."""
 Path_ = tuple[str | int, ...]
 """The keys and indices of a value in a document."""
@@ -29,18 +30,18 @@ _Model = TypeVar("_Model", bound=Call)
 
 
 SCHEMA_VERSION = 1
-"""The version of the schema: a file of a newer one is of a newer release."""
+"""The version of the schema; newer releases may raise it."""
 
 
 class DeclarationError(RecipeError):
-    """A declaration that breaks rules; the location of each violation begins with file, line and column."""
+    """A declaration that breaks rules; each violation's location begins with file, line and column."""
 
     subject: ClassVar[str] = "the declaration breaks"
 
 
 @dataclass(frozen=True)
 class Document:
-    """The content of a file: plain data, and where its keys and values are."""
+    """The content of a file as plain data, with the locations of its keys and values."""
 
     name: str
     data: Any
@@ -50,25 +51,25 @@ class Document:
 
     @staticmethod
     def read(path: Path) -> Document:
-        """The document of a file of YAML or JSON.
+        """Return the document of a YAML or JSON file.
 
         Raises:
-            DeclarationError: where it cannot be read, or is no YAML.
+            DeclarationError: if the file cannot be read, or is not YAML.
         """
         try:
             text = path.read_text(encoding="utf-8")
         except OSError as error:
             raise _refused(str(path), str(path), f"{error.strerror}", "the path of a file of YAML or JSON") from None
         except UnicodeDecodeError:
-            raise _refused(str(path), str(path), "this is no text in UTF-8", "a file of YAML or JSON") from None
+            raise _refused(str(path), str(path), "this is not UTF-8 text", "a file of YAML or JSON") from None
         return Document.parsed(text, str(path))
 
     @staticmethod
     def parsed(text: str, name: str) -> Document:
-        """The document of a text, which errors call ``name``.
+        """Return the document of a text; errors call it ``name``.
 
         Raises:
-            DeclarationError: where it is no YAML, or of a schema that this release does not know.
+            DeclarationError: if the text is not YAML, or this release does not know its schema version.
         """
         parser = YAML(typ="safe", pure=True)
         reader = _Reader(name, parser.constructor)
@@ -79,23 +80,23 @@ class Document:
             mark = error.problem_mark or error.context_mark
             place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark is not None else name
             line = text.splitlines()[mark.line : mark.line + 1] if mark is not None else []
-            # The rest of ruamel's message is about its own options.
+            # The rest of ruamel's message is about ruamel's options.
             reason = (error.problem or error.context or "").partition("\n")[0]
-            raise _refused(place, "".join(line).strip(), f"this is no YAML: {reason}", "YAML 1.2, or JSON") from None
+            raise _refused(place, "".join(line).strip(), f"this is not YAML: {reason}", "YAML 1.2, or JSON") from None
         except YAMLError as error:
-            raise _refused(name, None, f"this is no YAML: {error}", "YAML 1.2, or JSON") from None
+            raise _refused(name, None, f"this is not YAML: {error}", "YAML 1.2, or JSON") from None
         except RecursionError:
-            raise _refused(name, None, "its values are nested too deep", "fewer levels") from None
+            raise _refused(name, None, "its values are nested too deeply", "fewer levels") from None
         document = Document(name, data, _values=reader.values, _keys=reader.keys)
         document._refuse_newer_schema()
         return document
 
     def without_places(self) -> Document:
-        """The document of a text that its author has not written: errors name paths, and no lines."""
+        """Return the document of a generated text, whose errors have paths but no lines."""
         return replace(self, has_places=False)
 
     def _refuse_newer_schema(self) -> None:
-        """Refuse a file whose ``schema`` this release does not know, before its keys are looked at."""
+        """Refuse a file whose ``schema`` this release does not know, before checking its keys."""
         version = self.value_at(("schema",))
         if isinstance(version, int) and version > SCHEMA_VERSION:
             fix = f"a newer release of constructs-optim, or a file of schema {SCHEMA_VERSION}"
@@ -103,11 +104,11 @@ class Document:
             raise _refused(self.at(("schema",)), version, reason, fix)
 
     def at(self, path: Sequence[str | int], *, is_key: bool = False) -> str:
-        """``file:line:column path`` of a value, or of a key; of what is around it where the document has none."""
+        """Return ``file:line:column path`` of a value or key; if it does not exist, of its nearest parent."""
         return f"{self.place(path, is_key=is_key)} {dotted(path)}".rstrip()
 
     def place(self, path: Sequence[str | int], *, is_key: bool = False) -> str:
-        """``file:line:column`` alone; ``file`` for a document without places."""
+        """Return ``file:line:column``, or ``file`` for a document without locations."""
         if not self.has_places:
             return self.name
         known, places = tuple(path), {**self._values, **self._keys} if is_key else self._values
@@ -117,7 +118,7 @@ class Document:
         return f"{self.name}:{line}:{column}"
 
     def below(self, path: Path_, location: str) -> Path_:
-        """The path of a rule's location, such as ``model.version``, in the value at ``path``."""
+        """Return the path of a rule's location, such as ``model.version``, in the value at ``path``."""
         node, found = self.value_at(path), path
         for text in location.replace("[", ".").replace("]", "").split("."):
             part = int(text) if text.isdigit() else text
@@ -133,7 +134,7 @@ class Document:
         return found
 
     def value_at(self, path: Path_) -> Any:
-        """The value at a path; None where the document has none."""
+        """Return the value at a path, or None."""
         node = self.data
         for part in path:
             if not _has(node, part):
@@ -142,14 +143,14 @@ class Document:
         return node
 
     def keys_at(self, path: Path_) -> list[str]:
-        """The keys of the mapping at a path; none where the document has none."""
+        """Return the keys of the mapping at a path; empty without a mapping."""
         return list(map(str, _mapping(self.value_at(path))))
 
     def validated(self, model: type[_Model], path: Path_ = ()) -> _Model:
-        """The call that the value at a path declares.
+        """Return the call that the value at a path declares.
 
         Raises:
-            DeclarationError: with everything that is wrong.
+            DeclarationError: if the value has errors; lists all of them.
         """
         try:
             return model.model_validate(self.value_at(path))
@@ -172,7 +173,7 @@ class Document:
         if value is None:
             return violation(self.at(whole, is_key=True), None, "there is no value", "a value, or to leave the key out")
         if kind in _MAPPINGS:
-            return violation(self.at(whole), value, "this is no mapping", "a mapping: keys with their values")
+            return violation(self.at(whole), value, "this is not a mapping", "a mapping: keys with their values")
         if "reason" in context:
             return violation(self.at(whole), value, context["reason"], problem["msg"])
         return violation(self.at(whole), value, "this value does not work", expected(problem))
@@ -180,7 +181,7 @@ class Document:
     def _followed(
         self, location: Sequence[str | int], model: type[Call], below: Path_, *, is_missing: bool
     ) -> tuple[Path_, list[type[Call]]]:
-        """The path of pydantic's location, without names of types, and the models that its last part is in."""
+        """Return the path of pydantic's location without type names, and the models that contain its last part."""
         node, models, inner = self.value_at(below), [model], [model]
         path: Path_ = ()
         for number, part in enumerate(location):
@@ -194,14 +195,14 @@ class Document:
 
 
 def violation(place: str, value: object, reason: str, suggestion: str) -> Violation:
-    """What is wrong at a place of a document."""
+    """Return the violation at a location in a document."""
     return Violation(
         rule=Settings.rule, location=place, value=value, reason=reason, suggestion=suggestion, link=DOCUMENTATION
     )
 
 
 def dotted(path: Sequence[str | int]) -> str:
-    """A path as text: ``endpoints.Chat.techniques[0]``."""
+    """Return a path as text: ``endpoints.Chat.techniques[0]``."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
 
@@ -210,7 +211,7 @@ def _refused(place: str, value: object, reason: str, suggestion: str) -> Declara
 
 
 class _Reader:
-    """Reads the nodes of a parsed file into plain data, and keeps their places."""
+    """Reads the nodes of a parsed file into plain data, and records their locations."""
 
     def __init__(self, name: str, constructor: Any) -> None:
         self._name, self._constructor = name, constructor
@@ -218,13 +219,13 @@ class _Reader:
         self.keys: dict[Path_, tuple[int, int]] = {}
 
     def value(self, node: Any, path: Path_, around: tuple[int, ...]) -> Any:
-        """The data of a node at a path; ``around`` are the nodes that it is in."""
+        """Return the data of a node at a path; ``around`` are the nodes that contain it."""
         self.values[path] = _place(node)
         if len(self.values) > _MOST_VALUES:
-            fix = f"at most {_MOST_VALUES:,} values, those of aliases included"
+            fix = f"at most {_MOST_VALUES:,} values, including aliases"
             raise _refused(self._name, None, "the file has too many values", fix)
         if id(node) in around:
-            raise self._refused(node, "a value contains itself by an alias", "an alias of another value")
+            raise self._refused(node, "a value contains itself through an alias", "an alias of another value")
         kind, around = node.tag.removeprefix(_TAG), (*around, id(node))
         if kind == "map":
             return {key: self.value(each, (*path, key), around) for key, each in self._members(node, path).items()}
@@ -237,18 +238,18 @@ class _Reader:
         raise self._refused(node, f"this has the tag {node.tag}", "a value without a tag")
 
     def _members(self, node: Any, path: Path_) -> dict[str, Any]:
-        """The nodes of a mapping's values by their keys, those that it merges (``<<``) before its own."""
+        """Return the nodes of a mapping's values by key, with merged (``<<``) ones before its own."""
         merged: dict[str, Any] = {}
         own: dict[str, Any] = {}
         for key, member in node.value:
             if key.tag == f"{_TAG}merge":
                 for each in member.value if member.tag == f"{_TAG}seq" else [member]:
                     if each.tag != f"{_TAG}map" or id(each) == id(node):
-                        raise self._refused(each, "`<<` merges this, and it is no mapping", "an alias of a mapping")
+                        raise self._refused(each, "`<<` merges this, and it is not a mapping", "an alias of a mapping")
                     merged = {**self._members(each, path), **merged}
                 continue
             if key.tag.removeprefix(_TAG) not in ("str", "int", "bool", "float", "timestamp"):
-                raise self._refused(key, "this is a key, and no text", "text")
+                raise self._refused(key, "this key is not text", "text")
             if key.value in own:
                 raise self._refused(key, f"there are two keys {key.value!r}", "one of them")
             own[key.value] = member
@@ -277,7 +278,7 @@ def _has(node: Any, part: str | int) -> bool:
 
 
 def _models_in(annotation: Any) -> Iterator[type[Call]]:
-    """The models in an annotation, but for those in models."""
+    """Yield the models in an annotation, but not the models nested in them."""
     if isinstance(annotation, type) and issubclass(annotation, Call):
         yield annotation
     for argument in get_args(annotation):

@@ -1,6 +1,6 @@
-"""What text in a file stands for: constructs that exist already, durations, sizes, and what the file declares.
+"""References in a file's text: existing constructs, durations, sizes, and the file's own declarations.
 
-A bucket is its name or its ARN, a key, topic or alarm its ARN, a role its name or its ARN.
+A bucket or a role is referred to by its name or ARN; a key, topic or alarm by its ARN.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
 from constructs_optim.constructs.monitoring.endpoint_alarms import AlarmAction
 from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredResource
 from constructs_optim.constructs.monitoring.served_model import ServedModel
+from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.model import Model
 
 PLACEHOLDER = re.compile(r"\$\{([A-Za-z][\w.:/-]*)\}")
 """``${Name}`` in text: a parameter, a pseudo parameter such as ``AWS::Region``, or ``Construct.attribute``."""
 IN_SCHEMA = "x-reference"
-"""Where the schema of a model has a kind, until it is among the definitions."""
+"""The key of a kind in a model's schema, before it moves to the definitions."""
 _DURATION = re.compile(r"(\d+) ?([smhd])")
 _SIZE = re.compile(r"(\d+) ?(MiB|GiB)")
 _DURATIONS = {"s": Duration.seconds, "m": Duration.minutes, "h": Duration.hours, "d": Duration.days}
@@ -41,7 +42,7 @@ _ARN = "arn:"
 
 @dataclass(frozen=True)
 class Reference:
-    """Text of a file that stands for something else; ``kind`` says what."""
+    """Text in a file that refers to something else, of a ``kind``."""
 
     kind: ReferenceKind
     text: str
@@ -49,9 +50,10 @@ class Reference:
 
 @dataclass(frozen=True)
 class ReferenceKind:
-    """What text stands for.
+    """A kind of reference.
 
-    ``makes`` makes it in a scope, with an id that no other text has; None for what only the file's reader knows.
+    ``makes`` creates the object in a scope, with an ID unique to the text; None if only the file's reader can resolve
+    it.
     """
 
     name: str
@@ -81,7 +83,7 @@ class ReferenceKind:
 
 def _model(text: str) -> Model:
     if text in ("huggingface", "jumpstart", "s3"):
-        raise ValueError(f"{text!r} is a kind of model, and no model: a mapping with that key")
+        raise ValueError(f"{text!r} is a kind of model, not a model: a mapping with that key")
     return Model.of_text(text)
 
 
@@ -119,13 +121,15 @@ def _topic(scope: Construct, name: str, text: str) -> sns.ITopic:
 
 
 PARAMETER = ReferenceKind("parameter name", "a number, or a parameter: ${MaxCapacity}", pattern=PLACEHOLDER.pattern)
-STORE = ReferenceKind("artifact store id", "the id of one of this file's artifact_stores")
-SERVED = ReferenceKind("served", "the id of one of this file's endpoints, or Endpoint/Component for a component")
-ENDPOINT = ReferenceKind("endpoint", "the id of one of this file's endpoints")
-METRIC = ReferenceKind("metric", "the name of a metric of the endpoint (docs/metrics.md), for instance gpu_utilization")
+STORE = ReferenceKind("artifact store id", "the ID of one of this file's artifact_stores")
+SERVED = ReferenceKind("served", "the ID of one of this file's endpoints, or Endpoint/Component for a component")
+ENDPOINT = ReferenceKind("endpoint", "the ID of one of this file's endpoints")
+METRIC = ReferenceKind(
+    "metric", f"the name of a metric of the endpoint ({page('metrics')}), for instance gpu_utilization"
+)
 MODEL = ReferenceKind(
     "model name",
-    "owner/name of Hugging Face, with @<commit> or without, s3://bucket/prefix/, or the id of a JumpStart model",
+    "owner/name on Hugging Face, with or without @<commit>, s3://bucket/prefix/, or the ID of a JumpStart model",
     lambda scope, name, text: _model(text),
 )
 REFERENCES: Mapping[Any, ReferenceKind] = {
@@ -156,24 +160,24 @@ REFERENCES: Mapping[Any, ReferenceKind] = {
     MeasuredResource: ENDPOINT,
     ServedModel: SERVED,
 }
-"""By the type that an argument has in Python."""
+"""The kinds of references by the argument's Python type."""
 SECURITY_GROUP = ReferenceKind(
     "security group",
-    "the id of a security group",
+    "the ID of a security group",
     lambda scope, name, text: ec2.SecurityGroup.from_security_group_id(scope, name, text),
 )
 
 
 def existing_vpc(scope: Construct, id: str, *, vpc_id: str, subnet_ids: Sequence[str]) -> ec2.IVpc:
-    """A VPC that exists, with the subnets that jobs and models use.
+    """Refer to an existing VPC with the subnets for jobs and models.
 
     Args:
         scope: the construct to refer to it in.
-        id: its id in that scope.
-        vpc_id: for instance ``vpc-0123456789abcdef0``.
-        subnet_ids: its subnets, in as many Availability Zones as possible.
+        id: its ID in that scope.
+        vpc_id: the VPC's ID, for instance ``vpc-0123456789abcdef0``.
+        subnet_ids: the IDs of its subnets, in as many Availability Zones as possible.
     """
-    # No property of this library names the zones of a subnet.
+    # This library never uses the subnets' zones, so their names do not matter.
     zones = [f"zone {number}" for number in range(len(subnet_ids))]
     return ec2.Vpc.from_vpc_attributes(
         scope, id, vpc_id=vpc_id, availability_zones=zones, private_subnet_ids=list(subnet_ids)

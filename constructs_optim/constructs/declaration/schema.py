@@ -1,12 +1,12 @@
-"""Models of the Python API's calls, made from its signatures, and their JSON Schema.
+"""Models of the Python API's calls, generated from its signatures, and their JSON Schema.
 
-A class of settings is a mapping of its settings. Where a class has factories, ``UpdatePolicy.canary(percent=50)`` is
-``canary: {percent: 50}``, and a factory that needs nothing is its name alone. A construct that exists already is its
-name or its ARN, a duration ``15m``, and a size ``256GiB``. Text may hold ``${Name}``, a parameter or an attribute.
+A settings class is a mapping of its settings. If a class has factories, ``UpdatePolicy.canary(percent=50)`` becomes
+``canary: {percent: 50}``, and a factory without required arguments is only its name. An existing construct is its name
+or ARN, a duration is ``15m``, and a size is ``256GiB``. Text may contain ``${Name}``, a parameter or an attribute.
 """
 
 # pyright: standard
-# Not strict: models made at run time have no static types.
+# Not strict: models created at run time have no static types.
 from __future__ import annotations
 
 import inspect
@@ -63,7 +63,7 @@ from .references import (
 )
 
 _PLACES = {"self", "cls", "scope", "id"}
-# Names that signatures have for type checkers alone.
+# Names in signatures that are only imported for type checkers.
 _NAMES: dict[str, Any] = {
     "EvaluatedModel": EvaluatedModel,
     "Workload": Workload,
@@ -75,7 +75,7 @@ _NAMES: dict[str, Any] = {
     "scaling": aws_applicationautoscaling,
     "sns": aws_sns,
 }
-# Ranges and targets of scaling may be numbers that only the deployment knows.
+# Ranges and targets of scaling may be template parameters.
 _TAKES_PARAMETERS = ("ModelServer.auto_scale", "EndpointScaling.")
 _SCALARS = (bool, int, float, str)
 _NEW_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -94,10 +94,10 @@ class Call(BaseModel):
 
 
 class Choice(Call):
-    """One of several calls by its name: a mapping of that name, or the name alone where the call needs nothing."""
+    """One of several calls by name: a mapping with that name, or only the name if nothing is required."""
 
     bare: ClassVar[tuple[str, ...]] = ()
-    """The names that may stand alone."""
+    """The names without required arguments."""
 
     @model_validator(mode="before")
     @classmethod
@@ -106,11 +106,11 @@ class Choice(Call):
         if isinstance(data, str):
             if data in cls.bare:
                 return {data: {}}
-            # What the command line writes: awq,group_size=64.
+            # The command line's form: awq,group_size=64.
             word = data.partition(",")[0].partition("=")[0]
             near = [word] if word in names else meant(word, names) or names
             fix = " or ".join(name if name in cls.bare else f"{name}: {{...}}" for name in near)
-            reason = "it needs settings" if word in names else "there is nothing of that name"
+            reason = "it needs settings" if word in names else "there is nothing with that name"
             raise PydanticCustomError("choice", "{fix}", {"reason": reason, "fix": fix})
         if isinstance(data, Mapping) and len(cast("Mapping[Any, Any]", data)) != 1:
             fix = f"one of {', '.join(names)}"
@@ -119,7 +119,7 @@ class Choice(Call):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """A mapping of one name, or a name alone."""
+        """Return the schema: a mapping with one name, or only a name."""
         schema = handler(core_schema)
         mapping = handler.resolve_ref_schema(schema)
         mapping |= {"minProperties": 1, "maxProperties": 1}
@@ -132,7 +132,7 @@ class Choice(Call):
 
 @cache
 def call_of(function: Callable[..., Any], name: str | None = None) -> type[Call]:
-    """The model of a call: of a class, a factory or a method; its scope and its id are no data."""
+    """Return the model of a call of a class, factory or method, without its scope and ID."""
     texts = _descriptions(function)
     fields: dict[str, Any] = {}
     for argument, annotation, default in _arguments(function):
@@ -150,7 +150,7 @@ def call_of(function: Callable[..., Any], name: str | None = None) -> type[Call]
 
 
 def named_forms() -> dict[str, type[Call]]:
-    """The models that have been made, by the names of what they call: groups of techniques, and classes."""
+    """Return the created models by the names of technique groups and classes."""
     return _MADE
 
 
@@ -158,7 +158,7 @@ _MADE: dict[str, type[Call]] = {}
 
 
 def choice_of(name: str, description: str | None, members: Mapping[str, Any]) -> type[Choice]:
-    """The model of a choice; ``members`` are models, or what is called, by name."""
+    """Return the model of a choice; ``members`` are models or functions by name."""
     forms = {key: each if _is_model(each) else call_of(each) for key, each in members.items()}
     fields: dict[str, Any] = {
         key: (form, Field(default=None, description=_first_paragraph(form.__doc__))) for key, form in forms.items()
@@ -171,7 +171,7 @@ def choice_of(name: str, description: str | None, members: Mapping[str, Any]) ->
 
 @cache
 def form_of(annotation: Any) -> Any:
-    """The type that values of an annotation have in a file; Any for those that no file can have."""
+    """Return the type of an annotation's values in a file; Any for values that a file cannot contain."""
     if annotation in REFERENCES and annotation is not IArtifactStore:
         return REFERENCES[annotation].form
     if annotation in _OWN_FORMS:
@@ -200,7 +200,7 @@ def form_of(annotation: Any) -> Any:
 
 
 def union_of(arms: Sequence[Any]) -> Any:
-    """A union whose arms are told apart by the kind of a value, so that errors are those of one arm."""
+    """Return a union that selects an arm by the kind of the value, so that errors concern only one arm."""
     if len(arms) < 2:
         return arms[0] if arms else Any
     by_kind: dict[str, list[Any]] = {}
@@ -254,7 +254,7 @@ def _kinds(form: Any) -> Iterable[str]:
 
 
 def _constrained(inner: Any, *metadata: Any) -> Any:
-    """The form of an annotation with metadata: constraints are kept, and go to what they constrain."""
+    """Return the form of an annotation with metadata, applying its constraints."""
     if VPC in metadata:
         return call_of(existing_vpc, "Vpc")
     if SECURITY_GROUP_KIND in metadata:
@@ -263,7 +263,7 @@ def _constrained(inner: Any, *metadata: Any) -> Any:
     kept = [each for each in flat if isinstance(each, BaseMetadata | StringConstraints | Strict)]
     if inner in (int, float):
         if any(isinstance(each, BeforeValidator) for each in flat):
-            # Text that the setting itself reads: 40ms.
+            # The setting itself parses text such as 40ms.
             return union_of([_within(float, kept), str])
         return _within(inner, kept)
     if get_origin(inner) in (Union, types.UnionType):
@@ -275,8 +275,8 @@ def _constrained(inner: Any, *metadata: Any) -> Any:
 
 
 def _within(kind: type, constraints: Sequence[Any]) -> Any:
-    """A number within constraints."""
-    # A whole number stays one where any number is taken: templates show 20, and not 20.0.
+    """Return a number type with constraints."""
+    # Keeps whole numbers, so that templates show 20 instead of 20.0.
     kept = [WrapValidator(_unchanged)] if kind is float else []
     return Annotated[(kind, *constraints, *kept)] if constraints or kept else kind
 
@@ -287,13 +287,13 @@ def _unchanged(value: Any, validate: Callable[[Any], Any]) -> Any:
 
 
 def _settings(cls: type[Settings]) -> Any:
-    """Settings by their factories, by themselves, or, where they are written both ways, by either."""
+    """Return the form of settings: by factories, by fields, or by either."""
     if not (factories := _factories(cls)):
         return call_of(cls)
     choice = choice_of(cls.__name__, described(cls), factories)
     if any(field.is_required() for field in cls.model_fields.values()):
         return choice
-    # Alarms are settings, and Alarms.none() is none.
+    # Alarms have both fields and the factory Alarms.none().
     names = ReferenceKind(
         f"{cls.__name__} name",
         f"{' or '.join(factories)}",
@@ -315,7 +315,7 @@ def _factories(cls: type) -> dict[str, Any]:
 
 
 def _techniques() -> Any:
-    """Techniques as they are written in Python, in snake case: ``quantization: {awq: ...}``, ``medusa: ...``."""
+    """Return the form of techniques, in snake case: ``quantization: {awq: ...}``, ``medusa: ...``."""
     groups: dict[str, dict[str, Any]] = {}
     alone: dict[str, Any] = {}
     for technique in (each for by_name in REGISTRY.values() for each in by_name.values()):
@@ -338,19 +338,19 @@ def _stores() -> Any:
     return union_of([STORE.form, existing])
 
 
-# Made once each, as models of one name are one definition of the schema.
+# Each is created once, because models with the same name share a definition in the schema.
 _OWN_FORMS: dict[Any, Callable[[], Any]] = {
     Technique: cache(_techniques),
     ServerSettings: cache(_servers),
     IArtifactStore: cache(_stores),
     Model: cache(lambda: union_of([MODEL.form, choice_of("Model", described(Model), _factories(Model))])),
-    # Of other apps: a file names its own endpoints.
+    # Only for endpoints of other apps; a file refers to its own endpoints.
     FleetEndpoint: lambda: Any,
 }
 
 
 def _arguments(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Names, annotations and defaults of a call's arguments; ``...`` for one that is required."""
+    """Yield the names, annotations and defaults of a call's arguments; ``...`` for a required one."""
     if inspect.isclass(function) and issubclass(function, Settings):
         for name, field in function.model_fields.items():
             annotation = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
@@ -378,7 +378,7 @@ def _is_model(form: Any) -> bool:
 
 
 def _is_shown(default: Any) -> bool:
-    """Whether the schema can show a default."""
+    """Return whether the schema can show a default."""
     if isinstance(default, list | tuple):
         return bool(default) and all(map(_is_shown, cast("Sequence[Any]", default)))
     return isinstance(default, _SCALARS)
@@ -389,12 +389,12 @@ def _needs_nothing(form: type[Call]) -> bool:
 
 
 def _name_of(function: Callable[..., Any]) -> str:
-    """``UpdatePolicyCanary`` for ``UpdatePolicy.canary``."""
+    """Return ``UpdatePolicyCanary`` for ``UpdatePolicy.canary``."""
     return "".join(word[:1].upper() + word[1:] for word in re.split(r"[._]", function.__qualname__))
 
 
 def snake(name: str) -> str:
-    """A class's name as a key."""
+    """Return a class's name as a key."""
     return _NEW_WORD.sub("_", name).lower()
 
 
@@ -405,20 +405,20 @@ def _document_of(function: Callable[..., Any]) -> str:
 
 
 def _descriptions(function: Callable[..., Any]) -> dict[str, str]:
-    """The descriptions of arguments: ``Args`` of a function, ``Attributes`` of a class and of its bases."""
+    """Return the descriptions of arguments: ``Args`` of a function, ``Attributes`` of a class and its bases."""
     if inspect.isclass(function) and issubclass(function, Settings):
         bases = list(reversed(function.__mro__))
     else:
         bases = [*_options_of(function), function]
     texts = [_document_of(each) for each in bases]
     found = {name: _plain(text) for document in texts for name, text in _DOCUMENTED.findall(document)}
-    # What a whole group of options is, for those without a line of their own.
+    # The description of a whole group of options applies to those without their own.
     groups = [described(each) for each in bases if each is not function and not isinstance(each, type(Settings))]
     return {**({"": str(groups[-1])} if groups else {}), **found}
 
 
 def _options_of(function: Callable[..., Any]) -> Iterator[Any]:
-    """The classes of a call's options, from the most general one on."""
+    """Yield the classes of a call's options, the most general one first."""
     called = inspect.unwrap(function.__init__ if inspect.isclass(function) and not is_dataclass(function) else function)
     for hint in _hints(called).values():
         if get_origin(hint) is Unpack:
@@ -426,7 +426,7 @@ def _options_of(function: Callable[..., Any]) -> Iterator[Any]:
 
 
 def described(function: Callable[..., Any] | None) -> str | None:
-    """The first paragraph of a function's documentation."""
+    """Return the first paragraph of a function's documentation."""
     return _first_paragraph(inspect.getdoc(function)) if function is not None else None
 
 
@@ -440,21 +440,21 @@ def _plain(text: str) -> str:
 
 
 class Schema(GenerateJsonSchema):
-    """JSON Schema for editors: without titles, and without defaults that only say that a key may be left out."""
+    """JSON Schema for editors, without titles and without null defaults."""
 
     def default_schema(self, schema: Any) -> JsonSchemaValue:
-        """A schema with its default, where it is not null."""
+        """Return a schema with its default, if it is not null."""
         return (
             self.generate_inner(schema["schema"]) if schema.get("default") is None else super().default_schema(schema)
         )
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """No: a key's name is its title."""
+        """Return False, because a key's name is its title."""
         return False
 
 
 def json_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a model."""
+    """Return the JSON Schema (draft 2020-12) of a model."""
     definitions: dict[str, Any] = {}
     schema = _with_references(model.model_json_schema(schema_generator=Schema), definitions)
     schema["$defs"] = dict(sorted({**schema.get("$defs", {}), **definitions}.items()))
@@ -462,7 +462,7 @@ def json_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _with_references(schema: Any, definitions: dict[str, Any]) -> Any:
-    """The schema without titles, and with one definition for each kind of text that stands for something."""
+    """Return the schema without titles, and with one definition for each kind of reference."""
     if isinstance(schema, list):
         return [_with_references(each, definitions) for each in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
@@ -472,7 +472,7 @@ def _with_references(schema: Any, definitions: dict[str, Any]) -> Any:
         untitled = {key: each for key, each in parts.items() if key != "title" or not isinstance(each, str)}
         match untitled.pop("patternProperties", {}):
             case {**patterns} if patterns:
-                # Keys of one pattern: other keys are not allowed.
+                # Only keys that match the pattern are allowed.
                 ((pattern, each),) = patterns.items()
                 untitled |= {"additionalProperties": each, "propertyNames": {"pattern": pattern}}
         return {key: _with_references(each, definitions) for key, each in untitled.items()}

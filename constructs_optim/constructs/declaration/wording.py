@@ -1,4 +1,4 @@
-"""Suggestions of rules in the words of a file: the Python calls in them, as YAML."""
+"""Rules' suggestions for files, with their Python calls as YAML."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAME = re.compile(r"\b(?:(?P<key>\w+)=)?(?P<call>[A-Z]\w+(?:\.[a-z]\w*)?)\(")
 
 
 def in_yaml(text: str) -> str:
-    """A text with its Python calls as a file writes them: ``quantization: awq`` for ``Quantization.awq()``."""
+    """Return a text with its Python calls as in a file: ``quantization: awq`` for ``Quantization.awq()``."""
     written, end = "", 0
     while (found := _NAME.search(text, end)) is not None:
         close = _end_of_call(text, found.end() - 1)
@@ -27,7 +27,7 @@ def in_yaml(text: str) -> str:
 
 
 def _end_of_call(text: str, start: int) -> int | None:
-    """Where the bracket at ``start`` is closed, and what follows."""
+    """Return the position after the bracket that closes the one at ``start``."""
     depth = 0
     for index, character in enumerate(text[start:], start):
         depth += {"(": 1, ")": -1}.get(character, 0)
@@ -37,7 +37,7 @@ def _end_of_call(text: str, start: int) -> int | None:
 
 
 def _written(code: str) -> str | None:
-    """The YAML of a call; None where a file has nothing of that name, or the code is abridged."""
+    """Return the YAML of a call; None if a file has nothing of that name, or the code is abridged."""
     try:
         value = _value(ast.parse(code, mode="eval").body)
     except (SyntaxError, ValueError):
@@ -60,12 +60,12 @@ def _value(node: ast.expr) -> Any:
         arguments = _arguments(node, form.model_fields[member].annotation)
         value = member if not arguments and member in form.bare else {member: arguments}
     elif member:
-        # Alarms.none(), beside the settings of Alarms.
+        # Alarms.none(), in addition to the settings of Alarms.
         value = member
     else:
         value = _arguments(node, form)
     kind = snake(group)
-    # Techniques are told apart by their kinds: quantization: awq.
+    # Techniques are grouped by kind: quantization: awq.
     return {kind: value} if kind in forms["Technique"].model_fields else value
 
 

@@ -1,1 +1,1 @@
-"""A stack as a file declares it, with all of its constructs."""
+"""A stack declared in a file, with all its constructs."""

@@ -1,7 +1,7 @@
-"""``endpoint.yaml``: a stack of endpoints, stores and jobs, as a file of YAML or JSON declares it."""
+"""``endpoint.yaml``: a stack of endpoints, stores and jobs, declared in a YAML or JSON file."""
 
 # pyright: standard
-# Not strict: models made at run time have no static types.
+# Not strict: models created at run time have no static types.
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ LogicalId = Annotated[str, StringConstraints(pattern="^[A-Za-z0-9]+$", max_lengt
 
 
 class StackFile(Call):
-    """What a file declares besides its constructs."""
+    """The declarations in a file besides its constructs."""
 
     calls: ClassVar[Callable[..., Any]] = Stack
 
@@ -54,22 +54,22 @@ class StackFile(Call):
     description: str | None = Field(default=None, description="the stack's description.", max_length=1024)
     account: str | None = Field(
         default=None,
-        description="the account's number, in quotes. Default: that of the credentials.",
+        description="the account ID, in quotes. Default: the credentials' account.",
         pattern=r"^\d{12}$",
     )
     region: str | None = Field(
-        default=None, description="the Region. Default: that of the credentials.", pattern=r"^[a-z]{2}(-[a-z]+)+-\d$"
+        default=None, description="the Region. Default: the credentials' Region.", pattern=r"^[a-z]{2}(-[a-z]+)+-\d$"
     )
     tags: dict[str, str] | None = Field(default=None, description="tags of all resources.")
     parameters: dict[LogicalId, Parameter] | None = Field(
-        default=None, description="parameters of the template, which `${Name}` in text names."
+        default=None, description="parameters of the template; text refers to them as `${Name}`."
     )
     outputs: dict[LogicalId, str] | None = Field(
-        default=None, description="text with `${Endpoint.endpoint_name}`, by id."
+        default=None, description="outputs by ID: text with `${Endpoint.endpoint_name}`."
     )
 
     def given(self, section: str) -> Any:
-        """The value of a section that the models of constructs make; None where the file has none."""
+        """Return the value of a generated section, or None."""
         return getattr(self, section)
 
 
@@ -78,7 +78,7 @@ _FLEET = Method("add_endpoint", FleetDashboard.add_endpoint, "list")
 
 @cache
 def sections() -> dict[str, type[Call]]:
-    """The models of the constructs that a file declares by their ids, in the order in which they are made."""
+    """Return the models of the constructs that a file declares by ID, in the order of their creation."""
     return {
         "artifact_stores": store_form(),
         "optimization_jobs": call_of(OptimizationJob),
@@ -91,9 +91,9 @@ def sections() -> dict[str, type[Call]]:
 
 @cache
 def stack_form() -> type[StackFile]:
-    """The model of a file."""
+    """Return the model of a file."""
     fields: dict[str, Any] = {
-        name: (dict[str, form], Field(default=None, description=f"{form.__name__} constructs by their ids."))
+        name: (dict[str, form], Field(default=None, description=f"{form.__name__} constructs by ID."))
         for name, form in sections().items()
     }
     return create_model(
@@ -103,22 +103,22 @@ def stack_form() -> type[StackFile]:
         **fields,
         policy=(
             call_of(PlatformPolicy),
-            Field(default=None, description="the platform's policy, which fails synthesis."),
+            Field(default=None, description="the platform policy, whose findings fail synthesis."),
         ),
-        acknowledge=(ACKNOWLEDGE.form, Field(default=None, description="findings of the stack that are accepted.")),
+        acknowledge=(ACKNOWLEDGE.form, Field(default=None, description="accepted findings of the stack.")),
     )
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of files (draft 2020-12), for editors and for what is generated from it."""
+    """Return the JSON Schema of files (draft 2020-12), for editors and code generators."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **json_schema(stack_form())}
 
 
 def intents(document: Document) -> dict[str, tuple[Model, Objectives]]:
-    """The models and the objectives of the file's endpoints that have objectives.
+    """Return the models and objectives of the file's endpoints with objectives.
 
     Raises:
-        DeclarationError: with everything that is wrong in the file's form.
+        DeclarationError: if the file's form has errors; lists all of them.
     """
     form = document.validated(stack_form())
     builder = Builder(Stack(App(), form.stack), document, form.parameters)
@@ -132,7 +132,7 @@ def intents(document: Document) -> dict[str, tuple[Model, Objectives]]:
 
 
 class DeclaredStack(Stack):
-    """The stack that a file declares, in an app of its own."""
+    """A stack that a file declares, in its own app."""
 
     def __init__(
         self,
@@ -145,19 +145,20 @@ class DeclaredStack(Stack):
         synthesizer: IStackSynthesizer | None = None,
         record: bool = False,
     ) -> None:
-        """Make app, stack and constructs.
+        """Create the app, the stack and its constructs.
 
         Args:
             document: the file.
-            account: the account where the file names none. Default: any.
-            region: the Region where the file names none. Default: any.
+            account: the account if the file does not name one. Default: any.
+            region: the Region if the file does not name one. Default: any.
             app: the app. Default: a new one.
-            outdir: the folder of a new app's cloud assembly. Default: what the CDK CLI or the CDK chooses.
-            synthesizer: how the template refers to what is uploaded. Default: by the buckets of ``cdk bootstrap``.
-            record: whether ``optim.lock.json`` of the current folder gets the containers. Default: under the CDK CLI.
+            outdir: the folder of a new app's cloud assembly. Default: chosen by the CDK CLI or the CDK.
+            synthesizer: how the template refers to uploaded assets. Default: by the buckets of ``cdk bootstrap``.
+            record: whether to record the containers in ``optim.lock.json`` in the current folder. Default: only under
+                the CDK CLI.
 
         Raises:
-            DeclarationError: with everything that is wrong in the file.
+            DeclarationError: if the file has errors; lists all of them.
         """
         form = document.validated(stack_form())
         self.app = app or App(outdir=str(outdir) if outdir is not None else None)
@@ -186,7 +187,7 @@ class DeclaredStack(Stack):
         """Add the outputs of all endpoints, components and adapters, such as ``ChatEndpointName``.
 
         Raises:
-            DeclarationError: where two have the same name.
+            DeclarationError: if two outputs have the same name.
         """
         owners: dict[str, str] = {}
         for key, made in self._builder.made.items():
@@ -201,20 +202,20 @@ class DeclaredStack(Stack):
 
     @property
     def plans(self) -> dict[str, tuple[Plan, ...]]:
-        """The plans of endpoints by their ids, and of components by ``Endpoint/Component``, of all pools."""
+        """The plans of all pools, by endpoint ID and, for components, by ``Endpoint/Component``."""
         servers = {key: made for key, made in self._builder.made.items() if isinstance(made, ModelServer)}
         return {key: tuple(model.plan for model in server.models) for key, server in servers.items() if server.models}
 
     def synth(self) -> Path:
-        """Write the cloud assembly; returns its folder."""
+        """Write the cloud assembly, and return its folder."""
         return Path(self.app.synth().directory)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The warnings of the constructs, which the CDK CLI prints where it runs the app.
+        """The constructs' warnings, which the CDK CLI prints if it runs the app.
 
         Raises:
-            RuntimeError: with the errors that constructs have added to the stack.
+            RuntimeError: if constructs added errors to the stack; contains them.
         """
         return warnings_of(self.synth(), self)
 
@@ -222,11 +223,11 @@ class DeclaredStack(Stack):
 def declared_template(
     document: Document, *, code_bucket: str | None, inline: bool, record: bool = False
 ) -> tuple[str, StandaloneTemplate]:
-    """The name of the stack that a file declares, and its template for accounts that are not bootstrapped.
+    """Return the name of the stack that a file declares, and its template for accounts without bootstrapping.
 
     Raises:
-        DeclarationError: with everything that is wrong in the file.
-        ValueError: for a bucket that cannot exist, and a stack that no single template can express.
+        DeclarationError: if the file has errors; lists all of them.
+        ValueError: if the bucket name is invalid, or a single template cannot express the stack.
     """
     declared: list[DeclaredStack] = []
 

@@ -1,7 +1,7 @@
-"""What the CloudFormation resources of an endpoint say that another construct declares.
+"""Read the CloudFormation resources of an endpoint that another construct declares.
 
-A ``CfnEndpoint`` names its ``CfnEndpointConfig``, whose variants name their ``CfnModel``: each is found by the
-reference to it, or by its name in the same stack. What none of them says is None.
+A ``CfnEndpoint`` names its ``CfnEndpointConfig``, whose variants name their ``CfnModel``: this module finds each by the
+reference to it, or by its name in the same stack. Values that no resource declares are None.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ _Resource = TypeVar("_Resource", bound=CfnResource)
 class DeclaredVariant:
     """A production variant, or an inference component on one. Names may be tokens.
 
-    ``described`` is the variant as ``AWS::SageMaker::EndpointConfig`` has it, in camel case and without tokens;
-    ``containers`` are those of the model in the same form. ``accelerators`` are those of a component's copy.
+    ``described`` holds the variant's properties in ``AWS::SageMaker::EndpointConfig``, in camel case and without
+    tokens; ``containers`` holds the model's containers in the same form. ``accelerators`` is the number for each copy
+    of a component.
     """
 
     name: str | None = None
@@ -39,37 +40,37 @@ class DeclaredVariant:
 
     @property
     def instance_types(self) -> tuple[str, ...]:
-        """Its instance types, those of pools by priority."""
+        """The variant's instance types; instance pools are in order of priority."""
         pools: Any = self.described.get("instancePools", ())
         in_order: Any = sorted(pools, key=lambda pool: pool.get("priority", 0)) or [self.described]
         return tuple(each["instanceType"] for each in in_order if isinstance(each.get("instanceType"), str))
 
     @property
     def instance_count(self) -> int:
-        """How many instances it starts with, 1 where that is known only at deployment."""
+        """The initial number of instances; 1 if it is only known at deployment."""
         count = self.described.get("initialInstanceCount")
         return count if isinstance(count, int) else 1
 
     @property
     def server(self) -> str | None:
-        """What serves the model, by the name of AWS's container."""
+        """The model server, by the name of AWS's container."""
         return images.uncatalogued(_text(self._container.get("image")).rpartition("/")[2]).server
 
     @property
     def max_concurrent_requests(self) -> int | None:
-        """The requests of a batch, as the container's environment limits them."""
+        """The maximum batch size that the container's environment sets."""
         kind = by_name().get(self.server or "")
         given = str(self._environment.get(kind.variable("max_num_seqs"))) if kind is not None else ""
         return int(given) if given.isdecimal() else None
 
     @property
     def speculates(self) -> bool:
-        """Whether a variable of the container is about speculative decoding."""
+        """Whether a variable of the container configures speculative decoding."""
         return any("SPECULATIVE" in name for name in self._environment)
 
     @property
     def _container(self) -> Mapping[str, Any]:
-        """The container of the model; of a pipeline, none is known to serve the LLM."""
+        """The model's container; empty for a pipeline, because any of its containers may serve the LLM."""
         return self.containers[0] if len(self.containers) == 1 else {}
 
     @property
@@ -79,10 +80,10 @@ class DeclaredVariant:
 
 
 class DeclaredEndpoint:
-    """An endpoint by its resources; both are None where this app does not declare them."""
+    """An endpoint's ``CfnEndpoint`` and ``CfnEndpointConfig``; each is None if this app does not declare it."""
 
     def __init__(self, endpoint: IEndpointRef) -> None:
-        """Find the resources of a ``CfnEndpoint``, or of a construct that has one."""
+        """Find the resources of a ``CfnEndpoint``, or of a construct that contains one."""
         self.resource: sagemaker.CfnEndpoint | None = next(
             (each for each in (endpoint, *endpoint.node.children) if isinstance(each, sagemaker.CfnEndpoint)), None
         )
@@ -93,15 +94,15 @@ class DeclaredEndpoint:
 
     @cached_property
     def described(self) -> Mapping[str, Any]:
-        """The configuration's properties, as its template will have them."""
+        """The configuration's properties, as they appear in its template."""
         return resolved(self.config, properties_of(self.config)) if self.config is not None else {}
 
     def variants(self) -> list[DeclaredVariant]:
-        """Its production variants with their models."""
+        """Return the production variants with their models."""
         if self.config is None:
             return []
         described: Any = self.described.get("productionVariants", [])
-        # What is not rendered yet, such as the alpha module's variants, is known by its resolved values alone.
+        # Values that are not rendered yet, such as the alpha module's variants, are only available resolved.
         named: Any = properties_of(self.config).get("productionVariants")
         named = named if isinstance(named, list) else described  # pyright: ignore[reportUnknownVariableType]
         known = [(each.get("variantName"), _model(each.get("modelName"), self.config)) for each in named]
@@ -109,7 +110,7 @@ class DeclaredEndpoint:
 
 
 def component_on(variant: DeclaredVariant, component: IInferenceComponentRef) -> DeclaredVariant:
-    """An inference component, on the instances of a variant."""
+    """Return an inference component on the instances of a variant."""
     if not isinstance(component, sagemaker.CfnInferenceComponent):
         return DeclaredVariant(variant.name, variant.described)
     specification: Any = properties_of(component).get("specification", {})
@@ -119,20 +120,21 @@ def component_on(variant: DeclaredVariant, component: IInferenceComponentRef) ->
 
 
 def properties_of(resource: CfnResource) -> Mapping[str, Any]:
-    """The properties of a resource, in camel case and with tokens.
+    """Return the properties of a resource, in camel case and with tokens.
 
-    Not by its attributes: jsii takes a value that is not rendered yet for an empty structure there.
+    The resource's attributes do not work here: through them, jsii returns an empty structure for values that are not
+    rendered yet.
     """
     return resource._cfn_properties  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
 def resolved(scope: CfnResource, value: Any) -> Any:
-    """A value as the template of a resource will have it."""
+    """Resolve a value as it appears in the template of a resource."""
     return StackContext.of(scope).stack.resolve(value)
 
 
 def _model(name: Any, scope: CfnResource) -> tuple[str | None, tuple[Mapping[str, Any], ...]]:
-    """The name of a model, and its containers where its resource is found."""
+    """Return the name of a model, and its containers if its resource is found."""
     model = _declared(sagemaker.CfnModel, "model_name", name, scope)
     if model is None:
         return (name if isinstance(name, str) else None), ()
@@ -144,7 +146,7 @@ def _model(name: Any, scope: CfnResource) -> tuple[str | None, tuple[Mapping[str
 
 
 def _declared(kind: type[_Resource], attribute: str, name: Any, scope: CfnResource) -> _Resource | None:
-    """The resource that a name is a reference to, or that has it in the same stack."""
+    """Return the resource that a name refers to, or that has the name in the same stack."""
     if is_token(name):
         text = Tokenization.reverse_string(name)
         target: Any = getattr(text.first_token, "target", None) if text.length == 1 else None
@@ -161,7 +163,7 @@ def _declared(kind: type[_Resource], attribute: str, name: Any, scope: CfnResour
 
 
 def _text(value: Any) -> str:
-    """The known parts of a resolved text."""
+    """Return the known parts of a resolved text."""
     match value:
         case str():
             return value

@@ -1,4 +1,4 @@
-"""Metrics and grants of any endpoint; scaling and evaluations of endpoints of this app."""
+"""Metrics and grants of any endpoint, and scaling and evaluations of this app's endpoints."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OPENAI_SERVERS = (VllmServer.name, SglangServer.name)
 
 @jsii.implements(IEndpointRef)
 class IOptimizedEndpoint(MeasuredResource):
-    """An endpoint of this app or an existing one: its metrics and grants."""
+    """Metrics and grants of an endpoint, of this app or an existing one."""
 
     variant_name: str
     """The production variant's name."""
@@ -48,21 +48,21 @@ class IOptimizedEndpoint(MeasuredResource):
     endpoint_arn: str
     """The endpoint's ARN; may be a token."""
     inference_component_name: str | None = None
-    """The inference component that requests name; may be a token. None where a variant serves the model."""
+    """The inference component that requests name; may be a token. None if a variant serves the model."""
     _component_arn: str | None = None
     is_asynchronous: bool = False
-    """Whether requests wait in a queue (``async_inference``), and answers in S3."""
+    """Whether the endpoint queues requests and writes responses to S3 (``async_inference``)."""
 
     @property
     def endpoint_ref(self) -> EndpointReference:
-        """What the CDK's other constructs take it by (``aws_cdk.interfaces.aws_sagemaker.IEndpointRef``)."""
+        """The reference for other CDK constructs (``aws_cdk.interfaces.aws_sagemaker.IEndpointRef``)."""
         return EndpointReference(endpoint_arn=self.endpoint_arn)
 
     def grant(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:
-        """Let ``grantee`` do ``actions`` with this endpoint, for instance ``sagemaker:UpdateEndpoint``.
+        """Grant ``grantee`` ``actions`` on this endpoint, for instance ``sagemaker:UpdateEndpoint``.
 
         Raises:
-            ValueError: for a principal that no policy can be attached to.
+            ValueError: if no policy can be attached to the principal.
         """
         return _grant(self, grantee, actions, [self.endpoint_arn])
 
@@ -73,17 +73,20 @@ class IOptimizedEndpoint(MeasuredResource):
 
     @property
     def openai_base_url(self) -> str:
-        """The ``base_url`` of OpenAI's clients: the URL of the path ``/openai/v1`` (docs/hosting.md); holds tokens.
+        """The ``base_url`` for OpenAI clients, with the path ``/openai/v1``; contains tokens.
 
-        Requests have a bearer token. AWS lists the containers of vLLM and SGLang; a warning says so of others.
+        Source: https://constructs-optim.dev/hosting/.
+
+        Requests need a bearer token. AWS lists the vLLM and SGLang containers for this path; other containers cause a
+        warning.
 
         Raises:
-            ValueError: for an asynchronous endpoint, and for one without a model, whose components have their URLs.
+            ValueError: if the endpoint is asynchronous, or has no model of its own; its components then have URLs.
         """
         if self.is_asynchronous:
             raise ValueError(
-                f"{self.node.path} is asynchronous, and OpenAI's clients wait for their answer: such an endpoint takes "
-                "InvokeEndpointAsync alone (grant_invoke_async). Leave async_inference out, or use two endpoints"
+                f"{self.node.path} is asynchronous, and OpenAI clients wait for the response: such an endpoint only "
+                "supports InvokeEndpointAsync (grant_invoke_async). Leave async_inference out, or use two endpoints"
             )
         return openai_base_url(self, self.endpoint_name, self.inference_component_name)
 
@@ -91,32 +94,32 @@ class IOptimizedEndpoint(MeasuredResource):
         """Let ``grantee`` invoke this endpoint and its own inference component, also with bearer tokens.
 
         Raises:
-            ValueError: for a principal of another account, whose requests cannot name this endpoint, or one that no
-                policy can be attached to; and for an asynchronous endpoint, which has ``grant_invoke_async``.
+            ValueError: if the principal is of another account, because its requests cannot name this endpoint; if no
+                policy can be attached to it; or if the endpoint is asynchronous: use ``grant_invoke_async``.
         """
         if self.is_asynchronous:
             raise ValueError(
-                f"{self.node.path} is asynchronous, and SageMaker refuses InvokeEndpoint of such an endpoint, so a "
-                "permission has no effect: grant_invoke_async(...) is what its callers need"
+                f"{self.node.path} is asynchronous, and SageMaker refuses InvokeEndpoint on such an endpoint, so a "
+                "permission has no effect: use grant_invoke_async(...)"
             )
         return grant_invocations(self, grantee, self.invoked_arns)
 
     def grant_invoke_async(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` queue requests for this endpoint (``async_inference``): signed ones, no bearer tokens."""
+        """Let ``grantee`` queue signed requests for this endpoint (``async_inference``); bearer tokens do not work."""
         return grant_by_name(self, grantee, ["sagemaker:InvokeEndpointAsync"], [self.endpoint_arn])
 
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` see the endpoint's state."""
+        """Let ``grantee`` read the endpoint's state."""
         return grant_by_name(self, grantee, ["sagemaker:DescribeEndpoint"], [self.endpoint_arn])
 
     @staticmethod
     def from_endpoint_name(scope: Construct, id: str, endpoint_name: str) -> IOptimizedEndpoint:
-        """An endpoint that exists in this account and region, by its name."""
+        """Refer to an existing endpoint in this account and Region by its name."""
         return IOptimizedEndpoint.from_endpoint_attributes(scope, id, endpoint_name=endpoint_name)
 
     @staticmethod
     def from_endpoint_arn(scope: Construct, id: str, endpoint_arn: str) -> IOptimizedEndpoint:
-        """An endpoint that exists, by its ARN; it may be of another account or region."""
+        """Refer to an existing endpoint by its ARN, also in another account or Region."""
         return IOptimizedEndpoint.from_endpoint_attributes(scope, id, endpoint_arn=endpoint_arn)
 
     @staticmethod
@@ -129,24 +132,24 @@ class IOptimizedEndpoint(MeasuredResource):
         variant_name: str = "AllTraffic",
         inference_component_name: str | None = None,
     ) -> IOptimizedEndpoint:
-        """An existing endpoint, by its name or its ARN, with its known attributes.
+        """Refer to an existing endpoint by its name or ARN, with its known attributes.
 
         Args:
             scope: the construct to refer to it in.
-            id: its id in that scope.
-            endpoint_name: its name, of this account and region.
-            endpoint_arn: its ARN, of any.
-            variant_name: its production variant. Default: ``AllTraffic``.
+            id: its ID in that scope.
+            endpoint_name: the endpoint's name, in this account and Region.
+            endpoint_arn: the endpoint's ARN, in any account and Region.
+            variant_name: the production variant's name. Default: ``AllTraffic``.
             inference_component_name: the inference component that requests name. Default: a variant serves the model.
 
         Raises:
-            ValueError: when neither or both of name and ARN are set, or the ARN is not that of an endpoint.
+            ValueError: if neither or both of name and ARN are set, or the ARN is not an endpoint's ARN.
         """
         return _ImportedEndpoint(scope, id, endpoint_name, endpoint_arn, variant_name, inference_component_name)
 
 
 class _ImportedEndpoint(IOptimizedEndpoint):
-    """An endpoint that exists already."""
+    """An existing endpoint."""
 
     def __init__(
         self,
@@ -159,8 +162,8 @@ class _ImportedEndpoint(IOptimizedEndpoint):
     ) -> None:
         if (endpoint_name is None) == (endpoint_arn is None):
             raise ValueError(
-                f"endpoint_name is {endpoint_name!r} and endpoint_arn {endpoint_arn!r}: an endpoint that exists is "
-                "named by exactly one of the two"
+                f"endpoint_name is {endpoint_name!r} and endpoint_arn {endpoint_arn!r}: set exactly one of the two for "
+                "an existing endpoint"
             )
         if endpoint_arn is not None and not Token.is_unresolved(endpoint_arn) and ":endpoint/" not in endpoint_arn:
             raise ValueError(
@@ -194,27 +197,27 @@ class _ImportedEndpoint(IOptimizedEndpoint):
 
 
 class ModelServer(MeasuredResource):
-    """An endpoint of this app, or an inference component on one: its scaling and its evaluations."""
+    """Scaling and evaluations of this app's endpoints and inference components."""
 
     models: tuple[HostedModel, ...] = ()
-    """The models that it serves, one for each instance type."""
+    """The served models, one for each instance type."""
     _scaling: EndpointScaling | None = None
 
     @property
     def plan(self) -> Plan:
-        """The plan of the recipe: jobs, container and artifact key; of the first pool, where there are several.
+        """The recipe's plan: jobs, container and artifact key; with several pools, the first pool's plan.
 
         Raises:
-            ValueError: for an endpoint without a model of its own.
+            ValueError: if the endpoint has no model of its own.
         """
         return self._first_model.plan
 
     @property
     def artifact(self) -> RecipeArtifact:
-        """The artifact that is served, from a job of this stack or not; of several pools, the first one's.
+        """The served artifact, from a job of this stack or not; with several pools, the first pool's artifact.
 
         Raises:
-            ValueError: for an endpoint without a model of its own.
+            ValueError: if the endpoint has no model of its own.
         """
         return self._first_model.artifact
 
@@ -230,21 +233,23 @@ class ModelServer(MeasuredResource):
     def auto_scale(self, *, max_capacity: int | None = None, min_capacity: int = 1) -> EndpointScaling:
         """Let Application Auto Scaling choose the number of instances, or of an inference component's copies.
 
-        From then on an update keeps the number that scaling has set. Instances follow the copies.
+        Updates keep the number that scaling set. With copies, SageMaker scales the instances to fit them.
 
         Args:
-            max_capacity: the maximum number of instances or copies. Default: what the requests of the endpoint's
-                objectives take; without objectives, it is needed.
-            min_capacity: the minimum. It may be 0 for copies: without requests the last one is removed, and the next
-                request starts one again. A variant keeps at least one instance. Default: 1.
+            max_capacity: the maximum number of instances or copies. Default: the capacity for the requests of the
+                endpoint's objectives; required without objectives.
+            min_capacity: the minimum number. For copies it may be 0: the last copy is removed when there are no
+                requests, and the next request starts one. A variant keeps at least one instance. Default: 1.
 
         Raises:
-            RecipeError: if the range cannot work, for instance ``max_capacity < min_capacity``, or the copies do not
-                fit the instances that there may be.
-            ValueError: if it is scaled already.
+            RecipeError: if the range is invalid, for instance ``max_capacity < min_capacity``, or the copies do not fit
+                the maximum number of instances.
+            ValueError: if ``auto_scale`` was called before.
         """
         if self._scaling is not None:
-            raise ValueError(f"{self.node.path} is scaled already: call auto_scale once and add policies to its result")
+            raise ValueError(
+                f"{self.node.path} already has auto scaling: call auto_scale once and add policies to its result"
+            )
         most = self._objective_capacity if max_capacity is None else max_capacity
         if most is None:
             raise ValueError(f"{self.node.path} has no objectives: auto_scale needs max_capacity=4, for instance")
@@ -253,24 +258,24 @@ class ModelServer(MeasuredResource):
 
     @property
     def _objective_capacity(self) -> int | None:
-        """The instances or copies that the requests of the objectives take; None without objectives."""
+        """The instances or copies that the requests of the objectives need; None without objectives."""
         return None
 
     @unique_ids()
     def evaluate(self, id: str = "Evaluation", **options: Unpack[EvaluationOptions]) -> EndpointEvaluation:
-        """Benchmark the endpoint: after each deployment that changes it, on a schedule, or both.
+        """Benchmark the endpoint after each deployment that changes it, on a schedule, or both.
 
-        The service's own benchmark job sends the requests. What it measures is published as CloudWatch metrics
-        (docs/metrics.md) by endpoint or component, concurrency and artifact, shown on the dashboard, and kept in the
-        artifact store with a report.
+        A SageMaker benchmark job sends the requests. The results are published as CloudWatch metrics by endpoint or
+        component, concurrency and artifact (https://constructs-optim.dev/metrics/), shown on the dashboard, and stored
+        in the artifact store with a report.
 
         Args:
-            id: its id in this construct.
+            id: its ID in this construct.
             options: the workload, when it runs, and its prices: see :class:`EvaluationOptions`.
 
         Raises:
-            RecipeError: with every rule that is broken.
-            ValueError: for a timeout that CloudFormation cannot wait for.
+            RecipeError: if rules are broken; lists all of them.
+            ValueError: if the timeout is longer than CloudFormation can wait.
         """
         return EndpointEvaluation(self, id, target=self.evaluation_target, options=options)
 
@@ -285,28 +290,28 @@ class ModelServer(MeasuredResource):
 
 
 def name_in_arn(name: str) -> str:
-    """A name as ARNs have it, in lower case (Amazon SageMaker API reference, CreateEndpoint); tokens as they are."""
+    """Return a name as it appears in ARNs, in lower case (SageMaker API reference, CreateEndpoint); tokens stay."""
     return name if is_token(name) else name.lower()
 
 
 def openai_base_url(of: Resource, endpoint_name: str, component_name: str | None) -> str:
-    """The URL below which an endpoint or a component has ``/chat/completions``.
+    """Return the URL below which an endpoint or a component has ``/chat/completions``.
 
     Source: developer guide, "Invoke endpoints with OpenAI-compatible APIs".
     """
     component = f"/inference-components/{component_name}" if component_name is not None else ""
     region, stack = of.env.region, Stack.of(of)
-    # An endpoint that is referred to may be of another partition than the stack.
+    # An imported endpoint may be in another partition than the stack.
     is_elsewhere = not is_token(region) and region != stack.region
     suffix = (RegionInfo.get(region).domain_suffix if is_elsewhere else None) or stack.url_suffix
     return f"https://runtime.sagemaker.{region}.{suffix}/endpoints/{endpoint_name}{component}/openai/v1"
 
 
 def warn_of_openai(of: Resource, models: Sequence[HostedModel]) -> None:
-    """Warn where AWS does not list the container of a model for the OpenAI-compatible path.
+    """Warn if AWS does not list a model's container for the OpenAI-compatible path.
 
-    Source: as above, "Supported containers": vLLM, SGLang, and what implements ``/v1/chat/completions`` and streams
-    server-sent events. djl-serving (``output_formatter.py``) streams JSON lines.
+    Source: the same page, "Supported containers": vLLM, SGLang, and containers that implement ``/v1/chat/completions``
+    and stream server-sent events. djl-serving (``output_formatter.py``) streams JSON lines.
     """
     servers = dict.fromkeys(hosted.plan.container.server for hosted in models)
     for server in servers:
@@ -314,29 +319,29 @@ def warn_of_openai(of: Resource, models: Sequence[HostedModel]) -> None:
             container = f"the container of {by_name()[server].title}" if server is not None else "JumpStart's container"
             advice = Advice(
                 "constructs-optim:OpenAiPath",
-                f"{of.node.path} has openai_base_url, and {container} is not among those that AWS lists for the path: "
-                "nobody vouches that it answers, or that it streams as OpenAI's clients read it. server=Server.vllm() "
-                "does, or invoke the endpoint without the path",
+                f"{of.node.path} uses openai_base_url, but AWS does not list {container} for this path: it may not "
+                "respond, or not stream in the form that OpenAI clients expect. Use server=Server.vllm(), or invoke "
+                "the endpoint without the path",
             )
             advise(of, advice)
 
 
 def serves_openai(models: Sequence[HostedModel]) -> bool:
-    """Whether AWS lists the containers of models for the OpenAI-compatible path; see :func:`warn_of_openai`."""
+    """Return whether AWS lists the models' containers for the OpenAI-compatible path; see :func:`warn_of_openai`."""
     return all(hosted.plan.container.server in _OPENAI_SERVERS for hosted in models)
 
 
 def grant_invocations(of: Resource, grantee: iam.IGrantable, arns: Sequence[str]) -> iam.Grant:
-    """Grant requests to an endpoint or a component, signed or with bearer tokens."""
+    """Grant signed requests and requests with bearer tokens to an endpoint or a component."""
     signed = grant_by_name(of, grantee, INVOKE_ACTIONS, arns)
     return signed.combine(_grant(of, grantee, [BEARER_ACTION], ["*"]))
 
 
 def grant_by_name(of: Resource, grantee: iam.IGrantable, actions: Sequence[str], arns: Sequence[str]) -> iam.Grant:
-    """Grant actions on an endpoint to principals of its own account; those of other accounts are refused.
+    """Grant actions on an endpoint to a principal of its own account; refuse other accounts' principals.
 
-    The policies of endpoints allow other accounts' requests "through an inference router" alone (SageMaker API
-    reference, PutEndpointPolicy). A warning says so where only the grantee's account is known.
+    An endpoint's policy allows other accounts' requests only "through an inference router" (SageMaker API reference,
+    PutEndpointPolicy). If only the grantee's account is known, this function adds a warning.
     """
     GRANTEE.check("grantee", grantee)
     account, caller = of.env.account, _account_of(grantee.grant_principal)
@@ -346,16 +351,16 @@ def grant_by_name(of: Resource, grantee: iam.IGrantable, actions: Sequence[str],
             "endpoint of the caller's own account, so a permission there has no effect. Grant it to a role of account "
             f'{account} that the caller assumes: iam.Role(endpoint_stack, "Invoker", '
             f'assumed_by=iam.AccountPrincipal("{caller}")). Or send requests through an inference router of the '
-            "caller's account (docs/hosting.md, Other accounts)"
+            "caller's account (https://constructs-optim.dev/hosting/#other-accounts)"
         )
     grant = _grant(of, grantee, actions, arns)
     if caller is not None and is_token(account):
         advice = Advice(
             "constructs-optim:GrantedAccount",
-            f"{of.node.path} is granted to a principal of account {caller}, and may be deployed to any account, as its "
-            "stack has none: the permission has an effect in that account only, because a request names an endpoint of "
-            f'the caller\'s own account. Give the stack its account, env=Environment(account="{caller}", '
-            "region=...), or grant it to a role that the caller assumes (docs/hosting.md, Other accounts)",
+            f"{of.node.path} is granted to a principal of account {caller}, and its environment-agnostic stack may be "
+            "deployed to any account: the permission only has an effect in that account, because a request names an "
+            f"endpoint of the caller's own account. Set the stack's account, env=Environment(account=\"{caller}\", "
+            "region=...), or grant it to a role that the caller assumes (https://constructs-optim.dev/hosting/#other-accounts)",
         )
         advise(of, advice)
     return grant
@@ -367,20 +372,19 @@ def _grant(of: Resource, grantee: iam.IGrantable, actions: Sequence[str], arns: 
     if not grant.success:
         kind = type(grantee.grant_principal).__name__
         raise ValueError(
-            f"no policy can be attached to {kind}, so {of.node.path} cannot let it do {', '.join(actions)}: an "
-            "endpoint has no policy of its own that names principals. Grant it to a role, "
-            'user or group: one of this app, or one that exists, iam.Role.from_role_arn(stack, "Caller", '
-            '"arn:aws:iam::111122223333:role/chat")'
+            f"no policy can be attached to {kind}, so {of.node.path} cannot grant it {', '.join(actions)}: an endpoint "
+            "has no policy of its own that names principals. Grant it to a role, user or group of this app, or to an "
+            'existing one: iam.Role.from_role_arn(stack, "Caller", "arn:aws:iam::111122223333:role/chat")'
         )
     return grant
 
 
 def _account_of(principal: iam.IPrincipal) -> str | None:
-    """The account that a principal is known to be of."""
-    # An imported construct without a role has none: iam.UnknownPrincipal.
+    """Return a principal's account, if it is known."""
+    # iam.UnknownPrincipal, of an imported construct without a role, has no account.
     account: str | None = getattr(principal, "principal_account", None)
     if account is None and isinstance(principal, iam.ArnPrincipal) and not is_token(principal.arn):
-        # A principal by its ARN has no such attribute: arn:aws:iam::111122223333:role/chat.
+        # An ArnPrincipal has no principal_account: read it from arn:aws:iam::111122223333:role/chat.
         parts = principal.arn.split(":")
         account = parts[4] if len(parts) > 5 and parts[4] else None
     return None if is_token(account) else account

@@ -1,4 +1,4 @@
-"""An endpoint's configuration: its options as properties of ``AWS::SageMaker::EndpointConfig``."""
+"""An endpoint's options as properties of ``AWS::SageMaker::EndpointConfig``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .update_policy import UpdatePolicy, seconds_of
 
 
 class EndpointConfiguration(Settings):
-    """The options of an endpoint that become its configuration. The meanings are those of ``OptimizedEndpoint``."""
+    """The options of ``OptimizedEndpoint`` that become its endpoint configuration."""
 
     async_inference: AsyncInference | None
     data_capture: DataCapture | None
@@ -36,13 +36,13 @@ class EndpointConfiguration(Settings):
 
     @classmethod
     def display_name(cls) -> str:
-        """The construct that these are arguments of."""
+        """Return the construct that takes these arguments."""
         return "OptimizedEndpoint"
 
     def served(
         self, models: Sequence[HostedModel], endpoint_name: str, component_name: str | None = None
     ) -> ServedModel:
-        """The variant that serves ``models``, one per instance type, with alarm names known in advance."""
+        """Return the variant or component that serves ``models``, one for each instance type."""
         observability = self.monitoring.observability
         return ServedModel(
             endpoint_name,
@@ -55,15 +55,15 @@ class EndpointConfiguration(Settings):
         )
 
     def _engine(self, models: Sequence[HostedModel]) -> Engine:
-        """The engine of ``models``, as far as SageMaker collects its metrics.
+        """Return the engine of ``models``, or the reason why SageMaker does not collect its metrics.
 
-        Source: developer guide, "Detailed observability for inference endpoints", which is of real-time endpoints.
+        Source: developer guide, "Detailed observability for inference endpoints", which covers real-time endpoints.
         """
         observability = self.monitoring.observability
         servers = {model.plan.container.server for model in models}
         speculates = any(each.kind == "speculative_decoding" for model in models for each in model.plan.techniques)
         if self.async_inference is not None:
-            return Engine(unpublished="SageMaker collects metrics of engines from real-time endpoints alone")
+            return Engine(unpublished="SageMaker collects engine metrics only from real-time endpoints")
         if observability is not None and observability.detailed is False:
             return Engine(unpublished="the endpoint has Observability(detailed=False)")
         if len(servers) > 1:
@@ -72,7 +72,7 @@ class EndpointConfiguration(Settings):
         return Engine(server, by_name()[server].title if server is not None else None, speculates=speculates)
 
     def hosting(self, **of_the_endpoint: Any) -> Hosting:
-        """The same as data for the rules."""
+        """Return the options as data for the rules."""
         variant, queue, capture = self.variant, self.async_inference, self.data_capture
         return Hosting(
             variant_name=variant.name,
@@ -100,12 +100,12 @@ class EndpointConfiguration(Settings):
         )
 
     def statements(self) -> Iterator[Statement]:
-        """The permissions of the execution role for capture, queue and variant."""
+        """Yield the execution role's permissions for data capture, asynchronous inference and the variant."""
         for option in (self.data_capture, self.async_inference, self.variant):
             yield from option.statements() if option is not None else ()
 
     def properties(self) -> dict[str, Any]:
-        """The properties of ``AWS::SageMaker::EndpointConfig`` without its variant, and without those of components."""
+        """Return the ``AWS::SageMaker::EndpointConfig`` properties that do not depend on its variant."""
         observability = self.monitoring.observability
         return drop_none(
             async_inference_config=self.async_inference.to_property() if self.async_inference is not None else None,
@@ -122,14 +122,14 @@ class EndpointConfiguration(Settings):
 
     @property
     def is_native(self) -> bool:
-        """Whether ``AWS::SageMaker::EndpointConfig`` has all of its values."""
+        """Whether ``AWS::SageMaker::EndpointConfig`` supports all of the options."""
         routed = self.variant.routing is None or self.variant.routing.strategy != "KV_AWARE"
         return routed and not self.variant.accelerator_partitions
 
     def variant_property(
         self, hosting: Hosting, models: Sequence[HostedModel], managed_range: tuple[int, int] | None = None
     ) -> dict[str, Any]:
-        """The one production variant; ``managed_range`` is that of instances that SageMaker scales for components."""
+        """Return the production variant; SageMaker scales instances for components within ``managed_range``."""
         options, (fewest, most) = self.variant, managed_range or (0, 0)
         reservation, provision = options.capacity_reservation, options.instance_provision_timeout
         variant = drop_none(
@@ -167,13 +167,13 @@ class EndpointConfiguration(Settings):
                 for i, name in enumerate(hosting.instance_types)
             ]
         if not hosting.serves_components:
-            # An endpoint of components has instances only: model, weight and timeouts are the component's.
+            # With components, the variant only has instances; model, weight and timeouts belong to the component.
             variant |= {"initialVariantWeight": 1, "modelName": models[0].model_name}
             variant |= self.startup_parameters(models[0])
         return dict(sorted(variant.items()))
 
     def startup_parameters(self, model: HostedModel, *, longest: int | None = None) -> dict[str, Any]:
-        """How long a model may take to start, in seconds: as set, or its own default, ``longest`` at most."""
+        """Return a model's startup timeouts in seconds: as set, or its own defaults, at most ``longest``."""
         startup, download = self.variant.container_startup_timeout, self.variant.model_data_download_timeout
         timeouts = model.startup_timeouts.within(longest)
         return {
@@ -183,7 +183,7 @@ class EndpointConfiguration(Settings):
 
 
 def _needed_ami(models: Sequence[HostedModel]) -> str | None:
-    """The machine image that a container of the models needs; rules refuse containers that need several."""
+    """Return the machine image that the models' containers need; rules refuse containers that need different ones."""
     return next(filter(None, (model.plan.container.inference_ami_version for model in models)), None)
 
 

@@ -1,4 +1,4 @@
-"""An endpoint as a file declares it: the constructor's arguments, and what is called on the endpoint afterwards."""
+"""Endpoints declared in files: the constructor's arguments, and the methods called on the endpoint."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Endpoint = TypeVar("_Endpoint", bound=ModelServer)
 
 
 def _policies() -> tuple[Method, ...]:
-    """The methods that add a policy or a schedule to scaling, by their own names."""
+    """Return the methods that add a policy or a schedule to scaling, under their own names."""
     functions = {
         name: function
         for name, function in vars(EndpointScaling).items()
@@ -42,7 +42,7 @@ def _takes_id(function: Any) -> bool:
     return parameter is not None and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
 
 
-# Of an endpoint, and of a component.
+# Methods of both endpoints and components.
 _OF_BOTH = (
     Method("scaling", ModelServer.auto_scale, then=_policies()),
     Method(
@@ -62,14 +62,14 @@ _DASHBOARD = (
 
 @cache
 def store_form() -> type[Call]:
-    """The model of a store in a file."""
+    """Return the model of a store in a file."""
     sharing = (ArtifactStore.share_with_account, ArtifactStore.share_with_organization)
     return declared(ArtifactStore, tuple(Method(each.__name__, each, "list") for each in sharing))
 
 
 @cache
 def endpoint_form(of: Any) -> type[Call]:
-    """The model of an endpoint in a file; ``of`` is its class, ``OptimizedEndpoint``."""
+    """Return the model of an endpoint in a file; ``of`` is its class, ``OptimizedEndpoint``."""
     adapters = Method("adapters", InferenceComponent.add_adapter, "id", name="Adapter")
     return declared(
         of,
@@ -92,7 +92,7 @@ def read_endpoint(
     endpoint: str | None,
     given: dict[str, Any],
 ) -> _Endpoint:
-    """The endpoint that a file declares, in a scope; ``given`` replaces arguments, ``of`` is the class to make."""
+    """Create the endpoint that a file declares as an ``of``; ``given`` replaces the file's arguments."""
     document = Document.read(path)
     endpoints, name = document.keys_at(("endpoints",)), endpoint or id
     if endpoint is None and name not in endpoints and len(endpoints) == 1:

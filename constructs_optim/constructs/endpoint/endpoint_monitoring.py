@@ -1,4 +1,4 @@
-"""Alarms, a dashboard, scaling, evaluations and shadows of an endpoint that another construct declares."""
+"""Alarms, a dashboard, scaling, evaluations and shadows for an endpoint that another construct declares."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ from .options import DataCapture, MonitoringOptions
 if TYPE_CHECKING:
     from aws_cdk import aws_sns as sns
 
-# What an OptimizedEndpoint writes into its configuration, or replaces its instances by.
+# An OptimizedEndpoint implements these by changing its endpoint configuration.
 _OF_CONFIGURATIONS = ("observability", "speculation_cure")
 
 
 class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
-    """The parts of an ``OptimizedEndpoint`` for an endpoint that another construct declares. Use :meth:`of`.
+    """Monitoring, scaling and evaluations for an endpoint that another construct declares. Use :meth:`of`.
 
-    It has the endpoint's metrics and grants, alarms, a dashboard, scaling and evaluations, and changes nothing of the
-    endpoint but what scaling and a shadow need (docs/existing-endpoints.md).
+    It provides metrics, grants, alarms, a dashboard, scaling and evaluations, and only changes the endpoint for scaling
+    and shadows (https://constructs-optim.dev/existing-endpoints/).
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         monitoring: MonitoringOptions,
         artifact_store: IArtifactStore | None,
     ) -> None:
-        """Declare alarms and dashboard; use :meth:`of`."""
+        """Declare the alarms and the dashboard; use :meth:`of`."""
         super().__init__(scope, id)
         self._declared, self._variant, self._store = endpoint, variant, artifact_store
         self._server, self._capacity, self._options = server, max_concurrent_requests, monitoring
@@ -85,7 +85,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         resource = endpoint.resource
         self.variant_name: str = str(variant.name)
         self.endpoint_arn: str = endpoint_arn
-        # As it was created: an ARN has it in lower case, and CloudWatch tells upper from lower.
+        # CloudWatch's names are case-sensitive, and the ARN has the name in lower case.
         self.endpoint_name: str = resource.attr_endpoint_name if resource is not None else endpoint_name
         self._component = component if isinstance(component, sagemaker.CfnInferenceComponent) else None
         if component_arn is not None:
@@ -128,39 +128,41 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         monitoring: MonitoringOptions | None = None,
         artifact_store: IArtifactStore | None = None,
     ) -> EndpointMonitoring:
-        """Declare alarms and a dashboard beside an endpoint's construct, or beside that of an inference component.
+        """Declare alarms and a dashboard for an endpoint or an inference component, next to its construct.
 
-        What the endpoint's ``CfnEndpointConfig`` and ``CfnModel`` say needs no argument, where this app declares them.
+        If this app declares the endpoint's ``CfnEndpointConfig`` and ``CfnModel``, their values are the defaults of the
+        arguments.
 
         Args:
             endpoint: a ``CfnEndpoint``; an ``Endpoint`` of ``aws-cdk.aws-sagemaker-alpha``; a construct with a
                 ``cfn_endpoint``, such as those of generative-ai-cdk-constructs; an
-                ``IOptimizedEndpoint.from_endpoint_name(...)``; or whatever else has an ``endpoint_ref``.
-            id: what its id has after that of the construct. Default: ``Monitoring``.
+                ``IOptimizedEndpoint.from_endpoint_name(...)``; or any other construct with an ``endpoint_ref``.
+            id: the suffix of this construct's ID, after the endpoint construct's ID. Default: ``Monitoring``.
             inference_component: the component on the endpoint that serves the model. Default: a variant serves it.
-            variant_name: the production variant. Default: the only one of the configuration.
-            instance_type: its instance type. Default: that of the configuration; without one, percentages of several
-                GPUs add up to more than 100, and evaluations have none to name.
-            model_name: the name of the SageMaker model. Default: that of the configuration, or of the component; an
-                evaluation runs again when it changes.
-            server: what serves the model, whose own metrics SageMaker collects, for instance ``Server.vllm()``.
-                Default: what the image's name says, where it is one of AWS's containers.
-            max_concurrent_requests: the requests that an instance, or a copy of the component, works on at once: by
-                them saturation is judged and scaling has its targets. Default: ``server``'s, or what the container's
-                environment says; where neither does, there is no alarm on saturation and every target has to be given.
+            variant_name: the production variant. Default: the configuration's only variant.
+            instance_type: the instance type. Default: the configuration's instance type. If it is unknown, utilization
+                of several GPUs adds up to more than 100 %, and evaluations are not possible.
+            model_name: the name of the SageMaker model; an evaluation runs again when it changes. Default: the model of
+                the configuration or the component.
+            server: the model server, whose metrics SageMaker collects, for instance ``Server.vllm()``. Default: the
+                server of the container image, if it is one of AWS's images.
+            max_concurrent_requests: the number of requests that an instance, or a copy of the component, processes at
+                once. The saturation alarm and scaling targets depend on it. Default: the value in ``server``, or in the
+                container's environment. If both are missing, there is no saturation alarm, and every scaling target
+                must be set.
             monitoring: the alarms and their actions, and the price of an instance. Default: alarms without actions.
-            artifact_store: where evaluations and shadows are kept. Default: the stack's own store.
+            artifact_store: the store of evaluation and shadow results. Default: the stack's own store.
 
         Raises:
-            RecipeError: when an alarm has settings that CloudWatch does not support.
-            ValueError: with all that the app does not say and an argument has to.
+            RecipeError: if CloudWatch does not support an alarm's settings.
+            ValueError: if arguments are missing that cannot be read from the app; lists all of them.
         """
         owner: Any = getattr(endpoint, "cfn_endpoint", endpoint)
-        # To other checks, None is an argument that was left out.
+        # The check treats None as an argument that was left out.
         ENDPOINT.check("endpoint", owner or "None")
         COMPONENT.check("inference_component", inference_component)
         if any(hasattr(each, "dashboard") for each in (owner, owner.node.scope)):
-            raise ValueError(f"{path_of(owner)} has its own alarms, dashboard and scaling: use those")
+            raise ValueError(f"{path_of(owner)} has its own alarms, dashboard and scaling: use them instead")
         component_arn: str | None = getattr(owner, "_component_arn", None)
         if inference_component is not None:
             component_arn = inference_component.inference_component_ref.inference_component_arn
@@ -187,20 +189,21 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         capacity = capacity or variant.max_concurrent_requests
         if of_owner := [name for name in _OF_CONFIGURATIONS if getattr(options, name) is not None]:
             problems.append(
-                f"monitoring.{' and monitoring.'.join(of_owner)}: that is the endpoint's own configuration, which "
+                f"monitoring.{' and monitoring.'.join(of_owner)}: this belongs to the endpoint's configuration, which "
                 "another construct declares: set it there, or leave it out"
             )
         saturation = options.alarms.switched_on().get("saturation") if options.alarms is not None else None
         if saturation is not None and saturation.threshold is None and capacity is None:
             problems.append(
-                "monitoring.alarms has saturation without a threshold, and nothing says how many requests an instance "
-                "works on at once: max_concurrent_requests=32, AlarmSettings(threshold=32), or saturation=False"
+                "monitoring.alarms has saturation without a threshold, and the number of requests that an instance "
+                "processes at once is not known: set max_concurrent_requests=32, AlarmSettings(threshold=32), or "
+                "saturation=False"
             )
         if problems:
             raise ValueError("\n".join([f"EndpointMonitoring.of({path_of(owner)}):", *problems]))
         beside = (inference_component or owner).node
         with unique_ids():
-            # Not below it: what depends on a resource waits for all that is below its construct.
+            # Next to the construct, not below it: a dependency on a construct covers everything below it.
             return EndpointMonitoring(
                 cast("Construct", beside.scope),
                 f"{beside.id}{id}",
@@ -218,7 +221,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
 
     @property
     def served(self) -> ServedModel:
-        """The variant or component, as CloudWatch knows it."""
+        """The variant or component that CloudWatch publishes metrics for."""
         types, reported = self._variant.instance_types, self._declared.described.get("metricsConfig", {})
         return ServedModel(
             self.endpoint_name,
@@ -237,9 +240,9 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         lacking = {"model_name": variant.model_name, "instance_type": variant.instance_types}
         if missing := [f'{name}="..."' for name, value in lacking.items() if not value]:
             raise ValueError(
-                f"{self.node.path}: nothing in this app says what an evaluation would be of; give "
-                f"EndpointMonitoring.of(...) {' and '.join(missing)}, or a CfnEndpoint whose CfnEndpointConfig and "
-                "CfnModel are declared in the same stack"
+                f"{self.node.path}: the app does not declare what to evaluate; pass to EndpointMonitoring.of(...) "
+                f"{' and '.join(missing)}, or a CfnEndpoint whose CfnEndpointConfig and CfnModel are declared in the "
+                "same stack"
             )
         subjects = [
             EvaluatedSubject(
@@ -252,7 +255,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
             label=path_of(self),
             after=None,
             endpoint_arn=self.endpoint_arn,
-            # Of an endpoint of another stack, nothing here changes the configuration.
+            # This stack cannot change the configuration of another stack's endpoint.
             endpoint_config_name=resource.endpoint_config_name if resource is not None else self.endpoint_name,
             component_arn=self._component_arn,
             served=self.served,
@@ -282,43 +285,48 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         topic: sns.ITopic | None = None,
         instance_quota: int | None = None,
     ) -> ShadowRun:
-        """Let a candidate answer copies of the requests, as ``OptimizedEndpoint.shadow`` does.
+        """Send copies of the requests to a candidate, as ``OptimizedEndpoint.shadow`` does.
 
-        The endpoint's configuration stays as it is, and the shadow ends with it. One with the same properties, the
-        candidate and data capture is declared, which the ``CfnEndpoint`` names as long as this call is in the app.
+        This declares a second configuration with the same properties, the candidate and data capture, and the
+        ``CfnEndpoint`` uses it as long as this call is in the app. The original configuration does not change, and the
+        endpoint returns to it when the shadow ends.
 
         Args:
-            id: its id in this construct.
-            candidate: what is compared; it names its ``model``.
-            checks: what the answers are compared by.
-            data_capture: where the answers of both are captured, in place of a capture that the configuration has. The
-                role of the endpoint's model has to be allowed to write there: ``bucket.grant_put(role)``.
-            sample_percent: as of ``OptimizedEndpoint.shadow``, like all that follow.
-            duration: as there.
-            margin: as there.
-            latency_tolerance: as there.
-            promote: as there.
-            topic: as there.
-            instance_quota: as there.
+            id: its ID in this construct.
+            candidate: the candidate; its ``model`` is required.
+            checks: the checks that compare the answers.
+            data_capture: where the answers of both are captured; replaces the configuration's own data capture. The
+                role of the endpoint's model needs permission to write there: ``bucket.grant_put(role)``.
+            sample_percent: see ``OptimizedEndpoint.shadow``.
+            duration: see ``OptimizedEndpoint.shadow``.
+            margin: see ``OptimizedEndpoint.shadow``.
+            latency_tolerance: see ``OptimizedEndpoint.shadow``.
+            promote: see ``OptimizedEndpoint.shadow``.
+            topic: see ``OptimizedEndpoint.shadow``.
+            instance_quota: see ``OptimizedEndpoint.shadow``.
 
         Raises:
-            RecipeError: with every rule that is broken.
-            ValueError: where this app does not declare the endpoint and its configuration, or it has a shadow already.
+            RecipeError: if rules are broken; lists all of them.
+            ValueError: if this app does not declare the endpoint and its configuration, or it already has a shadow.
         """
         DURATION.check("duration", duration)
         endpoint, config, production = self._declared.resource, self._declared.config, self._variant
         if endpoint is None or config is None:
             raise ValueError(
-                f"{self.node.path}: a shadow is another configuration of the endpoint, and this app declares no "
-                "CfnEndpoint with a CfnEndpointConfig that could be updated to it: call shadow in the app that does"
+                f"{self.node.path}: a shadow is another configuration of the endpoint, and this app does not declare a "
+                "CfnEndpoint with a CfnEndpointConfig to update: call shadow in the app that does"
             )
         if self._shadow is not None or "shadowProductionVariants" in self._declared.described:
-            raise ValueError(f"{self.node.path} has a shadow already: SageMaker has one shadow variant an endpoint")
+            raise ValueError(
+                f"{self.node.path} already has a shadow: SageMaker supports one shadow variant for each endpoint"
+            )
         if len(self._declared.described["productionVariants"]) > 1:
-            raise ValueError(f"{self.node.path}: SageMaker has a shadow variant beside one production variant alone")
+            raise ValueError(
+                f"{self.node.path}: SageMaker supports a shadow variant only with a single production variant"
+            )
         if candidate.model is None:
             raise ValueError(
-                f"{self.node.path}: what the endpoint serves has no recipe that a candidate could take its model from: "
+                f"{self.node.path}: the endpoint has no recipe with a model for the candidate: "
                 'ShadowCandidate(model=Model.s3("s3://models/llama-3-8b/"), ...)'
             )
         instance_type = candidate.instance_type or production.instance_types[0]
@@ -393,7 +401,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         return self._shadow
 
     def _hosting(self, data_capture: DataCapture) -> Hosting:
-        """The endpoint as rules of shadows see it."""
+        """Return the endpoint's settings for the shadow rules."""
         described, policy = (
             self._variant.described,
             self._declared.resource and self._declared.resource.deployment_config,
@@ -413,7 +421,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
     def _config_like(
         config: sagemaker.CfnEndpointConfig, scope: Construct, id: str, data_capture: DataCapture, **changed: Any
     ) -> sagemaker.CfnEndpointConfig:
-        """Another configuration with the same properties, but for its name and what is changed."""
+        """Declare a configuration with the same properties except for its name and ``changed``."""
         declared = {**properties_of(config), "dataCaptureConfig": data_capture.to_property(), **changed}
         properties: Any = {
             to_snake(name): value for name, value in declared.items() if name not in ("endpointConfigName", "tags")
@@ -445,9 +453,9 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         owned = self._declared.resource if component is None else self._component
         if owned is None:
             message = (
-                f"{self.node.path} scales what this app does not declare: an update elsewhere sets instances back to "
-                "the configuration's InitialInstanceCount, unless it has RetainAllVariantProperties, and copies of a "
-                "component to its CopyCount"
+                f"{self.node.path} scales an endpoint or component that this app does not declare: an update elsewhere "
+                "resets instances to the configuration's InitialInstanceCount, unless it has "
+                "RetainAllVariantProperties, and a component's copies to its CopyCount"
             )
             advise(self, Advice("constructs-optim:RetainAllVariantProperties", message))
         elif isinstance(owned, sagemaker.CfnInferenceComponent):
@@ -457,9 +465,9 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         return scaling
 
     def _keep_copies(self, component: sagemaker.CfnInferenceComponent, fewest: int, most: int) -> None:
-        """Let updates of a component keep the copies that scaling has set."""
+        """Let updates of a component keep the number of copies that scaling set."""
         initial: int = properties_of(component).get("runtimeConfig", {}).get("copyCount", 1)
-        # All but the copies: what is declared later is part of it.
+        # Everything except the copies; rendered late, to include later declarations.
         definition = late_value(lambda: {**properties_of(component), "runtimeConfig": None})
         copies = current_copies(self, component, {"properties": definition}, min(most, max(fewest, initial)))
         runtime: Any = {"copyCount": copies}
@@ -467,15 +475,15 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
 
     @property
     def _key(self) -> str:
-        """What evaluations are published under: another model, container or variable is another one."""
+        """The key of published evaluations; changes with the model, its container and its environment."""
         name = StackContext.of(self).resolve(self._variant.model_name or "")
         return sha256(json.dumps(list(self._variant.containers) or name, sort_keys=True))
 
     @property
     def _engine(self) -> Engine:
-        """The engine, as far as SageMaker collects its metrics: see ``EndpointConfiguration``."""
+        """The engine, or the reason why SageMaker does not collect its metrics: see ``EndpointConfiguration``."""
         if self.is_asynchronous:
-            return Engine(unpublished="SageMaker collects metrics of engines from real-time endpoints alone")
+            return Engine(unpublished="SageMaker collects engine metrics only from real-time endpoints")
         if self._declared.described.get("metricsConfig", {}).get("enableDetailedObservability") is False:
             return Engine(unpublished="its configuration has EnableDetailedObservability: false")
         kind = by_name().get(self._server or "")
@@ -484,15 +492,15 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
     @property
     def _first_model(self) -> HostedModel:
         raise ValueError(
-            f"{self.node.path} monitors an endpoint that another construct declares: there is no plan, and no artifact"
+            f"{self.node.path} monitors an endpoint that another construct declares, so it has no plan and no artifact"
         )
 
 
 def _problems_of_arguments(server: object, max_concurrent_requests: object, instance_type: object) -> Iterator[str]:
     if server is not None and not isinstance(server, ServerSettings):
-        yield f"server is {shown(server)}, and it takes settings of a server, such as Server.vllm()"
+        yield f"server is {shown(server)}, and must be the settings of a server, such as Server.vllm()"
     if max_concurrent_requests is not None and not is_whole(max_concurrent_requests, 1):
-        yield f"max_concurrent_requests is {shown(max_concurrent_requests)}: a whole number from 1 on"
+        yield f"max_concurrent_requests is {shown(max_concurrent_requests)}: it must be a whole number of at least 1"
     known = {*instances.by_name(), *instances.other_names()}
     if instance_type is not None and not is_token(instance_type) and instance_type not in known:
         hint = did_you_mean(instance_type, sorted(known), "a type such as ml.g5.12xlarge")
@@ -500,51 +508,52 @@ def _problems_of_arguments(server: object, max_concurrent_requests: object, inst
 
 
 def _problems(found: Sequence[DeclaredVariant], variant_name: str | None, *, of_component: bool) -> Iterator[str]:
-    """Why it is not known what is monitored."""
+    """Yield the reasons why the monitored variant is not known."""
     chosen = [each for each in found if variant_name in (None, each.name)]
     names = ", ".join(str(each.name) for each in found)
     if not found and variant_name is None:
         yield (
-            "its configuration is not declared in this app, or not in the endpoint's stack, so that nothing says which "
-            'variant serves: variant_name="AllTraffic", for instance, and instance_type="ml.g5.12xlarge"'
+            "its configuration is not declared in this app, or not in the endpoint's stack, so the variant is not "
+            'known: set variant_name="AllTraffic", for instance, and instance_type="ml.g5.12xlarge"'
         )
     elif variant_name is None and len(found) > 1:
-        yield f"its configuration has the variants {names}: variant_name= one of them, each with an id of its own"
+        yield f"its configuration has the variants {names}: set variant_name= to one of them, each with its own ID"
     elif found and not chosen:
         yield f"its configuration has no variant {variant_name!r}: it has {names}"
     if any("serverlessConfig" in each.described for each in chosen):
-        yield "its variant is serverless: it has no instances that scale, and no accelerators"
+        yield "its variant is serverless, without instances to scale and without accelerators"
     elif any(each.model_name is None for each in chosen) and not of_component:
         yield (
-            "its variant has no model, and SageMaker publishes metrics by the inference components on it: "
-            "inference_component= one of them; each has parts of its own"
+            "its variant has no model, and SageMaker publishes metrics by the inference components on it: set "
+            "inference_component= to one of them; each has its own monitoring"
         )
 
 
 def _problems_of_component(component: IInferenceComponentRef) -> Iterator[str]:
-    """Why a component cannot be watched: of its name, CloudFormation returns what its ARN has, in lower case."""
+    """Yield why a component cannot be monitored: CloudFormation only returns its name in lower case, in the ARN."""
     name = getattr(component, "inference_component_name", None)
     if isinstance(component, sagemaker.CfnInferenceComponent) and (
         name is None or not (is_token(name) or name.islower())
     ):
         yield (
-            f"the inference component's name is {name!r}, and CloudFormation returns its ARN alone, which has it in "
-            'lower case, while CloudWatch tells upper from lower: inference_component_name="chat-llama", for instance'
+            f"the inference component's name is {name!r}, and CloudFormation returns only its ARN, with the name in "
+            'lower case, while CloudWatch\'s names are case-sensitive: inference_component_name="chat-llama", for '
+            "instance"
         )
 
 
 def _key_arn(scope: Construct, key: str | None) -> str | None:
-    """The ARN of a KMS key that a configuration names by its id or its ARN; SageMaker takes aliases as well."""
+    """Return the ARN of a KMS key given by ID or ARN; refuse aliases, which SageMaker also accepts."""
     if key is None or is_token(key) or ":key/" in key:
         return key
     if "alias/" in key:
         raise ValueError(
-            f"{path_of(scope)}: the configuration's KmsKeyId is {key!r}, and a permission names no alias: give it the "
-            "key's ARN"
+            f"{path_of(scope)}: the configuration's KmsKeyId is {key!r}, and permissions cannot refer to an alias: set "
+            "the key's ARN"
         )
     return StackContext.of(scope).stack.format_arn(service="kms", resource="key", resource_name=key)
 
 
 def _name_in(arn: str) -> str:
-    """The name that an ARN ends in."""
+    """Return the name at the end of an ARN."""
     return arn.rpartition("/")[2] if not is_token(arn) else Fn.select(1, Fn.split("/", arn))

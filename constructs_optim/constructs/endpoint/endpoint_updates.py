@@ -1,4 +1,4 @@
-"""What accompanies the update of an endpoint: a check of what serves afterwards, and scaling that makes way for it."""
+"""Resources for endpoint updates: a check of the served configuration, and suspension of scaling."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .endpoint_base import name_in_arn
 
 
 class EndpointUpdateService(Construct):
-    """The functions of a stack that accompany updates of endpoints. Use :meth:`of`."""
+    """The Lambda functions of a stack for endpoint updates. Use :meth:`of`."""
 
     @staticmethod
     def of(scope: Construct) -> EndpointUpdateService:
-        """The service of ``scope``'s stack, created on first use."""
+        """Return the service of ``scope``'s stack, created on first use."""
         context = StackContext.of(scope)
         return context.once(
             EndpointUpdateService, lambda: EndpointUpdateService(context.stack, "EndpointUpdateService")
@@ -35,7 +35,7 @@ class EndpointUpdateService(Construct):
 
     @cached_property
     def serving(self) -> Handler:
-        """The handler that checks what an endpoint serves."""
+        """The handler that checks which configuration an endpoint serves."""
         description = "Checks that endpoints serve what was deployed"
         code = OptimizationService.of(self).code
         return Handler(
@@ -44,14 +44,14 @@ class EndpointUpdateService(Construct):
 
     @cached_property
     def scaling(self) -> JobRunner:
-        """The handlers that deregister a variant, and register it again."""
+        """The handlers that deregister a variant from scaling and register it again."""
         return JobRunner(
             Construct(self, "Scaling"),
             "scaling",
             code=OptimizationService.of(self).code,
             job="scaling change",
             handler=("Suspends and resumes the scaling of variants whose instance type changes", []),
-            watcher=("Resumes scaling after deployments that were given up", []),
+            watcher=("Resumes scaling after abandoned deployments", []),
             supersedes=True,
             reads=True,
         )
@@ -64,7 +64,7 @@ def check_served(
     name: str,
     config_name: str,
 ) -> CfnResource:
-    """Declare the check that the endpoint ``name`` serves a configuration."""
+    """Declare the check that the endpoint ``name`` serves the configuration ``config_name``."""
     handler = EndpointUpdateService.of(scope).serving
     handler.permit(_see(name))
     properties = {
@@ -79,7 +79,7 @@ def check_served(
 
 
 def name_in_failure(scope: Construct, alarm_arns: Sequence[str], *, composite: bool = False) -> None:
-    """Let the check say which of the alarms that roll updates back, some of them composite, has gone off."""
+    """Let the check name the rollback alarm that went into ALARM; ``composite`` if some are composite alarms."""
     statements = statements_of("see alarms", Alarms=tuple(alarm_arns) or None)
     if composite:
         statements += statements_of("see composite alarms")
@@ -96,10 +96,10 @@ def changing(
     variant_name: str,
     instance_types: Sequence[str],
 ) -> ScalingTarget:
-    """Let a scaled variant change: a resource before its endpoint, and more for ``served``, after it, to do.
+    """Suspend a variant's scaling before its endpoint's update, and let ``served`` resume it afterward.
 
-    CloudFormation sends requests for them when the variant's name or its instance types change, and for the second when
-    the stack's own policies do.
+    CloudFormation invokes both resources when the variant's name or its instance types change, and ``served`` also when
+    the stack's own policies change.
     """
     service = EndpointUpdateService.of(scope)
     runner = service.scaling

@@ -1,4 +1,4 @@
-"""Inference components: models that share an endpoint's accelerators, and adapters of such models."""
+"""Inference components: models that share an endpoint's accelerators, and their LoRA adapters."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class EndpointResources:
-    """The resources of an endpoint, with the options that its inference components share, and the components.
+    """An endpoint's resources and components, and the options that the components share.
 
-    ``network`` is None without a VPC, and ``served`` for an endpoint that is imported as it is.
+    ``network`` is None without a VPC; ``served`` is None for an endpoint imported with its configuration.
     """
 
     endpoint: sagemaker.CfnEndpoint
@@ -78,7 +78,7 @@ class EndpointResources:
         component_arn: str | None = None,
         share_of_instance: float | None = None,
     ) -> EvaluationTarget:
-        """The target of evaluations of the variant or of a component."""
+        """Return the evaluation target for the variant or a component."""
         return EvaluationTarget(
             label=path_of(server),
             after=self.served,
@@ -98,13 +98,13 @@ class EndpointResources:
 
     @property
     def rollback_alarm_names(self) -> list[str]:
-        """The alarms of components that roll an update back: the first of every component, then the second, ..."""
+        """The components' rollback alarms: the first of each component, then the second of each, and so on."""
         names = [component.alarms.rollback_alarm_names for component in self.components]
         return [name for turn in zip_longest(*names) for name in turn if name is not None]
 
     @property
     def managed_range(self) -> tuple[int, int]:
-        """The minimum and maximum of instances: as set, or as many as the copies need, plus one for updates."""
+        """The minimum and maximum number of instances: as set, or what the copies need, plus one for updates."""
         variant = self.configuration.variant
         initial, fewest, most = variant.initial_instance_count, variant.min_instance_count, variant.max_instance_count
         if not self.components:
@@ -119,7 +119,7 @@ class EndpointResources:
         return fewest, most
 
     def check_copies(self, component: InferenceComponent, copies: int) -> None:
-        """Refuse a number of copies of one component that does not fit beside the other components."""
+        """Refuse a number of copies that does not fit together with the other components."""
         hosting = self.hosting
         beside = [server.copies(server.most_copies) for server in self.components if server is not component]
         components = [*beside, component.copies(copies)]
@@ -129,7 +129,7 @@ class EndpointResources:
         refuse(violations)
 
     def _instances(self, components: Sequence[Sequence[Component]]) -> int:
-        """How many instances the copies take, of the type that they take most of."""
+        """Return how many instances the copies need, of the instance type that needs the most."""
         # Not strict: the catalog may not know all of the instance types.
         by_type = zip(self.hosting.rows, zip(*components, strict=True), strict=False)
         partitions = self.hosting.partitions
@@ -146,7 +146,7 @@ def requirements_of(
     copies: int = 1,
     partition: str | None = None,
 ) -> Component:
-    """The resources that a copy of a model reserves: as set, or from the model's plan."""
+    """Return the resources that a copy of a model reserves: as set, or from the model's plan."""
     MEMORY.check(f"{label}.memory", memory)
     planned = model.plan.copy_requirements
     return Component(
@@ -162,20 +162,21 @@ def requirements_of(
 
 @jsii.implements(IInferenceComponentRef)
 class _ComponentResource(Resource):
-    """An ``AWS::SageMaker::InferenceComponent``, of a model or of an adapter.
+    """An ``AWS::SageMaker::InferenceComponent`` for a model or an adapter.
 
-    That type has no property for a GPU partition: then a custom resource with its properties is the component.
+    CloudFormation has no property for a GPU partition, so a component on one is a custom resource with the same
+    properties.
     """
 
     _endpoint: EndpointResources
     inference_component_name: str
-    """The name that requests give (``InferenceComponentName``)."""
+    """The ``InferenceComponentName`` of requests."""
     inference_component_arn: str
     """The component's ARN (a token)."""
 
     @property
     def inference_component_ref(self) -> InferenceComponentReference:
-        """What the CDK's other constructs take it by (``IInferenceComponentRef``)."""
+        """The reference for other CDK constructs (``IInferenceComponentRef``)."""
         return InferenceComponentReference(inference_component_arn=self.inference_component_arn)
 
     def _declare(
@@ -198,7 +199,7 @@ class _ComponentResource(Resource):
             for property_name, value in runner.properties.items():
                 resource.add_property_override(property_name, value)
             resource.add_property_override("ServiceTimeout", COMPONENT_SECONDS)
-            # By names that are known before the resources are there; a successor has another ending.
+            # ARNs from known names, because the resources do not exist yet; a replacement has another suffix.
             arn = f"arn:{Aws.PARTITION}:sagemaker:{Aws.REGION}:{Aws.ACCOUNT_ID}"
             component = f"{arn}:inference-component/{name_in_arn(name.rpartition(_ending(endpoint, partition))[0])}-*"
             host = f"{arn}:endpoint/{name_in_arn(endpoint.literal_name)}"
@@ -215,18 +216,18 @@ class _ComponentResource(Resource):
         return [self._endpoint.endpoint.ref, self.inference_component_arn]
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` invoke this component, or the model with this adapter, also with bearer tokens."""
+        """Let ``grantee`` invoke this component or adapter, also with bearer tokens."""
         return grant_invocations(self, grantee, self.invoked_arns)
 
 
 class InferenceComponent(_ComponentResource, ModelServer):
-    """A model on an endpoint that other models share, with its own copies, scaling, metrics and grants.
+    """A model on a shared endpoint, with its own copies, scaling, metrics and grants.
 
     Created by ``OptimizedEndpoint.add_component``, or by the endpoint itself.
     """
 
     dashboard: EndpointDashboard | None = None
-    """The dashboard that shows its evaluations: the endpoint's, of the endpoint's own model."""
+    """The dashboard that shows evaluations: the endpoint's dashboard, if this is the endpoint's own model."""
 
     def __init__(
         self,
@@ -244,7 +245,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
         """Declare the component; use ``OptimizedEndpoint.add_component``.
 
         ``models`` and ``requirements`` of a copy are in the order of the endpoint's instance types. ``concurrency`` is
-        the target of its scaling, by default that of its plan.
+        the scaling target, by default the plan's.
         """
         self._options, self._existing_model, self._concurrency = options, existing_model, concurrency
         self.requirements: tuple[Component, ...] = tuple(requirements)
@@ -258,8 +259,8 @@ class InferenceComponent(_ComponentResource, ModelServer):
         self.variant_name: str = endpoint.configuration.variant.name
         self._endpoint = endpoint
         self._loads_adapters = all(hosted.plan.container.loads_adapters for hosted in models)
-        # Beside the component, not below it: the endpoint waits for the alarms, and what the component waits for may
-        # wait for the endpoint.
+        # Next to the component, not below it, to avoid a cycle: the endpoint depends on the alarms, and the component's
+        # own dependencies may depend on the endpoint.
         beside = Construct(scope, f"{id}Alarms")
         self.alarms: EndpointAlarms = declare_alarms(
             beside,
@@ -284,16 +285,16 @@ class InferenceComponent(_ComponentResource, ModelServer):
         else:
             self._resource.apply_removal_policy(RemovalPolicy.RETAIN)
         if endpoint.hosting.existing_configuration is None:
-            # The instances are as many as the copies take, which is more than a new configuration starts with.
+            # A new configuration starts with fewer instances than the copies need.
             endpoint.endpoint.retain_all_variant_properties = True
         endpoint.components.append(self)
 
     def _properties(self) -> dict[str, Any]:
-        """The component's properties without its ``RuntimeConfig``."""
+        """Return the component's properties without ``RuntimeConfig``."""
         configuration = self._endpoint.configuration
         longest = COMPONENT_STARTUP_SECONDS if self._partition is None else PARTITION_STARTUP_SECONDS
         if self._existing_model is not None:
-            # It is imported: CloudFormation takes no reference to a resource that is not in the same import.
+            # An imported resource can only refer to resources of the same import.
             specification = {**self._requirements_property(self.requirements[0]), "modelName": self._existing_model}
             return {"specification": specification, "variant_name": self.variant_name}
         policy = configuration.update_policy
@@ -327,12 +328,12 @@ class InferenceComponent(_ComponentResource, ModelServer):
 
     @property
     def served(self) -> ServedModel:
-        """The component that serves the model, as CloudWatch knows it."""
+        """The component that CloudWatch publishes metrics for."""
         endpoint_name = self._endpoint.endpoint.attr_endpoint_name
         return self._endpoint.configuration.served(self.models, endpoint_name, self.inference_component_name)
 
     def copies(self, count: int) -> list[Component]:
-        """The requirements of so many copies, one for each instance type."""
+        """Return the requirements of ``count`` copies, one for each instance type."""
         return [replace(requirement, copies=count) for requirement in self.requirements]
 
     def _scaled(self, min_capacity: int, max_capacity: int) -> EndpointScaling:
@@ -353,7 +354,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
         )
         self.alarms.watch(capacity=scaling.capacity, scales_to_zero=scaling.scales_to_zero)
         if self._existing_model is not None:
-            # Nothing updates it, so no update sets its copies back.
+            # This app never updates the component, so no update resets its copies.
             return scaling
         definition = {
             "endpoint_name": self._endpoint.endpoint.attr_endpoint_name,
@@ -369,14 +370,14 @@ class InferenceComponent(_ComponentResource, ModelServer):
         if Token.is_unresolved(fewest) or Token.is_unresolved(most):
             raise ValueError(
                 f"{self.requirements[0].label}.auto_scale(...): min_capacity or max_capacity is known only when the "
-                "stack is deployed, and whether the copies fit the instances has to be known now: give numbers"
+                "stack is deployed, and synthesis must check whether the copies fit the instances: use numbers"
             )
         self._endpoint.check_copies(self, most)
         self.fewest_copies, self.most_copies = fewest, most
 
     @property
     def openai_base_url(self) -> str:
-        """The ``base_url`` of OpenAI's clients, as of an endpoint; holds tokens."""
+        """The ``base_url`` for OpenAI clients, as for an endpoint; contains tokens."""
         warn_of_openai(self, self.models)
         return openai_base_url(self, self._endpoint.endpoint.attr_endpoint_name, self.inference_component_name)
 
@@ -395,14 +396,13 @@ class InferenceComponent(_ComponentResource, ModelServer):
         """Serve a LoRA adapter of this model. Requests name the adapter instead of the component.
 
         Args:
-            id: its id in this component.
-            artifact_uri: its archive, ``s3://.../*.tar.gz``, of the adapter's weights and configuration; may be a
-                token.
+            id: its ID in this component.
+            artifact_uri: the S3 URI of the archive with the adapter's weights and configuration, ``s3://.../*.tar.gz``;
+                may be a token.
             adapter_name: the adapter's name. Default: generated from its path in the app.
 
         Raises:
-            RecipeError: when the container was not started for adapters, or the archive's
-                URI is invalid.
+            RecipeError: if the container's configuration does not support adapters, or the archive's URI is invalid.
         """
         adapter = Adapter(f"add_adapter({id!r})", artifact_uri, self._loads_adapters, adapter_name)
         refuse(check(replace(self._endpoint.hosting, adapters=(adapter,))))
@@ -416,7 +416,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
 
 
 class LoraAdapter(_ComponentResource):
-    """A LoRA adapter of an inference component's model. It lives in the copies of its model and scales with them."""
+    """A LoRA adapter of an inference component's model. The model's copies load it, and it scales with them."""
 
     def __init__(
         self, scope: Construct, id: str, endpoint: EndpointResources, base_name: str, artifact_uri: str, name: str
@@ -429,7 +429,7 @@ class LoraAdapter(_ComponentResource):
 
     @property
     def openai_base_url(self) -> NoReturn:
-        """An adapter has none.
+        """Raise: an adapter has no URL for OpenAI clients.
 
         Source: vLLM, ``entrypoints/serve/sagemaker/api_router.py`` (``inject_adapter_id`` of ``/invocations``).
 
@@ -437,22 +437,22 @@ class LoraAdapter(_ComponentResource):
             ValueError: always.
         """
         raise ValueError(
-            f"{self.node.path} is an adapter, and has no URL for OpenAI's clients: the container reads which adapter a "
-            "request is for at /invocations alone, and the model without it would answer. Invoke it by "
-            f"InferenceComponentName, or use the URL of {self.node.scope.node.path if self.node.scope else 'its model'}"
+            f"{self.node.path} is an adapter, and has no URL for OpenAI clients: the container selects the adapter "
+            "only at /invocations, so the model would respond without it. Invoke it by InferenceComponentName, or use "
+            f"the URL of {self.node.scope.node.path if self.node.scope else 'its model'}"
         )
 
 
 def current_copies(
     scope: Construct, component: sagemaker.CfnInferenceComponent, definition: Mapping[str, Any], initial_copies: int
 ) -> float:
-    """How many copies a scaled component has, or the initial ones (a token): an update would set them back.
+    """Return a scaled component's current number of copies, or the initial one (a token), to keep it in updates.
 
     ``AWS::SageMaker::InferenceComponent`` sends ``RuntimeConfig.CopyCount`` with every update, and an endpoint's
-    ``RetainAllVariantProperties`` has no counterpart there. A ``Custom::ComponentCapacity`` has the component's
-    ``definition`` (its properties without ``runtimeConfig``) for a property, so a change of the component invokes the
-    look-up first. The component is named by its logical id and not referred to, as it waits for the response. Its own
-    name has to be in lower case, as its ARN has it.
+    ``RetainAllVariantProperties`` has no counterpart for components. The component's ``definition`` (its properties
+    without ``runtimeConfig``) is a property of a ``Custom::ComponentCapacity``, so a change of the component runs the
+    look-up first. The look-up gets the component's logical ID instead of a reference, because the component depends on
+    the response. The component's name must be in lower case, as in its ARN.
     """
     resource = CfnResource(
         Construct(scope, "Capacity"),
@@ -464,7 +464,7 @@ def current_copies(
             "ComponentLogicalId": component.logical_id,
             "InitialCopyCount": initial_copies,
             "Component": _as_in_templates(definition),
-            # They update the component as well, and are rendered when all of them are known.
+            # Tags update the component as well, and are only complete at synthesis.
             "ComponentTags": component.cdk_tag_manager.rendered_tags,
         },
     )
@@ -472,12 +472,12 @@ def current_copies(
 
 
 def _ending(endpoint: EndpointResources, partition: str | None) -> str:
-    """What the name of a component ends in: SageMaker changes neither its partition nor its endpoint's layout."""
+    """Return the suffix of a component's name: SageMaker can change neither its partition nor the endpoint's layout."""
     return f"-{sha256(f'{endpoint.literal_name}{partition}')[:6]}" if partition is not None else ""
 
 
 def _as_in_templates(value: Any) -> Any:
-    """Properties with their names in a template: ``modelName`` and ``model_name`` are ``ModelName`` there."""
+    """Return properties with their names in a template: ``modelName`` and ``model_name`` become ``ModelName``."""
     if isinstance(value, list | tuple):
         return [_as_in_templates(item) for item in cast("Sequence[object]", value)]
     if not isinstance(value, Mapping):
@@ -489,5 +489,5 @@ def _as_in_templates(value: Any) -> Any:
 
 
 def _name_in(arn: str) -> str:
-    """The name that an ARN ends in: the resource type has no attribute for it."""
+    """Return the name at the end of an ARN; the resource type has no attribute for it."""
     return Fn.select(1, Fn.split("/", arn))

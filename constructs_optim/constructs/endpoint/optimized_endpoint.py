@@ -1,4 +1,4 @@
-"""The endpoint a platform team declares: model, techniques and instance type in, a served artifact out."""
+"""The endpoint that a platform team declares by model, techniques and instance type."""
 
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
@@ -92,13 +92,13 @@ if TYPE_CHECKING:
 @property_injectable
 @jsii.implements(iam.IGrantable)
 class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
-    """A SageMaker endpoint that serves a model after its techniques were applied.
+    """A SageMaker endpoint that serves a model after applying optimization techniques to it.
 
-    A changed recipe makes a new artifact, a new model and a new endpoint configuration, and the endpoint moves over as
-    its update policy says; when one of its alarms goes off meanwhile, it goes back. The old artifact stays in the
-    store.
+    When the recipe changes, the deployment creates a new artifact, model and endpoint configuration, and updates the
+    endpoint as its update policy defines. The update rolls back if one of the endpoint's alarms goes into ALARM. The
+    old artifact stays in the store.
 
-    Example:
+    Examples:
         ```python
         endpoint = OptimizedEndpoint(
             stack,
@@ -111,12 +111,12 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         ```
 
     An endpoint takes one of four forms: ``model``, ``techniques`` and ``instance_type``; ``model`` and
-    ``instance_pools``; ``model`` and ``objectives``, for which the lock file has the choice that ``constructs-optim
-    recommend --update`` has recorded; or ``instance_type`` alone, for the models that ``add_component`` adds.
+    ``instance_pools``; ``model`` and ``objectives``, with a choice that ``constructs-optim recommend --update``
+    recorded in the lock file; or ``instance_type`` alone, for the models that ``add_component`` adds.
     """
 
     PROPERTY_INJECTION_ID: ClassVar[str] = "constructs_optim.OptimizedEndpoint"
-    """What an ``IPropertyInjector`` has for its ``construct_unique_id``."""
+    """The ``construct_unique_id`` of an ``IPropertyInjector`` for this construct."""
 
     def __init__(
         self,
@@ -149,46 +149,48 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
         Args:
             scope: the construct to create it in.
-            id: its id in that scope.
+            id: its ID in that scope.
             model: the source of the weights. Default: none, for an endpoint of inference components.
             techniques: the techniques to apply, in order.
             instance_type: the endpoint's instance type, for instance ``ml.g5.12xlarge``.
             instance_pools: instead of ``techniques`` and ``instance_type``, up to five instance types with the
-                techniques for each, the preferred one first. SageMaker launches instances of the first type that has
+                techniques for each, in order of preference. SageMaker launches instances of the first type that has
                 capacity.
-            objectives: instead of ``techniques`` and ``instance_type``, what the endpoint has to do. Recipe, instance
-                types, their number and the target of scaling are those of the choice that the lock file has for it.
+            objectives: instead of ``techniques`` and ``instance_type``, the performance that the endpoint must reach.
+                The lock file's choice for these objectives sets the recipe, the instance types, the number of
+                instances, and the scaling target.
             artifact_store: the store of the artifacts; a read-only one requires ``artifact_key``. Default: one store
                 for the whole stack.
-            artifact_key: the key of an artifact in ``artifact_store``, 64 hexadecimal digits, of the last job if the
-                recipe has several; may be a token. No job runs then, and the deployment fails if the store has no
-                such artifact. Default: jobs create the artifacts that the store does not have.
-            environment: further environment variables of the model's container. Default: none.
-            server: what serves the model, with its settings. Default: vLLM, unless a technique needs another server.
-            inference_component: whether the model is served as an inference component: others can be added then, it
-                scales by copies, also to zero, and requests name it. ``ComponentOptions`` stand for yes, with these
-                options. Default: only if a technique requires it.
+            artifact_key: the key of an existing artifact in ``artifact_store``, 64 hexadecimal digits; may be a token.
+                For a recipe with several jobs, it is the last job's key. No job runs, and the deployment fails if the
+                store does not have the artifact. Default: jobs create the artifacts that are missing from the store.
+            environment: additional environment variables of the model's container. Default: none.
+            server: the model server and its settings. Default: vLLM, unless a technique needs another server.
+            inference_component: whether the model is served as an inference component. Such an endpoint accepts further
+                components and scales by copies, also to zero; requests name the component. ``ComponentOptions`` mean
+                yes, with these options. Default: only if a technique requires it.
             variant: the production variant: its instances, time limits and routing. Default: one instance.
             jobs: the role and the maximum runtime of optimization and training jobs, and how long the deployment waits
                 for them.
-            monitoring: the alarms and their actions, further metrics, and the price that the dashboard calculates costs
-                with. Default: alarms without actions.
-            update_policy: how the endpoint is updated to a changed configuration, and what rolls the update back.
-                Default: all at once, with the old fleet kept for 10 minutes.
-            async_inference: settings of asynchronous inference, which queues requests and writes responses to S3.
-                Default: synchronous inference.
-            data_capture: settings of the capture of requests and responses in S3. Default: no capture.
+            monitoring: the alarms and their actions, additional metrics, and the instance price for the dashboard's
+                costs. Default: alarms without actions.
+            update_policy: how a changed configuration reaches the endpoint, and what rolls the update back. Default:
+                all at once, keeping the old fleet for 10 minutes.
+            async_inference: asynchronous inference, which queues requests and writes responses to S3. Default:
+                synchronous inference.
+            data_capture: capture of requests and responses to S3. Default: no capture.
             endpoint_name: the endpoint's name. Default: generated from the stack's name and the endpoint's path in it.
             encryption_key: the KMS key of the instances' volumes, for types without NVMe disks. Default: SageMaker's.
-            network: the VPC that jobs and model reach the network through, and whether the model's container is
-                isolated from the network. Default: no VPC, and isolation wherever the techniques allow it.
+            network: the VPC of jobs and models, and whether the model's container is isolated from the network.
+                Default: no VPC, and isolation if the techniques allow it.
             role: the role that SageMaker assumes for the model, and for jobs without a role of their own. Default: one
-                role for all models of the stack, which may write nothing.
-            removal_policy: whether endpoint, configuration and model are deleted with their stack. Default: they are.
+                role for all models of the stack, without write permissions.
+            removal_policy: whether the endpoint, its configuration and its models are deleted with the stack. Default:
+                they are deleted.
 
         Raises:
-            RecipeError: with every rule the recipe breaks; no resource has been added then.
-            ValueError: when arguments exclude each other, or ``artifact_key`` is not the key of this recipe.
+            RecipeError: if the recipe breaks rules; lists all of them. No resource is added.
+            ValueError: if arguments exclude each other, or ``artifact_key`` is not the key of this recipe.
         """
         violations: list[Violation] = []
         with collected(violations):
@@ -309,20 +311,21 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     def from_file(
         cls, scope: Construct, id: str, path: str | Path, *, endpoint: str | None = None, **arguments: Any
     ) -> Self:
-        """The endpoint that a file declares (docs/endpoint-file.md), with its components, scaling and evaluations.
+        """Create the endpoint that a file declares, with components, scaling and evaluations.
 
-        What the file says of its stack is the app's own to say: account, Region, tags, policy and outputs.
+        https://constructs-optim.dev/endpoint-file/ describes the file. Account, Region, tags, policy and outputs come
+        from the app, not from the file.
 
         Args:
             scope: the construct to create it in.
-            id: its id in that scope.
-            path: the file, of YAML or JSON.
-            endpoint: its id in the file. Default: ``id``, or the only one.
-            arguments: arguments of the constructor, in place of those of the file: what only an app has, such as
+            id: its ID in that scope.
+            path: the path of the YAML or JSON file.
+            endpoint: the endpoint's ID in the file. Default: ``id``, or the file's only endpoint.
+            arguments: constructor arguments that replace those of the file, for values that only an app has, such as
                 ``network=NetworkOptions(vpc=vpc)``.
 
         Raises:
-            DeclarationError: a RecipeError with everything that is wrong in the file, by line and column.
+            DeclarationError: if the file has errors; lists all of them by line and column. It is a RecipeError.
         """
         from .endpoint_file import read_endpoint
 
@@ -332,13 +335,13 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     def _with_copies(
         choice: RecordedChoice, inference_component: bool | ComponentOptions | None
     ) -> bool | ComponentOptions | None:
-        """Whether the model is a component: copies that take a part of an instance are."""
+        """Return ``inference_component``, or True if the choice's copies share instances."""
         if all(pool.copies_per_instance == 1 for pool in choice.pools) or inference_component not in (None, False):
             return inference_component
         if inference_component is False:
             raise ValueError(
                 f"inference_component is False, and the choice for {choice.model} places {choice.copies} copies on "
-                f"{choice.instances} instances, which only components do: leave it out"
+                f"{choice.instances} instances, which requires components: leave it out"
             )
         return True
 
@@ -348,7 +351,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         choice: RecordedChoice,
         inference_component: bool | ComponentOptions | None,
     ) -> EndpointConfiguration:
-        """The configuration that starts with the choice's instances; those of components follow their copies."""
+        """Return the configuration with the choice's instance count; with components, instances follow the copies."""
         variant = configuration.variant
         if inference_component or variant.initial_instance_count is not None:
             return configuration
@@ -357,10 +360,10 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
     def _declare_config(self) -> sagemaker.CfnEndpointConfig:
         properties = self._configuration.properties()
-        # A resource cannot change its type: what a custom resource makes has another id.
+        # CloudFormation cannot change a resource's type, so a custom resource needs another logical ID.
         name = "Config" if self._configuration.is_native else "OptimizedConfig"
         if self._restarts:
-            # Another id, so that an endpoint without the cure goes back to the configuration that is left.
+            # Another logical ID: removing the cure moves the endpoint back to the configuration that remains.
             name = f"Restartable{name}"
         if not self._hosting.serves_components:
             properties["production_variants"] = [self._configuration.variant_property(self._hosting, self.models)]
@@ -372,7 +375,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             models = (*self.models, *self._component_models)
             return [self._configuration.variant_property(self._hosting, models, self._resources.managed_range)]
 
-        # Components may be added later: their isolation and their instances are known at synthesis.
+        # Components may be added later, so isolation and instances are only known at synthesis.
         config = sagemaker.CfnEndpointConfig(
             self,
             name,
@@ -384,7 +387,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         return self._by_api(config)
 
     def _by_api(self, config: sagemaker.CfnEndpointConfig) -> sagemaker.CfnEndpointConfig:
-        """The configuration, made by a handler where CloudFormation lacks a value of it."""
+        """Turn the configuration into a custom resource if CloudFormation does not support one of its values."""
         if not self._configuration.is_native:
             service = OptimizationService.of(self)
             role = self._role.role_arn if self._hosting.serves_components else None
@@ -403,7 +406,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         return config.get_att("EndpointConfigArn").to_string()
 
     def _retained(self, config: sagemaker.CfnEndpointConfig) -> sagemaker.CfnEndpointConfig:
-        """A configuration that the endpoint may be moved to, retained where the endpoint is."""
+        """Apply the endpoint's removal policy to a configuration that the endpoint may be updated to."""
         if self._model_options.removal_policy is not None:
             config.apply_removal_policy(self._model_options.removal_policy)
         return config
@@ -413,7 +416,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         return self._cure is not None and self._cure.kind == "restart"
 
     def _declare_restart(self) -> None:
-        """A second configuration with the same content, and what moves the endpoint between the two."""
+        """Declare a second configuration with the same content, and the restart that alternates between the two."""
         if self._cure is None or self._cure.at_most_every_hours is None or self.alarms is None:
             return
         scope = Construct(self, "Restart")
@@ -421,7 +424,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         properties: dict[str, Any] = {**self._configuration.properties(), "production_variants": [variant]}
         twin = self._retained(self._by_api(sagemaker.CfnEndpointConfig(scope, "Config", **properties)))
         describe_hosted(twin, self.models)
-        # The endpoint may have it when the stack is deleted, and loses it last.
+        # The endpoint may use it when the stack is deleted, so CloudFormation must delete it after the endpoint.
         self._endpoint.add_resource_dependency(twin)
         SpeculationRestart(
             scope,
@@ -437,7 +440,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         )
 
     def _declare_alarms(self) -> EndpointAlarms | None:
-        """The alarms of the variant's own model; components have alarms of their own."""
+        """Declare the alarms of the endpoint's own variant; components declare their own alarms."""
         if not self.models or self._hosting.serves_components:
             return None
         alarms = declare_alarms(
@@ -449,13 +452,13 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             is_asynchronous=self._hosting.asynchronous,
             cure=self._cure.advice(self._drafting) if self._cure is not None and self._drafting is not None else None,
         )
-        # Once the model is there, the endpoint is minutes away: until then nothing is wrong.
+        # Keeps the alarms from evaluating an endpoint that does not exist yet while jobs run.
         alarms.node.add_dependency(self._config)
         return alarms
 
     def _declare_endpoint(self) -> sagemaker.CfnEndpoint:
         if (existing := self._hosting.existing_configuration) is not None:
-            # It is imported: CloudFormation takes no reference to a resource that is not in the same import.
+            # An imported resource can only refer to resources of the same import.
             describe_hosted(self._config, self.models)
             imported = sagemaker.CfnEndpoint(
                 self, "Resource", endpoint_config_name=existing, endpoint_name=self._literal_name
@@ -474,7 +477,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         )
         policy = self._configuration.update_policy
         if rollback_alarms := policy.rollback_alarms:
-            # A separate policy: an alarm may watch another endpoint whose model waits for the role's other permissions.
+            # A separate policy avoids a cycle: an alarm may watch another endpoint whose model depends on the role's
+            # policy.
             arns = [alarm.alarm_arn for alarm in rollback_alarms]
             watched = watch_statements(arns, composite=policy.rolls_back_on_composite_alarms)
             endpoint.node.add_dependency(self._role.permit_separately(self, "WatchAlarms", watched))
@@ -488,7 +492,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
     def _look_before(self, preflight: Preflight, endpoint: sagemaker.CfnEndpoint) -> None:
         hosting, reservation = self._hosting, self._configuration.variant.capacity_reservation
-        # The models of components come onto instances that are there.
+        # Components' models are placed on instances that already run.
         launching = () if hosting.serves_components else self.plans
         preflight.add_fleet(
             endpoint,
@@ -501,9 +505,9 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         )
 
     def _check_served(self) -> CfnResource | None:
-        """What tells an update that SageMaker took back from one that went well."""
+        """Declare the check that fails the deployment if SageMaker rolled the endpoint's update back."""
         if self._hosting.existing_configuration is not None:
-            # An import of resources allows for no other change of the stack.
+            # A resource import allows no other change of the stack.
             return None
         own = self.alarms.rollback_alarm_arns if self.alarms is not None else []
         policy = self._configuration.update_policy
@@ -513,7 +517,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         return check_served(self, self._endpoint, name=self._literal_name, config_name=config_name)
 
     def _deployment_config(self) -> dict[str, Any]:
-        """How the endpoint is updated. The policy's own alarms come first, of the ten that SageMaker allows."""
+        """Return the ``deploymentConfig``: of the ten alarms that SageMaker allows, the policy's own come first."""
         policy = self._configuration.update_policy
         own = self.alarms.rollback_alarm_names if self.alarms is not None else []
         of_components = self._resources.rollback_alarm_names if self._hosting.serves_components else []
@@ -542,17 +546,17 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
     @property
     def plans(self) -> tuple[Plan, ...]:
-        """The plans of all pools, in their order."""
+        """The plans of all pools, in the order of the pools."""
         return tuple(hosted.plan for hosted in self.models)
 
     @property
     def artifacts(self) -> tuple[RecipeArtifact, ...]:
-        """The models of the pools, in their order."""
+        """The artifacts of all pools, in the order of the pools."""
         return tuple(hosted.artifact for hosted in self.models)
 
     @property
     def grant_principal(self) -> iam.IPrincipal:
-        """The role of models and jobs: grants to the endpoint are grants to the roles of both."""
+        """The roles of models and jobs; a grant to the endpoint applies to all of them."""
         of_jobs = [hosted.artifact.job_role for hosted in (*self.models, *self._component_models)]
         roles = dict.fromkeys([self._role, *(role for role in of_jobs if role is not None)])
         if len(roles) == 1:
@@ -564,12 +568,12 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         """The network connections of jobs and models.
 
         Raises:
-            ValueError: without a VPC.
+            ValueError: if the endpoint has no VPC.
         """
         groups = self._model_options.network.security_groups
         if groups is None:
             raise ValueError(
-                f"{self.node.path} is in no VPC: give it network=NetworkOptions(vpc=...), and it has connections"
+                f"{self.node.path} is not in a VPC, so it has no connections: set network=NetworkOptions(vpc=...)"
             )
         from aws_cdk import aws_ec2
 
@@ -577,10 +581,10 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
     @property
     def served(self) -> ServedModel:
-        """The variant or component of the endpoint's own model, as CloudWatch knows it.
+        """The variant or component that CloudWatch publishes the metrics of the endpoint's own model for.
 
         Raises:
-            ValueError: for an endpoint without a model of its own.
+            ValueError: if the endpoint has no model of its own.
         """
         if self.component is not None:
             return self.component.served
@@ -641,13 +645,13 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
     @property
     def captured(self) -> CapturedTraffic:
-        """What the endpoint's data capture keeps of its variant, as training data of another endpoint's EAGLE heads.
+        """The endpoint's captured traffic, as training data for another endpoint's EAGLE heads.
 
-        ``captured.during("2026-11")`` is what heads are trained on: captures grow, and a period that is over does not.
-        An endpoint that trains on its own captures has them from :meth:`DataCapture.captured`.
+        Train on a completed period, ``captured.during("2026-11")``, because captures keep growing. An endpoint that
+        trains on its own captures gets them from :meth:`DataCapture.captured`.
 
         Raises:
-            RecipeError: without data capture.
+            RecipeError: if the endpoint has no data capture.
         """
         capture = self._configuration.data_capture
         refuse(check(CapturedEndpoint(capture.sampling_percentage if capture is not None else None)))
@@ -686,26 +690,25 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         """Serve one more model on the endpoint's instances.
 
         Args:
-            id: its id in this endpoint.
+            id: its ID in this endpoint.
             model: the source of the weights.
             techniques: the techniques to apply, in order, for the endpoint's instance type.
-            instance_pools: instead of ``techniques``, on an endpoint with pools: the techniques for each of its types.
-            accelerators: accelerators (NeuronCores on Inferentia and Trainium) of each copy. Default: the plan's
-                tensor parallel degree.
-            server: what serves the model, with its settings. Default: vLLM, unless a technique needs another server.
-            artifact_key: as for the endpoint.
+            instance_pools: on an endpoint with pools, the techniques for each of its types, instead of ``techniques``.
+            accelerators: the number of accelerators (NeuronCores on Inferentia and Trainium) of each copy. Default: the
+                plan's tensor parallel degree.
+            server: the model server and its settings. Default: vLLM, unless a technique needs another server.
+            artifact_key: the key of an existing artifact, as for the endpoint.
             copies: the initial number of copies. Default: 1.
-            environment: further environment variables of the model's container. Default: none.
-            memory: host memory of each copy. Default: half of the memory that goes with its accelerators.
-            options: further resources of a copy, and where copies are placed. Default: the service's own.
+            environment: additional environment variables of the model's container. Default: none.
+            memory: host memory of each copy. Default: half of the instance's memory, in proportion to its accelerators.
+            options: other resources of a copy, and the placement of copies. Default: SageMaker's defaults.
             component_name: the component's name, in lower case. Default: generated from its path in the app.
-            existing_model: the name of the SageMaker model that a component which was imported keeps
-                (``constructs-optim adopt``); it moves over to ``model`` when this argument is removed. Default:
-                ``model``.
+            existing_model: the name of the SageMaker model that an imported component keeps (``constructs-optim
+                adopt``). The component switches to ``model`` when you remove this argument. Default: ``model``.
 
         Raises:
-            RecipeError: with every rule that is broken, for instance where the copies do not fit the instances.
-            ValueError: when the arguments exclude each other.
+            RecipeError: if rules are broken, for instance if the copies do not fit the instances; lists all of them.
+            ValueError: if the arguments exclude each other.
         """
         label, options = f"add_component({id!r})", options or ComponentOptions()
         pools = pools_of_component(self._hosting, model, techniques, instance_pools, artifact_key)
@@ -767,34 +770,37 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         topic: sns.ITopic | None = None,
         instance_quota: int | None = None,
     ) -> ShadowRun:
-        """Let a candidate answer copies of the requests, and decide whether it is worse than what serves.
+        """Send copies of the requests to a candidate, and test whether it is worse than production.
 
-        Callers get the answers of production alone. The endpoint's ``data_capture`` keeps those of both; what it keeps
-        are prompts and answers. When the run is decided, or over, the endpoint is updated to a configuration without
-        the shadow variant, or with the candidate in production; docs/shadow.md says what later deployments do.
+        Callers only get production's answers. The endpoint's ``data_capture`` stores the prompts and answers of both.
+        When the run reaches a verdict or its end, the endpoint is updated to a configuration without the shadow
+        variant, or with the candidate in production. https://constructs-optim.dev/shadow/ describes later deployments.
 
         Args:
-            id: its id in this endpoint.
-            candidate: what is compared with the model that serves.
-            checks: what the answers are compared by.
-            sample_percent: the share of the requests that the candidate answers as well, above 0, up to 100.
-            duration: how long the run lasts at most, an hour to 30 days. Default: 7 days.
-            margin: by which share of the pairs a candidate may be worse and pass, 0.02 for 2 points; also for errors.
-            latency_tolerance: by which share the median latency may be higher, 0.1 for 10 %.
-            promote: whether a candidate that passes takes over. Default: the shadow ends, and a person decides.
-            topic: an SNS topic that is told of the verdict. Default: none.
-            instance_quota: how many instances of the candidate's type the account may have on endpoints. Default: not
-                checked.
+            id: its ID in this endpoint.
+            candidate: the candidate to compare with the served model.
+            checks: the checks that compare the answers.
+            sample_percent: the percentage of requests that the candidate also answers, above 0, up to 100.
+            duration: the maximum duration of the run, 1 hour to 30 days. Default: 7 days.
+            margin: the share of pairs by which a candidate may be worse and still pass, 0.02 for 2 points; also applies
+                to errors.
+            latency_tolerance: the share by which the median latency may be higher, 0.1 for 10 %.
+            promote: whether a candidate that passes replaces production. Default: the shadow ends, and a person
+                decides.
+            topic: an SNS topic that receives the verdict. Default: none.
+            instance_quota: the account's quota of the candidate's instance type for endpoints. Default: not checked.
 
         Raises:
-            RecipeError: with every rule that is broken, for instance where the endpoint cannot have a shadow.
-            ValueError: when the endpoint has a shadow already.
+            RecipeError: if rules are broken, for instance if the endpoint cannot have a shadow; lists all of them.
+            ValueError: if the endpoint already has a shadow.
         """
         DURATION.check("duration", duration)
         if self._shadow is not None:
-            raise ValueError(f"{self.node.path} has a shadow already: SageMaker has one shadow variant an endpoint")
+            raise ValueError(
+                f"{self.node.path} already has a shadow: SageMaker supports one shadow variant for each endpoint"
+            )
         if not self.models:
-            raise ValueError(f"{self.node.path} has no model of its own, which a shadow would be compared with")
+            raise ValueError(f"{self.node.path} has no model of its own to compare a shadow with")
         capture, production = self._configuration.data_capture, self.models[0]
         declared, first = self._recipes[0], production.plan
         instance_type = candidate.instance_type or first.instance_type
@@ -885,10 +891,10 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
     @property
     def _isolated(self) -> bool | None:
-        """Whether the containers of components are cut off: as set, or as the plans of their models have it.
+        """Whether the containers of components are isolated: as set, or as their models' plans define.
 
         EnableNetworkIsolation of the configuration "sets whether all model containers deployed to the endpoint are
-        isolated" (Amazon SageMaker API reference, CreateEndpointConfig): what the models say of themselves agrees.
+        isolated" (Amazon SageMaker API reference, CreateEndpointConfig), so the models' own values must agree with it.
         """
         models = [*self.models, *self._component_models]
         if self._model_options.network.isolation is not None or not models:
@@ -896,17 +902,17 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         return all(hosted.plan.container.network_isolation for hosted in models)
 
     def _check_isolation(self, label: str, recipes: Sequence[ModelRecipe]) -> None:
-        """Refuse models whose containers would be isolated beside others that are not."""
+        """Refuse a mix of isolated and non-isolated containers."""
         isolated = {all(technique.network_isolation for technique in recipe.techniques) for recipe in recipes}
         isolated |= {hosted.plan.container.network_isolation for hosted in (*self.models, *self._component_models)}
         if self._model_options.network.isolation and False in isolated:
             raise ValueError(f"{label}: the container of Sharding.fast_load() reads S3: leave network.isolation out")
         if self._model_options.network.isolation is None and len(isolated) > 1:
             raise ValueError(
-                f"{label}: some of the endpoint's models are cut off from the network, and others cannot be, such as "
-                "those of Sharding.fast_load(); of an endpoint with inference components, all containers are cut off "
-                "or none is (CreateEndpointConfig, EnableNetworkIsolation). Give the endpoint "
-                "network=NetworkOptions(isolation=False), or serve the models on two endpoints"
+                f"{label}: some of the endpoint's models are isolated from the network, and others cannot be, such as "
+                "those of Sharding.fast_load(). With inference components, all containers are isolated or none is "
+                "(CreateEndpointConfig, EnableNetworkIsolation). Set network=NetworkOptions(isolation=False), or serve "
+                "the models on two endpoints"
             )
 
     def _violations(self, scope: Construct, recipes: Sequence[ModelRecipe]) -> list[Violation]:
@@ -914,7 +920,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         return [violation for recipe in recipes for violation in recipe.violations(scope, jobs)]
 
     def _containers(self, scope: Construct, recipes: Sequence[ModelRecipe]) -> dict[str, tuple[str, ...]]:
-        """The servers of recipes without violations, and the machine images that their containers need."""
+        """Return the servers of valid recipes, and the machine images that their containers need."""
         jobs = self._model_options.jobs.settings
         containers = [recipe.plan_in(scope, jobs).container for recipe in recipes]
         amis = [container.inference_ami_version for container in containers]
@@ -925,12 +931,12 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
 
 def _techniques(pools: Sequence[Pool]) -> tuple[Technique, ...]:
-    """The techniques of all pools; rules of recipes refuse anything else."""
+    """Return the techniques of all pools; recipe rules refuse anything else."""
     lists = [pool.techniques for pool in pools if isinstance(pool.techniques, list | tuple)]
     return tuple(technique for techniques in lists for technique in techniques if isinstance(technique, Technique))
 
 
 def _definition(plans: Sequence[Plan], instance_types: Sequence[str], instance_count: int) -> str:
-    """What changes with what instances are launched for, or with the instances themselves."""
+    """Return a digest that changes with the served artifacts, the containers, or the instances."""
     served = [f"{plan.deployment_hash} {plan.container_key}" for plan in plans]
     return sha256("\n".join([*served, *instance_types, str(instance_count)]))[:8]

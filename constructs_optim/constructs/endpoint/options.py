@@ -1,4 +1,4 @@
-"""The groups of an endpoint's settings: its production variant, its monitoring, data capture and queue."""
+"""Groups of endpoint settings: production variant, monitoring, data capture and asynchronous inference."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ Key = Annotated[kms.IKey, KEY]
 Prefix = Annotated[str, AfterValidator(lambda prefix: _without_slashes(prefix))]
 Time = Annotated[Duration, DURATION]
 Topic = Annotated[sns.ITopic, TOPIC]
-# Of ProductionVariantCoreDumpConfig.DestinationS3Uri; a name of a bucket has 3 characters or more.
+# The limit of ProductionVariantCoreDumpConfig.DestinationS3Uri; a bucket name has at least 3 characters.
 _LONGEST_DUMP_URI, _SHORTEST_BUCKET = 512, 3
 _JSON_TYPES = ("application/json", "application/jsonlines")
 
 
 class CoreDumps(Settings):
-    """Core dumps of the model's container in S3, written when its process crashes.
+    """Core dumps in S3, written when the process of the model's container crashes.
 
     Attributes:
-        bucket: the bucket that they are written to. A dump has the memory of the process, and so prompts and
-            completions: keep it encrypted, and its readers few.
-        prefix: the prefix of their keys. Default: ``core-dumps``.
-        encryption_key: the KMS key of the dumps. Default: the account's own key of Amazon S3.
+        bucket: the bucket for the dumps. A dump contains the process's memory, including prompts and completions:
+            encrypt the bucket, and restrict its readers.
+        prefix: the prefix of the dumps' object keys. Default: ``core-dumps``.
+        encryption_key: the KMS key of the dumps. Default: the account's AWS managed key for Amazon S3.
     """
 
     rule = "OPT128"
@@ -79,18 +79,18 @@ class CoreDumps(Settings):
         length = len(f"s3:///{self.prefix}") + (_SHORTEST_BUCKET if is_token(bucket) else len(bucket))
         if length > _LONGEST_DUMP_URI:
             raise ValueError(
-                f"the URI has {length} characters, and SageMaker takes {_LONGEST_DUMP_URI}: a shorter prefix"
+                f"the URI has {length} characters, and SageMaker allows {_LONGEST_DUMP_URI}: use a shorter prefix"
             )
         return self
 
     def to_property(self) -> dict[str, Any]:
-        """The ``coreDumpConfig`` property of a production variant."""
+        """Return the ``coreDumpConfig`` property of a production variant."""
         return drop_none(
             destinationS3Uri=f"s3://{self.bucket.bucket_name}/{self.prefix}", kmsKeyId=_arn_of(self.encryption_key)
         )
 
     def statements(self) -> Iterator[Statement]:
-        """The permissions of the execution role for it (API reference, ProductionVariantCoreDumpConfig.KmsKeyId)."""
+        """Yield the execution role's permissions (API reference, ProductionVariantCoreDumpConfig.KmsKeyId)."""
         yield Statement(
             "WriteCoreDumps",
             ("s3:AbortMultipartUpload", "s3:PutObject"),
@@ -105,34 +105,35 @@ class VariantOptions(Settings):
     """The endpoint's production variant, in the terms of SageMaker's ``ProductionVariant``.
 
     Attributes:
-        name: name of the variant. Default: ``AllTraffic``.
-        initial_instance_count: instances to start with. Default: 1, and with inference components as many as their
-            copies take.
-        min_instance_count: the fewest instances that SageMaker keeps for inference components. Default: what the fewest
-            copies take.
-        max_instance_count: the most that it launches for them. Default: what their copies take, and one more for
-            updates.
-        inference_ami_version: the instances' machine image. Default: the service's choice.
+        name: the variant's name. Default: ``AllTraffic``.
+        initial_instance_count: the initial number of instances. Default: 1; with inference components, as many as their
+            copies need.
+        min_instance_count: the minimum number of instances that SageMaker keeps for inference components. Default: what
+            the minimum number of copies needs.
+        max_instance_count: the maximum number of instances for inference components. Default: what their copies need,
+            plus one for updates.
+        inference_ami_version: the instances' machine image. Default: SageMaker's choice.
         capacity_reservation: a reservation that the instances are launched into. Default: none.
-        container_startup_timeout: how long loading the model may take, 1 minute to 1 hour. Default: what the model's
-            JumpStart document says; for other models 1 hour, and 45 minutes for an inference component.
-        model_data_download_timeout: how long downloading the model may take, 1 minute to 1 hour. Default: as for
-            ``container_startup_timeout``.
-        instance_provision_timeout: how long SageMaker tries to provision an instance, 5 minutes to 1 hour. Default: the
-            service's own.
-        volume_size: size of each instance's volume, for types without NVMe disks. Default: the service's own.
-        routing: how requests are spread. Default: to where the fewest requests wait.
-        scale_in: how instances are released that inference components no longer take. Default: the service's own.
-        ssm_access: whether a session of AWS Systems Manager may be opened in the containers, which are not isolated
-            from the network then; for tests, after AWS Support has enabled it for the account. Default: no.
-        core_dumps: where the core dump of a container that crashes is kept. Default: nowhere.
-        accelerator_partitions: the partitions (Multi-Instance GPU) that each GPU is divided into, for inference
-            components that take less than a GPU, for instance ``["mig-3g.40gb", "mig-3g.40gb"]``. SageMaker cannot
-            change the partitions of an endpoint: another list makes another endpoint. Default: GPUs are whole.
-        existing_configuration: the name of the configuration that an endpoint which was imported keeps
-            (``constructs-optim adopt``); the endpoint is retained when its stack is deleted then. Its own configuration
-            is declared beside it, and the endpoint moves over to that, as its update policy says, when this setting is
-            removed. Default: its own configuration.
+        container_startup_timeout: how long loading the model may take, 1 minute to 1 hour. Default: the timeout in the
+            model's JumpStart document; for other models 1 hour, and 45 minutes for an inference component.
+        model_data_download_timeout: how long downloading the model may take, 1 minute to 1 hour. Default: the same as
+            for ``container_startup_timeout``.
+        instance_provision_timeout: how long SageMaker tries to provision an instance, 5 minutes to 1 hour. Default:
+            SageMaker's default.
+        volume_size: the size of each instance's volume, for types without NVMe disks. Default: SageMaker's default.
+        routing: how requests are routed to instances. Default: to the instance with the fewest outstanding requests.
+        scale_in: how SageMaker removes instances that inference components no longer need. Default: SageMaker's
+            default.
+        ssm_access: whether AWS Systems Manager sessions can be opened in the containers, which are then not isolated
+            from the network. For tests only; AWS Support must enable it for the account. Default: no.
+        core_dumps: where the core dump of a crashed container is stored. Default: nowhere.
+        accelerator_partitions: the Multi-Instance GPU partitions of each GPU, for inference components that need less
+            than a GPU, for instance ``["mig-3g.40gb", "mig-3g.40gb"]``. SageMaker cannot change an endpoint's
+            partitions, so changing this list replaces the endpoint. Default: no partitions.
+        existing_configuration: the name of the configuration that an imported endpoint keeps (``constructs-optim
+            adopt``). While it is set, deleting the stack retains the endpoint. When you remove it, the endpoint is
+            updated to the configuration that this construct declares, according to its update policy. Default: the
+            declared configuration.
     """
 
     name: str = "AllTraffic"
@@ -154,11 +155,11 @@ class VariantOptions(Settings):
 
     @property
     def partition_digest(self) -> str:
-        """What names of endpoint and components end in: they are others wherever the partitions are."""
+        """The suffix of endpoint and component names, which replaces them when the partitions change."""
         return f"-{sha256(canonical(list(self.accelerator_partitions)))[:6]}" if self.accelerator_partitions else ""
 
     def statements(self) -> Iterator[Statement]:
-        """The permissions of the execution role for sessions and core dumps."""
+        """Yield the execution role's permissions for sessions and core dumps."""
         if self.ssm_access:
             yield from statements_of("open sessions")
         if self.core_dumps is not None:
@@ -166,16 +167,16 @@ class VariantOptions(Settings):
 
 
 class ComponentOptions(Settings):
-    """What a copy of an inference component takes besides accelerators, and where its copies are placed.
+    """Resources of an inference component's copies besides accelerators, and their placement.
 
     Attributes:
         cpu_cores: vCPUs that a copy reserves, 0.25 or more. Default: none.
-        max_memory: the most host memory that a copy may use. Default: the service's own limit.
-        caching: whether instances keep the model's files and the container's image, which starts further copies sooner.
-            Default: the service's own, which is yes for instance types with more than 232 GiB of NVMe disks.
-        placement: which instances copies are placed on. Default: the service's own.
-        accelerator_partition: the type of partition that a copy occupies, of those that the endpoint's
-            ``accelerator_partitions`` has. Default: the endpoint's only type; without partitions, a copy takes GPUs.
+        max_memory: the maximum host memory of a copy. Default: SageMaker's limit.
+        caching: whether instances cache the model's files and the container image, so that more copies start faster.
+            Default: SageMaker's default, which is yes for instance types with more than 232 GiB of NVMe disks.
+        placement: the instances that copies are placed on. Default: SageMaker's default.
+        accelerator_partition: the partition type that a copy occupies, one of the endpoint's
+            ``accelerator_partitions``. Default: the endpoint's only type; without partitions, a copy uses whole GPUs.
     """
 
     rule = "OPT127"
@@ -188,16 +189,16 @@ class ComponentOptions(Settings):
     accelerator_partition: str | None = None
 
     def partition_of(self, variant: VariantOptions) -> str | None:
-        """The type of partition of a copy: the requested one, or the only one of the variant."""
+        """Return the partition type of a copy: the requested one, or the variant's only one."""
         kinds = set(variant.accelerator_partitions)
         return self.accelerator_partition or (next(iter(kinds)) if len(kinds) == 1 else None)
 
     def to_property(self) -> dict[str, Any]:
-        """Its part of an inference component's specification, except the resources of a copy."""
+        """Return the options as part of a component's specification, without the resources of a copy."""
         placement = self.placement
         return drop_none(
             dataCacheConfig={"enableCaching": self.caching} if self.caching is not None else None,
-            # CloudFormation's schema requires both members (InferenceComponentSchedulingConfig), the API one alone.
+            # CloudFormation's schema requires both members (InferenceComponentSchedulingConfig), the API only one.
             schedulingConfig={
                 "availabilityZoneBalance": {
                     "enforcementMode": "PERMISSIVE",
@@ -211,20 +212,20 @@ class ComponentOptions(Settings):
 
 
 class MonitoringOptions(Settings):
-    """The alarms and metrics of an endpoint, and the price that its dashboard calculates costs with.
+    """The alarms and metrics of an endpoint, and the instance price for its dashboard.
 
     Attributes:
-        alarms: which alarms there are, and how they are tuned; the endpoint's own updates are rolled back by those on
-            errors, latency and lost capacity. Default: all but the one on latency, which needs a threshold.
-        alarm_actions: what alarms do when something is wrong, 5 at most. Default: they only show their state.
-        ok_actions: what alarms do when all is right again, 5 at most. Default: nothing.
-        observability: metrics beyond the usual ones. Default: none.
-        instance_price_per_hour: what one instance costs in an hour, in US dollars, for the dashboard's costs. Default:
-            no live costs, and the prices that an evaluation published.
-        discount: what a savings plan takes off that price, as a share. Default: 0.
-        speculation_cure: what is done when drafts are accepted less often than they were; the alarm on it is on then.
-            Default: nothing.
-        runbook: the page with a section on each alarm that alarms link to. Default: ``docs/alarms.md`` of this library.
+        alarms: the alarms and their settings. Those on errors, latency and lost capacity roll the endpoint's updates
+            back. Default: all alarms except the one on latency, which needs a threshold.
+        alarm_actions: at most 5 actions of alarms that go into ALARM. Default: none.
+        ok_actions: at most 5 actions of alarms that return to OK. Default: none.
+        observability: additional metrics. Default: none.
+        instance_price_per_hour: the price of one instance in US dollars an hour, for the dashboard's costs. Default: no
+            live costs, only the prices that evaluations published.
+        discount: the discount of a savings plan on that price, as a share. Default: 0.
+        speculation_cure: the action when the acceptance of draft tokens decays; enables the alarm on it. Default: none.
+        runbook: the page that alarms link to, with a section for each alarm. Default: this library's
+            https://constructs-optim.dev/alarms/.
     """
 
     alarms: Annotated[Alarms, ALARMS] | None = None
@@ -238,7 +239,7 @@ class MonitoringOptions(Settings):
 
     @property
     def chosen_alarms(self) -> Alarms:
-        """The alarms, with the one that calls for the cure."""
+        """The alarms, including the one that triggers the cure."""
         alarms = self.alarms or Alarms()
         if self.speculation_cure is None or "acceptance_decay" in alarms.model_fields_set:
             return alarms
@@ -246,21 +247,21 @@ class MonitoringOptions(Settings):
 
 
 class DataCapture(Settings):
-    """Requests and responses that are kept in S3, for monitoring and evaluation.
+    """Capture of requests and responses to S3, for monitoring and evaluation.
 
     Attributes:
-        bucket: the bucket that they are written to. It holds prompts and completions: keep it encrypted, and its
-            readers few.
-        prefix: the prefix of their keys. Default: ``captures``.
-        sampling_percentage: the share of requests, 0 to 100. Default: 100.
+        bucket: the bucket for the captures. They contain prompts and completions: encrypt the bucket, and restrict its
+            readers.
+        prefix: the prefix of the captures' object keys. Default: ``captures``.
+        sampling_percentage: the percentage of requests to capture, 0 to 100. Default: 100.
         requests: whether requests are captured. Default: they are.
         responses: whether responses are captured. Default: they are.
         encryption_key: the KMS key of the captured files. Default: the bucket's own encryption.
-        json_content_types: content types that are kept as text; others are written in base64. Default:
+        json_content_types: content types that are stored as text; others are stored in base64. Default:
             ``application/json`` and ``application/jsonlines``.
 
     Raises:
-        RecipeError: when neither requests nor responses are captured.
+        RecipeError: if neither requests nor responses are captured.
     """
 
     bucket: Bucket
@@ -278,13 +279,13 @@ class DataCapture(Settings):
         return self
 
     def captured(self, endpoint_name: str, *, variant_name: str = "AllTraffic") -> CapturedTraffic:
-        """What an endpoint with this data capture has captured, as training data of EAGLE heads.
+        """Return an endpoint's traffic captured with these settings, as training data for EAGLE heads.
 
-        An endpoint that trains on its own captures names itself here; ``endpoint.captured`` is for all others.
+        Use it for an endpoint that trains on its own captures; for all others, use ``endpoint.captured``.
 
         Args:
             endpoint_name: the endpoint's name.
-            variant_name: its production variant. Default: ``AllTraffic``.
+            variant_name: the production variant's name. Default: ``AllTraffic``.
         """
         key = self.encryption_key
         return CapturedTraffic(
@@ -300,7 +301,7 @@ class DataCapture(Settings):
         return _arns(self.encryption_key, self.bucket.encryption_key)
 
     def to_property(self) -> dict[str, Any]:
-        """The ``dataCaptureConfig`` property of an endpoint configuration."""
+        """Return the ``dataCaptureConfig`` property of an endpoint configuration."""
         modes = [mode for mode, captured in (("Input", self.requests), ("Output", self.responses)) if captured]
         return drop_none(
             captureContentTypeHeader={"jsonContentTypes": list(self.json_content_types)},
@@ -312,7 +313,7 @@ class DataCapture(Settings):
         )
 
     def statements(self) -> Iterator[Statement]:
-        """The permissions of the execution role for it."""
+        """Yield the execution role's permissions for data capture."""
         yield Statement(
             "WriteCaptures",
             ("s3:PutObject",),
@@ -324,17 +325,17 @@ class DataCapture(Settings):
 
 
 class AsyncInference(Settings):
-    """A queue of requests, with responses in S3. Such an endpoint is invoked with ``InvokeEndpointAsync``.
+    """A request queue with responses in S3. Clients invoke the endpoint with ``InvokeEndpointAsync``.
 
     Attributes:
-        bucket: the bucket that responses are written to.
-        prefix: the prefix of their keys; failures go to ``<prefix>-failures``. Default: ``async``.
-        input_bucket: the bucket that requests are read from. Default: ``bucket``.
-        max_concurrent_invocations_per_instance: requests that an instance is sent at once, 1 to 1,000. Default: the
-            service's choice.
-        success_topic: an SNS topic that is notified of each response. Default: none.
-        error_topic: an SNS topic that is notified of each failure. Default: none.
-        include_responses_in: the topics whose messages carry the response itself, ``SUCCESS_NOTIFICATION_TOPIC`` and
+        bucket: the bucket for responses.
+        prefix: the prefix of the responses' object keys; failures go to ``<prefix>-failures``. Default: ``async``.
+        input_bucket: the bucket of the requests. Default: ``bucket``.
+        max_concurrent_invocations_per_instance: the number of requests that an instance receives at once, 1 to 1,000.
+            Default: SageMaker's choice.
+        success_topic: an SNS topic for a notification of each response. Default: none.
+        error_topic: an SNS topic for a notification of each failure. Default: none.
+        include_responses_in: the topics whose messages include the response, ``SUCCESS_NOTIFICATION_TOPIC`` and
             ``ERROR_NOTIFICATION_TOPIC``. Default: none.
         encryption_key: the KMS key of the responses. Default: the bucket's own encryption.
     """
@@ -349,7 +350,7 @@ class AsyncInference(Settings):
     encryption_key: Key | None = None
 
     def to_property(self) -> dict[str, Any]:
-        """The ``asyncInferenceConfig`` property of an endpoint configuration."""
+        """Return the ``asyncInferenceConfig`` property of an endpoint configuration."""
         most = self.max_concurrent_invocations_per_instance
         topics = drop_none(
             errorTopic=self.error_topic.topic_arn if self.error_topic is not None else None,
@@ -368,14 +369,14 @@ class AsyncInference(Settings):
         )
 
     def statements(self) -> Iterator[Statement]:
-        """The permissions of the execution role (developer guide, "Asynchronous inference", prerequisites)."""
+        """Yield the execution role's permissions (developer guide, "Asynchronous inference", prerequisites)."""
         source = self.input_bucket or self.bucket
         written = tuple(f"{self.prefix}{suffix}/*" for suffix in ("", "-failures"))
         yield Statement(
             "WriteAnswers",
             ("s3:AbortMultipartUpload", "s3:PutObject"),
             tuple(f"{self.bucket.bucket_arn}/{keys}" for keys in written),
-            wildcard="SageMaker names answers after their requests",
+            wildcard="SageMaker names responses after their requests",
         )
         if self.input_bucket is not None:
             yield Statement("ListAnswers", ("s3:ListBucket",), (self.bucket.bucket_arn,), prefixes=written)
@@ -384,7 +385,7 @@ class AsyncInference(Settings):
             "ReadRequests",
             ("s3:GetObject",),
             (f"{source.bucket_arn}/*",),
-            wildcard="whoever invokes the endpoint names the request's object",
+            wildcard="the callers of the endpoint name the requests' objects",
         )
         bucket_keys = [bucket.encryption_key for bucket in (self.bucket, self.input_bucket) if bucket is not None]
         if arns := _arns(self.encryption_key, *bucket_keys):
@@ -395,7 +396,7 @@ class AsyncInference(Settings):
 
 def _without_slashes(prefix: str) -> str:
     if not prefix.strip("/"):
-        raise ValueError("files are written below a prefix, which permissions name: a prefix such as 'captures'")
+        raise ValueError("the prefix is empty, and permissions need a prefix: use one such as 'captures'")
     return prefix.strip("/")
 
 
@@ -418,10 +419,10 @@ def declare_alarms(
     is_asynchronous: bool = False,
     cure: str | None = None,
 ) -> EndpointAlarms:
-    """The alarms of a variant or component; of several models, the one that is sized for the fewest requests decides.
+    """Declare the alarms of a variant or component; with several models, the smallest request capacity counts.
 
-    ``served`` has names that are known before its resources exist. ``accelerators`` are those of a copy, and ``cure``
-    is what the alarm on decaying drafts says of their cure.
+    The names in ``served`` are known before its resources exist. ``accelerators`` is the number for each copy. ``cure``
+    is the remedy that the alarm on decaying drafts describes.
     """
     alarms = EndpointAlarms(
         scope,
@@ -439,6 +440,6 @@ def declare_alarms(
         name_prefix=served.inference_component_name or served.endpoint_name,
     )
     for model in models:
-        # By names that are known: the role is there before the model, and the alarms come after it.
+        # The ARNs consist of known names, because the role is created before the model, and the alarms after it.
         model.artifact.execution_role.permit(watch_statements(alarms.rollback_alarm_arns))
     return alarms

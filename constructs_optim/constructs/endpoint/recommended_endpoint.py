@@ -1,4 +1,4 @@
-"""The endpoint that a recommendation job recommends, from the file that a person reviewed."""
+"""An endpoint declared from a reviewed recommendation of a recommendation job."""
 
 from __future__ import annotations
 
@@ -46,10 +46,11 @@ _VARIANT = "AllTraffic"
 
 @suggests_keywords
 class RecommendedEndpoint(IOptimizedEndpoint):
-    """An endpoint that serves the model package of a recommendation, on the instances and in the copies it names.
+    """An endpoint that serves a recommendation's model package, with its instances and copies.
 
-    The package has the container, its environment and the model's files; nothing is decided here that the file does
-    not say. A person approves the package first. Several copies on an instance are an inference component's.
+    The package contains the container, its environment and the model's files. All values come from the recommendation
+    file. A person must approve the package first. If the recommendation has several copies for each instance, an
+    inference component runs them.
 
     Source: Amazon SageMaker developer guide, "Deploy a generative AI inference recommendation".
     """
@@ -69,18 +70,19 @@ class RecommendedEndpoint(IOptimizedEndpoint):
 
         Args:
             scope: the construct to create it in.
-            id: its id in that scope.
-            recommendation: ``Recommendation.from_file(...)``.
+            id: its ID in that scope.
+            recommendation: the reviewed recommendation: ``Recommendation.from_file(...)``.
             endpoint_name: the endpoint's name. Default: generated from the stack's name and the endpoint's path in it.
-            role: the role that SageMaker assumes for the model; it is granted the model's files. Default: one role for
-                all models of the stack.
-            monitoring: alarms, their actions, and the price for the dashboard. How many requests an instance is sized
-                for is not known: the alarm on saturation has a threshold, or there is none. Default: the alarms that
-                need no threshold, without actions; those on errors and lost capacity roll an update back.
-            artifact_store: where evaluations are kept. Default: the stack's own store.
+            role: the role that SageMaker assumes for the model; it gets permission to read the model's files. Default:
+                one role for all models of the stack.
+            monitoring: the alarms, their actions, and the instance price for the dashboard. The saturation alarm needs
+                a threshold, because a recommendation does not say how many requests an instance is sized for. Default:
+                the alarms that need no threshold, without actions; those on errors and lost capacity roll an update
+                back.
+            artifact_store: the store of evaluation results. Default: the stack's own store.
 
         Raises:
-            RecipeError: where the recommendation does not fit the stack; no resource has been added then.
+            RecipeError: if the recommendation does not fit the stack. No resource is added.
         """
         context = StackContext.of(scope)
         if role is not None:
@@ -124,7 +126,7 @@ class RecommendedEndpoint(IOptimizedEndpoint):
         self._role.delay(config)
         component_name = physical_name(self, "Component", "") if several else None
         self.alarms: EndpointAlarms = self._declare_alarms(alarms, ServedModel(name, _VARIANT, component_name))
-        # Once the model is there, the endpoint is minutes away: until then nothing is wrong.
+        # Keeps the alarms from evaluating an endpoint that does not exist yet.
         self.alarms.node.add_dependency(config)
         self._config = config
         update = UpdatePolicy.all_at_once().settings
@@ -198,10 +200,10 @@ class RecommendedEndpoint(IOptimizedEndpoint):
         return variant if in_copies else {**variant, **served}
 
     def _declare_component(self, name: str) -> sagemaker.CfnInferenceComponent:
-        """The component whose copies share the instances' accelerators and memory in equal parts."""
+        """Declare the component whose copies share the instances' accelerators and memory equally."""
         recommendation = self.recommendation
         row = instances.find(recommendation.instance_type)
-        # A rule refuses copies on a type that is not catalogued. Half of the host's memory is for the copies.
+        # A rule refuses copies on a type outside the catalog. The copies get half of the host's memory.
         half = row.memory_mib // (2 * recommendation.copies_per_instance) if row is not None else 128
         return sagemaker.CfnInferenceComponent(
             self,
@@ -220,7 +222,7 @@ class RecommendedEndpoint(IOptimizedEndpoint):
         )
 
     def _shown(self) -> dict[str, Any]:
-        """What a reviewer sees of the recommendation in the template."""
+        """Return the part of the recommendation that the template shows to reviewers."""
         recommendation = self.recommendation
         return drop_none(
             Job=recommendation.job_arn,
@@ -235,12 +237,12 @@ class RecommendedEndpoint(IOptimizedEndpoint):
 
     @property
     def _package(self) -> str:
-        """What is served: the version of a package has one content, as SageMaker changes its metadata alone."""
+        """The identity of the served model; the content of a model package version never changes, only its metadata."""
         return f"{self.recommendation.model_package_arn} {self.recommendation.inference_specification_name}"
 
     @property
     def served(self) -> ServedModel:
-        """The variant or component, as CloudWatch knows it."""
+        """The variant or component that CloudWatch publishes metrics for."""
         recommendation = self.recommendation
         return ServedModel(
             self.endpoint_name,
@@ -254,16 +256,16 @@ class RecommendedEndpoint(IOptimizedEndpoint):
     def evaluate(self, id: str = "Evaluation", **options: Unpack[EvaluationOptions]) -> EndpointEvaluation:
         """Benchmark the endpoint, as ``OptimizedEndpoint.evaluate`` does.
 
-        What the recommendation expects is of the load that its job sent: give the evaluation the same workload, and
-        ``require(...)`` what is expected of it.
+        The recommendation's expected performance applies to the load that its job sent. Use the same workload here, and
+        ``require(...)`` that performance.
 
         Args:
-            id: its id in this construct.
+            id: its ID in this construct.
             options: the workload, when it runs, and its prices: see :class:`EvaluationOptions`.
 
         Raises:
-            RecipeError: with every rule that is broken.
-            ValueError: for a timeout that CloudFormation cannot wait for.
+            RecipeError: if rules are broken; lists all of them.
+            ValueError: if the timeout is longer than CloudFormation can wait.
         """
         return EndpointEvaluation(self, id, target=self.evaluation_target, options=options)
 
@@ -299,23 +301,25 @@ class RecommendedEndpoint(IOptimizedEndpoint):
         )
 
     def auto_scale(self, *, max_capacity: int, min_capacity: int = 1) -> EndpointScaling:
-        """Let Application Auto Scaling choose the number of instances; an update keeps what it has set.
+        """Let Application Auto Scaling choose the number of instances; updates keep that number.
 
         Args:
             max_capacity: the maximum number of instances.
-            min_capacity: the minimum. Default: 1.
+            min_capacity: the minimum number of instances. Default: 1.
 
         Raises:
             RecipeError: if the range cannot work.
-            ValueError: if it is scaled already, or an inference component serves the copies.
+            ValueError: if ``auto_scale`` was called before, or an inference component serves the copies.
         """
         if self._scaling is not None:
-            raise ValueError(f"{self.node.path} is scaled already: call auto_scale once and add policies to its result")
+            raise ValueError(
+                f"{self.node.path} already has auto scaling: call auto_scale once and add policies to its result"
+            )
         if self.inference_component_name is not None:
             raise ValueError(
                 f"{self.node.path} has {self.recommendation.copies_per_instance} copies on each of "
-                f"{self.recommendation.instance_count} instances, which no managed scaling changes: the recommendation "
-                "is of that many"
+                f"{self.recommendation.instance_count} instances, which managed scaling cannot change: the "
+                "recommendation is for that many"
             )
         target = changing(
             self,

@@ -1,4 +1,4 @@
-"""How an endpoint is updated to a changed configuration, and when the update is rolled back."""
+"""How an endpoint is updated to a changed configuration, and when the update rolls back."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class UpdateOptions(TypedDict, total=False):
     """The options of every update policy.
 
     Attributes:
-        bake_time: how long alarms are watched after each step, 0 s to 1 hour. Default: 10 minutes.
-        timeout: how long the update takes at most, 10 minutes to 8 hours. Default: the service's own.
-        rollback_alarms: alarms that are watched besides the endpoint's own; a composite alarm that is imported needs
-            permissions of your own, scoped to ``*``. Default: none.
+        bake_time: how long SageMaker watches the alarms after each step, 0 s to 1 hour. Default: 10 minutes.
+        timeout: the maximum duration of the update, 10 minutes to 8 hours. Default: SageMaker's default.
+        rollback_alarms: alarms that roll the update back, in addition to the endpoint's own. For an imported composite
+            alarm, grant the role permissions yourself, scoped to ``*``. Default: none.
     """
 
     bake_time: Duration | None
@@ -38,15 +38,15 @@ class UpdateOptions(TypedDict, total=False):
 
 
 class StepOptions(UpdateOptions, total=False):
-    """The options of updates that move the traffic in steps.
+    """The options of updates that shift traffic in steps.
 
     Attributes:
-        percent: a step as a share of the instances.
-        instances: a step as a number of instances, instead.
-        termination_wait: how long the old fleet stays after the last step. Default: not at all.
-        bake_time: as of every policy: how long alarms are watched after each step, 0 s to 1 hour. Default: 10 minutes.
-        timeout: likewise: how long the update takes at most, 10 minutes to 8 hours. Default: the service's own.
-        rollback_alarms: likewise: alarms that are watched besides the endpoint's own. Default: none.
+        percent: the size of a step, as a percentage of the instances.
+        instances: the size of a step as a number of instances, instead of ``percent``.
+        termination_wait: how long the old fleet is kept after the last step. Default: not at all.
+        bake_time: how long SageMaker watches the alarms after each step, 0 s to 1 hour. Default: 10 minutes.
+        timeout: the maximum duration of the update, 10 minutes to 8 hours. Default: SageMaker's default.
+        rollback_alarms: alarms that roll the update back, in addition to the endpoint's own. Default: none.
     """
 
     percent: int | None
@@ -57,12 +57,12 @@ class StepOptions(UpdateOptions, total=False):
 class UpdatePolicy(Settings):
     """How an update moves the endpoint to new instances: all at once, as a canary, in linear steps, or rolling.
 
-    In every one, the endpoint's alarms and ``rollback_alarms`` are watched while an update goes on, and one of them
-    brings the endpoint back to where it was: the deployment fails then, and the stack rolls back. Source: Amazon
+    With every policy, SageMaker watches the endpoint's alarms and ``rollback_alarms`` during an update. If one of them
+    goes into ALARM, SageMaker rolls the endpoint back; the deployment fails, and the stack rolls back. Source: Amazon
     SageMaker developer guide, "Deployment guardrails for updating models in production".
 
     Raises:
-        RecipeError: when both ``percent`` and ``instances`` are set, or an option is of another type.
+        RecipeError: if both ``percent`` and ``instances`` are set, or an option has the wrong type.
     """
 
     strategy: Literal["ALL_AT_ONCE", "CANARY", "LINEAR", "ROLLING"]
@@ -76,7 +76,7 @@ class UpdatePolicy(Settings):
 
     @property
     def rolls_back_on_composite_alarms(self) -> bool:
-        """Whether one of the rollback alarms is composite; one that is imported does not tell."""
+        """Whether one of the rollback alarms is composite; for an imported alarm, this is unknown."""
         return any(isinstance(alarm, cloudwatch.CompositeAlarm) for alarm in self.rollback_alarms)
 
     @model_validator(mode="after")
@@ -87,9 +87,9 @@ class UpdatePolicy(Settings):
 
     @staticmethod
     def all_at_once(**options: Unpack[UpdateOptions]) -> UpdatePolicy:
-        """A second fleet of the same size, which takes all traffic once it is in service.
+        """Create a second fleet of the same size, and shift all traffic once it is in service.
 
-        The default: it works for one instance as well. The old fleet is kept for ``bake_time``.
+        This is the default, because it also works for a single instance. The old fleet is kept for ``bake_time``.
 
         Args:
             options: see :class:`UpdateOptions`.
@@ -98,7 +98,7 @@ class UpdatePolicy(Settings):
 
     @staticmethod
     def canary(**options: Unpack[StepOptions]) -> UpdatePolicy:
-        """A second fleet that takes a share of the traffic first, and the rest when that went well.
+        """Create a second fleet, and shift a part of the traffic first, then the rest.
 
         Args:
             options: see :class:`StepOptions`. ``percent`` is 1 to 50. Default: 10, without ``instances``.
@@ -107,7 +107,7 @@ class UpdatePolicy(Settings):
 
     @staticmethod
     def linear(**options: Unpack[StepOptions]) -> UpdatePolicy:
-        """A second fleet that takes the traffic in equal steps.
+        """Create a second fleet, and shift the traffic in equal steps.
 
         Args:
             options: see :class:`StepOptions`. ``percent`` is 10 to 50. Default: 25, without ``instances``.
@@ -122,12 +122,12 @@ class UpdatePolicy(Settings):
         rollback_percent: int | None = None,
         **options: Unpack[UpdateOptions],
     ) -> UpdatePolicy:
-        """Batches of instances replaced one after the other: the least additional capacity.
+        """Replace instances batch by batch, which needs the least additional capacity.
 
         Args:
-            percent: each batch, 5 to 50 % of the instances. Default: 25, without ``instances``.
-            instances: each batch as a number of instances.
-            rollback_percent: each batch on the way back. Default: all at once.
+            percent: the size of a batch, 5 to 50 % of the instances. Default: 25, without ``instances``.
+            instances: the size of a batch as a number of instances.
+            rollback_percent: the size of a batch when rolling back. Default: all at once.
             options: see :class:`UpdateOptions`.
         """
         return UpdatePolicy(
@@ -136,7 +136,7 @@ class UpdatePolicy(Settings):
 
     @cached_property
     def settings(self) -> UpdateSettings:
-        """The same in seconds, for rules and templates."""
+        """The policy in seconds, for rules and templates."""
         at_once = self.strategy == "ALL_AT_ONCE"
         bake, wait = seconds_of(self.bake_time), seconds_of(self.termination_wait)
         bake = _BAKE_SECONDS if bake is None else bake
@@ -153,7 +153,7 @@ class UpdatePolicy(Settings):
 
 
 def deployment_config(settings: UpdateSettings, alarm_names: Sequence[str]) -> dict[str, Any]:
-    """The ``deploymentConfig`` property of an endpoint."""
+    """Return the ``deploymentConfig`` property of an endpoint."""
     alarms = [{"alarmName": name} for name in alarm_names]
     rollback = {"autoRollbackConfiguration": {"alarms": alarms}} if alarms else {}
     size = {"type": settings.size_unit, "value": settings.size}
@@ -180,10 +180,10 @@ def deployment_config(settings: UpdateSettings, alarm_names: Sequence[str]) -> d
 
 
 def component_deployment_config(settings: UpdateSettings, alarm_names: Sequence[str]) -> dict[str, Any]:
-    """The ``deploymentConfig`` property of an inference component, whose copies are replaced in batches.
+    """Return the ``deploymentConfig`` property of an inference component, whose copies are replaced in batches.
 
-    Batches of a rolling policy apply to copies as well. For any other policy they are a quarter of the copies, and
-    so of a single copy all of it: a number of copies may be too large a share of what scaling has left of them.
+    The batches of a rolling policy apply to copies as well. For any other policy, a batch is a quarter of the copies; a
+    single copy is replaced at once. A fixed number of copies could be too large a share after scaling in.
     """
     if settings.strategy != "ROLLING":
         bake = max(settings.bake_seconds, settings.termination_wait_seconds)
@@ -196,7 +196,7 @@ def component_deployment_config(settings: UpdateSettings, alarm_names: Sequence[
 
 
 def watch_statements(alarm_arns: Sequence[str], *, composite: bool = False) -> list[Statement]:
-    """The permissions of the execution role for alarms that roll an update back, some of them ``composite``.
+    """Return the execution role's permissions for rollback alarms; ``composite`` if some are composite alarms.
 
     Source: Amazon SageMaker developer guide, "Auto-rollback configuration and monitoring" (prerequisites).
     """
@@ -207,5 +207,5 @@ def watch_statements(alarm_arns: Sequence[str], *, composite: bool = False) -> l
 
 
 def seconds_of(duration: Duration | None) -> int | None:
-    """A duration in whole seconds."""
+    """Return a duration in whole seconds."""
     return int(duration.to_seconds()) if duration is not None else None

@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard, EvaluatedModel
 
 _TYPE = "Custom::EndpointEvaluation"
-# Of lengths: the standard deviation as a share of the mean, and how many of them a length is off the mean at most.
+# Request lengths: the standard deviation as a share of the mean, and the maximum deviation in standard deviations.
 _VARIATION, _FARTHEST = 0.3, 4
 _DEFAULT_WAIT_SECONDS = 4 * 60 * 60
-# Dimensions that only a run knows.
+# Dimensions whose values are only known at run time.
 _OF_RUNS = ("Concurrency", "ArtifactKey")
 
 
@@ -55,9 +55,9 @@ _OF_RUNS = ("Concurrency", "ArtifactKey")
 class EvaluatedSubject:
     """A model that is evaluated, on one instance type.
 
-    ``key`` is what its evaluations are published under, a SHA-256, and ``recipe`` what a measurement depends on.
-    ``server`` is None for one that is not known. ``store`` is where its artifact is; None where it has none.
-    ``described`` is the recipe as data, by which a measurement corrects later forecasts.
+    ``key``, a SHA-256, identifies its published evaluations; ``recipe`` holds the values that a measurement depends on.
+    ``server`` is None if it is unknown. ``store`` is the artifact's store, or None without an artifact. ``described``
+    is the recipe as data, for correcting later forecasts with measurements.
     """
 
     model_name: str
@@ -69,11 +69,11 @@ class EvaluatedSubject:
     store: IArtifactStore | None = None
     described: Mapping[str, object] | None = None
     longest_varied: int | None = None
-    """The tokens of the longest request; None where it is not known, or compiled for a length of its own."""
+    """The maximum request length in tokens; None if it is unknown, or the model is compiled for a fixed length."""
 
     @classmethod
     def of(cls, hosted: HostedModel) -> EvaluatedSubject:
-        """A model of a recipe."""
+        """Return the subject of a recipe's model."""
         plan, recipe = hosted.plan, hosted.recipe.recipe_in(hosted.artifact)
         return cls(
             hosted.model_name,
@@ -90,13 +90,13 @@ class EvaluatedSubject:
 
 @dataclass(frozen=True)
 class EvaluationTarget:
-    """An endpoint or component to evaluate, with what it serves, a subject for each instance type.
+    """An endpoint or component to evaluate, with a subject for each instance type.
 
-    It is evaluated ``after`` the check of what it serves. ``component_arn`` is None where a variant serves the model.
-    ``share_of_instance`` is what a copy of the component takes, ``network`` what the benchmark job reaches the network
-    through, and ``discount`` a share. ``alarms`` watch that its schedule is kept, and ``dashboard`` shows the results.
-    ``choice`` is that for the endpoint's objectives, with whose forecast the results are compared; ``is_resized`` where
-    the endpoint starts with another number of instances.
+    The evaluation runs ``after`` the check of the served configuration. ``component_arn`` is None if a variant serves
+    the model. ``share_of_instance`` is the part of an instance that a copy of the component uses, ``network`` the VPC
+    of the benchmark job, and ``discount`` a share. ``alarms`` monitor the schedule, and ``dashboard`` shows the
+    results. Results are compared with the forecast of ``choice``, the choice for the endpoint's objectives;
+    ``is_resized`` is true if the endpoint starts with another number of instances.
     """
 
     label: str
@@ -121,15 +121,16 @@ class EvaluationOptions(TypedDict, total=False):
     """The options of ``evaluate``.
 
     Attributes:
-        workload: the load that is sent. Default: synthetic prompts of 622 tokens, from 1, 8 and 32 users; of an
-            endpoint with objectives, of their lengths, from one user and from as many as are expected.
-        after_deployment: whether it runs when something else is served than before. Default: it does.
-        schedule: when it runs besides: ``rate(1 day)``, or ``cron(0 6 ? * MON-FRI *)`` in UTC. Default: never.
-        baseline: what the dashboard shows beside it, for instance the same model without techniques. Default: nothing.
-        instance_price_per_hour: what an instance costs in US dollars. Default: that of the endpoint, and otherwise what
-            the AWS Price List says when it runs.
-        discount: what a savings plan takes off, as a share. Default: that of the endpoint.
-        timeout: how long a deployment with requirements waits at most, up to 12 hours. Default: 4 hours.
+        workload: the load to send. Default: synthetic prompts of 622 tokens, from 1, 8 and 32 users; for an endpoint
+            with objectives, prompts of their lengths, from one user and from the expected number of users.
+        after_deployment: whether a deployment that changes what the endpoint serves runs the evaluation. Default: yes.
+        schedule: an additional schedule: ``rate(1 day)``, or ``cron(0 6 ? * MON-FRI *)`` in UTC. Default: none.
+        baseline: an evaluation that the dashboard shows for comparison, for instance of the same model without
+            techniques. Default: none.
+        instance_price_per_hour: the price of an instance in US dollars. Default: the endpoint's price, otherwise the
+            price in the AWS Price List at run time.
+        discount: the discount of a savings plan, as a share. Default: the endpoint's discount.
+        timeout: the maximum wait of a deployment with requirements, up to 12 hours. Default: 4 hours.
     """
 
     workload: Workload
@@ -143,16 +144,16 @@ class EvaluationOptions(TypedDict, total=False):
 
 @jsii.implements(ITaggableV2)
 class EndpointEvaluation(Construct):
-    """A benchmark of an endpoint's model. :meth:`require` makes a deployment depend on its results.
+    """A benchmark of an endpoint's model. With :meth:`require`, deployments depend on its results.
 
-    Tags reach the benchmark jobs.
+    Tags of this construct are applied to the benchmark jobs.
     """
 
     def __init__(self, scope: Construct, id: str, *, target: EvaluationTarget, options: EvaluationOptions) -> None:
         """Declare the evaluation; use ``OptimizedEndpoint.evaluate``.
 
-        The dashboard shows it, and the alarms watch that its schedule is kept. Results go to the store of the first
-        model that may be written.
+        The dashboard shows the results, and the alarms monitor the schedule. Results go to the first writable store of
+        the models.
         """
         check_options("evaluate", options, EvaluationOptions)
         WORKLOAD.check("evaluate.workload", options.get("workload"))
@@ -171,7 +172,7 @@ class EndpointEvaluation(Construct):
         self._wait_seconds = wait_seconds(
             options.get("timeout"),
             _DEFAULT_WAIT_SECONDS,
-            instead="measure fewer numbers of users, or evaluate on a schedule",
+            instead="measure at fewer numbers of users, or evaluate on a schedule",
         )
         super().__init__(scope, id)
         advise(self, *warnings(self._benchmark))
@@ -200,7 +201,7 @@ class EndpointEvaluation(Construct):
 
     @property
     def cdk_tag_manager(self) -> TagManager:
-        """The tag manager of the CDK."""
+        """The CDK's tag manager."""
         return self._tag_manager
 
     @property
@@ -208,16 +209,16 @@ class EndpointEvaluation(Construct):
         """The evaluation's key in the store, ``evaluations/<key>/`` (a token).
 
         Raises:
-            ValueError: where it runs on a schedule only.
+            ValueError: if the evaluation only runs on a schedule.
         """
         return self._deployed.ref
 
     @property
     def result_uri(self) -> str:
-        """Where its result is, a JSON document (a token).
+        """The S3 URI of the result, a JSON document (a token).
 
         Raises:
-            ValueError: where it runs on a schedule only.
+            ValueError: if the evaluation only runs on a schedule.
         """
         return self._deployed.get_att("ResultUri").to_string()
 
@@ -231,41 +232,41 @@ class EndpointEvaluation(Construct):
         forecast: bool = False,
         **limits: Unpack[Limits],
     ) -> EndpointEvaluation:
-        """Let a deployment through only if its evaluation meets these requirements; otherwise the stack rolls back.
+        """Fail the deployment, so that the stack rolls back, unless its evaluation meets these requirements.
 
-        What is served by then has taken over already: the rollback brings back what it replaced. An endpoint that
-        serves what it served before is not measured again.
+        The new model already serves requests during the evaluation; the rollback restores the previous one. If a
+        deployment does not change what the endpoint serves, it is not measured again.
 
         Args:
-            at_concurrency: users at the same time, where limits and comparisons hold. Default: at each that is
-                measured.
-            max_regression: how much worse than what it replaces each of ``regression_metrics`` may be, as a share:
-                0.05 for 5 %. The first evaluation replaces nothing. Default: nothing is compared.
-            regression_metrics: names in docs/metrics.md. Default: median time to first token and inter-token latency,
-                client latency at its 90th percentile, and output tokens a second.
-            quality: requirements on the completions. Default: nothing.
-            forecast: whether latencies may not exceed the intervals of the forecast, of an endpoint with objectives.
-                Default: what is outside is reported.
-            limits: see :class:`~constructs_optim.recipe.evaluation.Limits`; 1 % of the requests may fail where
-                ``max_error_rate`` is not set.
+            at_concurrency: the number of concurrent users at which limits and comparisons apply. Default: each measured
+                number.
+            max_regression: how much worse than before the deployment each of ``regression_metrics`` may be, as a share:
+                0.05 for 5 %. The first evaluation has no comparison. Default: no comparison.
+            regression_metrics: metric names from https://constructs-optim.dev/metrics/. Default: median time to first
+                token and inter-token latency, client latency at its 90th percentile, and output tokens a second.
+            quality: requirements on the completions. Default: none.
+            forecast: for an endpoint with objectives, whether latencies must stay within the forecast's intervals.
+                Default: the report lists latencies outside the intervals.
+            limits: see :class:`~constructs_optim.recipe.evaluation.Limits`; without ``max_error_rate``, 1 % of the
+                requests may fail.
 
         Raises:
-            RecipeError: with every rule that is broken.
-            ValueError: when there are requirements already, or a name is not known.
+            RecipeError: if rules are broken; lists all of them.
+            ValueError: if ``require`` was called before, or a name is not known.
         """
         if self._requirements is not None:
-            raise ValueError(f"{self.node.path} has requirements already: call require once, with all of them")
+            raise ValueError(f"{self.node.path} already has requirements: call require once, with all of them")
         choice = self.target.choice
         if forecast and not _forecasts(choice, self.workload):
             users = " or ".join(map(str, sorted(choice.forecast.with_users))) if choice is not None else "some"
             raise ValueError(
-                f"{self.node.path} has no forecast: an endpoint with objectives has one, for a workload of synthetic "
-                f"prompts with their lengths and {users} users, which is the default"
+                f"{self.node.path} has no forecast: only an endpoint with objectives has one, for the default workload "
+                f"of synthetic prompts with their lengths and {users} users"
             )
         if forecast and choice is not None and self.target.is_resized:
             raise ValueError(
-                f"the forecast of {self.node.path} is of {choice.instances} instances, and another number is declared: "
-                "leave variant.initial_instance_count out, or forecast=True"
+                f"the forecast of {self.node.path} is for {choice.instances} instances, and the endpoint has another "
+                "number: leave variant.initial_instance_count out, or forecast=True"
             )
         required = requirements_of(
             limits,
@@ -281,7 +282,7 @@ class EndpointEvaluation(Construct):
             read = S3Location(quality.prompts).object_arn
             self._service.jobs.watcher.permit(statements_of("send prompts", Targets=self._targets, Prompts=read))
         resource, gate, seconds = self._deployed, _gate(required), self._wait_seconds
-        # Text that changes with the measurement, the models, the requirements and how long the deployment waits.
+        # Changes with the measurement, the models, the requirements and the timeout.
         served = [list(subject.recipe) for subject in self.target.subjects]
         sent = self._stack.resolve([self.workload.spec, gate])
         waits = [seconds] if seconds != _DEFAULT_WAIT_SECONDS else []
@@ -300,7 +301,7 @@ class EndpointEvaluation(Construct):
         return (arn, component_arn) if component_arn is not None else (arn,)
 
     def _permit(self, workload_config_arn: Arn) -> None:
-        """Let a benchmark send the workload to the endpoint, and handler and watcher keep its results."""
+        """Let benchmarks send the workload to the endpoint, and the handler and watcher store their results."""
         service, target, store = self._service, self.target, self._store
         describe = statements_of("describe endpoint", Endpoint=target.endpoint_arn, Component=target.component_arn)
         service.role.permit(
@@ -322,7 +323,9 @@ class EndpointEvaluation(Construct):
     @property
     def _deployed(self) -> CfnResource:
         if self._resource is None:
-            raise ValueError(f"{self.node.path} runs on a schedule only: after_deployment=True has it run after one")
+            raise ValueError(
+                f"{self.node.path} only runs on a schedule: set after_deployment=True to run it after deployments"
+            )
         return self._resource
 
     def _request(self) -> dict[str, Any]:
@@ -365,14 +368,14 @@ class EndpointEvaluation(Construct):
 
     @property
     def _acceptance(self) -> dict[str, str] | None:
-        """How the acceptance length is asked for, where the recipe speculates and its engine publishes it."""
+        """The query for the acceptance length, if the recipe uses speculative decoding and the engine publishes it."""
         length = self.target.served.windowed_engine_query("acceptance_length")
         if length is None:
             return None
         return drop_none(Length=length, Drafts=self.target.served.windowed_engine_query("drafts_per_second"))
 
     def _scheduled(self, schedule: str) -> CfnResource:
-        # Not aws_scheduler.CfnSchedule: most stacks have none, and importing its module takes a while.
+        # Not aws_scheduler.CfnSchedule: its module is slow to import, and most stacks have no schedule.
         scheduled = CfnResource(
             self,
             "Schedule",
@@ -389,7 +392,7 @@ class EndpointEvaluation(Construct):
             },
         )
         if self._resource is not None:
-            # Deleted first: the deletion of the evaluation then stops every run that the schedule has started.
+            # The schedule is deleted first, so that deleting the evaluation stops every run that it started.
             scheduled.add_resource_dependency(self._resource)
         return scheduled
 
@@ -430,7 +433,7 @@ def _gate(required: Requirements) -> dict[str, Any]:
 
 
 def _described(hosted: HostedModel) -> dict[str, object] | None:
-    """The recipe of a model as on the command line; None where its model is known only at deployment."""
+    """Return a model's recipe as on the command line; None if the model is only known at deployment."""
     recipe, image = hosted.recipe, hosted.plan.container.image
     if is_token(recipe.model.name):
         return None
@@ -443,11 +446,11 @@ def _described(hosted: HostedModel) -> dict[str, object] | None:
 
 
 def _workload(target: EvaluationTarget) -> Workload:
-    """What is sent where no workload is given: the requests of the objectives, as many as the forecast is for.
+    """Return the default workload: the requests of the objectives, with the forecast's number of users.
 
-    Lengths vary, as real ones do, as far as the context has room. Where all are the same, requests that once began
-    together end together, and from then on wait for each other's prompts: with 64 users on an H200, time to first token
-    was 4.5 times as long (bench/forecast/vllm_on_h200.jsonl).
+    Lengths vary, like those of real requests, as far as the context allows. With equal lengths, requests that start
+    together end together, and then wait for each other's prompts: with 64 users on an H200, time to first token was 4.5
+    times as long (bench/forecast/vllm_on_h200.jsonl).
     """
     choice = target.choice
     if choice is None:
@@ -466,7 +469,7 @@ def _workload(target: EvaluationTarget) -> Workload:
 
 
 def _forecasts(choice: RecordedChoice | None, workload: Workload) -> list[dict[str, object]]:
-    """What the choice's forecast says of the metrics of a workload with the lengths of its objectives."""
+    """Return the choice's forecast of a workload's metrics, if it has the lengths of the objectives."""
     if choice is None or workload.prompts is not None:
         return []
     if any(choice.objectives[name] != getattr(workload, name) for name in ("input_tokens", "output_tokens")):

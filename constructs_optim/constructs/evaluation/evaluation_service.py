@@ -1,4 +1,4 @@
-"""The service that runs a stack's evaluations, and the workload of benchmark and recommendation jobs."""
+"""The service that runs a stack's evaluations, and the workloads of benchmark and recommendation jobs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NAME_DIGITS = 16
 
 
 class EvaluationService(Construct):
-    """Handler, watcher, state machine and roles of a stack's evaluations. Use :meth:`of`."""
+    """The handler, watcher, state machine and roles of a stack's evaluations. Use :meth:`of`."""
 
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
@@ -44,7 +44,7 @@ class EvaluationService(Construct):
                 ("cloudwatch:PutMetricData",),
                 ("*",),
                 {"StringEquals": {"cloudwatch:namespace": EVALUATION_NAMESPACE}},
-                wildcard=f"{NO_RESOURCES}; a condition holds it to one namespace",
+                wildcard=f"{NO_RESOURCES}; a condition restricts it to one namespace",
             ),
             *statements_of("look up prices"),
             pass_role_statement("PassRole", self.role.role_arn),
@@ -55,13 +55,13 @@ class EvaluationService(Construct):
             code=OptimizationService.of(scope).code,
             job="evaluation",
             handler=(
-                "Starts evaluations of endpoints, and stops them",
+                "Starts and stops evaluations of endpoints",
                 [job_statement("StopBenchmarks", "AIBenchmarkJob", "Describe", "Stop")],
             ),
-            watcher=("Runs benchmarks of endpoints, reads and publishes what they measured", run),
+            watcher=("Runs benchmarks of endpoints, and publishes their results", run),
         )
-        # A role does not exist yet when its own inline policy is written. The state machine depends on this policy, and
-        # every evaluation starts the state machine, so the role may pass itself by then.
+        # A role's inline policy cannot refer to the role itself. The state machine depends on this separate policy, so
+        # the role may pass itself before any evaluation starts.
         passes_itself = iam.CfnPolicy(
             self.role,
             "PassItself",
@@ -73,13 +73,13 @@ class EvaluationService(Construct):
 
     @staticmethod
     def of(scope: Construct) -> EvaluationService:
-        """The service of ``scope``'s stack, created on first use."""
+        """Return the service of ``scope``'s stack, created on first use."""
         context = StackContext.of(scope)
         return context.once(EvaluationService, lambda: EvaluationService(context.stack, "EvaluationService"))
 
     @cached_property
     def schedule_role_arn(self) -> str:
-        """The role by which EventBridge Scheduler starts evaluations."""
+        """The role that EventBridge Scheduler assumes to start evaluations."""
         return ServiceRole(
             self,
             "ScheduleRole",
@@ -90,7 +90,7 @@ class EvaluationService(Construct):
         ).arn
 
     def workload_config(self, workload: Workload) -> sagemaker.CfnAIWorkloadConfig:
-        """The configuration of ``workload``, which all endpoints of the stack with the same workload share."""
+        """Return the configuration of ``workload``, shared by the stack's endpoints with the same workload."""
         context = StackContext.of(self)
         sent = context.stack.resolve([workload.spec, workload.prompts or ""])
         workload_id = f"Workload{sha256(json.dumps(sent, sort_keys=True))[:_NAME_DIGITS]}"
@@ -98,10 +98,10 @@ class EvaluationService(Construct):
 
 
 def workload_config(scope: Construct, workload: Workload, id: str = "Workload") -> sagemaker.CfnAIWorkloadConfig:
-    """Declare ``workload`` below ``scope``; an id other than the default is part of the name."""
+    """Declare ``workload`` below ``scope``; an ID other than the default becomes part of the name."""
     context, inline, prompts = StackContext.of(scope), workload.spec, workload.prompts
     spec = context.stack.resolve(inline)
-    # A changed configuration has another name: the existing one is neither updated nor in conflict.
+    # A changed configuration gets another name, so it neither updates the existing one nor conflicts with it.
     content = [path_of(scope), spec, *([id] if id != "Workload" else [])]
     name = sha256(json.dumps(content, sort_keys=True))[:_NAME_DIGITS]
     stack_digits = Fn.join("", Fn.split("-", context.uuid, 5))
@@ -110,7 +110,7 @@ def workload_config(scope: Construct, workload: Workload, id: str = "Workload") 
     return sagemaker.CfnAIWorkloadConfig(
         scope,
         id,
-        # Letters and digits alone, in lower case: a configuration of another name can be created and never deleted
+        # Only lowercase letters and digits: with other names, a configuration can be created but never deleted
         # (CloudFormation reference, AWS::SageMaker::AIWorkloadConfig).
         ai_workload_config_name=f"optim{name}{stack_digits}",
         ai_workload_configs={"workloadSpec": {"inline": text}},
@@ -119,12 +119,12 @@ def workload_config(scope: Construct, workload: Workload, id: str = "Workload") 
 
 
 def workload_config_name(config: sagemaker.CfnAIWorkloadConfig) -> str:
-    """The name that jobs know the configuration by (a token)."""
+    """Return the name of the configuration in job requests (a token)."""
     return Fn.select(1, Fn.split("/", config.ref))
 
 
 def workload_statements(workload: Workload) -> list[Statement]:
-    """The permissions of a job's role for ``workload``: its prompts, and the secret with the tokenizer's token."""
+    """Return a job role's permissions for ``workload``: its prompts, and the secret with the tokenizer's token."""
     statements = channel_statements(workload.prompts) if workload.prompts is not None else []
     if workload.token_secret_arn is not None:
         statements.append(secret_statement("ReadToken", workload.token_secret_arn))

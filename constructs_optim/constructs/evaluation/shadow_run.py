@@ -1,4 +1,4 @@
-"""Runs of a shadow: a candidate answers copies of an endpoint's requests, and the answers are compared."""
+"""Shadow runs: a candidate answers copies of an endpoint's requests, and the answers are compared."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _TYPE = "Custom::ShadowRun"
 @suggests_keywords
 @dataclass(frozen=True)
 class ShadowCandidate:
-    """What may take an endpoint's place: the same model with other techniques, or another model.
+    """A candidate to replace an endpoint's model: the same model with other techniques, or another model.
 
     Attributes:
         techniques: the techniques to apply, in order. Default: none.
         model: the source of the weights. Default: the endpoint's.
-        instance_type: Default: the endpoint's.
-        instance_count: how many instances answer the copies. Default: 1.
-        server: what serves it. Default: the endpoint's.
-        environment: more variables of its container. Default: the endpoint's.
-        artifact_key: the key of an artifact that is in the store, as of :class:`OptimizedEndpoint`. Default: jobs make
-            what is not in the store.
+        instance_type: the candidate's instance type. Default: the endpoint's.
+        instance_count: the number of the candidate's instances. Default: 1.
+        server: the model server. Default: the endpoint's.
+        environment: additional environment variables of the container. Default: the endpoint's.
+        artifact_key: the key of an existing artifact, as for :class:`OptimizedEndpoint`. Default: jobs create the
+            artifacts that are missing from the store.
     """
 
     techniques: Sequence[Technique] = ()
@@ -60,7 +60,7 @@ class ShadowCandidate:
 
 @dataclass(frozen=True)
 class ShadowedEndpoint:
-    """The endpoint of a shadow, with its configurations: of the run, of its end and of a promotion."""
+    """The endpoint of a shadow, with its configurations for the run, its end, and a promotion."""
 
     label: str
     endpoint: sagemaker.CfnEndpoint
@@ -81,7 +81,7 @@ class ShadowedEndpoint:
 
 
 class ShadowService(Construct):
-    """Handler, watcher and state machine of a stack's shadows. Use :meth:`of`."""
+    """The handler, watcher and state machine of a stack's shadows. Use :meth:`of`."""
 
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
@@ -90,16 +90,16 @@ class ShadowService(Construct):
             "shadow",
             code=OptimizationService.of(scope).code,
             job="shadow",
-            handler=("Starts runs of shadows, and gives them up", []),
-            watcher=("Compares the answers of shadows with those of production, and ends shadows", []),
+            handler=("Starts and cancels shadow runs", []),
+            watcher=("Compares the answers of shadows and production, and ends shadows", []),
         )
         self.role: ServiceRole = rule_role(
-            self, self.jobs.state_machine, sid="StartShadows", description="Starts the ends of shadows that come back"
+            self, self.jobs.state_machine, sid="StartShadows", description="Starts the removal of restored shadows"
         )
 
     @staticmethod
     def of(scope: Construct) -> ShadowService:
-        """The service of ``scope``'s stack, created on first use."""
+        """Return the service of ``scope``'s stack, created on first use."""
         context = StackContext.of(scope)
         return context.once(ShadowService, lambda: ShadowService(context.stack, "ShadowService"))
 
@@ -110,7 +110,7 @@ class ShadowRun(Construct):
     def __init__(
         self, scope: Construct, id: str, *, shadowed: ShadowedEndpoint, settings: Shadow, topic: sns.ITopic | None
     ) -> None:
-        """Declare the run, which begins when the endpoint has the shadow variant."""
+        """Declare the run, which starts when the endpoint has the shadow variant."""
         super().__init__(scope, id)
         self.settings: Shadow = settings
         service = ShadowService.of(scope)
@@ -119,12 +119,12 @@ class ShadowRun(Construct):
         self._resource = CfnResource(
             self, "Resource", type=_TYPE, properties={**service.jobs.properties, "Request": request}
         )
-        # The run may soon move the endpoint to another configuration.
+        # The run may update the endpoint to another configuration soon after.
         self._resource.add_resource_dependency(shadowed.served or shadowed.endpoint)
-        # CloudFormation goes back to the shadow with the endpoint's next update, which may change nothing of this run.
+        # CloudFormation restores the shadow with the endpoint's next update, even if nothing in this run changes.
         start_on_event(
             self,
-            description="Ends shadows that are over and come back with a deployment",
+            description="Removes completed shadows that a deployment restored",
             pattern={
                 "source": ["aws.sagemaker"],
                 "detail-type": ["SageMaker Endpoint State Change"],
@@ -138,14 +138,15 @@ class ShadowRun(Construct):
         )
         for config in (shadowed.ended, shadowed.promoted):
             if config is not None:
-                # The endpoint may have it when the stack is deleted, and loses it last.
+                # The endpoint may use it when the stack is deleted, so CloudFormation must delete it after the
+                # endpoint.
                 shadowed.endpoint.add_resource_dependency(config)
 
     @property
     def announced_pairs(self) -> int:
-        """How many pairs it takes to catch a candidate that is worse by the margin in 80 % of such runs.
+        """The number of pairs that detects a candidate worse by the margin with a probability of 80 %.
 
-        Calculated for runs in which a tenth of the pairs differ; the report has the number for the share that did.
+        It assumes that 10 % of the pairs differ; the report has the number for the actual share.
         """
         return self.settings.announced_pairs or 0
 
@@ -156,7 +157,7 @@ class ShadowRun(Construct):
 
     @property
     def report_uri(self) -> str:
-        """Where its report is, a JSON document (a token)."""
+        """The S3 URI of the report, a JSON document (a token)."""
         return self._resource.get_att("ReportUri").to_string()
 
     def _request(self, shadowed: ShadowedEndpoint, settings: Shadow, topic: sns.ITopic | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""An endpoint's alarms: those of ``recipe.hosting.alarms`` as CloudWatch alarms, and their actions."""
+"""An endpoint's CloudWatch alarms, from ``recipe.hosting.alarms``, and their actions."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from constructs_optim.constructs.stack.arguments import refuse
 from constructs_optim.constructs.stack.handler import NAMESPACE
 from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, path_of
 from constructs_optim.recipe import metrics
+from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.hosting.alarms import (
     Alarm,
     Alarms,
@@ -32,21 +33,21 @@ from constructs_optim.recipe.tokens import is_known
 if TYPE_CHECKING:
     from .served_model import ServedModel
 
-RUNBOOK = "docs/alarms.md"
-"""The page with a section on each alarm."""
+RUNBOOK = page("alarms")
+"""The page with a section for each alarm."""
 _MOST_ACTIONS = 5
-# How long an alarm on PromQL stays after the query's last result.
+# How long a PromQL alarm stays in ALARM after the query's last result.
 _RECOVERY_SECONDS = 300
-# It ignores the alarm it is bound to, so that it is bound once: five alarms of an endpoint are five calls to Node each.
-# A class that is derived from it may not.
+# It ignores the alarm it is bound to, so it is bound once, which saves a call to Node for each alarm. Derived classes
+# may use the alarm.
 _SNS_ACTION = "aws-cdk-lib.aws_cloudwatch_actions.SnsAction"
 
 
 class AlarmAction(Protocol):
-    """An alarm's action: any ``aws_cloudwatch.IAlarmAction``, whatever the names of its ``bind``'s parameters."""
+    """An alarm's action: any ``aws_cloudwatch.IAlarmAction``, with any parameter names of ``bind``."""
 
     def bind(self, scope: Construct, alarm: cloudwatch.IAlarm, /) -> cloudwatch.AlarmActionConfig:
-        """The action's configuration for an alarm."""
+        """Return the action's configuration for an alarm."""
         ...
 
 
@@ -54,10 +55,10 @@ _topic_arns: WeakKeyDictionary[AlarmAction, str] = WeakKeyDictionary()
 
 
 class _ActingAlarm:
-    """A CloudWatch alarm and its actions, by the property of a ``CfnAlarm``; each is bound once.
+    """A CloudWatch alarm and its actions by their ``CfnAlarm`` property; each action is bound once.
 
-    ``series`` returns a query's metric as ``AWS::CloudWatch::Alarm`` has it in ``metricStat``, ``promql`` the query of
-    an engine's metric.
+    ``series`` returns a query's metric in the form of ``metricStat`` in ``AWS::CloudWatch::Alarm``; ``promql`` returns
+    the query of an engine metric.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class _ActingAlarm:
         )
 
     def change(self, alarm: Alarm, description: str) -> None:
-        """Update the resource to changed settings of the same alarm."""
+        """Apply changed settings of the same alarm to the resource."""
         self.alarm = alarm
         self.resource.alarm_description = description
         self.resource.datapoints_to_alarm = alarm.datapoints_to_alarm
@@ -99,7 +100,7 @@ class _ActingAlarm:
         added = [action for action in actions if all(action is not known for known, _ in bound)]
         if not added:
             return
-        # An action may name resources, such as a function's permission, by the id of the alarm: it must be unique.
+        # An action may name resources, such as a function's permission, after the alarm's ID, so it must be unique.
         alarm_id, alarm = f"{self.alarm.name}{kind}{len(bound)}", None
         for action in added:
             arn = _topic_arns.get(action)
@@ -121,9 +122,9 @@ class _ActingAlarm:
 
 
 class EndpointAlarms(Construct):
-    """The CloudWatch alarms of an endpoint. Without actions they only show their state.
+    """The CloudWatch alarms of an endpoint. Without actions, they only show their state.
 
-    The description of each ``AWS::CloudWatch::Alarm`` explains its cause and the first step of the runbook.
+    Each alarm's description explains its cause and the first step of the runbook.
     """
 
     def __init__(
@@ -147,23 +148,24 @@ class EndpointAlarms(Construct):
 
         Args:
             scope: the construct to create them in.
-            id: its id in that scope.
-            served: what serves the model.
-            endpoint: its name in the alarms' descriptions, for instance its path.
+            id: its ID in that scope.
+            served: the variant or component that serves the model.
+            endpoint: the endpoint's name in the alarms' descriptions, for instance its path.
             capacity: requests in flight that each instance or copy is sized for.
-            alarms: which alarms to create, and their settings. Default: all but the one on latency.
-            is_asynchronous: whether requests wait in a queue. Default: they are served at once.
-            runs_jobs: whether optimization jobs of the stack can fail. Default: they can.
+            alarms: the alarms to create, and their settings. Default: all except the one on latency.
+            is_asynchronous: whether the endpoint queues requests. Default: no.
+            runs_jobs: whether the stack runs optimization jobs, which may fail. Default: yes.
             alarm_actions: actions on the transition to ``ALARM``, 5 at most. Default: none.
             ok_actions: actions on the transition to ``OK``, 5 at most. Default: none.
-            name_prefix: what the alarms' names begin with. With one, the names are known before the endpoint is: the
-                endpoint's own updates may then be rolled back by its alarms. Default: CloudFormation generates them.
-            runbook: the page that has a section on each alarm. Default: ``docs/alarms.md``.
-            cure: what the alarm on decaying drafts says of their cure. Default: nothing.
+            name_prefix: the prefix of the alarms' names. With a prefix, the names are known before the endpoint is
+                created, so that the alarms can roll back the endpoint's updates. Default: CloudFormation generates the
+                names.
+            runbook: the page with a section for each alarm. Default: https://constructs-optim.dev/alarms/.
+            cure: the remedy that the alarm on decaying drafts describes. Default: none.
 
         Raises:
-            RecipeError: when an alarm has settings that CloudWatch does not support.
-            ValueError: for more actions than CloudWatch allows.
+            RecipeError: if CloudWatch does not support an alarm's settings.
+            ValueError: if an alarm has more actions than CloudWatch allows.
         """
         self._settings = alarms if alarms is not None else Alarms()
         of_engine = [
@@ -195,32 +197,32 @@ class EndpointAlarms(Construct):
 
     @property
     def alarms(self) -> dict[str, cloudwatch.CfnAlarm]:
-        """The endpoint's own alarms, by their names in ``Alarms``."""
+        """The endpoint's own alarms by their names in ``Alarms``."""
         return {name: acting.resource for name, acting in self._alarms.items()}
 
     @property
     def latency_threshold_seconds(self) -> float | None:
-        """The latency that raises an alarm; None where none does, or where only the deployment knows it."""
+        """The threshold of the latency alarm; None without one, or if it is only known at deployment."""
         settings = self._settings.switched_on().get("latency")
         threshold = settings.threshold if settings is not None else None
         return threshold if is_known(threshold) else None
 
     @property
     def arns_within_stack(self) -> list[str]:
-        """Their ARNs for a dashboard of their own stack, composed of their names and pseudo parameters."""
+        """The alarms' ARNs for a dashboard of the same stack, composed of names and pseudo parameters."""
         return [f"{_arn_prefix()}:{alarm.ref}" for alarm in self.alarms.values()]
 
     @property
     def rollback_alarm_names(self) -> list[str]:
-        """The names of those that say a deployment has broken the endpoint: errors, latency and lost capacity.
+        """The names of the alarms that roll back deployments: errors, latency and lost capacity.
 
-        They are tokens: what uses one waits for the alarm.
+        They are tokens: a resource that uses one depends on the alarm.
         """
         return [acting.resource.ref for acting in self._alarms.values() if acting.alarm.rolls_back]
 
     @property
     def rollback_alarm_arns(self) -> list[str]:
-        """The ARNs of the same; with a name prefix they are known before the alarms are there."""
+        """The ARNs of the same alarms; with a name prefix, they are known before the alarms are created."""
         return [
             f"{_arn_prefix()}:{self._name_of(acting.alarm)}" if self._name_prefix else acting.resource.attr_arn
             for acting in self._alarms.values()
@@ -234,13 +236,13 @@ class EndpointAlarms(Construct):
         evaluation_concurrency: int | None = None,
         scales_to_zero: bool | None = None,
     ) -> None:
-        """Update the alarms for scaling or evaluations that are declared after the endpoint.
+        """Update the alarms for scaling or evaluations declared after the endpoint.
 
         Args:
             capacity: requests in flight that each instance or copy is sized for. Default: unchanged.
-            evaluation_concurrency: concurrent users of a published evaluation; with it, an alarm reports evaluations
-                that stop running. Default: unchanged.
-            scales_to_zero: whether the number of copies may be 0. Default: unchanged.
+            evaluation_concurrency: the concurrent users of a published evaluation; with it, an alarm reports when
+                evaluations stop running. Default: unchanged.
+            scales_to_zero: whether the minimum number of copies is 0. Default: unchanged.
         """
         if evaluation_concurrency is not None:
             self._concurrency = evaluation_concurrency
@@ -265,7 +267,7 @@ class EndpointAlarms(Construct):
                 acting.change(alarm, description)
 
     def _promql(self, alarm: Alarm) -> str | None:
-        """The query of an alarm on a metric of the engine, which rules have checked."""
+        """Return the query of an alarm on an engine metric; rules have checked the metric before."""
         return self._served.engine_query(engines.find(alarm.engine)) if alarm.engine is not None else None
 
     def _name_of(self, alarm: Alarm) -> str | None:
@@ -282,7 +284,7 @@ class EndpointAlarms(Construct):
 
 
 def _job_alarm(stack: Construct, settings: AlarmSettings, runbook: str) -> _ActingAlarm:
-    """The stack's alarm on failed jobs, whose metric has no dimension for the endpoint."""
+    """Declare the stack's alarm on failed jobs, whose metric has no dimension for the endpoint."""
     alarm = configured_alarm("failed_job", settings, Watched(serves_components=False, capacity=0))
     job_watcher = [{"name": "service", "value": "job_watcher"}]
     return _ActingAlarm(
@@ -295,7 +297,7 @@ def _job_alarm(stack: Construct, settings: AlarmSettings, runbook: str) -> _Acti
 
 
 def _by_metrics(alarm: Alarm, series: Callable[[Query], dict[str, Any]]) -> dict[str, Any]:
-    """What an alarm on metrics compares, as properties of ``CfnAlarm``."""
+    """Return the metric properties of a ``CfnAlarm`` on metrics."""
     compared: dict[str, Any] = {
         "comparison_operator": alarm.comparison,
         "datapoints_to_alarm": alarm.datapoints_to_alarm,
@@ -314,13 +316,13 @@ def _by_metrics(alarm: Alarm, series: Callable[[Query], dict[str, Any]]) -> dict
         "namespace": metric["namespace"],
         "period": alarm.period_seconds,
         "extended_statistic" if is_percentile else "statistic": query.statistic,
-        # Of a few requests, the slowest is no percentile.
+        # Percentiles of only a few requests are not meaningful.
         "evaluate_low_sample_count_percentile": "ignore" if is_percentile else None,
     }
 
 
 def _by_promql(alarm: Alarm, promql: str) -> dict[str, Any]:
-    """What an alarm on an engine's metric compares, as properties of ``CfnAlarm``."""
+    """Return the metric properties of a ``CfnAlarm`` on an engine metric."""
     criteria = {
         "pendingPeriod": alarm.period_seconds * alarm.evaluation_periods,
         "query": f"{promql} {'<' if alarm.comparison.startswith('Less') else '>'} {alarm.threshold:g}",

@@ -32,8 +32,8 @@ class EvaluatedModel:
 
     Attributes:
         label: its name, for instance ``baseline``.
-        served: what was evaluated, with the ``artifact_key`` that its metrics were published with.
-        instance_price_per_hour: what its instance costs in an hour. Default: what the evaluation published.
+        served: the evaluated variant or component, with the ``artifact_key`` of its published metrics.
+        instance_price_per_hour: the price of its instance an hour. Default: the price that the evaluation published.
     """
 
     label: str
@@ -42,10 +42,10 @@ class EvaluatedModel:
 
 
 class EndpointDashboard(Dashboard):
-    """Traffic, latency, concurrency, errors, accelerators, scaling, jobs, price and evaluations of one endpoint.
+    """A dashboard of an endpoint's traffic, latency, errors, accelerators, scaling, jobs, costs and evaluations.
 
-    Segments without metrics are left out: graphs of GPUs where there are none, prices where none was stated,
-    evaluations until ``show_evaluation``. docs/dashboards.md shows one.
+    It omits segments without metrics: GPUs if the instances have none, costs without a price, evaluations before
+    ``show_evaluation``. https://constructs-optim.dev/dashboards/ shows an example.
     """
 
     def __init__(
@@ -62,17 +62,18 @@ class EndpointDashboard(Dashboard):
 
         Args:
             scope: the construct to create it in.
-            id: its id in that scope.
-            served: what serves the model. Instances are counted by its ``publishing_seconds``.
-            artifact: what is served; with it, the dashboard has the recipe and the history of its jobs. Default: not
-                known.
+            id: its ID in that scope.
+            served: the variant or component that serves the model. Its ``publishing_seconds`` is used to count
+                instances.
+            artifact: the served artifact; with it, the dashboard shows the recipe and the history of its jobs. Default:
+                not known.
             dashboard_name: the dashboard's name. Default: CloudFormation generates one.
-            instance_types: the types of all instance pools. Default: that of ``served``.
+            instance_types: the types of all instance pools. Default: the type in ``served``.
         """
         super().__init__(scope, id, dashboard_name)
         self._stack = StackContext.of(scope)
         self._artifact = artifact
-        # A model that is served as it is has a key for its evaluations alone, and no jobs.
+        # A model served without optimization has no jobs; its key only identifies evaluations.
         self._jobs = artifact if artifact is not None and artifact.plan.jobs else None
         if instance_types:
             served = replace(served, instance_type=metrics.like_all(instance_types))
@@ -89,7 +90,7 @@ class EndpointDashboard(Dashboard):
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """Its segments, from top to bottom."""
+        """The dashboard's segments, from top to bottom."""
         context = GraphContext(self.served, PSEUDO.region, None, tuple(self._deployments), self._price, self._discount)
         shown = [self._heading(), *context.segments(self._thresholds)]
         if self._alarms:
@@ -116,7 +117,7 @@ class EndpointDashboard(Dashboard):
 
     @property
     def _recipe_text(self) -> str:
-        """Model, techniques and instance types in a line."""
+        """Model, techniques and instance types in one line."""
         described = self._artifact.plan.description if self._artifact is not None else {}
         parts = [described.get("Model"), ", ".join(described.get("Techniques", ())), ", ".join(self._instance_types)]
         return " · ".join(str(part) for part in parts if part)
@@ -142,7 +143,7 @@ class EndpointDashboard(Dashboard):
     def _evaluations(
         self, context: GraphContext, baseline: EvaluatedModel | None, label: str, concurrencies: tuple[int, ...]
     ) -> list[Segment]:
-        """Everything an evaluation measures, a bar for each model and concurrency."""
+        """Yield a bar chart for each metric of an evaluation, with a bar for each model and concurrency."""
         models = [model for model in [baseline, EvaluatedModel(label, self.served, self._price)] if model is not None]
         bars = [
             (
@@ -180,43 +181,43 @@ class EndpointDashboard(Dashboard):
         return self
 
     def add_segment(self, name: str, title: str, *widgets: Widget) -> EndpointDashboard:
-        """Show custom widgets, at the end.
+        """Add custom widgets at the end.
 
         Args:
-            name: of the segment.
+            name: the segment's name.
             title: the heading above them.
-            widgets: from left to right, in as many rows as they take.
+            widgets: the widgets, from left to right, in as many rows as needed.
 
         Raises:
-            ValueError: where the dashboard has a widget of one of their names.
+            ValueError: if the dashboard already has a widget with one of their names.
         """
         self._more.append(Segment(name, title, widgets))
         return self._checked()
 
     def add_deployment(self, at: str, label: str = "deployment") -> EndpointDashboard:
-        """Mark a time in every graph over time.
+        """Mark a time in every time series graph.
 
-        The time comes from the deployment, for instance from the pipeline: it is text of the template, so a clock
-        that is read at synth would change the stack each time.
+        Pass the time from outside, for instance from the pipeline. It is part of the template, so reading the clock at
+        synthesis would change the stack every time.
 
         Args:
-            at: when, in ISO 8601 with a time zone: ``2026-11-21T14:00:00Z``. May be a token.
-            label: the text beside it, for instance a release. Default: ``deployment``.
+            at: the time, in ISO 8601 with a time zone: ``2026-11-21T14:00:00Z``. May be a token.
+            label: the text next to the mark, for instance a release. Default: ``deployment``.
 
         Raises:
-            ValueError: for anything else.
+            ValueError: if ``at`` has another form.
         """
         if not is_token(at) and not _TIME.fullmatch(at):
-            raise ValueError(f"at is {at!r}, and it has to be a time with its zone: 2026-11-21T14:00:00Z (ISO 8601)")
+            raise ValueError(f"at is {at!r}, and must be a time with a time zone: 2026-11-21T14:00:00Z (ISO 8601)")
         self._deployments.append((at, label))
         return self
 
     def show_component(self, name: str, served: ServedModel) -> EndpointDashboard:
-        """Show one more inference component of the endpoint: its traffic, concurrency and errors.
+        """Show the traffic, concurrency and errors of one more inference component.
 
         Args:
-            name: its name, which the names of its widgets begin with.
-            served: what it serves.
+            name: the component's name on the dashboard, and the prefix of its widgets' names.
+            served: the component.
         """
         self._components[name] = served
         return self._checked()
@@ -224,16 +225,16 @@ class EndpointDashboard(Dashboard):
     def show_scaling(
         self, *, min_capacity: int, max_capacity: int, targets: Mapping[str, float] | None = None
     ) -> EndpointDashboard:
-        """Draw the limits of scaling into the graph of instances or copies, and targets into those of their metrics.
+        """Draw the scaling limits and targets in the graphs of their metrics.
 
         Args:
             min_capacity: the minimum number of instances or copies.
-            max_capacity: the maximum.
-            targets: by ``concurrent_requests`` or ``invocations_per_copy``. Default: none.
+            max_capacity: the maximum number.
+            targets: the scaling targets by metric, ``concurrent_requests`` or ``invocations_per_copy``. Default: none.
         """
         scaled = "copies" if self.served.is_component else "instances"
         limits = [(min_capacity, "scaling minimum"), (max_capacity, "scaling maximum")]
-        # A limit that is known only at deployment cannot be drawn: a number within a text has no placeholder.
+        # A limit that is only known at deployment cannot be drawn: text cannot contain a number token.
         self._thresholds[scaled] = [(limit, label) for limit, label in limits if is_known(limit)]
         for name, label in _TARGETS.items():
             target = (targets or {}).get(name)
@@ -241,10 +242,10 @@ class EndpointDashboard(Dashboard):
         return self
 
     def show_latency_alarm(self, seconds: float) -> EndpointDashboard:
-        """Draw the latency that raises an alarm into the graph of latencies.
+        """Draw the latency alarm's threshold in the latency graph.
 
         Args:
-            seconds: the alarm's threshold, which 99 of 100 requests are to keep.
+            seconds: the alarm's threshold for the 99th percentile.
         """
         self._thresholds["model_latency"] = [(seconds * 1000, "alarm on p99")]
         return self
@@ -252,39 +253,39 @@ class EndpointDashboard(Dashboard):
     def show_evaluation(
         self, *, concurrencies: Sequence[int], baseline: EvaluatedModel | None = None, label: str = "optimized"
     ) -> EndpointDashboard:
-        """Show the results of this endpoint's evaluations, beside those of a baseline.
+        """Show the results of this endpoint's evaluations, next to those of a baseline.
 
         Args:
-            concurrencies: the numbers of users that were simulated.
-            baseline: what to compare with: another endpoint, or another artifact on this one. Default: nothing.
+            concurrencies: the numbers of simulated users.
+            baseline: another endpoint, or another artifact on this one, to compare with. Default: none.
             label: the name of this endpoint in the comparison. Default: ``optimized``.
 
         Raises:
-            ValueError: without a concurrency above zero, or where an artifact's key is not known.
+            ValueError: if there is no concurrency above zero, or an artifact's key is not known.
         """
         if not concurrencies or min(concurrencies) < 1:
             raise ValueError(
-                f"concurrencies is {list(concurrencies)}: name those of the evaluation, for instance [1, 8]"
+                f"concurrencies is {list(concurrencies)}: use those of the evaluation, for instance [1, 8]"
             )
         self._evaluation = (baseline, label, tuple(sorted(set(concurrencies))))
         return self._checked()
 
     def show_costs(self, *, instance_price_per_hour: float, discount: float = 0) -> EndpointDashboard:
-        """Show the cost of the running instances, and evaluations' prices at this price instead of the published one.
+        """Show the cost of the running instances, and calculate evaluations' costs with this price.
 
         Args:
-            instance_price_per_hour: what one instance costs in an hour, in US dollars.
+            instance_price_per_hour: the price of one instance in US dollars an hour.
             discount: the discount of a savings plan, as a share. Default: 0.
 
         Raises:
-            ValueError: for a price that is not above zero, or a discount that is no share.
+            ValueError: if the price is not above zero, or the discount is not at least 0 and below 1.
         """
         pricing.check_price(instance_price_per_hour, discount)
         self._price, self._discount = instance_price_per_hour, discount
         return self._checked()
 
     def _history(self, jobs: RecipeArtifact) -> Segment:
-        """The events of jobs and artifacts, from the handlers' logs (docs/observability.md)."""
+        """Return the history of jobs and artifacts, from the handlers' logs (https://constructs-optim.dev/observability/)."""
         sources = " | ".join(f"SOURCE '{group}'" for group in jobs.log_group_names)
         logical_ids = [self._stack.resolve(artifact.resource.logical_id) for artifact in jobs.artifacts.values()]
         ids = ", ".join(f'"{logical_id}"' for logical_id in logical_ids)
@@ -315,7 +316,7 @@ class EndpointDashboard(Dashboard):
         )
 
     def _checked(self) -> EndpointDashboard:
-        """Refuse more than a dashboard holds where it is added, and not at synthesis."""
+        """Refuse more than a dashboard can hold when it is added, not only at synthesis."""
         arranged(self.segments)
         return self
 
@@ -335,13 +336,13 @@ class EndpointDashboard(Dashboard):
             names[served.artifact_key] = texts[served.artifact_key] = "ArtifactKey"
         if self._artifact is not None:
             names[self._artifact.artifact_store.bucket_name] = "ArtifactBucket"
-        # Tokens have placeholders of their own.
+        # Tokens get placeholders in any case.
         known = {text: name for text, name in texts.items() if not is_token(text)}
         return dashboard_body(self.segments, names, known)
 
 
 def _artifact_keys(jobs: RecipeArtifact) -> list[str]:
-    """The keys of the artifacts of all jobs, which the handlers log."""
+    """Return the keys of all jobs' artifacts, which the handlers log."""
     plans = jobs.plan.jobs
     keys = {index: plans[index].artifact_key or artifact.key for index, artifact in jobs.artifacts.items()}
     return [*(keys | {len(plans) - 1: jobs.artifact_key}).values()]

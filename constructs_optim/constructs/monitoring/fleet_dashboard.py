@@ -1,4 +1,4 @@
-"""One dashboard for all endpoints of a team: totals, and a row for each endpoint."""
+"""A dashboard for all endpoints of a team: totals, and a row for each endpoint."""
 
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
@@ -25,14 +25,15 @@ _WIDTH, _ROW_HEIGHT = 4, 5
 
 @dataclass(frozen=True)
 class FleetEndpoint:
-    """An endpoint of a fleet, by the names that CloudWatch knows it by.
+    """An endpoint of a fleet, by its names in CloudWatch.
 
     Attributes:
         label: its name on the dashboard.
-        served: what serves its model.
-        region: where it is. Default: the dashboard's own.
-        account: whose it is; the dashboard's account has to be a monitoring account of it. Default: the same.
-        instance_price_per_hour: of one of its instances, in US dollars. Default: no costs are shown.
+        served: the variant or component that serves its model.
+        region: the endpoint's Region. Default: the dashboard's Region.
+        account: the endpoint's account; the dashboard's account must be a monitoring account for it. Default: the
+            dashboard's account.
+        instance_price_per_hour: the price of one of its instances in US dollars. Default: no costs are shown.
     """
 
     label: str
@@ -46,8 +47,7 @@ class FleetEndpoint:
 class FleetDashboard(Dashboard):
     """Requests, errors, instances and costs of all endpoints together, and a row of graphs for each.
 
-    Endpoints may belong to other stacks, to other regions and, with CloudWatch's cross-account observability, to
-    other accounts.
+    Endpoints may be in other stacks, other Regions and, with CloudWatch cross-account observability, other accounts.
     """
 
     def __init__(
@@ -63,14 +63,14 @@ class FleetDashboard(Dashboard):
 
         Args:
             scope: the construct to create it in.
-            id: its id in that scope.
-            endpoints: what it shows, in this order; more come with ``add_endpoint``.
+            id: its ID in that scope.
+            endpoints: the endpoints to show, in this order; ``add_endpoint`` adds more.
             dashboard_name: the dashboard's name. Default: CloudFormation generates one.
             discount: the discount of a savings plan, as a share. Default: 0.
 
         Raises:
-            ValueError: for an endpoint whose name cannot be known here, for a price that is not above zero, or for
-                more endpoints than CloudWatch shows.
+            ValueError: if an endpoint's name is not known here, a price is not above zero, or there are more endpoints
+                than a CloudWatch dashboard can show.
         """
         pricing.check_price(None, discount)
         super().__init__(scope, id, dashboard_name)
@@ -90,10 +90,10 @@ class FleetDashboard(Dashboard):
         Args:
             endpoint: an endpoint of this library, or a ``FleetEndpoint`` for any other.
             label: its name on the dashboard. Default: its path in the app.
-            instance_price_per_hour: of one of its instances, in US dollars. Default: no costs are shown.
+            instance_price_per_hour: the price of one of its instances in US dollars. Default: no costs are shown.
 
         Raises:
-            ValueError: as for ``endpoints``.
+            ValueError: if the endpoint's name is not known here, the price is not above zero, or the dashboard is full.
         """
         self._endpoints.append(self._known(endpoint, label, instance_price_per_hour))
         arranged(self.segments)
@@ -118,14 +118,14 @@ class FleetDashboard(Dashboard):
             )
             if (region or account) and Token.is_unresolved(endpoint.served.endpoint_name):
                 raise ValueError(
-                    f"{endpoint.node.path} is in {there.account}/{there.region}, and CloudFormation generates its name "
-                    f"there, so that {self.node.path} cannot know it: set endpoint_name=..., and an "
-                    "inference component one as well"
+                    f"{endpoint.node.path} is in {there.account}/{there.region}, where CloudFormation generates its "
+                    f"name, so {self.node.path} does not know it: set endpoint_name=..., and also a name for an "
+                    "inference component"
                 )
             endpoint = FleetEndpoint(endpoint.node.path, endpoint.served, region, account)
         elif not isinstance(endpoint, FleetEndpoint):
             raise TypeError(
-                f"{endpoint!r} is no endpoint: give one of this library, or FleetEndpoint(label=..., served=...)"
+                f"{endpoint!r} is not an endpoint: pass one of this library's, or FleetEndpoint(label=..., served=...)"
             )
         endpoint = replace(endpoint, **drop_none(label=label, instance_price_per_hour=price))
         pricing.check_price(endpoint.instance_price_per_hour, 0)
@@ -153,7 +153,7 @@ class FleetDashboard(Dashboard):
         served, context, name = endpoint.served, self._context(endpoint), f"endpoint_{number}"
         facts = [f"### {endpoint.label}", served.endpoint_name, served.instance_type or "", endpoint.region or ""]
         heading = text(name, "\n\n".join(fact for fact in facts if fact), width=_WIDTH, height=_ROW_HEIGHT)
-        # Of graphs of one name, the first that has lines.
+        # If several graphs have the same name, the first one with lines is used.
         graphs = {graph.name: graph for graph in reversed(dashboards().row) if context.publishes(graph)}
         return [
             heading,

@@ -1,6 +1,6 @@
-"""Graphs of metrics: in readable units, one scale an axis, and without lines that CloudWatch has no data for.
+"""Graphs of metrics in readable units, with one scale for each axis and no lines without data.
 
-The graphs are data: ``dashboards.toml``.
+``dashboards.toml`` defines the graphs.
 """
 
 from __future__ import annotations
@@ -50,15 +50,16 @@ _PLOT: Mapping[str, Any] = {
         "gaugeOptions": {},
     },
 }
-# Evaluations are rare: their widgets have a longer time range than the dashboard's.
+# Evaluations are rare, so their widgets have a longer time range than the dashboard.
 _EVALUATIONS_START = "-P3M"
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line, or bar, of a graph: a metric in ``recipe.metrics``.
+    """A line or bar of a graph: a metric in ``recipe.metrics``.
 
-    ``suffix`` ends the ids of its rows, in graphs of several endpoints. With ``concurrency``, it is of an evaluation.
+    ``suffix`` is the suffix of its rows' IDs, for graphs of several endpoints. With ``concurrency``, it shows an
+    evaluation.
     """
 
     metric: str
@@ -71,7 +72,7 @@ class Line:
 
 @dataclass(frozen=True)
 class EngineLine:
-    """One line of a graph: a metric in ``recipe.metrics.engines``; ``quantile`` is that of a latency."""
+    """A line of a graph: a metric in ``recipe.metrics.engines``; ``quantile`` applies to a latency."""
 
     metric: str
     label: str | None = None
@@ -80,9 +81,9 @@ class EngineLine:
 
 @dataclass(frozen=True)
 class Graph:
-    """A graph over time; ``to_hundred`` where values are percentages of a whole, ``only`` of variants or components.
+    """A time series graph; ``to_hundred`` for percentages of a whole, ``only`` for variants or components.
 
-    The graph of an engine's metrics has ``engine_lines`` instead of ``lines``.
+    A graph of engine metrics has ``engine_lines`` instead of ``lines``.
     """
 
     name: str
@@ -95,7 +96,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class GraphSegment:
-    """Graphs below a heading, or ``metrics`` of evaluations; ``of_components`` for further components as well."""
+    """Graphs below a heading, or ``metrics`` of evaluations; ``of_components`` if components also have them."""
 
     name: str
     title: str
@@ -117,17 +118,17 @@ class Dashboards:
 
 @cache
 def dashboards() -> Dashboards:
-    """The graphs of all dashboards."""
+    """Return the graphs of all dashboards."""
     data = (files(__package__ or "") / "dashboards.toml").read_text(encoding="utf-8")
     return TypeAdapter(Dashboards).validate_python(tomllib.loads(data))
 
 
 @dataclass(frozen=True)
 class GraphContext:
-    """What the graphs of one endpoint or component share.
+    """The common values of an endpoint's or component's graphs.
 
-    ``account`` is None for the dashboard's own. ``deployments`` are vertical annotations: pairs of a time in ISO 8601
-    and a label. ``price`` is that of an instance in an hour, in US dollars; ``discount`` is a share of it.
+    ``account`` is None for the dashboard's own account. ``deployments`` are vertical annotations: pairs of a time in
+    ISO 8601 and a label. ``price`` is the price of an instance in US dollars an hour; ``discount`` is a share of it.
     """
 
     served: ServedModel
@@ -140,9 +141,9 @@ class GraphContext:
     def segments(
         self, thresholds: Mapping[str, Sequence[tuple[float, str]]], *, of_component: str | None = None
     ) -> list[Segment]:
-        """The segments of live metrics; of a further component, only what it does not share.
+        """Return the segments of live metrics; for an additional component, only the segments that it does not share.
 
-        ``thresholds`` are horizontal annotations by the graph's name, as pairs of a value and a label.
+        ``thresholds`` are horizontal annotations by graph name: pairs of a value and a label.
         """
         shown: list[Segment] = []
         prefix = f"{of_component}_" if of_component else ""
@@ -161,27 +162,27 @@ class GraphContext:
         return shown
 
     def publishes(self, graph: Graph) -> bool:
-        """Whether SageMaker publishes any of the graph's metrics."""
+        """Return whether SageMaker publishes any of the graph's metrics."""
         return bool(self._engine_lines(graph)) or any(
             self.served.publishes(metrics.find(line.metric)) for line in graph.lines
         )
 
     def _engine_lines(self, graph: Graph) -> list[tuple[EngineLine, EngineMetric]]:
-        """The lines of an engine's metrics that it publishes."""
+        """Return the lines whose metrics the engine publishes."""
         lines = [(line, engines.find(line.metric)) for line in graph.engine_lines]
         return [(line, metric) for line, metric in lines if self.served.engine.lack_of(metric) is None]
 
     def graph(
         self, graph: Graph, name: str, width: int, height: int = 6, *, thresholds: Sequence[tuple[float, str]] = ()
     ) -> Widget:
-        """A graph over time as a widget."""
+        """Return a time series graph as a widget."""
         if graph.engine_lines:
             return Widget(name, "chart", self._chart(graph), width, height)
         unit = "copy" if self.served.is_component else "instance"
         axis: dict[str, Any] = {}
         if graph.to_hundred:
             summed = self.served.series(metrics.find(graph.lines[0].metric)).summed
-            # Added up over an unknown number of GPUs or vCPUs, 100 is not the whole.
+            # Summed over an unknown number of GPUs or vCPUs, the maximum is not 100.
             axis = {"max": 100} if summed is None or self.served.instance_type is not None else {}
         lines, title = [(self, line) for line in graph.lines], graph.title.format(unit=unit)
         properties = graph_properties(title, lines, self.region, self.account, axis=axis, unit=unit)
@@ -196,9 +197,9 @@ class GraphContext:
         return Widget(name, "metric", properties, width, height)
 
     def _chart(self, graph: Graph) -> dict[str, Any]:
-        """The properties of a chart, which has PromQL instead of metrics.
+        """Return the properties of a chart, which has PromQL queries instead of metrics.
 
-        CloudWatch takes PromQL in widgets of this type alone. The format is that of dashboards which AWS deploys
+        Only this widget type accepts PromQL. Source of the format: a dashboard that AWS publishes
         (aws-solutions-library-samples/guidance-for-claude-code-with-amazon-bedrock, claude-code-dashboard.yaml).
         """
         queries = [
@@ -232,9 +233,9 @@ def graph_properties(
     axis: Mapping[str, Any] | None = None,
     unit: str = "",
 ) -> dict[str, Any]:
-    """The properties of a graph over time; of bars, where its lines are of evaluations.
+    """Return the properties of a time series graph, or of a bar chart for evaluations.
 
-    Lines of metrics that SageMaker does not publish are left out. The axis has the unit of the first line.
+    Lines of unpublished metrics are omitted. The axis has the unit of the first line.
     """
     drawn = [entry for entry in lines if entry[0].served.publishes(metrics.find(entry[1].metric))]
     metric, evaluated = metrics.find(drawn[0][1].metric), drawn[0][1].concurrency is not None
@@ -252,14 +253,14 @@ def graph_properties(
 
 
 def _rows(lines: Iterable[tuple[GraphContext, Line]], region: str, account: str | None, unit: str) -> list[list[Any]]:
-    """The ``metrics`` array of a graph: operands of metric math come first, hidden, and each once."""
+    """Return the ``metrics`` array of a graph, with each operand of metric math first, hidden and only once."""
     hidden: dict[str, list[Any]] = {}
     drawn: list[list[Any]] = []
     for context, line in lines:
         served, metric = context.served, metrics.find(line.metric)
         label = (line.label or line.statistic or metric.title).format(unit=unit)
         rendering = drop_none(label=label, color=line.color and COLORS.get(line.color))
-        # An expression is calculated in the dashboard's account, from metrics of wherever they are.
+        # CloudWatch calculates an expression in the dashboard's account, also from other accounts' metrics.
         location = drop_none(
             region=context.region if context.region != region else None,
             accountId=context.account if context.account != account else None,
@@ -268,7 +269,7 @@ def _rows(lines: Iterable[tuple[GraphContext, Line]], region: str, account: str 
         is_live = line.concurrency is None
         statistic = line.statistic or metric.statistic
         is_published = metric.series(component=served.is_component) is not None
-        # Without a stated price, the one that the evaluation published counts.
+        # Without a configured price, the price that the evaluation published applies.
         if metric.formula and not (is_published and context.price is None and "price" in metric.formula):
             formula = served.expression(metric, price=context.price, discount=context.discount)
             ids = {operand.name: f"{operand.name}{line.suffix}" for operand in operands(formula)}
@@ -277,7 +278,7 @@ def _rows(lines: Iterable[tuple[GraphContext, Line]], region: str, account: str 
         else:
             row_id = re.sub(r"\W", "_", f"{metric.name}_{statistic.lower()}{line.suffix}")
             divisor = metric.divisor * metrics.summed_over(served.series(metric), served.instance_type)
-            # The published unit as the shown one.
+            # Convert the published unit to the displayed one.
             expression = f"{row_id} / {divisor}" if divisor > 1 else None
             terms = [(metric, statistic, row_id)]
         if expression is None:

@@ -1,4 +1,4 @@
-"""The variant or inference component that serves a model, and its metrics in CloudWatch."""
+"""The variant or inference component that serves a model, with its CloudWatch metrics."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from constructs_optim.recipe import metrics, pricing
 from constructs_optim.recipe.catalog import instances
+from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.metrics import MetricDefinition, Series, engines
 from constructs_optim.recipe.metrics.engines import Engine, EngineMetric
 
@@ -22,12 +23,13 @@ class ServedModel:
     Attributes:
         endpoint_name: the endpoint's name.
         variant_name: the production variant's name.
-        inference_component_name: the inference component's name; None where the variant serves the model itself.
-        instance_type: for instance ``ml.g5.12xlarge``; None where it is not known. With it, percentages that SageMaker
-            adds up over GPUs or vCPUs are shown as a share of all of them.
-        artifact_key: of what is served, which its evaluations carry; None where it is not known.
-        publishing_seconds: how often instances report their utilization, as ``MetricsConfig`` says. Default: 60.
-        engine: the serving engine, whose own metrics SageMaker collects. Default: not known, and so are its metrics.
+        inference_component_name: the inference component's name; None if the variant serves the model itself.
+        instance_type: for instance ``ml.g5.12xlarge``; None if it is not known. With it, percentages that SageMaker
+            sums over GPUs or vCPUs are shown as a share of all of them.
+        artifact_key: the key of the served artifact, a dimension of its evaluations; None if it is not known.
+        publishing_seconds: the interval at which instances report their utilization, from ``MetricsConfig``. Default:
+            60.
+        engine: the serving engine, whose metrics SageMaker collects. Default: unknown, without engine metrics.
     """
 
     endpoint_name: str
@@ -45,12 +47,12 @@ class ServedModel:
 
     @property
     def has_gpus(self) -> bool:
-        """Whether its instances publish metrics of GPUs; an instance type that is not known counts as having them."""
+        """Whether its instances publish GPU metrics; assumed for an unknown instance type."""
         row = instances.find(self.instance_type)
         return row is None or row.kind == "gpu"
 
     def publishes(self, metric: MetricDefinition) -> bool:
-        """Whether CloudWatch gets ``metric``, or all that its formula needs."""
+        """Return whether CloudWatch receives ``metric``, or all operands of its formula."""
         if metric.gpus_only and not self.has_gpus:
             return False
         if metric.series(component=self.is_component) is not None:
@@ -60,12 +62,12 @@ class ServedModel:
     def engine_query(
         self, metric: EngineMetric, *, window_seconds: int | None = None, quantile: float | None = None
     ) -> str:
-        """The PromQL of a metric that the engine publishes."""
+        """Return the PromQL query of a metric that the engine publishes."""
         server = self.engine.server or ""
         return metric.query(server, self._selector, window_seconds=window_seconds, quantile=quantile)
 
     def windowed_engine_query(self, name: str) -> str | None:
-        """The PromQL of a metric with ``$window`` for its range; None where the engine does not publish it."""
+        """Return the PromQL query of a metric with ``$window`` as its range; None if the engine does not publish it."""
         metric = engines.find(name)
         if self.engine.lack_of(metric) is not None:
             return None
@@ -80,24 +82,24 @@ class ServedModel:
         )
 
     def series(self, metric: MetricDefinition) -> Series:
-        """Where CloudWatch has ``metric`` of this; a ``ValueError`` where SageMaker does not publish it."""
+        """Return the CloudWatch series of ``metric``; raise a ``ValueError`` if SageMaker does not publish it."""
         series = metric.series(component=self.is_component)
         if metric.gpus_only and not self.has_gpus:
             raise ValueError(
-                f"{metric.name}: {self.instance_type} has no GPUs, and SageMaker publishes no utilization of its "
-                "accelerators; cpu_utilization and concurrent_requests show how busy it is"
+                f"{metric.name}: {self.instance_type} has no GPUs, and SageMaker does not publish the utilization of "
+                "other accelerators; use cpu_utilization and concurrent_requests"
             )
         if series is None and metric.formula is not None:
-            raise ValueError(f"{metric.name} is a formula ({metric.formula}), which is no single series in CloudWatch")
+            raise ValueError(f"{metric.name} is a formula ({metric.formula}), not a single CloudWatch series")
         if series is None:
             server = "an inference component" if self.is_component else "a variant"
-            raise ValueError(f"{metric.name}: SageMaker does not publish it for {server}; see docs/metrics.md")
+            raise ValueError(f"{metric.name}: SageMaker does not publish it for {server}; see {page('metrics')}")
         return series
 
     def dimensions(
         self, series: Series, *, concurrency: int | None = None, artifact_key: str | None = None
     ) -> dict[str, str]:
-        """The dimensions of one of its series; an evaluation's needs a concurrency and an artifact's key."""
+        """Return the dimensions of a series; an evaluation's series needs a concurrency and an artifact key."""
         key = artifact_key or self.artifact_key
         known = {
             "EndpointName": self.endpoint_name,
@@ -116,16 +118,16 @@ class ServedModel:
         return {name: str(known[name]) for name in series.dimensions}
 
     def row(self, metric: MetricDefinition, rendering: dict[str, Any], *, concurrency: int | None = None) -> list[Any]:
-        """A row of a graph's ``metrics``: namespace, name, dimensions and rendering properties."""
+        """Return a row of a graph's ``metrics``: namespace, name, dimensions and rendering properties."""
         series = self.series(metric)
         dimensions = self.dimensions(series, concurrency=concurrency)
         flat = [text for pair in dimensions.items() for text in pair]
         return [series.namespace, series.metric_name, *flat, rendering]
 
     def expression(self, metric: MetricDefinition, *, price: float | None = None, discount: float = 0) -> str:
-        """A formula as metric math: parameters with their values, other metrics by their names as ids.
+        """Return a formula as metric math, with the values of parameters, and metric names as IDs.
 
-        Without ``price`` of an instance in an hour, it is the metric ``instance_price_per_hour`` of an evaluation.
+        Without ``price``, the price of an instance an hour is an evaluation's metric ``instance_price_per_hour``.
         """
         pricing.check_price(price, discount)
         values = {"publishing_seconds": f"{self.publishing_seconds}", "discount": f"{discount:g}"}
@@ -135,11 +137,11 @@ class ServedModel:
 
 
 def operands(formula: str) -> list[MetricDefinition]:
-    """The metrics that a formula calculates with, in their order; parameters are left out."""
+    """Return the metrics in a formula, in order, without parameters."""
     known = metrics.by_name()
     return [known[name] for name in dict.fromkeys(_IDENTIFIER.findall(formula)) if name in known]
 
 
 def renamed(formula: str, names: Mapping[str, str]) -> str:
-    """A formula with names replaced by other names or by values."""
+    """Return a formula with names replaced by other names or by values."""
     return _IDENTIFIER.sub(lambda match: names.get(match[0], match[0]), formula)

@@ -1,4 +1,4 @@
-"""The restart of an endpoint's instances when an alarm says that its drafts are accepted less often than they were."""
+"""Restarts of an endpoint's instances when the alarm on decaying acceptance of drafts goes into ALARM."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _ALARM_EVENT = "CloudWatch Alarm State Change"
 
 @dataclass(frozen=True)
 class RestartedEndpoint:
-    """An endpoint that is moved between two configurations with the same content; the store keeps the last restart.
+    """An endpoint that alternates between two identical configurations; the store records the last restart.
 
-    ``configs`` are the configurations' ARNs by their names.
+    ``configs`` maps the configurations' names to their ARNs.
     """
 
     endpoint: sagemaker.CfnEndpoint
@@ -34,7 +34,7 @@ class RestartedEndpoint:
 
 
 class RestartService(Construct):
-    """Watcher and state machine of a stack's restarts. Use :meth:`of`."""
+    """The watcher and state machine of a stack's restarts. Use :meth:`of`."""
 
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
@@ -43,17 +43,17 @@ class RestartService(Construct):
             "Watcher",
             code=OptimizationService.of(scope).code,
             module="restart_watcher",
-            description="Restarts instances whose drafts are accepted less often than they were",
+            description="Restarts instances when the acceptance of drafts decays",
             responds_to_cloudformation=False,
         )
         self.state_machine = watching_machine(self, self.watcher, "restart")
         self.role = rule_role(
-            self, self.state_machine, sid="StartRestarts", description="Starts restarts when alarms go off"
+            self, self.state_machine, sid="StartRestarts", description="Starts restarts when alarms go into ALARM"
         )
 
     @staticmethod
     def of(scope: Construct) -> RestartService:
-        """The service of ``scope``'s stack, created on first use."""
+        """Return the service of ``scope``'s stack, created on first use."""
         context = StackContext.of(scope)
         return context.once(RestartService, lambda: RestartService(context.stack, "RestartService"))
 
@@ -70,7 +70,7 @@ class SpeculationRestart(Construct):
         alarm: cloudwatch.CfnAlarm,
         at_most_every_seconds: int,
     ) -> None:
-        """Declare the rule, and let the watcher move this endpoint."""
+        """Declare the rule, and let the watcher update this endpoint."""
         super().__init__(scope, id)
         service, store, name = RestartService.of(scope), restarted.store, restarted.endpoint_name
         request = drop_none(
@@ -84,7 +84,7 @@ class SpeculationRestart(Construct):
         )
         start_on_event(
             self,
-            description="Restarts instances whose drafts are accepted less often than they were",
+            description="Restarts instances when the acceptance of drafts decays",
             pattern={
                 "source": ["aws.cloudwatch"],
                 "detail-type": [_ALARM_EVENT],

@@ -1,4 +1,4 @@
-"""A dashboard's widgets as data, and the body they make: each can stand alone, or in a user's own dashboard.
+"""A dashboard's widgets as data, and its body. Each widget can also be used in another dashboard.
 
 Source of the format and its limits: Amazon CloudWatch API reference, "Dashboard Body Structure and Syntax".
 """
@@ -26,7 +26,7 @@ _START = "-PT3H"
 
 @dataclass(frozen=True)
 class Widget:
-    """One widget of a CloudWatch dashboard: ``metric``, ``text``, ``log`` or ``alarm``. Names in it may be tokens.
+    """A widget of a CloudWatch dashboard: ``metric``, ``text``, ``log`` or ``alarm``. It may contain tokens.
 
     ``name`` is its key in ``dashboard.widgets``, ``width`` counts columns of the grid's 24, and ``height`` its rows.
     """
@@ -38,30 +38,30 @@ class Widget:
     height: int = 6
 
     def to_json(self, *, x: int = 0, y: int = 0) -> dict[str, Any]:
-        """The widget as a dashboard's body holds it, at column ``x`` and row ``y``."""
+        """Return the widget as part of a dashboard's body, at column ``x`` and row ``y``."""
         position = {"x": x, "y": y, "width": self.width, "height": self.height}
         return {"type": self.type, **position, "properties": self.properties}
 
     def to_widget(self) -> cloudwatch.IWidget:
-        """The widget for an ``aws_cloudwatch.Dashboard``: ``dashboard.add_widgets(widget.to_widget())``."""
+        """Return the widget for an ``aws_cloudwatch.Dashboard``: ``dashboard.add_widgets(widget.to_widget())``."""
         return _CloudWatchWidget(self)
 
 
 class _CloudWatchWidget(cloudwatch.ConcreteWidget):
-    """A widget for the CDK's dashboards with its properties as they are: CDK's graphs have only those they know."""
+    """A widget for the CDK's dashboards that keeps all properties; CDK graphs only keep those they know."""
 
     def __init__(self, widget: Widget) -> None:
         super().__init__(widget.width, widget.height)
         self._widget = widget
 
     def to_json(self) -> list[Any]:
-        """The widget of the dashboard's body, at the position the CDK gave it."""
+        """Return the widget for the dashboard's body, at the position the CDK gave it."""
         return [self._widget.to_json(x=int(self._x or 0), y=int(self._y or 0))]
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Widgets below a heading; without a title, below none."""
+    """Widgets below a heading; without a title, there is no heading."""
 
     name: str
     title: str | None
@@ -69,7 +69,7 @@ class Segment:
 
 
 class Dashboard(Construct):
-    """A CloudWatch dashboard of segments. Its body is written at synthesis, when all that it shows is declared."""
+    """A CloudWatch dashboard of segments. Its body is written at synthesis, to include later declarations."""
 
     def __init__(self, scope: Construct, id: str, dashboard_name: str | None) -> None:
         super().__init__(scope, id)
@@ -85,29 +85,29 @@ class Dashboard(Construct):
     @property
     @abstractmethod
     def segments(self) -> tuple[Segment, ...]:
-        """Its segments, from top to bottom."""
+        """The dashboard's segments, from top to bottom."""
 
     @property
     def widgets(self) -> dict[str, Widget]:
-        """Its widgets by name, to take singly: ``model_latency``, of a fleet ``endpoint_1_latency``, and so on.
+        """The dashboard's widgets by name: ``model_latency``, in a fleet ``endpoint_1_latency``, and so on.
 
-        ``widgets["model_latency"].to_widget()`` is one for an ``aws_cloudwatch.Dashboard``, and ``.to_json()`` what
-        the body of a ``CfnDashboard`` holds.
+        ``widgets["model_latency"].to_widget()`` is a widget for an ``aws_cloudwatch.Dashboard``, and ``.to_json()`` a
+        part of a ``CfnDashboard``'s body.
         """
         return {widget.name: widget for segment in self.segments for widget in segment.widgets}
 
     @abstractmethod
     def _body(self) -> dict[str, Any]:
-        """The body, by :func:`dashboard_body`."""
+        """Return the body; see :func:`dashboard_body`."""
 
 
 def text(name: str, markdown: str, *, width: int = GRID_COLUMNS, height: int = 2) -> Widget:
-    """A widget of Markdown."""
+    """Return a widget with Markdown text."""
     return Widget(name, "text", {"markdown": markdown}, width, height)
 
 
 def arranged(segments: Iterable[Segment]) -> list[dict[str, Any]]:
-    """Lays out segments from top to bottom and their widgets from left to right; refuses more than CloudWatch shows."""
+    """Lay out segments from top to bottom and widgets from left to right; refuse more than CloudWatch shows."""
     arranged_widgets: list[dict[str, Any]] = []
     names: set[str] = set()
     top = 0
@@ -121,15 +121,15 @@ def arranged(segments: Iterable[Segment]) -> list[dict[str, Any]]:
         x = row_height = 0
         for widget in segment.widgets:
             if widget.name in names:
-                raise ValueError(f"the dashboard has a widget {widget.name!r} already: names are unique")
+                raise ValueError(f"the dashboard already has a widget {widget.name!r}: names must be unique")
             names.add(widget.name)
             if not 1 <= widget.width <= GRID_COLUMNS:
                 raise ValueError(
-                    f"the widget {widget.name!r} is {widget.width} columns wide, and there are {GRID_COLUMNS}"
+                    f"the widget {widget.name!r} is {widget.width} columns wide, and the maximum is {GRID_COLUMNS}"
                 )
             if (count := len(widget.properties.get("metrics", ()))) > MOST_METRICS:
                 raise ValueError(
-                    f"the widget {widget.name!r} has {count} metrics, and CloudWatch draws {MOST_METRICS} at most in "
+                    f"the widget {widget.name!r} has {count} metrics, and CloudWatch draws at most {MOST_METRICS} in "
                     "one graph: leave endpoints out, or make a second dashboard"
                 )
             if x + widget.width > GRID_COLUMNS:
@@ -139,8 +139,8 @@ def arranged(segments: Iterable[Segment]) -> list[dict[str, Any]]:
         top += row_height
     if len(arranged_widgets) > MOST_WIDGETS:
         raise ValueError(
-            f"the dashboard has {len(arranged_widgets)} widgets with its headings, and CloudWatch shows {MOST_WIDGETS} "
-            "at most: leave endpoints, segments or concurrencies out, or make a second dashboard"
+            f"the dashboard has {len(arranged_widgets)} widgets including headings, and CloudWatch shows at most "
+            f"{MOST_WIDGETS}: leave endpoints, segments or concurrencies out, or make a second dashboard"
         )
     return arranged_widgets
 
@@ -148,10 +148,10 @@ def arranged(segments: Iterable[Segment]) -> list[dict[str, Any]]:
 def dashboard_body(
     segments: Iterable[Segment], names: Mapping[str, str], texts: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The body of an ``AWS::CloudWatch::Dashboard``, as ``Fn::Sub``.
+    """Return the body of an ``AWS::CloudWatch::Dashboard``, as ``Fn::Sub``.
 
-    ``names`` are the names of placeholders by their tokens; other tokens are numbered. ``texts`` are those of known
-    texts that change with a recipe: a diff shows them, and not the whole body.
+    ``names`` maps tokens to the names of placeholders; other tokens are numbered. ``texts`` maps texts that change with
+    a recipe to names, so that a diff shows these texts instead of the whole body.
     """
     widgets = arranged(segments)
     for widget in widgets:
@@ -162,10 +162,10 @@ def dashboard_body(
 
 
 def short_rows(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
-    """A graph's ``metrics`` as CloudWatch's own editor writes them: a dot repeats the value above it.
+    """Return a graph's ``metrics`` shortened like CloudWatch's editor: a dot repeats the value above it.
 
-    A template holds 1 MB, and most of a dashboard are names and dimensions that its rows share. Only consecutive rows
-    of one length are shortened; expressions, and rows that a user has shortened with three dots, are not.
+    A template is limited to 1 MB, and most of a dashboard consists of names and dimensions that its rows share. Only
+    consecutive rows of the same length are shortened, not expressions or rows that a user shortened with three dots.
     """
     short: list[list[Any]] = []
     above: Sequence[Any] = ()
@@ -178,7 +178,7 @@ def short_rows(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
 
 
 def _substituted(text: str, names: Mapping[str, str], texts: Mapping[str, str]) -> dict[str, Any]:
-    """JSON with a named placeholder for each token in it, and for each of ``texts``, as ``Fn::Sub``."""
+    """Return JSON as ``Fn::Sub``, with a named placeholder for each token and each of ``texts``."""
     pseudo = {
         PSEUDO.account: "AWS::AccountId",
         PSEUDO.partition: "AWS::Partition",
@@ -187,7 +187,7 @@ def _substituted(text: str, names: Mapping[str, str], texts: Mapping[str, str]) 
     }
     variables: dict[str, str] = {}
     written = {json.dumps(known)[1:-1]: name for known, name in texts.items() if known}
-    # Of two texts that begin alike, the longer.
+    # Longer texts first, because a text may begin with another one.
     literals = [re.escape(known) for known in sorted(written, key=len, reverse=True)]
     replaced = re.compile("|".join([TOKEN.pattern, *literals]))
 

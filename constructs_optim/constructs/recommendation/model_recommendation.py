@@ -1,4 +1,4 @@
-"""A recommendation job as a resource: which instances, and which optimizations, SageMaker recommends for a model."""
+"""A recommendation job: the instances and optimizations that SageMaker recommends for a model."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 
 @suggests_keywords
 class ModelRecommendation(Construct):
-    """How SageMaker recommends to serve a model, from a recommendation job that runs when the stack is deployed.
+    """SageMaker's recommendation for serving a model, from a job that runs when the stack is deployed.
 
-    The service benchmarks instance types and optimizations with the workload on its own instances, and ranks them.
-    The job runs once for each request: the same request, of this stack or of another with the same store, is served
-    from the store, as long as the model's files are the same. While the job runs, resources that use what it recommends
-    wait; when it fails, the stack rolls back with the service's own reason.
+    SageMaker benchmarks instance types and optimizations with the workload on its own instances, and ranks them. The
+    job runs once for each request: if the model's files have not changed, the store serves a repeated request, also to
+    other stacks with the same store. Resources that use the recommendation wait for the job; if it fails, the stack
+    rolls back with SageMaker's reason.
 
-    What is recommended is not deployed by this: a person reviews it in a file (``constructs-optim jobs
+    This construct does not deploy the recommendation: a person reviews it in a file (``constructs-optim jobs
     recommendation``) and approves the model package, and a ``RecommendedEndpoint`` serves it.
     """
 
@@ -74,29 +74,29 @@ class ModelRecommendation(Construct):
 
         Args:
             scope: the construct to create it in.
-            id: its id in that scope.
-            model: files in S3: a Hugging Face checkpoint with safetensors weights.
-            role: the role that SageMaker assumes for the job. It gets what the developer guide asks of it ("Get
+            id: its ID in that scope.
+            model: the model's files in S3: a Hugging Face checkpoint with safetensors weights.
+            role: the role that SageMaker assumes for the job. It gets the permissions in the developer guide ("Get
                 generative AI inference deployment recommendations", prerequisites, and "Security in SageMaker AI
                 inference optimization"): to read the model and the workload's prompts and secret, to write results,
                 logs and metrics, and to run the training jobs, optimization jobs and endpoints of the service's
-                benchmarks. Where a job fails for want of something else, its reason names it, and it is yours to grant.
-                An imported, immutable role is left as it is.
-            workload: the load that is sent. Default: synthetic prompts of 622 tokens, from 1, 8 and 32 users.
+                benchmarks. If a job fails for another missing permission, its failure reason names it: grant it
+                yourself. An imported, immutable role is not changed.
+            workload: the load to send. Default: synthetic prompts of 622 tokens, from 1, 8 and 32 users.
             optimize_for: ``cost``, ``latency`` (the time to the first token, the API's ``ttft-ms``) or ``throughput``.
                 Default: cost.
-            instance_types: those to try, three at most. Default: the service chooses.
-            framework: ``LMI`` or ``VLLM``. Default: the service chooses.
-            optimize_model: whether the model may be optimized, by speculative decoding or kernel tuning. Default: it
-                may.
-            artifact_store: the store of the result; it must not be read-only. Default: one store for the whole stack.
-            capacity_reservations: what the job's instances are launched into, and only there. Default: on demand.
-            timeout: how long the deployment waits, at most 12 hours. Default: 12 hours.
-            wait: whether the deployment waits for the result. Default: it does.
+            instance_types: at most three instance types to try. Default: SageMaker chooses.
+            framework: ``LMI`` or ``VLLM``. Default: SageMaker chooses.
+            optimize_model: whether SageMaker may optimize the model, by speculative decoding or kernel tuning. Default:
+                yes.
+            artifact_store: the store of the result, not a read-only one. Default: one store for the whole stack.
+            capacity_reservations: the only capacity reservations for the job's instances. Default: on demand.
+            timeout: the maximum wait of the deployment, up to 12 hours. Default: 12 hours.
+            wait: whether the deployment waits for the result. Default: yes.
 
         Raises:
-            RecipeError: with every rule that is broken.
-            ValueError: when ``timeout`` is longer than CloudFormation can wait, or the store is read-only.
+            RecipeError: if rules are broken; lists all of them.
+            ValueError: if ``timeout`` is longer than CloudFormation can wait, or the store is read-only.
         """
         context = StackContext.of(scope)
         stack = context.stack
@@ -111,12 +111,12 @@ class ModelRecommendation(Construct):
         seconds = wait_seconds(
             timeout,
             LONGEST_WAIT_SECONDS,
-            instead="for a longer job use ModelRecommendation(wait=False), and look at its result in the store",
+            instead="for a longer job, use ModelRecommendation(wait=False), and read its result in the store",
         )
         if artifact_store is not None and artifact_store.read_only:
             raise ValueError(
                 f"the artifact store {shown(artifact_store.bucket_name)} is read-only, and a recommendation writes its "
-                "result there: give another one, or ArtifactStore.from_bucket(..., read_only=False)"
+                "result there: use another store, or ArtifactStore.from_bucket(..., read_only=False)"
             )
         super().__init__(scope, id)
         self.artifact_store: IArtifactStore = artifact_store or ArtifactStore.default_of(stack)
@@ -134,7 +134,7 @@ class ModelRecommendation(Construct):
                     [job_statement("ManageJobs", "AIRecommendationJob", *MANAGE)],
                 ),
                 watcher=(
-                    "Looks at a running recommendation job, and keeps what it recommends",
+                    "Checks a running recommendation job, and stores its result",
                     [job_statement("WatchJobs", "AIRecommendationJob", "Describe")],
                 ),
             ),
@@ -187,7 +187,7 @@ class ModelRecommendation(Construct):
                 **(self._signal.properties if self._signal is not None else {}),
             },
         )
-        # Its role has the permissions when the job starts.
+        # The job must not start before its role has the permissions.
         user_role.delay(self._resource)
         if self._signal is not None:
             self._signal.await_from(self._resource)
@@ -204,38 +204,38 @@ class ModelRecommendation(Construct):
 
     @property
     def result_uri(self) -> str:
-        """Where the result is once the job has ended: a JSON document with all that is recommended (a token)."""
+        """The S3 URI of the result: a JSON document with all recommendations (a token)."""
         return self._resource.get_att("ResultUri").to_string()
 
     @property
     def instance_type(self) -> str:
-        """The instance type of the first recommendation (a token). Whatever uses it waits for the job.
+        """The instance type of the first recommendation (a token). Resources that use it wait for the job.
 
         Raises:
-            ValueError: where the deployment does not wait, and so does not know it; so do those below.
+            ValueError: if the deployment does not wait for the result.
         """
         return Token.as_string(self._first(1))
 
     @property
     def instance_count(self) -> float:
-        """How many instances the first recommendation has (a token)."""
+        """The number of instances in the first recommendation (a token)."""
         return Token.as_number(self._first(2))
 
     @property
     def model_package_arn(self) -> str:
-        """The model package of the first recommendation (a token); it has to be approved before it is deployed."""
+        """The model package of the first recommendation (a token); approve it before you deploy it."""
         return Token.as_string(self._first(3))
 
     @property
     def inference_specification_name(self) -> str:
-        """Which of the package's inference specifications the first recommendation is (a token)."""
+        """The name of the first recommendation's inference specification in the package (a token)."""
         return Token.as_string(self._first(4))
 
     def _first(self, part: int) -> dict[str, Any]:
         if self._signal is None:
             raise ValueError(
-                f"{self.node.path} does not wait for its job, so what it recommends is not known when the stack is "
-                "deployed: declare it with wait=True, or read result_uri later"
+                f"{self.node.path} does not wait for its job, so the recommendation is not known when the stack is "
+                "deployed: set wait=True, or read result_uri later"
             )
         # The signal's data is ``|instance type|count|model package|specification|``.
         return self._signal.part(part)

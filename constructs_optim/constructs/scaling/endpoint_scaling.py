@@ -53,11 +53,11 @@ class TrackingOptions(TypedDict, total=False):
     """The options of every target tracking policy.
 
     Attributes:
-        policy_name: the policy's name, which one that is imported keeps. Default: the method's name.
-        scale_in_cooldown: the pause after capacity was taken away. Default: 10 minutes; a copy that is missed again has
-            to load tens of gigabytes.
-        scale_out_cooldown: the pause after capacity was added. Default: 1 minute.
-        disable_scale_in: whether the policy only adds. Default: it takes away as well.
+        policy_name: the policy's name; keep the name of an imported policy. Default: the method's name.
+        scale_in_cooldown: the cool-down after scaling in. Default: 10 minutes, because a copy that is needed again must
+            load tens of gigabytes.
+        scale_out_cooldown: the cool-down after scaling out. Default: 1 minute.
+        disable_scale_in: whether the policy only scales out. Default: it also scales in.
     """
 
     policy_name: str
@@ -71,8 +71,8 @@ class ScheduleOptions(TypedDict, total=False):
 
     Attributes:
         time_zone: a name such as ``Europe/Berlin``. Default: UTC.
-        start: when the schedule begins, in UTC where it has no time zone. Default: at once.
-        end: when it ends, likewise. Default: never.
+        start: when the schedule begins, in UTC if it has no time zone. Default: immediately.
+        end: when the schedule ends, in UTC if it has no time zone. Default: never.
     """
 
     time_zone: str
@@ -81,10 +81,10 @@ class ScheduleOptions(TypedDict, total=False):
 
 
 class EndpointScaling(Construct):
-    """The range an endpoint scales in; each ``on_...`` adds a policy that moves it within the range.
+    """The capacity range of an endpoint or component; each ``on_...`` method adds a scaling policy.
 
-    Policies add up: where they disagree, the one that wants most capacity wins. Where the endpoint may have no copy at
-    all, a request that finds none starts one.
+    If policies disagree, the one with the highest capacity wins. If the minimum is 0, a request that finds no copy
+    starts one.
     """
 
     def __init__(
@@ -105,19 +105,20 @@ class EndpointScaling(Construct):
 
         Args:
             scope: the construct to create it in.
-            id: its id in that scope.
-            target: what scales.
+            id: its ID in that scope.
+            target: the variant or component to scale.
             min_capacity: the minimum number of instances or copies; 0 for copies of an inference component only.
-            max_capacity: the maximum.
-            defaults: what follows from the plan. Default: every policy needs its target.
-            alarms: the alarms that follow the range and the target of concurrency. Default: none.
-            set_range: takes a range that a schedule has widened, or refuses it. Default: any range is fine.
-            served: what serves the model, whose engine publishes metrics. Default: no policy reads them.
-            imported: whether it is imported with an endpoint that keeps its configuration; target and policies are
-                retained then. Default: it is not.
+            max_capacity: the maximum number.
+            defaults: the default targets from the plan. Default: every policy needs a target.
+            alarms: the alarms that depend on the range and the concurrency target. Default: none.
+            set_range: a function that receives a range widened by a schedule, and refuses it if it does not fit.
+                Default: any range is accepted.
+            served: the variant or component, for policies on its engine's metrics. Default: no such policies.
+            imported: whether the target is imported with an endpoint that keeps its configuration; target and policies
+                are then retained. Default: no.
 
         Raises:
-            RecipeError: if the range cannot work, for instance ``max_capacity < min_capacity``.
+            RecipeError: if the range is invalid, for instance ``max_capacity < min_capacity``.
         """
         self._request = Scaling(target.wake is not None, min_capacity, max_capacity, ids=["Target", "WakeUp"])
         refuse(check(self._request))
@@ -147,9 +148,9 @@ class EndpointScaling(Construct):
 
     @property
     def capacity(self) -> float | None:
-        """Requests in flight that an instance or copy is taken to be sized for: by a target, or by the plan.
+        """The requests in flight that an instance or copy is sized for, from a target or the plan.
 
-        None where neither is known.
+        None if neither is known.
         """
         if self._concurrency is not None:
             return round(self._concurrency / HEADROOM, 1)
@@ -157,24 +158,25 @@ class EndpointScaling(Construct):
 
     @property
     def scales_to_zero(self) -> bool:
-        """Whether there may be no copy at all."""
+        """Whether the minimum capacity is 0."""
         return self._least == 0
 
     def on_concurrency(self, *, target: float | None = None, **options: Unpack[TrackingOptions]) -> EndpointScaling:
-        """Hold the requests that each instance or copy works on at once near ``target``.
+        """Keep the concurrent requests of each instance or copy near ``target``.
 
         Uses the high-resolution metrics ConcurrentRequestsPerModel and ConcurrentRequestsPerCopy (every 10 s), which
-        see a burst of long generations before invocations a minute do, and count requests that wait in the container.
+        react to a burst of long generations sooner than invocations a minute, and include requests that wait in the
+        container.
 
         Args:
-            target: requests in flight for each instance or copy, above zero. Default: seven tenths of what the plan is
-                sized for (its batch size, as far as the KV cache has room): a new copy takes minutes to load, and the
-                other copies take what arrives until then.
-            options: cooldowns, and whether to scale in: see :class:`TrackingOptions`.
+            target: requests in flight for each instance or copy, above zero. Default: 70 % of the plan's capacity (its
+                batch size, as far as the KV cache allows), because a new copy takes minutes to load, and the other
+                copies serve the requests until then.
+            options: cool-downs, and whether to scale in: see :class:`TrackingOptions`.
 
         Raises:
-            RecipeError: when the target or a cooldown is invalid, or there is such a policy already.
-            ValueError: without a target where there is no plan.
+            RecipeError: if the target or a cool-down is invalid, or the policy exists already.
+            ValueError: if there is neither a target nor a plan.
         """
         metric = {"predefinedMetricSpecification": {"predefinedMetricType": self._target.concurrency_metric}}
         target = self._default_concurrency("on_concurrency") if target is None else target
@@ -186,49 +188,51 @@ class EndpointScaling(Construct):
     def on_invocations(
         self, *, target: float | None = None, request_seconds: float | None = None, **options: Unpack[TrackingOptions]
     ) -> EndpointScaling:
-        """Hold the invocations a minute of each instance or copy near ``target``.
+        """Keep the invocations a minute of each instance or copy near ``target``.
 
-        How many a copy can serve depends on how long the responses are, which no plan knows: set the target, or how
-        long a request takes.
+        A copy's capacity depends on the length of the responses, which the plan does not know. Set the target, or the
+        duration of a request.
 
         Args:
             target: invocations a minute for each instance or copy, above zero.
-            request_seconds: how long a request takes on average, above zero. The target is then what keeps the default
-                number of requests in flight (see :meth:`on_concurrency`).
-            options: cooldowns, and whether to scale in: see :class:`TrackingOptions`.
+            request_seconds: the average duration of a request, above zero. The target is then the rate that keeps the
+                default number of requests in flight (see :meth:`on_concurrency`).
+            options: cool-downs, and whether to scale in: see :class:`TrackingOptions`.
 
         Raises:
-            RecipeError: when the target or a cooldown is invalid, or there is such a policy already.
-            ValueError: without one of ``target`` and ``request_seconds``, or with both.
+            RecipeError: if the target or a cool-down is invalid, or the policy exists already.
+            ValueError: if neither or both of ``target`` and ``request_seconds`` are set.
         """
         if (target is None) == (request_seconds is None):
             raise ValueError(
-                f"on_invocations: target is {target} and request_seconds {request_seconds}; set one of the two: "
-                "the invocations a minute, or the seconds a request takes, which depend on your prompts and completions"
+                f"on_invocations: target is {target} and request_seconds {request_seconds}; set one of them: the "
+                "invocations a minute, or the duration of a request in seconds, which depend on your prompts and "
+                "completions"
             )
         if request_seconds is not None:
             if not is_number(request_seconds) or request_seconds <= 0:
-                raise ValueError(f"on_invocations: request_seconds is {request_seconds}, and it is a number above zero")
+                raise ValueError(f"on_invocations: request_seconds is {request_seconds}, and must be above zero")
             target = invocations_target(self._default_concurrency("on_invocations"), request_seconds)
         metric = {"predefinedMetricSpecification": {"predefinedMetricType": self._target.invocations_metric}}
         return self._track("OnInvocations", "on_invocations", metric, target, options)
 
     def on_backlog(self, *, target: float | None = None, **options: Unpack[TrackingOptions]) -> EndpointScaling:
-        """Hold the requests that wait in an asynchronous endpoint's queue, for each instance, near ``target``.
+        """Keep an asynchronous endpoint's waiting requests for each instance near ``target``.
 
         Source: Amazon SageMaker developer guide, "Autoscale an asynchronous endpoint".
 
         Args:
-            target: waiting requests for each instance, above zero. Default: as many as :meth:`on_concurrency` holds.
-            options: cooldowns, and whether to scale in: see :class:`TrackingOptions`.
+            target: waiting requests for each instance, above zero. Default: the default target of
+                :meth:`on_concurrency`.
+            options: cool-downs, and whether to scale in: see :class:`TrackingOptions`.
 
         Raises:
-            RecipeError: when the target or a cooldown is invalid, or there is such a policy already.
-            ValueError: where requests do not wait in a queue, or without a target where there is no plan.
+            RecipeError: if the target or a cool-down is invalid, or the policy exists already.
+            ValueError: if the endpoint is not asynchronous, or there is neither a target nor a plan.
         """
         if self._target.queue_of is None:
             raise ValueError(
-                f"{self.node.path}: on_backlog is for asynchronous endpoints, whose requests wait in a queue; use "
+                f"{self.node.path}: on_backlog is only for asynchronous endpoints, whose requests wait in a queue; use "
                 "on_concurrency"
             )
         metric = {
@@ -243,63 +247,63 @@ class EndpointScaling(Construct):
     def on_time_to_first_token(
         self, *, target: float, quantile: float = 0.9, **options: Unpack[TrackingOptions]
     ) -> EndpointScaling:
-        """Add capacity while requests wait too long for their first token.
+        """Scale on the time to first token.
 
-        Read from the engine: waiting and prefill. It counts while requests queue as well; of a prompt that takes long
-        by itself, no copy makes the prefill shorter. Capacity goes when what is left would have room for all requests
-        and the time is below half of the target.
+        The engine publishes this time: waiting plus prefill. The policy only scales out while requests also queue,
+        because another copy does not shorten the prefill of a long prompt. It scales in if the remaining capacity has
+        room for all requests and the time is below half of the target.
 
         Args:
-            target: seconds.
-            quantile: the share of the requests that is to keep it. Default: 0.9.
-            options: see :class:`TrackingOptions`; the pause after capacity was added is 10 minutes by default, in
-                which a new copy has to load its model.
+            target: the time to first token in seconds.
+            quantile: the share of requests that must meet the target. Default: 0.9.
+            options: see :class:`TrackingOptions`; the cool-down after scaling out is 10 minutes by default, for a new
+                copy to load its model.
 
         Raises:
-            RecipeError: when the target makes no sense, or the engine publishes no such metric.
+            RecipeError: if the target is invalid, or the engine does not publish this metric.
         """
         metric = "engine_time_to_first_token"
         return self._by_engine("OnTimeToFirstToken", "on_time_to_first_token", metric, target, options, quantile)
 
     def on_kv_cache(self, *, target: float, **options: Unpack[TrackingOptions]) -> EndpointScaling:
-        """Hold the share of the KV cache that running requests occupy, on average over the copies, below ``target``.
+        """Keep the KV cache utilization, averaged over the copies, below ``target``.
 
-        A full cache makes requests wait and preempts others, whatever their number is: the metric for prompts of very
-        different lengths.
+        A full cache makes requests wait and preempts others, regardless of their number. Use this metric for prompts of
+        very different lengths.
 
         Args:
-            target: percent, 95 at most.
-            options: as of :meth:`on_time_to_first_token`.
+            target: percent, at most 95.
+            options: see :meth:`on_time_to_first_token`.
 
         Raises:
-            RecipeError: when the target makes no sense, or the engine publishes no such metric.
+            RecipeError: if the target is invalid, or the engine does not publish this metric.
         """
         return self._by_engine("OnKvCache", "on_kv_cache", "kv_cache_usage", target, options)
 
     def on_queue(self, *, target: float, **options: Unpack[TrackingOptions]) -> EndpointScaling:
-        """Add capacity while more than ``target`` requests wait in the engine, for each instance or copy.
+        """Scale out while more than ``target`` requests for each instance or copy wait in the engine.
 
         Args:
             target: waiting requests for each instance or copy.
-            options: as of :meth:`on_time_to_first_token`.
+            options: see :meth:`on_time_to_first_token`.
 
         Raises:
-            RecipeError: when the target makes no sense, or the engine publishes no such metric.
+            RecipeError: if the target is invalid, or the engine does not publish this metric.
         """
         return self._by_engine("OnQueue", "on_queue", "waiting_requests", target, options)
 
     def on_tokens_per_second(self, *, target: float, **options: Unpack[TrackingOptions]) -> EndpointScaling:
-        """Hold the generated tokens a second, for each instance or copy, below ``target``.
+        """Keep the generated tokens a second of each instance or copy below ``target``.
 
-        An evaluation measures how many a copy generates at the latency that is asked for (``output_tokens_per_second``
-        at its concurrency): aim below that, at seven tenths for instance.
+        An evaluation measures how many tokens a copy generates at the required latency (``output_tokens_per_second`` at
+        its concurrency). Set a target below that, for instance 70 %.
 
         Args:
             target: tokens a second for each instance or copy.
-            options: as of :meth:`on_time_to_first_token`.
+            options: see :meth:`on_time_to_first_token`.
 
         Raises:
-            RecipeError: when the target makes no sense, or the engine publishes no such metric.
+            RecipeError: if the target is invalid, or the engine does not publish this metric.
         """
         metric = "engine_output_tokens_per_second"
         return self._by_engine("OnTokensPerSecond", "on_tokens_per_second", metric, target, options)
@@ -307,19 +311,19 @@ class EndpointScaling(Construct):
     def on_metric(
         self, id: str, *, metric: cloudwatch.IMetric, target: float, **options: Unpack[TrackingOptions]
     ) -> EndpointScaling:
-        """Hold any metric, or metric math, near ``target``.
+        """Keep any metric, or metric math, near ``target``.
 
-        The metric has to fall in proportion as capacity is added: a utilization, or a load for each instance or copy.
+        The metric must fall in proportion to added capacity: a utilization, or a load for each instance or copy.
         Application Auto Scaling reads it every minute, regardless of the metric's period.
 
         Args:
             id: the policy's name.
-            metric: what to track.
-            target: the value to hold, above zero.
-            options: cooldowns, and whether to scale in: see :class:`TrackingOptions`.
+            metric: the metric to track.
+            target: the value to keep, above zero.
+            options: cool-downs, and whether to scale in: see :class:`TrackingOptions`.
 
         Raises:
-            RecipeError: when the target or a cooldown is invalid, or the id is taken.
+            RecipeError: if the target or a cool-down is invalid, or the ID is taken.
         """
         METRIC.check(f"on_metric({id!r}).metric", metric)
         specification = {"customizedMetricSpecification": tracked(metric)}
@@ -342,17 +346,18 @@ class EndpointScaling(Construct):
         Args:
             id: the name of the policies.
             metric: the metric.
-            steps: what to do at which values, in the metric's own unit, for instance a
-                ``change`` of 1 with a ``lower`` of 16, and one of -1 with an ``upper`` of 2.
-            adjustment: what a step's ``change`` is: ``ChangeInCapacity`` (the default), ``PercentChangeInCapacity`` or
-                ``ExactCapacity``.
-            cooldown: pause after a step. Default: 5 minutes.
-            min_adjustment_magnitude: with percent, the smallest number to add or remove. Default: 1.
-            evaluation_periods: how many of the metric's last periods count. Default: 1.
-            datapoints_to_alarm: in how many of them a step must be reached. Default: in all.
+            steps: the changes and the values, in the metric's own unit, that trigger them; for instance a ``change`` of
+                1 with a ``lower`` of 16, and a ``change`` of -1 with an ``upper`` of 2.
+            adjustment: the meaning of a step's ``change``: ``ChangeInCapacity`` (the default),
+                ``PercentChangeInCapacity`` or ``ExactCapacity``.
+            cooldown: the cool-down after a step. Default: 5 minutes.
+            min_adjustment_magnitude: with ``PercentChangeInCapacity``, the smallest number to add or remove. Default:
+                1.
+            evaluation_periods: the number of the metric's last periods to evaluate. Default: 1.
+            datapoints_to_alarm: the number of these periods in which a step must be reached. Default: all.
 
         Raises:
-            RecipeError: when the steps do not follow each other, or the id is taken.
+            RecipeError: if the steps have gaps or overlap, or the ID is taken.
         """
         location = f"on_steps({id!r})"
         METRIC.check(f"{location}.metric", metric)
@@ -371,17 +376,17 @@ class EndpointScaling(Construct):
         max_capacity: int | None = None,
         **options: Unpack[ScheduleOptions],
     ) -> EndpointScaling:
-        """Change the range at certain times. Policies go on within the new one.
+        """Change the range on a schedule. Policies continue within the new range.
 
         Args:
             id: the scheduled action's name.
-            schedule: when: ``cron(0 7 ? * MON-FRI *)``.
-            min_capacity: the minimum number of instances or copies from then on. Default: as before.
-            max_capacity: the maximum from then on. Default: as before.
+            schedule: the schedule, for instance ``cron(0 7 ? * MON-FRI *)``.
+            min_capacity: the new minimum number of instances or copies. Default: unchanged.
+            max_capacity: the new maximum number. Default: unchanged.
             options: time zone, start and end: see :class:`ScheduleOptions`.
 
         Raises:
-            RecipeError: when the schedule cannot be kept, or the id is taken.
+            RecipeError: if the schedule is invalid, or the ID is taken.
         """
         expression = str(getattr(schedule, "expression_string", schedule))
         location = f"on_schedule({id!r})"
@@ -406,15 +411,15 @@ class EndpointScaling(Construct):
     def stop_on(
         self, *, schedule: scaling.Schedule | str, id: str = "Stop", **options: Unpack[ScheduleOptions]
     ) -> EndpointScaling:
-        """Stop the endpoint at certain times: no copies, and no request that starts one. Artifact and endpoint stay.
+        """Stop the endpoint on a schedule: it has no copies, and requests start none. Endpoint and artifact remain.
 
         Args:
-            schedule: when: ``cron(0 19 ? * MON-FRI *)``.
+            schedule: the schedule, for instance ``cron(0 19 ? * MON-FRI *)``.
             id: the scheduled action's name. Default: ``Stop``.
             options: time zone, start and end: see :class:`ScheduleOptions`.
 
         Raises:
-            RecipeError: for a variant, which keeps an instance, or when the schedule cannot be kept.
+            RecipeError: if the target is a variant, which always keeps an instance, or the schedule is invalid.
         """
         return self.on_schedule(id, schedule=schedule, min_capacity=0, max_capacity=0, **options)
 
@@ -427,18 +432,18 @@ class EndpointScaling(Construct):
         max_capacity: int | None = None,
         **options: Unpack[ScheduleOptions],
     ) -> EndpointScaling:
-        """Start the endpoint at certain times, after :meth:`stop_on`.
+        """Start the endpoint on a schedule, after :meth:`stop_on`.
 
         Args:
-            schedule: when: ``cron(0 7 ? * MON-FRI *)``. A model
-                takes minutes to load: be early.
+            schedule: the schedule, for instance ``cron(0 7 ? * MON-FRI *)``. Schedule it early, because a model takes
+                minutes to load.
             id: the scheduled action's name. Default: ``Start``.
-            min_capacity: the minimum number of copies from then on. Default: the range's minimum, and at least 1.
-            max_capacity: the maximum from then on. Default: the range's maximum.
+            min_capacity: the new minimum number of copies. Default: the range's minimum, at least 1.
+            max_capacity: the new maximum number of copies. Default: the range's maximum.
             options: time zone, start and end: see :class:`ScheduleOptions`.
 
         Raises:
-            RecipeError: when the schedule cannot be kept.
+            RecipeError: if the schedule is invalid.
         """
         least, most = self._request.min_capacity, self._request.max_capacity
         return self.on_schedule(
@@ -450,7 +455,7 @@ class EndpointScaling(Construct):
         )
 
     def _check(self, id: str, *more_ids: str, **requests: Any) -> None:
-        """Refuse a policy or schedule that breaks a rule; its ids are taken from then on."""
+        """Refuse a policy or schedule that breaks a rule, and reserve its IDs."""
         refuse(check(replace(self._request, new_id=id, **requests)))
         self._request = replace(self._request, ids=[*self._request.ids, id, *more_ids])
 
@@ -481,7 +486,7 @@ class EndpointScaling(Construct):
     def _by_engine(
         self, id: str, location: str, metric: str, target: float, options: TrackingOptions, quantile: float = 0.9
     ) -> EndpointScaling:
-        """Declare a policy on a metric of the engine, and with the first one what all of them share."""
+        """Declare a policy on an engine metric, and with the first one the policies that all of them share."""
         check_options(location, options, TrackingOptions)
         cooldowns = _cooldowns(location, options, scale_out=STARTUP_SECONDS)
         held = EngineTarget(metric, target, quantile)
@@ -495,8 +500,9 @@ class EndpointScaling(Construct):
         )
         if self._defaults is None or not is_known(target):
             raise ValueError(
-                f"{self.node.path}: {location} needs a target that is known at synthesis, and to know how many "
-                "requests an instance takes at once: a plan, or EndpointMonitoring.of(..., max_concurrent_requests=32)"
+                f"{self.node.path}: {location} needs a target that is known at synthesis, and the number of requests "
+                "that an instance processes at once: from a plan, or EndpointMonitoring.of(..., "
+                "max_concurrent_requests=32)"
             )
         self._request = replace(self._request, ids=[*self._request.ids, id])
         self._held.append(held)
@@ -519,7 +525,7 @@ class EndpointScaling(Construct):
                 "scale_out_cooldown",
                 "as many requests wait as all copies are sized for",
             ),
-            "Idle": (Token.as_string(late_value(self._idle)), -1, "scale_in_cooldown", "the other copies would do"),
+            "Idle": (Token.as_string(late_value(self._idle)), -1, "scale_in_cooldown", "the other copies suffice"),
         }
         for name, (query, change, cooldown, cause) in shared.items():
             if name not in self._request.ids and (change > 0 or not options.get("disable_scale_in")):
@@ -535,14 +541,14 @@ class EndpointScaling(Construct):
         return self._served.engine_query(engines.find(name), window_seconds=window, quantile=quantile)
 
     def _idle(self) -> str:
-        """The condition on which a copy is taken away, of all targets that are declared."""
+        """Return the scale-in condition, which combines all declared targets."""
         room = self._concurrency or (self._defaults.concurrency if self._defaults is not None else 1)
         to_zero = self._target.wake is not None and self._request.min_capacity == 0
         return idle(self._engine_query, self._held, room=room, to_zero=to_zero)
 
     def _default_concurrency(self, policy: str) -> float:
         if self._defaults is None:
-            raise ValueError(f"{self.node.path}: {policy} needs a target; without a plan there is no default")
+            raise ValueError(f"{self.node.path}: {policy} needs a target; there is no default without a plan")
         return self._defaults.concurrency
 
     def _widen(self, least: int | None, most: int | None) -> None:
@@ -563,14 +569,14 @@ class EndpointScaling(Construct):
             self._alarms.watch(capacity=self.capacity, scales_to_zero=self.scales_to_zero)
 
     def _wake_from_zero(self, least: int | None, most: int | None) -> None:
-        """Start a copy for requests where a range allows for none, and for some: 0 to 0 is stopped."""
+        """Let requests start a copy if a range begins at 0; a range of 0 to 0 means stopped."""
         if least == 0 and most != 0 and self._target.wake is not None and not self._wakes:
             self._wakes = True
             declare_wake_up(self, self._registered, self._target.wake, WAKE_COOLDOWN_SECONDS)
 
 
 def _cooldowns(location: str, options: TrackingOptions, *, scale_out: float) -> dict[str, float]:
-    """The cooldowns of a policy in seconds, by the names of their options; ``scale_out`` is a default."""
+    """Return a policy's cool-downs in seconds by option name; ``scale_out`` is the default for scaling out."""
     return {
         "scale_in_cooldown": _seconds(
             f"{location}.scale_in_cooldown", options.get("scale_in_cooldown"), SCALE_IN_COOLDOWN_SECONDS
@@ -580,6 +586,6 @@ def _cooldowns(location: str, options: TrackingOptions, *, scale_out: float) -> 
 
 
 def _seconds(location: str, duration: Duration | None, default: float) -> float:
-    """A duration in seconds."""
+    """Return a duration in seconds."""
     DURATION.check(location, duration)
     return default if duration is None else duration.to_seconds()

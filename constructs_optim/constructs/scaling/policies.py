@@ -1,4 +1,4 @@
-"""Scalable targets of Application Auto Scaling, and step scaling policies, each with the alarm that runs it."""
+"""Application Auto Scaling's scalable targets, and step scaling policies with their alarms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from constructs_optim.constructs.stack.stack_context import late_text
 from constructs_optim.recipe.hosting.engine_scaling import EVALUATION_SECONDS, IDLE_SECONDS, PENDING_SECONDS
 from constructs_optim.recipe.hosting.scaling import StepRequest, step_adjustments
 
-# The statistics of a customized metric of target tracking (Application Auto Scaling API reference, MetricStatistic).
+# The statistics of target tracking's customized metrics (Application Auto Scaling API reference, MetricStatistic).
 _STATISTICS = {"Average", "Maximum", "Minimum", "SampleCount", "Sum"}
 
 
@@ -26,10 +26,10 @@ _STATISTICS = {"Average", "Maximum", "Minimum", "SampleCount", "Sum"}
 class ScalingTarget:
     """A production variant, which scales by instances, or an inference component, which scales by copies.
 
-    The metrics are predefined ones. ``wake`` is the metric of requests without capacity, which start some, as
-    properties of an alarm; None for a variant that keeps an instance. ``queue_of`` is the asynchronous endpoint whose
-    requests wait in a queue. ``after`` is what the target is created and updated after, and ``policies`` collects what
-    the stack declares of its policies; None and none for a target that nothing else registers.
+    The metrics are predefined. ``wake`` holds the alarm properties of the metric of requests without capacity; None for
+    a variant, which keeps an instance. ``queue_of`` is the asynchronous endpoint whose queue is measured. The target
+    depends on ``after``, and ``policies`` collects the stack's policies; both are None if nothing else registers the
+    target.
     """
 
     resource_id: str
@@ -43,7 +43,7 @@ class ScalingTarget:
 
     @staticmethod
     def variant(endpoint_name: str, variant_name: str, *, is_asynchronous: bool = False) -> ScalingTarget:
-        """A production variant. That of an asynchronous endpoint may have no instance while no request waits.
+        """Return a variant as a target. An asynchronous endpoint may scale to zero instances while no request waits.
 
         Source: Amazon SageMaker developer guide, "Autoscale an asynchronous endpoint".
         """
@@ -63,7 +63,7 @@ class ScalingTarget:
 
     @staticmethod
     def component(name: str) -> ScalingTarget:
-        """An inference component."""
+        """Return an inference component as a target."""
         return ScalingTarget(
             f"inference-component/{name}",
             "sagemaker:inference-component:DesiredCopyCount",
@@ -78,16 +78,16 @@ class ScalingTarget:
 
 
 class DeclaredPolicies:
-    """The policies of a target that a stack declares, and their alarms, in their order."""
+    """The policies that a stack declares for a target, and their alarms, in order."""
 
     def __init__(self, scope: Construct) -> None:
         self._scope = scope
         self._declared: list[object] = []
         self.hash: str = late_text(self._hashed)
-        """The SHA-256 of all of them (a token): another one means that CloudFormation changes some."""
+        """The SHA-256 of all policies (a token); it changes when CloudFormation changes a policy."""
 
     def add(self, *properties: object) -> None:
-        """Add a policy, with its alarm's properties if it has one of its own."""
+        """Add a policy, with the properties of its alarm if it has one."""
         self._declared.append(list(properties))
 
     def _hashed(self) -> str:
@@ -96,12 +96,12 @@ class DeclaredPolicies:
 
 
 class RegisteredTarget:
-    """A scalable target that policies are declared of."""
+    """A scalable target with its policies."""
 
     def __init__(self, resource: scaling.CfnScalableTarget, target: ScalingTarget) -> None:
         self.id: str = resource.ref
         self._policies = target.policies
-        # Another ending replaces the policies.
+        # A changed suffix replaces the policies.
         self._ending = target.after.get_att("PolicyEnding").to_string() if target.after is not None else ""
         if target.after is not None:
             resource.add_resource_dependency(target.after)
@@ -109,7 +109,7 @@ class RegisteredTarget:
     def policy(
         self, scope: Construct, id: str, *, name: str, configuration: Mapping[str, Any], **alarm: Any
     ) -> scaling.CfnScalingPolicy:
-        """Declare a policy; ``configuration`` has the property of its type, and ``alarm`` those of its alarm."""
+        """Declare a policy; ``configuration`` holds the property of its type, and ``alarm`` its alarm's properties."""
         if self._policies is not None:
             self._policies.add(name, configuration, alarm)
         is_tracking = "target_tracking_scaling_policy_configuration" in configuration
@@ -124,10 +124,10 @@ class RegisteredTarget:
 
 
 def declare_wake_up(scope: Construct, target: RegisteredTarget, metric: Mapping[str, Any], cooldown: int) -> None:
-    """Start capacity for the first request when there is none: target tracking cannot scale out from zero.
+    """Start capacity for the first request, because target tracking cannot scale out from zero.
 
     Source: Amazon SageMaker developer guide, "Scale an endpoint to zero instances". The alarm there needs two failed
-    requests in a minute; here the first one wakes.
+    requests in a minute; here one is enough.
     """
     _declare(
         Construct(scope, "WakeUp"),
@@ -139,7 +139,7 @@ def declare_wake_up(scope: Construct, target: RegisteredTarget, metric: Mapping[
             "metricAggregationType": "Maximum",
             "stepAdjustments": [{"metricIntervalLowerBound": 0, "scalingAdjustment": 1}],
         },
-        alarm_description="A request found no copy or instance; one is being started. There is nothing to do.",
+        alarm_description="A request found no copy or instance. Auto Scaling starts one; no action is needed.",
         comparison_operator="GreaterThanOrEqualToThreshold",
         evaluation_periods=1,
         namespace="AWS/SageMaker",
@@ -157,7 +157,7 @@ def declare_steps(
     metric: cloudwatch.IMetric,
     min_adjustment_magnitude: int | None,
 ) -> None:
-    """Declare the policies of a valid request: one for a metric that is too high, one for one that is too low."""
+    """Declare the policies of valid steps: one for scaling out, one for scaling in."""
     parent, watched = Construct(scope, id), _alarmed(metric)
     statistic = watched.get("statistic")
     for direction, steps in (("Out", request.rising()), ("In", request.falling())):
@@ -177,7 +177,7 @@ def declare_steps(
                 stepAdjustments=adjustments,
             ),
             alarm_description=f"Scales by {id}: its metric is at or {'above' if rising else 'below'} {threshold:g}. "
-            "Nothing to do.",
+            "No action is needed.",
             comparison_operator=f"{'Greater' if rising else 'Less'}ThanOrEqualToThreshold",
             datapoints_to_alarm=request.datapoints_to_alarm,
             evaluation_periods=request.evaluation_periods,
@@ -189,8 +189,8 @@ def declare_steps(
 def _declare(
     scope: Construct, name: str, target: RegisteredTarget, configuration: Mapping[str, Any], **alarm: Any
 ) -> None:
-    """Declare a step scaling policy, and the alarm that calls it."""
-    # No data is no reason to scale.
+    """Declare a step scaling policy, and the alarm that runs it."""
+    # Missing data must not cause scaling.
     settings: dict[str, Any] = {"treat_missing_data": "notBreaching", **alarm}
     policy = target.policy(
         scope,
@@ -214,18 +214,18 @@ def declare_engine_policy(
 ) -> None:
     """Declare a policy on an engine's metrics, with the alarm on its condition.
 
-    An alarm on PromQL may scale (CloudWatch user guide, "Alarm actions": of an alarm with contributors, Auto Scaling
-    actions are run at alarm level). What value of the metric it hands to the policy is not documented, so that the
-    steps are alike on both sides of the threshold.
+    A PromQL alarm can run scaling policies (CloudWatch user guide, "Alarm actions": for an alarm with contributors,
+    Auto Scaling actions run at alarm level). The metric value that it passes to the policy is not documented, so the
+    steps are the same on both sides of the threshold.
 
     Args:
         scope: the construct to create it in.
-        id: its id in that scope, which the policy is named after.
+        id: its ID in that scope, and the policy's name.
         target: the scalable target.
-        query: PromQL that has a result while the condition holds; may be a token.
-        change: percent to add, or where negative, the number of instances or copies to take away.
-        cooldown: seconds; may be a number token.
-        cause: why capacity changes.
+        query: a PromQL query that returns a result while the condition holds; may be a token.
+        change: the percentage to add or, if negative, the number of instances or copies to remove.
+        cooldown: the cool-down in seconds; may be a number token.
+        cause: the reason for the change, for the alarm's description.
     """
     adds = change > 0
     bounds = ({"metricIntervalUpperBound": 0}, {"metricIntervalLowerBound": 0})
@@ -239,7 +239,7 @@ def declare_engine_policy(
             minAdjustmentMagnitude=1 if adds else None,
             stepAdjustments=[{**bound, "scalingAdjustment": change} for bound in bounds],
         ),
-        alarm_description=f"Scales by {id}: {cause}. Nothing to do.",
+        alarm_description=f"Scales by {id}: {cause}. No action is needed.",
         evaluation_criteria={
             "promQlCriteria": {
                 "pendingPeriod": PENDING_SECONDS if adds else IDLE_SECONDS,
@@ -253,7 +253,7 @@ def declare_engine_policy(
 
 
 def tracked(metric: cloudwatch.IMetric) -> dict[str, Any]:
-    """The ``customizedMetricSpecification`` of a target tracking policy."""
+    """Return the ``customizedMetricSpecification`` of a target tracking policy."""
     config = metric.to_metric_config()
     single = config.metric_stat
     if single is not None and single.statistic in _STATISTICS:
@@ -262,7 +262,7 @@ def tracked(metric: cloudwatch.IMetric) -> dict[str, Any]:
 
 
 def _alarmed(metric: cloudwatch.IMetric) -> dict[str, Any]:
-    """The metric of an alarm: the properties of a single metric, or ``metrics``."""
+    """Return an alarm's metric: the properties of a single metric, or ``metrics``."""
     config = metric.to_metric_config()
     single = config.metric_stat
     if single is None:
@@ -283,13 +283,13 @@ def _metric(single: cloudwatch.MetricStatConfig) -> dict[str, Any]:
 
 
 def _unit(single: cloudwatch.MetricStatConfig) -> str | None:
-    # The enumeration has the API's names in capitals: COUNT_PER_SECOND for Count/Second.
+    # The enumeration's names are the API's in upper case: COUNT_PER_SECOND for Count/Second.
     unit = single.unit_filter
     return "/".join(map(str.capitalize, unit.value.split("_PER_"))) if unit is not None else None
 
 
 def _queries(config: cloudwatch.MetricConfig, *, with_period: bool) -> list[dict[str, Any]]:
-    """The metrics of a metric math expression, and its operands; the last one is the result."""
+    """Return a metric math expression with its operands; the last query is the result."""
     queries: dict[str, dict[str, Any]] = {}
 
     def add(part: cloudwatch.MetricConfig, id: str) -> None:
@@ -309,7 +309,7 @@ def _queries(config: cloudwatch.MetricConfig, *, with_period: bool) -> list[dict
         else:
             raise ValueError("alarms and scaling policies cannot use search expressions: name the metrics")
         if queries.setdefault(id, query) != query:
-            raise ValueError(f"two metrics of an expression have the id {id}: give one of them another")
+            raise ValueError(f"two metrics of an expression have the ID {id}: change one of them")
 
     add(config, "result")
     return [

@@ -1,1 +1,1 @@
-"""The foundation of every construct: facts of its stack, Lambda functions, state machines, IAM policies, networks."""
+"""The basis of every construct: its stack's facts, Lambda functions, state machines, IAM policies, and networks."""

@@ -1,7 +1,7 @@
-"""Arguments of constructs: errors for values of another kind and for misspelt keywords, with suggestions.
+"""Validation of constructs' arguments: errors with suggestions for wrong types and misspelled keywords.
 
-The CDK's interfaces are validated by pydantic. An object is recognized by an attribute of its type: jsii's interfaces
-cannot be checked by ``isinstance``, and reading an attribute of an object is a call to Node.
+Pydantic validates the CDK's interfaces. An object is recognized by an attribute of its type, because ``isinstance``
+does not support jsii's interfaces, and reading an attribute's value is a call to Node.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .findings import keep_refusal
 _Class = TypeVar("_Class", bound=type)
 _CONVERSIONS = {"to_gibibytes", "to_mebibytes", "to_seconds"}
 _NOT_KEYWORDS = {"self", "scope", "id"}
-# constructs/src/construct.ts, addChild; an app has no name.
+# The message of addChild in constructs/src/construct.ts; an app has no name.
 _TAKEN_ID = re.compile(r"There is already a Construct with name '(?P<id>.+?)' in \w+(?: \[(?P<scope>.+?)\])?")
 
 
@@ -33,7 +33,7 @@ _TAKEN_ID = re.compile(r"There is already a Construct with name '(?P<id>.+?)' in
 class Kind:
     """A validator for ``Annotated[type, kind]``: objects of the kind have ``attribute``.
 
-    ``example`` is code that creates one, with what was passed instead for ``{}``, or ``default``.
+    ``example`` is code that creates one; the wrong value replaces ``{}``, or else ``default`` does.
     """
 
     description: str
@@ -42,11 +42,11 @@ class Kind:
     default: str | float = "..."
 
     def __get_pydantic_core_schema__(self, *_: object) -> CoreSchema:
-        """Accept objects that have the attribute, as they are."""
+        """Accept objects that have the attribute, unchanged."""
         return core_schema.no_info_plain_validator_function(self._validated)
 
     def check(self, location: str, value: object) -> None:
-        """Raise a ``RecipeError`` for an argument of another kind, of no option class; None is no argument."""
+        """Raise a ``RecipeError`` for an argument of another kind that is not part of an option class; ignore None."""
         if value is not None and not self._accepts(value):
             violation = Violation(
                 rule=Settings.rule,
@@ -64,7 +64,7 @@ class Kind:
                 return getattr(value, self.attribute)() is not None
             except RuntimeError:
                 return False
-        # The type of an object that implements several interfaces at once does not show them.
+        # jsii's type of an object that implements several interfaces does not have their attributes.
         return (
             type(value).__module__.startswith("jsii.")
             or hasattr(type(value), self.attribute)
@@ -93,7 +93,7 @@ COMPONENT = Kind(
 )
 DURATION = Kind("a Duration of whole seconds", "to_seconds", "Duration.seconds({})", 600)
 ENDPOINT = Kind(
-    "an endpoint: a CfnEndpoint, a construct with a cfn_endpoint, or whatever else has an endpoint_ref",
+    "an endpoint: a CfnEndpoint, or a construct with a cfn_endpoint or an endpoint_ref",
     "endpoint_ref",
     'IOptimizedEndpoint.from_endpoint_name(stack, "Chat", {})',
 )
@@ -116,14 +116,14 @@ VPC = Kind("an ec2.IVpc", "vpc_id", 'ec2.Vpc.from_lookup(stack, "Vpc", vpc_id={}
 
 
 def refuse(violations: Sequence[Violation]) -> None:
-    """Raise a ``RecipeError`` of the violations, if there are any."""
+    """Raise a ``RecipeError`` with the violations, if there are any."""
     if violations:
         raise RecipeError(violations)
 
 
 @contextmanager
 def collected(violations: list[Violation]) -> Generator[None]:
-    """Add the violations that the block raises to ``violations``, to be reported with others."""
+    """Add the violations that the block raises to ``violations``, to report them together."""
     try:
         yield
     except RecipeError as refused:
@@ -132,7 +132,7 @@ def collected(violations: list[Violation]) -> Generator[None]:
 
 @contextmanager
 def unique_ids() -> Generator[None]:
-    """Refuse the id of another construct; also a decorator. The CDK's own message follows Node's frames."""
+    """Refuse an ID that is already taken; also a decorator. The CDK's own message is below Node's frames."""
     try:
         yield
     except RuntimeError as error:
@@ -140,13 +140,13 @@ def unique_ids() -> Generator[None]:
         if taken is None:
             raise
         raise ValueError(
-            f"{taken['scope'] or 'the app'} has a construct {taken['id']!r} already: an id is unique among the "
-            f"constructs of its scope, so choose another, such as {taken['id'] + '2'!r}"
+            f"{taken['scope'] or 'the app'} already has a construct {taken['id']!r}: IDs must be unique in a scope, so "
+            f"choose another, such as {taken['id'] + '2'!r}"
         ) from None
 
 
 def suggests_keywords(cls: _Class) -> _Class:
-    """Have a class suggest keywords for misspelt ones, as Python does from 3.13 on, and another id for a taken one."""
+    """Make a class suggest keywords for misspelled ones, like Python 3.13, and another ID for a taken one."""
     constructor: Callable[..., None] = vars(cls)["__init__"]
     keywords = [name for name in inspect.signature(constructor).parameters if name not in _NOT_KEYWORDS]
 
@@ -158,7 +158,7 @@ def suggests_keywords(cls: _Class) -> _Class:
         except RecipeError as refused:
             named = {**dict(zip(("self", "scope", "id"), args, strict=False)), **kwargs}
             keep_refusal(refused, named.get("scope"), named.get("id"))
-            # The library's own frames would bury the violations.
+            # The library's own frames would hide the violations.
             raise refused.with_traceback(None) from None
         except TypeError:
             if unknown := kwargs.keys() - keywords - _NOT_KEYWORDS:
@@ -170,12 +170,12 @@ def suggests_keywords(cls: _Class) -> _Class:
 
 
 def check_options(method: str, options: Mapping[str, object], of: type) -> None:
-    """Refuse options that ``method`` and its TypedDict do not have: Python takes any for ``**options: Unpack[...]``."""
+    """Refuse options that are not in ``method``'s TypedDict, because Python accepts any ``**options: Unpack[...]``."""
     check_names(method, options, list(of.__annotations__))
 
 
 def check_names(method: str, options: Mapping[str, object], names: list[str]) -> None:
-    """Refuse options of other names, with those that may be meant."""
+    """Refuse options with other names, and suggest similar ones."""
     if unknown := options.keys() - set(names):
         raise TypeError(_message(method, sorted(unknown), names))
 

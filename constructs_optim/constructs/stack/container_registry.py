@@ -1,7 +1,7 @@
-"""The AWS Deep Learning Container registry of the stack's region, and other AWS accounts that differ by region.
+"""The AWS Deep Learning Container registry of the stack's Region, and other AWS accounts that differ by Region.
 
-A stack with a region gets the account as plain text; an environment-agnostic stack gets a CloudFormation mapping, so
-that one template can be deployed anywhere.
+A stack with a Region gets the account as plain text; an environment-agnostic stack gets a CloudFormation mapping, so
+that its template can be deployed anywhere.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from constructs_optim.recipe.tokens import is_token
 from .permissions import Arn, sub
 from .stack_context import PSEUDO, StackContext
 
-# Where a hub's configuration names the image, it is one of these.
+# If a hub configuration names the image, the image is in one of these repositories.
 _HUB_REPOSITORIES = frozenset({"djl-inference", "huggingface-pytorch-tgi-inference"})
 
 
 def repositories_of(images: Iterable[str | None]) -> list[str]:
-    """The names of the repositories that images are pulled from; where none is named, of those a hub may name."""
+    """Return the names of the images' repositories; for an unnamed image, those that a hub may name."""
     named = {image.rpartition("/")[2].partition(":")[0] for image in images if image is not None}
     return sorted(named or _HUB_REPOSITORIES)
 
@@ -37,17 +37,17 @@ class ContainerRegistry:
 
     @staticmethod
     def of(scope: Construct) -> ContainerRegistry:
-        """The registry for the region of ``scope``'s stack."""
+        """Return the registry for the Region of ``scope``'s stack."""
         context = StackContext.of(scope)
         account = account_of_region(context.stack, "DeepLearningContainers", images.registry_accounts())
         if context.known_region is None:
             return ContainerRegistry(str(account), f"{account}.dkr.ecr.{PSEUDO.region}.{Aws.URL_SUFFIX}")
-        # An unknown region is the planner's to report, together with all else that is wrong.
+        # The planner reports an unknown Region together with all other violations.
         return ContainerRegistry(account or "", images.registry_host(context.known_region) or "")
 
 
 def account_of_region(stack: Stack, mapping_id: str, accounts: Mapping[str, str]) -> str | None:
-    """The account of ``stack``'s region, or None; a token of a ``CfnMapping`` where the stack has no region."""
+    """Return the account of ``stack``'s Region, or None; a token of a ``CfnMapping`` if the stack has no Region."""
 
     def mapped() -> str:
         rows = {region: {"Account": account} for region, account in accounts.items()}
@@ -60,7 +60,7 @@ def account_of_region(stack: Stack, mapping_id: str, accounts: Mapping[str, str]
 
 
 def sub_account(template: str, account: str) -> Arn:
-    """An ARN with ``account``, which may be a token, for ``${Account}``."""
+    """Return an ARN with ``account``, which may be a token, in place of ``${Account}``."""
     if is_token(account):
         return {"Fn::Sub": [template, {"Account": account}]}
     return sub(template.replace("${Account}", account))

@@ -1,4 +1,4 @@
-"""Custom resources: their tags and properties, and how a deployment waits for the job that one of them starts."""
+"""Custom resources: tags, properties, and wait conditions for the jobs that they start."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from .arguments import DURATION
 RESPONSE_SECONDS = 900
 """How long CloudFormation waits for a handler's response (``ServiceTimeout``)."""
 COMPONENT_SECONDS = 3600
-"""How long CloudFormation waits for an inference component that a handler makes: as long as it can."""
+"""How long CloudFormation waits for an inference component that a handler creates: the maximum."""
 LONGEST_WAIT_SECONDS = 12 * 60 * 60
-"""How long a wait condition lasts at most."""
+"""The maximum timeout of a wait condition."""
 SIGNALLED_VALUES: dict[str, object] = {
     "config": {"ignore_checks": ["E1017"]},
     "reason": "The resource schema of AWS::CloudFormation::WaitCondition calls Data an object; Fn::GetAtt gives the "
     "text of a JSON object (CloudFormation user guide), which Fn::Split takes apart.",
 }
-"""``cfn-lint`` metadata for a resource that uses a part of a signal's data."""
+"""The ``cfn-lint`` metadata of a resource that uses a part of a signal's data."""
 
 
 def drop_none(**properties: Any) -> dict[str, Any]:
-    """Properties without those that are None."""
+    """Return the properties that are not None."""
     return {name: value for name, value in properties.items() if value is not None}
 
 
@@ -45,36 +45,36 @@ class TaggedResource(CfnResource):
         properties: Mapping[str, Any],
         tags: Mapping[str, str] | None = None,
     ) -> None:
-        """Declare it; ``tags`` are those that it has by itself."""
-        # CfnResource renders a tag manager's tags by itself, as the property that the manager names.
+        """Declare the resource; ``tags`` are its own tags."""
+        # CfnResource renders the tag manager's tags as the property that the manager names.
         self._tag_manager = TagManager(TagType.KEY_VALUE, type, tags, tag_property_name="Tags")
         super().__init__(scope, id, type=type, properties=properties)
 
     @property
     def cdk_tag_manager(self) -> TagManager:
-        """The tag manager of the CDK."""
+        """The CDK's tag manager."""
         return self._tag_manager
 
 
 def wait_seconds(timeout: Duration | None, default: int, *, instead: str, name: str = "timeout") -> int:
-    """The seconds of ``timeout``; more than CloudFormation can wait is refused, and ``instead`` suggested."""
+    """Return ``timeout`` in seconds; refuse more than CloudFormation can wait, and suggest ``instead``."""
     DURATION.check(name, timeout)
     seconds = int(timeout.to_seconds()) if timeout is not None else default
     if timeout is not None and seconds > LONGEST_WAIT_SECONDS:
         raise ValueError(
-            f"{name} is {timeout.to_human_string()}, and a wait condition lasts 12 hours at most: {instead}"
+            f"{name} is {timeout.to_human_string()}, and a wait condition lasts at most 12 hours: {instead}"
         )
     return seconds
 
 
 class JobSignal:
-    """A wait condition and its handle: resources that use the signal's data wait until the job has ended.
+    """A wait condition and its handle: resources that use the signal's data wait until the job ends.
 
-    Neither of the two can be updated: with a hash in their ids, a changed job has new ones.
+    Neither can be updated, so their IDs contain a hash that changes with the job.
     """
 
     def __init__(self, scope: Construct, *, job: str, seconds: int, prefix: str = "", name: str = "Ready") -> None:
-        """Declare the handle; ``job`` is text that changes when the job does, ``prefix`` starts both ids."""
+        """Declare the handle; ``job`` is text that changes with the job, and ``prefix`` is the prefix of both IDs."""
         self._scope, self._seconds, digits = scope, seconds, sha256(job)[:8]
         self._condition_id = f"{prefix}{name}{digits}"
         self._handle: str = CfnWaitConditionHandle(scope, f"{prefix}Handle{digits}").ref
@@ -82,7 +82,7 @@ class JobSignal:
 
     @property
     def properties(self) -> dict[str, Any]:
-        """The properties by which a handler knows that it has to signal."""
+        """The properties that make a handler signal."""
         return {"WaitHandle": self._handle, "WaitSeconds": self._seconds}
 
     def await_from(self, resource: CfnResource) -> None:
@@ -92,5 +92,5 @@ class JobSignal:
         self._data = condition.attr_data
 
     def part(self, index: int) -> dict[str, Any]:
-        """A part of the signal's data, ``|first|second|...``, which CloudFormation wraps in JSON."""
+        """Return a part of the signal's data, ``|first|second|...``, which CloudFormation wraps in JSON."""
         return {"Fn::Select": [index, {"Fn::Split": ["|", self._data]}]}

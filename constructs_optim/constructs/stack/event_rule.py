@@ -1,4 +1,4 @@
-"""Rules of EventBridge that start a state machine."""
+"""EventBridge rules that start a state machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .stack_context import StackContext
 def rule_role(
     scope: Construct, state_machine: stepfunctions.CfnStateMachine, *, sid: str, description: str
 ) -> ServiceRole:
-    """The role of a stack's rules that start ``state_machine``."""
+    """Return the role of a stack's rules that start ``state_machine``."""
     return ServiceRole(
         scope,
         "RuleRole",
@@ -37,7 +37,7 @@ def start_on_event(
     target: str,
     document: Mapping[str, Any],
 ) -> CfnResource:
-    """Declare a rule that starts ``state_machine`` with ``document`` and the event's id, as ``Run``."""
+    """Declare a rule that starts ``state_machine`` with ``document``, and the event's ID as ``Run``."""
     return CfnResource(
         scope,
         "Rule",

@@ -1,12 +1,12 @@
-"""What rules find, with its line of the app, where ``cdk validate`` and the CDK's language server look for both.
+"""Findings of rules with the app's line, in the form that ``cdk validate`` and the CDK's language server read.
 
-Advice is an annotation. A refusal is raised; where it ends an app that the CDK CLI runs, what the app has declared is
-synthesized with the violations as errors, with which its stack cannot be deployed.
+Advice is an annotation. A refusal is an exception. If it ends an app that the CDK CLI runs, the app's constructs are
+synthesized with the violations as errors, so that the stack cannot be deployed.
 
-Source of the places: aws-cdk 2.1148.1, ``cdk-explorer/lib/core/assembly-index-with-source-locations.ts`` and
-``cloud-assembly-api/lib/validation/loading.ts``. A finding is at the first frame of its own trace or, if it has none,
-of the ``aws:cdk:creationStack`` of its construct. An annotation's own trace has frames of jsii's kernel alone
-(``captureStackTrace`` of constructs 10.8), which are no place in an app.
+Source of the locations: aws-cdk 2.1148.1, ``cdk-explorer/lib/core/assembly-index-with-source-locations.ts`` and
+``cloud-assembly-api/lib/validation/loading.ts``. A finding is located at the first frame of its own trace or, if it has
+none, of its construct's ``aws:cdk:creationStack``. An annotation's own trace only has frames of jsii's kernel
+(``captureStackTrace`` of constructs 10.8), not of the app.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _RUN_BY_CLI = "CDK_OUTDIR"
 
 
 def advise(construct: IConstruct, *advice: Advice) -> None:
-    """Warn of settings at a construct, and at the line of the app that has led there."""
+    """Add warnings to a construct, located at the app's line."""
     if advice:
         _trace(construct, traceback.walk_stack(None))
     for each in advice:
@@ -47,10 +47,10 @@ def advise(construct: IConstruct, *advice: Advice) -> None:
 
 
 def warnings_of(assembly: Path, stack: Stack) -> tuple[str, ...]:
-    """The warnings of a synthesized stack, which the CDK CLI prints where it runs the app.
+    """Return the warnings of a synthesized stack, which the CDK CLI prints if it runs the app.
 
     Raises:
-        RuntimeError: with the stack's errors, with which the CDK CLI does not deploy it.
+        RuntimeError: if the stack has errors, which keep the CDK CLI from deploying it; contains them.
     """
     metadata = json.loads((assembly / f"{stack.artifact_id}.metadata.json").read_bytes())
     warnings, errors = (
@@ -65,12 +65,12 @@ def warnings_of(assembly: Path, stack: Stack) -> tuple[str, ...]:
 
 
 def _trace(construct: IConstruct, frames: Iterable[tuple[FrameType, int]]) -> None:
-    """Have the findings at a construct traced to ``frames``, the innermost first, unless they are traced already."""
+    """Locate a construct's findings at ``frames``, the innermost first, unless they already have a location."""
     node = construct.node
     if any(entry.type == _CREATED_AT for entry in node.metadata):
         return
     if not node.children:
-        # A construct that has children takes no context any more.
+        # A construct with children does not accept context.
         node.set_context(_NO_TRACES, True)
     trace = [
         f"{frame.f_code.co_name} ({frame.f_code.co_filename}:{line})"
@@ -81,20 +81,20 @@ def _trace(construct: IConstruct, frames: Iterable[tuple[FrameType, int]]) -> No
 
 
 class _UncaughtRefusal:
-    """The interpreter's hook for what ends an app, as an app may catch a refusal and declare something else."""
+    """The interpreter's hook for uncaught exceptions; an app may also catch a refusal and continue."""
 
     def __init__(self) -> None:
         self._before = sys.excepthook
         self._constructors: tuple[RecipeError, Construct, str] | None = None
 
     def keep(self, error: RecipeError, scope: object, id: object) -> None:
-        """Remember which construct it is that is refused."""
+        """Remember the refused construct."""
         if isinstance(scope, Construct) and isinstance(id, str):
             self._constructors = error, scope, id
 
     def __call__(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if isinstance(error, RecipeError) and error.violations:
-            # What there is of the app may be unfit for synthesis, and the refusal is yet to be printed.
+            # The incomplete app may not be synthesizable, and the refusal must still be printed.
             with contextlib.suppress(Exception):
                 self._synthesize(error, trace)
         self._before(kind, error, trace)
@@ -103,7 +103,7 @@ class _UncaughtRefusal:
         if self._constructors is not None and error is self._constructors[0]:
             _, scope, name = self._constructors
         else:
-            # By a method, or by the class of an argument.
+            # A method or an argument's class raised it, so no construct is known.
             scope, name = StackContext.latest(), error.violations[0].rule
         if scope is None or not isinstance(app := scope.node.root, App):
             return
@@ -124,21 +124,21 @@ def _described(violation: Violation) -> str:
 
 
 def keep_refusal(error: RecipeError, scope: object, id: object) -> None:
-    """Remember that the construct ``id`` of ``scope`` is refused, in case that ends the app."""
+    """Remember that the construct ``id`` of ``scope`` is refused, in case this ends the app."""
     if isinstance(sys.excepthook, _UncaughtRefusal):
         sys.excepthook.keep(error, scope, id)
 
 
 def _leave_library_out_of_traces() -> None:
-    """Have the traces of resources begin at the app's line instead of this library's, as behind packages of Node.
+    """Make resources' traces begin at the app's line instead of this library's, as with Node packages.
 
-    The CDK takes the first frame of Python that jsii sends where JSII_HOST_STACK_TRACES is set. jsii 1.142 leaves out
-    its own, which it has a private name for.
+    If JSII_HOST_STACK_TRACES is set, the CDK uses the first Python frame that jsii sends. jsii 1.142 omits its own
+    frames, by a list with a private name.
     """
     with contextlib.suppress(ImportError, AttributeError):
         from jsii import _stack_trace
 
-        # Between the library's own frames are those of cached properties and context managers.
+        # Frames of cached properties and context managers are between the library's own frames.
         left_out = (_LIBRARY, functools.__file__, contextlib.__file__)
         _stack_trace._INTERNAL_PREFIXES += left_out  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 

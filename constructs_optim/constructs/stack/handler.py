@@ -1,4 +1,4 @@
-"""A Lambda function with its role, logs, metrics and traces; and the functions and state machine that run jobs."""
+"""Lambda functions with their role, logs, metrics and traces, and the functions and state machines that run jobs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .stack_context import StackContext, physical_name
 LAYER_CONTEXT = "constructs-optim:powertools-layer-arn"
 """Context key: the ARN of a team's own copy of the layer."""
 LOG_LEVEL_CONTEXT = "constructs-optim:log-level"
-"""Context key: the lowest level that the handlers log. Default: INFO."""
+"""Context key: the handlers' log level. Default: INFO."""
 NAMESPACE = "ConstructsOptim"
-"""Of the handlers' metrics in CloudWatch."""
+"""The CloudWatch namespace of the handlers' metrics."""
 
 _LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _LAYER_ARN = re.compile(
@@ -35,7 +35,7 @@ _LAYER_ARN = re.compile(
 
 
 class Handler(Construct):
-    """The handler of a module of ``runtime.handlers``. Its permissions grow with the plans that it runs."""
+    """The handler in a module of ``runtime.handlers``. Each plan that it runs adds permissions."""
 
     def __init__(
         self,
@@ -50,9 +50,9 @@ class Handler(Construct):
         super().__init__(scope, id)
         log_group = log_group_of(self)
         self.log_group_name: str = log_group.ref
-        # No page of Lambda's guide says that it sends account or ARN when it checks the role of a function that is
-        # being created; AWS publishes such policies (aws/agent-toolkit-for-aws). If it sent neither, a condition
-        # would fail every deployment, and Lambda accepts only roles of the function's own account anyway.
+        # Lambda's guide does not say whether it sends the account or ARN when it checks the role of a new function,
+        # although AWS publishes such policies (aws/agent-toolkit-for-aws). If it sent neither, a condition would fail
+        # every deployment, and Lambda only accepts roles of the function's own account anyway.
         self._role = ServiceRole(
             self,
             "Role",
@@ -63,10 +63,10 @@ class Handler(Construct):
             always_sent=False,
         )
         layer = _powertools_layer(self)
-        # Imported here: it takes 0.2 seconds of processor time, which an app without handlers need not spend.
+        # Imported here, because it takes 0.2 seconds of CPU time, which an app without handlers does not need.
         from aws_cdk import aws_lambda as lambda_
 
-        # Of its own type, so that tags and aspects for functions reach it.
+        # CfnFunction instead of CfnResource, so that tags and aspects for functions reach it.
         function = lambda_.CfnFunction(
             self,
             "Function",
@@ -77,19 +77,19 @@ class Handler(Construct):
                 variables={
                     "POWERTOOLS_LOG_LEVEL": _log_level(self),
                     "POWERTOOLS_METRICS_NAMESPACE": NAMESPACE,
-                    # The metrics' only dimension: one value a handler, however many stacks there are.
+                    # The metrics' only dimension: one value for each handler, regardless of the number of stacks.
                     "POWERTOOLS_SERVICE_NAME": module,
                 }
             ),
             handler=f"runtime.handlers.{module}.handler",
             layers=[layer if isinstance(layer, str) else Token.as_string(layer)],
-            # Text leaves lines as they are: Powertools' are JSON already, and the platform's keep their fields in
-            # CloudWatch Logs Insights (@duration, @maxMemoryUsed).
+            # Text leaves log lines unchanged: Powertools already writes JSON, and the platform's lines keep their
+            # fields in CloudWatch Logs Insights (@duration, @maxMemoryUsed).
             logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_format="Text", log_group=log_group.ref),
             memory_size=256,
             role=self._role.arn,
             runtime="python3.14",
-            # Creating, resolving and claiming take seconds; the rest is room for retries after throttling, and for
+            # Creating, resolving and claiming take seconds; the rest is for retries after throttling, and for
             # permissions that take time to propagate.
             timeout=180,
             tracing_config=lambda_.CfnFunction.TracingConfigProperty(mode="Active"),
@@ -99,9 +99,9 @@ class Handler(Construct):
                 self,
                 "Invocations",
                 function_name=function.ref,
-                # CloudFormation invokes asynchronously: Lambda retries an invocation that failed or timed out after one
-                # minute and again after two, but never an event older than this. So the last attempt ends before
-                # CloudFormation gives up.
+                # CloudFormation invokes asynchronously. Lambda retries a failed invocation after one minute and again
+                # after two, but not for events older than this, so the last attempt ends before CloudFormation's
+                # timeout.
                 maximum_event_age_in_seconds=600,
                 maximum_retry_attempts=2,
                 qualifier="$LATEST",
@@ -109,35 +109,35 @@ class Handler(Construct):
         self.arn: str = function.attr_arn
 
     def permit(self, statements: Sequence[Statement]) -> None:
-        """Allow more."""
+        """Add permissions."""
         self._role.permit(statements)
 
 
 def log_group_of(scope: Construct, name: str | None = None) -> logs.CfnLogGroup:
-    """A log group that is deleted with its stack. Default of ``name``: CloudFormation generates one."""
+    """Declare a log group that is deleted with its stack. Without ``name``, CloudFormation generates one."""
     group = logs.CfnLogGroup(scope, "Logs", log_group_name=name, retention_in_days=365)
     group.apply_removal_policy(RemovalPolicy.DESTROY)
     return group
 
 
 def _powertools_layer(scope: Construct) -> Arn:
-    """The ARN of the Powertools layer's version for ``scope``'s region, or of the one that the context names."""
+    """Return the ARN of the Powertools layer version for ``scope``'s Region, or the ARN in the context."""
     own: Any = scope.node.try_get_context(LAYER_CONTEXT)
     if own is not None:
         if not isinstance(own, str) or not _LAYER_ARN.fullmatch(own):
             raise ValueError(
-                f"the context key {LAYER_CONTEXT} is {own!r}, and it has to be the ARN of a layer's version: "
+                f"the context key {LAYER_CONTEXT} is {own!r}, and must be the ARN of a layer version: "
                 "arn:aws:lambda:<region>:<account>:layer:<name>:<version>. ${AWS::Partition}, ${AWS::Region} and "
-                "${AWS::AccountId} may stand for their parts"
+                "${AWS::AccountId} are allowed"
             )
         return sub(own) if "${" in own else own
     layer, stack = availability.powertools(), StackContext.of(scope).stack
     account = account_of_region(stack, "PowertoolsLayers", layer.accounts)
     if account is None:
         raise ValueError(
-            f"{stack.node.path}: AWS publishes no layer {layer.name} in {stack.region}, and the handlers need it for "
-            f"their logs, metrics and traces. Publish a copy there (Powertools {layer.release}) and name its ARN in "
-            f"the context key {LAYER_CONTEXT}; docs/observability.md says how"
+            f"{stack.node.path}: AWS does not publish the layer {layer.name} in {stack.region}, which the handlers "
+            f"need for logs, metrics and traces. Publish a copy there (Powertools {layer.release}), and set the "
+            f"context key {LAYER_CONTEXT} to its ARN (https://constructs-optim.dev/observability/)"
         )
     template = f"arn:${{AWS::Partition}}:lambda:${{AWS::Region}}:${{Account}}:layer:{layer.name}:{layer.version}"
     return sub_account(template, account)
@@ -152,22 +152,22 @@ def _log_level(scope: Construct) -> str:
     return level
 
 
-# Poll, wait as long as the watcher returns, poll again. When polling itself keeps failing, the stack is signalled
-# instead of being left to its timeout.
+# Poll, wait as long as the watcher returns, poll again. If polling itself keeps failing, the stack is signaled instead
+# of waiting for its timeout.
 _STATES: dict[str, Any] = json.loads((files("constructs_optim.constructs.stack") / "watching.asl.json").read_bytes())
 
-# The resource type of each kind of job in ARNs, and the source of the jobs' names.
+# For each kind of job, the resource type in ARNs, and the reason for a wildcard.
 _JOBS = {
-    "OptimizationJob": ("optimization-job", "a job's name follows from its artifact key"),
-    "TrainingJob": ("training-job", "a job's name follows from its artifact key"),
-    "AIBenchmarkJob": ("ai-benchmark-job", "a benchmark job's name follows from what is served"),
-    "AIRecommendationJob": ("ai-recommendation-job", "a recommendation job's name follows from what is asked"),
+    "OptimizationJob": ("optimization-job", "a job's name depends on its artifact key"),
+    "TrainingJob": ("training-job", "a job's name depends on its artifact key"),
+    "AIBenchmarkJob": ("ai-benchmark-job", "a benchmark job's name depends on the served model"),
+    "AIRecommendationJob": ("ai-recommendation-job", "a recommendation job's name depends on the request"),
 }
 MANAGE = ("Create", "Describe", "Stop")
 
 
 def job_statement(sid: str, kind: str, *verbs: str) -> Statement:
-    """Permissions for ``verbs`` on this library's jobs of a kind; ``Create`` includes adding tags."""
+    """Return permissions for ``verbs`` on this library's jobs of a kind; ``Create`` includes adding tags."""
     name, reason = _JOBS[kind]
     tags = ("sagemaker:AddTags",) if "Create" in verbs else ()
     arn = sub(f"arn:${{AWS::Partition}}:sagemaker:${{AWS::Region}}:${{AWS::AccountId}}:{name}/optim-*")
@@ -176,7 +176,7 @@ def job_statement(sid: str, kind: str, *verbs: str) -> Statement:
 
 
 class JobRunner:
-    """The handlers of one kind of job, which are called ``<name>_handler`` and ``<name>_watcher`` in ``runtime``."""
+    """The handlers of one kind of job: ``<name>_handler`` and ``<name>_watcher`` in ``runtime``."""
 
     def __init__(
         self,
@@ -191,11 +191,11 @@ class JobRunner:
         supersedes: bool = False,
         reads: bool = False,
     ) -> None:
-        """Declare them below ``scope``; handler and watcher have a description and first permissions each.
+        """Declare the handlers below ``scope``; handler and watcher each have a description and initial permissions.
 
-        ``job`` is the name of a job in descriptions, and ``start_sid`` the id of the statement by which the handler
-        starts the state machine. ``supersedes``: it stops the executions of earlier requests; ``reads``: it reads what
-        these were started with.
+        ``job`` is the name of a job in descriptions, and ``start_sid`` the ID of the statement that lets the handler
+        start the state machine. ``supersedes``: the handler stops executions of earlier requests; ``reads``: it reads
+        their input.
         """
         description, statements = watcher
         self.watcher: Handler = Handler(
@@ -221,22 +221,22 @@ class JobRunner:
         if reads:
             starting.append(Statement("ReadRequests", ("states:DescribeExecution",), (executions,), wildcard=names))
         self.starting: Sequence[Statement] = starting
-        """What whoever starts an execution is allowed."""
+        """The permissions to start an execution."""
         self.handler.permit([*statements, *starting])
         self.properties: Mapping[str, Any] = {
             "ServiceToken": self.handler.arn,
             "ServiceTimeout": RESPONSE_SECONDS,
             "StateMachineArn": self.state_machine.ref,
         }
-        """Properties of every custom resource that runs such a job."""
+        """The common properties of custom resources that run these jobs."""
 
 
 def watching_machine(scope: Construct, watcher: Handler, job: str) -> stepfunctions.CfnStateMachine:
-    """A state machine that calls ``watcher`` until it returns ``{"Done": true}``, not ``{"WaitSeconds": n}``."""
+    """Declare a state machine that calls ``watcher`` until it returns ``Done`` instead of ``WaitSeconds``."""
     scope = Construct(scope, "StateMachine")
-    # Step Functions writes each log group of another name into a resource policy of the account, which has room for
-    # 5,120 characters; with some 20 stacks, "The state machine IAM Role is not authorized to access the Log
-    # Destination". Source: AWS Step Functions developer guide, "Logging using CloudWatch Logs".
+    # Step Functions writes each log group with another name prefix into an account's resource policy, which is limited
+    # to 5,120 characters; with about 20 stacks, it fails with "The state machine IAM Role is not authorized to access
+    # the Log Destination". Source: AWS Step Functions developer guide, "Logging using CloudWatch Logs".
     log_group = log_group_of(scope, f"/aws/vendedlogs/states/{physical_name(scope, 'Logs')}")
     role = ServiceRole(
         scope,

@@ -1,4 +1,4 @@
-"""The VPC that a job and a model reach the network through."""
+"""The VPC of jobs and models."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from .stack_context import StackContext, path_of
 if TYPE_CHECKING:
     from aws_cdk.aws_ec2 import ISecurityGroup, IVpc, SubnetSelection
 else:
-    # Most endpoints have no VPC, and the module takes a quarter of a second to load.
+    # Most endpoints have no VPC, and the module takes 0.25 seconds to load.
     ISecurityGroup = IVpc = SubnetSelection = Any
 
 
 class NetworkOptions(Settings):
-    """How jobs and models reach the network.
+    """Network settings of jobs and models.
 
     Attributes:
-        vpc: the VPC that jobs and models reach the network through. Default: none.
+        vpc: the VPC of jobs and models. Default: none.
         vpc_subnets: the VPC's subnets to use. Default: the private ones.
-        security_groups: default: a new one without ingress.
-        isolation: whether the model's container is isolated from the network; of an endpoint only. Default: wherever
-            the techniques allow it.
+        security_groups: the security groups of jobs and models. Default: a new one without ingress.
+        isolation: whether the model's container is isolated from the network; only for an endpoint. Default: if the
+            techniques allow it.
     """
 
     vpc: Annotated[IVpc, VPC] | None = None
@@ -39,7 +39,7 @@ class NetworkOptions(Settings):
     isolation: bool | None = None
 
     def with_shared_security_groups(self, scope: Construct) -> NetworkOptions:
-        """The same with the security groups that all models of an endpoint share: a new one where there are none."""
+        """Return the options with the security groups that an endpoint's models share; without any, create one."""
         if self.vpc is None or self.security_groups is not None:
             return self
         from aws_cdk import aws_ec2
@@ -50,9 +50,9 @@ class NetworkOptions(Settings):
 
 @dataclass(frozen=True)
 class Network:
-    """Subnets and security groups, by id; the ids may be tokens.
+    """The IDs of subnets and security groups; may be tokens.
 
-    ``is_there_before`` says that subnets and routes exist before the stack is deployed.
+    ``is_there_before``: whether subnets and routes exist before the stack is deployed.
     """
 
     subnet_ids: tuple[str, ...]
@@ -61,7 +61,7 @@ class Network:
 
     @staticmethod
     def of(scope: Construct, options: NetworkOptions) -> Network | None:
-        """Pick the subnets of the VPC; None without a VPC."""
+        """Select the subnets of the VPC; return None without a VPC."""
         if options.vpc is None:
             if options.vpc_subnets is not None or options.security_groups is not None:
                 raise ValueError("vpc_subnets and security_groups need the vpc they belong to: pass vpc as well")
@@ -76,7 +76,7 @@ class Network:
         return Network(subnet_ids, tuple(group.security_group_id for group in groups), is_there_before)
 
     def to_property(self, security_groups_name: str) -> dict[str, list[str]]:
-        """A ``VpcConfig`` property in the spelling of the API (``SecurityGroupIds``) or of a construct."""
+        """Return a ``VpcConfig`` property in the spelling of the API (``SecurityGroupIds``) or of a construct."""
         subnets_name = "Subnets" if security_groups_name[0].isupper() else "subnets"
         return {security_groups_name: list(self.security_group_ids), subnets_name: list(self.subnet_ids)}
 
@@ -86,17 +86,17 @@ def _stack_path(construct: IConstruct) -> str:
 
 
 def refuse_isolation(network: NetworkOptions, construct: str) -> None:
-    """Refuse ``isolation`` where no container is declared that could be isolated."""
+    """Refuse ``isolation`` for a construct without a container."""
     if network.isolation is not None:
         raise ValueError(
-            f"network.isolation is {network.isolation}, and {construct} declares no model's container: leave it out "
-            "here, and set it on the OptimizedEndpoint that serves the artifact"
+            f"network.isolation is {network.isolation}, and {construct} has no model container: leave it out here, and "
+            "set it on the OptimizedEndpoint that serves the artifact"
         )
 
 
 def make_connectable(of: type) -> None:
     """Make a class an ``IConnectable``, as endpoints in a VPC are."""
-    # Not at import: the interface's module takes a quarter of a second to load.
+    # Not at import, because the interface's module takes 0.25 seconds to load.
     import jsii
     from aws_cdk import aws_ec2
 

@@ -1,7 +1,7 @@
 """IAM policies of the deployment's own roles, as plain documents.
 
-A role's statements are collected in Python and handed to CloudFormation whole: one endpoint more adds resources to
-statements that exist. They are the role's inline policy, and managed policies beside it where that has no room for all.
+Python collects a role's statements: another endpoint adds resources to existing statements. They become the role's
+inline policy and, if that is full, managed policies.
 
 Source of the limits: AWS Identity and Access Management user guide, "IAM and AWS STS quotas".
 """
@@ -26,41 +26,41 @@ from .stack_context import StackContext, late_value
 
 Arn = str | Mapping[str, Any]
 
-NO_RESOURCES = "the service knows no resource-level permission for it (IAM service authorization reference)"
-"""The reason for ``Resource: "*"``."""
+NO_RESOURCES = "the service does not support resource-level permissions for it (IAM service authorization reference)"
+"""The default reason for ``Resource: "*"``."""
 KNOWN_LATER = "which is known only when the stack is deployed"
-"""The end of the reasons for wildcards in names that a deployment decides."""
+"""The end of wildcard reasons for names that are generated at deployment."""
 
 INVOKE_ACTIONS = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream")
 """The actions of requests to an endpoint, with and without response streaming."""
 BEARER_ACTION = "sagemaker:CallWithBearerToken"
 """The action of requests with a bearer token, which "does not support resource-level restrictions" (developer guide,
-"Invoke endpoints with OpenAI-compatible APIs"): a token may do what its owner may."""
+"Invoke endpoints with OpenAI-compatible APIs"): a token has its owner's permissions."""
 
 MOST_INLINE_CHARACTERS = 10_240
-"""Of all inline policies of a role together; IAM does not count white space."""
+"""The limit of all inline policies of a role together; IAM does not count white space."""
 INLINE_CHARACTERS = 5_000
-"""Of a role's own inline policy: the rest is left to those that grants add to the role, which nothing divides."""
+"""The limit of a role's own inline policy; the rest is for grants' policies, which cannot be divided."""
 _MOST_MANAGED_CHARACTERS = 6_144
 _MOST_ITEMS = 20
-"""Of resources, or of prefixes, in a statement: a policy has room for several such statements."""
+"""The limit of resources, or prefixes, in a statement, so that a policy has room for several statements."""
 _LATER = re.compile(
     r"\$\{(?:Token\[)?(?:(?P<pseudo>AWS(?:::|\.)(?:AccountId|Partition|Region|URLSuffix))\b)?[\w:.-]*\]?\}"
 )
-# The length of a pseudo parameter's value, and an upper estimate for any other value known at deployment: an ARN.
+# The length of a pseudo parameter's value, and an upper estimate for other tokens: the length of an ARN.
 _PSEUDO_CHARACTERS, _LATER_CHARACTERS = 16, 128
 
 
 def sub(template: str) -> dict[str, str]:
-    """``Fn::Sub`` with CloudFormation's pseudo parameters: reads better in a diff than joined pieces."""
+    """Return an ``Fn::Sub`` with pseudo parameters, which is easier to read in a diff than ``Fn::Join``."""
     return {"Fn::Sub": template}
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One Allow statement; statements with the same ``sid`` are merged by adding up their resources and prefixes.
+    """An Allow statement; statements with the same ``sid`` are merged by combining their resources and prefixes.
 
-    ``prefixes`` are for ``s3:ListBucket`` of one bucket, ``wildcard`` the reason for a wildcard in its resources.
+    ``prefixes`` apply to ``s3:ListBucket`` on one bucket; ``wildcard`` is the reason for a wildcard in its resources.
     """
 
     sid: str
@@ -71,7 +71,7 @@ class Statement:
     wildcard: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The statement as a policy document has it."""
+        """Return the statement as in a policy document."""
         prefixes = {"StringLike": {"s3:prefix": _one_or_all(self.prefixes)}} if self.prefixes else {}
         conditions = {**(self.condition or {}), **prefixes}
         return {
@@ -83,7 +83,7 @@ class Statement:
         }
 
     def joined(self, other: Statement) -> Statement:
-        """Both statements' resources and prefixes under this one's actions."""
+        """Return this statement with the resources and prefixes of both."""
         arns = tuple(arn for arn in other.resources if arn not in self.resources)
         prefixes = tuple(prefix for prefix in other.prefixes if prefix not in self.prefixes)
         if not arns and not prefixes:
@@ -97,7 +97,7 @@ def _one_or_all(items: tuple[Any, ...]) -> Any:
 
 
 def _characters(value: Any) -> int:
-    """How long a value is at most in a policy, written without white space, when its tokens are known."""
+    """Return the maximum length of a value in a policy without white space, after tokens are resolved."""
     match value:
         case str():
             lengths = [_PSEUDO_CHARACTERS if m["pseudo"] else _LATER_CHARACTERS for m in _LATER.finditer(value)]
@@ -125,9 +125,9 @@ def _table() -> Mapping[str, list[dict[str, Any]]]:
 
 
 def statements_of(group: str, **values: Arn | tuple[Arn, ...] | None) -> list[Statement]:
-    """The statements of a group of ``statements.toml``, with values for the names in it.
+    """Return the statements of a group in ``statements.toml``, with values for its placeholders.
 
-    A parameter that is a whole resource, such as ``${Key}``, may be several ARNs, or None, which omits the statement.
+    A placeholder for a whole resource, such as ``${Key}``, may be several ARNs, or None, which omits the statement.
     """
 
     def filled(template: str) -> tuple[Arn, ...]:
@@ -150,23 +150,23 @@ def statements_of(group: str, **values: Arn | tuple[Arn, ...] | None) -> list[St
 
 
 def document(statements: Iterable[Statement]) -> dict[str, Any]:
-    """The policy document of statements."""
+    """Return the policy document of statements."""
     return {"Version": "2012-10-17", "Statement": [statement.to_json() for statement in statements]}
 
 
 def characters_of(statements: Iterable[Statement]) -> int:
-    """How many characters the policy of statements has at most, as IAM counts them."""
+    """Return the maximum length of the statements' policy in characters, as IAM counts them."""
     return _characters(document(statements))
 
 
 def pass_role_statement(sid: str, role_arn: Arn) -> Statement:
-    """Let a role be passed to SageMaker, and to no other service."""
+    """Return the permission to pass a role to SageMaker, and to no other service."""
     condition = {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
     return Statement(sid, ("iam:PassRole",), (role_arn,), condition)
 
 
 def give_reasons(scope: Construct, statements: Iterable[Statement]) -> None:
-    """Record the reasons for the wildcards of statements whose policies are below ``scope``."""
+    """Record the reasons for wildcards in statements whose policies are below ``scope``."""
     wildcards = [
         (arn, statement.wildcard)
         for statement in statements
@@ -184,19 +184,19 @@ def give_reasons(scope: Construct, statements: Iterable[Statement]) -> None:
 
 
 class StatementList:
-    """The statements of one role, in the order in which they were first added."""
+    """The statements of one role, in the order of their addition."""
 
     def __init__(self, scope: Construct) -> None:
-        """Create an empty list; its policies are below ``scope``, where the reasons for wildcards are recorded."""
+        """Create an empty list for policies below ``scope``, where the reasons for wildcards are recorded."""
         self._scope = scope
         self._merged: dict[str, Statement] = {}
 
     def add(self, statements: Iterable[Statement]) -> bool:
-        """Add statements and return whether the list has changed."""
+        """Add statements, and return whether the list has changed."""
         added: list[Statement] = []
         changed = False
         for statement in statements:
-            # Prefixes are about one bucket: of another one they are another statement.
+            # Prefixes apply to one bucket, so another bucket gets another statement.
             key = f"{statement.sid} {statement.resources}" if statement.prefixes else statement.sid
             known = self._merged.get(key)
             self._merged[key] = joined = known.joined(statement) if known else statement
@@ -208,7 +208,7 @@ class StatementList:
 
     @property
     def statements(self) -> list[Statement]:
-        """The statements, divided so that each fits a policy; ``Sid`` is unique, as IAM requires."""
+        """The statements, divided so that each fits into a policy; each ``Sid`` is unique, as IAM requires."""
         numbers: Counter[str] = Counter()
         statements: list[Statement] = []
         for statement in self._merged.values():
@@ -222,7 +222,7 @@ class StatementList:
 
 
 class ServiceRole(StatementList):
-    """A service role; statements that exceed its inline policy are in managed policies."""
+    """A service role; statements that exceed its inline policy go to managed policies."""
 
     def __init__(
         self,
@@ -237,7 +237,7 @@ class ServiceRole(StatementList):
     ) -> None:
         """Create the role, with conditions on account and ``source_arn`` against the confused deputy problem.
 
-        Without ``always_sent``, the conditions apply only where the service sends the keys.
+        Without ``always_sent``, the conditions only apply if the service sends the keys.
         """
         super().__init__(scope)
         if_sent = "" if always_sent else "IfExists"
@@ -266,7 +266,7 @@ class ServiceRole(StatementList):
         self.permit(statements)
 
     def permit(self, statements: Iterable[Statement]) -> None:
-        """Add statements, and managed policies for those that the inline one has no room for."""
+        """Add statements, and managed policies for those that exceed the inline policy."""
         is_first = not self._merged
         if not self.add(statements):
             return
@@ -289,7 +289,7 @@ class ServiceRole(StatementList):
             removed.apply_removal_policy(policy)
 
     def _divided(self) -> list[list[Statement]]:
-        """The statements of each policy, in the order in which they were added."""
+        """Return the statements of each policy, in the order of their addition."""
         divided: list[list[Statement]] = [[]]
         empty = characters_of(())
         free = INLINE_CHARACTERS - empty
@@ -304,7 +304,7 @@ class ServiceRole(StatementList):
 
 
 def _as_nag_writes(arn: Any) -> str:
-    """An ARN in the form in which cdk-nag names its findings: references in angle brackets."""
+    """Return an ARN as cdk-nag writes it in findings, with references in angle brackets."""
     match arn:
         case str():
             return arn.replace("${", "<").replace("}", ">")

@@ -1,7 +1,7 @@
-"""Defaults of an organization: the CDK's property injectors, asked for by constructs that are written in Python.
+"""An organization's defaults: support for the CDK's property injectors in constructs written in Python.
 
-The CDK's decorator of TypeScript classes does the same (aws-cdk-lib, ``core/lib/prop-injectable.ts``): the nearest of
-the scopes above with an injector for the class decides.
+The CDK's decorator of TypeScript classes does the same (aws-cdk-lib, ``core/lib/prop-injectable.ts``): the injector of
+the nearest parent scope applies.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _scopes: WeakKeyDictionary[Construct, list[IConstruct]] = WeakKeyDictionary()
 
 
 def property_injectable(cls: _Class) -> _Class:
-    """Have a class with a ``PROPERTY_INJECTION_ID`` take its keyword arguments from an injector, where there is one.
+    """Let an injector, if there is one, change the keyword arguments of a class with a ``PROPERTY_INJECTION_ID``.
 
-    An injector's ``inject`` gets the arguments that were given, by their names in Python, and returns those to use.
+    The injector's ``inject`` receives the given arguments by their Python names, and returns the arguments to use.
     """
     constructor: Callable[..., None] = vars(cls)["__init__"]
     keywords = [name for name in inspect.signature(constructor).parameters if name not in ("self", "scope", "id")]
@@ -38,8 +38,8 @@ def property_injectable(cls: _Class) -> _Class:
             name = f"{type(injector).__name__}.inject"
             if not isinstance(injected, Mapping):
                 raise TypeError(
-                    f"{name} returned {injected!r}, and {cls.__name__} takes the arguments to use by their names, such "
-                    'as {"encryption_key": key, **original_props}'
+                    f"{name} returned {injected!r}, and {cls.__name__} needs a mapping of argument names to values, "
+                    'such as {"encryption_key": key, **original_props}'
                 )
             given = dict(cast("Mapping[str, Any]", injected))
             check_names(name, given, keywords)
@@ -50,7 +50,7 @@ def property_injectable(cls: _Class) -> _Class:
 
 
 def _injector(scope: Construct, unique_id: str) -> Any:
-    """The injector for a class in a scope; of several, the nearest."""
+    """Return the nearest injector for a class in a scope."""
     scopes = _scopes.get(scope)
     if scopes is None:
         scopes = _scopes[scope] = scope.node.scopes

@@ -1,7 +1,7 @@
-"""The stack of a construct: its region, name and singletons; and tokens.
+"""The stack of a construct: its Region, name and singletons; and tokens.
 
-Reading an attribute of a CDK object is a call to Node. What all constructs of a stack read is kept here, and cannot
-change: a construct's stack and path, and a stack's name, account and region are fixed when it is created.
+Reading an attribute of a CDK object is a call to Node, so this module caches the values that all constructs of a stack
+read. They cannot change: a construct's stack and path, and a stack's name, account and Region are fixed at creation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Created = TypeVar("_Created")
 
 
 class PseudoParameters:
-    """Tokens of CloudFormation's pseudo parameters, which are the same in all apps and are read once."""
+    """Tokens of CloudFormation's pseudo parameters, which are the same in all apps and read only once."""
 
     account = cached_property(lambda _: Aws.ACCOUNT_ID)
     partition = cached_property(lambda _: Aws.PARTITION)
@@ -36,7 +36,7 @@ PSEUDO = PseudoParameters()
 
 
 class StackContext:
-    """A stack's constant facts and singletons. Use :meth:`of`."""
+    """A stack's constant values and singletons. Use :meth:`of`."""
 
     def __init__(self, stack: Stack) -> None:
         self.stack = stack
@@ -44,10 +44,10 @@ class StackContext:
 
     @staticmethod
     def of(scope: IConstruct) -> StackContext:
-        """The context of ``scope``'s stack."""
+        """Return the context of ``scope``'s stack."""
         known = _contexts.get(scope) if isinstance(scope, Construct) else None
         if known is None:
-            # A nested stack is a separate stack.
+            # A nested stack is a stack of its own.
             stack = scope if isinstance(scope, Stack) else _stack_of(scope)
             known = _contexts.get(stack)
             if known is None:
@@ -57,12 +57,12 @@ class StackContext:
 
     @staticmethod
     def latest() -> Stack | None:
-        """The stack that has come last into the library's hands; None where none has."""
+        """Return the stack that the library used last, or None."""
         return next((context.stack for context in reversed(list(_contexts.values()))), None)
 
     @cached_property
     def known_region(self) -> str | None:
-        """The stack's region; None for an environment-agnostic stack."""
+        """The stack's Region; None for an environment-agnostic stack."""
         region = self.stack.region
         return None if is_token(region) else region
 
@@ -73,15 +73,15 @@ class StackContext:
 
     @cached_property
     def uuid(self) -> str:
-        """The last part of the stack's ARN, which no other stack has (a token)."""
+        """The last part of the stack's ARN, which is unique (a token)."""
         return Fn.select(2, Fn.split("/", self.stack.stack_id))
 
     def resolve(self, text: str) -> Any:
-        """``stack.resolve`` of text: the intrinsic functions of its tokens."""
+        """Resolve text with ``stack.resolve``: return the intrinsic functions of its tokens."""
         return self.stack.resolve(text) if is_token(text) else text
 
     def once(self, key: Hashable, create: Callable[[], _Created]) -> _Created:
-        """The stack's singleton for ``key``, created on first use."""
+        """Return the stack's singleton for ``key``, created on first use."""
         if key not in self._created:
             self._created[key] = create()
         return self._created[key]
@@ -96,15 +96,15 @@ def _stack_of(scope: IConstruct) -> Stack:
         return Stack.of(scope)
     except (RuntimeError, TypeError):
         described = f"{type(scope).__name__} {scope.node.path!r}" if hasattr(type(scope), "node") else shown(scope)
-        # Not from the CDK's own, whose frames are of Node.
+        # The CDK's own error would only show Node's frames.
         raise ValueError(
-            f"scope is {described}, and resources belong to a stack: give a Stack, or a construct below one, for "
+            f"scope is {described}, and resources must be in a stack: pass a Stack, or a construct below one, for "
             'instance OptimizedEndpoint(Stack(app, "Chat"), "Llama70B", ...)'
         ) from None
 
 
 def path_of(construct: IConstruct) -> str:
-    """A construct's path in its app, as ``construct.node.path`` has it."""
+    """Return a construct's path in its app, as in ``construct.node.path``."""
     known = _paths.get(construct)
     if known is None:
         known = _paths[construct] = construct.node.path
@@ -121,43 +121,42 @@ class _EachTime:
 
 
 def late_value(produce: Callable[[], Any]) -> IResolvable:
-    """A value that is produced whenever it is resolved, so that it is never out of date."""
+    """Return a value that is produced at each resolution, so that it is never outdated."""
     return Lazy.uncached_any(_EachTime(produce))
 
 
 def late_text(produce: Callable[[], Any]) -> str:
-    """A token for text that is produced once, at synthesis. ``produce`` may return an intrinsic function."""
+    """Return a token for text that is produced once, at synthesis. ``produce`` may return an intrinsic function."""
     return Token.as_string(late_value(cache(produce)))
 
 
 def endpoint_name_of(scope: Construct, id: str, name: str | None, ending: str = "") -> str:
-    """The name of the endpoint ``id`` of ``scope``: ``name``, unique in its stack, or a name built from its path."""
+    """Return the name of the endpoint ``id`` in ``scope``: ``name``, unique in its stack, or one from its path."""
     if name is None:
         return physical_name(scope, id, ending)
     if not is_token(name):
-        # CreateEndpoint does not tell upper from lower case (Amazon SageMaker API reference).
+        # Endpoint names are case-insensitive (Amazon SageMaker API reference, CreateEndpoint).
         names = StackContext.of(scope).once("endpoint names", dict[str, tuple[Construct, str]])
         first, first_id = names.get(name.lower(), (scope, id))
         if (first, first_id) != (scope, id) and first.node.try_find_child(first_id) is not None:
             raise ValueError(
-                f"endpoint_name is {name!r}, and {path_of(first)}/{first_id} has that name: an account has one "
-                f"endpoint of a name in a region, upper and lower case alike. Give {path_of(scope)}/{id} another, or "
-                "none: one is made of its path then"
+                f"endpoint_name is {name!r}, and {path_of(first)}/{first_id} already has this name: endpoint names are "
+                f"unique in an account and Region, regardless of case. Set another for {path_of(scope)}/{id}, or leave "
+                "it out to generate one from its path"
             )
         names[name.lower()] = scope, id
     return name
 
 
 def physical_name(scope: Construct, id: str, ending: str = "") -> str:
-    """A name for the child ``id`` of ``scope``, known before it exists, and unique in account and region.
+    """Return a name for the child ``id`` of ``scope``, known before it exists and unique in its account and Region.
 
-    A resource that cannot change in place has an ``ending``, of seven characters, that its successor has not.
+    A resource that cannot change in place has a suffix (``ending``) of seven characters, which its replacement changes.
 
-    An update of an endpoint is rolled back by alarms about that endpoint: the endpoint names its alarms, and they name
-    the endpoint. CloudFormation creates neither first when both refer to each other, so one has an explicit name, which
-    changes only with its path in the app. It is in lower case, as SageMaker's ARNs have it, so that CloudWatch and
-    Application Auto Scaling get the same name wherever it is taken from. The stack's name is part of it where it is
-    known; for a nested stack, the last part of the stack's id is.
+    An endpoint names the alarms that roll back its updates, and they name the endpoint. CloudFormation cannot create
+    resources that refer to each other, so one of them has an explicit name, which only changes with its path in the
+    app. It is in lower case, as in SageMaker's ARNs, so that CloudWatch and Application Auto Scaling always get the
+    same name. It contains the stack's name or, for a nested stack, the last part of the stack's ID.
     """
     context = StackContext.of(scope)
     within = path_of(scope).removeprefix(path_of(context.stack)).strip("/")

@@ -1,1 +1,1 @@
-"""A stack as one CloudFormation template, for accounts and tools without the AWS CDK."""
+"""A stack as a single CloudFormation template, for accounts and tools without the AWS CDK."""

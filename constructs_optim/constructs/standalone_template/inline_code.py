@@ -1,4 +1,4 @@
-"""The code of a function as the text of one module, which a template can contain."""
+"""A function's code as a single module that a template can contain."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import zlib
 from modulefinder import ModuleFinder
 from pathlib import Path
 
-# The handlers' data are files, so the modules are written to files too.
+# The handlers read data files, so the modules are written to files too.
 _INDEX = """\
 import base64, json, pathlib, sys, tempfile, zlib
 root = pathlib.Path(tempfile.mkdtemp())
@@ -21,19 +21,19 @@ from {module} import {function}
 
 
 def inline_source(folder: Path, handler: str) -> str:
-    """The source of a module ``index`` with a function's handler: what ``Code.ZipFile`` may be, up to 4 MB.
+    """Return the source of a module ``index`` with a function's handler for ``Code.ZipFile``, up to 4 MB.
 
-    It has the modules that the handler imports and all files of the folder that are no modules. Source of the limit:
-    CloudFormation template reference, ``AWS::Lambda::Function Code``.
+    It contains the modules that the handler imports, and all files of the folder that are not modules. Source of the
+    limit: CloudFormation template reference, ``AWS::Lambda::Function Code``.
 
     Args:
         folder: the folder of the function's code.
-        handler: the handler in it, as Lambda names it: ``runtime.handlers.job_handler.handler``.
+        handler: the handler in Lambda's notation: ``runtime.handlers.job_handler.handler``.
     """
     folder, (module, _, function) = folder.resolve(), handler.rpartition(".")
     finder = ModuleFinder(path=[str(folder)])
     finder.import_hook(module)
-    # Modules that are built into Python have no file.
+    # Built-in modules have no file.
     modules = [Path(file) for found in finder.modules.values() if (file := vars(found)["__file__"])]
     data = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".py"]
     texts = {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in sorted([*modules, *data])}

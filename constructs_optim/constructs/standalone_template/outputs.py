@@ -1,4 +1,4 @@
-"""Outputs of a template: what its users look up by names that do not change."""
+"""Outputs of a template, with stable names."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from constructs_optim.constructs.stack.permissions import (
 )
 
 OUTPUTS: Mapping[str, str] = {
-    "EndpointName": "The endpoint's name, which requests give",
+    "EndpointName": "The endpoint's name in requests",
     "EndpointArn": "The endpoint's ARN",
     "VariantName": "The production variant, a dimension of the endpoint's metrics",
-    "InferenceComponentName": "The inference component that requests name beside the endpoint",
+    "InferenceComponentName": "The inference component's name in requests",
     "InferenceComponentArn": "The inference component's ARN",
-    "OpenAiBaseUrl": "The base URL of OpenAI's clients",
+    "OpenAiBaseUrl": "The base URL for OpenAI clients",
     "InvokePolicy": "An IAM policy document that allows requests",
     "DashboardName": "The CloudWatch dashboard",
     "AlarmNames": "The CloudWatch alarms, separated by commas",
-    "ArtifactKeys": "The artifacts that are served, one for each instance type, separated by commas",
-    "ArtifactStoreBucket": "The bucket that has the artifacts",
+    "ArtifactKeys": "The keys of the served artifacts, one for each instance type, separated by commas",
+    "ArtifactStoreBucket": "The bucket with the artifacts",
 }
-"""The descriptions of all outputs by the ends of their names."""
+"""The descriptions of all outputs by the suffixes of their names."""
 
 
 def add_outputs(name: str, served: OptimizedEndpoint | InferenceComponent | LoraAdapter) -> None:
     """Add the outputs of an endpoint, a component or an adapter to its stack: ``<name>EndpointName`` and so on.
 
-    There are those of :data:`OUTPUTS` that it has. Scaling and evaluations are declared before.
+    Only applicable outputs of :data:`OUTPUTS` are added. Declare scaling and evaluations before.
     """
     stack, values = Stack.of(served), dict(_values(served))
     for output, description in OUTPUTS.items():

@@ -1,4 +1,4 @@
-"""A stack as one template that needs no bootstrapped account, and the files that its parameters name."""
+"""A stack as a template that needs no bootstrapped account, and the files that its parameters refer to."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from constructs_optim.recipe.errors import shown
 from .inline_code import inline_source
 
 BUCKET_PARAMETER = "CodeBucket"
-"""The parameter of the bucket with the files. It is in the stack's region, as Lambda reads no other."""
+"""The parameter of the bucket with the files, in the stack's Region, because Lambda reads no other."""
 CODE_PREFIX = "constructs-optim/"
-"""What the keys of the files begin with by default."""
+"""The default prefix of the files' keys."""
 
 _REGION = "${AWS::Region}"
 _BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-# What parameters are called after: the paths of the library's assets.
+# Names of parameters by the paths of the library's assets.
 _PARAMETERS = {"OptimizationService/Code": "CodeKey", "OptimizationService/TrainingCode/Asset": "TrainingCodeKey"}
-# What has a pseudo parameter becomes an Fn::Sub of its own, in whose place a parameter is then put. The CDK may know
-# account and Region, and writes them instead; it never knows the partition (StringSpecializer of aws-cdk-lib,
+# Text with a pseudo parameter becomes its own Fn::Sub, which a parameter then replaces. The CDK may replace account and
+# Region by known values, but never the partition (StringSpecializer of aws-cdk-lib,
 # core/lib/helpers-internal/string-specializer.ts).
 _PARTITION = "${AWS::Partition}"
 _BUCKET_PLACEHOLDER, _PREFIX_PLACEHOLDER = f"code-bucket-{_PARTITION}", f"code-prefix-{_PARTITION}/"
-# The CDK CLI sets the others for the programs that it runs.
+# The CDK CLI sets the other values for its apps.
 _CONTEXT = {
     "@aws-cdk/core:suppressTemplateIndentation": True,
     "aws:cdk:enable-asset-metadata": False,
@@ -46,12 +46,12 @@ _CONTEXT = {
 
 @dataclass(frozen=True)
 class CodeFile:
-    """A file that the bucket has to have before the template is deployed.
+    """A file that must be in the bucket before the template is deployed.
 
     Attributes:
         parameter: the template's parameter for its key.
-        key: the parameter's default, which has the SHA-256 of the content: another content has another key.
-        content: its bytes.
+        key: the parameter's default, which contains the SHA-256 of the content.
+        content: the file's bytes.
     """
 
     parameter: str
@@ -61,7 +61,7 @@ class CodeFile:
 
 @dataclass(frozen=True)
 class StandaloneTemplate:
-    """A template, the files that its parameters name, and the warnings of its constructs."""
+    """A template, the files that its parameters refer to, and its constructs' warnings."""
 
     template: Mapping[str, Any]
     files: tuple[CodeFile, ...]
@@ -69,7 +69,7 @@ class StandaloneTemplate:
 
     @property
     def body(self) -> str:
-        """The template as JSON, with a line for each parameter, resource and output: changes are seen in reviews."""
+        """The template as JSON with a line for each parameter, resource and output, for reviewable diffs."""
         return f"{_in_lines(_section(*section) for section in self.template.items())}\n"
 
 
@@ -81,22 +81,23 @@ def standalone_template(
     inline: bool = False,
     context: Mapping[str, Any] | None = None,
 ) -> StandaloneTemplate:
-    """Synthesize the stack that ``declare`` adds to the app, with the synthesizer that it has to have.
+    """Synthesize the stack that ``declare`` adds to an app.
 
-    Parameters of the template are ``CodeBucket``; ``CodeKey`` for the handlers' code, ``TrainingCodeKey`` for that of
-    training jobs, if there are any; and for each asset of the stack's own one that is called after its construct.
+    The template's parameters are ``CodeBucket``; ``CodeKey`` for the handlers' code; ``TrainingCodeKey`` for the
+    training code, if there are training jobs; and one for each of the stack's own assets, named after its construct.
 
     Args:
-        declare: adds the stack, for instance ``lambda app, synthesizer: Stack(app, "Chat", synthesizer=synthesizer)``.
-        code_bucket: the default of ``CodeBucket``. ``${AWS::Region}`` in it stands for the stack's region, so that one
-            template serves several. Default: none, and each deployment names the bucket.
-        code_prefix: what the keys begin with.
+        declare: a function that adds the stack with the given synthesizer, for instance ``lambda app, synthesizer:
+            Stack(app, "Chat", synthesizer=synthesizer)``.
+        code_bucket: the default of ``CodeBucket``. ``${AWS::Region}`` in it is the stack's Region, for a template for
+            several Regions. Default: none; each deployment passes the bucket.
+        code_prefix: the prefix of the files' keys.
         inline: whether the template contains the handlers' code and needs no bucket.
         context: the app's context. Default: none.
 
     Raises:
-        ValueError: for a bucket that cannot exist, and for a stack that no single template can express.
-        RuntimeError: with the errors that constructs have added to the stack.
+        ValueError: if the bucket name is invalid, or a single template cannot express the stack.
+        RuntimeError: if constructs added errors to the stack; contains them.
     """
     _check_bucket(code_bucket)
     with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +113,8 @@ def standalone_template(
         template = json.loads((Path(folder) / stack.template_file).read_bytes())
         if not template.get("Resources"):
             raise ValueError(
-                "the stack has no resources, and CloudFormation takes no template without any: declare some"
+                "the stack has no resources, and CloudFormation does not accept a template without resources: declare "
+                "some"
             )
         assets = list(_assets(Path(folder), stack, template))
         files: list[CodeFile] = []
@@ -123,14 +125,14 @@ def standalone_template(
             template = _parameterized(template, assets, files, code_bucket)
     made = StandaloneTemplate(template, tuple(files), warnings)
     if (size := len(made.body.encode())) > MOST_BYTES:
-        cure = "leave inline out, and name a bucket for the code" if inline else "declare it in two stacks"
-        raise ValueError(f"the template has {size:,} bytes, and CloudFormation reads {MOST_BYTES:,}: {cure}")
+        cure = "leave inline out, and pass a bucket for the code" if inline else "declare it in two stacks"
+        raise ValueError(f"the template has {size:,} bytes, and CloudFormation allows {MOST_BYTES:,}: {cure}")
     return made
 
 
 @dataclass(frozen=True)
 class _Asset:
-    """An asset of the stack: its parameter, what stands for its key in the template, and its files."""
+    """An asset of the stack: its parameter, the placeholder of its key in the template, and its files."""
 
     parameter: str
     placeholder: str
@@ -146,27 +148,27 @@ def _check_bucket(name: str | None) -> None:
     # Regions have 9 to 14 characters.
     if name is not None and not _BUCKET_NAME.fullmatch(name.replace(_REGION, "us-west-2")):
         raise ValueError(
-            f"the code bucket is {shown(name)}, and a bucket's name has 3 to 63 lower-case letters, digits, dots and "
-            f"hyphens, for instance my-code, or my-code-{_REGION} for a bucket in each region"
+            f"the code bucket is {shown(name)}, and a bucket name has 3 to 63 lowercase letters, digits, dots and "
+            f"hyphens, for instance my-code, or my-code-{_REGION} for a bucket in each Region"
         )
 
 
 def _assets(folder: Path, stack: Stack, template: Mapping[str, Any]) -> Iterator[_Asset]:
-    """The assets of a synthesized stack.
+    """Yield the assets of a synthesized stack.
 
     Raises:
-        ValueError: for what a template and parameters cannot stand for.
+        ValueError: if a template with parameters cannot express an asset.
     """
     for logical_id, resource in template["Resources"].items():
         if resource["Type"] == "AWS::CloudFormation::Stack":
             raise ValueError(
-                f"{logical_id} is a nested stack, which has a template of its own: declare it in the stack"
+                f"{logical_id} is a nested stack with its own template: declare its resources in the stack"
             )
     manifest = json.loads((folder / f"{stack.artifact_id}.assets.json").read_bytes())
     if images := manifest.get("dockerImages", {}):
         raise ValueError(
-            f"{', '.join(image.get('displayName', digest) for digest, image in images.items())}: images are built and "
-            "pushed by the CDK CLI; push them beforehand, and name them by their URIs"
+            f"{', '.join(image.get('displayName', digest) for digest, image in images.items())}: only the CDK CLI "
+            "builds and pushes images; push them beforehand, and refer to them by URI"
         )
     for digest, asset in manifest["files"].items():
         path = asset.get("source", {}).get("path")
@@ -175,7 +177,7 @@ def _assets(folder: Path, stack: Stack, template: Mapping[str, Any]) -> Iterator
         name = asset.get("displayName", digest)
         if path is None:
             raise ValueError(
-                f"{name} is made by a command of the CDK CLI's: make it beforehand, and name it by its path"
+                f"{name} is created by a command of the CDK CLI: create it beforehand, and refer to it by path"
             )
         (destination,) = asset["destinations"].values()
         parameter = _PARAMETERS.get(name) or f"{re.sub('[^A-Za-z0-9]', '', name)}Key"
@@ -183,7 +185,7 @@ def _assets(folder: Path, stack: Stack, template: Mapping[str, Any]) -> Iterator
 
 
 def _archive(folder: Path) -> bytes:
-    """A zip archive with the same bytes on each machine, which is why nothing is compressed: zlib has many builds."""
+    """Return a zip archive with the same bytes on every machine: uncompressed, because builds of zlib differ."""
     archived = io.BytesIO()
     with zipfile.ZipFile(archived, "w", zipfile.ZIP_STORED) as archive:
         for path in sorted(folder.rglob("*")):
@@ -198,16 +200,16 @@ def _archive(folder: Path) -> bytes:
 def _parameterized(
     template: dict[str, Any], assets: list[_Asset], files: list[CodeFile], code_bucket: str | None
 ) -> dict[str, Any]:
-    """The template with parameters for the bucket and the keys."""
+    """Return the template with parameters for the bucket and the keys."""
     bucket: dict[str, Any] = {"Ref": BUCKET_PARAMETER}
     described = {
         "Type": "String",
-        "Description": "The bucket with the code, in the region of the stack",
+        "Description": "The bucket with the code, in the stack's Region",
         "AllowedPattern": "[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
     }
     conditions: dict[str, Any] = {}
     if code_bucket is not None and _REGION in code_bucket:
-        # The default of a parameter is a literal.
+        # A parameter's default must be a literal.
         described = {**described, "Default": "", "AllowedPattern": f"|{described['AllowedPattern']}"}
         described["Description"] += f"; by default {code_bucket.replace(_REGION, '<region>')}"
         conditions = {f"{BUCKET_PARAMETER}IsNamed": {"Fn::Not": [{"Fn::Equals": [bucket, ""]}]}}
@@ -218,13 +220,13 @@ def _parameterized(
     for file in files:
         parameters[file.parameter] = {"Type": "String", "Default": file.key, "Description": "A key in the code bucket"}
     if taken := sorted(parameters.keys() & template.get("Parameters", {}).keys()):
-        raise ValueError(f"the stack has the parameter {taken[0]}, which is the template's own: give it another name")
+        raise ValueError(f"the stack has the parameter {taken[0]}, which the template itself defines: rename it")
     referred = {asset.placeholder: {"Ref": asset.parameter} for asset in assets}
     replaced = _replaced(template, {**referred, _BUCKET_PLACEHOLDER: bucket})
     if any(left in json.dumps(replaced) for left in ("code-bucket-", "code-prefix-")):
         raise ValueError(
-            "the stack has the URL of an asset, in which no parameter takes the place of bucket and key: compose it of "
-            "s3_bucket_name and s3_object_key"
+            "the stack contains the URL of an asset, where parameters cannot replace the bucket and key: compose it "
+            "from s3_bucket_name and s3_object_key"
         )
     added: dict[str, Any] = {"Parameters": parameters, "Conditions": conditions if assets else {}}
     for section, entries in added.items():
@@ -234,7 +236,7 @@ def _parameterized(
 
 
 def _inlined(template: dict[str, Any], assets: list[_Asset]) -> dict[str, Any]:
-    """The template with the code of each function in it."""
+    """Return the template with the code of each function in it."""
     by_key = {asset.placeholder: asset for asset in assets}
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::Lambda::Function":
@@ -250,14 +252,14 @@ def _inlined(template: dict[str, Any], assets: list[_Asset]) -> dict[str, Any]:
     rest = json.dumps(template)
     if kept := [asset.parameter.removesuffix("Key") for asset in assets if asset.placeholder in rest]:
         raise ValueError(
-            f"{' and '.join(kept)} cannot be in the template, as only functions take their code from it: leave inline "
-            "out, and name a bucket for the code"
+            f"{' and '.join(kept)} cannot be in the template, because only functions can have inline code: leave "
+            "inline out, and pass a bucket for the code"
         )
     return template
 
 
 def _replaced(value: Any, values: Mapping[str, Any]) -> Any:
-    """A template with ``values`` in the places of the placeholders that they are called after."""
+    """Return a template with its placeholders replaced by ``values``."""
     match value:
         case {"Fn::Sub": str() as placeholder} if placeholder in values:
             return values[placeholder]

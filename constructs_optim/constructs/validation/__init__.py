@@ -1,1 +1,1 @@
-"""Validation at synthesis: templates that are too large, and findings of policies."""
+"""Validation at synthesis: template size, and policy findings."""

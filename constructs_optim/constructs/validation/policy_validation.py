@@ -1,4 +1,4 @@
-"""A platform team's policy as a plugin of the CDK's validation, which reports findings in ``cdk synth``."""
+"""A platform team's policy as a CDK validation plugin, which reports findings in ``cdk synth``."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ from constructs import IConstruct
 from constructs_optim.policy import RULES, PlatformPolicy, PolicyFinding, check
 from constructs_optim.templates.template import Template
 
-# The plugin's name, and what its rules' ids follow in acknowledgements: constructs-optim-policy::POL001.
+# The plugin's name, and the prefix of its rules' IDs in acknowledgments: constructs-optim-policy::POL001.
 _NAMESPACE = "constructs-optim-policy"
 
 
 @jsii.implements(IPolicyValidationPlugin)
 class PolicyValidation:
-    """Validates the synthesized templates of an app or a stage, those of nested stages and nested stacks among them.
+    """Validates the synthesized templates of an app or stage, including nested stages and nested stacks.
 
-    ``Validations.of(app).add_plugins(PolicyValidation(policy))``. A finding fails synthesis as its rule's severity
-    says; the CDK lists those that were acknowledged as such (``suppressedViolations`` of ``validation-report.json``).
+    ``Validations.of(app).add_plugins(PolicyValidation(policy))``. Whether a finding fails synthesis depends on its
+    rule's severity. The CDK lists acknowledged findings separately (``suppressedViolations`` in
+    ``validation-report.json``).
     """
 
     def __init__(self, policy: PlatformPolicy) -> None:
@@ -41,21 +42,21 @@ class PolicyValidation:
 
     @property
     def name(self) -> str:
-        """The name in the report."""
+        """The plugin's name in the report."""
         return _NAMESPACE
 
     @property
     def version(self) -> str:
-        """The version of this library."""
+        """This library's version."""
         return version("constructs-optim")
 
     @property
     def rule_ids(self) -> list[str]:
-        """The rules that the policy switches on."""
+        """The rules that the policy enables."""
         return [rule.id for rule in RULES if self._policy.is_on(rule.setting)]
 
     def validate(self, context: IPolicyValidationContext) -> PolicyValidationPluginReport:
-        """Validate each template, and each that it nests, once."""
+        """Validate each template, including nested ones, once."""
         paths = dict.fromkeys(path for outer in context.template_paths for path in _with_nested(Path(outer)))
         findings = [(finding, path) for path in paths for finding in check(self._policy, _read(path))]
         return PolicyValidationPluginReport(
@@ -67,26 +68,26 @@ class PolicyValidation:
     def acknowledge(scope: IConstruct, rule: str, *, reason: str) -> None:
         """Acknowledge the findings of a rule in a construct and below it.
 
-        They stay in the report, with the reason, and fail nothing. A ``fatal`` finding still fails.
+        They stay in the report with the reason, and do not fail synthesis, except ``fatal`` findings.
 
         Args:
-            scope: an endpoint, a job, or whatever has the finding below it.
-            rule: the rule's id, for instance ``POL031``.
+            scope: an endpoint, a job, or another construct with the finding below it.
+            rule: the rule's ID, for instance ``POL031``.
             reason: why the finding is acceptable here.
 
         Raises:
-            ValueError: where there is no such rule, or no reason.
+            ValueError: if there is no such rule, or no reason.
         """
         known = [known.id for known in RULES]
         if rule not in known:
-            raise ValueError(f"acknowledge: there is no rule {rule!r} of policies; there are {', '.join(known)}")
+            raise ValueError(f"acknowledge: there is no policy rule {rule!r}; there are {', '.join(known)}")
         if not reason.strip():
-            raise ValueError(f"acknowledge: {rule} at {scope.node.path} is let pass without a reason: give one")
+            raise ValueError(f"acknowledge: {rule} at {scope.node.path} has no reason: add one")
         Validations.of(scope).acknowledge(Acknowledgment(id=f"{_NAMESPACE}::{rule}", reason=reason))
 
 
 def _violations(findings: Iterable[tuple[PolicyFinding, Path]]) -> Iterator[PolicyViolation]:
-    """Findings that read alike are one violation of several resources."""
+    """Yield the findings as violations, merging identical findings of several resources."""
     grouped: dict[tuple[str, str, str, str], list[PolicyViolatingResource]] = {}
     for finding, path in findings:
         key = (finding.rule, finding.description, finding.suggestion, finding.severity)
@@ -102,7 +103,7 @@ def _violations(findings: Iterable[tuple[PolicyFinding, Path]]) -> Iterator[Poli
 
 
 def _with_nested(path: Path) -> Iterator[Path]:
-    """A template, and the templates of its nested stacks, which are file assets of their stack at any depth."""
+    """Yield a template and the templates of its nested stacks, which are file assets at any depth."""
     yield path
     manifest = path.with_name(path.name.removesuffix(".template.json") + ".assets.json")
     nested = set[str]()
@@ -110,7 +111,7 @@ def _with_nested(path: Path) -> Iterator[Path]:
         assets = _read(manifest).get("files", {}).values()
         nested |= {str(asset.get("source", {}).get("path", "")) for asset in assets}
     for resource in Template(_read(path)).resources.values():
-        # The legacy synthesizer writes no manifest of assets; the CLI has the path of each asset written beside it.
+        # The legacy synthesizer writes no asset manifest; the CLI lets it record each asset's path in metadata.
         nested.add(str(resource.metadata.get("aws:asset:path", "")))
     yield from (path.with_name(name) for name in sorted(nested) if name.endswith(".nested.template.json"))
 

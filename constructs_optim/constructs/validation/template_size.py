@@ -1,4 +1,4 @@
-"""Refuses a template that is larger than CloudFormation's limits, with a way out.
+"""Refuse a template that exceeds CloudFormation's limits, and suggest a fix.
 
 Source of the limits: AWS CloudFormation user guide, "Understand CloudFormation quotas" (500 resources; 1 MB in an
 object of S3).
@@ -18,21 +18,22 @@ from constructs import Construct, IValidation
 
 from constructs_optim.constructs.stack.stack_context import StackContext
 
-# The rule about the bootstrap version is added later, less than 1 KB: within it the CDK's own warning remains.
+# The CDK adds the bootstrap version rule later, less than 1 KB; for a template this close, only its own warning
+# remains.
 MOST_BYTES = 1_000_000
-"""The longest template that CloudFormation takes, from S3; in a request it takes 51,200 bytes."""
-# An endpoint with all features counts twice, with its job, and takes at most 20 resources and 100 KB: a stack with
-# fewer constructs cannot reach a limit, and its template is not written a second time.
+"""The maximum size of a template in S3; in a request it is 51,200 bytes."""
+# An endpoint with its job counts twice, and with all features has at most 20 resources and 100 KB. A stack with fewer
+# constructs cannot reach a limit, so its template is not rendered a second time.
 _WATCHED_FROM = 16
 _SPLIT = (
     "declare some of the stack's endpoints in another stack, which shares the artifact store with "
-    "artifact_store=ArtifactStore.from_bucket(store.bucket), or leave features out: evaluate() makes a dashboard 40 KB "
-    "instead of 14 KB, and each policy and schedule of auto_scale() is a resource"
+    "artifact_store=ArtifactStore.from_bucket(store.bucket), or leave features out: evaluate() enlarges a dashboard "
+    "from 14 KB to 40 KB, and each policy and schedule of auto_scale() is a resource"
 )
 
 
 def watch_template_size(construct: Construct) -> None:
-    """Count one more construct of its stack, and have the template measured where there are many."""
+    """Count a construct of its stack, and measure the template if there are many."""
     context = StackContext.of(construct)
     size = context.once(_Measurement, lambda: _Measurement(context.stack))
     size.constructs += 1
@@ -42,15 +43,15 @@ def watch_template_size(construct: Construct) -> None:
 
 @jsii.implements(IValidation)
 class _Measurement:
-    """Measures one stack when all its constructs and aspects are through, before templates are written."""
+    """Measures a stack after all its constructs and aspects, before the templates are written."""
 
     def __init__(self, stack: Stack) -> None:
         self._stack, self._is_refused, self.constructs = stack, False, 0
 
     def validate(self) -> list[str]:
-        """The errors that stop synthesis: too many resources, in the CDK's words and with a way out.
+        """Return the errors that stop synthesis: too many resources, in the CDK's words with a suggested fix.
 
-        A template of too many bytes is an error annotation instead, so that it can still be written and read.
+        A template with too many bytes causes an error annotation instead, so that it is still written and readable.
         """
         try:
             text = written_template(self._stack)
@@ -69,17 +70,17 @@ class _Measurement:
                 f"about {compact:,} bytes; or "
             )
             annotations = Annotations.of(self._stack)
-            # The CDK's own warning, which does not suggest a way out.
+            # This replaces the CDK's own warning, which does not suggest a fix.
             annotations.acknowledge_warning("@aws-cdk/core:Stack.templateSize")
             annotations.add_error(
-                f"the template of {self._stack.node.path} has about {size:,} bytes, and CloudFormation takes "
+                f"the template of {self._stack.node.path} has about {size:,} bytes, and CloudFormation allows "
                 f"{MOST_BYTES:,}: {unindented if compact <= MOST_BYTES else ''}{_SPLIT}"
             )
         return []
 
 
 def written_template(stack: Stack) -> str:
-    """The text of the template as it will be written, overrides (``add_property_override``) included."""
+    """Return the template's text as it will be written, including ``add_property_override``."""
     writer = LegacyStackSynthesizer()
     writer.bind(stack)
     with TemporaryDirectory() as folder:

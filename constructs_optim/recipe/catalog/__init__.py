@@ -1,6 +1,6 @@
-"""The catalog of models, instances and images: data files with source and date, and their look-ups.
+"""The catalog of models, instances and images: data files with sources and dates, and functions that look them up.
 
-``docs/catalog.md`` documents where each file comes from and how to refresh it.
+https://constructs-optim.dev/catalog/ documents the source of each file and how to refresh it.
 """
 
 from __future__ import annotations
@@ -13,5 +13,5 @@ from typing import Any
 
 @cache
 def load(name: str) -> dict[str, Any]:
-    """The content of ``<name>.json``, read once a process."""
+    """Return the content of ``<name>.json``, which is read once per process."""
     return json.loads((files(__name__) / f"{name}.json").read_text(encoding="utf-8"))

@@ -13,7 +13,7 @@ WORKLOAD_CONFIG = "AWS::SageMaker::AIWorkloadConfig"
 
 
 class RecommendationJobs(BaseModel, frozen=True):
-    """What recommendation jobs accept, the API's metric by goal, and the Regions that have them."""
+    """The inputs that recommendation jobs accept, the API's metric by goal, and the Regions with such jobs."""
 
     instance_types: tuple[str, ...]
     most_instance_types: int
@@ -23,7 +23,7 @@ class RecommendationJobs(BaseModel, frozen=True):
 
 
 class Layer(BaseModel, frozen=True):
-    """One version of a Lambda layer, the release of the library in it, and its account by Region."""
+    """A version of a Lambda layer, the library's release in it, and its account by Region."""
 
     name: str
     version: int
@@ -33,21 +33,21 @@ class Layer(BaseModel, frozen=True):
 
 @cache
 def powertools() -> Layer:
-    """Powertools for AWS Lambda (Python), for the handlers' runtime and architecture."""
+    """Return the layer of Powertools for AWS Lambda (Python) for the handlers' runtime and architecture."""
     return Layer.model_validate(load("layers")["powertools"])
 
 
 @cache
 def recommendations() -> RecommendationJobs:
-    """The catalog's data about recommendation jobs."""
+    """Return the catalog's data about recommendation jobs."""
     return RecommendationJobs.model_validate(load("recommendations"))
 
 
 def regions_with(resource_type: str) -> tuple[str, ...]:
-    """The Regions that have a resource type of CloudFormation, in alphabetical order."""
+    """Return the Regions that have a CloudFormation resource type, in alphabetical order."""
     return tuple(load("resource_types")["types"][resource_type])
 
 
 def is_missing(resource_type: str, region: str) -> bool:
-    """Whether a Region lacks a resource type; False for a Region that the catalog does not know."""
+    """Return whether a Region lacks a resource type; False for a Region that is not in the catalog."""
     return region in load("resource_types")["regions"] and region not in regions_with(resource_type)

@@ -1,4 +1,4 @@
-"""The arguments of vLLM and SGLang in each release that AWS's containers have."""
+"""The arguments of vLLM and SGLang in each release that AWS's containers include."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from . import load
 
-# vLLM, human_readable_int of engine/arg_utils.py: 8k, 25.6K, 1G; "auto" where a length may be found.
+# vLLM, human_readable_int of engine/arg_utils.py: 8k, 25.6K, 1G; some arguments also accept "auto".
 _SIZE = re.compile(r"-?\d+(\.\d+)?[kKmMgGtT]?|auto")
 
 
@@ -28,9 +28,9 @@ _NO_VALUE = frozenset({"", "None"})
 
 
 class Argument(BaseModel, frozen=True):
-    """An argument of an engine; see ``source`` of the file. ``choices`` is empty if any text is one.
+    """An argument of an engine; the catalog file's ``source`` describes it. ``choices`` is empty if any text is valid.
 
-    ``choices_since`` is empty in :class:`Arguments`, whose ``choices`` are those of the release.
+    ``choices_since`` is empty in :class:`Arguments`, whose ``choices`` already fit the release.
     """
 
     of: str | None = None
@@ -43,7 +43,7 @@ class Argument(BaseModel, frozen=True):
 
     def expected(self, value: str) -> str | None:
         """Return what the parser accepts instead of an invalid value; None if the value is valid."""
-        # The container's entrypoint leaves "false" out.
+        # The container's entrypoint omits arguments whose value is "false".
         if value.lower() == "false" or value in _NO_VALUE:
             return None
         if self.choices:
@@ -54,12 +54,12 @@ class Argument(BaseModel, frozen=True):
             _READ[self.takes](value.strip())
         except ValueError:
             return _IN_WORDS[self.takes]
-        # The entrypoint makes "true" the argument alone, without a value.
+        # The entrypoint passes an argument whose value is "true" without a value.
         return _IN_WORDS[self.takes] if value.lower() == "true" else None
 
 
 class Found(NamedTuple):
-    """An argument by its own name. ``negates``: whether the given name was its negation."""
+    """An argument by its canonical name. ``negates`` tells whether the given name was its negation."""
 
     name: str
     row: Argument
@@ -72,9 +72,9 @@ class Arguments(NamedTuple):
     rows: Mapping[str, Argument]
 
     def find(self, name: str) -> Found | None:
-        """The argument of that name, another name, ``no_`` and its name, or the beginning of no other name.
+        """Return the argument with this name or alias, ``no_`` and its name, or an unambiguous prefix of its name.
 
-        Parsers take the beginning of a name for the name (argparse, ``allow_abbrev``).
+        The engines' parsers accept prefixes (argparse, ``allow_abbrev``).
         """
         begun = [name] if name in self.rows else [known for known in self.rows if known.startswith(name)]
         if len(begun) == 1:
@@ -88,7 +88,7 @@ class Arguments(NamedTuple):
 def of_newest(engine: str) -> Arguments:
     """Return the arguments of an engine's newest known release."""
     found = of_release(engine, load("engine_arguments")["engines"][engine]["releases"][-1])
-    assert found is not None  # noqa: S101 - it is one of the releases
+    assert found is not None  # noqa: S101 - the release is listed
     return found
 
 

@@ -1,8 +1,8 @@
-"""The geometry of a model, as its ``config.json`` has it: parameters of its modules, and what its layers keep of a
+"""The geometry of a model from its ``config.json``: parameters of its modules, and bytes that its layers keep per
 request.
 
-Sources: transformers, the configurations of its models; vLLM, ``v1/kv_cache_interface.py`` and, for the states of
-linear attention, ``model_executor/layers/mamba/mamba_utils.py``; for multi-query attention,
+Sources: transformers, the configurations of its models; vLLM, ``v1/kv_cache_interface.py``. For the states of linear
+attention: vLLM, ``model_executor/layers/mamba/mamba_utils.py``. For multi-query attention: vLLM,
 ``transformers_utils/model_arch_config_convertor.py``.
 """
 
@@ -18,14 +18,14 @@ def _whole(given: object) -> object:
     return given if isinstance(given, int) else None
 
 
-# Some models have a list of one for each layer instead; their sizes are not derived.
+# Some models have a list with one number per layer instead; their sizes are not derived.
 _Whole = Annotated[int | None, BeforeValidator(_whole)]
-# Architectures whose modules are those of :attr:`Geometry.modules`: tests/recipe/test_geometry.py holds their sums
-# against published ones.
+# Architectures that consist of the modules in :attr:`Geometry.modules`: tests/recipe/test_geometry.py compares their
+# sums with published sizes.
 _SUMMED = frozenset(
     {"deepseek_v3", "gpt_oss", "kimi_k2", "llama", "minimax_m2", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"}
 )
-# What a layer keeps of a request: all tokens, a window of them, a state of one size, or nothing.
+# What a layer keeps of a request: all tokens, a window of tokens, a state of fixed size, or nothing.
 _ALL, _WINDOW, _STATE, _NOTHING = "full_attention", "sliding_attention", "linear_attention", "none"
 _KINDS = {
     _ALL: _ALL,
@@ -39,19 +39,19 @@ _KINDS = {
 _LETTERS = {"*": _ALL, "M": _STATE, "E": _NOTHING, "-": _NOTHING}
 # Llama 4: every fourth layer attends to all tokens, the others to a chunk (transformers, configuration_llama4.py).
 _CHUNKED_INTERVAL = 4
-# vLLM keeps two states of a request where it caches prefixes (MambaSpec.max_memory_usage_bytes).
+# vLLM keeps two states per request when prefix caching is on (MambaSpec.max_memory_usage_bytes).
 _STATES = 2
 _HALF = 2
-"""Bytes of a value of the KV cache in half precision."""
-# Of a key of the indexer that chooses what sparse attention reads, so many values of a byte share a scale of 4 bytes
-# (vLLM 0.30, model_executor/models/deepseek_v2.py, Indexer).
+"""Bytes per value of the KV cache in half precision."""
+# The number of one-byte values that share a 4-byte scale in a key of the indexer, which chooses the tokens that sparse
+# attention reads (vLLM 0.30, model_executor/models/deepseek_v2.py, Indexer).
 _INDEXED_GROUP = 128
 
 
 class Geometry(BaseModel):
-    """The members of a ``config.json``, or of its text part, that decide a model's size.
+    """The fields of a ``config.json``, or of its text part, that determine a model's size.
 
-    A member is None if the model lacks it.
+    A field is None if the file lacks it.
     """
 
     model_type: str = ""
@@ -60,7 +60,7 @@ class Geometry(BaseModel):
     num_key_value_heads: int | None = Field(
         default=None, validation_alias=AliasChoices("num_key_value_heads", "num_kv_heads")
     )
-    # Falcon: one head of keys and values, but in its newer architecture.
+    # Falcon has one head of keys and values, except in its newer architecture.
     multi_query: bool = False
     new_decoder_architecture: bool = False
     head_dim: int | None = None
@@ -116,7 +116,7 @@ class Geometry(BaseModel):
 
     @property
     def key_value_heads(self) -> int | None:
-        """Heads with keys and values of their own: the attention heads where nothing else is said."""
+        """The number of heads with their own keys and values; by default the number of attention heads."""
         if self.multi_query and not self.new_decoder_architecture:
             return 1
         return self.num_key_value_heads or self.num_attention_heads
@@ -129,20 +129,20 @@ class Geometry(BaseModel):
 
     @property
     def full_attention_layers(self) -> int | None:
-        """How many layers keep all tokens, where something is said of each."""
+        """The number of layers that keep all tokens; None if the configuration does not describe each layer."""
         return self._kinds.count(_ALL) or None
 
     @property
     def cache(self) -> dict[str, int]:
-        """Columns of the KV cache in half precision; empty if it is not known what a layer keeps.
+        """Columns of the KV cache in half precision; empty if it is unknown what a layer keeps.
 
-        A window without a pattern of layers counts as none, as servers differ in what they make of it.
+        A window without a pattern of layers counts as no window, because servers interpret it differently.
         """
         layers, heads, dimension = self.num_hidden_layers, self.key_value_heads, self.head_dimension
         if self.kv_lora_rank is not None:
             if layers is None or self.qk_rope_head_dim is None:
                 return {}
-            # One latent and position for all heads, which every accelerator keeps whole.
+            # All heads share one latent and position, which every accelerator stores in full.
             latent, indexed = _HALF * (self.kv_lora_rank + self.qk_rope_head_dim), self.index_head_dim or 0
             return {"cache_bytes": layers * (latent + indexed + indexed // _INDEXED_GROUP * 4), "key_value_heads": 1}
         kinds, window, state = Counter(self._kinds), self.sliding_window or self.attention_chunk_size, self._state
@@ -166,7 +166,7 @@ class Geometry(BaseModel):
 
     @property
     def _kinds(self) -> list[str | None]:
-        """What each layer keeps, None if that is unknown; empty if nothing is said of them."""
+        """What each layer keeps, with None for unknown; empty if the configuration does not describe the layers."""
         layers = range(self.num_hidden_layers or 0)
         if self.hybrid_override_pattern is not None:
             return [_LETTERS.get(letter) for letter in self.hybrid_override_pattern]
@@ -178,13 +178,13 @@ class Geometry(BaseModel):
         interval = linear or self.sliding_window_pattern or chunked
         if interval is None:
             return []
-        # Jamba says which one of so many layers attends; of others, it is the last.
+        # Jamba's configuration says which layer of each interval attends. In other models it is the last one.
         which = interval - 1 if self.attn_layer_offset is None else self.attn_layer_offset
         return [_ALL if layer % interval == which else _STATE if linear else _WINDOW for layer in layers]
 
     @property
     def _state(self) -> int | None:
-        """Bytes of the state of a layer: a matrix of each head, and the convolution's last tokens; None without one."""
+        """Bytes of a layer's state: a matrix per head, and the last tokens of the convolution; None without a state."""
         delta = (
             self.linear_num_key_heads,
             self.linear_num_value_heads,
@@ -195,7 +195,7 @@ class Geometry(BaseModel):
             case (int(keys), int(values), int(key), int(value), *_):
                 matrix, channels = values * key * value, 2 * keys * key + values * value
             case (*_, int(width), int(state)):
-                # Mamba 1 has no groups, and convolves its width alone.
+                # Mamba 1 has no groups, and its convolution covers only its width.
                 matrix, channels = width * state, width + 2 * (self.n_groups or 0) * state
             case _:
                 return None
@@ -203,7 +203,7 @@ class Geometry(BaseModel):
 
     @property
     def _mamba_width(self) -> int | None:
-        """The width of all heads of a Mamba layer, by themselves or as a multiple of the model's."""
+        """The width of all heads of a Mamba layer, given directly or as a multiple of the hidden size."""
         match (self.mamba_num_heads, self.mamba_head_dim, self.mamba_expand, self.hidden_size):
             case (int(heads), int(dimension), *_):
                 return heads * dimension
@@ -214,7 +214,7 @@ class Geometry(BaseModel):
 
     @property
     def modules(self) -> dict[str, int]:
-        """Parameters by kind of module, without biases and norms; empty for architectures whose sum is not known."""
+        """Parameters by kind of module, without biases and norms; empty if the architecture cannot be summed."""
         layers, width, words, inner = self.num_hidden_layers, self.hidden_size, self.vocab_size, self.intermediate_size
         attention = self._attention
         if self.model_type not in _SUMMED or not (layers and width and words and inner and attention):
@@ -233,7 +233,7 @@ class Geometry(BaseModel):
 
     @property
     def _attention(self) -> int | None:
-        """Parameters of a layer's attention."""
+        """The number of parameters of a layer's attention."""
         latent = (self.kv_lora_rank, self.qk_nope_head_dim, self.qk_rope_head_dim, self.v_head_dim)
         match (self.hidden_size, self.num_attention_heads, self.key_value_heads, self.head_dimension, *latent):
             case (int(width), int(heads), _, _, int(rank), int(plain), int(turned), int(value)):

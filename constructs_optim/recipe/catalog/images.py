@@ -1,4 +1,4 @@
-"""Container images: what jobs make with them, what they serve, and the registries that they are pulled from."""
+"""Container images: what jobs make with them, what they serve, and their registries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import load
 # API reference, ProductionVariant.InferenceAmiVersion: driver 580, CUDA 13.0.
 _CUDA_13_AMI = "al2023-ami-sagemaker-inference-gpu-4-1"
 BLACKWELL = 10.0
-"""The least compute capability of GPUs that need a newer CUDA release than others."""
+"""The lowest compute capability of GPUs that need a newer CUDA release than others."""
 _CUDA_OF_BLACKWELL = (12, 8)
 VLLM = frozenset({"vllm", "lmi"})
 """Servers whose engine is vLLM."""
@@ -24,20 +24,21 @@ _SERVERS = {
     "djl-inference": "lmi",
     "huggingface-pytorch-tgi-inference": "text_generation_inference",
 }
-# AWS tags these repositories by the release of the engine: vllm:0.30.0-gpu-...
+# AWS tags these repositories with the engine's release: vllm:0.30.0-gpu-...
 _TAGGED_BY_ENGINE = frozenset({"vllm", "sglang"})
 FOR_BLACKWELL = "blackwell"
 """The lock file's prefix for images of jobs on Blackwell."""
 SERVING = "serving"
-"""The lock file's name for an image that any model is served with."""
+"""The lock file's name for an image that serves any model."""
 
 
 class ImageRow(BaseModel, frozen=True):
     """A Deep Learning Container image, without its registry.
 
-    ``server`` is what runs in it, and ``engine`` the release of its engine (of LMI, that of vLLM); None if there is
-    none or it is not known. ``cuda`` is the CUDA release that it is built for. ``makes`` has what jobs make with it,
-    ``serves`` what its engine reads and can do; ``missing_in`` the Regions whose registry lacks it.
+    ``server`` is the server in the image, and ``engine`` the release of its engine (for LMI, the vLLM release); None if
+    there is none or it is unknown. ``cuda`` is the CUDA release that the image is built for. ``makes`` has the results
+    that jobs make with it, ``serves`` the formats and features that its engine supports, ``missing_in`` the Regions
+    whose registry lacks it.
     """
 
     repository: str
@@ -56,44 +57,44 @@ class ImageRow(BaseModel, frozen=True):
 
     @property
     def ami_version(self) -> str | None:
-        """The machine image whose driver it needs; None if any will do.
+        """The machine image whose driver it needs; None if the default works.
 
-        CUDA 13 needs driver 580 (changelog of AWS's vLLM containers, 2.0), and the default of an instance type may be
+        CUDA 13 needs driver 580 (changelog of AWS's vLLM containers, 2.0), and the default of an instance type can be
         470 (developer guide, "GPU drivers").
         """
         return _CUDA_13_AMI if self.cuda is not None and self.cuda.startswith("13.") else None
 
     @property
     def accelerators(self) -> str:
-        """The kind of accelerator that it is built for: ``neuron``, or ``gpu``.
+        """The kind of accelerator that the image is built for: ``neuron`` or ``gpu``.
 
-        The SDK's image_uri_config writes the processor into the tag, and every configuration for Neuron devices has
+        The SDK's image_uri_config puts the processor into the tag, and every configuration for Neuron devices contains
         ``neuronx``.
         """
         return "neuron" if "neuronx" in self.tag else "gpu"
 
     def runs_on(self, compute_capability: float) -> bool:
-        """Whether its CUDA release compiles for the accelerators: Blackwell's came with 12.8 (CUDA release notes)."""
+        """Return whether its CUDA release supports the GPUs: Blackwell needs 12.8 or later (CUDA release notes)."""
         return compute_capability < BLACKWELL or self.cuda is None or _numbers(self.cuda) >= _CUDA_OF_BLACKWELL
 
     def has_engine(self, least: str | None) -> bool:
-        """Whether its engine is known as a release of vLLM from ``least`` on, or is no vLLM."""
+        """Return whether its engine is another engine than vLLM, or a known vLLM release of at least ``least``."""
         if least is None or self.server not in VLLM:
             return True
         return self.engine is not None and is_from(self.engine, least)
 
     def has_version(self, version: str) -> bool:
-        """Whether the tag is ``version``, or begins with it and a separator."""
+        """Return whether the tag is ``version``, or begins with it and a separator."""
         return self.tag == version or self.tag.startswith((f"{version}-", f"{version}."))
 
     @property
     def release(self) -> tuple[int, ...]:
-        """The numbers of the tag: a newer image has greater ones."""
+        """The numbers in the tag; newer images have greater numbers."""
         return _numbers(self.tag)
 
 
 def is_from(version: str, least: str) -> bool:
-    """Whether a release is ``least`` or a later one."""
+    """Return whether a release is ``least`` or later."""
     return _numbers(version) >= _numbers(least)
 
 
@@ -103,9 +104,9 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 class Choice(NamedTuple):
-    """The image that is chosen, None if there is none, and the name that it is recorded by.
+    """The chosen image, or None if none fits, and the name under which the lock file records it.
 
-    ``usable`` are all that would do: the cataloged ones, the preferred one first, and recorded ones.
+    ``usable`` are all images that fit: the cataloged images, the preferred one first, then recorded ones.
     """
 
     name: str
@@ -115,25 +116,25 @@ class Choice(NamedTuple):
 
 @cache
 def rows() -> tuple[ImageRow, ...]:
-    """Every cataloged image, of each server the newest or preferred one first."""
+    """Return every cataloged image, sorted for each server with the newest or preferred one first."""
     return tuple(ImageRow.model_validate(row) for row in load("images")["images"])
 
 
 def requirement(capabilities: Collection[str]) -> str:
-    """Required capabilities as a lock file records them: ``awq+speculative_config``."""
+    """Return required capabilities as a lock file records them: ``awq+speculative_config``."""
     return "+".join(sorted(capabilities)) or SERVING
 
 
 def making(capabilities: Collection[str]) -> list[ImageRow]:
-    """The images that a job makes all of ``capabilities`` with, the preferred one first."""
+    """Return the images with which a job makes all of ``capabilities``, the preferred one first."""
     needed = frozenset(capabilities)
     return [row for row in rows() if row.makes >= needed]
 
 
 def serving(capabilities: Collection[str], servers: Iterable[str]) -> list[ImageRow]:
-    """The images that serve all of ``capabilities``: the newest of the first server first, then those of the next.
+    """Return the images that serve all of ``capabilities``: those with the first server, newest first, then the next.
 
-    Images of which nothing is claimed, as their engine is not known, come after the others of their server.
+    Images whose engine is unknown, so that the catalog claims no capabilities, follow the others of their server.
     """
     needed = frozenset(capabilities)
     capable = [row for row in rows() if row.serves >= needed]
@@ -149,14 +150,14 @@ def serving(capabilities: Collection[str], servers: Iterable[str]) -> list[Image
 
 
 def find(name: str) -> ImageRow | None:
-    """The cataloged image of that name; None if there is none."""
+    """Return the cataloged image with this name, or None."""
     return next((row for row in rows() if row.name == name), None)
 
 
 def uncatalogued(name: str) -> ImageRow:
-    """An image that the catalog does not know, or no longer: what its name says of it.
+    """Return an image that is not in the catalog, or not anymore, as described by its name.
 
-    The repository says what server it has; the tag has the CUDA release (``cu130``) and, of some, the engine's.
+    The repository names the server. The tag has the CUDA release (``cu130``) and in some repositories the engine's.
     """
     repository, _, tag = name.partition(":")
     cuda, engine = re.search(r"\bcu(\d\d)(\d)\b", tag), re.match(r"\d+\.\d+\.\d+", tag)
@@ -170,7 +171,7 @@ def uncatalogued(name: str) -> ImageRow:
 
 
 def recorded_for(name: str, recorded: Mapping[str, str]) -> dict[str, str]:
-    """The entries of ``recorded`` for an image of that name, in any Region."""
+    """Return the entries of ``recorded`` for an image with this name, in any Region."""
     return {entry: image for entry, image in recorded.items() if entry.partition("@")[0] == name}
 
 
@@ -182,10 +183,10 @@ def choose(
     kept: Sequence[ImageRow] = (),
     earlier: str | None = None,
 ) -> Choice:
-    """The first image of ``capable`` that ``region``'s registry has, and the name that it is recorded by.
+    """Return the first image of ``capable`` that ``region``'s registry has, and the name under which it is recorded.
 
-    The image that is recorded by ``name``, or by ``name@region``, comes before all others, if it is one of ``capable``
-    or of ``kept``; then what earlier releases recorded by another name. None if there is none.
+    An image that is recorded under ``name@region`` or ``name`` has precedence if it is in ``capable`` or ``kept``, then
+    an image that earlier releases recorded under ``earlier``. The image is None if none fits.
     """
     usable = (*capable, *kept)
     regional_name = f"{name}@{region}"
@@ -201,12 +202,12 @@ def choose(
 
 
 def registry_accounts() -> dict[str, str]:
-    """The registry's account by Region, in alphabetical order."""
+    """Return the registry's account by Region, in alphabetical order."""
     return dict(load("images")["registry_accounts"])
 
 
 def registry_host(region: str) -> str | None:
-    """The registry's host in ``region``."""
+    """Return the registry's host in ``region``; None for an unknown Region."""
     account = registry_accounts().get(region)
     if account is None:
         return None

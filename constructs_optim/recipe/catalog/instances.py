@@ -15,20 +15,20 @@ from . import load
 _GENERATIONS = {9.0: "hopper", 10.0: "blackwell", 10.3: "blackwell", 12.0: "rtx_pro_6000"}
 
 COMPUTE_SLICES, MEMORY_SLICES = 7, 8
-"""Of a GPU that can be divided: NVIDIA Multi-Instance GPU user guide, "Supported MIG Profiles"."""
+"""The slices of a GPU that can be divided: NVIDIA Multi-Instance GPU user guide, "Supported MIG Profiles"."""
 _PARTITION = re.compile(r"mig-(\d+)g\.(\d+)gb")
 
 
 @dataclass(frozen=True)
 class InstanceRow:
-    """An accelerated instance type. Memory is in MiB, NVMe in GB.
+    """An accelerated instance type. Memory is in MiB, NVMe storage in GB.
 
-    ``accelerator_memory_mib`` is of one accelerator, ``memory_mib`` of the host.
-    ``memory_bandwidth`` is the maker's figure for one accelerator, in GB per second, ``teraflops`` those of its dense
-    matrix units by the bits of their operands, and ``link_bandwidth`` what it sends to other accelerators of its
-    instance, in GB per second. ``sdk_lists``: whether the
-    SageMaker SDK lists the family for optimization. ``runs_optimization``: as a job's deployment instance type.
-    ``partitions`` are the types of partitions that a GPU can be divided into (Multi-Instance GPU), the whole GPU last.
+    ``accelerator_memory_mib`` is the memory of one accelerator, ``memory_mib`` the host's. ``memory_bandwidth`` is the
+    vendor's figure for one accelerator in GB per second, ``teraflops`` the dense rate of its matrix units by the bits
+    of their operands, and ``link_bandwidth`` its rate to other accelerators of the instance in GB per second.
+    ``sdk_lists`` tells whether the SageMaker SDK lists the family for optimization, ``runs_optimization`` whether a job
+    accepts it as deployment instance type. ``partitions`` are the types of partitions that a GPU can be divided into
+    (Multi-Instance GPU), the whole GPU last.
     """
 
     name: str
@@ -53,12 +53,12 @@ class InstanceRow:
 
     @property
     def generation(self) -> str | None:
-        """The generation of its GPUs, as vLLM's recipes name it; None if they name none."""
+        """The generation of its GPUs, as named in vLLM's recipes; None if they have no name for it."""
         return _GENERATIONS.get(self.compute_capability or 0)
 
     @property
     def parallel_units(self) -> int:
-        """The units of a tensor parallel degree: GPUs, or NeuronCores."""
+        """The number of units for tensor parallelism: GPUs, or NeuronCores."""
         return self.accelerator_count * self.cores_per_accelerator
 
     @property
@@ -67,15 +67,15 @@ class InstanceRow:
         return self.accelerator_count * self.accelerator_memory_mib * 2**20 / 1e9
 
     def slices(self, partition: str) -> tuple[int, int]:
-        """The compute and memory slices of one of its types of partitions."""
+        """Return the compute and memory slices of a type of partition."""
         (compute, gigabytes), (_, whole) = (
             map(int, found.groups()) for name in (partition, self.partitions[-1]) if (found := _PARTITION.match(name))
         )
         return compute, round(gigabytes * MEMORY_SLICES / whole)
 
     def partitioned(self, partition: str) -> InstanceRow:
-        """The instance type as a model on one partition sees it: a single, smaller accelerator, and its share of host
-        memory.
+        """Return the instance type as a model on one partition sees it: one smaller accelerator, and its share of the
+        host's memory.
         """
         compute, memory = self.slices(partition)
         return replace(
@@ -90,7 +90,7 @@ class InstanceRow:
 
 @cache
 def by_name() -> MappingProxyType[str, InstanceRow]:
-    """Every cataloged accelerated instance type."""
+    """Return every cataloged accelerated instance type by name."""
     data = load("instances")
     families: dict[str, dict[str, Any]] = {
         name: {**family, "partitions": tuple(family.get("partitions", ()))} for name, family in data["families"].items()
@@ -100,33 +100,33 @@ def by_name() -> MappingProxyType[str, InstanceRow]:
 
 @cache
 def by_size() -> tuple[InstanceRow, ...]:
-    """Every cataloged accelerated instance type, the smallest first."""
+    """Return every cataloged accelerated instance type, the smallest first."""
     return tuple(sorted(by_name().values(), key=size))
 
 
 @cache
 def other_names() -> frozenset[str]:
-    """Endpoint instance types without an accelerator that any technique supports."""
+    """Return the endpoint instance types without an accelerator that any technique supports."""
     return frozenset(load("instances")["without_catalogued_accelerator"])
 
 
 @cache
 def training_names() -> frozenset[str]:
-    """Every instance type of training jobs, with an accelerator or without."""
+    """Return every instance type for training jobs, with or without an accelerator."""
     others: list[str] = load("instances")["training_without_catalogued_accelerator"]
     return frozenset([*others, *(name for name, row in by_name().items() if row.runs_training)])
 
 
 def find(name: object) -> InstanceRow | None:
-    """The accelerated instance type of that name; None if there is none."""
+    """Return the accelerated instance type with this name, or None."""
     return by_name().get(name) if isinstance(name, str) else None
 
 
 def size(row: InstanceRow) -> tuple[float, int, int]:
-    """What instance types are compared by: accelerator memory, then accelerators and vCPUs."""
+    """Return a sort key for instance types: accelerator memory in GB, then accelerators, then vCPUs."""
     return row.total_accelerator_memory_gb, row.accelerator_count, row.vcpu
 
 
 def smallest(rows: Iterable[InstanceRow]) -> InstanceRow | None:
-    """The smallest instance type; None of none."""
+    """Return the smallest instance type; None if there are none."""
     return min(rows, key=size, default=None)

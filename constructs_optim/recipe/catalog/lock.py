@@ -1,8 +1,8 @@
-"""The lock file of an app: all choices that the library and its catalog made for it.
+"""An app's lock file: all choices that the library and its catalog made for the app.
 
-A newer release of the library may prefer newer images and other arguments, know other sizes of models, and make other
-bytes of the same settings, which would give artifacts other keys and endpoints other engines: the file keeps artifacts
-and containers as they are until the app's owner changes it.
+A newer release of the library can prefer newer images and other arguments, know more about the size of models, and
+write other bytes for the same settings, which would change artifact keys and the endpoints' engines. The lock file
+keeps artifacts and containers as they are until the app's owner changes it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ LOCK_FILE = "optim.lock.json"
 NO_COMMIT = "0" * 40
 """A placeholder in previews for a commit that is not recorded yet; no Git object has this name."""
 PARTS = ("jobs", "servers", "models", "tuning", "contexts", "artifacts", "choices")
-"""The parts of the file."""
+"""The sections of the file."""
 
 
 class RecordedModel(BaseModel, frozen=True, extra="forbid"):
-    """What ``constructs-optim lock --model`` has found out about a model; columns as of :class:`ModelRow`.
+    """The data that ``constructs-optim lock --model`` found about a model; columns as in :class:`ModelRow`.
 
-    ``revision`` is the commit of Hugging Face. ``license`` is the license's name there.
+    ``revision`` is the commit on Hugging Face, ``license`` the license's name there.
     """
 
     revision: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
@@ -55,10 +55,10 @@ class RecordedModel(BaseModel, frozen=True, extra="forbid"):
     stored_gb: float | None = None
 
     def row(self, name: str, known: ModelRow | None) -> ModelRow:
-        """The catalog's row of the model, or one without a family, with what is recorded."""
+        """Return the catalog's row of the model, or a new row without a family, updated with the recorded data."""
         columns = self.model_dump(exclude_none=True, exclude={"revision", "license"})
         licence = {"license": License(self.license, f"https://huggingface.co/{name}")} if self.license else {}
-        # What config.json says of the KV cache comes before the catalog's figure.
+        # The KV cache that config.json describes overrides the catalog's figure.
         counted = {"cache_bytes": None, "window_bytes": 0, "state_bytes": 0} if self.layers is not None else {}
         return replace(known or ModelRow(name, family=""), **{**counted, **columns}, **licence)
 
@@ -66,8 +66,8 @@ class RecordedModel(BaseModel, frozen=True, extra="forbid"):
 class RecordedArtifact(BaseModel, frozen=True, extra="forbid"):
     """The library's choices for a training job and its artifact.
 
-    ``version`` is that of the code's output (``COPY_VERSION`` and the like), a part of the artifact's key.
-    ``storage_gb`` is the job's least storage, by the size of the model.
+    ``version`` is the version of the code's output (``COPY_VERSION`` and the like), a part of the artifact's key.
+    ``storage_gb`` is the job's minimum storage, which depends on the size of the model.
     """
 
     version: int = Field(ge=1)
@@ -81,9 +81,9 @@ _MOST = 100_000
 class RecordedPool(BaseModel, frozen=True, extra="forbid"):
     """An instance type of a choice, and how the model is prepared and served on it.
 
-    ``techniques`` are as on the command line: ``quantization=awq``. ``copies_per_instance`` is above 1 where copies
-    take a part of an instance; ``max_concurrent_requests`` is the limit of a batch, where ``server`` has one: None for
-    the engine's own. ``price_per_hour`` is that of all instances, in US dollars; None: not known.
+    ``techniques`` are written as on the command line: ``quantization=awq``. ``copies_per_instance`` is above 1 if each
+    copy takes a part of an instance. ``max_concurrent_requests`` is the limit of a batch if ``server`` has one, or None
+    for the engine's default. ``price_per_hour`` is the price of all instances in US dollars, or None if unknown.
     """
 
     instance_type: str
@@ -97,7 +97,7 @@ class RecordedPool(BaseModel, frozen=True, extra="forbid"):
 def _is_within(interval: tuple[float, float, float]) -> tuple[float, float, float]:
     value, low, high = interval
     if not low <= value <= high:
-        raise ValueError("an interval is a value, a lower limit and an upper one")
+        raise ValueError("an interval is a value, a lower limit and an upper limit, with the value between them")
     return interval
 
 
@@ -113,10 +113,11 @@ class RecordedLatencies(BaseModel, frozen=True, extra="forbid"):
 
 
 class RecordedForecast(BaseModel, frozen=True, extra="forbid"):
-    """What is expected at ``rate`` requests a second: mean latencies in milliseconds, and the highest rate.
+    """The forecast for ``rate`` requests per second: mean latencies in milliseconds, and the highest sustainable rate.
 
-    ``probability`` is that of meeting the objectives, ``measurements`` the number that the forecast of the model family
-    on the accelerator rests on. ``with_users`` is what an evaluation with so many users is compared with.
+    ``probability`` is the probability that the objectives are met. ``measurements`` is the number of measurements of
+    the model family on the accelerator that the forecast uses. ``with_users`` has the latencies by number of users,
+    for comparison with evaluations.
     """
 
     rate: _Figure
@@ -129,11 +130,12 @@ class RecordedForecast(BaseModel, frozen=True, extra="forbid"):
 
 
 class RecordedChoice(BaseModel, frozen=True, extra="forbid"):
-    """What ``constructs-optim recommend --update`` has chosen for a model and its objectives.
+    """The choice of ``constructs-optim recommend --update`` for a model and its objectives.
 
-    ``version`` is that of a JumpStart model. ``objectives`` are the settings of :class:`Objectives` that are set.
-    ``pools`` are the instance types, the preferred one first. ``copies`` take the requests of the objectives, on
-    ``instances`` instances of the first pool; a copy is scaled by ``concurrency`` requests in flight.
+    ``version`` is a JumpStart model's version. ``objectives`` are the settings of :class:`Objectives` that are set.
+    ``pools`` are the instance types, the preferred one first. ``copies`` is the number of copies that the objectives
+    need, ``instances`` the number of instances of the first pool that they need. Copies scale by ``concurrency``
+    requests in flight per copy.
     """
 
     model: str
@@ -154,21 +156,21 @@ class RecordedChoice(BaseModel, frozen=True, extra="forbid"):
 
 
 Entry = str | int | RecordedModel | Tuning | RecordedArtifact | RecordedChoice
-"""The name of an image, a length, what is known of a model, arguments, or what is decided of an artifact or chosen."""
+"""An image's name, a length, a model's data, engine arguments, or the choices for an artifact or a model."""
 
 
 class Lock(BaseModel, frozen=True, extra="forbid"):
     """Images by what they make or serve: ``awq`` and ``djl-inference:0.32.0-lmi14.0.0-cu126``.
 
-    ``jobs`` has the images that jobs run in, ``servers`` those that models are served with. ``awq@<region>`` is for a
-    Region whose registry lacks that image; ``vllm:0.30:awq`` is what a beginning of a version was taken for.
-    ``models`` has what has been looked up of models, by ID or S3 URI.
+    ``jobs`` has the images that jobs run in, ``servers`` the images that serve models. ``awq@<region>`` is for a Region
+    whose registry lacks the image of ``awq``. ``vllm:0.30:awq`` is the image for a version prefix. ``models`` has the
+    recorded data of models, by ID or S3 URI.
 
-    ``tuning`` has the engine's arguments by vLLM's recipe of a model, by ``<id>@<accelerator>``: also that there are
-    none; ``<id>+<technique>`` has those of a technique. Files of earlier releases have ``<id>`` and ``<id>@<generation
-    of GPUs>``. ``contexts`` has the longest request in tokens, by model, instance type and techniques, 0 for the
-    model's own. ``artifacts`` is by the copied model, or by ``<model>:<techniques>`` of a job. ``choices`` is by
-    ``<model> for <objectives>``.
+    ``tuning`` has the engine arguments from vLLM's recipe of a model, by ``<id>@<accelerator>``, including empty
+    entries for models without arguments. ``<id>+<technique>`` has the arguments of a technique. Files of earlier
+    releases have ``<id>`` and ``<id>@<generation of GPUs>``. ``contexts`` has the longest request in tokens, by model,
+    instance type and techniques; 0 means the model's own limit. ``artifacts`` is by the copied model, or by
+    ``<model>:<techniques>`` of a job. ``choices`` is by ``<model> for <objectives>``.
     """
 
     version: Literal[1] = 1
@@ -182,7 +184,11 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
 
     @classmethod
     def read(cls, path: Path) -> Lock:
-        """The file's content; an empty lock where there is no file. Raises ValueError when it is not a lock file."""
+        """Read the file, or return an empty lock if there is no file.
+
+        Raises:
+            ValueError: if the file cannot be read or is not a lock file.
+        """
         try:
             return cls.model_validate_json(path.read_bytes())
         except FileNotFoundError:
@@ -204,21 +210,21 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
             ) from None
 
     def row(self, name: str, known: ModelRow | None) -> ModelRow | None:
-        """The catalog's row of a model with what is recorded of it; None if neither knows it."""
+        """Return the catalog's row of a model, updated with the recorded data; None without either."""
         recorded = self.models.get(name)
         return recorded.row(name, known) if recorded is not None else known
 
     def adding(self, more: Lock) -> Lock:
-        """Return a lock that also has the entries of another one; existing entries stay."""
+        """Return a lock that also has the entries of another lock; existing entries stay."""
         return self.with_entries({**more.entries(), **self.entries()})
 
     def entries(self) -> dict[str, Entry]:
-        """What is recorded, by ``<part>.<name>``."""
+        """Return the recorded entries, by ``<part>.<name>``."""
         return {f"{part}.{name}": entry for part in PARTS for name, entry in getattr(self, part).items()}
 
     @classmethod
     def with_entries(cls, entries: Mapping[str, Entry]) -> Lock:
-        """The lock with these :meth:`entries`."""
+        """Return the lock with these :meth:`entries`."""
         parts: dict[str, dict[str, Entry]] = {part: {} for part in PARTS}
         for entry, recorded in sorted(entries.items()):
             part, _, name = entry.partition(".")
@@ -226,7 +232,7 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
         return cls(**parts)  # pyright: ignore[reportArgumentType]
 
     def write(self, path: Path) -> None:
-        """Replace the file in one step."""
+        """Replace the file atomically."""
         content = Lock.with_entries(self.entries())
         with NamedTemporaryFile("w", dir=path.parent, prefix=path.name, delete=False, encoding="utf-8") as file:
             parts = content.model_dump(mode="json", exclude_none=True)

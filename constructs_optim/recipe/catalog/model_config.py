@@ -1,4 +1,4 @@
-"""What a model's ``config.json`` says of its size: columns of :class:`ModelRow`.
+"""The size of a model as derived from its ``config.json``: columns of :class:`ModelRow`.
 
 Sources: transformers, ``configuration_utils.py`` and ``utils/quantization_config.py``; compressed-tensors,
 ``quant_config.py``; vLLM, ``model_executor/layers/quantization``.
@@ -15,9 +15,9 @@ from pydantic import AliasChoices, AliasPath, BaseModel, BeforeValidator, Field
 from .geometry import Geometry
 
 _HALF, _WHOLE = 16, 32
-# Bits of a weight by the method's name, where the configuration has no number.
+# Bits per weight by the method's name, for configurations without a number.
 _BITS = {"fp8": 8, "fbgemm_fp8": 8, "mxfp8": 8, "mxfp4": 4, "nvfp4": 4, "fp4": 4, "modelopt_fp4": 4, "eetq": 8}
-# Precisions, by the name of a method or an algorithm, of those methods that have a single one.
+# Precisions by the name of a method or algorithm, for methods with a single precision.
 _PRECISIONS = {
     "fp8": "fp8",
     "fbgemm_fp8": "fp8",
@@ -29,25 +29,25 @@ _PRECISIONS = {
 }
 _INTEGERS = frozenset({"awq", "gptq"})
 _OF_GROUPS = "compressed-tensors"
-# Methods with formats of their own, which have the method's name.
+# Methods with formats of their own, which are named after the method.
 _OWN_FORMATS = frozenset({"bitsandbytes", "eetq", "hqq", "quark", "torchao"})
-# Bits of a weight in the names of torchao's configurations (Int8DynamicActivationInt4WeightConfig, int4_weight_only)
-# and of Quark's types (fp8_e4m3, uint4).
+# Bits per weight in the names of torchao's configurations (Int8DynamicActivationInt4WeightConfig, int4_weight_only) and
+# of Quark's types (fp8_e4m3, uint4).
 _TYPE_BITS = re.compile(r"(?:int|float)(\d+)_?weight|^(?:u?int|fp)(\d+)(?:_e\dm\d)?$", re.IGNORECASE)
 _Text = Annotated[str, BeforeValidator(lambda given: given if isinstance(given, str) else "")]
-# Of weights in 4-bit floating point, by how many share a scale (compressed-tensors, quant_scheme.py).
+# Precisions of 4-bit floating-point weights, by the number of weights per scale (compressed-tensors, quant_scheme.py).
 _FLOAT4 = {16: "nvfp4", 32: "mxfp4"}
-# Bits of a weight with its share of the scales. NVFP4: 16 weights share 8 bits (compressed-tensors, quant_scheme.py).
-# MXFP4 and MXFP8: 32 share 8 bits (OCP Microscaling Formats, 1.0).
+# Bits per weight including its share of the scales. NVFP4: 16 weights share 8 bits (compressed-tensors,
+# quant_scheme.py). MXFP4 and MXFP8: 32 share 8 bits (OCP Microscaling Formats, 1.0).
 _WITH_SCALES = {"fp4": 4 + 8 / 16, "nvfp4": 4 + 8 / 16, "mxfp4": 4 + 8 / 32, "mxfp8": 8 + 8 / 32}
 _GROUP_SIZE = 128
-# Modules that no method quantizes, and those that some configurations except (AutoAWQ, "modules to not convert").
+# Modules that no method quantizes, and modules that some configurations exclude (AutoAWQ, "modules to not convert").
 _NEVER, _EXCEPTED = frozenset({"embed_tokens", "lm_head", "router"}), ("self_attn", "shared_expert")
 
 
 def bits_with_scales(bits: int, precision: str | None, group_size: int = _GROUP_SIZE) -> float:
-    """Bits of a stored weight with its share of the scales: AWQ and GPTQ have a scale of 16 bits and a zero of 4 bits
-    for each group of weights.
+    """Return the bits per stored weight including its share of the scales. AWQ and GPTQ store a 16-bit scale and a
+    4-bit zero point for each group of weights.
     """
     return _WITH_SCALES.get(precision or "", 4 + (16 + 4) / group_size if bits == 4 else bits)
 
@@ -59,7 +59,7 @@ class _Weights(BaseModel):
 
     @property
     def precision(self) -> str | None:
-        """The precision of weights of this scheme; None if it has no name."""
+        """The precision of weights in this scheme; None if it has no name."""
         if self.type == "int" and self.num_bits is not None:
             return f"int{self.num_bits}"
         if self.type != "float":
@@ -95,7 +95,7 @@ class _Quantization(BaseModel):
     )
 
     def stored_bits(self, module: str, bits: int) -> float:
-        """Bits of a weight of a kind of module, with its share of the scales, where a quantized one has ``bits``."""
+        """Return the bits per weight of a kind of module, including scales, if quantized weights have ``bits``."""
         is_excepted = any(kind in module and any(kind in name for name in self.excepted or ()) for kind in _EXCEPTED)
         if module in _NEVER or is_excepted:
             return max(_HALF, bits)
@@ -105,19 +105,19 @@ class _Quantization(BaseModel):
 
     @property
     def weight_bits(self) -> int | None:
-        """Bits of a weight, of the layers that have the fewest; None if they are not known."""
+        """Bits per weight of the layers with the fewest bits; None if unknown."""
         groups = [group.weights.num_bits for group in self.config_groups.values() if group.weights is not None]
         named = [_BITS.get(name.lower()) for name in (self.quant_method, self.quant_algo)]
         loaded = [4 if self.load_in_4bit else 8 if self.load_in_8bit else None]
         typed = [int(found[1] or found[2]) if (found := _TYPE_BITS.search(self.type_name)) is not None else None]
         known = [bits for bits in (self.bits, *groups, *named, *loaded, *typed) if bits is not None]
-        # Without groups of weights, only the KV cache is quantized, or weights are sparse.
+        # If no group quantizes weights, only the KV cache is quantized, or the weights are sparse.
         return min(known, default=_HALF if self.quant_method == _OF_GROUPS else None)
 
     @property
     def precision(self) -> str | None:
-        """How the weights are quantized, by the names of the catalog, or by the method's where it has a format of its
-        own; None if layers differ or it is not known.
+        """The precision of the weights by the catalog's names, or the method's name if it has a format of its own; None
+        if layers differ or the precision is unknown.
         """
         groups = {group.weights.precision for group in self.config_groups.values() if group.weights is not None}
         if groups:
@@ -129,7 +129,7 @@ class _Quantization(BaseModel):
 
 
 class ModelConfig(Geometry):
-    """The members of a ``config.json`` that decide a model's size."""
+    """The fields of a ``config.json`` that determine a model's size."""
 
     text_config: ModelConfig | None = None
     dtype: str | None = Field(default=None, validation_alias=AliasChoices("dtype", "torch_dtype"))
@@ -137,18 +137,18 @@ class ModelConfig(Geometry):
         default=None, validation_alias=AliasChoices("quantization_config", "compression_config")
     )
     max_position_embeddings: int | None = None
-    # What reads images or sound, whose parameters are not summed.
+    # The part that reads images or sound, whose parameters are not summed.
     tower: Any = Field(default=None, validation_alias=AliasChoices("vision_config", "audio_config"))
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Columns of a model's row; those of the text part where the model reads more than text.
+        """Columns of a model's row, from the text part if the model reads more than text.
 
-        Models with multi-head latent attention have no geometry of keys and values, but the size of their latent. The
-        size of the weights is there for the architectures of which it is known, where nothing is beside the text part.
+        Models with multi-head latent attention have the size of their latent instead of keys and values. The size of
+        the weights is present for text-only models with an architecture whose parameters can be summed.
         """
         text, quantization, bits = self.text_config or self, self._quantization, self._weight_bits
-        # transformers ties those of the text part where the whole model's are.
+        # transformers ties the text part's embeddings if the whole model's are tied.
         text = text.model_copy(update={"tie_word_embeddings": text.tie_word_embeddings or self.tie_word_embeddings})
         found = {
             "weight_bits": bits,

@@ -1,4 +1,4 @@
-"""Models of JumpStart and of Hugging Face: what they support, their size, and how vLLM serves them best."""
+"""Models of JumpStart and Hugging Face: their supported techniques, their size, and vLLM's recommended arguments."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ class License:
 
 
 class Tuning(BaseModel, frozen=True, extra="forbid"):
-    """Arguments of ``vllm serve`` by their names with underscores, and further variables."""
+    """Arguments of ``vllm serve``, by name with underscores, and additional environment variables."""
 
     arguments: Mapping[str, Any] = {}
     environment: Mapping[str, str] = {}
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Return whether there are any."""
         return bool(self.arguments or self.environment)
 
     def __or__(self, other: Tuning) -> Tuning:
-        """Both, ``other`` where they differ."""
+        """Return both combined; ``other`` wins where they differ."""
         return Tuning(
             arguments={**self.arguments, **other.arguments}, environment={**self.environment, **other.environment}
         )
 
 
 class Checkpoint(NamedTuple):
-    """A ready-made quantized checkpoint of a model: ``nvfp4``, for example. ``memory_gb`` is the least it needs."""
+    """A ready-made quantized checkpoint of a model, for example ``nvfp4``. ``memory_gb`` is the memory it needs."""
 
     model_id: str
     precision: str
@@ -49,10 +49,10 @@ class Checkpoint(NamedTuple):
 class VllmRecipe:
     """The content of vLLM's own recipe for a model.
 
-    ``engine`` is the least release of vLLM, None if none is named; ``needs_code`` whether the recipe runs code of
-    the model's repository. ``tuning`` is for all accelerators, and ``generations`` adds to it for some: ``hopper``,
-    ``blackwell``, ``rtx_pro_6000``. ``speculation`` has values of ``--speculative-config``, the recommended one first;
-    their ``model`` is a speculator of Hugging Face.
+    ``engine`` is the lowest vLLM release that serves the model, or None. ``needs_code`` tells whether the recipe runs
+    code from the model's repository. ``tuning`` applies to all accelerators, and ``generations`` adds to it for
+    ``hopper``, ``blackwell`` or ``rtx_pro_6000``. ``speculation`` has values of ``--speculative-config``, the
+    recommended one first; their ``model`` is a speculator on Hugging Face.
     """
 
     engine: str | None = None
@@ -62,29 +62,28 @@ class VllmRecipe:
     speculation: tuple[Mapping[str, Any], ...] = ()
 
     def tuned(self, generation: str | None) -> Tuning:
-        """The tuning for a generation of accelerators."""
+        """Return the tuning for a generation of accelerators."""
         return self.tuning | self.generations.get(generation or "", Tuning())
 
 
 @dataclass(frozen=True)
 class ModelRow:
-    """A model of JumpStart or Hugging Face. A column is None if the source leaves it blank.
+    """A model of JumpStart or Hugging Face. A column is None if the source does not give it.
 
-    ``supports`` has the techniques that the sources list as supported, by their names there, and ``pre_compiled`` where
+    ``supports`` has the techniques that the sources list as supported, by their names there, and ``pre_compiled`` if
     SageMaker has the compiled artifact.
 
     ``parameters_billion`` is the vendor's own figure, ``weight_bits`` the precision of the stored weights, and
-    ``stored_gb`` their size where it does not follow from these two. The size of the KV cache follows from ``layers``,
-    ``key_value_heads`` and ``head_dimension``; ``full_attention_layers`` keep all tokens of a request, the remaining
-    layers only those of a short window. Where these three are not known, ``cache_bytes`` may be: the KV cache of a
-    token in half precision, and ``window_bytes`` in layers that keep ``window`` tokens only; they come before these
-    three. ``state_bytes`` is what layers of linear attention keep of a request. The size of prediction
-    heads and embeddings follows from ``hidden_size`` and ``vocabulary_size``; embeddings are a single matrix where they
-    are tied, two otherwise. ``attention_heads`` counts query heads, ``max_position`` is the maximum context length in
-    tokens. ``active_parameters_billion`` is the number of parameters per token of a mixture of experts. ``memory_gb``
-    is the least accelerator memory by vLLM's recipe, a fifth more than the files.
-    ``is_checkpoint``: it is a ready-made checkpoint of another model. ``precision`` is that of its weights by
-    vLLM's recipes, ``bf16`` where they are not quantized; None if it is not known.
+    ``stored_gb`` their size if it does not follow from these two. The size of the KV cache follows from ``layers``,
+    ``key_value_heads`` and ``head_dimension``; ``full_attention_layers`` keep all tokens of a request, the other layers
+    only a short window. ``cache_bytes``, if present, overrides these three: it is the KV cache per token in half
+    precision. ``window_bytes`` is the same for layers that keep only ``window`` tokens, and ``state_bytes`` the state
+    per request of layers with linear attention. The size of prediction heads and embeddings follows from
+    ``hidden_size`` and ``vocabulary_size``; tied embeddings are one matrix, others two. ``attention_heads`` counts
+    query heads, ``max_position`` is the maximum context length in tokens. ``active_parameters_billion`` is the number
+    of parameters per token of a mixture of experts. ``memory_gb`` is the minimum accelerator memory in vLLM's recipe, a
+    fifth more than the files. ``is_checkpoint`` marks a ready-made checkpoint of another model. ``precision`` is the
+    precision of its weights in vLLM's recipes, ``bf16`` if they are not quantized, or None if unknown.
     """
 
     model_id: str
@@ -124,7 +123,7 @@ class ModelRow:
 
     @property
     def key_value_bytes_a_token(self) -> int | None:
-        """Bytes of KV cache that a token takes in half precision: a key and a value in every layer."""
+        """Bytes of KV cache per token in half precision: a key and a value in every layer."""
         if self.cache_bytes is not None:
             return self.cache_bytes + self.window_bytes
         if self.layers is None or self.key_value_heads is None or self.head_dimension is None:
@@ -133,15 +132,15 @@ class ModelRow:
 
     @property
     def embedding_parameters(self) -> int | None:
-        """Weights of the embeddings and of the output layer, which quantization leaves in 16 bits."""
+        """The number of weights in embeddings and the output layer, which quantization leaves in 16 bits."""
         if self.hidden_size is None or self.vocabulary_size is None:
             return None
         return (1 if self.tied_embeddings else 2) * self.hidden_size * self.vocabulary_size
 
     def context_bytes(self, tokens: int, step: int = 0) -> int | None:
-        """Bytes of KV cache that one long request takes, in half precision; windows of sliding layers are short.
+        """Return the bytes of KV cache for one request of ``tokens``, in half precision; None if unknown.
 
-        Beside its window, a layer keeps the tokens of a ``step`` of the server (vLLM, ``SlidingWindowSpec``).
+        A layer with a window also keeps the tokens of a ``step`` of the server (vLLM, ``SlidingWindowSpec``).
         """
         if self.cache_bytes is not None:
             windows = self.window_bytes * min(tokens, self.window + step)
@@ -173,15 +172,15 @@ def speculators() -> dict[str, Mapping[str, Any]]:
 
 
 def published_for(model_id: str) -> list[str]:
-    """The cataloged models that files of Hugging Face are of: the model itself, or those that they are published for
-    as a checkpoint or a speculator. Empty if the catalog does not know the files.
+    """Return the cataloged models that Hugging Face files belong to: the model itself, or every model with these files
+    as checkpoint or speculator. Empty if the catalog does not have the files.
     """
     rows = [row for row in of_hugging_face().values() if not row.is_checkpoint]
     return [row.model_id for row in rows if model_id in (row.model_id, *row.ready_made)]
 
 
 def find(model_id: str) -> ModelRow | None:
-    """The model of that ID, of JumpStart (``meta-textgeneration-llama-3-8b``) or Hugging Face (``Qwen/Qwen3-8B``)."""
+    """Return the model with this ID, of JumpStart (``meta-textgeneration-llama-3-8b``) or Hugging Face."""
     return _rows(model_id).get(model_id)
 
 
@@ -197,7 +196,7 @@ def override(model_id: str, **columns: Any) -> ModelRow:
         **columns: columns of :class:`ModelRow`; all other columns keep their values.
 
     Raises:
-        ValueError: for an unknown column.
+        ValueError: if a column is unknown.
     """
     known = set(ModelRow.__dataclass_fields__) - {"model_id"}
     unknown = sorted(set(columns) - known)
@@ -219,7 +218,7 @@ def _row(raw: dict[str, Any], families: dict[str, list[str]]) -> ModelRow:
 
 
 def _with_checkpoints(raw: Mapping[str, Any]) -> list[ModelRow]:
-    """The model, and each of its checkpoints as a model of its own."""
+    """Return the model, and each of its checkpoints as a separate model."""
     columns: dict[str, Any] = {**raw, "supports": frozenset(raw.get("supports", ()))}
     checkpoints, tuning = columns.pop("checkpoints", ()), _tuning(columns)
     generations = _generations(columns)
@@ -249,7 +248,7 @@ def _checkpoint(model: ModelRow, recipe: VllmRecipe, columns: dict[str, Any]) ->
         precision=columns["precision"],
         memory_gb=columns["memory_gb"],
         stored_gb=None,
-        # Its repository is another one.
+        # A checkpoint has its own repository, with its own license.
         gated=None,
         license=None,
         checkpoints=(),

@@ -11,6 +11,8 @@ from pydantic import Field, PositiveInt
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.settings import Settings
 
+from ..documentation import page
+
 _LATENCIES = {"ttft": "time_to_first_token", "itl": "inter_token_latency", "client_latency": "client_latency"}
 _STATISTICS = ("mean", *metrics.PERCENTILES)
 REGRESSION_METRICS = (
@@ -26,7 +28,7 @@ class Limits(TypedDict, total=False):
     """The limits of ``require``. Latencies are in milliseconds, prices in US dollars, and errors a share of requests.
 
     ``ttft`` is the time to first token, ``itl`` the inter-token latency, ``client_latency`` the time to the whole
-    response; docs/metrics.md defines all of them.
+    response; https://constructs-optim.dev/metrics/ defines all of them.
 
     Attributes:
         mean_ttft_ms: the mean time to first token, at most.
@@ -111,10 +113,10 @@ class QualityRequirement(Settings):
 
 @dataclass(frozen=True)
 class Requirements:
-    """The requirements of one endpoint; ``at_concurrency``: the concurrency that limits apply to, None for all.
+    """The requirements of one endpoint. Limits apply at the concurrency ``at_concurrency``, or at all if it is None.
 
-    ``max_regression`` is how much worse the ``compared`` metrics can become, as a share. Each is listed with whether
-    higher values are better.
+    ``max_regression`` is the share by which the ``compared`` metrics can become worse. Each of these is listed with
+    whether higher values are better.
     """
 
     limits: tuple[Requirement, ...]
@@ -146,7 +148,7 @@ def requirements_of(
     compared = [metrics.find(name) for name in regression_metrics if max_regression is not None]
     for metric in compared:
         if not metric.of_evaluation:
-            raise ValueError(f"regression_metrics: an evaluation does not measure {metric.name}; see docs/metrics.md")
+            raise ValueError(f"regression_metrics: an evaluation does not measure {metric.name}; see {page('metrics')}")
     return Requirements(
         limits=tuple(_requirement(name, values[name]) for name in Limits.__annotations__ if name in values),
         max_regression=max_regression,

@@ -23,6 +23,7 @@ from pydantic import (
 
 from constructs_optim.recipe.metrics import EVALUATION
 
+from ..documentation import page
 from .objectives import LatencyObjectives
 
 _METRICS = frozenset(metric.name for metric in EVALUATION)
@@ -151,7 +152,8 @@ class Level(_Part):
     @classmethod
     def _metrics_are_defined(cls, metrics: dict[str, float]) -> dict[str, float]:
         if unknown := sorted(metrics.keys() - _METRICS):
-            raise ValueError(f"an evaluation has no metrics {', '.join(unknown)}; docs/metrics.md lists all metrics")
+            names = ", ".join(unknown)
+            raise ValueError(f"an evaluation has no metrics {names}; {page('metrics')} lists all metrics")
         return metrics
 
 

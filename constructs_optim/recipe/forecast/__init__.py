@@ -1,7 +1,7 @@
-"""What a served model will do: latencies and throughput, with intervals, before anything is deployed.
+"""Forecasts of a served model before deployment: latencies and throughput, with intervals.
 
-``roofline`` has the time of a forward pass, ``queueing`` what follows of it under load, ``calibration`` what
-measurements have taught of both, ``copies`` the model and its accelerators.
+``roofline`` computes the time of a forward pass, ``queueing`` the behavior under load, ``calibration`` the corrections
+from measurements, and ``copies`` describes the model and its accelerators.
 """
 
 from .calibration import CONFIDENCE, FIGURES, Calibration, Errors, Figure, Measured, clipped, published

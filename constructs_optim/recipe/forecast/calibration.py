@@ -1,12 +1,12 @@
-"""What measurements have taught: the efficiency of accelerators and engines, and how wrong forecasts were.
+"""The calibration of forecasts by measurements: the efficiency of accelerators and engines, and the forecasts' errors.
 
-``calibration.json`` is written by ``bench/forecast`` from published measurements, and says from which. Evaluations of
+``bench/forecast`` writes ``calibration.json`` from published measurements, which the file names. Evaluations of
 deployed endpoints add to it: :meth:`Calibration.learning`.
 
-A forecast is off by a factor that similar measurements share, and by one of its own. Both are log-normal, with the
-spreads ``between`` and ``within`` groups of a model family on an accelerator (a random-effects model: Laird and Ware,
-1982). Of a group with ``n`` measurements, the shared factor is known the better the more there are:
-it shrinks towards 1 by ``n / (n + within² / between²)``.
+The error of a forecast is the product of a factor that similar measurements share and a factor of its own. Both are
+log-normal, with the spreads ``between`` and ``within`` groups, where a group is a model family on an accelerator (a
+random-effects model: Laird and Ware, 1982). The more measurements ``n`` a group has, the better its shared factor is
+known: the logarithm of the measured factor is multiplied by ``n / (n + within² / between²)``.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from .roofline import Copy, Efficiency
 Figure = Literal["time_to_first_token", "inter_token_latency", "requests_per_second"]
 FIGURES: tuple[Figure, ...] = ("time_to_first_token", "inter_token_latency", "requests_per_second")
 CONFIDENCE = 0.9
-"""The probability of an interval."""
-# Where accelerators have no switch between them, an all-reduce takes longer. PCIe has at most 64 GB a second.
+"""The probability that a value is in its interval."""
+# Without a switch between accelerators, an all-reduce takes longer. PCIe has at most 64 GB per second.
 _SWITCHED_GB = 100e9
-# What a published measurement is further off (2.7 times) says more of the measurement than of its group.
+# Larger errors of published measurements (2.7 times) are clipped: they tell more about the measurement than its group.
 _FAR = 1.0
 _SHARES = ("bandwidth", "cache_bandwidth", "expert_bandwidth", "compute", "link")
 
@@ -39,11 +39,11 @@ class _Data(BaseModel):
 
 
 class Errors(_Data):
-    """How wrong the forecasts of one figure were.
+    """The errors of the forecasts of one figure.
 
-    ``between`` and ``within`` are standard deviations of log(measured / forecast), ``quantile`` how many of them an
-    interval with a probability of 90 % has on each side. ``groups`` has the logarithms of published measurements by
-    ``<family>@<accelerator>``; ``own_groups`` those of the user's own, and ``own_recipes`` the same by recipe.
+    ``between`` and ``within`` are standard deviations of log(measured / forecast). ``quantile`` is the number of
+    standard deviations on each side of a 90 % interval. ``groups`` has the logarithms of published measurements by
+    ``<family>@<accelerator>``, ``own_groups`` the logarithms of the user's own, and ``own_recipes`` these by recipe.
     """
 
     between: float = Field(gt=0)
@@ -54,17 +54,17 @@ class Errors(_Data):
     own_recipes: Mapping[str, Sequence[float]] = {}
 
     def of(self, group: str, recipe: str = "") -> tuple[float, float]:
-        """What to expect of log(measured / forecast), and its standard deviation.
+        """Return the expected log(measured / forecast), and its standard deviation.
 
-        A user's own environment may differ from the published ones as much as groups do, and a recipe from others of
-        its group as much as they do from each other. Under other loads, one recipe differs from itself as much again:
-        so it is in the published measurements.
+        A user's environment can differ from the published ones as much as groups differ, and a recipe from other
+        recipes of its group as much as these differ from each other. In the published measurements, errors of a single
+        recipe vary as much between loads.
         """
         noise = self.within**2
         mean, shared = _updated(0.0, self.between**2, noise, clipped(self.groups.get(group, ())))
         if own := self.own_groups.get(group, ()):
             mean, own_shared = _updated(mean, shared + self.between**2, noise, own)
-            # Nobody knows less of other recipes after a measurement.
+            # A measurement never increases the uncertainty about other recipes.
             shared = min(shared, own_shared)
         if measured := self.own_recipes.get(recipe, ()):
             mean, shared = _updated(mean, shared + noise, noise, measured)
@@ -72,25 +72,24 @@ class Errors(_Data):
 
 
 def clipped(errors: Iterable[float]) -> list[float]:
-    """Logarithms of errors, those that are far off counted as the largest that says something of a group."""
+    """Return the logarithms of errors, limited to the largest error that is informative about a group."""
     return [max(-_FAR, min(_FAR, each)) for each in errors]
 
 
 def _updated(mean: float, variance: float, noise: float, measured: Sequence[float]) -> tuple[float, float]:
-    """Mean and variance after measurements with that variance of their noise."""
+    """Return mean and variance after measurements with this variance of noise."""
     if not measured:
         return mean, variance
     weight = len(measured) / (len(measured) + noise / variance)
-    # Single measurements are far off: the median bears them.
+    # The median, because single measurements can be far off.
     return mean + weight * (statistics.median(measured) - mean), variance * (1 - weight)
 
 
 class Calibration(_Data):
     """The efficiency by accelerator and engine, and the errors of each figure.
 
-    ``base`` has the members of :class:`Efficiency`; the others have factors of them: ``accelerators``, ``engines`` and
-    ``operands`` (by the bits of what is multiplied), ``experts`` for mixtures of experts, ``unswitched`` for
-    accelerators without a switch.
+    ``base`` has the fields of :class:`Efficiency`. The others have factors for these: by ``accelerators``, by
+    ``engines``, by ``operands`` (their bits), for mixtures of ``experts``, and for ``unswitched`` accelerators.
     """
 
     date: str
@@ -104,7 +103,7 @@ class Calibration(_Data):
     errors: Mapping[Figure, Errors] = {}
 
     def efficiency(self, copy: Copy, accelerator: str, engine: str, bits: str) -> Efficiency:
-        """The efficiency of an engine with a copy whose operands have so many bits; no share is above 1."""
+        """Return the efficiency of an engine with a copy whose operands have ``bits``; no share is above 1."""
         factors: list[Mapping[str, float]] = [
             self.accelerators.get(accelerator, {}),
             self.engines.get(engine, {}),
@@ -116,7 +115,7 @@ class Calibration(_Data):
         return Efficiency(**{name: min(1.0, value) if name in _SHARES else value for name, value in values.items()})
 
     def learning(self, measured: Iterable[Measured]) -> Calibration:
-        """The calibration with the user's own measurements."""
+        """Return the calibration with the user's own measurements added."""
         errors = dict(self.errors)
         for each in measured:
             known, error = errors[each.figure], math.log(each.measured / each.forecast)
@@ -130,7 +129,7 @@ class Calibration(_Data):
 
 @dataclass(frozen=True)
 class Measured:
-    """A figure of an evaluation, with what an uncorrected forecast says of it."""
+    """A figure of an evaluation, and its forecast without correction."""
 
     figure: Figure
     group: str
@@ -141,5 +140,5 @@ class Measured:
 
 @cache
 def published() -> Calibration:
-    """The calibration by published measurements."""
+    """Return the calibration from published measurements."""
     return Calibration.model_validate_json(Path(__file__).with_name("calibration.json").read_bytes())

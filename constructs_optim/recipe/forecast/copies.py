@@ -1,8 +1,8 @@
 """Copies of a model for the forecast: from the catalog's rows of model and instance type.
 
-Where the catalog does not know a model's layers, they and what they keep of a token follow from its size, as of models
-whose ``config.json`` is known: 46 to 128 hidden units a layer (Qwen3 30B-A3B to Llama 3 8B), and 8 heads of 128 keys
-and values.
+If the catalog does not know a model's layers, their number and their KV cache per token follow from the model's size,
+as in models with a known ``config.json``: 46 to 128 hidden units per layer (Qwen3 30B-A3B to Llama 3 8B), and 8 heads
+with 128 keys and values each.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from constructs_optim.recipe.catalog.models import ModelRow
 from .roofline import Copy, Draft
 
 _WIDTH, _WIDTH_A_LAYER, _CACHE_BYTES_A_LAYER = 2, 90, 2 * 2 * 8 * 128
-# Bits of what is multiplied, by the precision of the weights. INT4 weights are multiplied in half precision; MXFP4 as
-# well where there are no units for 4 bits, and with activations of 8 bits where there are (vLLM, gpt-oss).
+# Bits of operands by precision of the weights. INT4 weights are multiplied in half precision. MXFP4 weights are too if
+# there are no 4-bit matrix units, and otherwise with 8-bit activations (vLLM, gpt-oss).
 _OPERANDS = {"fp8": 8, "int8": 8, "mxfp8": 8, "nvfp4": 4, "fp4": 4}
 _HALF = 16
-# JumpStart's names of families, by those of Hugging Face's publishers.
+# JumpStart's names of families, and the names of the publishers on Hugging Face.
 _MAKERS = {"LLaMA": "Meta", "LLaMA 3.1": "Meta", "Mixtral": "Mistral", "Qwen3": "Qwen", "gpt-oss": "OpenAI"}
-# Requests of a batch by default: vLLM, engine/arg_utils.py, get_batch_defaults; TensorRT-LLM, llmapi/llm_args.py,
-# max_batch_size; Text Generation Inference has no limit but its memory.
+# Default number of requests in a batch: vLLM, engine/arg_utils.py, get_batch_defaults; TensorRT-LLM,
+# llmapi/llm_args.py, max_batch_size. Text Generation Inference is limited only by memory.
 _REQUESTS, _REQUESTS_OF_LARGE, _LARGE_GIB = 256, 1024, 70
 _MOST_REQUESTS = {"tensorrt-llm": 2048}
 
 
 def operand_bits(precision: str | None, instance: InstanceRow) -> str:
-    """The bits of an instance's matrix units that multiply weights of a precision."""
+    """Return the bits of the instance's matrix units that multiply weights of a precision."""
     wanted = _OPERANDS.get(precision or "", _HALF)
     if precision == "mxfp4" and "4" in instance.teraflops:
         wanted = 8
@@ -48,22 +48,22 @@ def copy_of(
     cache_room: float = math.inf,
     draft: Draft | None = None,
 ) -> Copy:
-    """A copy on ``units`` GPUs or NeuronCores for each stage of a ``pipeline``.
+    """Return a copy on ``units`` GPUs or NeuronCores for each stage of a ``pipeline``.
 
-    ``accelerators`` are all that it occupies, by default those of the units; ``cache_share`` is the size of the KV
-    cache as a share of one in half precision, ``cache_room`` the bytes that are left for it.
+    ``accelerators`` is the number that the copy occupies, by default the number for its units. ``cache_share`` is the
+    size of the KV cache relative to half precision, ``cache_room`` the memory for it in bytes.
     """
     parameters = (row.parameters_billion or 0.0) * 1e9
     active = (row.active_parameters_billion or row.parameters_billion or 0.0) * 1e9
-    # One of two tables, of which a token reads a row; the other one, or a tied one, is the output layer.
+    # A token reads one row of the input embeddings. The other table, or the tied one, is the output layer.
     looked_up = (row.embedding_parameters or 0) / 2 if not row.tied_embeddings else 0.0
     output = (row.embedding_parameters or 0) - looked_up
     hidden = row.hidden_size or _WIDTH * active ** (1 / 3)
     layers = row.layers or hidden / _WIDTH_A_LAYER
-    # An accelerator holds at least one key and value head: fewer heads than accelerators are replicated.
+    # An accelerator holds at least one key and value head, so fewer heads than accelerators are replicated.
     replicas = max(1.0, units / (row.key_value_heads or units)) * cache_share
     known = row.cache_bytes is not None
-    # Of layers with short windows, those that keep all tokens.
+    # If layers have short windows, count only those that keep all tokens.
     cached = row.cache_bytes if known else row.context_bytes(1)
     return Copy(
         parameters=parameters,
@@ -88,13 +88,13 @@ def copy_of(
 
 
 def group_of(row: ModelRow, accelerator: str) -> str:
-    """The group of errors: models of one maker, dense or mixtures of experts, on an accelerator."""
+    """Return the group of errors: a publisher's models, dense or mixtures of experts, on an accelerator."""
     active = row.active_parameters_billion or row.parameters_billion or 0.0
     is_mixture = active < 0.9 * (row.parameters_billion or 0.0)
     return f"{_MAKERS.get(row.family, row.family)}{' (experts)' if is_mixture else ''}@{accelerator}"
 
 
 def engine_limit(engine: str, instance: InstanceRow) -> float:
-    """The engine's own limit of requests in a batch."""
+    """Return the engine's default maximum number of requests in a batch."""
     is_large = instance.accelerator != "a100" and instance.accelerator_memory_mib >= _LARGE_GIB * 2**10
     return _MOST_REQUESTS.get(engine, _REQUESTS_OF_LARGE if is_large else _REQUESTS)

@@ -1,4 +1,4 @@
-"""The forecast of a recipe: latencies at a request rate, and the highest rate that it can take, with intervals."""
+"""The forecast of a recipe: latencies at a request rate, and the highest possible rate, with intervals."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ from .copies import copy_of, engine_limit, group_of, operand_bits
 from .queueing import LEAST_BATCH, Server, Steady
 from .roofline import PHYSICS, Copy, Draft
 
-# Whether a drafted token is accepted, if all before it were, depends on prompts and draft; typical values by method.
-# EAGLE-3: 71 % of the first tokens, 2.0 tokens of 3 drafted ones (Ichigec/a1-agents-eagle3-speculator on Hugging Face);
-# 2.4 times the tokens a second of Llama 3.1 8B on an H100 (SGLang, "Speculative Decoding"). MTP: 85 to 90 % of second
-# tokens (DeepSeek-V3 technical report, section 5.4.3). Drafts: 0.5 to 0.9 (Leviathan et al., 2023, table 3).
+# The probability that a draft token is accepted, given that all before it were. It depends on prompts and draft; these
+# are typical values by method. EAGLE-3: 71 % of the first tokens, 2.0 of 3 draft tokens
+# (Ichigec/a1-agents-eagle3-speculator on Hugging Face); 2.4 times the tokens per second of Llama 3.1 8B on an H100
+# (SGLang, "Speculative Decoding"). MTP: 85 to 90 % of second tokens (DeepSeek-V3 technical report, section 5.4.3).
+# Draft models: 0.5 to 0.9 (Leviathan et al., 2023, table 3).
 _ACCEPTANCE = {"mtp": 0.85, "eagle3": 0.6, "medusa": 0.6, "draft_model": 0.7, "ngram": 0.3}
 _HEADS = 0.6
-# The standard deviation of its logarithm, which these differences amount to.
+# The standard deviation of log(time) that these differences in acceptance cause.
 _ACCEPTED_SPREAD = 0.25
 _ENGINES = {"lmi": "vllm", "text_generation_inference": "tgi"}
 _HALVINGS = 20
@@ -44,9 +45,9 @@ _NORMAL_QUANTILE = _NORMAL.inv_cdf((1 + CONFIDENCE) / 2)
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure with an interval that holds it with a probability of 90 %; ``spread`` is the deviation of its logarithm.
+    """A figure with its 90 % interval; ``spread`` is the standard deviation of its logarithm.
 
-    ``bound`` is what physics allows at best.
+    ``bound`` is the best value that physics allows.
     """
 
     value: float
@@ -56,7 +57,7 @@ class Estimate:
     bound: float
 
     def probability(self, *, at_most: float | None = None, at_least: float | None = None) -> float:
-        """The probability that the figure is within limits, zero beyond what physics allows."""
+        """Return the probability that the figure is within limits; 0 for limits that physics does not allow."""
         if at_most is not None:
             return _NORMAL.cdf(math.log(at_most / self.value) / self.spread) if at_most >= self.bound else 0.0
         if at_least is not None:
@@ -64,18 +65,18 @@ class Estimate:
         return 1.0
 
     def quantile(self, probability: float) -> float:
-        """The value that is not exceeded with this probability."""
+        """Return the value that the figure does not exceed with this probability."""
         value = self.value * math.exp(_NORMAL.inv_cdf(probability) * self.spread)
-        # Of latencies, the bound is below; of rates, above.
+        # The bound of a latency is a lower bound, the bound of a rate an upper one.
         return max(value, self.bound) if self.high > self.bound else min(value, self.bound)
 
 
 @dataclass(frozen=True)
 class TrackRecord:
-    """How many measurements of its model family on its accelerator a figure rests on, and how wrong it was on them.
+    """The measurements of a figure for the model family on the accelerator, and the error of their forecasts.
 
-    ``own`` of them are the user's. ``error`` is their median error without correction, as a share, of the user's own
-    where there are any; None without measurements.
+    ``own`` is the number of the user's own among them. ``error`` is the median error without correction, as a share, of
+    the user's own measurements if there are any; None without measurements.
     """
 
     measurements: int
@@ -85,9 +86,9 @@ class TrackRecord:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Mean latencies in seconds at a ``rate`` of requests a second, and the rate that can be taken at most.
+    """Mean latencies in seconds at a ``rate`` of requests per second, and the highest possible rate.
 
-    ``in_flight`` are the requests at the same time on each copy.
+    ``in_flight`` is the number of concurrent requests on each copy.
     """
 
     time_to_first_token: Estimate
@@ -97,7 +98,7 @@ class Forecast:
     in_flight: float
 
     def probability(self, objectives: Objectives) -> float:
-        """The least probability that the objectives are met at this rate, however their errors depend on each other."""
+        """Return a lower bound for the probability of meeting the objectives, whatever the correlation of errors."""
         first, between = objectives.time_to_first_token, objectives.inter_token_latency
         missed = [
             1 - self.requests_per_second.probability(at_least=self.rate),
@@ -108,7 +109,7 @@ class Forecast:
 
 
 class _Error(NamedTuple):
-    """How wrong a figure is: the factor that corrects it, those to the ends of its interval, and its spread."""
+    """The error of a figure: the factor that corrects it, the factors to its interval's ends, and its spread."""
 
     factor: float
     below: float
@@ -127,14 +128,14 @@ class Forecaster:
         lengths: tuple[float, float],
         calibration: Calibration,
     ) -> None:
-        """Prepare the forecasts, with the limit of a batch that the recipe or its engine has."""
+        """Prepare the forecasts, with the batch limit of the recipe or its engine."""
         self._calibration, self._lengths = calibration, lengths
         self.copy, engine, bits = _described(recipe, row, instance)
         self.group = group_of(row, instance.accelerator)
         techniques = [technique for _, technique in recipe.located_techniques]
         named = [f"{recipe.model.name} on {instance.name}", *sorted(map(written, techniques))]
         self.recipe = f"{' + '.join(named)} for {' + '.join(map(about, lengths))}"
-        """What it is told apart by from others of its group, with requests of about these lengths."""
+        """The key that distinguishes it within its group, including the approximate length of requests."""
         self.copies_per_instance = max(1, instance.parallel_units // self.copy.tensor_parallel)
         compiled, _ = recipe.compiled_shape or (None, None)
         self._efficiency = calibration.efficiency(self.copy, instance.accelerator, engine, bits)
@@ -144,40 +145,40 @@ class Forecaster:
         self._errors = {figure: self._error(figure) for figure in calibration.errors}
         ideal = self._limit_batch(compiled or batch_size(recipe) or engine_limit(engine, instance))
         self.best = ideal.with_users(1)
-        """What physics allows for a request alone."""
+        """The latencies that physics allows for a single request."""
         self._prompt_at_best = ideal.prompt
 
     def _limit_batch(self, most_requests: float) -> Server:
-        """Prepare what depends on the limit of a batch; the server that physics allows at best."""
+        """Prepare everything that depends on the batch limit; return the ideal server that physics allows."""
         self._server = Server(self.copy, self._efficiency, *self._lengths, most_requests)
         ideal = Server(self._copy_at_best, PHYSICS, *self._lengths, most_requests)
         self.most_requests = self._server.most_requests
         self.most_possible = ideal.most_possible
-        """The requests a second of one copy that physics allows."""
+        """The requests per second that physics allows for one copy."""
         self._limit = self._server.at_limit()
         return ideal
 
     def with_limit(self, most_requests: int) -> Forecaster:
-        """The forecasts of the same with another limit of a batch."""
+        """Return the forecasts of the same recipe with another batch limit."""
         limited = copy(self)
-        limited._limit_batch(most_requests)  # noqa: SLF001 - of the same class
+        limited._limit_batch(most_requests)  # noqa: SLF001 - same class
         return limited
 
     @property
     def capacity(self) -> Estimate:
-        """The requests a second that one copy can take at most."""
+        """The maximum requests per second of one copy."""
         return self._estimate("requests_per_second", self._limit.requests_per_second, self.most_possible)
 
     def at_rate(self, requests_per_second: float, copies: int = 1) -> Forecast:
-        """The forecast where requests arrive at random, and go to the copy with the fewest of them."""
+        """Return the forecast for requests that arrive at random and go to the copy with the fewest requests."""
         return self._forecast(self._server.at_rate(requests_per_second / copies), copies)
 
     def with_users(self, users: float, copies: int = 1) -> Forecast:
-        """The forecast where so many users each send a request as soon as the last one has ended."""
+        """Return the forecast for users who each send a request when the previous response is complete."""
         return self._forecast(self._server.with_users(max(1.0, users / copies)), copies)
 
     def measured(self, users: float, copies: int, figures: Mapping[Figure, float]) -> list[Measured]:
-        """What an evaluation with so many users teaches; ``figures`` are in seconds and requests a second."""
+        """Return an evaluation's measurements for calibration; ``figures`` are in seconds and requests per second."""
         state = self._server.with_users(max(1.0, users / copies))
         response = state.time_to_first_token + (self._lengths[1] - 1) * state.inter_token_latency
         forecast: dict[Figure, float] = {
@@ -193,8 +194,8 @@ class Forecaster:
         return self.copy.request_bytes(sum(self._lengths)) <= self.copy.cache_room
 
     def at_batch(self, batch: float) -> tuple[float, float]:
-        """Seconds to the first token, of a request that waits for no other, and between tokens, corrected, while a
-        batch has so many requests.
+        """Return the corrected seconds to the first token, for a request that waits for no other, and between tokens,
+        with a batch of this size.
         """
         first, _ = self.correction("time_to_first_token")
         between, _ = self.correction("inter_token_latency")
@@ -202,17 +203,17 @@ class Forecaster:
         return self._server.first_token_alone(batch) * first, latency * between
 
     def prompt(self, input_tokens: float, slower: float = 1.0) -> float:
-        """Seconds for which a prompt of another length keeps those after it waiting, corrected and ``slower``."""
+        """Return the corrected seconds for which a prompt of another length delays later ones, times ``slower``."""
         corrected = self._server.prompt(input_tokens) * self.correction("time_to_first_token")[0]
         return max(corrected * slower, self._prompt_at_best(input_tokens))
 
     def correction(self, figure: Figure) -> tuple[float, float]:
-        """The factor by which measurements correct a figure, and the one that its interval reaches on each side."""
+        """Return the factor by which measurements correct a figure, and the factor to its interval's upper end."""
         error = self._errors[figure]
         return error.factor, error.above
 
     def within(self, objectives: Objectives) -> Forecast | None:
-        """The forecast of one copy at the highest rate that meets latencies with the confidence; None if none does."""
+        """Return the forecast of one copy at the highest rate that meets the objectives; None if no rate does."""
 
         def meets(batch: float) -> bool:
             return self._forecast(self._server.with_batch(batch), 1).probability(objectives) >= objectives.confidence
@@ -226,7 +227,7 @@ class Forecaster:
         return self._forecast(self._server.with_batch(low), 1)
 
     def batch_limit(self, inter_token_latency: float, confidence: float) -> int | None:
-        """The largest batch that keeps the time between tokens, in seconds, with the confidence; None for any."""
+        """Return the largest batch that keeps an inter-token latency in seconds; None if every batch does."""
         low, high = 1, int(self.most_requests)
         while low < high:
             middle = (low + high + 1) // 2
@@ -270,7 +271,7 @@ class Forecaster:
         return _Error(math.exp(shared), math.exp(-width), math.exp(width), width / _NORMAL_QUANTILE)
 
     def track_record(self, figure: Figure) -> TrackRecord:
-        """What a figure rests on."""
+        """Return the measurements that a figure uses."""
         errors = self._calibration.errors[figure]
         published, own = errors.groups.get(self.group, ()), errors.own_groups.get(self.group, ())
         missed = [math.expm1(abs(error)) for error in own or published]
@@ -278,14 +279,14 @@ class Forecaster:
 
 
 def about(tokens: float) -> str:
-    """The nearest power of two: a measurement tells less of requests of another length."""
+    """Return the nearest power of two, because a measurement tells less about requests of other lengths."""
     return f"{2 ** round(math.log2(max(1.0, tokens)))} tokens"
 
 
 def forecaster(
     recipe: Recipe, lengths: tuple[float, float], calibration: Calibration | None = None
 ) -> Forecaster | None:
-    """Forecasts for input and output tokens; None if the model's size or the instance is not known."""
+    """Return forecasts for input and output tokens; None if the model's size or the instance is unknown."""
     row, instance, memory = recipe.model_row, recipe.instance, estimate(recipe)
     if row is None or instance is None or memory is None:
         return None
@@ -293,10 +294,10 @@ def forecaster(
 
 
 def _described(recipe: Recipe, row: ModelRow, instance: InstanceRow) -> tuple[Copy, str, str]:
-    """The copy of a recipe, its engine and the bits of its operands."""
+    """Return a recipe's copy, its engine, and the bits of its operands."""
     techniques = [technique for _, technique in recipe.located_techniques]
     memory = estimate(recipe)
-    assert memory is not None  # noqa: S101 - forecaster() has asked
+    assert memory is not None  # noqa: S101 - forecaster() returned None otherwise
     precision = served_precision(row, techniques)
     if precision is None and any(technique.name == "smoothquant" for technique in techniques):
         precision = "int8"
@@ -322,7 +323,7 @@ def _engine(recipe: Recipe, techniques: list[Technique]) -> str:
 
 
 def _draft(recipe: Recipe, techniques: list[Technique], row: ModelRow, weight_bytes: float) -> Draft | None:
-    """The speculation of a recipe, with a typical acceptance; None without one."""
+    """Return a recipe's speculation with a typical acceptance; None without speculation."""
     technique = next((each for each in techniques if each.kind == "speculative_decoding"), None)
     if technique is None:
         return None
@@ -332,7 +333,7 @@ def _draft(recipe: Recipe, techniques: list[Technique], row: ModelRow, weight_by
     tokens = int(settings.get("num_speculative_tokens") or 1)
     method = "draft_model" if technique.draft_provider else str(settings.get("method", ""))
     if method == "mtp" and row.parameters_billion:
-        # One more layer, for the tokens of a draft.
+        # The draft is one more layer.
         weight_bytes = weight_bytes or 2e9 * (row.active_parameters_billion or row.parameters_billion) / (
             row.layers or 60
         )

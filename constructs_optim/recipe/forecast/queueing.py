@@ -1,11 +1,11 @@
-"""How a server of continuous batching behaves under load: its batch, latencies and throughput in a steady state.
+"""The steady state of a server with continuous batching: its batch, latencies and throughput under load.
 
-Passes that generate tokens take turns with those over prompts: a request with ``n`` output tokens takes part in
-``n - 1`` passes, between which the prompts of others are computed. For a batch of ``b`` requests, that leaves
-``b / ((n - 1) t + b p)`` requests a second, where ``t`` is the time of a pass and ``p`` what a prompt adds; all else
-follows by Little's law. Prompts wait for those that arrived before them, as in a queue with one server whose service
-takes always as long (M/D/1), and requests that arrive at random for room in the batch, as in one with a server for each
-of its ``c`` places (M/M/c, as lengths differ, by Sakasegawa's approximation, 1977).
+Passes that generate tokens alternate with passes over prompts: a request with ``n`` output tokens takes part in
+``n - 1`` passes, between which the server computes the prompts of other requests. With a batch of ``b`` requests, a
+pass time ``t`` and a time ``p`` that a prompt adds, the rate is ``b / ((n - 1) t + b p)`` requests per second. The rest
+follows from Little's law. Prompts wait for earlier prompts as in a queue with one server and constant service time
+(M/D/1). Requests that arrive at random wait for room in the batch as in a queue with a server for each of its ``c``
+places (M/M/c, because lengths differ, in Sakasegawa's approximation, 1977).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from .roofline import Copy, Efficiency, ForwardPass
 
 _HALVINGS = 30
 LEAST_BATCH = 1e-6
-# The queue of prompts grows without end towards one; a server that is that busy has reached its limit.
+# Closer to full utilization, the queue of prompts grows without limit, so this counts as the server's limit.
 _BUSIEST = 0.98
 
 
 @dataclass(frozen=True)
 class Steady:
-    """A steady state: mean latencies in seconds, requests a second, and requests in a batch."""
+    """A steady state: mean latencies in seconds, requests per second, and requests in a batch."""
 
     time_to_first_token: float
     inter_token_latency: float
@@ -33,9 +33,9 @@ class Steady:
 
 
 class Server:
-    """One copy of a model with requests of the same lengths, in tokens.
+    """One copy of a model that serves requests of the same lengths, in tokens.
 
-    ``most_requests`` is the engine's limit of a batch; the KV cache may allow fewer.
+    ``most_requests`` is the engine's batch limit; the KV cache can reduce it.
     """
 
     def __init__(
@@ -43,16 +43,16 @@ class Server:
     ) -> None:
         passes = ForwardPass(copy, efficiency)
         self._passes, self._efficiency = passes, efficiency
-        # A response of one token is taken for one of two: it is in a batch as well.
+        # A response of one token counts as two, because it is in a batch too.
         self._decoded = max(1.0, output_tokens - 1)
-        # A request has half of its output on average.
+        # On average, half of a request's output exists.
         self._context, self._input_tokens = input_tokens + output_tokens / 2, input_tokens
         self._prompt, self._further = passes.prompt(input_tokens), passes.further_prompt(input_tokens)
         fitting = copy.cache_room / max(1.0, copy.request_bytes(input_tokens + output_tokens))
         self.most_requests = max(1.0, min(most_requests, fitting))
 
     def with_users(self, users: float) -> Steady:
-        """The state with so many users, each of whom sends a request as soon as the last one has ended."""
+        """Return the state with ``users``, each of whom sends a request when the previous response is complete."""
         limit = min(users, self.most_requests)
 
         def missing(batch: float) -> float:
@@ -68,24 +68,24 @@ class Server:
         return state
 
     def at_rate(self, requests_per_second: float) -> Steady:
-        """The state where requests arrive at random, at this rate, or at the highest one that the server takes."""
+        """Return the state if requests arrive at random at this rate, or at the server's maximum if that is lower."""
         return self.with_batch(_root(lambda batch: self._rate(batch) - requests_per_second, self.most_requests))
 
     def at_limit(self) -> Steady:
-        """The state with as many requests as it can take."""
+        """Return the state at the server's maximum number of requests."""
         return self.with_batch(self.most_requests)
 
     def with_batch(self, batch: float) -> Steady:
-        """The state where requests arrive at random, so often that a batch has so many on average."""
+        """Return the state if requests arrive at random, at the rate that gives this mean batch size."""
         return self._state(batch, math.inf)
 
     def prompt(self, input_tokens: float) -> float:
-        """Seconds that a prompt of another length takes, beside others."""
+        """Return the seconds that a prompt of another length takes, next to other prompts."""
         return self._passes.further_prompt(input_tokens)
 
     @property
     def most_possible(self) -> float:
-        """The requests a second that no server exceeds with batches of this size, under :data:`PHYSICS`."""
+        """The maximum requests per second that :data:`PHYSICS` allows with batches of this size."""
         batch = self.most_requests
         return batch / self._passes.least_turn(batch, self._context, self._decoded, self._input_tokens)
 
@@ -97,11 +97,11 @@ class Server:
         return batch / (self._decoded * self._passes.token(batch, self._context) + batch * self._further)
 
     def first_token_alone(self, batch: float) -> float:
-        """Seconds to the first token of a request that waits for no other, in a batch of so many."""
+        """Return the seconds to the first token of a request that waits for no other, in a batch of this size."""
         return self._alone(batch, self._rate(batch))
 
     def _alone(self, batch: float, rate: float) -> float:
-        # Passes that compute prompts as well, as long as the time between two tokens.
+        # The passes that also compute prompts take as long as the time between two tokens.
         passes = batch / rate / self._decoded if batch > 1 else 0.0
         return self._efficiency.server_seconds + self._prompt + self._efficiency.awaited_passes * passes
 
@@ -117,13 +117,13 @@ class Server:
         return self._alone(batch, rate) + waited
 
     def _for_room(self, batch: float, rate: float) -> float:
-        """The mean wait of requests that arrive at random for a place in the batch."""
+        """Return the mean wait for a place in the batch, if requests arrive at random."""
         places, busy = self.most_requests, min(batch / self.most_requests, _BUSIEST)
         return batch / rate * busy ** (math.sqrt(2 * (places + 1)) - 1) / (places * (1 - busy))
 
 
 def _root(rising: Callable[[float], float], most: float) -> float:
-    """Where a rising function is zero, at most ``most``."""
+    """Return the root of a rising function, at most ``most``."""
     low, high = LEAST_BATCH, most
     if rising(high) < 0:
         return high

@@ -1,9 +1,9 @@
-"""The time of a forward pass: what it reads from the accelerators' memory, what it computes, and what they exchange.
+"""The time of a forward pass: reads from the accelerators' memory, computation, and communication between them.
 
-A pass that generates one token for each request of a batch reads the weights once (of a mixture of experts, those that
-the batch's tokens are routed to) and the KV cache of all its requests; a pass over a prompt computes more than it
-reads. With tensor parallelism, the accelerators add up their parts twice a layer. :class:`Efficiency` is how close a
-server comes to the figures of the makers; with :data:`PHYSICS` for it, no server is faster.
+A pass that generates one token for each request of a batch reads the weights once (in a mixture of experts, only the
+batch's experts) and the KV cache of all its requests. A pass over a prompt computes more than it reads. With tensor
+parallelism, the accelerators add up their parts twice per layer. :class:`Efficiency` is how close a server gets to the
+vendors' figures; :data:`PHYSICS` is the limit that no server exceeds.
 
 Sources: Williams, Waterman and Patterson, "Roofline" (2009); Pope et al., "Efficiently Scaling Transformer Inference"
 (2022), section 3; Shoeybi et al., "Megatron-LM" (2019), section 3, for the all-reduces; Leviathan, Kalman and Matias,
@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 _REDUCTIONS_A_LAYER = 2
-# From this share of its parameters on, a model counts as dense: all of its weights are read for every token.
+# A model with at least this share of active parameters counts as dense: every token needs all weights.
 _DENSE = 0.9
 
 
 @dataclass(frozen=True)
 class Draft:
-    """Speculative decoding: ``tokens`` are drafted for every pass, by reading ``weight_bytes`` for each.
+    """Speculative decoding: each pass drafts ``tokens``, and reads ``weight_bytes`` for each of them.
 
-    ``acceptance`` is the probability that a drafted token is accepted, if all before it were.
+    ``acceptance`` is the probability that a draft token is accepted, given that all before it were.
     """
 
     tokens: int
@@ -34,7 +34,7 @@ class Draft:
 
     @property
     def tokens_per_pass(self) -> float:
-        """The tokens that a pass generates on average: the accepted ones, and one of the model's own."""
+        """The mean number of tokens per pass: the accepted draft tokens, and the model's own token."""
         if self.acceptance >= 1:
             return self.tokens + 1.0
         return (1 - self.acceptance ** (self.tokens + 1)) / (1 - self.acceptance)
@@ -42,16 +42,16 @@ class Draft:
 
 @dataclass(frozen=True)
 class Copy:
-    """One copy of a model on its accelerators. Sizes are in bytes, speeds a second.
+    """One copy of a model on its accelerators. Sizes are in bytes, rates per second.
 
-    ``parameters`` are all, ``active_parameters`` those of a token, ``prompt_parameters`` those of them that a token of
-    a prompt is multiplied with, whose embedding is looked up, and for which nothing is predicted. ``weight_bytes`` are
-    the weights that a pass reads. ``cache_bytes`` is the KV cache of a token over all accelerators, ``window_bytes``
-    what each of the last ``window`` tokens takes beside it, and ``state_bytes`` what a request does.
+    ``parameters`` is the total number, ``active_parameters`` the number per token. ``prompt_parameters`` is the number
+    per prompt token, without embeddings, which are looked up, and without the output layer. ``weight_bytes`` are the
+    weights that a pass reads. ``cache_bytes`` is the KV cache per token over all accelerators. Each of the last
+    ``window`` tokens needs another ``window_bytes``, and each request ``state_bytes``.
 
-    ``flops``, ``bandwidth`` and ``link`` are the maker's figures of one accelerator, for the precision that it computes
-    in. ``pipeline`` are the stages of pipeline parallelism, ``tensor_parallel`` the accelerators (NeuronCores) of each.
-    ``cache_room`` is the memory that is left for the KV cache.
+    ``flops``, ``bandwidth`` and ``link`` are the vendor's figures for one accelerator, in its precision of computation.
+    ``pipeline`` is the number of stages of pipeline parallelism, ``tensor_parallel`` the number of accelerators
+    (NeuronCores) per stage. ``cache_room`` is the memory for the KV cache.
     """
 
     parameters: float
@@ -79,26 +79,26 @@ class Copy:
         return self.active_parameters >= _DENSE * self.parameters
 
     def read_share(self, tokens: float) -> float:
-        """The share of the weights that a pass over so many tokens reads, if experts are chosen at random."""
+        """Return the share of the weights that a pass over ``tokens`` reads, if experts are chosen at random."""
         if self.is_dense:
             return 1.0
         return 1 - (1 - self.active_parameters / self.parameters) ** max(tokens, 1.0)
 
     def request_bytes(self, tokens: float) -> float:
-        """The KV cache of a request with so many tokens."""
+        """Return the KV cache of a request with ``tokens``."""
         return self.cache_bytes * tokens + self.window_bytes * min(tokens, self.window) + self.state_bytes
 
 
 @dataclass(frozen=True)
 class Efficiency:
-    """How close a server comes to the makers' figures, as shares of them, and what it adds, in seconds.
+    """The shares of the vendors' figures that a server reaches, and the times that it adds, in seconds.
 
-    ``bandwidth`` is for weights, ``cache_bandwidth`` for the KV cache, ``expert_bandwidth`` a further share for the
-    weights of experts. A layer takes ``layer_seconds`` to start, a step ``step_seconds``, each request of it
-    ``request_seconds``, an all-reduce ``reduction_seconds``. ``server_seconds`` pass before the first token outside of
-    the engine, and as many passes as ``awaited_passes``; of the requests at the same time, the share ``together`` has
-    arrived with a request. Reading weights and computing overlap by the ``overlap``-norm; where it is infinite, all
-    that a pass does overlaps.
+    ``bandwidth`` is for weights, ``cache_bandwidth`` for the KV cache, ``expert_bandwidth`` an additional factor for
+    the weights of experts. The added times are ``layer_seconds`` per layer, ``step_seconds`` per step,
+    ``request_seconds`` per request in a step, and ``reduction_seconds`` per all-reduce. The time to first token also
+    has ``server_seconds`` outside of the engine and a wait of ``awaited_passes``. ``together`` is the share of
+    concurrent requests that arrive together. Reads of weights and computation overlap by the ``overlap``-norm; if it is
+    infinite, everything in a pass overlaps.
     """
 
     bandwidth: float = 1.0
@@ -117,11 +117,11 @@ class Efficiency:
 
 
 PHYSICS = Efficiency()
-"""The makers' own figures and nothing else, with all that overlaps: a lower bound of every time."""
+"""The vendors' own figures without additions, with full overlap: a lower bound for every time."""
 
 
 class _Work(NamedTuple):
-    """What a pass does, in seconds of each resource: memory for weights and KV cache, compute, and links."""
+    """The work of a pass, in seconds of each resource: memory for weights and KV cache, compute, and links."""
 
     weights: float
     cache: float
@@ -130,12 +130,12 @@ class _Work(NamedTuple):
 
     @property
     def longest(self) -> float:
-        """The time that it takes at least, as one resource cannot do two things at a time."""
+        """The minimum time of the pass, because a resource does one thing at a time."""
         return max(self.weights + self.cache, self.compute, self.links)
 
 
 class ForwardPass:
-    """The passes of a copy under an efficiency; times are in seconds."""
+    """The passes of a copy at an efficiency; times are in seconds."""
 
     def __init__(self, copy: Copy, efficiency: Efficiency) -> None:
         self._copy, self._efficiency = copy, efficiency
@@ -147,7 +147,7 @@ class ForwardPass:
         self._overhead = efficiency.step_seconds + copy.layers * efficiency.layer_seconds
 
     def token(self, batch: float, context: float) -> float:
-        """The time between two tokens of a request, in a batch of requests with so many tokens each."""
+        """Return the time between two tokens of a request, in a batch of requests with ``context`` tokens each."""
         draft = self._copy.draft
         if draft is None:
             return self._pass(batch, context)
@@ -156,21 +156,21 @@ class ForwardPass:
         return (verified + draft.tokens * drafted) / draft.tokens_per_pass
 
     def prompt(self, tokens: float) -> float:
-        """The time of one prompt alone."""
+        """Return the time of one prompt alone."""
         copy = self._copy
         read = copy.weight_bytes * copy.read_share(tokens) / self._read_weights
         return self._time(_Work(read, 0.0, self._computed(tokens), self._exchanged(tokens))) + self._overhead
 
     def further_prompt(self, tokens: float) -> float:
-        """What a prompt adds to passes that read the weights anyway."""
+        """Return the time that a prompt adds to passes that read the weights anyway."""
         computed, exchanged = self._computed(tokens), self._exchanged(tokens) - self._exchanged(0)
         return max(computed, exchanged) if math.isinf(self._efficiency.overlap) else computed + exchanged
 
     def least_turn(self, batch: float, context: float, decoded: float, tokens: float) -> float:
-        """The least time in which each request of a batch has its prompt computed and its tokens generated.
+        """Return the minimum time to compute the prompts of all requests in a batch and to generate their tokens.
 
-        Prompts are computed in the passes that generate tokens (Agrawal et al., "Sarathi", 2023), so that the resource
-        with most to do is never idle; and at best all tokens are routed to the same experts.
+        The passes that generate tokens also compute prompts (Agrawal et al., "Sarathi", 2023), so the resource with the
+        most work is never idle. At best, all tokens are routed to the same experts.
         """
         copy, draft = self._copy, self._copy.draft
         one = self._work(batch, context, draft.tokens + 1 if draft is not None else 1)
@@ -193,7 +193,7 @@ class ForwardPass:
         return _Work(read, cached, computed, self._exchanged(verified))
 
     def _computed(self, tokens: float) -> float:
-        """Two operations for each parameter and token, and attention: of each token to all before it."""
+        """Return the time of two operations per parameter and token, and of attention over all previous tokens."""
         copy = self._copy
         attended = tokens if not copy.window else (tokens + min(tokens, copy.window)) / 2
         attention = 2 * tokens * attended * copy.hidden_size * copy.layers
@@ -203,7 +203,7 @@ class ForwardPass:
         copy, among = self._copy, self._copy.tensor_parallel
         if among == 1:
             return 0.0
-        # Half-precision hidden states, in a ring: all but one part, to be added up and to be shared.
+        # Half-precision hidden states in a ring: all parts but one are sent to be added up, and again to be shared.
         sent = tokens * copy.hidden_size * 2 * 2 * (among - 1) / among
         reduction = self._efficiency.reduction_seconds + sent / (copy.link * self._efficiency.link)
         return _REDUCTIONS_A_LAYER * copy.layers * reduction

@@ -27,9 +27,9 @@ class Hosting:
     """The hosting of one endpoint. None: not set.
 
     If ``pooled``, ``instance_types`` are the types of the instance pools by priority. An endpoint without a model
-    serves the models of its components. ``techniques`` are those of all pools. The instance counts are the range of
-    managed instance scaling. ``partitions`` is the layout of each GPU. ``servers`` are the names of its models'
-    servers. ``container_amis`` are the machine images that containers need. ``existing_configuration`` and
+    serves the models of its components. ``techniques`` are the techniques of all pools. The instance counts are the
+    range of managed instance scaling. ``partitions`` is the layout of each GPU. ``servers`` are the names of its
+    models' servers. ``container_amis`` are the machine images that containers need. ``existing_configuration`` and
     ``existing_model`` are the names that an imported endpoint and component keep. ``region`` is None if it is known
     only at deployment.
     """

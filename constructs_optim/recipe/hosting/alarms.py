@@ -18,10 +18,11 @@ _DEFINITIONS = tomllib.loads((files("constructs_optim.recipe.hosting") / "alarms
 
 
 class AlarmSettings(Settings):
-    """The settings of one alarm. docs/alarms.md lists the defaults of each alarm.
+    """The settings of one alarm. https://constructs-optim.dev/alarms/ lists the defaults of each alarm.
 
     Attributes:
-        threshold: the threshold, in the alarm's unit; docs/alarms.md says whether it is an upper or a lower limit.
+        threshold: the threshold, in the alarm's unit; https://constructs-optim.dev/alarms/ says whether it is an upper
+            or a lower limit.
         period_seconds: the period over which CloudWatch aggregates values: 10, 20, 30 or a multiple of 60.
         evaluation_periods: the number of most recent periods to evaluate.
         datapoints_to_alarm: the number of these periods that must breach the threshold.

@@ -75,7 +75,7 @@ class EngineTarget:
         return tuple(dict.fromkeys((self.metric, *_OF_EVERY_POLICY, *queueing)))
 
     def missed(self, query: MetricQuery) -> str:
-        """Return the condition that adds capacity."""
+        """Return the condition for adding capacity."""
         match self.metric:
             case "engine_time_to_first_token":
                 queueing = f"{query('queue_time', quantile=self.quantile)} > {_QUEUEING * 1000 * self.target:g}"

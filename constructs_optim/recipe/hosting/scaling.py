@@ -112,7 +112,7 @@ class Scaling:
     """An endpoint's scaling, or a part of it. None: known only at deployment.
 
     ``may_be_zero``: whether an inference component can scale in to zero copies, or an asynchronous endpoint to zero
-    instances. ``ids`` are those of the endpoint's policies and schedules, ``new_id`` is the ID of the next one.
+    instances. ``ids`` are the IDs of the endpoint's policies and schedules, ``new_id`` is the next ID.
     """
 
     may_be_zero: bool

@@ -18,7 +18,7 @@ CheckKind = Literal["answered", "json_valid", "tool_calls", "reference", "judge"
 
 
 class AnswerCheck(Settings):
-    """A check that compares a candidate's responses with those of production.
+    """A check that compares a candidate's responses with production's.
 
     Attributes:
         kind: the kind of check.

@@ -1,4 +1,4 @@
-"""Cures for speculative decoding whose acceptance length decays."""
+"""Cures for speculative decoding whose acceptance length has decayed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class SpeculationCure(Settings):
 
     @staticmethod
     def train_anew() -> SpeculationCure:
-        """Train EAGLE heads again, on traffic that the endpoint captured since."""
+        """Train EAGLE heads again, on traffic that the endpoint captured since the last training."""
         return SpeculationCure(kind="train_anew")
 
     def advice(self, technique: Technique) -> str:
@@ -67,8 +67,8 @@ class SpeculationCure(Settings):
         match self.kind:
             case "restart":
                 return (
-                    f"Cure: the instances are restarted by themselves, at most every {self.at_most_every_hours} h; if "
-                    "it does not last, the prompts have changed."
+                    f"Cure: the instances are replaced automatically, at most every {self.at_most_every_hours} h. If "
+                    "the decay returns, the prompts have changed."
                 )
             case "shorter_drafts":
                 return f"Cure: deploy {name}(..., speculative_tokens={self.speculative_tokens})."

@@ -19,25 +19,25 @@ from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.errors import did_you_mean
 
 PERCENTILES = ("p50", "p90", "p99")
-"""The percentiles of an evaluation's latencies, beside the mean."""
+"""The percentiles of an evaluation's latencies, in addition to the mean."""
 PUBLISHING_SECONDS = 60
-"""The interval of utilization metrics, unless ``MetricsConfig`` of the endpoint's configuration sets another."""
+"""The interval of utilization metrics, unless the endpoint configuration's ``MetricsConfig`` sets another."""
 EVALUATION_NAMESPACE = "ConstructsOptim/Evaluation"
 """The CloudWatch namespace of evaluations."""
-# The dimensions of a production variant and of an inference component, and the additional ones of an evaluation.
+# The dimensions of a production variant and of an inference component, and the additional dimensions of an evaluation.
 _BY_VARIANT = ("EndpointName", "VariantName")
 _BY_COMPONENT = ("InferenceComponentName",)
 _BY_EVALUATION = ("Concurrency", "ArtifactKey")
 
 
-# Metrics of an evaluation that say what was sent, not how well it was served.
+# Metrics of an evaluation that describe the load, not how well it was served.
 _OF_THE_LOAD = frozenset(
     ["concurrency", "client_invocations", "input_tokens", "output_tokens", "drafts", "instance_price_per_hour"]
 )
 
 
 class Unit(StrEnum):
-    """A unit, by CloudWatch's name for it where CloudWatch has one."""
+    """A unit, by CloudWatch's name if CloudWatch has the unit."""
 
     NONE = "None"
     COUNT = "Count"
@@ -52,7 +52,7 @@ class Unit(StrEnum):
 class Series:
     """A metric in CloudWatch: namespace, name and dimensions.
 
-    A percentage may be ``summed`` over GPUs or vCPUs: with four GPUs, 100 % each are published as 400 %.
+    A percentage can be ``summed`` over GPUs or vCPUs: four GPUs at 100 % are published as 400 %.
     """
 
     namespace: str
@@ -63,12 +63,12 @@ class Series:
 
 @dataclass(frozen=True)
 class MetricDefinition:
-    """One metric: ``published_unit`` is that of CloudWatch's values, ``shown_unit`` that of pages and reports.
+    """One metric: ``published_unit`` is the unit of CloudWatch's values, ``shown_unit`` the unit on pages and reports.
 
     ``part`` is its group, ``statistic`` the default. ``variant`` and ``component`` are its series for a production
-    variant and an inference component. Only instances with GPUs publish it where ``gpus_only``: SageMaker documents no
+    variant and an inference component. If ``gpus_only``, only instances with GPUs publish it; SageMaker documents no
     utilization metric of NeuronCores. ``formula`` is metric math over names of metrics and parameters of ``pricing``,
-    ``aiperf`` over those of aiperf's metrics.
+    ``aiperf`` over aiperf's metrics.
     """
 
     name: str
@@ -86,7 +86,7 @@ class MetricDefinition:
     aiperf: str | None = None
 
     def series(self, *, component: bool) -> Series | None:
-        """Its series for an inference component, or for a variant."""
+        """Return its series for an inference component, or for a variant."""
         return self.component if component else self.variant
 
     @property
@@ -101,7 +101,7 @@ class MetricDefinition:
         if self.name in _OF_THE_LOAD:
             return 0
         if self.shown_unit is Unit.COUNT_PER_SECOND or self.name == "acceptance_length":
-            # Input tokens arrive as fast as requests are completed: both rates measure the endpoint.
+            # Input tokens arrive as fast as requests complete, so both rates measure the endpoint.
             return 1
         return -1
 
@@ -120,8 +120,8 @@ def _definition(name: str, row: dict[str, Any]) -> MetricDefinition:
 
 
 def _evaluated(name: str, row: dict[str, Any]) -> Iterator[MetricDefinition]:
-    """A metric of an evaluation, and its percentiles where it has any."""
-    # One value per evaluation: evaluations in the same period are averaged.
+    """Yield a metric of an evaluation, and its percentiles if it has any."""
+    # An evaluation publishes one value; values of evaluations in the same period are averaged.
     row = {**row, "statistic": "Average", "published_unit": row["unit"], "shown_unit": row["unit"]}
     for statistic in ("avg", *PERCENTILES) if "percentiles" in row else ("",):
         metric, changes = name, dict[str, Any]()
@@ -148,13 +148,17 @@ EVALUATION: tuple[MetricDefinition, ...] = tuple(
 
 @cache
 def by_name() -> MappingProxyType[str, MetricDefinition]:
-    """Every metric, in the order of pages and dashboards."""
+    """Return every metric, in the order of pages and dashboards."""
     live = (_definition(name, row) for name, row in _DATA["live"].items())
     return MappingProxyType({metric.name: metric for metric in (*live, *EVALUATION)})
 
 
 def find(name: str) -> MetricDefinition:
-    """The metric of that name. Raises ValueError where there is none."""
+    """Return the metric with this name.
+
+    Raises:
+        ValueError: if there is no such metric.
+    """
     metric = by_name().get(name)
     if metric is None:
         hint = did_you_mean(name, by_name(), f"there are {', '.join(by_name())}")
@@ -163,14 +167,14 @@ def find(name: str) -> MetricDefinition:
 
 
 def like_all(instance_types: Sequence[str]) -> str | None:
-    """A representative of instance types with the same accelerators and vCPUs; None if they differ."""
+    """Return the first of instance types with the same accelerators and vCPUs; None if they differ."""
     known = [instances.find(name) for name in instance_types]
     alike = {(row.kind, row.accelerator_count, row.vcpu) if row is not None else None for row in known}
     return instance_types[0] if len(alike) == 1 and None not in alike else None
 
 
 def summed_over(series: Series, instance_type: str | None) -> int:
-    """The number of GPUs or vCPUs that a series is the sum of; 1 where it is no sum, or not known."""
+    """Return the number of GPUs or vCPUs that a series sums over; 1 if it is not a sum, or unknown."""
     row = instances.find(instance_type)
     if row is None or series.summed is None:
         return 1

@@ -1,4 +1,4 @@
-"""What the serving engines measure of themselves, and the PromQL that reads it from CloudWatch.
+"""The metrics of the serving engines, and the PromQL that queries them from CloudWatch.
 
 The definitions are data: ``engines.toml``.
 """
@@ -18,19 +18,19 @@ from constructs_optim.recipe.errors import did_you_mean
 from . import Unit
 
 SOURCE = "https://docs.aws.amazon.com/sagemaker/latest/dg/inference-monitoring.html"
-"""AWS's list of these metrics, of vLLM; those of SGLang are "equivalent counterparts"."""
+"""AWS's list of vLLM's metrics; it calls SGLang's "equivalent counterparts"."""
 WINDOW_SECONDS = 300
-"""The range that rates are taken over, unless another is asked for."""
+"""The default time range of rates."""
 _OF_SPECULATION = ("acceptance_length", "drafts_per_second", "acceptance_length_kept")
 _SERVERS = ("vllm", "sglang", "text_generation_inference")
 
 
 @dataclass(frozen=True)
 class EngineMetric:
-    """One metric of the engines; ``queries`` are those of the servers that publish it, by their names.
+    """One metric of the engines; ``queries`` are by the names of the servers that publish it.
 
-    ``quantile`` is the default of a latency, of which any may be asked for; None for a number. ``window_seconds`` is
-    the default of the range that rates are taken over.
+    ``quantile`` is a latency's default quantile, and None for other metrics. ``window_seconds`` is the default time
+    range of rates.
     """
 
     name: str
@@ -45,22 +45,22 @@ class EngineMetric:
     def query(
         self, server: str, selector: str, *, window_seconds: int | None = None, quantile: float | None = None
     ) -> str:
-        """Its PromQL for what ``selector`` selects: one value, in ``unit``."""
+        """Return its PromQL for the series that ``selector`` selects: one value, in ``unit``."""
         window = f"{window_seconds or self.window_seconds}s"
         text = self.windowed(server, selector).replace("$window", window)
         return text.replace("$quantile", f"{quantile or self.quantile:g}") if self.quantile is not None else text
 
     def windowed(self, server: str, selector: str) -> str:
-        """The same with ``$window`` for the range, which is known only when it is asked."""
+        """Return the PromQL with ``$window`` as a placeholder for the time range."""
         return self.queries[server].replace("<>", selector)
 
 
 @dataclass(frozen=True)
 class Engine:
-    """The engine behind an endpoint or component, as far as its metrics are concerned.
+    """The engine behind an endpoint or component, as far as its metrics need it.
 
-    ``server`` is the name of its server, ``title`` how texts name it. Where SageMaker publishes no metrics of engines
-    at all, ``unpublished`` says why. ``speculates`` is whether the recipe has speculative decoding.
+    ``server`` is the name of its server, ``title`` its name in texts. ``unpublished`` is the reason why SageMaker
+    publishes no engine metrics, if so. ``speculates`` tells whether the recipe has speculative decoding.
     """
 
     server: str | None = None
@@ -69,11 +69,11 @@ class Engine:
     speculates: bool = False
 
     def lack_of(self, metric: EngineMetric) -> str | None:
-        """Why CloudWatch does not have ``metric`` of it; None if it has."""
+        """Return why CloudWatch does not have this engine's ``metric``; None if it does."""
         if self.unpublished is not None:
             return self.unpublished
         if self.server is None:
-            return "no server is known that serves the model"
+            return "the server of the model is unknown"
         if self.server not in metric.queries:
             return f"{self.title or self.server} publishes no such metric"
         if metric.name in _OF_SPECULATION and not self.speculates:
@@ -83,7 +83,7 @@ class Engine:
 
 @dataclass(frozen=True)
 class EngineMetricUse:
-    """Metrics of an engine that are asked for at ``location``, which rules check."""
+    """Engine metrics that ``location`` uses, for the rules to check."""
 
     location: str
     metrics: tuple[str, ...]
@@ -93,7 +93,7 @@ class EngineMetricUse:
 
 @cache
 def by_name() -> MappingProxyType[str, EngineMetric]:
-    """Every engine metric, in the order of pages and dashboards."""
+    """Return every engine metric, in the order of pages and dashboards."""
     rows: dict[str, dict[str, Any]] = tomllib.loads(
         (files("constructs_optim.recipe.metrics") / "engines.toml").read_text(encoding="utf-8")
     )
@@ -101,16 +101,20 @@ def by_name() -> MappingProxyType[str, EngineMetric]:
 
 
 def find(name: str) -> EngineMetric:
-    """The engine metric of that name. Raises ValueError where there is none."""
+    """Return the engine metric with this name.
+
+    Raises:
+        ValueError: if there is no such metric.
+    """
     metric = by_name().get(name)
     if metric is None:
         hint = did_you_mean(name, by_name(), f"there are {', '.join(by_name())}")
-        raise ValueError(f"there is no metric {name!r} of an engine: {hint}")
+        raise ValueError(f"there is no engine metric {name!r}: {hint}")
     return metric
 
 
 def selector(*, endpoint_name: str, variant_name: str, component_name: str | None) -> str:
-    """The PromQL selector of what a variant or an inference component publishes.
+    """Return the PromQL selector of the series of a variant or an inference component.
 
     Source: developer guide, "OpenTelemetry metrics reference". Labels with dots are quoted (Prometheus 3).
     """

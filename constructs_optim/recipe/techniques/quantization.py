@@ -101,7 +101,7 @@ class Fp8Quantization(_JobQuantization):
 
     @property
     def label(self) -> str:
-        """For example ``FP8``."""
+        """The display name, for example ``FP8``."""
         return "FP8" if self.scheme == "FP8" else "FP8 (dynamic activations)"
 
 
@@ -195,7 +195,7 @@ class CompressorQuantization(TrainedTechnique):
         return (row.parameters_billion or 0) * 4 / row.layers if row.layers else 0.0
 
     def host_gb(self, parameters_billion: float) -> float:
-        """Return the size of the model, which processes samples; 0 without samples, as files are quantized singly."""
+        """Return the size of the model, which processes samples; 0 without samples, if the job works file by file."""
         return parameters_billion * 2 if self.calibrates else 0.0
 
     @classmethod
@@ -261,7 +261,7 @@ class W4A16Quantization(_CalibratedQuantization):
         compute: the job's instance and storage. Default: one instance of the endpoint's type.
         algorithm: ``gptq`` compensates for the rounding errors of earlier weights, ``awq`` scales the most important
             weights. Default: ``gptq``.
-        calibration_data: S3 prefix with one or more ``*.jsonl`` files of samples. A job needs it; docs/medusa.md
+        calibration_data: S3 prefix with one or more ``*.jsonl`` files of samples. A job needs it; https://constructs-optim.dev/medusa/
             describes the formats. May be or contain a token. Default: none.
         calibration_size: maximum number of samples. Default: 512.
         calibration_length: maximum tokens per sample. Default: 2048.
@@ -285,7 +285,7 @@ class Nvfp4Quantization(_CalibratedQuantization):
         ignored_layers: names of layers that are not quantized; ``re:`` starts a regular expression. Default: output
             layer, embeddings, routers, recurrent layers, and image and audio encoders.
         compute: the job's instance and storage. Default: one instance of the endpoint's type.
-        calibration_data: S3 prefix with one or more ``*.jsonl`` files of samples. A job needs it; docs/medusa.md
+        calibration_data: S3 prefix with one or more ``*.jsonl`` files of samples. A job needs it; https://constructs-optim.dev/medusa/
             describes the formats. May be or contain a token. Default: none.
         calibration_size: maximum number of samples. Default: 512.
         calibration_length: maximum tokens per sample. Default: 2048.

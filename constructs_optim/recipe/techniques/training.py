@@ -34,11 +34,12 @@ class _Training(TrainedTechnique):
     """Training on your data.
 
     Attributes:
-        training_data: S3 prefix with one or more ``*.jsonl`` files; may be or contain a token. docs/medusa.md describes
-            the formats.
+        training_data: S3 prefix with one or more ``*.jsonl`` files; may be or contain a token.
+            https://constructs-optim.dev/medusa/ describes the formats.
         validation_data: S3 prefix in the same format, evaluated at each checkpoint. Evaluation can stop training early.
             Default: none; training runs all epochs.
-        hyperparameters: hyperparameters that differ from the defaults; docs/medusa.md lists names, defaults and ranges.
+        hyperparameters: hyperparameters that differ from the defaults; https://constructs-optim.dev/medusa/ lists
+            names, defaults and ranges.
         compute: instances, spot capacity and warm pool. Default: one instance of the endpoint's type.
     """
 

@@ -41,7 +41,9 @@ class Check:
                     self.name,
                     "advice",
                     f"not checked: {error.operation_name} {why}",
-                    "allow the call where the answer is wanted (docs/preflight.md)" if denied else "ask again later",
+                    "allow the call where the answer is wanted: https://constructs-optim.dev/preflight/"
+                    if denied
+                    else "ask again later",
                     is_early=denied,
                 )
             except Exception as error:
