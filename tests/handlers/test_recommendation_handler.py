@@ -232,7 +232,7 @@ def test_a_job_without_recommendations_fails_the_stack_and_writes_no_result(
         s3 = cloud.client("s3")
         patched.setattr(recommendation_watcher, "client", lambda made: sagemaker if made == "sagemaker" else s3)
         assert recommendation.poll(WaitHandle=f"{responses.url}handle")["Done"] is True
-    assert "completed and recommends nothing" in responses.received[-1]["Reason"]
+    assert "completed but recommends nothing" in responses.received[-1]["Reason"]
     found = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"recommendations/{key}/")["Contents"]
     assert not [each["Key"] for each in found if each["Key"].endswith("result.json")]
 
