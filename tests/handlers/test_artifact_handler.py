@@ -330,7 +330,7 @@ def test_an_artifact_of_unknown_source_is_refused_unless_no_recipe_is_required(
 
 
 def test_an_invalid_artifact_key_is_refused_with_its_value(responses: Responses, artifact: Artifact) -> None:
-    assert "ArtifactKey ('latest', where a key is 64 hexadecimal digits" in failed(
+    assert "ArtifactKey ('latest', but a key has 64 hexadecimal digits" in failed(
         responses, artifact, "Create", "latest"
     )
 

@@ -71,9 +71,9 @@ def check_role(need: RoleNeed, context: Context) -> Iterator[PreflightFinding]:
 def _decisions(need: RoleNeed, actions: Sequence[str], resource: str, context: Context) -> dict[str, str]:
     """Return the actions that are not allowed, with IAM's decision or ``_UNSURE``.
 
-    The decision is unsure if a condition lacks a value in the simulation, except across accounts, where the role's own
-    policies decide. It is also unsure if the simulation says that the organization's policies deny the action, because
-    their conditions or the caller's permissions may be the cause: https://github.com/aws/aws-sdk/issues/102.
+    An action is left out if a condition has no value in the simulation, or if the role's own policies allow it across
+    accounts. It is ``_UNSURE`` if the simulation says that the organization's policies deny it, because their
+    conditions or the caller's permissions may be the cause: https://github.com/aws/aws-sdk/issues/102.
     """
     answer: dict[str, Any] = context.client("iam").simulate_principal_policy(
         PolicySourceArn=need.role_arn, ActionNames=list(actions), ResourceArns=[resource]
