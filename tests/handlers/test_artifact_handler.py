@@ -623,7 +623,7 @@ def test_a_manifest_with_a_model_data_uri_outside_its_attempt_is_refused(
     artifact.make(model_data_uri=uri, files=artifact.store.files(uri))
     response = send(responses, "Create", artifact.key)
     assert response["Status"] == "FAILED"
-    assert "is not what its manifest says: manifest.json changed (model_data_uri is" in response["Reason"]
+    assert "differs from its manifest: manifest.json changed (model_data_uri is" in response["Reason"]
     assert not artifact.references, "and nothing refers to it"
 
 

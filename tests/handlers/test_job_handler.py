@@ -244,7 +244,7 @@ def test_an_artifact_with_a_forged_manifest_is_neither_reused_nor_signalled(
 
     answer = resource.send("Update", "update", key, Tags=[{"Key": "a", "Value": "b"}])
     assert answer["Status"] == "FAILED"
-    assert f"the artifact {key} in the store {BUCKET} is not what its manifest says" in answer["Reason"]
+    assert f"the artifact {key} in the store {BUCKET} differs from its manifest" in answer["Reason"]
     assert problem in answer["Reason"]
 
     forge_manifest(resource, key)

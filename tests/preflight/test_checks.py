@@ -80,8 +80,8 @@ def key_in(state: str) -> tuple[str, Any]:
             [
                 (
                     "problem",
-                    "the artifact store store is in eu-west-1 and this stack in us-west-2: SageMaker reads models from "
-                    "buckets of its own region",
+                    "the artifact store store is in eu-west-1, but this stack is in us-west-2: SageMaker reads models "
+                    "only from buckets in its own Region",
                 )
             ],
         ),
