@@ -56,8 +56,8 @@ class StoredFile:
 class Artifact:
     """An artifact of a store: its records, files and owners.
 
-    ``detail`` explains the state. ``is_complete``: the manifest is of the claim's attempt. ``files`` are those of all
-    attempts. ``unreadable`` names invalid records. ``is_newer``: a newer release wrote its claim or manifest.
+    ``detail`` explains the state. ``is_complete``: the manifest belongs to the claim's attempt. ``files`` are the files
+    of all attempts. ``unreadable`` names invalid records. ``is_newer``: a newer release wrote its claim or manifest.
     ``changed_at`` is when any of its objects was last written, which includes new and removed references of stacks.
     """
 
@@ -124,7 +124,7 @@ class OwnerReferences:
     """The owner records of a store; ``is_partial``: only those of this account are readable."""
 
     records: tuple[OwnerRecord, ...]
-    # Of other accounts: they may refer to any artifact.
+    # Records of other accounts, which may refer to any artifact.
     unreadable: tuple[UnreadableRecord, ...] = ()
     is_partial: bool = False
 
@@ -191,7 +191,7 @@ class ArtifactInventory:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """A message for every record of another account that cannot be read."""
+        """A message for every unreadable record of another account."""
         return tuple(
             f"{unreadable.problem} (account {unreadable.account}). Its references are not counted, and it prevents "
             "pruning: ask that account to restore it, or delete it"
@@ -333,7 +333,7 @@ def _state_by_job(claim: Claim, job: Job | None, *, is_own: bool) -> tuple[State
 
 @dataclass(frozen=True)
 class Verification:
-    """The result of verifying an artifact; ``not_checked`` is the reason that it could not be verified."""
+    """The result of verifying an artifact; ``not_checked`` is the reason why it could not be verified."""
 
     artifact_key: str
     file_count: int = 0

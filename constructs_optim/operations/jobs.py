@@ -14,7 +14,7 @@ from constructs_optim.runtime.jobs.sagemaker_jobs import OPTIMIZATION, TRAINING,
 from constructs_optim.runtime.store.artifact_store import Owner
 
 JOB_NAME = re.compile(r"optim-(?P<key>[0-9a-f]{32})-[0-9a-f]{8}-(?P<attempt>\d+)")
-"""``sagemaker_jobs.job_name``: the first half of the artifact's key, the store, the attempt."""
+"""Names from ``sagemaker_jobs.job_name``: the first half of the artifact's key, the store, the attempt."""
 
 
 class JobStatus(StrEnum):

@@ -7,7 +7,7 @@ first releases the claim and then reads the references, so that at least one of 
 2. The claim is released by compare-and-swap, only while it has no owners. A deployment that joins it afterwards starts
    the next attempt and ignores earlier manifests.
 3. The owner records are read again. If one refers to the artifact, or cannot be read, the release is undone.
-4. The manifest is deleted if it is of a released attempt, then the files of the attempts up to that one.
+4. The manifest is deleted if it belongs to a released attempt, then the files of the attempts up to that one.
 
 The claim stays: it numbers the attempts. The next pruning completes an interrupted one.
 """

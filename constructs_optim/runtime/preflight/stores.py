@@ -25,7 +25,7 @@ def check_store(store: StoreNeed, context: Context) -> Iterator[PreflightFinding
         s3.list_objects_v2(Bucket=store.bucket, Prefix="artifacts/", MaxKeys=1)
         ArtifactStore(s3, store.bucket).check_region(context.region)
     except DeploymentError as error:
-        yield problem("store", str(error).partition(". Use")[0], f"use a store of {context.region}")
+        yield problem("store", str(error).partition(". Use")[0], f"use a store in {context.region}")
     except ClientError as error:
         if code_of(error) != "NoSuchBucket":
             raise

@@ -221,10 +221,8 @@ class OwnerRecords:
 
         This is a request's first step: invocations that still work for an earlier request stop at their next step.
 
-        Args:
-            physical_id: shows that CloudFormation has received an earlier response.
-            properties: the digest of the earlier properties, for records of the first release.
-            gives_up: returns the references that a deletion gives up.
+        ``physical_id`` shows that CloudFormation has received an earlier response. ``properties`` is the digest of the
+        earlier properties, for records of the first release. ``gives_up`` returns the references of a deletion.
 
         Raises:
             Superseded: if a later request has begun.
