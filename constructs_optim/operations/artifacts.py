@@ -95,7 +95,7 @@ class Artifact:
         return (self.claim.description if self.claim else None) or (self.manifest or {}).get("description") or {}
 
     def summary(self) -> dict[str, Any]:
-        """The artifact as ``artifacts list --json`` prints it."""
+        """Return the artifact in the form that ``artifacts list --json`` prints."""
         return {
             "artifact_key": self.key,
             "state": self.state,
@@ -108,7 +108,7 @@ class Artifact:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The artifact as ``artifacts show --json`` prints it."""
+        """Return the artifact in the form that ``artifacts show --json`` prints."""
         return {
             **self.summary(),
             "owners": self.owners,

@@ -64,7 +64,7 @@ class Job:
         return max(0.0, ((self.ended_at or now) - self.started_at).total_seconds())
 
     def to_json(self, now: dt.datetime) -> dict[str, Any]:
-        """The job as ``jobs list --json`` prints it."""
+        """Return the job in the form that ``jobs list --json`` prints."""
         return {
             **vars(self),
             "attempt": self.attempt,

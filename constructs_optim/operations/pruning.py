@@ -50,7 +50,7 @@ class Removal:
     skipped: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The removal as ``artifacts prune --json`` prints it."""
+        """Return the removal in the form that ``artifacts prune --json`` prints."""
         return {
             **self.artifact.summary(),
             "file_count": len(self.artifact.files),
@@ -90,7 +90,7 @@ class Pruning:
         return sum(removal.artifact.size_bytes for removal in self.removals if not removal.skipped)
 
     def to_json(self) -> dict[str, Any]:
-        """The pruning as ``artifacts prune --json`` prints it."""
+        """Return the pruning in the form that ``artifacts prune --json`` prints."""
         return {
             "artifacts": [removal.to_json() for removal in self.removals],
             "freed_bytes": self.freed_bytes,

@@ -266,7 +266,7 @@ def wait_seconds(age: dt.timedelta, *, is_awaited: bool = False) -> int:
 
 
 def is_out_of_time(watch: Watch) -> bool:
-    """Whether the stack's deadline has passed."""
+    """Return whether the stack's deadline has passed."""
     return bool(watch.wait_handle) and watch.deadline is not None and time.time() >= watch.deadline
 
 

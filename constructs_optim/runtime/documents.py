@@ -14,27 +14,27 @@ def is_artifact_key(value: object) -> TypeGuard[str]:
 
 
 def is_component_arn(value: object) -> TypeGuard[str]:
-    """Whether ``value`` is the ARN of an inference component."""
+    """Return whether ``value`` is the ARN of an inference component."""
     return isinstance(value, str) and ":inference-component/" in value
 
 
 def is_object(value: object) -> TypeGuard[dict[str, object]]:
-    """Whether ``value`` is a JSON object."""
+    """Return whether ``value`` is a JSON object."""
     return isinstance(value, dict)
 
 
 def is_list(value: object) -> TypeGuard[list[object]]:
-    """Whether ``value`` is a JSON array."""
+    """Return whether ``value`` is a JSON array."""
     return isinstance(value, list)
 
 
 def object_in(value: object) -> dict[str, object]:
-    """``value`` if it is a JSON object, otherwise an empty one."""
+    """Return ``value`` if it is a JSON object, otherwise an empty one."""
     return value if is_object(value) else {}
 
 
 def list_in(value: object) -> list[object]:
-    """``value`` if it is a JSON array, otherwise an empty one."""
+    """Return ``value`` if it is a JSON array, otherwise an empty one."""
     return value if is_list(value) else []
 
 

@@ -7,12 +7,12 @@ from typing import Any, TypeGuard
 
 
 def is_object(value: object) -> TypeGuard[Mapping[str, Any]]:
-    """Whether the value is a JSON object."""
+    """Return whether the value is a JSON object."""
     return isinstance(value, Mapping)
 
 
 def is_array(value: object) -> TypeGuard[Sequence[Any]]:
-    """Whether the value is a JSON array."""
+    """Return whether the value is a JSON array."""
     return isinstance(value, list | tuple)
 
 

@@ -52,7 +52,7 @@ class Declaration:
         self._statements.append((variable, call))
 
     def render(self, title: str) -> str:
-        """The program."""
+        """Return the program."""
         return "\n".join(self._lines(title)) + "\n"
 
     def _lines(self, title: str) -> Iterator[str]:

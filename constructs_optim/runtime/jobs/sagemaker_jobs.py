@@ -119,7 +119,7 @@ class OptimizationJobKind(ArtifactJobKind):
         return _completed(props.request, members, props)
 
     def output(self, job: Job) -> str:
-        """``OutputConfig``."""
+        """Return the prefix in ``OutputConfig``."""
         return job["OutputConfig"]["S3OutputLocation"]
 
     def image(self, job: Job) -> str:
@@ -175,7 +175,7 @@ class TrainingJobKind(ArtifactJobKind):
         return _completed(request, members, props)
 
     def output(self, job: Job) -> str:
-        """``OutputDataConfig``."""
+        """Return the prefix in ``OutputDataConfig``."""
         return job["OutputDataConfig"]["S3OutputPath"]
 
     def image(self, job: Job) -> str:
