@@ -14,7 +14,7 @@ custom resources for such an endpoint: ``Custom::VariantScaling`` before it and 
 Restored policies have ARNs that CloudFormation does not know. When the stack's policies or alarms change (the property
 ``PoliciesHash``), the second resource notices the difference and has the policies replaced in the same way.
 
-The execution restores what no request restores, for example after a cancelled update (``scaling_watcher``).
+The execution restores what no request restores, for example after a canceled update (``scaling_watcher``).
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ def test_an_unknown_key_is_reported_with_its_store_its_recipe_and_the_next_step(
     reason = failed(responses, artifact)
     assert f"the artifact {artifact.key} is not in the store {BUCKET}: no job has made it" in reason
     assert "llama 1.0.0 + AWQ INT4 for ml.g5.12xlarge" in reason
-    assert "Next: deploy a stack with an OptimizationJob of this recipe on this store" in reason
+    assert "Next: deploy a stack with an OptimizationJob of this recipe and store" in reason
 
 
 def test_a_running_job_of_the_same_account_is_reported_with_its_status_and_the_watch_command(
@@ -199,7 +199,7 @@ def test_a_running_job_of_the_same_account_is_reported_with_its_status_and_the_w
     )
     reason = failed(responses, artifact)
     assert f"the optimization job {name} is making it for the stack Heads and is INPROGRESS (created 20" in reason
-    assert f"Next: `constructs-optim jobs watch {name}`, and deploy again" in reason
+    assert f"Next: run `constructs-optim jobs watch {name}`, and deploy again" in reason
     sagemaker.stop_optimization_job(OptimizationJobName=name)
 
 
@@ -265,7 +265,7 @@ def test_an_artifact_that_is_being_pruned_is_refused(responses: Responses, artif
     artifact.make()
     artifact.store.leave(artifact.key, MAKER, finished=True)
     assert artifact.store.release(artifact.key)
-    assert "its files may be about to be removed" in failed(responses, artifact)
+    assert "its files may be deleted at any time" in failed(responses, artifact)
 
 
 @pytest.mark.parametrize("claimed", [True, False])
@@ -292,8 +292,8 @@ def test_an_artifact_of_another_recipe_is_refused_and_its_recipe_is_reported(
     artifact.make()
     reason = failed(responses, artifact, RecipeKey="f" * 64)
     assert "was made by another recipe: it is llama 1.0.0 + AWQ INT4 for ml.g5.12xlarge" in reason
-    assert f"made of {artifact.identity}" in reason
-    assert "Next: declare the recipe of the stack that made it" in reason
+    assert f"made from {artifact.identity}" in reason
+    assert "Next: declare the recipe of the stack that made the artifact" in reason
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_an_artifact_of_another_model_is_refused(
     responses: Responses, artifact: Artifact, source: dict[str, str]
 ) -> None:
     artifact.make()
-    assert f"made of {artifact.identity}" in failed(responses, artifact, Source=source)
+    assert f"made from {artifact.identity}" in failed(responses, artifact, Source=source)
 
 
 def test_an_s3_model_matches_its_artifact_whatever_its_files_contain_now(
@@ -325,7 +325,7 @@ def test_an_artifact_of_unknown_source_is_refused_unless_no_recipe_is_required(
     responses: Responses, artifact: Artifact
 ) -> None:
     artifact.make(source={})
-    assert "made of an unknown source" in failed(responses, artifact)
+    assert "made from an unknown source" in failed(responses, artifact)
     assert send(responses, "Create", artifact.key, RecipeKey="", Source="")["Status"] == "SUCCESS"
 
 
@@ -357,7 +357,7 @@ def test_an_artifact_store_in_another_region_is_refused(
     artifact.make()
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
-    assert "is in us-west-2 and this stack in eu-west-1" in failed(responses, artifact)
+    assert "is in us-west-2, but this stack is in eu-west-1" in failed(responses, artifact)
 
 
 def test_a_repeated_create_request_records_one_reference(responses: Responses, artifact: Artifact) -> None:
@@ -588,7 +588,7 @@ def test_a_reference_that_cannot_be_removed_fails_the_deletion(
     deny(monkeypatch, operation)
     response = send(responses, "Delete", artifact.key, artifact.key)
     assert response["Status"] == "FAILED"
-    assert "that one has to share it with this one" in response["Reason"]
+    assert "that account must share it with this one" in response["Reason"]
     assert artifact.is_referred_to
 
 

@@ -228,7 +228,7 @@ def test_an_account_without_access_to_benchmarks_gets_the_next_step_in_the_failu
     signal = evaluation.poll_to_the_end()
     assert signal["Status"] == "FAILURE"
     assert "CreateAIBenchmarkJob failed with AccessDeniedException: " in signal["Reason"]
-    assert "an account team or AWS Support can tell" in signal["Reason"]
+    assert "Next: ask your account team or AWS Support" in signal["Reason"]
 
 
 def test_an_evaluation_of_an_instance_type_without_a_price_has_a_note_and_no_prices(

@@ -383,7 +383,7 @@ def test_a_store_in_another_region_is_refused_before_a_claim_is_made(
     )
     answer = resource.send("Create", "create", Bucket=elsewhere)
     assert answer["Status"] == "FAILED"
-    assert "is in eu-central-1 and this stack in us-west-2" in answer["Reason"]
+    assert "is in eu-central-1, but this stack is in us-west-2" in answer["Reason"]
     assert resource.running == []
 
 

@@ -191,7 +191,7 @@ def test_an_account_without_access_to_recommendation_jobs_gets_the_next_step(
         response = recommendation.send("Create", "create")
     assert response["Status"] == "FAILED"
     assert "ResourceLimitExceeded: the limit is 0" in response["Reason"]
-    assert "an account team or AWS Support can tell" in response["Reason"]
+    assert "Next: ask your account team or AWS Support" in response["Reason"]
 
 
 def test_a_stack_past_its_deadline_is_signalled_and_the_job_is_polled_further(

@@ -193,7 +193,7 @@ def test_a_request_that_changes_nothing_leaves_scaling_alone(made: Scaled) -> No
 def test_a_creation_that_could_not_be_rolled_back_is_refused(made: Scaled) -> None:
     refused = made.send("Create", G6)
     assert refused["Status"] == "FAILED"
-    assert f"is scaled, and serves AllTraffic on {G5}" in refused["Reason"]
+    assert f"is scaled and serves AllTraffic on {G5}" in refused["Reason"]
     assert "Next: deploy once with the current instance type and variant name" in refused["Reason"]
     assert made.registered == ALL
 

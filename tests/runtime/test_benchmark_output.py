@@ -296,7 +296,7 @@ def test_damaged_or_incomplete_benchmark_output_is_reported(content: io.BytesIO,
 
 @pytest.mark.parametrize("formula", ["__import__('os')", "a if b else c", "f(1)", "a[0]", "1 +", "a.b.c", "'text'"])
 def test_a_formula_other_than_plain_arithmetic_is_refused(formula: str) -> None:
-    with pytest.raises(ValueError, match=r"formula|neither a number"):
+    with pytest.raises(ValueError, match=r"formula|not a number, a name"):
         calculate(formula, {"a": 1.0, "b": 2.0, "c": 3.0})
 
 

@@ -128,7 +128,7 @@ def _missing(store: ArtifactStore, props: ArtifactProperties, claim: Claim | Non
     """Return why an artifact is missing, and the next step."""
     written = store.written_manifest(props.artifact_key)
     if claim is None and written is None:
-        problem = f"no job has made it or is making it there. This stack declares {_described(props.description)}"
+        problem = f"no job has made it there, and none is running. This stack declares {_described(props.description)}"
         return problem, (
             "deploy a stack with an OptimizationJob of this recipe and store, then deploy this stack when the job has "
             "ended; or correct the key or the store"

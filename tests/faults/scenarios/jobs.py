@@ -81,7 +81,7 @@ def job_deleted_from_outside(t: Trials) -> None:
 @scenario
 def job_stuck_in_starting(t: Trials) -> None:
     t.cloud.inject("job_never_starts")
-    fails(t, t.stack("impatient"), "is still STARTING after", "Give it a longer timeout")
+    fails(t, t.stack("impatient"), "is still STARTING after", "Set a longer timeout")
 
 
 @scenario

@@ -85,7 +85,7 @@ def claim_corrupt(t: Trials) -> None:
 def bucket_gone(t: Trials) -> None:
     stack = t.stack(store=f"{STORE}-gone")
     t.expect(stack.deploy(), "ROLLBACK_COMPLETE", "the stack's status")
-    t.says(stack, ["NoSuchBucket", "create it again, or name another store"])
+    t.says(stack, ["NoSuchBucket", "create it again, or use another store"])
 
 
 @scenario
