@@ -1,4 +1,4 @@
-"""The artifacts of a store with their states, files and owners."""
+"""The artifacts of a store with their states, files, and owners."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """An artifact of a store: its records, files and owners.
+    """An artifact of a store: its records, files, and owners.
 
     ``detail`` explains the state. ``is_complete``: the manifest belongs to the claim's attempt. ``files`` are the files
     of all attempts. ``unreadable`` names invalid records. ``is_newer``: a newer release wrote its claim or manifest.
@@ -347,7 +347,7 @@ class Verification:
 
 
 def verify(store: ArtifactStore, artifact: Artifact) -> Verification:
-    """Compare an artifact's files with its manifest: names, sizes, ETags and the checksums that S3 keeps.
+    """Compare an artifact's files with its manifest: names, sizes, ETags, and the checksums that S3 keeps.
 
     No bytes are read. Source: Amazon S3 user guide, "Checking object integrity": S3 keeps a checksum of every object
     (CRC64NVME unless the writer chose another algorithm), and checks what it stores against it.

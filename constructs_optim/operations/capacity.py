@@ -1,4 +1,4 @@
-"""Describes, stops and starts the capacity of an endpoint.
+"""Describes, stops, and starts the capacity of an endpoint.
 
 Only inference components can have zero copies. Scaling is suspended while an endpoint is stopped, and keeps its range
 and policies.

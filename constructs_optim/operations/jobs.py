@@ -1,4 +1,4 @@
-"""Lists, describes, watches and stops the jobs that produce artifacts."""
+"""Lists, describes, watches, and stops the jobs that produce artifacts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redacts secrets in logs, traces and stack events by name, by value in the event, and by pattern."""
+"""Redacts secrets in logs, traces, and stack events by name, by value in the event, and by pattern."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
     # A URL's query, which holds the signature of a pre-signed URL, and its user information.
     (re.compile(r"""(\b[a-z][a-z0-9+.-]{0,20}://[^\s?"'<>\\]*)\?[^\s"'<>\\]*""", re.IGNORECASE), rf"\1?{HIDDEN}"),
     (re.compile(r"""(\b[a-z][a-z0-9+.-]{0,20}://)[^\s/?@"'<>\\]+@""", re.IGNORECASE), rf"\1{HIDDEN}@"),
-    # NAME=value, as in a query, a shell and AWS's own messages; "NAME": "value", as in JSON and Python.
+    # NAME=value, as in queries, shells, and AWS's messages; "NAME": "value", as in JSON and Python.
     (re.compile(rf"""({_NAME}=)[^\s"'&,;}}\]]+""", re.IGNORECASE), rf"\1{HIDDEN}"),
     (re.compile(rf"""({_NAME}["']\s*:\s*)(["']).*?\2""", re.IGNORECASE), rf"\1\2{HIDDEN}\2"),
     (re.compile(r"\b(bearer\s+)[\w.~+/=-]+", re.IGNORECASE), rf"\1{HIDDEN}"),

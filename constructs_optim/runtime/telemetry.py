@@ -1,4 +1,4 @@
-"""Redacted log lines, metrics and traces of the handlers, by Powertools for AWS Lambda (docs/observability.md)."""
+"""Redacted log lines, metrics, and traces of the handlers, with Powertools for AWS Lambda (docs/observability.md)."""
 
 from __future__ import annotations
 

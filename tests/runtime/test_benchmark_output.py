@@ -284,8 +284,8 @@ def test_a_run_in_which_every_request_failed_has_no_latency() -> None:
     [
         (io.BytesIO(b"not an archive"), "cannot be read"),
         (archive({"concurrency_1/profile_export_aiperf.json": b"{"}), "cannot be read"),
-        (archive({"other.json": {}}), "for 1 and 8 users; it has those for none"),
-        (archive({"concurrency_8/profile_export_aiperf.json": summary()}), "for 1 users; it has those for 8"),
+        (archive({"other.json": {}}), "for 1 and 8 users; found: none"),
+        (archive({"concurrency_8/profile_export_aiperf.json": summary()}), "for 1 users; found: 8"),
     ],
 )
 def test_damaged_or_incomplete_benchmark_output_is_reported(content: io.BytesIO, told: str) -> None:

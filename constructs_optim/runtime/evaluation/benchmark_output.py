@@ -106,7 +106,7 @@ def read_levels(archive: BinaryIO | StreamingBody, concurrencies: Sequence[int])
     missing = [str(users) for users in concurrencies if users not in levels]
     if missing:
         raise DeploymentError(
-            f"the benchmark's output has no {_SUMMARY} for {' and '.join(missing)} users; it has those for "
+            f"the benchmark's output has no {_SUMMARY} for {' and '.join(missing)} users; found: "
             f"{', '.join(map(str, sorted(levels))) or 'none'}"
         )
     return [_in_steady_state(levels[users], observed.get(users, ())) for users in concurrencies]

@@ -50,7 +50,7 @@ def _subject(forecast: Forecast) -> str:
 
 
 def other_fleet(forecasts: Sequence[Forecast], instance_type: str, copies: int) -> str | None:
-    """Return why the forecasts cannot be compared, if they are for another fleet than the one that served, or None."""
+    """Return why the forecasts do not apply: they are for a fleet other than the serving one. None if they apply."""
     for each in forecasts:
         if (each.instance_type, each.copies) != (instance_type, copies):
             forecast = f"{counted(each.copies, 'copy', 'copies')} on {each.instance_type}"
@@ -71,7 +71,7 @@ def missed(forecasts: Sequence[Forecast], levels: Mapping[int, Mapping[str, floa
     """Return a message for each forecast (all are for latencies) that is exceeded or whose metric was not measured.
 
     An endpoint that is faster than its forecast is a finding too, but does not stop a deployment. The allowed values
-    are wider than the intervals: if all forecasts are correct, one deployment in twenty exceeds any of them.
+    are wider than the intervals: if all forecasts are correct, any of them is exceeded in one deployment of twenty.
     """
     found = {each.forecast: each.measured for each in compared(forecasts, levels)}
     normal = NormalDist()

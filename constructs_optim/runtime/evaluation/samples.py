@@ -46,7 +46,7 @@ _RATES = {
     "requests": "requests_per_second",
     "goodput": "goodput",
 }
-# Above this correlation, so few blocks do not show how far apart independent blocks are.
+# The highest correlation that can be estimated from so few blocks.
 _MOST_CORRELATION = 0.9
 # A relative difference this small is rounding.
 _ROUNDING = 1e-9

@@ -154,8 +154,8 @@ def add_requests(observed: Observed, production: tuple[int, int], candidate: tup
     errors.candidate_failed += min(candidate)
     failed, total = errors.candidate_failed, errors.candidate_failed + errors.production_failed
     looks = Looks(ERRORS_LEVEL, errors.spent, errors.called)
-    # If both variants are equal, a failure is from the candidate with its share of the requests. A minute may pass
-    # several looks; only one of them runs.
+    # If both variants are equal, the candidate's share of failures is its share of requests. A minute may pass several
+    # looks; only one of them runs.
     share = errors.candidate / max(1, errors.candidate + errors.production)
     looks.look_between(failed, total, before, errors.candidate, share)
     errors.spent, errors.called = looks.spent, looks.called

@@ -93,7 +93,7 @@ class _Manifest(StoredPart):
 
 
 class ArtifactStore:
-    """The claims, manifests and files of a bucket. Every method may be repeated."""
+    """The claims, manifests, and files of a bucket. Every method may be repeated."""
 
     def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None = None, *, any_schema: bool = False) -> None:
         self._s3 = s3
