@@ -30,7 +30,7 @@ from ..store.owner_records import APPLIED, CONFIRMED, LEAVING, Owner, OwnerRecor
 from ..telemetry import Counted, log
 
 _MOST_ATTEMPTS = 50
-# Of the function's 180 seconds. SageMaker ends a training job's code 120 seconds after the stop signal, then uploads.
+# The function has 180 seconds. SageMaker ends a training job's code 120 seconds after the stop signal, then uploads.
 _STOPPING_SECONDS = 150.0
 _REJOIN_ATTEMPTS = 6
 # The properties that determine the artifact. They include the handle: otherwise an update of an unrelated property
