@@ -31,7 +31,7 @@ copying = TrainingCompute(environment={"HF_ENDPOINT": mirror} if mirror else Non
 
 
 def copied(model_id: str) -> Model:
-    """A model at the commit of the context or the lock file, from the mirror."""
+    """Return a model at the commit from the context or the lock file, copied from the mirror if there is one."""
     return Model.huggingface(model_id, revision=revision, compute=copying)
 
 

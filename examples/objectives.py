@@ -1,4 +1,4 @@
-r"""An endpoint declared by objectives: ``optim.lock.json`` records its instances, techniques and batch limits.
+r"""An endpoint declared by objectives: ``optim.lock.json`` records its instances, techniques, and batch limits.
 
 To make or update this choice, run (docs/recommendation.md)::
 

@@ -89,7 +89,7 @@ class Pipeline(Stack):
             "Pipeline",
             role=role,  # pyright: ignore[reportArgumentType] - as above
             use_pipeline_role_for_actions=True,
-            # V2 is billed by the minute of an action, and jobs, evaluations and bake times take hours.
+            # V2 is billed by the minute of an action, and jobs, evaluations, and bake times take hours.
             pipeline_type=codepipeline.PipelineType.V1,
             synth=pipelines.ShellStep(
                 "Synth",

@@ -27,7 +27,7 @@ STORE = f"artifacts-of-all-teams-{platform_account}-{region}"
 
 
 class Platform(Stack):
-    """The store, which the accounts of the teams may read and write."""
+    """The store, which the teams' accounts may read and write."""
 
     def __init__(self, scope: Construct, id: str, *, env: Environment) -> None:
         super().__init__(scope, id, env=env)
@@ -45,7 +45,7 @@ class Platform(Stack):
 
 
 class Team(Stack):
-    """A team's endpoint, of a recipe that other teams use as well."""
+    """A team's endpoint, with a recipe that other teams use as well."""
 
     def __init__(self, scope: Construct, id: str, *, key_arn: str, env: Environment) -> None:
         super().__init__(scope, id, env=env)

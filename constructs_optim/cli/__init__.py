@@ -8,7 +8,7 @@ _EXTRA = ("click", "rich", "typer")
 
 
 def main() -> None:
-    """Entry point of the console script; exits with 2 where the extra ``[cli]`` is not installed."""
+    """Run the console script; exit with status 2 if the extra ``[cli]`` is not installed."""
     try:
         from .main import app
     except ModuleNotFoundError as missing:

@@ -1,6 +1,6 @@
-"""The functions of plan, recommend, explain and catalog as tools of coding agents, by the Model Context Protocol.
+"""Plan, recommend, explain, and catalog as tools for coding agents, through the Model Context Protocol.
 
-They return what the commands print with ``--json``, write nothing, and call AWS only where an argument says so.
+They return the commands' ``--json`` output, write nothing, and call AWS only if an argument says so.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def plan_file(
 
 
 def _in_folder(file: str) -> str:
-    """A file of the server's folder that declares endpoints: what is wrong in a file is shown, and so is no other."""
+    """Return the endpoint file if it is in the server's folder: errors quote a file, so no other may be read."""
     if not is_endpoint_file(file) or not Path(file).resolve().is_relative_to(Path.cwd()):
         raise ToolError(f"{file} is not a YAML or JSON file in {Path.cwd()}, the server's --directory")
     return file
@@ -220,7 +220,7 @@ def catalog(
 
 
 def _with_refusals(tool: Callable[..., Any]) -> Callable[..., Any]:
-    """A tool whose refusals are results: the violations of rules as data, other mistakes as a sentence."""
+    """Return a tool whose refusals are results: broken rules as data, other mistakes as a sentence."""
 
     @functools.wraps(tool)
     def refusing(**arguments: Any) -> Any:
@@ -239,7 +239,7 @@ def _with_refusals(tool: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_arguments(tool: Callable[..., Any], message: str) -> str:
-    """A message of a command, with the tool's arguments in place of the command's options."""
+    """Return a command's message with the tool's arguments in place of the command's options."""
     arguments = inspect.signature(tool).parameters
 
     def argument(option: re.Match[str]) -> str:
@@ -252,7 +252,7 @@ def _with_arguments(tool: Callable[..., Any], message: str) -> str:
 def _declared(tool: Callable[..., Any], *, calls_aws: bool) -> Tool:
     annotations = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=calls_aws)
     declared = Tool.from_function(_with_refusals(tool), annotations=annotations)
-    # The SDK drops arguments that a tool has not: a misspelt `techniques` would plan another recipe.
+    # The SDK drops unknown arguments: with a misspelled `techniques`, a tool would plan another recipe.
     arguments = declared.fn_metadata.arg_model
     arguments.model_config["extra"] = "forbid"
     arguments.model_rebuild(force=True)

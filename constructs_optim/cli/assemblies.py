@@ -1,4 +1,4 @@
-"""Cloud assemblies at the command line: the options that name one, and its stacks."""
+"""Command-line options that name a cloud assembly and its stacks."""
 
 from __future__ import annotations
 

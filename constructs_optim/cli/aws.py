@@ -1,4 +1,4 @@
-"""An AWS account at the command line: its options, its clients, and its errors in one sentence."""
+"""An AWS account on the command line: options, clients, and errors in one sentence."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _CONFIG = Config(
 
 
 def bucket_name(value: str | None) -> str | None:
-    """An option's value, if it may be a bucket's name."""
+    """Return an option's value if it can be a bucket's name."""
     if value is not None and not _BUCKET.fullmatch(value):
         raise typer.BadParameter(f"{value!r} is not a bucket name. For s3://artifacts/..., use artifacts")
     return value
 
 
 DEFAULT_REGION = "us-west-2"
-"""Where neither an option nor the profile names one, and AWS is not called."""
+"""The Region if neither an option nor the profile sets one and the command does not call AWS."""
 
 AWS_PANEL = "AWS account"
 Region = Annotated[
@@ -83,31 +83,31 @@ class Account:
         self._regions: dict[str, str] = {}
 
     def client(self, service: str, region: str | None = None) -> Any:
-        """A client of a service, by default in the command's region."""
+        """Return a client for a service, by default in the command's Region."""
         return self._session.client(service, region_name=region, config=_CONFIG)
 
     @property
     def region(self) -> str | None:
-        """The command's region by its option, the profile or the environment."""
+        """The command's Region, from its option, the profile, or the environment."""
         return self._session.region_name
 
     @cached_property
     def id(self) -> str:
-        """The account's number, of 12 digits."""
+        """The account's 12-digit number."""
         return self.client("sts", self.region or "us-east-1").get_caller_identity()["Account"]
 
     def region_of(self, bucket: str) -> str:
-        """The region of a bucket, and so of its jobs (runtime/handlers/job_handler.py)."""
+        """Return the Region of a bucket, and therefore of its jobs (runtime/handlers/job_handler.py)."""
         if bucket not in self._regions:
             self._regions[bucket] = region_of(self.client("s3", self.region or "us-east-1"), bucket)
         return self._regions[bucket]
 
     def sagemaker(self, bucket: str | None = None) -> Any:
-        """A SageMaker client, in the region of the store's jobs if there is a bucket."""
+        """Return a SageMaker client, in the Region of the store's jobs if there is a bucket."""
         return self.client("sagemaker", self.region_of(bucket) if bucket else None)
 
     def prices(self, region: str, component: str = "Hosting") -> Mapping[str, float] | None:
-        """On-demand prices of one instance by its type, in US dollars an hour; None where AWS denies the request."""
+        """Return on-demand prices by instance type, in US dollars an hour; None if AWS denies the request."""
         try:
             return prices_per_hour(self.client("pricing", API_REGION), region, component)
         except ClientError as error:
@@ -116,7 +116,7 @@ class Account:
             return None
 
     def inventory(self, bucket: str) -> ArtifactInventory:
-        """The store in ``bucket``, with the jobs of the bucket's region."""
+        """Return the store in ``bucket``, with the jobs of the bucket's Region."""
         region = self.region_of(bucket)
         return ArtifactInventory(self.client("s3", region), self.sagemaker(bucket), bucket, account=self.id)
 
@@ -130,12 +130,12 @@ EXPLAINED = (
     PreviewError,
     SynthesisError,
 )
-"""The errors that have a sentence for users."""
+"""The errors for which :func:`sentence` has an explanation."""
 
 
 @contextmanager
 def errors_explained() -> Iterator[None]:
-    """End the command with one sentence and status 2 when AWS refuses a request, or data is not valid."""
+    """End the command with one sentence and status 2 if AWS refuses a request or data is invalid."""
     try:
         yield
     except EXPLAINED as error:
@@ -149,7 +149,7 @@ def failed(reason: str) -> typer.Exit:
 
 
 def sentence(error: Exception) -> str:
-    """One of the ``EXPLAINED`` errors, and what works."""
+    """Return a sentence about one of the ``EXPLAINED`` errors, with a fix."""
     match error:
         case exceptions.NoCredentialsError() | exceptions.PartialCredentialsError():
             return "No AWS credentials found. Sign in with `aws sso login`, or name a profile with --profile."

@@ -17,42 +17,42 @@ from constructs_optim.explanation.formatting import wrapped
 from .aws import AWS_PANEL, errors_explained
 from .presentation import OUTPUT_PANEL, terminal_width
 
-# Longer lists of choices do not fit a terminal of 80 columns: the option's help has them.
+# Longer lists of choices do not fit into a terminal of 80 columns, so the option's help lists them.
 _LONGEST = 20
 # typer's ranges, in words.
 _RANGES = ((r"([\d.]+)<=x<=([\d.]+)", r"\1 to \2"), (r"x>=([\d.]+)", r"at least \1"))
-# What typer prints before the message.
+# typer's prefix of a message.
 _INVALID = "Error: Invalid value for '--instance-type': "
-# Neither a program's name nor an option is broken at its hyphens.
+# Keeps program names and options from breaking at their hyphens.
 _HYPHEN = "\N{NON-BREAKING HYPHEN}"
-# Of a docstring, "Examples:" with indented lines, to its end.
+# Splits a docstring before a section such as "Examples:", whose lines are indented.
 _SECTION = re.compile(r"\n\n(?=[A-Z][a-z ]+:\n    )")
 
 
 class _Help:
-    """Help in sections without boxes, in which typer truncates long options at 80 columns."""
+    """Help in sections without typer's boxes, which truncate long options at 80 columns."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for param in params:
-            # typer's defaults differ between its releases.
+            # typer's defaults differ between releases.
             if isinstance(param, TyperOption) and param.metavar is None:
                 param.metavar = _value_name(param)
             elif isinstance(param, TyperArgument):
                 name = param.metavar = param.metavar or str(param.name).upper()
                 piece = (name if param.required else f"[{name}]") + ("..." if param.nargs == -1 else "")
                 param.get_usage_pieces = lambda ctx, piece=piece: [piece]
-                # Its name and help suffice.
+                # The argument's name and help suffice.
                 param.display_type_rich = lambda ctx: None
         return params
 
     def make_context(self, *given: Any, **named: Any) -> Any:
-        """Parse arguments; the message of a wrong value is wrapped."""
+        """Parse arguments, and wrap the message about an invalid value."""
         with _wrapped_message():
             return super().make_context(*given, **named)  # type: ignore[misc]
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """The whole first sentence."""
+        """Return the whole first sentence."""
         del limit
         return super().get_short_help_str(10_000)  # type: ignore[misc]
 
@@ -64,7 +64,7 @@ class _Help:
             formatter.write_text(_unbroken(self._parts()[0]))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write a section for each ``rich_help_panel``; those that most commands have come last."""
+        """Write a section for each ``rich_help_panel``, with the panels that most commands share last."""
         panels: dict[str, list[tuple[str, str]]] = {"Arguments": []}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
@@ -81,18 +81,18 @@ class _Help:
                     formatter.write_dl(records)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the examples, and other sections of the docstring, as they are."""
+        """Write the docstring's examples and other sections verbatim."""
         del ctx
         for section in self._parts()[1:]:
             heading, *lines = (line.removeprefix("    ") for line in section.rstrip().splitlines())
             with formatter.section(heading.removesuffix(":")):
                 for line, following in zip(lines, [*lines[1:], ""], strict=True):
-                    # A command that goes on in an indented line.
+                    # The command continues in an indented line.
                     end = " \\" if heading == "Examples:" and following.startswith(" ") else ""
                     formatter.write(f"  {line}{end}\n")
 
     def get_help(self, ctx: Any) -> str:
-        """The help, with bold headings on a terminal."""
+        """Return the help, with bold headings on a terminal."""
         text = super().get_help(ctx).replace(_HYPHEN, "-")  # type: ignore[misc]
         if not Console().is_terminal:
             return text
@@ -140,7 +140,7 @@ class _Group(_Help, TyperGroup):
         super().format_options(ctx, formatter)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands, by their ``rich_help_panel``."""
+        """Write the commands by ``rich_help_panel``."""
         panels: dict[str, list[tuple[str, str]]] = {}
         for name in self.list_commands(ctx):
             command: Any = self.get_command(ctx, name)
@@ -153,7 +153,7 @@ class _Group(_Help, TyperGroup):
 
 
 class Commands(typer.Typer):
-    """A group of commands, which shows its help without a command."""
+    """A group of commands, which shows its help if no command is given."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(cls=_Group, no_args_is_help=True, rich_markup_mode=None, **settings)

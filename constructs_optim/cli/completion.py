@@ -1,4 +1,4 @@
-"""Values that shells complete: what the catalog and the AWS configuration have, without a call to AWS."""
+"""Shell completions from the catalog and the AWS configuration, without calls to AWS."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from constructs_optim.recipe.techniques import REGISTRY
 
 
 def model_ids(incomplete: str) -> list[str]:
-    """Models of JumpStart and Hugging Face."""
+    """Complete models from JumpStart and Hugging Face."""
     return _beginning(incomplete, [*models.by_id(), *models.of_hugging_face()])
 
 
 def instance_types(incomplete: str) -> list[str]:
-    """Instance types that host endpoints."""
+    """Complete instance types that host endpoints."""
     return _beginning(incomplete, (name for name, row in instances.by_name().items() if row.hosts_endpoints))
 
 
 def techniques(incomplete: str) -> list[str]:
-    """Techniques as ``kind=variant``, without settings."""
+    """Complete techniques as ``kind=variant``, without settings."""
     return _beginning(incomplete, (f"{kind}={name}" for kind, named in REGISTRY.items() for name in named))
 
 
@@ -30,20 +30,20 @@ def servers(incomplete: str) -> list[str]:
 
 
 def features(incomplete: str) -> list[str]:
-    """What models support."""
+    """Complete features that models support."""
     rows = (*models.by_id().values(), *models.of_hugging_face().values())
     return _beginning(incomplete, {feature.replace("_", "-") for row in rows for feature in row.supports})
 
 
 def regions(incomplete: str) -> list[str]:
-    """Regions that have SageMaker, as botocore knows them."""
+    """Complete Regions with SageMaker, from botocore."""
     import boto3
 
     return _beginning(incomplete, boto3.Session().get_available_regions("sagemaker"))
 
 
 def profiles(incomplete: str) -> list[str]:
-    """Profiles of the AWS configuration."""
+    """Complete profiles from the AWS configuration."""
     import boto3
 
     return _beginning(incomplete, boto3.Session().available_profiles)

@@ -1,4 +1,4 @@
-"""``constructs-optim deploy``: the CDK CLI deploys what a file declares."""
+"""``constructs-optim deploy``: deploy an endpoint file with the CDK CLI."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def deploy_command(
 
 
 def _cdk() -> list[str]:
-    """The CDK CLI: of the project, of the PATH, or as npx brings it."""
+    """Return the command for the CDK CLI: the project's, the one in PATH, or npx's."""
     beside, local = Path(sys.executable).with_name("cdk"), Path("node_modules/.bin/cdk")
     found = next((str(path) for path in (local, beside) if path.exists()), None) or shutil.which("cdk")
     if found is not None:
         return [found]
     if (npx := shutil.which("npx")) is not None:
-        # npm's latest is older than version 2 (docs/getting-started.md).
+        # npm's `latest` tag points to an older CLI (docs/getting-started.md).
         return [npx, "--yes", "aws-cdk@2"]
     raise failed(
         "The CDK CLI is not installed. Run `npm install aws-cdk@2` with Node.js 22 or 24. Without Node.js, "

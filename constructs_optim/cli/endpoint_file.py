@@ -1,4 +1,4 @@
-"""``endpoint.yaml`` at the command line: read from a file or from standard input, and synthesized."""
+"""``endpoint.yaml`` on the command line: read from a file or standard input, and synthesized."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 if TYPE_CHECKING:
-    # The CDK takes a second to load.
+    # The CDK takes a second to load, so it is imported only if needed.
     from constructs_optim.constructs.declaration.document import Document
 
 STANDARD_INPUT = "-"
@@ -26,22 +26,22 @@ FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Endpoint file
 
 
 def is_endpoint_file(text: str | Path) -> bool:
-    """Whether an argument names a file that declares endpoints, and no model or folder."""
+    """Return whether an argument names an endpoint file, and not a model or a folder."""
     return str(text) == STANDARD_INPUT or (Path(text).suffix in _SUFFIXES and not Path(text).is_dir())
 
 
 def document_of(file: str | Path) -> Document:
-    """The document of a file, or of standard input, which may be the query of Terraform's external data source.
+    """Return the document from a file or from standard input, which may be a query by Terraform's external data source.
 
     Raises:
-        DeclarationError: where there is none.
+        DeclarationError: if there is no document.
     """
     from constructs_optim.constructs.declaration.document import Document
 
     if str(file) != STANDARD_INPUT:
         return Document.read(Path(file))
     text, is_query = sys.stdin.read(), False
-    # A query is a mapping of text (docs of hashicorp/external, "Data Source: external").
+    # A query is a mapping of text (documentation of hashicorp/external, "Data Source: external").
     with suppress(KeyError, TypeError, ValueError):
         text, is_query = json.loads(text)["query"], True
     document = Document.parsed(text, "standard input")
@@ -49,7 +49,11 @@ def document_of(file: str | Path) -> Document:
 
 
 def declared_or(document: Document, name: Literal["account", "region"], option: str | None) -> str | None:
-    """The account or the Region of a file, or that of the option of its name; a usage error where they differ."""
+    """Return the account or the Region from a file or the option ``--name``.
+
+    Raises:
+        typer.BadParameter: if both are given and differ.
+    """
     declared = document.value_at((name,))
     if declared is not None and option not in (None, declared):
         raise typer.BadParameter(f"{document.name} declares {name} {declared}, and --{name} is {option}: remove one")
@@ -57,9 +61,9 @@ def declared_or(document: Document, name: Literal["account", "region"], option: 
 
 
 def changed(document: Document, *, stack: str | None, tags: Mapping[str, str]) -> Document:
-    """The document with the options ``--stack-name`` and ``--tag`` in it."""
+    """Return the document with the options ``--stack-name`` and ``--tag`` applied."""
     data: Any = document.data
-    # What is no mapping is refused where the document is validated.
+    # Validation of the document refuses anything but a mapping.
     if isinstance(data, dict) and stack is not None:
         data = {**data, "stack": stack}
     if isinstance(data, dict) and tags and isinstance(given := data.get("tags") or {}, dict):
@@ -68,10 +72,10 @@ def changed(document: Document, *, stack: str | None, tags: Mapping[str, str]) -
 
 
 class SynthesisError(ValueError):
-    """The CDK refuses what a file declares; its message has the findings of policies, or they were printed before."""
+    """The CDK refuses a file's declaration. The message has the policies' findings unless they were printed before."""
 
     def __init__(self, error: Exception) -> None:
-        # Node's frames say nothing, and the report of a temporary folder is gone.
+        # Removes Node's stack frames, and the path of a report in a deleted temporary folder.
         super().__init__(re.sub(r" A copy of this report.*|\n +at .*", "", str(error)).strip())
 
 
@@ -84,21 +88,21 @@ def synthesized(
     warn: Callable[[str], None] | None = None,
     record: bool = False,
 ) -> Path:
-    """The folder of the document's cloud assembly, for account and Region of the credentials, as the CDK CLI has them.
+    """Synthesize a document and return the folder of its cloud assembly.
 
-    ``region`` and ``account`` take the place of those. ``warn`` gets the warnings of constructs, whose errors are
-    raised then. ``record`` has ``optim.lock.json`` written.
+    The account and Region default to those of the credentials, as the CDK CLI passes them. ``warn`` receives the
+    constructs' warnings; their errors are raised. ``record``: write ``optim.lock.json``.
 
     Raises:
-        DeclarationError: with everything that is wrong in the document.
-        SynthesisError: where the CDK, or a policy, refuses it.
+        DeclarationError: if the document has mistakes; lists all of them.
+        SynthesisError: if the CDK or a policy refuses the document.
     """
     from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
 
     account = account or os.environ.get("CDK_DEFAULT_ACCOUNT")
     region = region or os.environ.get("CDK_DEFAULT_REGION")
     try:
-        # Node may have been started elsewhere.
+        # Node may have been started in another directory.
         stack = DeclaredStack(document, outdir=output.absolute(), account=account, region=region, record=record)
         folder = stack.synth()
         if warn is not None:
@@ -111,10 +115,10 @@ def synthesized(
 
 @contextmanager
 def assembly_of(path: Path) -> Iterator[Path]:
-    """The folder of a cloud assembly: ``path``, or a temporary one for a file that declares endpoints.
+    """Yield the folder of a cloud assembly: ``path``, or a temporary folder for an endpoint file.
 
     Raises:
-        DeclarationError: with everything that is wrong in the file.
+        DeclarationError: if the file has mistakes; lists all of them.
     """
     if not is_endpoint_file(path):
         yield path

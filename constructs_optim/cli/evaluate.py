@@ -1,4 +1,4 @@
-"""``constructs-optim evaluate``: measures latency, throughput and price of an endpoint."""
+"""``constructs-optim evaluate``: measures an endpoint's latency, throughput, and price."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _MOST_RANDOM_PROMPTS, _RANDOM_PROMPTS_FOR_SECONDS = 2000, 500
 _EXTRA = ("httptools", "jinja2", "tokenizers")
 _SETTINGS = [name for name in SideOptions.model_fields if name not in ("name", "endpoint_name", "url")]
 _OF_ENDPOINTS = {"variant", "inference_component", "savings_plan", "api"}
-# Options that do nothing without any of others.
+# Options that have an effect only with one of other options.
 _NEEDED = {
     "prefixes": ("prefix_tokens",),
     "arrivals": ("rate", "find_limit"),
@@ -402,7 +402,7 @@ def evaluate_command(
 
 
 def _refuse_ignored(context: typer.Context, arrivals: Arrivals) -> None:
-    """Raise BadParameter for options that were typed and would do nothing."""
+    """Raise BadParameter for options that were typed but would have no effect."""
     given = [
         name
         for name in context.params
@@ -420,7 +420,7 @@ def _refuse_ignored(context: typer.Context, arrivals: Arrivals) -> None:
 
 
 def _typed(name: str) -> str:
-    """A parameter as it is typed."""
+    """Return a parameter in the form in which it is typed."""
     return "TARGET" if name == "target" else f"--{name.replace('_', '-')}"
 
 
@@ -436,7 +436,7 @@ def _sides(target: str | None, baseline: str | None) -> tuple[SideOptions, ...]:
 
 
 def _side(name: str, text: str, parameter: str, like: SideOptions | None = None) -> SideOptions:
-    """Parse ``NAME-OR-URL,setting=value,...``, or a JSON object where a value contains a comma."""
+    """Parse ``NAME-OR-URL,setting=value,...``, or a JSON object for values that contain commas."""
     if text.startswith("{"):
         try:
             settings = {key.replace("-", "_"): value for key, value in json.loads(text).items()}
@@ -491,18 +491,18 @@ def _default_folder(options: Options) -> Path:
 
 
 def _random_prompts(options: Options, made: SyntheticPrompts) -> list[Prompt]:
-    """Prompts of random words, as many as all loads send, so that none is repeated."""
+    """Return prompts of random words, one for each request of all loads, so that none is repeated."""
     from constructs_optim.evaluator.tokens import ModelTokenizer
 
     count = sum(_most_sent(load) for load in options.loads) or _MOST_RANDOM_PROMPTS
     source = options.sides[-1].tokenizer
-    # Counting the tokens of text that is thrown away: an S3 tokenizer needs a session, which there is none of yet.
+    # Not for a tokenizer in S3, which needs a session that does not exist yet.
     count_tokens = None if source is None or source.startswith("s3://") else ModelTokenizer(source).count_text
     return list(made.made(min(count, _MOST_RANDOM_PROMPTS), count_tokens))
 
 
 def _most_sent(load: Load) -> int:
-    """How many prompts a load takes, with those that go on around what counts."""
+    """Return how many prompts a load takes, including the requests before and after the counted ones."""
     users = load.concurrency if isinstance(load, ClosedLoop) else 0
     return (load.total or _RANDOM_PROMPTS_FOR_SECONDS) + users * (load.warm_up + 2 if load.warm_up else 0)
 
@@ -560,7 +560,7 @@ def _run(options: Options, directory: RunDirectory, *, as_json: bool) -> None:
 
 
 def _exit_status(results: Sequence[EvaluationResult], max_error_rate: float | None) -> tuple[int, str]:
-    """The lowest exit status that applies to an evaluation that was not interrupted, with its reason."""
+    """Return the lowest exit status that applies to an uninterrupted evaluation, with its reason."""
     problems: list[tuple[int, str]] = []
     for result in results:
         for level in result.levels:

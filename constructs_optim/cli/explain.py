@@ -118,7 +118,7 @@ def explain_command(
 
 
 def _style(line: str) -> str | None:
-    """The style of a line of the report: its headings, and what gives or takes away."""
+    """Return the style of a line of the report, for headings, additions, and removals."""
     if not line.startswith(" "):
         return "bold red" if "refuses" in line else "bold"
     detail = line.strip()
@@ -140,11 +140,11 @@ def explained(
     profile: str | None,
     traffic: Path | None = None,
 ) -> Report:
-    """The report of the effects of a deployment. Without ``prices``, those of the AWS Price List are read.
+    """Return the report on a deployment's effects. ``prices`` default to the AWS Price List.
 
     Raises:
-        ExplanationError: where there is nothing to explain.
-        RecipeError: has everything that is wrong in a file that declares endpoints.
+        ExplanationError: if there is nothing to explain.
+        RecipeError: if an endpoint file has mistakes; lists all of them.
     """
     needs_aws = against == DEPLOYED or store is not None or prices is None
     with assembly_of(assembly) as folder:
@@ -186,7 +186,7 @@ def _replayed(
     after: Sequence[StackTemplate],
     evidence: Mapping[str, StackEvidence],
 ) -> list[str]:
-    """A line for each endpoint: the cost of recorded traffic after the change, and before it."""
+    """Yield a line for each endpoint with the cost of recorded traffic after and before the change."""
     try:
         from .replay import replayed_lines
     except ModuleNotFoundError:
@@ -196,15 +196,15 @@ def _replayed(
 
 
 def is_elsewhere(stack: StackTemplate, account: Account) -> bool:
-    """Whether a stack is of another account."""
+    """Return whether a stack belongs to another account."""
     return stack.account is not None and stack.account != account.id
 
 
 def refuse_other_accounts(stacks: Sequence[StackTemplate], account: Account) -> None:
-    """Refuse stacks of other accounts, about which the account cannot ask.
+    """Refuse stacks of other accounts, which the account cannot query.
 
     Raises:
-        ExplanationError: names them.
+        ExplanationError: if there are any; names them.
     """
     if elsewhere := [stack for stack in stacks if is_elsewhere(stack, account)]:
         names = ", ".join(f"{stack.path} ({stack.account})" for stack in elsewhere)
@@ -215,17 +215,17 @@ def refuse_other_accounts(stacks: Sequence[StackTemplate], account: Account) -> 
 
 
 class _Lookup:
-    """Reads stacks' templates, artifact stores and prices from AWS; ``notes`` list failures."""
+    """Reads stacks' templates, artifact stores, and prices from AWS; ``notes`` lists failures."""
 
     def __init__(self, account: Account, store: str | None) -> None:
-        """``store``: the bucket of all artifacts, ``deployed`` for the buckets of the jobs, None for none."""
+        """Create a lookup; ``store`` is the bucket of all artifacts, ``deployed`` for the jobs' buckets, or None."""
         self._account, self._store = account, store
         self._deployed = DeployedTemplates(lambda region: account.client("cloudformation", region))
         self._contents: dict[str, StoreContents] = {}
         self.notes: list[str] = []
 
     def deployed(self, stacks: list[StackTemplate]) -> list[StackTemplate]:
-        """The deployed stacks with their deployed templates."""
+        """Return the deployed stacks with their deployed templates."""
         refuse_other_accounts(stacks, self._account)
         return [
             replace(stack, template=template)
@@ -234,7 +234,7 @@ class _Lookup:
         ]
 
     def prices(self, stack: StackTemplate) -> Prices:
-        """The prices of the stack's region; none, with a note, where they cannot be read."""
+        """Return the prices of the stack's Region; none, with a note, if they cannot be read."""
         region = stack.region or self._account.region
         if region is None:
             self.notes.append(f"No prices for {stack.path}: its Region is known only at deployment. Use --region.")
@@ -247,7 +247,7 @@ class _Lookup:
         return Prices(hosting, training, source=f"AWS Price List of {region}")
 
     def stores(self, stack: StackTemplate) -> dict[str, StoreContents]:
-        """The contents of the stores of the stack's jobs and references, by their logical ids."""
+        """Return the contents of the stores of the stack's jobs and references, by logical ID."""
         jobs = Template(stack.template).of_type(*JOBS, OPTIMIZED_ARTIFACT)
         if self._store is None or not jobs:
             return {}
@@ -262,7 +262,7 @@ class _Lookup:
         return {name: store for name, store in stores.items() if store is not None}
 
     def _store_of(self, stack: StackTemplate, job: Resource) -> StoreContents | None:
-        """The store of a job, which names it by its name, as a resource of the stack, or as another stack's export."""
+        """Return a job's store, given by its name, as a resource of the stack, or as another stack's export."""
         name: str | None = None
         match job.get("Bucket"):
             case str(bucket):
@@ -282,7 +282,7 @@ class _Lookup:
         if bucket not in self._contents:
             stored: dict[str, StoredArtifact] = {}
             past: list[PastJob] = []
-            # Not as a list: the artifacts of a large store take up hundreds of megabytes.
+            # Not as a list: a large store's artifacts take hundreds of megabytes.
             for artifact in self._account.inventory(bucket).all():
                 stored[artifact.key] = StoredArtifact(artifact.state.value, artifact.detail, artifact.made_at)
                 manifest: Mapping[str, Any] = artifact.manifest or {}

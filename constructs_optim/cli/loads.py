@@ -1,4 +1,4 @@
-"""The loads and objectives of ``constructs-optim evaluate``, from its options."""
+"""Parses the options of ``constructs-optim evaluate`` for loads and objectives."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class LoadOptions:
     seconds: float | None
     warm_up: int
     timeout: float
-    # Of a conversation, on average.
+    # Average number of turns in a conversation.
     turns: float
 
     def search(self, objectives: LatencyObjectives | None) -> OpenLoop | None:
-        """The load at which a search for the limit begins; None where none was asked for."""
+        """Return the load at which a search for the limit begins; None without --find-limit."""
         if not self.find_limit:
             return None
-        # Not above: the command starts without what measures, which is an extra.
+        # Not imported above: the code that measures is an extra, and the command starts without it.
         from constructs_optim.evaluator.find_limit import fewest_requests
 
         if objectives is None:
@@ -60,7 +60,7 @@ class LoadOptions:
         return first.model_copy(update={"fewest": max(first.fewest, fewest_requests(objectives))})
 
     def loads(self, prompts: Sequence[Prompt] | None) -> tuple[Load, ...]:
-        """A load for each level; ``prompts`` are those of a file."""
+        """Return a load for each level; ``prompts`` come from a file."""
         named = [("--concurrency", self.concurrency), ("--rate", self.rate), ("--replay", self.replay)]
         chosen = [name for name, given in named if given]
         if len(chosen) > 1:
@@ -144,7 +144,7 @@ class LoadOptions:
 
 
 def objectives(ttft: str | None, itl: str | None, latency: str | None, attainment: float) -> LatencyObjectives | None:
-    """The objectives of latency; None without any."""
+    """Return the latency objectives; None if there are none."""
     named = {"time_to_first_token": ttft, "inter_token_latency": itl, "client_latency": latency}
     given = {name: _milliseconds(text) for name, text in named.items() if text is not None}
     return LatencyObjectives(**given, attainment=attainment) if given else None

@@ -1,4 +1,4 @@
-"""``constructs-optim local``: a local cloud to try the library on."""
+"""``constructs-optim local``: a local cloud for trying the library."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def _failures_printed() -> Iterator[None]:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let SIGTERM end a command as Ctrl-C does, together with its child processes."""
+    """Make SIGTERM end a command like Ctrl-C, together with its child processes."""
     before = {sign: signal.signal(sign, signal.default_int_handler) for sign in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

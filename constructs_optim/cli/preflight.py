@@ -1,4 +1,4 @@
-"""``constructs-optim preflight``: what would fail hours into a deployment, asked before it."""
+"""``constructs-optim preflight``: checks, before a deployment, for problems that would fail it hours later."""
 
 from __future__ import annotations
 

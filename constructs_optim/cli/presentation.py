@@ -1,4 +1,4 @@
-"""The output of commands, and its options."""
+"""The commands' output, and the options for it."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmat
 
 
 def printable(text: str) -> str:
-    """``text`` without control codes of the terminal: names come from templates, and from records of other accounts."""
+    """Return ``text`` without terminal control codes: names come from templates and from other accounts' records."""
     return "".join(char if char in "\n\t" or category(char)[0] != "C" else repr(char)[1:-1] for char in text)
 
 
 def print_json(content: Any) -> None:
-    """Print ``content`` for machines: JSON, dataclasses and pydantic models."""
+    """Print ``content`` as JSON; it may contain dataclasses and pydantic models."""
     typer.echo(json.dumps(to_jsonable_python(content), indent=2))
 
 
@@ -67,8 +67,8 @@ def refusals_printed(*, as_json: bool = False) -> Iterator[None]:
 
 @contextmanager
 def working(on: str) -> Iterator[None]:
-    """Show a spinner while a block takes time: on standard error, and only on a terminal. The block prints nothing."""
-    # The CDK CLI sets FORCE_COLOR for what it runs, which is a terminal to rich.
+    """Show a spinner while a block runs, on standard error and only on a terminal. The block must print nothing."""
+    # The CDK CLI sets FORCE_COLOR for its child processes, which makes rich assume a terminal.
     if not sys.stderr.isatty():
         yield
         return
@@ -84,8 +84,8 @@ def print_table(
     Args:
         columns: the headings.
         rows: the cells, which may have several lines.
-        long: in a terminal that is too narrow, at least the last ``long`` columns have lines of their own below a row.
-        status: the heading of the column whose cells are colored by the status that they begin with.
+        long: in a narrow terminal, at least the last ``long`` columns get lines of their own below the row.
+        status: the heading of the column whose cells are colored by the status with which they begin.
     """
     limit = terminal_width()
     table = [[[heading] for heading in columns], *([cell.splitlines() or [""] for cell in row] for row in rows)]
@@ -108,7 +108,7 @@ def print_table(
             _print(text, style=None if number else "bold")
         for column in range(aligned, len(columns)):
             for line in row[column] if number else ():
-                # The heading says which of several it is.
+                # With several such columns, the heading tells them apart.
                 label = f"{columns[column]}: " if long > 1 and columns[column] else ""
                 if line:
                     color = _color(line) if column == colored else None
@@ -118,7 +118,7 @@ def print_table(
 
 
 def print_fields(rows: Iterable[tuple[str, str]]) -> None:
-    """Print names and values, a pair a row; a value with a word that is too long for its column stands below."""
+    """Print pairs of names and values, one in a row; a value with a word too long for its column goes below."""
     pairs = list(rows)
     width, limit = max(len(name) for name, _ in pairs) + len(_GAP), terminal_width()
     for name, value in pairs:
@@ -138,13 +138,13 @@ def _color(status: str) -> str | None:
 
 
 def terminal_width(*, err: bool = False) -> int:
-    """The columns of the terminal; files and pipes have no width."""
+    """Return the terminal's width in columns; files and pipes have no limit."""
     console = Console(stderr=err)
     return console.width if console.is_terminal or "COLUMNS" in os.environ else sys.maxsize
 
 
 def say(text: str, *, style: str | None = None, err: bool = False) -> None:
-    """Print sentences, each line wrapped between words at the terminal's width, with the line's indentation."""
+    """Print sentences, with each line wrapped at the terminal's width and indented like the line."""
     limit = terminal_width(err=err)
     for line in text.splitlines() or [""]:
         indent = line[: len(line) - len(line.lstrip())]
@@ -153,9 +153,9 @@ def say(text: str, *, style: str | None = None, err: bool = False) -> None:
 
 
 def say_command(*parts: str) -> None:
-    """Print a command to copy, in which a line that is full ends in a backslash."""
+    """Print a command to copy; full lines end in a backslash."""
     limit, line = terminal_width(), "  constructs-optim"
-    # An option stays beside its value where a line holds both.
+    # An option and its value stay on one line if they fit.
     for part in (word for each in parts for word in ([each] if len(each) + 6 <= limit else each.split())):
         if len(line) + len(part) + 3 > limit and line.strip():
             _print(Text(f"{printable(line)} \\"), style="cyan")
@@ -169,7 +169,7 @@ def _print(text: Text, *, style: str | None = None, err: bool = False) -> None:
 
 
 def say_hidden_owners(inventory: ArtifactInventory) -> None:
-    """Note that there may be more owners where the account cannot read all records."""
+    """Note that there may be more owners if the account cannot read all records."""
     if inventory.owner_records.is_partial:
         say(
             f"Note: account {inventory.account} can read only its own references in {inventory.bucket}. Owners in "
@@ -178,13 +178,13 @@ def say_hidden_owners(inventory: ArtifactInventory) -> None:
 
 
 def refuse_prompt(*, as_json: bool, yes: bool) -> None:
-    """Refuse ``--json`` without ``--yes`` for a command that prompts: the question is no JSON."""
+    """Refuse ``--json`` without ``--yes`` for a command that prompts, because the question is not JSON."""
     if as_json and not yes:
         raise typer.BadParameter("--json cannot prompt for confirmation: add --yes")
 
 
 def confirm(question: str, done: str, *, yes: bool) -> None:
-    """Prompt for confirmation unless ``yes``; the command ends without confirmation, or without a terminal."""
+    """Prompt for confirmation unless ``yes``; end the command if there is no confirmation or no terminal."""
     try:
         if yes or typer.confirm(question):
             return
@@ -195,7 +195,7 @@ def confirm(question: str, done: str, *, yes: bool) -> None:
 
 
 def owner_name(owner: Owner) -> str:
-    """A stack's resource, ``Chat / Llama70BJob``, with account and region where the stack's id is an ARN."""
+    """Return a stack's resource, ``Chat / Llama70BJob``, with account and Region if the stack's ID is an ARN."""
     parts = owner.stack_id.split(":", 5)
     if len(parts) < 6:
         return f"{owner.stack_id} / {owner.logical_id}"
@@ -204,6 +204,6 @@ def owner_name(owner: Owner) -> str:
 
 
 def description(described: Mapping[str, Any]) -> str:
-    """A recipe in one line: ``meta-textgeneration-llama-2-70b 4.0.0: AWQ INT4 (group size 128)``."""
+    """Return a recipe in one line: ``meta-textgeneration-llama-2-70b 4.0.0: AWQ INT4 (group size 128)``."""
     model, techniques = described.get("Model"), described.get("Techniques") or []
     return ": ".join(filter(None, [str(model or ""), " + ".join(map(str, techniques))]))

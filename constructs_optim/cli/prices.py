@@ -1,4 +1,4 @@
-"""Prices that users state in a file, as all commands read them."""
+"""Reads users' price files for all commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from constructs_optim.evaluator.prompts import describe_errors
 from constructs_optim.explanation.jobs import Prices
 
 LISTED = "aws"
-"""In place of a file: the AWS Price List."""
+"""The value that selects the AWS Price List instead of a file."""
 PRICES_HELP = 'JSON file of US dollars an hour, {"ml.g5.12xlarge": 7.09}, or `aws` for the AWS Price List.'
 PRICES_METAVAR = "FILE|aws"
 _USES = ("hosting", "training", "optimization")
@@ -22,7 +22,7 @@ _PRICES_BY_USE: TypeAdapter[dict[str, dict[str, _Dollars]]] = TypeAdapter(dict[s
 
 
 def stated_prices(path: Path) -> Prices:
-    """The prices of a file: ``{"ml.g5.12xlarge": 7.09}``, or such objects under hosting, training and optimization."""
+    """Read prices: ``{"ml.g5.12xlarge": 7.09}``, or such objects under hosting, training, and optimization."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         by_use = isinstance(content, dict) and content and {*content} <= {*_USES}

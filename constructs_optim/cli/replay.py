@@ -1,4 +1,4 @@
-"""``constructs-optim replay``: what recorded traffic would have cost, by a declaration or by several."""
+"""``constructs-optim replay``: the simulated cost of recorded traffic under one or more declarations."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def replayed_lines(
     after: Sequence[StackTemplate],
     prices: Mapping[str, Mapping[str, float]],
 ) -> Iterator[str]:
-    """For each endpoint of both sides, what the traffic of a file would have cost after a change, and before it."""
+    """Yield a line for each endpoint of both sides: the cost of a file's traffic after and before a change."""
     known, traffic, notes = read_lock(Path(LOCK_FILE)), _read(path, (None, None)), list[str]()
     sides = [
         (side, each)
@@ -195,7 +195,7 @@ def _read(path: Path, lengths: tuple[int | None, int | None]) -> Traffic:
 
 
 def _pairs(replayed: Sequence[Replayed]) -> Iterator[tuple[Replayed, Replayed]]:
-    """Each endpoint of the first source with that of the same name of the others."""
+    """Yield each endpoint of the first source with the endpoint of the same name in the others."""
     old = {each.name: each for each in replayed if each.source == replayed[0].source}
     yield from ((old[each.name], each) for each in replayed if each.source != replayed[0].source and each.name in old)
 
@@ -219,7 +219,7 @@ def _of_stack(
     start_seconds: float | None = None,
     names: Sequence[str] | None = None,
 ) -> Iterator[Declared]:
-    """The endpoints of a stack whose names match; a note for each that cannot be simulated."""
+    """Yield a stack's endpoints whose names match; add a note for each endpoint that cannot be simulated."""
     template = Template(stack.template)
     for resource in template.of_type(ENDPOINT):
         if names and not any(fnmatchcase(f"{stack.path}/{resource.label}", name) for name in names):
@@ -240,7 +240,7 @@ def _of_stack(
 
 
 def _counts(texts: Sequence[str]) -> dict[str, int]:
-    """Instances by type, of ``ml.p5.48xlarge=2``."""
+    """Parse numbers of instances by type, such as ``ml.p5.48xlarge=2``."""
     counts: dict[str, int] = {}
     for text in texts:
         name, _, count = text.partition("=")
@@ -292,7 +292,7 @@ def _print(replayed: Sequence[Replayed], traffic: Traffic) -> None:
 
 
 def _time(seconds: float) -> str:
-    """In the largest unit of which there are two."""
+    """Return a duration in the largest unit in which it is at least two."""
     unit, name = next((each for each in _UNITS if seconds >= 2 * each[0]), _UNITS[-1])
     return f"{seconds / unit:,.1f} {name}".replace(".0 ", " ")
 

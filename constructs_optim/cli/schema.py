@@ -1,4 +1,4 @@
-"""``constructs-optim schema``: the JSON Schema of files that declare endpoints."""
+"""``constructs-optim schema``: the JSON Schema of endpoint files."""
 
 from __future__ import annotations
 

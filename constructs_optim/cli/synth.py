@@ -1,4 +1,4 @@
-"""``constructs-optim synth``: the cloud assembly of a file that declares endpoints, or one template for any tool."""
+"""``constructs-optim synth``: the cloud assembly of an endpoint file, or one template for any tool."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def synth_command(
     if format == "cdk" and (code_bucket is not None or profile is not None):
         raise typer.BadParameter("--code-bucket and --profile need --format cloudformation")
     warnings: list[str] = []
-    # Refusals are text with --json as well: Terraform shows what a program prints on standard error, and nothing else.
+    # Refusals are text even with --json, because Terraform shows only a program's standard error.
     with refusals_printed(), working("Synthesizing"):
         document = changed(document_of(file), stack=stack_name, tags=dict(map(_tag, tag or ())))
         account, region = declared_or(document, "account", account), declared_or(document, "region", region)
@@ -86,10 +86,10 @@ def synth_command(
             folder = output or Path("cloudformation.out")
             made, written = _write_template(document, folder, code_bucket, Account(profile, region))
             warnings.extend(() if as_json else made.warnings)
-            # Terraform's external data source takes a mapping of text, and keeps it in the plan.
+            # Terraform's external data source accepts a mapping of text and keeps it in the plan.
             result = {**written, "body": made.body, "warnings": "\n".join(made.warnings)}
         else:
-            # The CDK CLI says where it looks for the assembly of an app that it runs, and prints its warnings.
+            # The CDK CLI names the folder for the assembly of an app that it runs, and prints its warnings.
             of_cli = os.environ.get("CDK_OUTDIR")
             folder = output or Path(of_cli or "cdk.out")
             synthesized(document, folder, region, account, warn=None if of_cli else warnings.append, record=True)
@@ -97,7 +97,7 @@ def synth_command(
     for warning in warnings:
         say(f"Warning: {warning}", style="yellow", err=True)
     if as_json:
-        # In one line, for programs that read it beside other lines.
+        # On one line, for programs that read it among other lines.
         typer.echo(json.dumps({"version": version("constructs-optim"), **result}))
         return
     for name, path in written.items():
@@ -114,7 +114,7 @@ def _tag(text: str) -> tuple[str, str]:
 def _write_template(
     document: Document, folder: Path, code_bucket: str | None, account: Account
 ) -> tuple[StandaloneTemplate, dict[str, str]]:
-    """Upload the code if there is a bucket, then write the template and the code; the paths by their parameters."""
+    """Upload the code if there is a bucket, write the template and the code, and return the paths by parameter."""
     from constructs_optim.constructs.declared_stack.stack_file import declared_template
 
     bucket = code_bucket if code_bucket != _INLINE else None
@@ -151,7 +151,7 @@ def _write_template(
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Write a file in one step: a `terraform apply` may read it while another plan writes it."""
+    """Write a file atomically: a `terraform apply` may read it while another plan writes it."""
     with NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
         file.write(content)
     Path(file.name).chmod(0o644)

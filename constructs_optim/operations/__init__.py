@@ -1,1 +1,1 @@
-"""Operates jobs, artifacts and endpoints, by the records that the runtime's handlers keep; the results are data."""
+"""Operates jobs, artifacts, and endpoints through the records of the runtime's handlers, and returns data."""

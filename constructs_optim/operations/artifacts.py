@@ -1,4 +1,4 @@
-"""The artifacts of a store with their states, files and owners."""
+"""The artifacts of a store with their states, files, and owners."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """An artifact of a store: its records, files and owners.
+    """An artifact of a store: its records, files, and owners.
 
-    ``detail`` explains the state. ``is_complete``: the manifest is of the claim's attempt. ``files`` are those of all
-    attempts. ``unreadable`` names invalid records. ``is_newer``: a newer release wrote its claim or manifest.
+    ``detail`` explains the state. ``is_complete``: the manifest belongs to the claim's attempt. ``files`` are the files
+    of all attempts. ``unreadable`` names invalid records. ``is_newer``: a newer release wrote its claim or manifest.
     ``changed_at`` is when any of its objects was last written, which includes new and removed references of stacks.
     """
 
@@ -95,7 +95,7 @@ class Artifact:
         return (self.claim.description if self.claim else None) or (self.manifest or {}).get("description") or {}
 
     def summary(self) -> dict[str, Any]:
-        """The artifact as ``artifacts list --json`` prints it."""
+        """Return the artifact in the form that ``artifacts list --json`` prints."""
         return {
             "artifact_key": self.key,
             "state": self.state,
@@ -108,7 +108,7 @@ class Artifact:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The artifact as ``artifacts show --json`` prints it."""
+        """Return the artifact in the form that ``artifacts show --json`` prints."""
         return {
             **self.summary(),
             "owners": self.owners,
@@ -124,7 +124,7 @@ class OwnerReferences:
     """The owner records of a store; ``is_partial``: only those of this account are readable."""
 
     records: tuple[OwnerRecord, ...]
-    # Of other accounts: they may refer to any artifact.
+    # Records of other accounts, which may refer to any artifact.
     unreadable: tuple[UnreadableRecord, ...] = ()
     is_partial: bool = False
 
@@ -191,7 +191,7 @@ class ArtifactInventory:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """A message for every record of another account that cannot be read."""
+        """A message for every unreadable record of another account."""
         return tuple(
             f"{unreadable.problem} (account {unreadable.account}). Its references are not counted, and it prevents "
             "pruning: ask that account to restore it, or delete it"
@@ -333,7 +333,7 @@ def _state_by_job(claim: Claim, job: Job | None, *, is_own: bool) -> tuple[State
 
 @dataclass(frozen=True)
 class Verification:
-    """The result of verifying an artifact; ``not_checked`` is the reason that it could not be verified."""
+    """The result of verifying an artifact; ``not_checked`` is the reason why it could not be verified."""
 
     artifact_key: str
     file_count: int = 0
@@ -347,7 +347,7 @@ class Verification:
 
 
 def verify(store: ArtifactStore, artifact: Artifact) -> Verification:
-    """Compare an artifact's files with its manifest: names, sizes, ETags and the checksums that S3 keeps.
+    """Compare an artifact's files with its manifest: names, sizes, ETags, and the checksums that S3 keeps.
 
     No bytes are read. Source: Amazon S3 user guide, "Checking object integrity": S3 keeps a checksum of every object
     (CRC64NVME unless the writer chose another algorithm), and checks what it stores against it.

@@ -1,6 +1,6 @@
-"""Describes, stops and starts the capacity of an endpoint.
+"""Describes, stops, and starts the capacity of an endpoint.
 
-Only inference components can have no copies. Scaling is suspended while an endpoint is stopped, and keeps its range
+Only inference components can have zero copies. Scaling is suspended while an endpoint is stopped, and keeps its range
 and policies.
 Sources: API references of SageMaker (UpdateInferenceComponentRuntimeConfig) and of Application Auto Scaling
 (RegisterScalableTarget, SuspendedState).
@@ -29,7 +29,7 @@ _MOST_RESOURCES = 50
 
 
 class _Model(BaseModel):
-    """A part of a response of AWS."""
+    """A part of a response from AWS."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, validate_by_name=True)
 
@@ -60,7 +60,7 @@ def _managed_range(managed: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 class Variant(_Model):
-    """A production variant's instances; ``managed_instances`` is the range of managed instance scaling."""
+    """A production variant's instances; ``managed_instances`` is the range for managed instance scaling."""
 
     name: str = Field(validation_alias="VariantName")
     desired_instances: int | None = Field(default=None, validation_alias="DesiredInstanceCount")
@@ -72,7 +72,7 @@ class Variant(_Model):
 
 
 class Component(_Model):
-    """An inference component's copies; an adapter has those of its base component."""
+    """An inference component's copies; an adapter shares its base component's copies."""
 
     name: str = Field(validation_alias="InferenceComponentName")
     variant: str | None = Field(default=None, validation_alias="VariantName")
@@ -180,10 +180,12 @@ class EndpointCapacity:
         )
 
     def start(self, endpoint: Endpoint, *, copies: int | None = None) -> dict[str, int]:
-        """Set the copies of an endpoint's components and resume scaling; returns the copies by component name.
+        """Set the copies of an endpoint's components and resume scaling; return the copies by component name.
 
-        The default is the minimum of a component's scaling range, and at least 1. You can call this again. Raises an
-        error for a number of copies outside the range.
+        The default is the minimum of a component's scaling range, and at least 1. You can call this again.
+
+        Raises:
+            DeploymentError: if the number of copies is outside the range.
         """
         own = self._own(endpoint, "start")
         requested = {component.name: _copies_to_start(component, copies) for component in own}

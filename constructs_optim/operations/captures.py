@@ -32,7 +32,7 @@ class CaptureFormat(StrEnum):
     """The purpose of an exported file."""
 
     CAPTURES = "captures"
-    """SageMaker's own records, which AIPerf replays with their times, and which EAGLE heads can be trained on."""
+    """SageMaker's own records, which AIPerf can replay with their times, and which can train EAGLE heads."""
     PROMPTS = "prompts"
     """Prompts for ``constructs-optim evaluate --prompts``, and for a quality requirement."""
     TEXT = "text"
@@ -41,7 +41,7 @@ class CaptureFormat(StrEnum):
 
 @dataclass
 class Written:
-    """The number of captures: read, written, sampled out and unusable."""
+    """The number of captures: read, written, sampled out, and unusable."""
 
     read: int = 0
     written: int = 0

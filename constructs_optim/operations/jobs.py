@@ -1,4 +1,4 @@
-"""Lists, describes, watches and stops the jobs that produce artifacts."""
+"""Lists, describes, watches, and stops the jobs that produce artifacts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from constructs_optim.runtime.jobs.sagemaker_jobs import OPTIMIZATION, TRAINING,
 from constructs_optim.runtime.store.artifact_store import Owner
 
 JOB_NAME = re.compile(r"optim-(?P<key>[0-9a-f]{32})-[0-9a-f]{8}-(?P<attempt>\d+)")
-"""``sagemaker_jobs.job_name``: the first half of the artifact's key, the store, the attempt."""
+"""Names from ``sagemaker_jobs.job_name``: the first half of the artifact's key, the store, the attempt."""
 
 
 class JobStatus(StrEnum):
@@ -64,7 +64,7 @@ class Job:
         return max(0.0, ((self.ended_at or now) - self.started_at).total_seconds())
 
     def to_json(self, now: dt.datetime) -> dict[str, Any]:
-        """The job as ``jobs list --json`` prints it."""
+        """Return the job in the form that ``jobs list --json`` prints."""
         return {
             **vars(self),
             "attempt": self.attempt,

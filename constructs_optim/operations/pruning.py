@@ -7,7 +7,7 @@ first releases the claim and then reads the references, so that at least one of 
 2. The claim is released by compare-and-swap, only while it has no owners. A deployment that joins it afterwards starts
    the next attempt and ignores earlier manifests.
 3. The owner records are read again. If one refers to the artifact, or cannot be read, the release is undone.
-4. The manifest is deleted if it is of a released attempt, then the files of the attempts up to that one.
+4. The manifest is deleted if it belongs to a released attempt, then the files of the attempts up to that one.
 
 The claim stays: it numbers the attempts. The next pruning completes an interrupted one.
 """
@@ -50,7 +50,7 @@ class Removal:
     skipped: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The removal as ``artifacts prune --json`` prints it."""
+        """Return the removal in the form that ``artifacts prune --json`` prints."""
         return {
             **self.artifact.summary(),
             "file_count": len(self.artifact.files),
@@ -90,7 +90,7 @@ class Pruning:
         return sum(removal.artifact.size_bytes for removal in self.removals if not removal.skipped)
 
     def to_json(self) -> dict[str, Any]:
-        """The pruning as ``artifacts prune --json`` prints it."""
+        """Return the pruning in the form that ``artifacts prune --json`` prints."""
         return {
             "artifacts": [removal.to_json() for removal in self.removals],
             "freed_bytes": self.freed_bytes,

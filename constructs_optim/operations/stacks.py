@@ -76,7 +76,7 @@ class Stacks:
 
 
 class DeployedTemplates:
-    """The templates, resources and exports of deployed stacks."""
+    """The templates, resources, and exports of deployed stacks."""
 
     def __init__(self, cloudformation: Callable[[str | None], CloudFormationClient]) -> None:
         """Store the function that creates a client of a Region; None is the configured Region."""

@@ -201,7 +201,7 @@ _RecipeCheck = Callable[[PlatformPolicy, Sequence[Any]], Iterator[_Broken]]
 
 
 def _recipe_rule(rule_id: str, member: str) -> Callable[[_RecipeCheck], _Check]:
-    """Register a check of the list ``member`` of the recipe of each model, and of each chain of jobs without a model.
+    """Register a check of the list ``member`` in the recipe of each model and of each chain of jobs without a model.
 
     It yields the location in the list, the value, the reason and the suggestion of each finding.
     """

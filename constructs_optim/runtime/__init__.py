@@ -1,4 +1,4 @@
-"""The code that runs in Lambda: standard library, boto3, Powertools and pydantic, which runtime and layer bring.
+"""The code that runs in Lambda, on the standard library, boto3, Powertools, and pydantic (from the runtime and layer).
 
-Nothing here knows a technique, a construct or a catalog: every handler does what its request says.
+This code knows no techniques, constructs, or catalogs: every handler takes its instructions from the request.
 """

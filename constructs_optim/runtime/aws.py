@@ -1,4 +1,4 @@
-"""AWS clients of the handlers: botocore's, as boto3 only adds time to a cold start."""
+"""AWS clients for the handlers, from botocore: boto3 would only lengthen a cold start."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ CLIENT = Config(retries={"mode": "standard", "max_attempts": 8}, connect_timeout
 
 
 class Judges(Protocol):
-    """What is called of AWS Lambda: a function that judges answers."""
+    """The calls to AWS Lambda, for a function that judges answers."""
 
     def invoke(self, *, FunctionName: str, Payload: bytes) -> dict[str, Any]:  # noqa: N803 - the API's names
-        """Invoke it, and wait for its response."""
+        """Invoke the function and wait for its response."""
         ...
 
 
 class ScalableTargets(Protocol):
-    """What is called of Application Auto Scaling, with the names of its API."""
+    """The calls to Application Auto Scaling."""
 
     @property
     def meta(self) -> ClientMeta:
-        """The service's model."""
+        """The client's metadata."""
         ...
 
     def get_paginator(self, operation_name: str, /) -> Paginator[Any]:
-        """The paginator of an operation."""
+        """Return the paginator for an operation."""
         ...
 
     def describe_scalable_targets(self, **request: Any) -> dict[str, Any]:
@@ -70,10 +70,10 @@ class ScalableTargets(Protocol):
 
 
 class Topics(Protocol):
-    """What is called of Amazon SNS."""
+    """The calls to Amazon SNS."""
 
     def publish(self, *, TopicArn: str, Subject: str, Message: str) -> object:  # noqa: N803 - the API's names
-        """Send a message to the subscribers of a topic."""
+        """Send a message to a topic's subscribers."""
         ...
 
 
@@ -98,18 +98,18 @@ def client(name: Literal["sagemaker-runtime"], config: Config) -> SageMakerRunti
 @overload
 def client(name: Literal["stepfunctions"]) -> SFNClient: ...
 def client(name: str, config: Config = CLIENT, *, region: str | None = None) -> object:
-    """The client of a service."""
+    """Return the client for a service."""
     return session().create_client(name, region_name=region, config=config)
 
 
 def any_client(name: str) -> Any:
-    """The client of a service whose types no module here has, such as those that a preflight asks."""
+    """Return the client for a service without type stubs here, such as those that a preflight queries."""
     return session().create_client(name, config=CLIENT)
 
 
 @functools.cache
 def session() -> botocore.session.Session:
-    """The session of all clients, with SageMaker's newest operations as ``sdk-extras`` (botocore/loaders.py)."""
+    """Return the shared session, with SageMaker's newest operations as ``sdk-extras`` (botocore/loaders.py)."""
     created = botocore.session.get_session()
     loader = created.get_component("data_loader")
     loader.search_paths.append(str(Path(__file__).with_name("botocore_data")))
@@ -118,7 +118,7 @@ def session() -> botocore.session.Session:
 
 
 def _available_services(type_name: str) -> list[str]:
-    # botocore would list the folders of every service, twice in a cold start.
+    # botocore would list every service's folder, twice in a cold start.
     return [
         "application-autoscaling",
         "cloudformation",

@@ -1,6 +1,6 @@
-"""The frame of the handlers: custom resources, which always respond, and the polls of the jobs that they start.
+"""The handlers' framework: custom resources, which always respond, and polls of the jobs that they start.
 
-A resource's handler responds as soon as its job runs. A state machine then polls the job, and the stack waits for the
+A resource's handler responds as soon as its job runs. A state machine then polls the job, while the stack waits for the
 signal of a wait condition. Responses and signals are PUT requests to pre-signed URLs, which are secrets. Reasons are
 redacted like log lines.
 Sources: AWS CloudFormation user guide, "Custom resource response objects" and "Create wait conditions".
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from .requests.properties import Watch, WatchedProperties
 
 Output = dict[str, object]
-"""The output of a poll, for the state machine."""
+"""The output of a poll, which the state machine reads."""
 DONE: Output = {"Done": True}
-"""The output that ends the state machine's execution."""
-# "The total size of the response body can't exceed 4096 bytes" (Custom resource response objects), as for a wait
-# condition (CloudFormation quotas, "Wait condition data").
+"""The output that ends an execution of the state machine."""
+# "The total size of the response body can't exceed 4096 bytes" (Custom resource response objects). The same limit
+# applies to wait conditions (CloudFormation quotas, "Wait condition data").
 _BODY_LIMIT = 4000
 _ATTEMPTS = 5
 
 
 class Event(TypedDict):
-    """A request of CloudFormation's (user guide, "Custom resource request objects")."""
+    """A request from CloudFormation (user guide, "Custom resource request objects")."""
 
     RequestType: str
     RequestId: str
@@ -54,7 +54,7 @@ class Event(TypedDict):
 
 
 def issued_at(response_url: str) -> int:
-    """When a request was sent, in seconds since 1970, by its pre-signed URL; 0 without a date."""
+    """Return when a request was sent, in seconds since 1970, from its pre-signed URL; 0 if that has no date."""
     query = parse_qs(urlsplit(response_url).query)
     try:
         date = dt.datetime.strptime(query["X-Amz-Date"][0], "%Y%m%dT%H%M%SZ")
@@ -64,7 +64,7 @@ def issued_at(response_url: str) -> int:
 
 
 def account_and_region(event: Event) -> tuple[str, str]:
-    """The account and region of the stack."""
+    """Return the stack's account and Region."""
     region, account = event["StackId"].split(":")[3:5]
     return account, region
 
@@ -72,7 +72,7 @@ def account_and_region(event: Event) -> tuple[str, str]:
 def custom_resource(
     *, ensure: Callable[[Event], tuple[str, dict[str, str]]], delete: Callable[[Event], None]
 ) -> Callable[[Event, LambdaContext], None]:
-    """The entry point of a function; ``ensure`` creates or updates, and returns the physical id and attributes."""
+    """Return a function's entry point; ``ensure`` creates or updates, and returns the physical ID and attributes."""
 
     @entry_point
     def handler(event: Event, context: LambdaContext) -> None:
@@ -86,7 +86,7 @@ def custom_resource(
             else:
                 physical_id, data = _patiently(ensure, event, context)
         except Superseded as superseded:
-            # CloudFormation waits for the response of the later request only.
+            # CloudFormation waits only for the response to the later request.
             log("superseded", reason=str(superseded))
             return
         except LeftToWatcher:
@@ -98,11 +98,11 @@ def custom_resource(
             failure = _explained(error, event)
             log(Counted.deployment_failed, reason=str(error))
         except Exception as error:
-            # Not raised: CloudFormation invokes asynchronously, and Lambda would repeat a failed invocation after the
+            # Not raised: CloudFormation invokes asynchronously, so Lambda would retry a failed invocation after the
             # stack has rolled back.
             log(Counted.deployment_failed, reason=repr(error), traceback=traceback.format_exc())
             log_group = os.environ.get("AWS_LAMBDA_LOG_GROUP_NAME", "")
-            failure = f"unexpected {type(error).__name__}: {error}. The function's log {log_group} has the details"
+            failure = f"unexpected {type(error).__name__}: {error}. For details, see the function's log {log_group}"
         reason = f"{event['LogicalResourceId']}: {failure}" if failure is not None else None
         respond(event, physical_id=physical_id, failure=reason, data=data)
 
@@ -112,7 +112,7 @@ def custom_resource(
 def _patiently(
     ensure: Callable[[Event], tuple[str, dict[str, str]]], event: Event, context: LambdaContext
 ) -> tuple[str, dict[str, str]]:
-    """Retry while permissions may not be effective yet, for at most half of the function's time.
+    """Retry while permissions may not be effective yet, for at most half of the function's remaining time.
 
     Source: IAM user guide, "Changes that I make are not always immediately visible".
     """
@@ -135,19 +135,19 @@ def _may_be_too_early(error: ClientError) -> bool:
 
 
 _PERMISSIONS = (
-    "give the role what is missing; permissions boundaries, service control policies and the policies of bucket and "
-    "key may take away what its own policy allows"
+    "grant the role the missing permission; a permissions boundary, a service control policy, or the policy of the "
+    "bucket or key may deny what the role's own policy allows"
 )
 _NEXT_STEPS = {
-    "ResourceLimitExceeded": "ask for a higher limit in Service Quotas, or deploy when other jobs have ended",
+    "ResourceLimitExceeded": "request a quota increase in Service Quotas, or deploy again when other jobs have ended",
     "ThrottlingException": "the service kept throttling the call; deploy again",
     "SlowDown": "S3 kept throttling the call; deploy again",
-    "NoSuchBucket": "the artifact store's bucket is gone; create it again, or name another store",
+    "NoSuchBucket": "the artifact store's bucket does not exist; create it again, or use another store",
     "AccessDenied": _PERMISSIONS,
     "AccessDeniedException": _PERMISSIONS,
     "KMS.DisabledException": "enable the artifact store's KMS key, then deploy again",
     "KMS.KMSInvalidStateException": "enable the artifact store's KMS key, or cancel its deletion, then deploy again",
-    "KMS.NotFoundException": "the artifact store's KMS key is gone; name another key",
+    "KMS.NotFoundException": "the artifact store's KMS key does not exist; use another key",
 }
 
 
@@ -159,10 +159,10 @@ def _explained(error: ClientError | BotoCoreError, event: Event) -> str:
     next_step = _NEXT_STEPS.get(code) or ("the service failed; deploy again" if status >= 500 else "")
     store = event["ResourceProperties"].get("Bucket")
     if next_step == _PERMISSIONS and store:
-        # S3 gives no details to another account.
+        # S3 gives other accounts no details.
         account = event["StackId"].split(":")[4]
         next_step += (
-            f". If the store {store} is another account's, that one has to share it with this one, {account} "
+            f". If another account owns the store {store}, that account must share it with this one, {account} "
             "(ArtifactStore.share_with_account)"
         )
     return f"{error.operation_name} failed with {code}: {message}" + (f". Next: {next_step}" if next_step else "")
@@ -171,7 +171,7 @@ def _explained(error: ClientError | BotoCoreError, event: Event) -> str:
 def respond(
     event: Event, *, physical_id: str, failure: str | None = None, data: Mapping[str, str] | None = None
 ) -> None:
-    """Respond to a custom resource event with SUCCESS, or with FAILED and the reason ``failure``."""
+    """Respond to a custom resource request with SUCCESS, or with FAILED and the reason ``failure``."""
     _put(
         event["ResponseURL"],
         {
@@ -191,7 +191,7 @@ def signal(handle: str, *, failure: str | None = None, data: str = "") -> None:
     body = {
         "Status": "SUCCESS" if failure is None else "FAILURE",
         "Reason": redacted(failure or "the artifact is ready"),
-        # CloudFormation takes a signal with the same id as a retransmission, and keeps the first.
+        # CloudFormation treats a signal with the same ID as a retransmission and keeps the first.
         "UniqueId": "artifact",
         "Data": data,
     }
@@ -204,7 +204,7 @@ def signal(handle: str, *, failure: str | None = None, data: str = "") -> None:
 
 
 def _fitting(body: Mapping[str, object]) -> bytes:
-    """The body as JSON, with its reason shortened to the size limit."""
+    """Return the body as JSON, with its reason cut so that it fits the size limit."""
     reason, end = str(body["Reason"]), ""
     while True:
         # UTF-8 is shorter than \\uXXXX; surrogates become question marks.
@@ -212,14 +212,14 @@ def _fitting(body: Mapping[str, object]) -> bytes:
         beyond = len(payload) - _BODY_LIMIT
         if beyond <= 0 or not reason:
             return payload
-        # A character takes six bytes at most.
+        # A character takes at most six bytes.
         reason, end = reason[: min(_BODY_LIMIT, len(reason) - max(1, beyond // 6))], "..."
 
 
 def _put(url: str, body: Mapping[str, object]) -> None:
     payload = _fitting(body)
-    # S3's pre-signed URLs are signed for an empty Content-Type. Handles are checked in requests/properties.py; response
-    # URLs come from CloudFormation.
+    # S3's pre-signed URLs are signed for an empty Content-Type. requests/properties.py checks handles; response URLs
+    # come from CloudFormation.
     request = urllib.request.Request(url, data=payload, method="PUT", headers={"Content-Type": ""})  # noqa: S310
     for attempt in range(1, _ATTEMPTS + 1):
         try:
@@ -235,10 +235,10 @@ def _put(url: str, body: Mapping[str, object]) -> None:
 
 
 def start_watching(props: WatchedProperties, name: str, document: Mapping[str, object]) -> bool:
-    """Start the execution ``name`` with the input ``document``; False if an earlier attempt has started it."""
+    """Start the execution ``name`` with the input ``document``; return False if an earlier attempt started it."""
     deadline = None
     if props.wait_seconds is not None:
-        # Fails the wait condition before it times out, as CloudFormation gives no reason for a timeout.
+        # The watcher fails the wait condition before its timeout, because CloudFormation gives no reason for a timeout.
         deadline = int(time.time() + props.wait_seconds - min(60, props.wait_seconds / 10))
     text = json.dumps({**document, "Deadline": deadline, "WaitHandle": props.wait_handle})
     try:
@@ -251,13 +251,13 @@ def start_watching(props: WatchedProperties, name: str, document: Mapping[str, o
 
 
 def again(seconds: int) -> Output:
-    """The output that makes the state machine poll again."""
+    """Return the output that makes the state machine poll again."""
     return {"Done": False, "WaitSeconds": seconds}
 
 
 def wait_seconds(age: dt.timedelta, *, is_awaited: bool = False) -> int:
-    """How many seconds to wait before the next poll."""
-    # A stack waits for 12 hours at most.
+    """Return the number of seconds to wait before the next poll."""
+    # A stack waits for at most 12 hours.
     if age < dt.timedelta(hours=12) or is_awaited:
         return int(min(60, max(5, age.total_seconds() / 10)))
     # The longest job, which waits 28 days for spot capacity and runs for 28 days, stays within the 25,000 events of an
@@ -266,14 +266,17 @@ def wait_seconds(age: dt.timedelta, *, is_awaited: bool = False) -> int:
 
 
 def is_out_of_time(watch: Watch) -> bool:
-    """Whether the stack's deadline has passed."""
+    """Return whether the stack's deadline has passed."""
     return bool(watch.wait_handle) and watch.deadline is not None and time.time() >= watch.deadline
 
 
 def poll(watch: Watch, kind: JobKind, name: str, job: Mapping[str, Any], *, advice: str) -> Output | None:
-    """The output while a job runs; None once it has completed. A failed job is a :class:`DeploymentError`.
+    """Return the output while a job runs, or None once it has completed.
 
-    A stack that has waited as long as it can is signalled, with ``advice``.
+    After the stack's deadline, signal a failure that ends in ``advice``.
+
+    Raises:
+        DeploymentError: if the job failed or was stopped.
     """
     status = kind.status(job)
     log("polled", job_name=name, status=status)
@@ -281,19 +284,19 @@ def poll(watch: Watch, kind: JobKind, name: str, job: Mapping[str, Any], *, advi
         return None
     if kind.has_status(job, "FAILED", "STOPPED"):
         reason = f"the {kind.title} {name} ended as {status}: {kind.failure_reason(job)}"
-        raise DeploymentError(f"{reason}. Deploy again to run another one")
+        raise DeploymentError(f"{reason}. Deploy again to run another job")
     # SageMaker's clock may be ahead of this function's.
     age = max(dt.datetime.now(dt.UTC) - job["CreationTime"], dt.timedelta(0))
     is_late = is_out_of_time(watch)
     if is_late:
         minutes = int(age.total_seconds() // 60)
         reason = f"the {kind.title} {name} is still {status} after {minutes // 60} h {minutes % 60} min"
-        send_signal(watch, failure=f"{reason}, which is as long as this deployment waits{advice}")
+        send_signal(watch, failure=f"{reason}, the longest that this deployment waits{advice}")
     return again(wait_seconds(age, is_awaited=bool(watch.wait_handle) and watch.deadline is not None and not is_late))
 
 
 def end(watch: Watch, *, failure: str | None = None, data: str = "") -> Output:
-    """Signal the outcome to the stack, and end the execution."""
+    """Signal the outcome to the stack and end the execution."""
     log(Counted.job_failed if failure else Counted.job_completed, failure=failure or "")
     send_signal(watch, failure=failure, data=data)
     return DONE

@@ -1,4 +1,4 @@
-"""Errors that are reported in the stack's events, and the parts of AWS's errors."""
+"""Errors that stack events report, and the parts of AWS's errors."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
 
 DENIED = ("403", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
-"""The error codes of missing permissions."""
+"""The error codes for missing permissions."""
 
 
 class DeploymentError(Exception):
-    """The deployment cannot go on; the message names the problem, its reason, and the next step."""
+    """The deployment cannot continue. The message names the problem, its reason, and the next step."""
 
 
 class InvalidEvent(DeploymentError):
@@ -25,14 +25,14 @@ class Superseded(DeploymentError):
 
 
 class LeftToWatcher(DeploymentError):
-    """The watcher of a state machine responds to the request."""
+    """A state machine's watcher responds to the request instead of the handler."""
 
 
 def code_of(error: ClientError) -> str:
-    """AWS's error code, such as ``NoSuchBucket``; empty without one."""
+    """Return AWS's error code, such as ``NoSuchBucket``; empty if there is none."""
     return error.response.get("Error", {}).get("Code", "")
 
 
 def message_of(error: ClientError) -> str:
-    """AWS's error message; empty without one."""
+    """Return AWS's error message; empty if there is none."""
     return error.response.get("Error", {}).get("Message", "")

@@ -1,7 +1,7 @@
-"""SageMaker resources that never change, models and endpoint configurations: created, kept and deleted by name.
+"""Immutable SageMaker resources (models and endpoint configurations): created, kept, and deleted by name.
 
-The name follows from the stack, the resource and its definition: a repeated or rolled back request reuses its earlier
-resource, and a changed definition makes another one, which CloudFormation moves to before it deletes the old one.
+The name is derived from the stack, the resource, and its definition. So a repeated or rolled back request reuses its
+earlier resource. A changed definition creates another one, which CloudFormation uses before it deletes the old one.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from .requests.properties import Tag
 
 NAME_PREFIX = "optim-"
-"""The function's policy allows this prefix."""
+"""The prefix that the function's policy allows."""
 
 
 @dataclass(frozen=True)
 class ImmutableKind:
-    """A kind of resource: its name in operations and members, the name's field in logs, and what counts creations."""
+    """A kind of resource: its name in operations and members, its log field, and the event that counts creations."""
 
     name: str
     field: str
     created: Counted
 
     def create(self, sagemaker: SageMakerClient, name: str, request: Mapping[str, object], tags: Sequence[Tag]) -> str:
-        """Create the resource, or keep the one of that name with these tags; its ARN."""
+        """Create the resource, or keep the existing one and set its tags; return its ARN."""
         named = {f"{self.name}Name": name}
         try:
             arn = self._call(sagemaker, "Create", **named, **request, Tags=tags)[f"{self.name}Arn"]
@@ -52,7 +52,7 @@ class ImmutableKind:
         return arn
 
     def delete(self, sagemaker: SageMakerClient, name: str) -> None:
-        """Delete the resource, if it is there."""
+        """Delete the resource if it exists."""
         try:
             self._call(sagemaker, "Delete", **{f"{self.name}Name": name})
             log("deleted", **{self.field: name})
@@ -69,7 +69,7 @@ ENDPOINT_CONFIG = ImmutableKind("EndpointConfig", "config_name", Counted.config_
 
 
 def name_of(event: Event, request: Mapping[str, object]) -> str:
-    """The name of the resource with this definition, in lower case as in ARNs."""
+    """Return the name of the resource with this definition, in lower case as in ARNs."""
     definition = json.dumps([event["StackId"], event["LogicalResourceId"], request], sort_keys=True)
     digest = hashlib.sha256(definition.encode()).hexdigest()[:16]
     stack = re.sub(r"[^a-zA-Z0-9]+", "-", event["StackId"].split("/")[1])
@@ -79,7 +79,7 @@ def name_of(event: Event, request: Mapping[str, object]) -> str:
 
 
 def retag(sagemaker: SageMakerClient, arn: str, tags: Sequence[Tag]) -> None:
-    """Give a resource these tags, and take all others from it."""
+    """Set a resource's tags and remove all others."""
     pages = sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
     current = {tag["Key"]: tag["Value"] for page in pages for tag in page["Tags"]}
     keys = {tag["Key"] for tag in tags}

@@ -1,4 +1,4 @@
-"""Redacts secrets in logs, traces and stack events by name, by value in the event, and by pattern."""
+"""Redacts secrets in logs, traces, and stack events by name, by value in the event, and by pattern."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from urllib.parse import quote, quote_plus
 from .documents import is_object
 
 HIDDEN = "***"
-"""What replaces a secret."""
+"""The replacement for a secret."""
 
 IDENTIFIERS = frozenset({
     "artifact_key", "function_arn", "function_name", "function_request_id", "job_name", "level", "location",
     "logical_id", "model_name", "request_id", "service", "stack_id", "timestamp", "xray_trace_id",
 })  # fmt: skip
-"""Fields for queries. Values of the event are not hidden in them: an environment may contain the region."""
+"""Fields for queries, in which the event's values are not hidden: an environment may contain the Region."""
 
 _SECRET_NAME = re.compile(
     r"response_?url|wait_?handle|passw(?:or)?d|secret|credential|authori[sz]ation|signature"
@@ -26,16 +26,16 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _ENVIRONMENT = re.compile(r"environment", re.IGNORECASE)
-# Shorter values are hidden by name only: they would match parts of artifact keys.
+# Shorter values are hidden only by name: they would match parts of artifact keys.
 _SHORTEST_SECRET, _SHORTEST_SETTING, _LONGEST_NUMBER = 6, 8, 11
 
-# The end of a secret's name: matching its beginning as well would be quadratic.
+# Matches the end of a secret's name: matching its beginning as well would take quadratic time.
 _NAME = r"(?:passw(?:or)?d|secret|credential|signature|token(?!s|iz)|(?:api|access|private)[-_]?key)[\w.-]*"
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
-    # The query of a URL, which has the signature of a pre-signed one, and the user information.
+    # A URL's query, which holds the signature of a pre-signed URL, and its user information.
     (re.compile(r"""(\b[a-z][a-z0-9+.-]{0,20}://[^\s?"'<>\\]*)\?[^\s"'<>\\]*""", re.IGNORECASE), rf"\1?{HIDDEN}"),
     (re.compile(r"""(\b[a-z][a-z0-9+.-]{0,20}://)[^\s/?@"'<>\\]+@""", re.IGNORECASE), rf"\1{HIDDEN}@"),
-    # NAME=value, as in a query, a shell and AWS's own messages; "NAME": "value", as in JSON and Python.
+    # NAME=value, as in queries, shells, and AWS's messages; "NAME": "value", as in JSON and Python.
     (re.compile(rf"""({_NAME}=)[^\s"'&,;}}\]]+""", re.IGNORECASE), rf"\1{HIDDEN}"),
     (re.compile(rf"""({_NAME}["']\s*:\s*)(["']).*?\2""", re.IGNORECASE), rf"\1\2{HIDDEN}\2"),
     (re.compile(r"\b(bearer\s+)[\w.~+/=-]+", re.IGNORECASE), rf"\1{HIDDEN}"),
@@ -51,20 +51,20 @@ class Redactor:
         self._known: list[str] = []
 
     def learn(self, event: object) -> None:
-        """Replace the known secrets by those of ``event`` and of this process."""
+        """Replace the known secrets with those of ``event`` and of this process."""
         credentials = {name: os.environ.get(name) for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")}
         forms = {form for secret in _secrets([event, credentials]) for form in _quoted(secret)}
-        # The longest first, as one may contain another.
+        # Longest first, because a secret may contain another.
         self._known = sorted(forms, key=len, reverse=True)
 
     def text(self, text: str) -> str:
-        """``text`` without secrets."""
+        """Return ``text`` without secrets."""
         for secret in self._known:
             text = text.replace(secret, HIDDEN)
         return _without_shapes(text)
 
     def value(self, value: object, *, name: str = "") -> object:
-        """``value`` without secrets, as a JSON value."""
+        """Return ``value`` without secrets, as a JSON value."""
         if value is not None and _SECRET_NAME.search(name):
             return HIDDEN
         if value is None or isinstance(value, bool | int | float):
@@ -85,7 +85,7 @@ def _without_shapes(text: str) -> str:
 
 
 def _secrets(value: object, shortest: int = 0) -> Iterator[str]:
-    """The secrets and environment settings in an event, of at least ``shortest`` characters."""
+    """Yield the secrets and environment settings in an event that have at least ``shortest`` characters."""
     if is_object(value):
         for name, item in value.items():
             if _SECRET_NAME.search(str(name)) or shortest == _SHORTEST_SECRET:
@@ -100,7 +100,7 @@ def _secrets(value: object, shortest: int = 0) -> Iterator[str]:
 
 
 def _quoted(secret: str) -> set[str]:
-    """``secret`` as plain text, in nested JSON and Python literals, and URL-encoded."""
+    """Return the forms of ``secret``: as plain text, in nested JSON and Python literals, and URL-encoded."""
     forms = {secret}
     for _ in range(3):
         forms |= {quoted[1:-1] for form in forms for quoted in (json.dumps(form), repr(form))}

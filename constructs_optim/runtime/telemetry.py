@@ -1,4 +1,4 @@
-"""Redacted log lines, metrics and traces of the handlers, by Powertools for AWS Lambda (docs/observability.md)."""
+"""Redacted log lines, metrics, and traces of the handlers, with Powertools for AWS Lambda (docs/observability.md)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 E = TypeVar("E", bound=Mapping[str, object])
 Handler = Callable[[E, LambdaContext], T]
 
-# Fields that are appended to all later lines of an invocation.
+# Fields that all later lines of an invocation repeat.
 _APPENDED = frozenset({"artifact_key", "job_name", "model_name"})
 _FIELDS = {
     "stack_id": "StackId",
@@ -47,7 +47,7 @@ class HandlerFailed(Exception):
 
 
 class Counted(Enum):
-    """Events with a metric (docs/observability.md): the log line's message, the metric, and whether it is a failure."""
+    """Events with a metric (docs/observability.md): log message, metric name, and whether the event is a failure."""
 
     artifact_reused = "reused", "ArtifactReused"
     job_created = "created", "JobStarted"
@@ -72,7 +72,7 @@ class Counted(Enum):
 
 
 def log(event: str | Counted, **fields: object) -> None:
-    """Write a line; a counted event adds to its metric. Queries go by its ``message``, whose words never change."""
+    """Write a line, and count a counted event. Queries match ``message``, so its words never change."""
     _logger.append_keys(**{name: value for name, value in fields.items() if name in _APPENDED})
     details = {name: value for name, value in fields.items() if name not in _APPENDED}
     # 3: the location of the caller.
@@ -84,17 +84,17 @@ def log(event: str | Counted, **fields: object) -> None:
 
 
 def count(metric: str, value: float = 1) -> None:
-    """Add ``value`` to a metric, which is published when the invocation ends. ``JobSeconds`` is in seconds."""
+    """Add ``value`` to a metric, published when the invocation ends. ``JobSeconds`` is in seconds."""
     _metrics.add_metric(name=metric, unit=_UNITS.get(metric, MetricUnit.Count), value=value)
 
 
 def redacted(text: str) -> str:
-    """``text`` without the secrets of the event and texts that look like one."""
+    """Return ``text`` without the event's secrets and without any text that looks like a secret."""
     return _redactor.text(text)
 
 
 def entry_point(handler: Handler[E, T]) -> Handler[E, T]:
-    """Decorate a Lambda handler. An exception with a secret, which Lambda would log, becomes :class:`HandlerFailed`."""
+    """Decorate a Lambda handler. Lambda logs exceptions, so one with a secret becomes :class:`HandlerFailed`."""
 
     def identified(event: E, context: LambdaContext) -> T:
         _logger.append_keys(**{key: event[name] for key, name in _FIELDS.items() if isinstance(event.get(name), str)})
@@ -114,10 +114,10 @@ def entry_point(handler: Handler[E, T]) -> Handler[E, T]:
                 raise
             failed = HandlerFailed(f"{type(error).__name__}: {redacted(str(error))}")
         finally:
-            # Powertools warns of an invocation without metrics, such as most polls.
+            # Powertools warns about an invocation without metrics, such as most polls.
             if _metrics.provider.metric_set:
                 _metrics.flush_metrics()
-            # handlers/__init__.py turns it off for the cold start.
+            # handlers/__init__.py turned it off for the cold start.
             gc.enable()
         raise failed
 
@@ -125,8 +125,8 @@ def entry_point(handler: Handler[E, T]) -> Handler[E, T]:
 
 
 def _traced(handler: Handler[E, T]) -> Handler[E, T]:
-    """``handler`` with X-Ray subsegments for itself and its calls to AWS, if the invocation is sampled."""
-    # X-Ray's SDK takes longer to import than everything else.
+    """Add X-Ray subsegments for ``handler`` and its calls to AWS, if the invocation is sampled."""
+    # X-Ray's SDK takes longer to import than everything else together.
     sampled = "Sampled=1" in os.environ.get("_X_AMZN_TRACE_ID", "")
     if not sampled or os.environ.get("POWERTOOLS_TRACE_DISABLED", "").lower() in ("1", "true"):
         return handler

@@ -1,4 +1,4 @@
-"""X-Ray subsegments for a handler and its calls to AWS. Imported only by an invocation that is sampled."""
+"""X-Ray subsegments for a handler and its calls to AWS. Only sampled invocations import this module."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .redaction import Redactor
 
 
 class RedactingEmitter(UDPEmitter):
-    """Sends redacted segments to the X-Ray daemon: the SDK adds the text of exceptions."""
+    """Redacts segments before it sends them to the X-Ray daemon: the SDK adds the text of exceptions."""
 
     def __init__(self, redactor: Redactor) -> None:
         super().__init__()
         self._redactor = redactor
 
     def send_entity(self, entity: Any) -> None:
-        """Send a segment without secrets."""
+        """Send a segment without its secrets."""
         text = json.dumps(self._redactor.value(json.loads(entity.serialize())))
         redacted: Any = SimpleNamespace(serialize=lambda: text)
         super().send_entity(redacted)
@@ -30,7 +30,7 @@ class RedactingEmitter(UDPEmitter):
 
 @functools.cache
 def tracer(redactor: Redactor) -> Tracer:
-    """The tracer of this process, which traces botocore's calls but not those to pre-signed URLs."""
+    """Return this process's tracer, which traces botocore's calls but not requests to pre-signed URLs."""
     created = Tracer(patch_modules=["botocore"])
     xray_recorder.emitter = RedactingEmitter(redactor)
     return created

@@ -1,20 +1,20 @@
-"""A scaled variant whose instance types, or name, change.
+"""Changes the instance types or the name of a scaled variant.
 
-SageMaker refuses such an update of an endpoint while the variant is registered with Application Auto Scaling (developer
-guide, "Update endpoints that use auto scaling"), and deregistering deletes the variant's policies. A stack has two
-custom resources for such an endpoint, ``Custom::VariantScaling`` before it and, after it, ``ServedConfiguration``:
+SageMaker refuses such an endpoint update while the variant is registered with Application Auto Scaling (developer
+guide, "Update endpoints that use auto scaling"), and deregistering deletes the variant's policies. So a stack has two
+custom resources for such an endpoint: ``Custom::VariantScaling`` before it and ``ServedConfiguration`` after it.
 
-- On an update, the first writes down what is registered (as the input of an execution) and deregisters the variant.
-  After the endpoint's update, the second registers the variant again, with all that is not the stack's. The stack's own
-  policies are gone; the attribute ``PolicyEnding``, which their names end in, is another one then, so that
-  CloudFormation replaces them, and has the alarms of step policies call the new ones.
-- On a rollback both do the same, so that its order does not matter: while the endpoint serves otherwise than it is
-  going to, the variant is deregistered; once it serves so, all that was written down is registered again.
+- On an update, the first resource records the registration (as the input of an execution) and deregisters the variant.
+  After the endpoint's update, the second one registers the variant again, with everything that the stack does not
+  own. The stack's own policies are deleted by then. Their names end in the attribute ``PolicyEnding``, which changes,
+  so that CloudFormation replaces the policies and points the alarms of step policies at the new ones.
+- On a rollback both do the same, so their order does not matter: they deregister the variant while the endpoint does
+  not serve its target state, and restore the recorded registration once it does.
 
-Policies that were put again have other ARNs than CloudFormation knows. When the stack's policies or alarms change (the
-property ``PoliciesHash``), the second resource notices that, and has them replaced in the same way.
+Restored policies have ARNs that CloudFormation does not know. When the stack's policies or alarms change (the property
+``PoliciesHash``), the second resource notices the difference and has the policies replaced in the same way.
 
-What no request puts back, as when an update is cancelled, the execution does (``scaling_watcher``).
+The execution restores what no request restores, for example after a canceled update (``scaling_watcher``).
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from .requests.hosting_properties import Registration, ScalingProperties, Scalin
 from .requests.properties import validate
 from .telemetry import log
 
-# What the names of policies end in that replace deleted ones.
+# The suffix of policy names that replace deleted policies.
 _ENDING = re.compile("@[0-9a-f]{8}$")
 
 
 def make_way(event: Event) -> dict[str, str]:
-    """Suspend or resume scaling, as the endpoint is; the resource's attributes."""
+    """Suspend or resume scaling to suit the endpoint's state; return the resource's attributes."""
     props = validate(ScalingProperties, event["ResourceProperties"])
     endpoint, change = serving_endpoint(props.endpoint_name), _Change(event, props)
     ending = change.ending
@@ -57,7 +57,7 @@ def make_way(event: Event) -> dict[str, str]:
     elif endpoint is not None and endpoint.is_settled:
         ending = change.resume(endpoint)
     elif endpoint is not None:
-        # The execution puts back what this request cannot.
+        # The execution restores what this request cannot.
         log("endpoint is changing", status=endpoint.described["EndpointStatus"])
     return {"PolicyEnding": ending}
 
@@ -73,13 +73,13 @@ class _Change:
 
     @property
     def ending(self) -> str:
-        """What the names of the stack's policies end in; after a rollback, what they ended in before."""
+        """The suffix of the stack's policy names; in a rollback, their earlier suffix."""
         if self._is_rollback and (before := self._before()) is not None:
             return _ending_of(before.own)
         return _ending_of(self._own)
 
     def otherwise(self, endpoint: ServingEndpoint) -> list[str]:
-        """The variants that serve, and that are not as they are going to be."""
+        """Return the serving variants whose instance types differ from the requested ones."""
         props, names = self._props, [self._props.variant_name]
         if "OldResourceProperties" in self._event:
             try:
@@ -94,19 +94,19 @@ class _Change:
         ]
 
     def suspend(self, names: Sequence[str], endpoint: ServingEndpoint) -> None:
-        """Write down what is registered of variants, and deregister them."""
+        """Record the variants' registrations and deregister them."""
         there = list(self._registered(names))
         if there and self._event["RequestType"] == "Create":
-            # Were it created, no request of a rollback would deregister the variant before the endpoint goes back.
+            # If it were created, no request of a rollback would deregister the variant before the endpoint reverts.
             serving = ", ".join(f"{name} on {' and '.join(endpoint.variants[name])}" for name in names)
             raise DeploymentError(
-                f"the endpoint {self._props.endpoint_name} is scaled, and serves {serving}. What lets its instance "
-                "type change is new in this deployment, which could not be rolled back. Next: deploy once with the "
-                "instance type and the variant's name as they are, then change them"
+                f"the endpoint {self._props.endpoint_name} is scaled and serves {serving}. This deployment adds the "
+                "resources that let its instance type change, so it could not be rolled back. Next: deploy once with "
+                "the current instance type and variant name, then change them"
             )
         written, serving_now = self._written(), endpoint.as_lists
         if not self._is_rollback and written is not None and written.variants == serving_now:
-            # An operation that was given up has deregistered it, and nothing, or only a part, has been put back yet.
+            # An abandoned operation deregistered it, and at most part of the registration has been restored.
             there = list(self._with_missing(there, written))
         if not there:
             return
@@ -118,7 +118,7 @@ class _Change:
             deregister(registration)
 
     def _with_missing(self, there: Sequence[Registration], written: ScalingWatch) -> Iterator[Registration]:
-        """What is registered, with what else was written down and is not a policy that the stack has given up."""
+        """Yield the registrations, with the recorded parts that are missing, except policies that the stack dropped."""
         live = {registration.resource_id: registration for registration in there}
         for before in written.registrations:
             now = live.pop(before.resource_id, None)
@@ -126,7 +126,7 @@ class _Change:
         yield from live.values()
 
     def resume(self, endpoint: ServingEndpoint) -> str:
-        """Put back what was deregistered, as far as it is not the stack's to put. Returns the ending of policies."""
+        """Restore the registration, except what the stack creates itself; return the suffix of policy names."""
         if self._is_rollback:
             self._restore()
             return self.ending
@@ -139,7 +139,7 @@ class _Change:
             log("nothing to put back", variant=self._props.variant_name)
             return self.ending
         if source is now and now is not None:
-            # Put back by a rollback: CloudFormation knows other policies of these names.
+            # A rollback restored it: CloudFormation knows these policies by other ARNs.
             self._write(endpoint.as_lists, [now])
             deregister(now)
         own = {*source.own, *self._own}
@@ -152,7 +152,7 @@ class _Change:
         for registration in self._written_registrations():
             now = registration_of(registration.resource_id)
             if now is not None and now.policy_names - registration.policy_names:
-                # Those that replaced them, which CloudFormation deletes later, may track the same metrics.
+                # The replacement policies, which CloudFormation deletes later, may track the same metrics.
                 deregister(now)
             register(registration)
             connect_alarms(self._event["StackId"], registration.resource_id)
@@ -165,7 +165,7 @@ class _Change:
                 yield registration.model_copy(update={"own": sorted(own)})
 
     def _before(self) -> Registration | None:
-        """What was registered of the variant, by what an operation has written down."""
+        """Return the variant's registration as an operation recorded it."""
         written, name = self._written(), self._props.variant_name
         if written is None or (self._is_rollback and written.variants.get(name) != self._props.instance_types):
             return None
@@ -191,14 +191,14 @@ class _Change:
                 _stop(arn)
 
     def _written(self) -> ScalingWatch | None:
-        """What the latest operation has written down, while it may be needed."""
+        """Return the record of the latest operation, as long as its execution runs."""
         for arn, _ in self._executions():
             found = client("stepfunctions").describe_execution(executionArn=arn)
             return validate(ScalingWatch, json.loads(found["input"]))
         return None
 
     def _executions(self) -> Iterator[tuple[str, str]]:
-        """The running executions of the endpoint, the latest first."""
+        """Yield the endpoint's running executions, latest first."""
         running = (
             client("stepfunctions")
             .get_paginator("list_executions")
@@ -221,9 +221,9 @@ def _ending_of(names: Iterable[str]) -> str:
 
 def _stop(arn: str) -> None:
     try:
-        client("stepfunctions").stop_execution(executionArn=arn, cause="A later operation of the stack goes on")
+        client("stepfunctions").stop_execution(executionArn=arn, cause="A later operation of the stack continues")
     except ClientError as error:
-        # It has ended meanwhile.
+        # It has ended in the meantime.
         if code_of(error) not in ("ExecutionDoesNotExist", "ValidationException"):
             raise
 

@@ -1,4 +1,4 @@
-"""The endpoints of a template: their variants, models, inference components and scalable targets."""
+"""A template's endpoints: their variants, models, inference components, and scalable targets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .template import Resource, Template
 from .text import text_of
 
 LocatedValue = tuple[str, Any]
-"""A value after its location: a path in its resource, or words that name another one."""
+"""A location and its value. The location is a path in the resource, or text that names another resource."""
 NAME_PROPERTIES = {
     ENDPOINT: "EndpointName",
     **dict.fromkeys(ENDPOINT_CONFIGS, "EndpointConfigName"),
@@ -32,7 +32,7 @@ class Variant:
 
     @property
     def instance_types(self) -> list[LocatedValue]:
-        """The instance types that it may run on; none for a serverless variant."""
+        """The instance types that the variant may use; none for a serverless variant."""
         if "ServerlessConfig" in self.properties:
             return []
         pools = self.properties.get("InstancePools")
@@ -45,37 +45,37 @@ class Variant:
 
     @property
     def hosts_components(self) -> bool:
-        """Whether it has instances only, and inference components bring the models."""
+        """Whether the variant has no model of its own and hosts inference components."""
         return "ModelName" not in self.properties
 
 
 def variants(template: Template) -> Iterator[Variant]:
-    """All variants of all endpoint configurations, shadow variants among them."""
+    """Yield all variants of all endpoint configurations, including shadow variants."""
     for config in template.of_type(*ENDPOINT_CONFIGS):
         yield from variants_of(config, "ProductionVariants")
         yield from variants_of(config, "ShadowProductionVariants")
 
 
 def variants_of(config: Resource, name: str) -> Iterator[Variant]:
-    """The variants that a configuration has under a property's name."""
+    """Yield a configuration's variants from the property ``name``."""
     value = config.properties.get(name)
     if is_array(value):
         for index, variant in enumerate(value):
             yield Variant(config, f"Properties.{name}.{index}", as_object(variant))
     elif value is not None:
-        # By a condition, for instance: one variant of which nothing is known.
+        # The list depends on a condition, for example: yield one variant with unknown properties.
         yield Variant(config, f"Properties.{name}", {"InstanceType": value})
 
 
 def endpoints_of(template: Template, config: Resource) -> list[Resource]:
-    """The endpoints that have this configuration."""
+    """Return the endpoints with this configuration."""
     return [
         endpoint for endpoint in template.of_type(ENDPOINT) if is_name_of(config, endpoint.get("EndpointConfigName"))
     ]
 
 
 def serving_resources(template: Template) -> list[Resource]:
-    """The endpoints of variants and the inference components; LoRA adapters live in their component."""
+    """Return endpoints whose variants serve models, and inference components except LoRA adapters."""
     hosts = {
         endpoint.logical_id
         for variant in variants(template)
@@ -87,13 +87,13 @@ def serving_resources(template: Template) -> list[Resource]:
 
 
 def components(template: Template) -> list[Resource]:
-    """The inference components that serve models of their own, and are no LoRA adapter of another one."""
+    """Return the inference components with models of their own, that is, without LoRA adapters of other components."""
     base = ("Specification", "BaseInferenceComponentName")
     return [component for component in template.of_type(*INFERENCE_COMPONENTS) if component.get(*base) is None]
 
 
 def targets_of_variant(template: Template, variant: Variant) -> list[Resource]:
-    """The scalable targets of a variant's endpoints."""
+    """Return the scalable targets of a variant's endpoints."""
     ending = f"/variant/{text_of(variant.properties.get('VariantName'))}"
     return [
         target
@@ -103,13 +103,13 @@ def targets_of_variant(template: Template, variant: Variant) -> list[Resource]:
 
 
 def targets_of_component(template: Template, component: Resource) -> list[Resource]:
-    """The scalable targets of an inference component."""
+    """Return the scalable targets of an inference component."""
     name = text_of(component.get("InferenceComponentName"))
     return list(_targets(template, component, f"inference-component/{name}"))
 
 
 def _targets(template: Template, resource: Resource, name: str, ending: str = "") -> Iterator[Resource]:
-    """The scalable targets with a resource id of a literal name or a reference, and an ending."""
+    """Yield the scalable targets whose resource ID has a literal name or a reference, and a suffix."""
     for target in template.of_type(SCALABLE_TARGET):
         resource_id = target.get("ResourceId")
         text = text_of(resource_id)
@@ -119,7 +119,7 @@ def _targets(template: Template, resource: Resource, name: str, ending: str = ""
 
 
 def is_scaled(template: Template, target: Resource) -> bool:
-    """Whether a policy or a schedule moves a scalable target."""
+    """Return whether a policy or a schedule changes a scalable target."""
     resource_id = target.properties.get("ResourceId")
     return bool(as_array(target.properties.get("ScheduledActions"))) or any(
         target.logical_id in referenced_ids(policy.properties.get("ScalingTargetId"))
@@ -129,7 +129,7 @@ def is_scaled(template: Template, target: Resource) -> bool:
 
 
 def instance_limits(template: Template, variant: Variant) -> list[LocatedValue]:
-    """The instance counts of a variant: the initial one, and the resources that may launch more."""
+    """Return a variant's initial instance count, and the limits of resources that may launch more instances."""
     limits: list[LocatedValue] = [
         (f"{variant.location}.InitialInstanceCount", variant.properties.get("InitialInstanceCount"))
     ]
@@ -150,6 +150,6 @@ def instance_limits(template: Template, variant: Variant) -> list[LocatedValue]:
 
 
 def is_name_of(resource: Resource, value: Any) -> bool:
-    """Whether a value is a resource's name, or contains a reference to it."""
+    """Return whether a value is a resource's name or contains a reference to it."""
     name = resource.get(NAME_PROPERTIES[resource.type])
     return resource.logical_id in referenced_ids(value) or (name is not None and name == value)

@@ -1,4 +1,4 @@
-"""Parts of a template's JSON, of which no type is certain."""
+"""Readers for parts of a template's JSON whose types are unknown."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from typing import Any, TypeGuard
 
 
 def is_object(value: object) -> TypeGuard[Mapping[str, Any]]:
-    """Whether the value is a JSON object."""
+    """Return whether the value is a JSON object."""
     return isinstance(value, Mapping)
 
 
 def is_array(value: object) -> TypeGuard[Sequence[Any]]:
-    """Whether the value is a JSON array."""
+    """Return whether the value is a JSON array."""
     return isinstance(value, list | tuple)
 
 
 def as_object(value: object) -> Mapping[str, Any]:
-    """The value where it is an object, and an empty one where it is anything else."""
+    """Return the value if it is an object, otherwise an empty object."""
     return value if is_object(value) else {}
 
 
 def as_array(value: object) -> Sequence[Any]:
-    """The value where it is an array, and an empty one where it is anything else."""
+    """Return the value if it is an array, otherwise an empty array."""
     return value if is_array(value) else ()
 
 
 def literal(value: object) -> str | None:
-    """The text of a text or a number; None for anything else, such as a value that only a deployment knows."""
+    """Return a string, or a number as text; None for anything else, such as a value known only at deployment."""
     return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
 def number(value: object) -> int | None:
-    """A whole number, which CloudFormation takes as text as well; None for anything else."""
+    """Return a whole number, which may be text as in CloudFormation; None for anything else."""
     text = literal(int(value) if isinstance(value, float) and value.is_integer() else value)
     try:
         return int(text) if text is not None else None

@@ -1,4 +1,4 @@
-"""The references of a value to other parts of its template."""
+"""A value's references to other parts of its template."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from .json_values import as_object, is_array
 
 PLACEHOLDER = re.compile(r"\$\{(!?)([^}]+)\}")
 """A placeholder of ``Fn::Sub``: whether it is escaped, and the name."""
-# The CDK ends logical ids with eight digits of a hash.
+# The CDK appends eight digits of a hash to logical IDs.
 _HASH = re.compile(r"[0-9A-F]{8}$")
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A reference to a logical id, a pseudo parameter, or ``Mappings.<name>``; ``attribute`` is None for a ``Ref``."""
+    """A reference to a logical ID, a pseudo parameter, or ``Mappings.<name>``; ``attribute`` is None for a ``Ref``."""
 
     target: str
     attribute: str | None = None
 
     @classmethod
     def named(cls, name: str) -> Reference:
-        """The reference in ``Fn::Sub`` or the short form of ``Fn::GetAtt``: ``Queue`` or ``Queue.Arn``."""
+        """Return the reference for a name in ``Fn::Sub`` or short ``Fn::GetAtt``: ``Queue`` or ``Queue.Arn``."""
         target, _, attribute = name.partition(".")
         return cls(target, attribute or None)
 
 
 def referenced_ids(value: Any) -> frozenset[str]:
-    """The targets of a value's references."""
+    """Return the targets of a value's references."""
     return frozenset(reference.target for reference in references(value))
 
 
 def direct_reference(value: Any) -> Reference | None:
-    """The reference that a value is, ``Ref`` or ``Fn::GetAtt``; None for anything else."""
+    """Return the reference if a value is a ``Ref`` or ``Fn::GetAtt``; None for anything else."""
     match value:
         case {"Ref": str() as name} if len(value) == 1:
             return Reference(name)
@@ -48,7 +48,7 @@ def direct_reference(value: Any) -> Reference | None:
 
 
 def references(value: Any) -> Iterator[Reference]:
-    """All references of a value."""
+    """Yield all references in a value."""
     direct = direct_reference(value)
     if direct is not None:
         yield direct
@@ -74,5 +74,5 @@ def _substituted(pattern: str, variables: Any) -> Iterator[Reference]:
 
 
 def readable_id(logical_id: str) -> str:
-    """A logical id without the hash that the CDK ends it with."""
+    """Return a logical ID without the CDK's hash at its end."""
     return _HASH.sub("", logical_id) or logical_id

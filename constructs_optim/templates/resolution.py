@@ -1,4 +1,4 @@
-"""Values of a template before it is deployed: intrinsic functions evaluated, as far as their references are known."""
+"""A template's values before its deployment: evaluates intrinsic functions whose references are known."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from .json_values import as_array, as_object, is_array, is_object
 from .references import PLACEHOLDER, Reference, direct_reference
 
 LookUp = Callable[[Reference], str | None]
-"""The value of a reference; None where only a deployment knows it."""
+"""Returns a reference's value; None if it is known only at deployment."""
 
 
 class KnownLater(Exception):
-    """A value that only a deployment knows; ``args`` has a description of what it refers to."""
+    """A value is known only at deployment; ``args`` describes its reference."""
 
 
 class Resolver:
-    """Evaluates the values of a template; ``exported`` gives the value of another stack's export."""
+    """Evaluates a template's values; ``exported`` returns the value of another stack's export."""
 
     def __init__(self, template: Mapping[str, Any], look_up: LookUp, exported: Callable[[str], str | None]) -> None:
         self._mappings = as_object(template.get("Mappings"))
         self._look_up, self._exported = look_up, exported
 
     def value(self, value: Any) -> Any:
-        """The value.
+        """Return the value with its intrinsic functions evaluated.
 
         Raises:
-            KnownLater: where a part of it is not known.
+            KnownLater: if a part of the value is known only at deployment.
         """
         reference = direct_reference(value)
         if reference is not None:
@@ -59,10 +59,10 @@ class Resolver:
                 return value
 
     def pruned(self, value: Any) -> Any:
-        """The value, without those items of lists that are not known.
+        """Return the value without unknown items of lists.
 
         Raises:
-            KnownLater: where another part of it is not known.
+            KnownLater: if another part of the value is known only at deployment.
         """
         if is_object(value) and direct_reference(value) is None and not any(name.startswith("Fn::") for name in value):
             return {name: self.pruned(item) for name, item in value.items()}

@@ -1,4 +1,4 @@
-"""The CloudFormation types of endpoints and what belongs to them, and the metadata that this library writes."""
+"""The CloudFormation types of endpoints and their related resources, and the keys of this library's metadata."""
 
 from __future__ import annotations
 
@@ -32,4 +32,4 @@ WAITING = ("AWS::CloudFormation::WaitCondition", "AWS::CloudFormation::WaitCondi
 METADATA_KEY = "constructs-optim"
 """The key of a resource's ``Metadata`` under which this library describes the resource's recipe and artifact."""
 CHOICE_KEY = "constructs-optim:choice"
-"""The same for the choice that an endpoint's objectives were met with (``RecordedChoice``)."""
+"""The key for the choice that meets an endpoint's objectives (``RecordedChoice``)."""

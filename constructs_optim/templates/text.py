@@ -1,4 +1,4 @@
-"""The text of a value, with its intrinsic functions evaluated as far as possible before a deployment."""
+"""A value's text, with intrinsic functions evaluated as far as possible before a deployment."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .references import PLACEHOLDER, Reference, direct_reference, readable_id
 
 
 def placeholder(reference: Reference) -> str:
-    """``${Name}`` or ``${Name.Attribute}``, for a value that only a deployment knows."""
+    """Return ``${Name}`` or ``${Name.Attribute}``, for a value known only at deployment."""
     name = readable_id(reference.target)
     return f"${{{name}}}" if reference.attribute is None else f"${{{name}.{reference.attribute}}}"
 
 
 def text_of(value: Any, render: Callable[[Reference], str] = placeholder) -> str:
-    """A value of any kind as text for readers; ``render`` writes its references."""
+    """Return any value as readable text; ``render`` formats its references."""
     reference = direct_reference(value)
     if reference is not None:
         return render(reference)

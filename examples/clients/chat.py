@@ -1,7 +1,7 @@
-"""A chat with an endpoint by OpenAI's own client: ``python examples/clients/chat.py BASE_URL "Why?"``.
+"""Chat with an endpoint through OpenAI's client: ``python examples/clients/chat.py BASE_URL "Why?"``.
 
-BASE_URL is the endpoint's ``openai_base_url``, for instance an output of its stack. Needs ``pip install openai`` and
-AWS credentials that ``grant_invoke`` covers. The token is made anew for each request, on this machine.
+BASE_URL is the endpoint's ``openai_base_url``, for example from an output of its stack. Needs ``pip install openai``
+and AWS credentials that ``grant_invoke`` covers. This machine creates a new token for each request.
 """
 
 import sys
@@ -16,7 +16,7 @@ session = boto3.Session()
 
 
 def token() -> str:
-    """A token of five minutes."""
+    """Return a token that is valid for five minutes."""
     credentials = session.get_credentials()
     if credentials is None:
         sys.exit("there are no AWS credentials: sign in, or set AWS_PROFILE")
@@ -24,7 +24,7 @@ def token() -> str:
 
 
 client = OpenAI(base_url=base_url, api_key=token)
-# An endpoint has one model: its name may stay empty.
+# The endpoint has only one model, so its name can be empty.
 answer = client.chat.completions.create(model="", messages=[{"role": "user", "content": question}], stream=True)
 for chunk in answer:
     sys.stdout.write(chunk.choices[0].delta.content or "")

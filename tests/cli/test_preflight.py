@@ -35,7 +35,7 @@ def test_every_finding_has_what_to_do_and_a_problem_is_status_1(store: Store, tm
     first, *lines = result.stdout.splitlines()
     assert first == "Chat: 1 problem, 2 notes, 3 checks"
     assert lines[0] == "  problem  model: there is no bucket nothing-at-all"
-    assert lines[1] == "    Next: name another one"
+    assert lines[1] == "    Next: use another one"
     assert [line.split()[0] for line in lines[::2]] == ["problem", "advice", "advice"]
 
 
@@ -45,7 +45,7 @@ def test_json_has_the_findings_of_each_stack(store: Store, tmp_path: Path) -> No
     assert result.exit_code == 1, result.output
     first, second = json.loads(result.stdout)
     assert first["problems"] == [
-        {"check": "model", "text": "there is no bucket nothing-at-all", "fix": "name another one"}
+        {"check": "model", "text": "there is no bucket nothing-at-all", "fix": "use another one"}
     ]
     assert [each["check"] for each in first["advice"]] == ["quota", "image"]
     assert second == {"stack": "Sound", "problems": [], "advice": []}

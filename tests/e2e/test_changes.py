@@ -236,7 +236,7 @@ def test_a_silent_rollback_fails_the_deployment_with_the_name_of_the_alarm(chat:
     signals = chat.cloud.client("cloudwatch")
     signals.set_alarm_state(AlarmName=alarm, StateValue="ALARM", StateReason="a test")
     assert changed.settled() == "UPDATE_ROLLBACK_COMPLETE", changed.reasons
-    assert "took the update of the endpoint" in changed.reasons
+    assert "rolled back the update of the endpoint" in changed.reasons
     assert f"{alarm} went into ALARM" in changed.reasons
     assert endpoint_of(chat.stack)["EndpointConfigName"] == before["EndpointConfigName"]
     signals.set_alarm_state(AlarmName=alarm, StateValue="OK", StateReason="a test")
@@ -269,7 +269,7 @@ def test_a_deployment_that_adds_the_resources_and_changes_the_type_is_refused_be
     as_an_earlier_release(without.template["Resources"])
     assert without.deploy() == "UPDATE_COMPLETE", without.reasons
     calls = len(changing.calls())
-    chat.goes_back(chat.template(G6), "Next: deploy once with the instance type and the variant's name as they are")
+    chat.goes_back(chat.template(G6), "Next: deploy once with the current instance type and variant name")
     assert not [
         call for call in changing.calls()[calls:] if call["operation"] in ("UpdateEndpoint", "PutScalingPolicy")
     ]

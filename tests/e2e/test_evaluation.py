@@ -114,7 +114,7 @@ class TestGate:
         changed = made(cloud, tmp_path, "Gated", gated(32))
         assert changed.deploy() == "UPDATE_ROLLBACK_COMPLETE", changed.reasons
         assert "Time to first token, p50 at 1 user rose from" in changed.reasons
-        allowed = r"worse than what it replaces \(95% interval \+[\d.]+% to \+[\d.]+%\); 10\.0% is allowed"
+        allowed = r"worse than in the replaced version \(95% interval \+[\d.]+% to \+[\d.]+%\); 10\.0% is allowed"
         assert re.search(allowed, changed.reasons), changed.reasons
         after = endpoint_of(stack)
         assert after["EndpointStatus"] == "InService"
@@ -127,7 +127,7 @@ class TestGate:
         cloud.set_performance(answers_differently=0.5)
         changed = made(cloud, tmp_path, "Gated", gated(32))
         assert changed.deploy() == "UPDATE_ROLLBACK_COMPLETE", changed.reasons
-        assert "completions differ from those of what it replaces by" in changed.reasons
+        assert "completions differ from those of the replaced version by" in changed.reasons
 
     def test_an_artifact_that_meets_the_gate_is_deployed(
         self, stack: TemplateStack, cloud: LocalCloud, tmp_path: Path
@@ -145,7 +145,7 @@ class TestGate:
         jobs = len(cloud.client("sagemaker").list_ai_benchmark_jobs(MaxResults=100)["AIBenchmarkJobs"])
         changed = made(cloud, tmp_path, "Gated", gated(128, p50_ttft_ms=1))
         assert changed.deploy() == "UPDATE_ROLLBACK_COMPLETE", changed.reasons
-        assert "at most 1 ms is required" in changed.reasons
+        assert "above the maximum of 1 ms" in changed.reasons
         assert len(cloud.client("sagemaker").list_ai_benchmark_jobs(MaxResults=100)["AIBenchmarkJobs"]) == jobs
 
 

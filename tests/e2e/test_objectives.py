@@ -97,5 +97,5 @@ def test_objectives_become_an_endpoint_that_is_held_to_its_forecast(cloud: Local
     cloud.set_performance(ttft_ms=20_000)
     stack.deploy(fails=True)
     assert stack.status == "UPDATE_ROLLBACK_COMPLETE"
-    assert "was forecast, of which at most" in stack.reasons
+    assert re.search(r"but the forecast is \S+ \(.+?\) \S+ and allows at most", stack.reasons)
     assert stack.endpoint["EndpointConfigName"] == before["EndpointConfigName"]

@@ -25,7 +25,7 @@ WRONG = (
     "model: the hub SageMakerPublicHub has no model",
     f"model: there are no model files under s3://{MODELS}/nothing/",
     f"{WITHDRAWN} does not exist in us-west-2",
-    "role: bare may not ",
+    "role: bare may not call ",
 )
 
 

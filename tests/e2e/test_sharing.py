@@ -30,7 +30,7 @@ def the_endpoint_fails_while_the_job_runs(training: DeployedStack, serving: Depl
     output = serving.deploy(fails=True)
     assert serving.status == "ROLLBACK_COMPLETE"
     assert f"the artifact {key} is not in the store {BUCKET}" in serving.reasons
-    assert f"the optimization job {name} makes it for the stack Training and is " in serving.reasons
+    assert f"the optimization job {name} is making it for the stack Training and is " in serving.reasons
     assert f"constructs-optim jobs watch {name}" in output, "the CLI shows it as well"
     assert references(serving) == set(), "nothing holds on to what is not there"
 

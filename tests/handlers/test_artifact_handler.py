@@ -184,7 +184,7 @@ def test_an_unknown_key_is_reported_with_its_store_its_recipe_and_the_next_step(
     reason = failed(responses, artifact)
     assert f"the artifact {artifact.key} is not in the store {BUCKET}: no job has made it" in reason
     assert "llama 1.0.0 + AWQ INT4 for ml.g5.12xlarge" in reason
-    assert "Next: deploy a stack with an OptimizationJob of this recipe on this store" in reason
+    assert "Next: deploy a stack with an OptimizationJob of this recipe and store" in reason
 
 
 def test_a_running_job_of_the_same_account_is_reported_with_its_status_and_the_watch_command(
@@ -199,8 +199,8 @@ def test_a_running_job_of_the_same_account_is_reported_with_its_status_and_the_w
         lambda status: status == "INPROGRESS",
     )
     reason = failed(responses, artifact)
-    assert f"the optimization job {name} makes it for the stack Heads and is INPROGRESS (created 20" in reason
-    assert f"Next: `constructs-optim jobs watch {name}`, and deploy again" in reason
+    assert f"the optimization job {name} is making it for the stack Heads and is INPROGRESS (created 20" in reason
+    assert f"Next: run `constructs-optim jobs watch {name}`, and deploy again" in reason
     sagemaker.stop_optimization_job(OptimizationJobName=name)
 
 
@@ -214,7 +214,7 @@ def test_a_failed_job_that_its_watcher_has_not_polled_is_reported_with_sagemaker
     ended(sagemaker, name)
     reason = failed(responses, artifact)
     assert f"the optimization job {name} is FAILED: ClientError: out of memory" in reason
-    assert "deploy the stack that makes it again" in reason
+    assert "redeploy the stack that makes it" in reason
 
 
 def test_a_completed_job_is_no_artifact_until_its_manifest_is_written(
@@ -225,7 +225,7 @@ def test_a_completed_job_is_no_artifact_until_its_manifest_is_written(
     sagemaker.create_optimization_job(**request(name))
     ended(sagemaker, name)
     reason = failed(responses, artifact)
-    assert f"{name} has completed, and its manifest is not written yet. Next: deploy again in a few minutes" in reason
+    assert f"{name} has completed, but its manifest is not written yet. Next: deploy again in a few minutes" in reason
 
 
 def test_a_claim_whose_job_was_never_created_is_reported(responses: Responses, artifact: Artifact) -> None:
@@ -238,7 +238,7 @@ def test_a_job_of_another_account_is_reported_with_its_account_stack_and_deadlin
 ) -> None:
     artifact.store.join(artifact.key, ABROAD, due=1_900_000_000)
     reason = failed(responses, artifact)
-    assert "account 444455556666 makes it for the stack Heads, by 2030-03-17 17:46 UTC at the latest" in reason
+    assert "account 444455556666 is making it for the stack Heads, by 2030-03-17 17:46 UTC at the latest" in reason
     assert "Next: deploy again when its job has ended" in reason
 
 
@@ -250,7 +250,7 @@ def test_a_failed_attempt_is_reported_with_the_recorded_reason_and_the_next_step
     artifact.store.fail(artifact.key, 1, "the optimization job ended as FAILED: " + 2000 * "x")
     reason = failed(responses, artifact)
     assert "the last attempt failed: the optimization job ended as FAILED: xxx" in reason
-    assert "Next: deploy the stack that makes it again" in reason, "a long reason leaves room for the next step"
+    assert "Next: redeploy the stack that makes it" in reason, "a long reason leaves room for the next step"
 
 
 def test_an_artifact_that_was_abandoned_before_it_was_complete_is_reported(
@@ -258,7 +258,7 @@ def test_an_artifact_that_was_abandoned_before_it_was_complete_is_reported(
 ) -> None:
     artifact.store.join(artifact.key, MAKER)
     artifact.store.leave(artifact.key, MAKER, finished=False)
-    assert "the stacks that had it made gave it up before it was there" in failed(responses, artifact)
+    assert "the stacks that requested it released it before it was complete" in failed(responses, artifact)
 
 
 def test_an_artifact_that_is_being_pruned_is_refused(responses: Responses, artifact: Artifact) -> None:
@@ -266,7 +266,7 @@ def test_an_artifact_that_is_being_pruned_is_refused(responses: Responses, artif
     artifact.make()
     artifact.store.leave(artifact.key, MAKER, finished=True)
     assert artifact.store.release(artifact.key)
-    assert "its files may be about to be removed" in failed(responses, artifact)
+    assert "its files may be deleted at any time" in failed(responses, artifact)
 
 
 @pytest.mark.parametrize("claimed", [True, False])
@@ -275,7 +275,7 @@ def test_an_artifact_with_a_missing_file_is_refused(responses: Responses, artifa
         artifact.store.join(artifact.key, MAKER)
     uri = artifact.make()["model_data_uri"]
     artifact.s3.delete_object(Bucket=BUCKET, Key=f"{uri.removeprefix(f's3://{BUCKET}/')}model")
-    assert "its manifest is there, but files were removed or changed since" in failed(responses, artifact)
+    assert "its manifest exists, but files were removed or changed since" in failed(responses, artifact)
 
 
 def test_the_manifest_of_an_earlier_attempt_is_ignored(
@@ -284,7 +284,7 @@ def test_the_manifest_of_an_earlier_attempt_is_ignored(
     claim = artifact.store.join(artifact.key, ABROAD)
     artifact.make(attempt=1)
     artifact.store.next_attempt(artifact.key, claim, maker=ABROAD.account)
-    assert "account 444455556666 makes it" in failed(responses, artifact)
+    assert "account 444455556666 is making it" in failed(responses, artifact)
 
 
 def test_an_artifact_of_another_recipe_is_refused_and_its_recipe_is_reported(
@@ -292,9 +292,9 @@ def test_an_artifact_of_another_recipe_is_refused_and_its_recipe_is_reported(
 ) -> None:
     artifact.make()
     reason = failed(responses, artifact, RecipeKey="f" * 64)
-    assert "is another recipe's: it is llama 1.0.0 + AWQ INT4 for ml.g5.12xlarge" in reason
-    assert f"made of {artifact.identity}" in reason
-    assert "Next: declare the recipe of the stack that made it" in reason
+    assert "was made by another recipe: it is llama 1.0.0 + AWQ INT4 for ml.g5.12xlarge" in reason
+    assert f"made from {artifact.identity}" in reason
+    assert "Next: declare the recipe of the stack that made the artifact" in reason
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_an_artifact_of_another_model_is_refused(
     responses: Responses, artifact: Artifact, source: dict[str, str]
 ) -> None:
     artifact.make()
-    assert f"made of {artifact.identity}" in failed(responses, artifact, Source=source)
+    assert f"made from {artifact.identity}" in failed(responses, artifact, Source=source)
 
 
 def test_an_s3_model_matches_its_artifact_whatever_its_files_contain_now(
@@ -326,12 +326,12 @@ def test_an_artifact_of_unknown_source_is_refused_unless_no_recipe_is_required(
     responses: Responses, artifact: Artifact
 ) -> None:
     artifact.make(source={})
-    assert "made of an unknown source" in failed(responses, artifact)
+    assert "made from an unknown source" in failed(responses, artifact)
     assert send(responses, "Create", artifact.key, RecipeKey="", Source="")["Status"] == "SUCCESS"
 
 
 def test_an_invalid_artifact_key_is_refused_with_its_value(responses: Responses, artifact: Artifact) -> None:
-    assert "ArtifactKey ('latest', where a key is 64 hexadecimal digits" in failed(
+    assert "ArtifactKey ('latest', but a key has 64 hexadecimal digits" in failed(
         responses, artifact, "Create", "latest"
     )
 
@@ -358,7 +358,7 @@ def test_an_artifact_store_in_another_region_is_refused(
     artifact.make()
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
-    assert "is in us-west-2 and this stack in eu-west-1" in failed(responses, artifact)
+    assert "is in us-west-2, but this stack is in eu-west-1" in failed(responses, artifact)
 
 
 def test_a_repeated_create_request_records_one_reference(responses: Responses, artifact: Artifact) -> None:
@@ -575,7 +575,7 @@ def test_a_store_that_is_not_shared_is_reported_and_the_stack_can_roll_back(
     response = send(responses, "Create", artifact.key)
     assert response["Status"] == "FAILED"
     assert f"{operation} failed with AccessDenied" in response["Reason"]
-    shared = f"If the store {BUCKET} is another account's, that one has to share it with this one, {OWNER.account} ("
+    shared = f"If another account owns the store {BUCKET}, that account must share it with this one, {OWNER.account} ("
     assert shared in response["Reason"]
     assert send(responses, "Delete", artifact.key, response["PhysicalResourceId"])["Status"] == "SUCCESS"
 
@@ -589,7 +589,7 @@ def test_a_reference_that_cannot_be_removed_fails_the_deletion(
     deny(monkeypatch, operation)
     response = send(responses, "Delete", artifact.key, artifact.key)
     assert response["Status"] == "FAILED"
-    assert "that one has to share it with this one" in response["Reason"]
+    assert "that account must share it with this one" in response["Reason"]
     assert artifact.is_referred_to
 
 
@@ -601,7 +601,7 @@ def test_deletion_succeeds_when_the_bucket_no_longer_exists(responses: Responses
 def test_a_missing_store_bucket_fails_the_creation(responses: Responses, artifact: Artifact) -> None:
     response = send(responses, "Create", artifact.key, Bucket="no-such-bucket-anywhere")
     assert response["Status"] == "FAILED"
-    assert "the artifact store's bucket is gone" in response["Reason"]
+    assert "the artifact store's bucket does not exist" in response["Reason"]
 
 
 def test_an_artifact_with_a_valid_manifest_is_deployed(responses: Responses, artifact: Artifact) -> None:
@@ -624,7 +624,7 @@ def test_a_manifest_with_a_model_data_uri_outside_its_attempt_is_refused(
     artifact.make(model_data_uri=uri, files=artifact.store.files(uri))
     response = send(responses, "Create", artifact.key)
     assert response["Status"] == "FAILED"
-    assert "is not what its manifest says: manifest.json changed (model_data_uri is" in response["Reason"]
+    assert "differs from its manifest: manifest.json changed (model_data_uri is" in response["Reason"]
     assert not artifact.references, "and nothing refers to it"
 
 

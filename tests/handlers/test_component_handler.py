@@ -172,7 +172,7 @@ def test_an_update_that_sagemaker_rolls_back_fails(responses: Responses, sagemak
     failed = watched(responses, request(responses, "Update", arn, ResourceProperties=new, OldResourceProperties=old))
     cloud.clear_faults()
     assert (failed["Status"], failed["PhysicalResourceId"]) == ("FAILED", arn)
-    assert "rolled the update of the inference component chat back: The container" in failed["Reason"]
+    assert "rolled back the update of the inference component chat: The container" in failed["Reason"]
     # CloudFormation's own rollback finds the component as it was, and changes nothing.
     before = component(sagemaker, "chat")["LastModifiedTime"]
     back = watched(responses, request(responses, "Update", arn, ResourceProperties=old, OldResourceProperties=new))
@@ -212,7 +212,7 @@ def test_a_component_of_another_endpoint_with_that_name_is_left_alone(responses:
     create(sagemaker, "chat", "other-sliced", {"ModelName": "sliced", "ComputeResourceRequirements": requirements})
     failed = watched(responses, request(responses, "Create"))
     assert failed["Status"] == "FAILED"
-    assert "the endpoint other-sliced has an inference component chat already" in failed["Reason"]
+    assert "the endpoint other-sliced already has an inference component chat" in failed["Reason"]
     assert watched(responses, request(responses, "Delete", failed["PhysicalResourceId"]))["Status"] == "SUCCESS"
     assert component(sagemaker, "chat")["EndpointName"] == "other-sliced"
     sagemaker.delete_inference_component(InferenceComponentName="chat")
@@ -224,7 +224,7 @@ def test_a_look_after_the_hour_fails_the_request_with_what_it_waits_for(response
     assert late["Done"]
     assert "took longer than the hour that CloudFormation waits: adapters use it" in responses.received[-1]["Reason"]
     look(event, Error={"Error": "Lambda.Unknown"})
-    assert "looking at the inference component failed" in responses.received[-1]["Reason"]
+    assert "polling the inference component failed" in responses.received[-1]["Reason"]
 
 
 def test_the_first_look_after_an_earlier_request_was_stopped_changes_nothing(

@@ -229,7 +229,7 @@ def test_an_account_without_access_to_benchmarks_gets_the_next_step_in_the_failu
     signal = evaluation.poll_to_the_end()
     assert signal["Status"] == "FAILURE"
     assert "CreateAIBenchmarkJob failed with AccessDeniedException: " in signal["Reason"]
-    assert "an account team or AWS Support can tell" in signal["Reason"]
+    assert "Next: ask your account team or AWS Support" in signal["Reason"]
 
 
 def test_an_evaluation_of_an_instance_type_without_a_price_has_a_note_and_no_prices(
@@ -241,7 +241,7 @@ def test_an_evaluation_of_an_instance_type_without_a_price_has_a_note_and_no_pri
     assert result is not None
     assert "price" not in result
     assert "price_per_million_output_tokens" not in result["levels"][0]["metrics"]
-    assert "No price is known of ml.g5.unheard" in result["notes"][0]
+    assert "The price of ml.g5.unheard is unknown" in result["notes"][0]
 
 
 def test_a_failed_benchmark_fails_the_deployment_with_its_reason(evaluation: Evaluation, cloud: LocalCloud) -> None:
@@ -261,7 +261,7 @@ def test_an_endpoint_beyond_a_gate_limit_fails_the_deployment_without_a_baseline
     signal = evaluation.poll_to_the_end()
     assert signal["Status"] == "FAILURE"
     assert "TTFT, p99 at 2 users is" in signal["Reason"]
-    assert "at most 2,000 ms is required" in signal["Reason"]
+    assert "above the maximum of 2,000 ms" in signal["Reason"]
     decision = evaluation.records.read(CURRENT)
     assert decision is not None
     assert not decision["accepted"]
@@ -325,7 +325,7 @@ def test_without_published_metrics_an_evaluation_says_so(
     result = evaluation.records.read(RESULT)
     assert result is not None
     assert "acceptance_length" not in result["levels"][0]["metrics"]
-    assert "CloudWatch has no acceptance length of the time with 2 users." in result["notes"]
+    assert "CloudWatch has no acceptance length for the time with 2 users." in result["notes"]
 
 
 def test_a_query_that_is_refused_is_a_note_too(evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -245,7 +245,7 @@ def test_an_artifact_with_a_forged_manifest_is_neither_reused_nor_signalled(
 
     answer = resource.send("Update", "update", key, Tags=[{"Key": "a", "Value": "b"}])
     assert answer["Status"] == "FAILED"
-    assert f"the artifact {key} in the store {BUCKET} is not what its manifest says" in answer["Reason"]
+    assert f"the artifact {key} in the store {BUCKET} differs from its manifest" in answer["Reason"]
     assert problem in answer["Reason"]
 
     forge_manifest(resource, key)
@@ -384,7 +384,7 @@ def test_a_store_in_another_region_is_refused_before_a_claim_is_made(
     )
     answer = resource.send("Create", "create", Bucket=elsewhere)
     assert answer["Status"] == "FAILED"
-    assert "is in eu-central-1 and this stack in us-west-2" in answer["Reason"]
+    assert "is in eu-central-1, but this stack is in us-west-2" in answer["Reason"]
     assert resource.running == []
 
 

@@ -191,7 +191,7 @@ def test_an_account_without_access_to_recommendation_jobs_gets_the_next_step(
         response = recommendation.send("Create", "create")
     assert response["Status"] == "FAILED"
     assert "ResourceLimitExceeded: the limit is 0" in response["Reason"]
-    assert "an account team or AWS Support can tell" in response["Reason"]
+    assert "Next: ask your account team or AWS Support" in response["Reason"]
 
 
 def test_a_stack_past_its_deadline_is_signalled_and_the_job_is_polled_further(
@@ -232,7 +232,7 @@ def test_a_job_without_recommendations_fails_the_stack_and_writes_no_result(
         s3 = cloud.client("s3")
         patched.setattr(recommendation_watcher, "client", lambda made: sagemaker if made == "sagemaker" else s3)
         assert recommendation.poll(WaitHandle=f"{responses.url}handle")["Done"] is True
-    assert "completed and recommends nothing" in responses.received[-1]["Reason"]
+    assert "completed but recommends nothing" in responses.received[-1]["Reason"]
     found = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"recommendations/{key}/")["Contents"]
     assert not [each["Key"] for each in found if each["Key"].endswith("result.json")]
 

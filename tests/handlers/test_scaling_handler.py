@@ -193,8 +193,8 @@ def test_a_request_that_changes_nothing_leaves_scaling_alone(made: Scaled) -> No
 def test_a_creation_that_could_not_be_rolled_back_is_refused(made: Scaled) -> None:
     refused = made.send("Create", G6)
     assert refused["Status"] == "FAILED"
-    assert f"is scaled, and serves AllTraffic on {G5}" in refused["Reason"]
-    assert "Next: deploy once with the instance type and the variant's name as they are" in refused["Reason"]
+    assert f"is scaled and serves AllTraffic on {G5}" in refused["Reason"]
+    assert "Next: deploy once with the current instance type and variant name" in refused["Reason"]
     assert made.registered == ALL
 
 
@@ -257,7 +257,7 @@ def test_another_configuration_than_the_deployed_one_is_reported(made: Scaled) -
     made.sagemaker.create_endpoint_config(EndpointConfigName=other, ProductionVariants=[shown])
     refused = served(made, other)
     assert refused["Status"] == "FAILED"
-    assert f"serves {serving} and not {other}: it gives no reason" in refused["Reason"]
+    assert f"serves {serving} instead of {other}: it gives no reason" in refused["Reason"]
     # Where the deployment moves nothing, the end of a shadow or a restart did: no update was taken back.
     assert served(made, other, before=other)["Status"] == "SUCCESS"
 

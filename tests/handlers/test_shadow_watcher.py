@@ -285,7 +285,7 @@ def test_an_end_that_is_refused_for_good_is_told_with_its_reason(run: Run, cloud
     assert run.end()["EndpointConfigName"] == f"{run.name}-shadow"
     [message] = notifications.received()
     assert message["Subject"] == f"Shadow of {run.name}: not ended"
-    assert "could not be ended" in message["Message"]
+    assert "could not be removed" in message["Message"]
     assert "the limit is 1 Instances" in message["Message"]
 
 

@@ -37,8 +37,8 @@ def found(answers: Answers, **properties: Any) -> list[tuple[str, str]]:
         ({"imageDetails": []}, None, ""),
         ("ImageNotFoundException", "problem", "does not exist in us-west-2"),
         ("RepositoryNotFoundException", "problem", "does not exist in us-west-2"),
-        ("AccessDeniedException", "advice", "not checked: DescribeImages may not be asked"),
-        ("ServerException", "advice", "not checked: DescribeImages answers ServerException"),
+        ("AccessDeniedException", "advice", "not checked: DescribeImages is denied"),
+        ("ServerException", "advice", "not checked: DescribeImages returned ServerException"),
     ],
 )
 def test_an_image_is_there_or_not_or_the_registry_does_not_tell(answer: Any, level: str | None, text: str) -> None:
@@ -80,15 +80,15 @@ def key_in(state: str) -> tuple[str, Any]:
             [
                 (
                     "problem",
-                    "the artifact store store is in eu-west-1 and this stack in us-west-2: SageMaker reads models from "
-                    "buckets of its own region",
+                    "the artifact store store is in eu-west-1, but this stack is in us-west-2: SageMaker reads models "
+                    "only from buckets in its own Region",
                 )
             ],
         ),
         (
             [("describe_key", "AccessDeniedException")],
             [LISTED, LOCATED],
-            [("advice", "not checked: DescribeKey may not be asked")],
+            [("advice", "not checked: DescribeKey is denied")],
         ),
     ],
 )
@@ -135,7 +135,7 @@ def test_a_pull_that_a_repository_s_policy_may_allow_is_not_certain() -> None:
     may_sign_in = decided(ecr_GetAuthorizationToken="allowed")
     needs = {"Roles": [{"RoleArn": ROLE, "Images": [IMAGE]}]}
     ((level, text),) = found(Answers(iam=[denied, may_sign_in]), **needs)
-    assert (level, text) == ("advice", "jobs is not allowed ecr:BatchGetImage on vllm by its own policies")
+    assert (level, text) == ("advice", "the policies of jobs do not allow ecr:BatchGetImage on vllm")
     by_role = {"IAM Policy": "allowed", "Resource Policy": "implicitDeny"}
     across: Any = {
         "EvalActionName": "ecr:BatchGetImage",
@@ -146,7 +146,7 @@ def test_a_pull_that_a_repository_s_policy_may_allow_is_not_certain() -> None:
     assert found(Answers(iam=iam), **needs) == []
     refused = decided(ecr_BatchGetImage="explicitDeny")
     ((level, text),) = found(Answers(iam=[refused, may_sign_in]), **needs)
-    assert (level, text) == ("problem", "jobs may not ecr:BatchGetImage on vllm")
+    assert (level, text) == ("problem", "jobs may not call ecr:BatchGetImage on vllm")
 
 
 def test_conditions_that_a_simulation_cannot_fill_decide_nothing() -> None:
@@ -197,7 +197,7 @@ def objects(*names: str) -> tuple[str, Any]:
             "model-00004-of-00006.safetensors and 2 more",
         ),
         (("list_objects_v2", "NoSuchBucket"), "problem", "there is no bucket models"),
-        (("list_objects_v2", "AccessDenied"), "advice", "ListObjectsV2 may not be asked"),
+        (("list_objects_v2", "AccessDenied"), "advice", "ListObjectsV2 is denied"),
     ],
 )
 def test_files_in_s3_are_of_a_form_that_engines_read(listed: Any, level: str | None, text: str) -> None:
@@ -251,7 +251,7 @@ def routed(*routes: dict[str, str], endpoint: str | None = None) -> list[tuple[s
             "1 free addresses in subnet-1 for 2 instances",
         ),
         ([("describe_subnets", "InvalidSubnetID.NotFound")], "problem", "does not exist"),
-        ([("describe_subnets", "UnauthorizedOperation")], "advice", "DescribeSubnets may not be asked"),
+        ([("describe_subnets", "UnauthorizedOperation")], "advice", "DescribeSubnets is denied"),
     ],
 )
 def test_subnets_have_addresses_and_a_way_to_s3(ec2: Any, level: str | None, text: str) -> None:
@@ -299,7 +299,7 @@ def test_a_reservation_is_active_and_for_its_use(answer: Any, need: Any, level: 
 def test_a_reservation_of_another_kind_is_advice() -> None:
     other = PLAN.replace("training-plan", "reserved-capacity")
     ((level, text),) = found(Answers(), Reservations=[{"Arn": other}])
-    assert (level, "no training plan" in text) == ("advice", True)
+    assert (level, "is not a training plan" in text) == ("advice", True)
 
 
 @pytest.mark.parametrize("answer", ["ResourceNotFoundException", {"DeletedDate": "2026-11-25T00:00:00Z"}])
@@ -333,14 +333,14 @@ PICKLED = {"config.json": b"{}", "pytorch_model.bin": b"weights"}
     ("model", "need", "level", "text"),
     [
         (HubModel(COMMIT, SAFE), {}, None, ""),
-        (HubModel(COMMIT, SAFE, token="t"), {}, "problem", "is gated, and no token is declared"),
+        (HubModel(COMMIT, SAFE, token="t"), {}, "problem", "is gated, but no token is declared"),
         (HubModel(COMMIT, SAFE, token="t"), {"TokenSecretArn": SECRET}, None, ""),
         (HubModel(COMMIT, PICKLED), {}, "problem", "pickle files only"),
         (HubModel(COMMIT, PICKLED), {"AllowPickle": "true"}, None, ""),
         (HubModel(COMMIT, {"README.md": b"-"}), {}, "problem", "has no weights"),
         (HubModel("d" * 40, SAFE), {}, "problem", "has no model owner/model@cccccccccccc"),
         (None, {}, "problem", "has no model owner/model@cccccccccccc"),
-        (None, {"TokenSecretArn": SECRET}, "advice", "the token's access to it was not tried"),
+        (None, {"TokenSecretArn": SECRET}, "advice", "the token's access to it was not checked"),
     ],
 )
 def test_a_model_of_hugging_face_is_there_open_and_in_a_form_that_is_copied(

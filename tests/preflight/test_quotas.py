@@ -55,7 +55,7 @@ def test_a_new_endpoint_needs_room_beside_what_is_in_use(cloud: InProcessCloud) 
     cloud.set_quota(QUOTA, 3)
     assert levels(cloud, Fleets=[fleet()]) == []
     ((level, text),) = levels(cloud, Fleets=[fleet(count=2)])
-    assert (level, text) == ("problem", f"chat needs 2 instances, and '{QUOTA}' is 3 with 2 in use")
+    assert (level, text) == ("problem", f"chat needs 2 instances, but '{QUOTA}' is 3 with 2 in use")
 
 
 def test_the_endpoints_of_a_stack_count_together(cloud: InProcessCloud) -> None:
@@ -117,7 +117,7 @@ def training(**changed: Any) -> dict[str, Any]:
 def test_a_training_job_beyond_the_quota_is_a_problem_where_its_artifact_is_not_there(cloud: InProcessCloud) -> None:
     cloud.set_quota(TRAINING, 1)
     there = [("list_objects_v2", {"Contents": [{"Key": f"artifacts/{'0' * 64}/manifest.json"}]})]
-    expected = f"a training job needs 2 instances, and '{TRAINING}' is 1"
+    expected = f"a training job needs 2 instances, but '{TRAINING}' is 1"
     assert levels(cloud, s3=NONE, Trainings=[training()]) == [("problem", expected)]
     assert levels(cloud, s3=there, Trainings=[training()]) == []
     unknown = training()
@@ -144,8 +144,8 @@ def test_quotas_that_may_not_be_asked_for_and_optimization_jobs_are_advice(cloud
         validate(PreflightProperties, {"Fleets": [fleet()], "OptimizationJobs": ["a63320d1"]}), answers.context()
     )
     assert [finding.level for finding in report.findings] == ["advice", "advice"]
-    assert "ListServiceQuotas may not be asked" in report.findings[0].text
-    assert "no document says which quota an optimization job counts against" in report.findings[1].text
+    assert "ListServiceQuotas is denied" in report.findings[0].text
+    assert "AWS does not document which quota an optimization job counts against" in report.findings[1].text
     assert report.is_early
 
 

@@ -224,7 +224,7 @@ def test_a_failure_is_recorded_only_for_the_attempt_that_failed(store: ArtifactS
 
 def test_a_claim_that_is_invalid_json_is_an_error_that_explains_the_repair(store: ArtifactStore, s3: Any) -> None:
     s3.put_object(Bucket=BUCKET, Key=f"artifacts/{KEY}/claim.json", Body=b"{")
-    with pytest.raises(DeploymentError, match="restore the version before it"):
+    with pytest.raises(DeploymentError, match="restore the previous version"):
         store.join(KEY, FIRST)
 
 

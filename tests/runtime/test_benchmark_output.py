@@ -284,8 +284,8 @@ def test_a_run_in_which_every_request_failed_has_no_latency() -> None:
     [
         (io.BytesIO(b"not an archive"), "cannot be read"),
         (archive({"concurrency_1/profile_export_aiperf.json": b"{"}), "cannot be read"),
-        (archive({"other.json": {}}), "for 1 and 8 users; it has those for none"),
-        (archive({"concurrency_8/profile_export_aiperf.json": summary()}), "for 1 users; it has those for 8"),
+        (archive({"other.json": {}}), "for 1 and 8 users; found: none"),
+        (archive({"concurrency_8/profile_export_aiperf.json": summary()}), "for 1 users; found: 8"),
     ],
 )
 def test_damaged_or_incomplete_benchmark_output_is_reported(content: io.BytesIO, told: str) -> None:
@@ -296,7 +296,7 @@ def test_damaged_or_incomplete_benchmark_output_is_reported(content: io.BytesIO,
 
 @pytest.mark.parametrize("formula", ["__import__('os')", "a if b else c", "f(1)", "a[0]", "1 +", "a.b.c", "'text'"])
 def test_a_formula_other_than_plain_arithmetic_is_refused(formula: str) -> None:
-    with pytest.raises(ValueError, match=r"formula|neither a number"):
+    with pytest.raises(ValueError, match=r"formula|not a number, a name"):
         calculate(formula, {"a": 1.0, "b": 2.0, "c": 3.0})
 
 

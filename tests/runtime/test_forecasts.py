@@ -35,7 +35,7 @@ TTFT = Forecast(
     low=47.0,
     high=507.0,
 )
-SLOW = "mean time to first token at 25 users is 812 ms, and 154 (47 to 507) ms was forecast"
+SLOW = "mean time to first token at 25 users is 812 ms, but the forecast is 154 (47 to 507) ms"
 RECIPE = {"Model": "Qwen/Qwen3-32B", "Techniques": ["quantization=fp8"], "Server": "vllm"}
 
 
@@ -55,7 +55,7 @@ def request(*, required: bool = False) -> EvaluationRequest:
 @pytest.mark.parametrize(("value", "factor"), [(812.0, "5.3"), (12.3, "0.08")])
 def test_what_is_outside_of_the_interval_is_found_with_its_factor(value: float, factor: str) -> None:
     (found,) = outside([TTFT], levels(value))
-    assert found.endswith(f"154 (47 to 507) ms was forecast: {factor} times as much")
+    assert found.endswith(f"the forecast is 154 (47 to 507) ms: {factor} times as much")
 
 
 @pytest.mark.parametrize("value", [47.0, 154.0, 507.0])
@@ -64,9 +64,9 @@ def test_what_is_within_the_interval_is_no_finding(value: float) -> None:
 
 
 def test_a_required_forecast_is_missed_by_what_is_slower_or_not_measured_and_not_by_what_is_faster() -> None:
-    assert missed([TTFT], levels(812.0)) == [f"{SLOW}, of which at most 507 ms is allowed"]
+    assert missed([TTFT], levels(812.0)) == [f"{SLOW} and allows at most 507 ms"]
     assert missed([TTFT], levels(12.3)) == []
-    not_measured = "mean time to first token at 25 users was not measured, and its forecast is required"
+    not_measured = "mean time to first token at 25 users was not measured, but must meet its forecast"
     assert missed([TTFT], {1: {"time_to_first_token": 20.0}}) == missed([TTFT], {25: {}}) == [not_measured]
 
 
@@ -95,9 +95,9 @@ def test_a_required_forecast_refuses_a_slower_deployment_of_what_it_is_of(
     records.write(RESULT, {"subject": subject, "levels": [{"concurrency": 25, "metrics": levels(812.0)[25]}]}, "run")
     records.write(CURRENT, {"accepted": False, "run": "run", "lossless": True})
     verdict = judge(request(required=required), records, None, "run")
-    assert (f"{SLOW}, of which at most 507 ms is allowed" in verdict.misses) is refused
+    assert (f"{SLOW} and allows at most 507 ms" in verdict.misses) is refused
     assert (verdict.refusal is not None) is refused
-    unlike = "the forecast is of 4 copies on ml.g5.12xlarge, and 1 copy on ml.g5.12xlarge served"
+    unlike = "the forecast is for 4 copies on ml.g5.12xlarge, but 1 copy on ml.g5.12xlarge served"
     assert (unlike in verdict.found.undecided) is (copies == 1)
 
 
@@ -134,7 +134,7 @@ def test_what_is_measured_of_another_fleet_is_not_compared() -> None:
     document = result(request(), fleet, [Level(25, 60.0, levels(812.0)[25], {})], job)
     assert "forecast" not in document
     (note,) = document["notes"]
-    assert note.startswith("Not compared with the forecast: the forecast is of 4 copies on ml.g5.12xlarge, and 1 copy")
+    assert note.startswith("Not compared with the forecast: the forecast is for 4 copies on ml.g5.12xlarge, but 1 copy")
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_a_malformed_property_is_refused_by_name(change: dict[str, Any], named: 
         ({"VpcConfig": {"SecurityGroupIds": [], "Subnets": ["subnet-1"]}}, "VpcConfig"),
         ({"VpcConfig": ["subnet-1"]}, "VpcConfig"),
         ({"VpcConfig": {"SecurityGroupIds": ["sg-1"], "Subnets": ["subnet-1"], "Public": "true"}}, "VpcConfig"),
-        ({"Channels": [MODEL["Channels"][0]] * 2}, "two of them have one name"),
+        ({"Channels": [MODEL["Channels"][0]] * 2}, "two of them have the same name"),
     ],
 )
 def test_a_malformed_property_of_a_model_is_refused_by_name(change: dict[str, Any], named: str) -> None:

@@ -1,1 +1,1 @@
-"""``constructs-optim adopt``: endpoints that exist, as declarations."""
+"""``constructs-optim adopt``: declarations for existing endpoints."""

@@ -1,4 +1,4 @@
-"""``constructs-optim adopt``: the declaration of an endpoint that exists, and what imports it."""
+"""``constructs-optim adopt``: the declaration of an existing endpoint, and the files that import it."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ def adopt_command(
 
 
 def _synthesized(adoption: Adoption, folder: Path) -> dict[str, Any]:
-    """The template of the declaration, which shows that it is a valid one."""
+    """Return the declaration's template; synthesis proves that the declaration is valid."""
     (folder / _APP).write_text(adoption.source, encoding="utf-8")
     (folder / _CDK).write_text(json.dumps({"app": f"python {_APP}"}, indent=2) + "\n", encoding="utf-8")
-    # The CDK CLI sets it as well; logical ids are found by the paths.
+    # The CDK CLI sets it as well. The paths identify the logical IDs.
     context = json.dumps({"aws:cdk:enable-path-metadata": True})
     environment = {**os.environ, "CDK_OUTDIR": str(folder / "cdk.out"), "CDK_CONTEXT_JSON": context}
     process = subprocess.run(
@@ -104,13 +104,13 @@ def _synthesized(adoption: Adoption, folder: Path) -> dict[str, Any]:
 
 
 def _message(traceback: str) -> str:
-    """The message of the exception that a traceback ends in, which may have several lines."""
+    """Return the message of a traceback's exception, which may have several lines."""
     *_, message = re.split(r"^[A-Za-z_][\w.]*: ", traceback.strip(), flags=re.MULTILINE)
     return message
 
 
 def _logical_ids(adoption: Adoption, template: Mapping[str, Any]) -> dict[str, str]:
-    """The logical ids of what is imported, by construct path."""
+    """Return the logical IDs of the imported resources, by construct path."""
     by_path = {
         resource.get("Metadata", {}).get("aws:cdk:path"): logical_id
         for logical_id, resource in template["Resources"].items()
@@ -119,7 +119,7 @@ def _logical_ids(adoption: Adoption, template: Mapping[str, Any]) -> dict[str, s
 
 
 def _check_importable(cloudformation: Any, template: Mapping[str, Any], logical_ids: list[str]) -> None:
-    """Ask CloudFormation which of the types it imports (GetTemplateSummary, ResourceIdentifierSummaries)."""
+    """End the command if CloudFormation cannot import a type (GetTemplateSummary, ResourceIdentifierSummaries)."""
     resources = {
         logical_id: {"Type": template["Resources"][logical_id]["Type"], "Properties": {}} for logical_id in logical_ids
     }

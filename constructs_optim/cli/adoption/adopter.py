@@ -1,10 +1,10 @@
-"""Endpoints that somebody made by hand or with an SDK, written as declarations that import them.
+"""Writes declarations that import endpoints created by hand or with an SDK.
 
-An endpoint is imported with the configuration that it has (``existing_configuration=``), its components with their
-models (``existing_model=``), its scalable targets and its policies: CloudFormation takes no reference to a resource
-that is not in the same import, and an import that describes a resource otherwise than it is changes it later. What
-serves afterwards, the library's own model and configuration, is declared beside them; the endpoint moves over in an
-ordinary update, whose changes are listed in :attr:`Adoption.changes`.
+The import covers an endpoint with its current configuration (``existing_configuration=``), its components with their
+models (``existing_model=``), its scalable targets, and its policies. CloudFormation refuses a reference to a resource
+outside of the import, and if the template describes a resource differently, a later update changes the resource. The
+declaration also contains the library's own model and configuration. The endpoint moves to them in a normal update,
+whose changes :attr:`Adoption.changes` lists.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _METHODS = {
     "SageMakerVariantInvocationsPerInstance": "on_invocations",
     "SageMakerInferenceComponentInvocationsPerCopy": "on_invocations",
 }
-# Where the containers read the model from: HF_MODEL_ID of TGI and LMI, and the engines' own arguments.
+# The variables that name a container's model: HF_MODEL_ID for TGI and LMI, and the engines' own arguments.
 _MODEL_VARIABLES = ("HF_MODEL_ID", "SM_VLLM_MODEL", "OPTION_MODEL_ID", "SM_SGLANG_MODEL_PATH")
 _REVISION_VARIABLES = ("HF_MODEL_REVISION", "HF_REVISION", "SM_VLLM_REVISION", "OPTION_REVISION")
 _SECRET = re.compile(r"TOKEN$|SECRET|PASSWORD|API_KEY|ACCESS_KEY")
-# sagemaker-python-sdk, jumpstart/enums.py (JumpStartTag): on what its JumpStartModel makes.
+# Tags on resources from the SDK's JumpStartModel (sagemaker-python-sdk, jumpstart/enums.py, JumpStartTag).
 _JUMPSTART_ID, _JUMPSTART_VERSION = "sagemaker-sdk:jumpstart-model-id", "sagemaker-sdk:jumpstart-model-version"
 _IMAGE = re.compile(r"[^/]+/(?P<repository>[^:@]+):(?P<tag>[^@]+)")
 
 
 class AdoptionError(Exception):
-    """Why an endpoint cannot be declared: everything at once."""
+    """An endpoint cannot be declared; the message lists all reasons."""
 
     def __init__(self, endpoint: str, problems: Iterable[str]) -> None:
         """Store the problems, one sentence each."""
@@ -57,9 +57,9 @@ class Adoption:
 
     Attributes:
         source: the Python program.
-        identifiers: what CloudFormation identifies each imported resource by, by its construct path.
-        types: the resource type of each, by the same path.
-        changes: what moving over to the declared model and configuration changes, one sentence each.
+        identifiers: CloudFormation's identifier of each imported resource, by construct path.
+        types: the type of each imported resource, by construct path.
+        changes: the changes of the move to the declared model and configuration, one sentence each.
     """
 
     source: str
@@ -69,7 +69,7 @@ class Adoption:
 
 
 class Adopter:
-    """Describes an endpoint and all that belongs to it, and writes its declaration."""
+    """Describes an endpoint and its related resources, and writes its declaration."""
 
     def __init__(
         self,
@@ -87,11 +87,11 @@ class Adopter:
         """Write the declaration of an endpoint.
 
         Args:
-            endpoint_name: its name; requests for its description fail where there is none.
-            stack_name: the name of the stack. Default: the endpoint's, in camel case.
+            endpoint_name: the endpoint's name; requests for its description fail if it does not exist.
+            stack_name: the stack's name. Default: the endpoint's name in camel case.
 
         Raises:
-            AdoptionError: with all that the library cannot declare.
+            AdoptionError: if the library cannot declare the endpoint; lists all reasons.
         """
         self._problems = []
         endpoint: Any = self._sagemaker.describe_endpoint(EndpointName=endpoint_name)
@@ -100,7 +100,7 @@ class Adopter:
         self._check(endpoint, configuration)
         variants = configuration["ProductionVariants"]
         if len(variants) > 1 or "InstanceType" not in variants[0]:
-            # What else there is to say of it takes one variant with an instance type.
+            # The further checks need exactly one variant with an instance type.
             raise AdoptionError(endpoint_name, self._problems)
         _, _, _, region, account, _ = endpoint["EndpointArn"].split(":", 5)
         stack_name = stack_name or camel_case(endpoint_name)
@@ -120,7 +120,7 @@ class Adopter:
         return {tag["Key"]: tag["Value"] for page in pages for tag in page["Tags"]}
 
     def _check(self, endpoint: Described, configuration: Described) -> None:
-        """Collect what no declaration of this library says."""
+        """Collect what this library cannot declare."""
         if endpoint["EndpointStatus"] != "InService":
             self._problems.append(f"its status is {endpoint['EndpointStatus']}: wait until it is InService")
         variants = configuration["ProductionVariants"]
@@ -186,7 +186,7 @@ class Adopter:
     def _model_arguments(
         self, label: str, described: Described, instance_type: str, tags: Mapping[str, str]
     ) -> dict[str, Any]:
-        """The arguments ``model``, ``server`` and ``environment``."""
+        """Return the arguments ``model``, ``server``, and ``environment``."""
         container = described.get("PrimaryContainer") or {}
         if not container:
             self._problems.append(f"{label} is a pipeline of containers, but an LLM has one container")
@@ -229,7 +229,7 @@ class Adopter:
         arguments["server"] = Call(server.display_name(), container_version=server.container_version)
         self._declared.imports("constructs_optim", "Server")
         if server.container_version is None:
-            arguments["server"].comments[""] = f"It has {container['Image']}, which the catalog does not."
+            arguments["server"].comments[""] = f"The catalog does not have the current image, {container['Image']}."
         if different:
             arguments["environment"] = different
         image = result.container.image
@@ -255,7 +255,7 @@ class Adopter:
     def _model(
         self, label: str, container: Described, environment: dict[str, str], tags: Mapping[str, str]
     ) -> Model | None:
-        """The source of the weights; variables that name it are taken out of ``environment``."""
+        """Return the source of the weights, and remove the variables that name it from ``environment``."""
         source = (container.get("ModelDataSource") or {}).get("S3DataSource") or {}
         accepted = bool((source.get("ModelAccessConfig") or {}).get("AcceptEula"))
         named = [environment.pop(name) for name in _MODEL_VARIABLES if name in environment]
@@ -294,7 +294,7 @@ class Adopter:
     def _planned(
         self, label: str, model: Model, instance_type: str, server: ServerSettings, environment: Mapping[str, str]
     ) -> tuple[Plan, Plan] | None:
-        """The plan without variables of the user's, and the one with them; the rules' refusals are problems."""
+        """Return the plans without and with the user's variables; refusals by rules become problems."""
         try:
             own = plan(Recipe(model, (), instance_type, self._region, server=server))
             different = {k: v for k, v in environment.items() if own.container.environment.get(k) != v}
@@ -332,7 +332,7 @@ class Adopter:
             self._declared.imports("aws_cdk", "Size")
             options["volume_size"] = Call("Size.gibibytes", variant["VolumeSizeInGB"])
         if routing == "RANDOM":
-            # The API's own default, and not the library's.
+            # The API's default, which differs from the library's.
             self._declared.imports("constructs_optim", "Routing")
             options["routing"] = Call("Routing.random")
         elif routing != "LEAST_OUTSTANDING_REQUESTS":
@@ -342,7 +342,7 @@ class Adopter:
         self._declared.imports("constructs_optim", "VariantOptions")
         found: dict[str, Any] = {"variant": Call("VariantOptions", **options)}
         found["variant"].comments["existing_configuration"] = (
-            "What serves until this line is removed; then the endpoint moves over to what is declared here."
+            "Serves until you remove this line. Then the endpoint moves to the configuration declared here."
         )
         if (key := configuration.get("KmsKeyId")) is not None:
             found["encryption_key"] = self._key("VolumeKey", key)
@@ -425,7 +425,7 @@ class Adopter:
             self._declared.imports("constructs_optim", "NetworkOptions")
             found["network"] = Call("NetworkOptions", **options)
             if False in isolated:
-                found["network"].comments["isolation"] = "As it is now; a model in S3 needs no network."
+                found["network"].comments["isolation"] = "The current setting. A model in S3 needs no network."
         return found
 
     def _network(self, network: Described) -> dict[str, Any]:
@@ -484,7 +484,7 @@ class Adopter:
         declared = Call(
             "endpoint.add_component", construct_id, component_name=name, existing_model=specification["ModelName"]
         )
-        declared.comments["existing_model"] = "As existing_configuration: remove both at once, or one after the other."
+        declared.comments["existing_model"] = "Like existing_configuration: remove both at once, or one at a time."
         label = f"the model {specification['ModelName']}"
         declared.named |= self._model_arguments(
             label, model, instance_type, self._tags(component["InferenceComponentArn"])
@@ -571,7 +571,7 @@ class Adopter:
             self._declare_policy(policy, f"{resource}|{dimension}|sagemaker")
 
     def _declare_policy(self, policy: Described, target: str) -> None:
-        """A policy that no method of scaling declares, as it is."""
+        """Declare a policy that the scaling methods cannot declare, with its current settings."""
         self._declared.imports("aws_cdk", "aws_applicationautoscaling as autoscaling")
         construct_id = camel_case(policy["PolicyName"])
         configurations = {
@@ -588,11 +588,11 @@ class Adopter:
             scaling_target_id=target,
             **{argument: _property(policy[name]) for name, argument in configurations.items() if policy.get(name)},
         )
-        declared.comments[""] = "As it is: on_metric(...) and on_steps(...) would be policies of their own."
+        declared.comments[""] = "The existing policy: on_metric(...) and on_steps(...) would create new ones."
         variable = f"{re.sub(r'[^0-9A-Za-z]', '_', policy['PolicyName'])}_policy"
         self._declared.add(variable, declared)
         self._declared.imports("aws_cdk", "RemovalPolicy")
-        # An import needs a policy for deletions, and without one in the app the CLI chooses another than the default.
+        # An import needs a removal policy. If the app has none, the CLI does not choose the default.
         self._declared.add(None, Call(f"{variable}.apply_removal_policy", Code("RemovalPolicy.DESTROY")))
         self._import_policy(construct_id, policy)
 
@@ -602,7 +602,7 @@ class Adopter:
 
 
 def _call_of(model: Model) -> Call:
-    """How a model is written in code."""
+    """Return the code that declares a model."""
     if model.kind == "s3":
         return Call("Model.s3", model.uri, **({"accept_eula": True} if model.accept_eula else {}))
     if model.kind == "huggingface":
@@ -612,7 +612,7 @@ def _call_of(model: Model) -> Call:
 
 
 def _property(value: Any) -> Any:
-    """A member of the API as a property of a construct: its names begin in lower case."""
+    """Return an API member as a construct's property, with names that begin in lower case."""
     if isinstance(value, Mapping):
         members: Mapping[str, Any] = value
         return {f"{name[0].lower()}{name[1:]}": _property(member) for name, member in members.items()}

@@ -14,22 +14,22 @@ _INDENT = "    "
 
 @dataclass(frozen=True)
 class Code:
-    """An expression, as it is written."""
+    """An expression, written verbatim."""
 
     text: str
 
 
 class Call:
-    """A call, with comments above the arguments that they are about (``""``: above the call itself)."""
+    """A call, with comments above its arguments, by name (``""``: above the call itself)."""
 
     def __init__(self, name: str, /, *positional: Any, **named: Any) -> None:
-        """Store the function's expression and the arguments: calls, code, literals, or lists and dicts of them."""
+        """Store the function's expression and its arguments: calls, code, literals, or lists and dicts of these."""
         self.name, self.positional, self.named = name, positional, named
         self.comments: dict[str, str] = {}
 
 
 class Declaration:
-    """An app of one stack: its imports and its statements."""
+    """An app with one stack: its imports and its statements."""
 
     def __init__(self, stack_name: str, account: str, region: str) -> None:
         """Begin with the stack."""
@@ -48,11 +48,11 @@ class Declaration:
         self._imports[module].add(name)
 
     def add(self, variable: str | None, call: Call) -> None:
-        """Add a statement, whose value gets a name."""
+        """Add a statement, and assign its value to a variable if there is a name."""
         self._statements.append((variable, call))
 
     def render(self, title: str) -> str:
-        """The program."""
+        """Return the program."""
         return "\n".join(self._lines(title)) + "\n"
 
     def _lines(self, title: str) -> Iterator[str]:
@@ -92,7 +92,7 @@ def _statement(variable: str | None, call: Call) -> Iterator[str]:
 
 
 def _rendered(before: str, value: Any, after: str, indent: str) -> list[str]:
-    """A value between two texts: on one line if that fits and nothing in it has a comment, or exploded."""
+    """Yield a value between two texts, on one line if that fits and it contains no comment."""
     line = f"{indent}{before}{_inline(value)}{after}"
     if len(line) <= _WIDTH and not _commented(value):
         return [line]
@@ -157,6 +157,6 @@ def _inline(value: Any) -> str:
 
 
 def camel_case(name: str) -> str:
-    """A name as an id of a construct: ``chat-prod`` is ``ChatProd``."""
+    """Return a name as a construct's ID: ``ChatProd`` for ``chat-prod``."""
     words = "".join(word[:1].upper() + word[1:] for word in re.split(r"[^0-9A-Za-z]+", name))
     return words if words[:1].isalpha() else f"Adopted{words}"

@@ -61,7 +61,7 @@ def list_command(bucket: Bucket, region: Region = None, profile: Profile = None,
     with working(f"Reading {bucket}"):
         inventory = Account(profile, region).inventory(bucket)
         summaries, rows = list[dict[str, object]](), list[list[str]]()
-        # One at a time, as the artifacts of a large store take up hundreds of megabytes.
+        # One at a time, because a large store's artifacts take hundreds of megabytes.
         for artifact in inventory.all():
             if as_json:
                 summaries.append(artifact.summary())
@@ -200,7 +200,7 @@ def _warn(warnings: Iterable[str]) -> None:
 
 
 def _full_key(inventory: ArtifactInventory, prefix: str) -> str:
-    """The unique key that begins with ``prefix``; the command ends where there is none, or several."""
+    """Return the unique key that begins with ``prefix``; end the command if there are none or several."""
     keys = inventory.keys(prefix.lower())
     if len(keys) == 1:
         return keys[0]

@@ -1,4 +1,4 @@
-"""``constructs-optim captures``: an endpoint's captured traffic as prompts, a workload or training data."""
+"""``constructs-optim captures``: an endpoint's captured traffic as prompts, a workload, or training data."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def captures_command(
         raise typer.BadParameter("--sample 0 writes nothing. Use more than 0, up to 100")
     account, counts = Account(profile, region), Written()
     try:
-        # Prompts and answers are personal data: for the user alone.
+        # Prompts and answers are personal data, so only the user may read the file.
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         raise failed(f"Cannot write {file}: {error.strerror}.") from None

@@ -1,4 +1,4 @@
-"""``constructs-optim endpoint``: show an endpoint's capacity, stop it and start it again."""
+"""``constructs-optim endpoint``: shows, stops, and starts an endpoint's capacity."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def stop_command(
     """
     refuse_prompt(as_json=as_json, yes=yes)
     capacity, endpoint = _described(name, profile, region)
-    # A schedule that has stopped it could start it again.
+    # A schedule that stopped it could start it again.
     scales = any(c.scaling is not None and not c.scaling.suspended for c in endpoint.own_components)
     if endpoint.stopped and not scales:
         if as_json:

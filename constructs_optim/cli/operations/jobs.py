@@ -33,7 +33,7 @@ from ..presentation import (
 
 jobs_app = Commands(help="List, watch, and stop optimization and training jobs.")
 
-# The limit of a job without one (API reference, StoppingCondition).
+# The time limit of a job that sets none (API reference, StoppingCondition).
 _DEFAULT_RUNTIME_SECONDS = 86_400
 
 Name = Annotated[str, typer.Argument(help="Name of the job, as `jobs list` prints it.")]

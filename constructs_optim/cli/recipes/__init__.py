@@ -1,1 +1,1 @@
-"""Commands on recipes: plan one, recommend some, and list what the planner knows."""
+"""Commands for recipes: plan a recipe, recommend recipes, and list the planner's catalog."""

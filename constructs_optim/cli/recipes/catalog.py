@@ -1,4 +1,4 @@
-"""``constructs-optim catalog``: the planner's tables of models, instances, images, metrics and rules."""
+"""``constructs-optim catalog``: the planner's tables of models, instances, images, metrics, and rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Part = Literal["models", "instances", "images", "metrics", "rules"]
 
 
 _USES = {"hosts_endpoints": "endpoints", "runs_optimization": "optimization", "runs_training": "training"}
-# The headings of each part's table, with the fields below them.
+# The headings and fields of each part's table.
 _TABLES: dict[Part, dict[str, str]] = {
     "models": {
         "Model": "model_id",
@@ -40,7 +40,7 @@ _TABLES: dict[Part, dict[str, str]] = {
 }
 
 
-# The last columns that have lines of their own in a narrow terminal.
+# The number of last columns that get lines of their own in a narrow terminal.
 _LONG = {"images": 2, "models": 2, "rules": 2}
 
 
@@ -80,7 +80,7 @@ def catalog_command(
 
 
 def catalog_rows(part: Part, family: str | None = None, supports: Collection[str] = ()) -> list[dict[str, Any]]:
-    """The rows of a part of the catalog, filtered by family and supported features.
+    """Return the rows of a part of the catalog, filtered by family and supported features.
 
     Raises:
         typer.BadParameter: if the part has no such filter, or no model supports a feature.

@@ -1,8 +1,8 @@
 """Reads the evidence of recommendations: prices, JumpStart's published benchmarks, and a store's contents.
 
 Source: JumpStart's documents (``DescribeHubContent``), in which ``inference_configs`` has ``benchmark_metrics`` by
-instance type: lists of ``{"name", "unit", "value", "concurrency"}``, values and concurrency as text. By the SageMaker
-Python SDK's table of them, latency is the median time to first token and throughput the median tokens/s of one user.
+instance type: lists of ``{"name", "unit", "value", "concurrency"}``, with values and concurrency as text. According to
+the SageMaker Python SDK's table, latency is the median time to first token, and throughput one user's median tokens/s.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from .model_of_text import model_of
 _MILLISECONDS = {"s": 1000.0, "sec": 1000.0, "seconds": 1000.0, "ms": 1.0, "milliseconds": 1.0}
 _RESULT = re.compile(r"evaluations/[0-9a-f]{64}/result\.json")
 _MANIFEST = re.compile(r"artifacts/([0-9a-f]{64})/manifest\.json")
-# Figures of the forecast, in seconds and requests a second, by the unit of the metric of the same name.
+# The forecast's figures (seconds, requests per second), with the factor from each to the metric of the same name.
 _FIGURES: Mapping[Figure, float] = {"time_to_first_token": 1000, "inter_token_latency": 1000, "requests_per_second": 1}
-# Between fewer tokens, there is no latency to speak of.
+# The fewest output tokens for a meaningful inter-token latency.
 _LEAST_OUTPUT = 4
 
 
 @dataclass(frozen=True)
 class PublishedModel:
-    """A model of the public hub: the instance types of each configuration, none where the document has no list."""
+    """A model in the public hub: the instance types of each configuration, none if the document has no list."""
 
     version: str | None = None
     configurations: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
@@ -54,7 +54,7 @@ class PublishedModel:
 
 
 def listed_prices(account: Account | None, region: str, notes: list[str]) -> Mapping[str, float]:
-    """The prices of the AWS Price List; none, with a note, where it cannot be read."""
+    """Return the prices of the AWS Price List; none, with a note, if it cannot be read."""
     prices, reason = None, "AWS was not called"
     if account is not None:
         prices = account.prices(region)
@@ -65,7 +65,7 @@ def listed_prices(account: Account | None, region: str, notes: list[str]) -> Map
 
 
 def published_model(account: Account | None, model: str, version: str | None, notes: list[str]) -> PublishedModel:
-    """A model's configurations and benchmarks in the hub; none, with a note, where they cannot be read."""
+    """Return a model's configurations and benchmarks in the hub; none, with a note, if they cannot be read."""
     if account is None:
         notes.append("JumpStart's benchmarks are unknown: AWS was not called.")
         return PublishedModel()
@@ -82,7 +82,7 @@ def published_model(account: Account | None, model: str, version: str | None, no
 
 
 def published(text: str, version: str) -> PublishedModel:
-    """Configurations and benchmarks of a document; the case of its keys varies between documents."""
+    """Return a document's configurations and benchmarks; the case of keys varies between documents."""
     document = json.loads(text)
     configurations = _member(document, "inferenceconfigs") or {}
     components = _member(document, "inferenceconfigcomponents") or {}
@@ -91,7 +91,7 @@ def published(text: str, version: str) -> PublishedModel:
     for name, config in configurations.items():
         for instance_type, rows in (_member(config, "benchmarkmetrics") or {}).items():
             benchmarks += _benchmarks(name, version, instance_type, rows)
-        # The last component with a list determines them.
+        # The last component with a list determines the instance types.
         listed: list[str] = []
         for component in _member(config, "componentnames") or []:
             listed = _member(components.get(component) or {}, "supportedinferenceinstancetypes") or listed
@@ -112,7 +112,7 @@ def _benchmarks(
         if name == "latency" and unit in _MILLISECONDS:
             level["latency"] = value * _MILLISECONDS[unit]
         elif name == "throughput" and unit.startswith("tokens/s"):
-            # Published per user.
+            # JumpStart publishes throughput per user.
             level["throughput"] = value * int(users)
     for users, level in sorted(by_users.items()):
         if level:
@@ -138,12 +138,12 @@ def _number(value: Any) -> float | None:
 
 
 def artifact_keys(s3: Any, bucket: str) -> frozenset[str]:
-    """The keys of the artifacts that are ready: those that have a manifest."""
+    """Return the keys of complete artifacts, which have a manifest."""
     return frozenset(match[1] for match in _matches(s3, bucket, "artifacts/", _MANIFEST))
 
 
 def measured(s3: Any, bucket: str, lock: Lock, region: str, notes: list[str]) -> list[Measured]:
-    """What the evaluations in a store have measured of recipes, beside what an uncorrected forecast says of them."""
+    """Return the measurements of recipes by a store's evaluations, with their uncorrected forecasts."""
     found: list[Measured] = []
     for match in _matches(s3, bucket, "evaluations/", _RESULT):
         try:
@@ -161,7 +161,7 @@ def _measured(result: EvaluationResult, lock: Lock, region: str) -> Iterator[Mea
     try:
         techniques = [parse(technique) for technique in served.techniques]
     except (RecipeError, UnknownSettingsError):
-        # Another release has named them otherwise.
+        # Another release used other names.
         return
     model = model_of(served.model, None, accept_eula=True)
     server = by_name().get(served.server or "")

@@ -1,4 +1,4 @@
-"""``constructs-optim lock``: what an app records of containers and models, beside what the catalog prefers."""
+"""``constructs-optim lock``: an app's recorded containers and models, and those that the catalog prefers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .model_lookup import look_up
 
 LockFileOption = Annotated[Path, typer.Option("--lock-file", metavar="FILE", help="Lock file of the app.")]
 
-# Rules about a model's name.
+# The rules about model names.
 _OF_NAMES = ("OPT005", "OPT008")
 
 
@@ -72,7 +72,7 @@ def lock_command(
     preferred = {name: _preferred(name, lock) for name in requirements or recorded}
     if update:
         changed = {name: entry for name, entry in preferred.items() if entry != recorded[name]}
-        # What follows from them, and from what is known of the model, is decided anew.
+        # The next synthesis decides again on entries that depend on the changed ones.
         changed |= {name: None for entry in changed for name in _following(entry, recorded) if name not in changed}
         if changed:
             write_lock(Lock.with_entries(_without_none({**recorded, **changed})), file)
@@ -94,12 +94,12 @@ def lock_command(
 
 
 def _changes(before: Mapping[str, Entry], after: Mapping[str, Entry | None]) -> dict[str, dict[str, Entry | None]]:
-    """What is recorded and preferred of each entry; None where the next synthesis decides."""
+    """Return each entry's recorded and preferred values; None if the next synthesis decides."""
     return {name: {"recorded": before.get(name), "preferred": entry} for name, entry in after.items()}
 
 
 def write_lock(lock: Lock, file: Path) -> None:
-    """Replace the lock file; ends the command where that fails."""
+    """Replace the lock file; end the command if that fails."""
     try:
         lock.write(file)
     except OSError as error:
@@ -111,7 +111,7 @@ def _without_none(entries: Mapping[str, Entry | None]) -> dict[str, Entry]:
 
 
 def _following(entry: str, recorded: Mapping[str, Entry]) -> list[str]:
-    """The recorded lengths that follow from arguments of the model, or from what is known of it."""
+    """Return the recorded context lengths that depend on an entry for the same model."""
     part, _, name = entry.partition(".")
     model = name.partition("@")[0]
     return [other for other in recorded if part in ("models", "tuning") and other.startswith(f"contexts.{model}@")]
@@ -133,7 +133,7 @@ def _record_models(lock: Lock, names: list[str], revision: str, file: Path, *, u
     after = Lock.with_entries(_without_none({**before, **recorded, **changed}))
     for name, artifact in after.artifacts.items():
         if name in found or name.rpartition(":")[0] in found:
-            # Storage is by the model's size. The version, and with it the key, stays.
+            # The model's size determines the storage. The version stays, and with it the artifact key.
             sized = artifact.model_copy(update={"storage_gb": _preferred_artifact(name, after).storage_gb})
             changed |= {f"artifacts.{name}": sized} if sized != artifact else {}
     write_lock(Lock.with_entries(_without_none({**before, **recorded, **changed})), file)
@@ -153,7 +153,7 @@ def _record_models(lock: Lock, names: list[str], revision: str, file: Path, *, u
 
 
 def _mistakes(name: str) -> list[Violation]:
-    """Why a name is neither a Hugging Face ID nor an S3 prefix."""
+    """Return why a name is neither a Hugging Face ID nor an S3 prefix."""
     model = Model.s3(name) if name.startswith("s3://") else Model.huggingface(name)
     recipe = Recipe(model, [], next(iter(instances.by_name())))
     return [violation for violation in check(recipe) if violation.rule in _OF_NAMES]
@@ -179,11 +179,11 @@ def _shown(entry: Entry | None) -> str:
 
 
 def _preferred(entry: str, lock: Lock) -> Entry | None:
-    """What the catalog and the library prefer for an entry of the lock file; None where that takes a synthesis."""
+    """Return the preferred value for an entry of the lock file; None if only synthesis can decide it."""
     part, _, name = entry.partition(".")
     match part:
         case "models" | "choices":
-            # Their own commands look models up, and choose.
+            # Other commands look up models and make choices.
             return lock.entries()[entry]
         case "contexts":
             return None if _row(name.partition("@")[0], lock) is not None else lock.contexts[name]
@@ -219,7 +219,7 @@ def _preferred_image(part: str, name: str) -> str | None:
 
 
 def _preferred_artifact(name: str, lock: Lock) -> RecordedArtifact:
-    """This release's; the storage stays for a model that the catalog does not know."""
+    """Return this release's value; the storage stays for a model that the catalog does not know."""
     model, _, technique = name.rpartition(":")
     trained = {name: kind for by_name in REGISTRY.values() for name, kind in by_name.items()}.get(technique)
     if trained is not None and issubclass(trained, TrainedTechnique):
@@ -230,13 +230,13 @@ def _preferred_artifact(name: str, lock: Lock) -> RecordedArtifact:
 
 
 def _generation(accelerator: str) -> str | None:
-    """The generation of an accelerator; files of earlier releases name the generation itself."""
+    """Return an accelerator's generation; lock files of earlier releases have the generation itself."""
     rows = [row for row in instances.by_name().values() if row.accelerator == accelerator]
     return rows[0].generation if rows else accelerator or None
 
 
 def read_lock(file: Path) -> Lock:
-    """The lock file's content; ends the command where it is not a lock file."""
+    """Return the lock file's content; end the command if it is not a lock file."""
     try:
         return Lock.read(file)
     except ValueError as error:

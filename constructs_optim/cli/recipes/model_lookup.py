@@ -1,4 +1,4 @@
-"""What there is to know of a model before it is deployed: its commit, size and geometry."""
+"""Looks up a model before its deployment: its commit, size, and geometry."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _SECOND_LAYOUT = "consolidated"
 
 
 def look_up(name: str, revision: str) -> RecordedModel:
-    """What is recorded of a model: an id of Hugging Face at a revision, or an S3 prefix.
+    """Return the lock file's record of a model: a Hugging Face ID at a revision, or an S3 prefix.
 
-    A gated model without a token has its commit and its size only.
+    For a gated model without a token, the record has only the commit and the size.
     """
     return _in_s3(name) if name.startswith("s3://") else _of_hugging_face(name, revision)
 
@@ -59,7 +59,7 @@ def _of_hugging_face(model_id: str, revision: str) -> RecordedModel:
         raise typer.BadParameter(f"{model_id} has no revision {revision}") from None
     except typer.BadParameter:
         raise
-    # The library of its connections differs between releases of huggingface_hub, and so do these errors.
+    # The HTTP library, and so the type of these errors, differs between releases of huggingface_hub.
     except Exception as error:
         raise unreachable(f"Cannot look up {model_id} at {hub.endpoint}: {error}") from None
     sizes = {file.rfilename: file.size or 0 for file in found.siblings or ()}
@@ -70,7 +70,7 @@ def _of_hugging_face(model_id: str, revision: str) -> RecordedModel:
 
 
 def unreachable(problem: str) -> typer.Exit:
-    """Print why the hub does not answer, in one line; raising the result ends the command with status 2."""
+    """Print in one line why the hub does not answer; raising the result ends the command with status 2."""
     return failed(
         f"{' '.join(problem.split()).rstrip('.')}. Check the network and its proxies (HTTPS_PROXY), or name a mirror "
         "of the hub in HF_ENDPOINT."
@@ -112,7 +112,7 @@ def _columns(config: ModelConfig | None, sizes: dict[str, int], parameters: int 
 
 
 def _stored(sizes: Iterable[tuple[str, int]]) -> int:
-    """Bytes of weights, in one of the layouts."""
+    """Return the bytes of weights in one of the layouts."""
     weights = {name: size for name, size in sizes if name.endswith(_WEIGHTS)}
     first = {name: size for name, size in weights.items() if not name.startswith(_SECOND_LAYOUT)}
     return sum((first or weights).values())

@@ -1,4 +1,4 @@
-"""The model of a command: an id or a URI, whose commit need not be fixed yet."""
+"""A command's model: an ID or a URI, whose commit may not be fixed yet."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VERSION_HELP = "Version of a JumpStart model, or commit of a Hugging Face model.
 
 
 def model_of(text: str, version: str | None, *, accept_eula: bool, token_secret_arn: str | None = None) -> Model:
-    """The model that a text names. ``version`` is of JumpStart or a commit, ``token_secret_arn`` of Hugging Face."""
+    """Return the model that a text names; ``version`` is a JumpStart version or a commit."""
     model = Model.of_text(text)
     match model.kind:
         case "huggingface":
@@ -37,12 +37,12 @@ def model_of(text: str, version: str | None, *, accept_eula: bool, token_secret_
 
 @dataclass(frozen=True)
 class Commits:
-    """The commits of a recipe's models: those of the lock file, and stand-ins for those that are not fixed yet."""
+    """The commits of a recipe's models, from the lock file, with placeholders for commits that are not fixed yet."""
 
     lock: Lock
 
     def given(self, model: Model) -> Model:
-        """The model with the recorded commit, or with one that stands for the missing one."""
+        """Return the model with the recorded commit, or with a placeholder."""
         if model.kind != "huggingface" or model.revision is not None:
             return model
         recorded = self.lock.models.get(model.model_id)
@@ -50,7 +50,7 @@ class Commits:
         return model.model_copy(update={"revision": found or NO_COMMIT})
 
     def given_in(self, techniques: Iterable[Any]) -> list[Any]:
-        """The techniques with such commits of their models."""
+        """Return the techniques with the commits of their models."""
         return [self._in(technique) if isinstance(technique, Technique) else technique for technique in techniques]
 
     def _in(self, technique: Technique) -> Technique:
@@ -59,12 +59,12 @@ class Commits:
 
 
 def is_missing(source: Model | HuggingFaceSource) -> bool:
-    """Whether the commit is not fixed yet."""
+    """Return whether the commit is not fixed yet."""
     return source.revision == NO_COMMIT
 
 
 def without_missing_commits(plan: Plan) -> Plan:
-    """The plan without what follows from a missing commit: keys of artifacts. A warning says how to fix it."""
+    """Return the plan without the artifact keys that depend on a missing commit; a warning explains the fix."""
     sources = [job.source for job in plan.jobs]
     missing = [each for each in sources if isinstance(each, HuggingFaceSource) and is_missing(each)]
     if not missing:

@@ -129,11 +129,11 @@ def planned(
     region: str,
     accept_eula: bool,
 ) -> Plan:
-    """The plan of a recipe in words, with the app's lock file; the arguments are those of the command.
+    """Return the plan for a recipe in text form, with the app's lock file; the arguments are the command's.
 
     Raises:
-        RecipeError: has every rule that the recipe breaks.
-        typer.BadParameter: where arguments do not go together.
+        RecipeError: if the recipe breaks rules; lists all of them.
+        typer.BadParameter: if arguments contradict each other.
     """
     if (model is None) == (model_s3 is None):
         raise typer.BadParameter("use one of --model and --model-s3")
@@ -159,10 +159,10 @@ def planned(
 
 
 def planned_of_file(file: str, region: str) -> dict[str, tuple[Plan, ...]]:
-    """The plans of a file's endpoints and components, of all pools; ``region`` is that of a file without one.
+    """Return the plans for all pools of a file's endpoints and components; ``region`` applies if the file has none.
 
     Raises:
-        RecipeError: has everything that is wrong in the file.
+        RecipeError: if the file has mistakes; lists all of them.
     """
     from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
 
@@ -170,7 +170,7 @@ def planned_of_file(file: str, region: str) -> dict[str, tuple[Plan, ...]]:
 
 
 def plan_reports(plans: Mapping[str, Sequence[Plan]]) -> dict[str, dict[str, PlanReport]]:
-    """The reports of plans, by endpoint or component and by instance type."""
+    """Return the reports of plans, by endpoint or component and by instance type."""
     return {name: {each.instance_type: plan_report(each) for each in of_one} for name, of_one in plans.items()}
 
 
@@ -187,7 +187,7 @@ def _print_plans(plans: Mapping[str, Sequence[Plan]], *, as_json: bool) -> None:
 
 
 def _parsed(parse: Callable[[str], Any], text: str) -> Any:
-    """What a text names; the text itself where it names nothing, as a rule reports it with all other violations."""
+    """Return what a text names, or the unknown text, which a rule then reports with all other violations."""
     try:
         return parse(text)
     except UnknownSettingsError:

@@ -1,4 +1,4 @@
-"""``constructs-optim recommend``: what meets objectives at the lowest price, and the lock file's record of it."""
+"""``constructs-optim recommend``: the recipes that meet objectives at the lowest price, and the record of a choice."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from .evidence import PublishedModel, artifact_keys, listed_prices, measured, pu
 from .lock import LockFileOption, read_lock, write_lock
 from .model_of_text import MODEL_HELP, VERSION_HELP, Commits, is_missing, model_of, without_missing_commits
 
-# Recipes of a gated model are ranked as if its licence were accepted and its token stored.
+# Recipes of a gated model are ranked as if its license were accepted and its token stored.
 _ANY_SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hugging-face"  # noqa: S105 - a name
 
 
@@ -233,10 +233,10 @@ def recommend_command(
 
 
 def intents_of(file: str, region: str | None) -> tuple[dict[str, tuple[Model, Objectives]], str | None]:
-    """The models and the objectives of a file's endpoints that have objectives, and its Region or the given one.
+    """Return the models and objectives of a file's endpoints with objectives, and its Region or else the given one.
 
     Raises:
-        RecipeError: has everything that is wrong in the file.
+        RecipeError: if the file has mistakes; lists all of them.
     """
     from constructs_optim.constructs.declared_stack.stack_file import intents
 
@@ -250,7 +250,7 @@ def intents_of(file: str, region: str | None) -> tuple[dict[str, tuple[Model, Ob
 def _print_answers(
     answers: Mapping[str, tuple[Recommended, list[str]]], limit: int, left_out: bool, *, as_json: bool
 ) -> None:
-    """Print what there is for each endpoint of a file; ends the command with status 2 where one has nothing."""
+    """Print the recommendations for each endpoint of a file; end with status 2 if an endpoint has none."""
     if as_json:
         print_json({name: found.report(limit, said) for name, (found, said) in answers.items()})
     else:
@@ -265,12 +265,12 @@ def _print_answers(
 
 
 def any_model(text: str, version: str | None) -> Model:
-    """The model that a text names, as if its licence were accepted and its token stored."""
+    """Return the model that a text names, as if its license were accepted and its token stored."""
     return model_of(text, version, accept_eula=True, token_secret_arn=_ANY_SECRET)
 
 
 class RecommendationReport(BaseModel):
-    """The candidates for objectives, the best first; latencies are in seconds, prices in US dollars."""
+    """The candidates for objectives, best first; latencies are in seconds, prices in US dollars."""
 
     model: str
     version: str | None
@@ -286,7 +286,7 @@ class RecommendationReport(BaseModel):
 
 @dataclass(frozen=True)
 class Recommended:
-    """What there is for objectives. ``source`` is the model with its commit, or with what stands for a missing one."""
+    """The recommendation for objectives; ``source`` is the model with its commit, or with a placeholder for it."""
 
     named: Model
     source: Model
@@ -296,12 +296,12 @@ class Recommended:
 
     @property
     def is_met(self) -> bool:
-        """Whether something meets the objectives."""
+        """Whether any recipe meets the objectives."""
         return bool(self.recommendation.candidates) and self.recommendation.candidates[0].meets
 
     @property
     def shortfall(self) -> str | None:
-        """Why nothing meets the objectives, in a sentence; None where something does."""
+        """A sentence on why no recipe meets the objectives; None if one does."""
         candidates, objectives = self.recommendation.candidates, self.recommendation.objectives
         if not candidates:
             return "No recipe remains. --left-out lists the reasons."
@@ -316,7 +316,7 @@ class Recommended:
         return None
 
     def report(self, limit: int, recorded: Sequence[str] = ()) -> RecommendationReport:
-        """The first ``limit`` candidates, and what was left out; ``recorded`` says what the lock file has of it."""
+        """Return a report with the first ``limit`` candidates; ``recorded`` describes the lock file's record."""
         candidates = self.recommendation.candidates
         return RecommendationReport(
             model=self.named.name,
@@ -345,13 +345,13 @@ def recommended(
     file: Path,
     notes: Sequence[str] = (),
 ) -> Recommended:
-    """What meets objectives, by price; the arguments are those of the command.
+    """Return the recipes that meet objectives, by price; the arguments are the command's.
 
-    Without ``prices``, those of the AWS Price List are read. Without ``account``, AWS is not called.
+    ``prices`` default to the AWS Price List. Without ``account``, AWS is not called.
 
     Raises:
-        RecipeError: where nothing can meet them, or no recipe has such a model.
-        typer.BadParameter: where arguments do not go together.
+        RecipeError: if nothing can meet the objectives, or no recipe supports the model.
+        typer.BadParameter: if arguments contradict each other.
     """
     said = list(notes)
     region = region or (account.region if account is not None else None) or DEFAULT_REGION
@@ -397,7 +397,7 @@ def recommended(
 
 
 def _record(model: Model, recommendation: Recommendation, lock: Lock, file: Path, pools: int) -> list[str]:
-    """Write the choice; what it changes, in sentences."""
+    """Write the choice, and return sentences about its changes."""
     preferred = recommendation.pools(pools)
     objectives = recommendation.objectives
     choice = recorded(model, objectives, preferred, dt.date.today())
@@ -441,7 +441,7 @@ def _print(
 ) -> None:
     shown = recommendation.candidates[:limit]
     say(f"{model} in {region}, for {recommendation.objectives}", style="bold")
-    # Remarks without a column in the table, by the ranks that they apply to.
+    # Remarks that have no column in the table, with the ranks that they apply to.
     remarks: dict[str, list[int]] = {}
     for rank, candidate in enumerate(shown, 1):
         for remark in (*candidate.missed, *_grounds(candidate), *candidate.reasons):
@@ -484,7 +484,7 @@ def _print(
 
 
 def _grounds(candidate: Candidate) -> Sequence[str]:
-    """How many measurements the forecast rests on, and how wrong it was on them."""
+    """Return how many measurements support the forecast, and its error on them."""
     if candidate.forecast is None:
         return ["no forecast: the size of the model is unknown; `constructs-optim lock --model` looks it up"]
     record = candidate.record

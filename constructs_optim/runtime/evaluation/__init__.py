@@ -1,1 +1,1 @@
-"""The results, the report and the verdict of an evaluation."""
+"""An evaluation's results, report, and verdict."""

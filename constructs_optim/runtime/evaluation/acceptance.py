@@ -1,7 +1,7 @@
-"""The acceptance length of speculative decoding while an evaluation ran, which CloudWatch's PromQL knows.
+"""The acceptance length of speculative decoding during an evaluation, from CloudWatch's PromQL.
 
-A benchmark job cannot reach the container's own metrics, and SageMaker publishes them a while after they are collected.
-Sources: CloudWatch user guide, "QueryMetrics" (``/api/v1/query``, whose response is Prometheus') and "PromQL querying"
+A benchmark job cannot reach the container's own metrics, and SageMaker publishes them some time after it collects them.
+Sources: CloudWatch user guide, "QueryMetrics" (``/api/v1/query``, with Prometheus's response) and "PromQL querying"
 (signed for ``monitoring``).
 """
 
@@ -25,12 +25,12 @@ from ..requests.run_properties import EvaluationRequest
 from ..telemetry import log
 from .benchmark_output import Level
 
-# As often as SageMaker collects them, and how late CloudWatch may have the last ones.
+# The interval at which SageMaker collects the metrics, and the longest delay until CloudWatch has them.
 _COLLECTED_SECONDS, _LATE_SECONDS = 60, 180
 
 
 def seconds_until_published(ended: dt.datetime | None) -> int:
-    """How long to wait until CloudWatch has what was collected by then; 0 where it has, or nobody knows."""
+    """Return the seconds until CloudWatch has the metrics up to ``ended``; 0 if it has them or ``ended`` is unknown."""
     if ended is None:
         return 0
     # SageMaker's clock may be ahead of this function's.
@@ -38,12 +38,12 @@ def seconds_until_published(ended: dt.datetime | None) -> int:
 
 
 def with_acceptance(request: EvaluationRequest, levels: Sequence[Level]) -> tuple[list[Level], list[str]]:
-    """The levels with their acceptance length, as far as it is known, and notes about those without."""
+    """Return the levels with their acceptance length where it is known, and notes about the other levels."""
     acceptance, found, missing = request.acceptance, list[Level](), list[str]()
     if acceptance is None:
         return list(levels), []
     for level in levels:
-        # What was collected just before and just after belongs to it, too.
+        # Values collected just before and just after the level belong to it, too.
         window, at = math.ceil(level.seconds) + 2 * _COLLECTED_SECONDS, (level.ended or 0) + _COLLECTED_SECONDS
         length = _asked(acceptance.length, window, at) if level.ended is not None else None
         if length is None:
@@ -53,12 +53,12 @@ def with_acceptance(request: EvaluationRequest, levels: Sequence[Level]) -> tupl
         rate = _asked(acceptance.drafts, window, at) if acceptance.drafts is not None else None
         found.append(level.accepting(length, round(rate * window) if rate is not None else None))
     users = " and ".join(missing)
-    notes = [f"CloudWatch has no acceptance length of the time with {users} users."] if missing else []
+    notes = [f"CloudWatch has no acceptance length for the time with {users} users."] if missing else []
     return found, notes
 
 
 def _asked(query: str, window: int, at: float) -> float | None:
-    """The one value of a query at a time; None where there is none."""
+    """Return the single value of a query at time ``at``; None if there is none."""
     cloudwatch = client("cloudwatch")
     body = urlencode({"query": query.replace("$window", f"{window}s"), "time": f"{at:.0f}"})
     request = AWSRequest(

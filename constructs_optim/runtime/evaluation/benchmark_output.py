@@ -1,4 +1,4 @@
-"""A benchmark job's output: an archive with aiperf's summary and records of each concurrency.
+"""A benchmark job's output: an archive with aiperf's summary and request records for each concurrency.
 
 Sources: SageMaker Python SDK 3 (``output/output.tar.gz`` below the job's output location, a folder
 ``concurrency_<n>`` for each measurement of a sweep); aiperf's ``common/models/export_models.py``, and its guide
@@ -40,7 +40,7 @@ _MILLISECONDS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "sec": 1e3, "secon
 
 
 class MetricDefinition(TypedDict):
-    """A metric of an evaluation, by ``aiperf``'s own or a ``formula``."""
+    """A metric of an evaluation: one of ``aiperf``'s, or a ``formula``."""
 
     name: str
     metric_name: str
@@ -57,10 +57,10 @@ DEFINITIONS: list[MetricDefinition] = json.loads(
 
 @dataclass(frozen=True)
 class Level:
-    """The measurements at one concurrency: values by the names of ``evaluation_metrics.json``.
+    """The measurements at one concurrency: values by the metric names in ``evaluation_metrics.json``.
 
-    ``ended`` is in seconds since 1970; None where aiperf did not write it. ``observations`` are the requests, as far as
-    aiperf recorded them; ``left_out`` more were sent before all users were past their first one.
+    ``ended`` is in seconds since 1970, or None if aiperf did not write it. ``observations`` are the requests that
+    aiperf recorded. ``left_out`` counts further requests, sent before every user had completed its first one.
     """
 
     concurrency: int
@@ -73,22 +73,22 @@ class Level:
 
     @property
     def sample(self) -> Sample | None:
-        """What the requests say of chance; None where they were not recorded."""
+        """The sample of the requests, for standard errors; None if aiperf recorded none."""
         return Sample(self.observations, self.seconds) if self.observations else None
 
     def priced(self, instance_price_per_hour: float, discount: float) -> Level:
-        """A copy with the metrics that depend on a price."""
+        """Return a copy with the metrics that depend on a price."""
         known = {**self.metrics, "instance_price_per_hour": instance_price_per_hour}
         return replace(self, metrics=_with_formulas(known, discount))
 
     def accepting(self, length: float, drafts: float | None) -> Level:
-        """A copy with what speculative decoding came to."""
+        """Return a copy with the acceptance length and the rate of drafts."""
         counted = {"drafts": drafts} if drafts is not None else {}
         return replace(self, metrics={**self.metrics, "acceptance_length": length, **counted})
 
 
 def read_levels(archive: BinaryIO | StreamingBody, concurrencies: Sequence[int]) -> list[Level]:
-    """The measurements in a gzip-compressed archive; a single concurrency has no folder of its own."""
+    """Return the measurements in a gzip-compressed archive, where a single concurrency has no folder of its own."""
     levels: dict[int, Level] = {}
     observed: dict[int, tuple[Observation, ...]] = {}
     try:
@@ -106,18 +106,18 @@ def read_levels(archive: BinaryIO | StreamingBody, concurrencies: Sequence[int])
     missing = [str(users) for users in concurrencies if users not in levels]
     if missing:
         raise DeploymentError(
-            f"the benchmark's output has no {_SUMMARY} for {' and '.join(missing)} users; it has those for "
+            f"the benchmark's output has no {_SUMMARY} for {' and '.join(missing)} users; found: "
             f"{', '.join(map(str, sorted(levels))) or 'none'}"
         )
     return [_in_steady_state(levels[users], observed.get(users, ())) for users in concurrencies]
 
 
 def _in_steady_state(level: Level, observations: Sequence[Observation]) -> Level:
-    """A level's latencies and rates while all users were at it; as aiperf has them where few requests would be left.
+    """Return the level with latencies and rates of the time in which all users sent requests.
 
-    aiperf starts all users at the same moment, so that their first requests queue as no later ones do, and it counts
-    the time until the last response, with fewer and fewer users. So what counts was sent after each user's first
-    request, in the time until the last one was sent.
+    aiperf starts all users at the same moment, so their first requests queue longer than any later ones. It also counts
+    the time until the last response, in which fewer and fewer users are active. So only requests after each user's
+    first count, and only the time until the last request was sent. If too few requests remain, aiperf's values stay.
     """
     ordered = sorted(observations, key=lambda each: each.start)
     ends = [each.start + (each.client_latency or 0.0) / 1000 for each in ordered[: level.concurrency]]
@@ -141,7 +141,7 @@ def _in_steady_state(level: Level, observations: Sequence[Observation]) -> Level
 
 
 def _files(archive: BinaryIO | StreamingBody) -> Iterator[tuple[str, IO[bytes]]]:
-    # tarfile only reads the stream, although typeshed requires a whole IO.
+    # tarfile only reads the stream, although typeshed requires a full IO.
     with tarfile.open(fileobj=cast("IO[bytes]", archive), mode="r|gz") as members:
         for member in members:
             file = member.name.rpartition("/")[2]
@@ -150,7 +150,7 @@ def _files(archive: BinaryIO | StreamingBody) -> Iterator[tuple[str, IO[bytes]]]
                 continue
             if member.size > largest:
                 if file == _RECORDS:
-                    # Comparisons do without their intervals then; the metrics are in the summary.
+                    # The summary has the metrics. Comparisons then have no intervals.
                     continue
                 raise ValueError(f"{member.name} has {member.size} bytes")
             if content := members.extractfile(member):
@@ -158,7 +158,7 @@ def _files(archive: BinaryIO | StreamingBody) -> Iterator[tuple[str, IO[bytes]]]
 
 
 def _observations(lines: IO[bytes]) -> Iterator[Observation]:
-    """The requests that aiperf recorded, without those of the warm-up; lines that are no JSON are left out."""
+    """Yield the recorded requests except those of the warm-up; skip lines that are not JSON."""
     first: int | None = None
     for line in lines:
         try:
@@ -171,7 +171,7 @@ def _observations(lines: IO[bytes]) -> Iterator[Observation]:
             continue
         first = start if first is None else first
         known = {} if record.get("error") is not None else values
-        # With a seed, which every workload has, equal ids stand for equal prompts (aiperf 0.13,
+        # Every workload has a seed, and with a seed, equal IDs mean equal prompts (aiperf 0.13,
         # common/session_id_generator.py).
         conversation, turn = metadata.get("conversation_id"), metadata.get("turn_index") or 0
         yield Observation(
@@ -186,7 +186,7 @@ def _observations(lines: IO[bytes]) -> Iterator[Observation]:
 
 
 def _recorded(metrics: Mapping[str, object]) -> Iterator[tuple[str, float]]:
-    """Every number of a record by its metric's name, times in milliseconds."""
+    """Yield every number of a record by metric name, with times in milliseconds."""
     for name, metric in metrics.items():
         value, unit = nested(metric, "value"), nested(metric, "unit")
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -203,7 +203,7 @@ def _level(export: Mapping[str, object], concurrency: int) -> Level:
     metrics = {
         "concurrency": float(concurrency),
         "tokenizer_failed": tokenizer,
-        # The metrics reference counts responses that the tokenizer could not parse among the empty ones.
+        # The metrics reference counts responses that the tokenizer could not parse as empty.
         "empty_inference_response": tokenizer + errors.get("empty", 0),
     }
     for definition in DEFINITIONS:
@@ -215,7 +215,7 @@ def _level(export: Mapping[str, object], concurrency: int) -> Level:
 
 
 def _time(written: object) -> float | None:
-    """A time of aiperf's, which has none of a zone: its container's is UTC."""
+    """Return a time that aiperf wrote, in seconds since 1970. It has no zone; aiperf's container uses UTC."""
     try:
         return dt.datetime.fromisoformat(str(written)).replace(tzinfo=dt.UTC).timestamp()
     except ValueError:
@@ -223,7 +223,7 @@ def _time(written: object) -> float | None:
 
 
 def _values(export: Mapping[str, object]) -> Iterator[tuple[str, float]]:
-    """Every number of the summary by its metric's name and statistic, times in milliseconds."""
+    """Yield every number of the summary by metric name and statistic, with times in milliseconds."""
     for name, metric in export.items():
         unit = nested(metric, "unit")
         if not isinstance(unit, str):
@@ -260,7 +260,7 @@ def _with_formulas(metrics: Mapping[str, float], discount: float = 0.0) -> dict[
 
 
 def publish(dimensions: Mapping[str, str], artifact_key: str, levels: Sequence[Level], *, at: dt.datetime) -> None:
-    """Publish the metrics of all concurrencies with the time ``at``."""
+    """Publish the metrics of all concurrencies with the timestamp ``at``."""
     data: list[MetricDatumTypeDef] = []
     for level in levels:
         named = {**dimensions, "Concurrency": str(level.concurrency), "ArtifactKey": artifact_key}

@@ -1,6 +1,6 @@
-"""Completes the prompts of a quality gate, some in each poll.
+"""Completes a quality gate's prompts, some in each poll.
 
-Prompts and completions are users' text: they are stored and never logged.
+Prompts and completions are users' text: they are stored but never logged.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from ..telemetry import LambdaContext, log
 if TYPE_CHECKING:
     from mypy_boto3_sagemaker_runtime.type_defs import InvokeEndpointInputTypeDef
 
-# One completion at a time, of a model that other requests wait for as well.
+# One completion at a time, because other requests wait for the model as well.
 _CLIENT = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeout=5, read_timeout=60)
-# One completion may take a minute, and an invocation has three.
+# A completion may take a minute, and an invocation has three.
 _ROOM_MILLISECONDS = 90_000
 _LARGEST_PROMPTS = 16_000_000
-# None is JumpStart's container: the payloads in its hub's documents have inputs.
+# None stands for JumpStart's container: the payloads in the hub's documents have inputs.
 _TAKING_INPUTS = frozenset({"lmi", "text_generation_inference", None})
 
 TextForm = Literal["inputs", "prompt", "messages"]
-"""The member of a request that has its text."""
+"""The request member that holds the text."""
 
 
 class Prompt(NamedTuple):
-    """One line of a prompts file: the body of its request, and the reference completion."""
+    """A line of a prompts file: the request body and the reference completion."""
 
     body: Mapping[str, object]
     reference: str | None
 
 
 def form_of_texts(servers: Collection[str | None]) -> TextForm:
-    """The form in which all these servers complete a text, without a chat template where they can.
+    """Return the form in which all these servers complete a text, without a chat template if possible.
 
-    LMI and Text Generation Inference have ``inputs`` (djl-serving, "LMI handlers inference API schema";
-    ``router/src/sagemaker.rs`` of Text Generation Inference). vLLM answers these with status 400: it has OpenAI's chat
-    completions and completions (0.30, ``entrypoints/serve/sagemaker/api_router.py`` and ``generate/factories.py``).
-    SGLang has chat completions alone (0.5.20, ``srt/entrypoints/http_server.py``, ``/invocations``), which all the
-    others have as well.
+    LMI and Text Generation Inference accept ``inputs`` (djl-serving, "LMI handlers inference API schema";
+    ``router/src/sagemaker.rs`` of Text Generation Inference). vLLM answers ``inputs`` with status 400: it accepts
+    OpenAI's chat completions and completions (0.30, ``entrypoints/serve/sagemaker/api_router.py`` and
+    ``generate/factories.py``). SGLang accepts only chat completions (0.5.20, ``srt/entrypoints/http_server.py``,
+    ``/invocations``), which all the others accept as well.
     """
     if _TAKING_INPUTS.issuperset(servers):
         return "inputs"
@@ -59,7 +59,11 @@ def form_of_texts(servers: Collection[str | None]) -> TextForm:
 
 
 def read_prompts(content: bytes, uri: str, *, most: int, max_tokens: int, form: TextForm) -> list[Prompt]:
-    """The first ``most`` prompts of a JSON Lines file, as requests for greedy completions; texts in this form."""
+    """Return the first ``most`` prompts of a JSON Lines file as requests for greedy completions; ``form`` is for texts.
+
+    Raises:
+        DeploymentError: if a line cannot be used, or the file is empty.
+    """
     prompts, faults = list[Prompt](), list[str]()
     lines = [(n, line) for n, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1) if line.strip()]
     for number, line in lines[:most]:
@@ -74,8 +78,8 @@ def read_prompts(content: bytes, uri: str, *, most: int, max_tokens: int, form: 
     if faults or not prompts:
         fault = f"{', '.join(faults[:10])} cannot be used" if faults else "it is empty"
         raise DeploymentError(
-            f"the prompts in {uri}: {fault}. Each line is a JSON object with text, prompt or inputs (text), or "
-            "messages (a chat), and maybe a reference completion"
+            f"the prompts in {uri}: {fault}. Each line must be a JSON object with text, prompt, or inputs (a text), or "
+            "with messages (a chat), and may have a reference completion"
         )
     return prompts
 
@@ -95,7 +99,7 @@ def _body(row: Mapping[str, object], max_tokens: int, form: TextForm) -> dict[st
 
 
 def complete(request: EvaluationRequest, prompt: Prompt) -> str | None:
-    """The endpoint's completion; None if the invocation failed or its response cannot be read."""
+    """Return the endpoint's completion; None if the invocation failed or its response cannot be read."""
     invocation: InvokeEndpointInputTypeDef = {
         "EndpointName": request.endpoint_name,
         "ContentType": "application/json",
@@ -111,14 +115,14 @@ def complete(request: EvaluationRequest, prompt: Prompt) -> str | None:
     except ValueError:
         return None
     except ClientError as error:
-        # Others, such as a missing permission, are errors of the deployment.
+        # Other errors, such as a missing permission, fail the deployment.
         if code_of(error) not in ("ModelError", "InternalFailure", "ModelNotReadyException"):
             raise
         return None
 
 
 def completion_text(body: object) -> str | None:
-    """The text in a response of the containers this library serves with, or of one that speaks OpenAI's schema."""
+    """Return the text in a response of a container that this library serves with, or that uses OpenAI's schema."""
     if is_list(body) and body:
         return completion_text(body[0])
     generated, choices = nested(body, "generated_text"), nested(body, "choices")
@@ -132,7 +136,7 @@ def completion_text(body: object) -> str | None:
 
 
 def complete_prompts(request: EvaluationRequest, records: RunRecords, run: str, context: LambdaContext) -> bool:
-    """Send prompts until the function is nearly out of time; returns whether all have a completion."""
+    """Send prompts until the function is nearly out of time; return whether all have a completion."""
     quality = request.gate.quality if request.gate is not None else None
     if quality is None:
         return True
@@ -144,8 +148,8 @@ def complete_prompts(request: EvaluationRequest, records: RunRecords, run: str, 
     prompts = read_prompts(
         content, quality.prompts, most=quality.most_prompts, max_tokens=quality.max_tokens, form=form
     )
-    # Start again if the file has changed since the last poll. A text in a chat's template is another prompt than
-    # without it: their completions are not compared.
+    # Start again if the file has changed since the last poll. A text inside a chat template is not the same prompt as
+    # the bare text, so their completions are not compared.
     digest = hashlib.sha256(content + (b"messages" if form == "messages" else b"")).hexdigest()
     completions = list(stored["answers"]) if stored is not None and stored["prompts_digest"] == digest else []
     while len(completions) < len(prompts) and context.get_remaining_time_in_millis() > _ROOM_MILLISECONDS:
@@ -167,5 +171,5 @@ def _read(uri: str) -> bytes:
             raise
         prompts = None
     if prompts is None:
-        raise DeploymentError(f"there is no file {uri}, which has the prompts of the gate")
+        raise DeploymentError(f"the file {uri} with the gate's prompts does not exist")
     return prompts["Body"].read(_LARGEST_PROMPTS)

@@ -1,16 +1,16 @@
-"""Whether two sides differ, or only seem to: the change of each metric with its interval, and a verdict.
+"""Tells real differences between two sides from chance: each metric's change with its interval, and a verdict.
 
-A change is the ratio of a metric after and before. Its logarithm is about normal, with the standard error of the block
-bootstrap (:mod:`samples`); where both sides were sent the same prompts, the same ones are drawn of both, so that what
-they have in common cancels out. Intervals hold for all comparisons at once (Bonferroni): that one of them misses its
-true value has a probability of 5 % at most.
+A change is the ratio of a metric after to before. Its logarithm is about normal, with the standard error of the block
+bootstrap (:mod:`samples`). If both sides were sent the same prompts, each drawing takes the same prompts from both, so
+that their common effect cancels out. Intervals hold for all comparisons at once (Bonferroni): the probability that any
+of them misses its true value is at most 5 %.
 
 Verdicts follow from the interval and a margin, the largest change that does not matter (two one-sided tests:
 Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680):
 
 - *same*: the whole interval is within the margin;
 - *better* or *worse*: the whole interval is on one side of no change;
-- *undecided*: anything else. So many requests on each side would decide it, with a probability of 90 %.
+- *undecided*: anything else, with the number of requests on each side that would decide it with a probability of 90 %.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from .samples import (
 Verdict = Literal["better", "worse", "same", "undecided"]
 
 MARGIN = 0.05
-"""The largest change that counts as none, unless a caller says otherwise."""
+"""The default for the largest change that counts as none."""
 LEVEL = 0.05
-"""How often any of all comparisons calls sides different that are not, at most."""
+"""The highest probability that any of the comparisons finds a difference between equal sides."""
 POWER = 0.9
-"""How often the requests that are asked for decide it."""
+"""The probability with which the suggested number of requests decides a comparison."""
 COUNTS = ("client_invocation_errors", "empty_inference_response", "tokenizer_failed")
-"""Metrics that count requests: their shares are compared."""
+"""Metrics that count requests. Comparisons use their shares of all requests."""
 ALLOWED_SHARE = 0.01
 """The largest change of such a share that counts as none."""
-# Metrics that follow from another one and a constant: they change by the same factor, or its inverse.
+# Metrics derived from another metric and a constant: both change by the same factor, or by its inverse.
 _SOURCES = {
     "total_throughput": "inter_token_latency_p50",
     "blended_price_per_million_tokens": "inter_token_latency_p50",
@@ -67,13 +67,13 @@ SAMPLED = frozenset(
         "goodput",
     ]
 )
-"""The metrics that follow from single requests, and so have an interval."""
+"""The metrics that are calculated from single requests and therefore have an interval."""
 _NORMAL = NormalDist()
-# Of a logarithm: beyond it, nothing is normal about it.
+# Of a logarithm: with a larger standard error, its distribution is not nearly normal.
 _LARGEST_ERROR = 0.5
-# Of requests, from one guess of how many are needed to the next.
+# The factor from one guess of the number of requests to the next.
 _GROWTH = 1.1
-# Of the requests that were sent: no more are asked for where none of them tells the sides apart.
+# The largest suggested multiple of the requests that were sent, for sides that no number of requests may tell apart.
 _MOST_TIMES = 1000.0
 
 
@@ -82,14 +82,15 @@ class Difference:
     """A metric before and after, at one concurrency.
 
     Attributes:
-        name: the metric's.
-        before, after: its values.
-        change: relative, 0.1 for an increase by a tenth; of a count, the change of its share of the requests.
-        low, high: the ends of the change's interval, which holds for all comparisons at once; None without one.
-        detectable: the smallest change that so many requests show with a probability of 90 %; None without an interval.
-        verdict: ``undecided`` where there is no interval.
-        requests: how many requests on each side would decide it, or without an interval, give it one; None where it
-            is decided, or where requests do not.
+        name: the metric's name.
+        before, after: the metric's values.
+        change: the relative change, 0.1 for an increase by a tenth; for counts, the change of the share of requests.
+        low, high: the ends of the change's interval, which holds for all comparisons at once; None if it has none.
+        detectable: the smallest change that this number of requests shows with a probability of 90 %; None if the
+            change has no interval.
+        verdict: ``undecided`` if the change has no interval.
+        requests: how many requests on each side would decide it or, if it has no interval, give it one. None if it is
+            decided, or if more requests do not help.
     """
 
     name: str
@@ -105,7 +106,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Measured:
-    """A side at one concurrency: its metrics, and the requests that they follow from, where these are known."""
+    """A side at one concurrency: its metrics, and the requests behind them if they are known."""
 
     metrics: Mapping[str, float]
     sample: Sample | None
@@ -116,8 +117,8 @@ class Comparison:
     """How sides are compared.
 
     Attributes:
-        directions: the compared metrics, each with 1 where more is better and -1 where less is.
-        concurrencies: how many concurrencies are compared.
+        directions: the compared metrics, with 1 if more is better and -1 if less is better.
+        concurrencies: the number of compared concurrencies.
         margin: the largest relative change that counts as none.
     """
 
@@ -127,11 +128,11 @@ class Comparison:
 
     @property
     def critical_level(self) -> float:
-        """The level of each comparison. What follows from another metric by a formula is no comparison of its own."""
+        """The level of each comparison. A metric derived from another one is not a comparison of its own."""
         return LEVEL / max(1, self.concurrencies * len({_SOURCES.get(name, name) for name in self.directions}))
 
     def differences(self, before: Measured, after: Measured) -> Iterator[Difference]:
-        """The difference of each metric that both sides have."""
+        """Yield the difference of each metric that both sides have."""
         names = [name for name in self.directions if name in before.metrics and name in after.metrics]
         samples = [side.sample for side in (before, after) if side.sample is not None]
         are_known = len(samples) == 2 and min(each.blocks for each in samples) >= FEWEST_BLOCKS
@@ -148,7 +149,7 @@ class Comparison:
                 yield Difference(name, old, new, 0.0 if old == new else None)
                 continue
             if errors is None:
-                # They take hundreds of drawings, which the others do without.
+                # Errors take hundreds of drawings; the cases above need none.
                 errors = _ratio_errors(*samples) if are_known else {}
             if (error := errors.get(_SOURCES.get(name, name))) is not None:
                 yield self._of_ratio(name, old, new, error)
@@ -175,9 +176,10 @@ class Comparison:
         )
 
     def _deciding(self, error: _StandardError) -> int:
-        """With so many requests, an interval is within the margin of no difference, and off zero at twice the margin.
+        """Return the number of requests that decides a comparison.
 
-        Either with a probability of :data:`POWER`.
+        With this number, the interval of equal sides lies within the margin, and that of a difference of twice the
+        margin excludes zero, each with a probability of :data:`POWER`.
         """
         allowed, more = math.log1p(self.margin), error
         while more.arm(self.critical_level) + _NORMAL.inv_cdf((1 + POWER) / 2) * more.value > allowed:
@@ -185,9 +187,10 @@ class Comparison:
         return max(int(error.requests) + 1, math.ceil(more.requests))
 
     def _of_shares(self, name: str, before: Measured, after: Measured, samples: Sequence[Sample]) -> Difference:
-        """Newcombe's interval (Statistics in Medicine 17 (1998), 873-890, method 10): exact shares may be zero.
+        """Compare shares, which may be zero, by Newcombe's interval.
 
-        Failures come together, so that requests count as fewer (design effect: Kish, Survey Sampling (1965)).
+        Source: Newcombe, Statistics in Medicine 17 (1998), 873-890, method 10. Failures come in clusters, which reduces
+        the effective number of requests (design effect: Kish, Survey Sampling (1965)).
         """
         old, new = before.metrics[name], after.metrics[name]
         sent = [side.metrics.get("client_invocations", 0.0) for side in (before, after)]
@@ -215,7 +218,7 @@ class Comparison:
         )
 
     def _of_none(self, old: float, new: float, samples: Sequence[Sample]) -> Difference:
-        """Goodput that is zero on one side has no ratio: the shares of good requests are compared."""
+        """Compare the shares of good requests, because goodput that is zero on one side has no ratio."""
         counts = [len(sample) for sample in samples]
         good = [sum(bool(each.meets_objectives) for each in sample.observations) for sample in samples]
         shares = good[0] / counts[0], good[1] / counts[1]
@@ -232,9 +235,9 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _StandardError:
-    """That of a logarithm, from so many requests in so many blocks.
+    """The standard error of a logarithm, with the numbers of requests and blocks behind it.
 
-    ``dependence`` is the factor by which its variance is larger because each block is like the one before it.
+    ``dependence`` is the factor by which the similarity of successive blocks increases the variance.
     """
 
     value: float
@@ -244,7 +247,7 @@ class _StandardError:
 
     @staticmethod
     def of(name: str, logarithms: Sequence[float], samples: Sequence[Sample]) -> _StandardError:
-        """That of a metric, from its values in drawings of the samples' blocks."""
+        """Return a metric's standard error, from its values in drawings of the samples' blocks."""
         blocks = min(sample.blocks for sample in samples)
         dependence = max(sample.dependence(name) for sample in samples)
         return _StandardError(
@@ -255,19 +258,19 @@ class _StandardError:
         )
 
     def of_more(self, times: float) -> _StandardError:
-        """That of so many times as many requests: longer blocks are less alike."""
+        """Return the standard error for ``times`` as many requests; longer blocks are less alike."""
         requests = self.requests * times
         return _StandardError(
             self.value / math.sqrt(times), requests, blocks_of(int(requests)), 1 + (self.dependence - 1) / times
         )
 
     def arm(self, level: float) -> float:
-        """Half the width of the interval at a level."""
+        """Return half the width of the interval at a level."""
         return student_quantile(1 - level / 2, degrees_of_freedom(self.blocks, self.dependence)) * self.value
 
 
 def _design_effect(samples: Sequence[Sample], happens: Callable[[Observation], object]) -> float:
-    """Of all, as a side on which it never happens says nothing about how it comes."""
+    """Return the largest design effect, because a side without such an event does not show how events cluster."""
     return max((sample.design_effect(happens) for sample in samples), default=1.0)
 
 
@@ -291,7 +294,7 @@ def _verdict(low: float, high: float, allowed: float, direction: int) -> Verdict
 def _decided(
     interval: Callable[[float], tuple[float, float]], allowed: float, direction: int, most: float = math.inf
 ) -> tuple[Verdict, float]:
-    """The verdict, and how many times as many requests, up to ``most``, give an interval that decides."""
+    """Return the verdict, and the multiple of the requests, up to ``most``, whose interval decides."""
     times = 1.0
     while _verdict(*interval(times), allowed, direction) == "undecided" and times < most:
         times *= _GROWTH
@@ -299,7 +302,7 @@ def _decided(
 
 
 def wilson(share: float, count: float, critical: float) -> tuple[float, float]:
-    """The interval of a share of that many.
+    """Return the interval of a share of ``count`` trials.
 
     Source: Wilson, Journal of the American Statistical Association 22 (1927), 209-212.
     """
@@ -310,7 +313,7 @@ def wilson(share: float, count: float, critical: float) -> tuple[float, float]:
 
 
 def intervals(measured: Measured) -> dict[str, tuple[float, float]]:
-    """The interval of each metric by itself, with a probability of 95 %; without those that have none."""
+    """Return the 95 % interval of each metric by itself, without the metrics that have none."""
     sample = measured.sample
     if sample is None or sample.blocks < FEWEST_BLOCKS:
         return {}
@@ -325,7 +328,7 @@ def intervals(measured: Measured) -> dict[str, tuple[float, float]]:
 
 
 def _ratio_errors(before: Sample, after: Sample) -> dict[str, _StandardError]:
-    """Those of the logarithms of the ratios, by metric."""
+    """Return the standard errors of the ratios' logarithms, by metric."""
     paired = after.paired_with(before)
     others = paired.replicates() if paired is not None else after.replicates(1)
     ratios = [
@@ -336,7 +339,7 @@ def _ratio_errors(before: Sample, after: Sample) -> dict[str, _StandardError]:
 
 
 def _standard_errors(samples: Sequence[Sample], drawn: Sequence[Mapping[str, float]]) -> dict[str, _StandardError]:
-    """Those of the logarithms of what is above zero in each drawing."""
+    """Return the standard errors of the logarithms, for metrics that are above zero in every drawing."""
     found: dict[str, _StandardError] = {}
     for name in set(drawn[0]).difference(*(_thin(sample, drawn[0]) for sample in samples)):
         values = [each.get(name, 0.0) for each in drawn]
@@ -346,15 +349,15 @@ def _standard_errors(samples: Sequence[Sample], drawn: Sequence[Mapping[str, flo
 
 
 def _thin(sample: Sample, names: Iterable[str]) -> set[str]:
-    """The percentiles among these metrics with too few values beyond them."""
+    """Return the percentiles among these metrics with too few values beyond them."""
     return {name for name in names if (beyond := sample.beyond(name)) is not None and beyond < FEWEST_BEYOND}
 
 
 def _fewest_requests(samples: Sequence[Sample], name: str) -> int | None:
-    """How many requests there have to be before a metric has a standard error; None where it never has one."""
+    """Return how many requests a metric needs for a standard error; None if it never has one."""
     if len(samples) < 2 or name not in SAMPLED:
         return None
     wanted = max(2 * FEWEST_BLOCKS, samples[0].needed(_SOURCES.get(name, name)))
-    # With enough of them, it is that some drawings have nothing of what is measured.
+    # If there are enough requests, some drawings lack the measured values.
     has = min(len(sample) for sample in samples)
     return wanted if has < wanted else 2 * has

@@ -1,4 +1,4 @@
-"""The instances in service while an evaluation ran: their types, artifacts and prices."""
+"""The instances in service during an evaluation: their types, artifacts, and prices."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
     from mypy_boto3_sagemaker.client import SageMakerClient
     from mypy_boto3_sagemaker.type_defs import DescribeEndpointOutputTypeDef
 
-# Regions of the price list's API by partition.
+# Regions of the price list API by partition.
 _PRICING_REGIONS = {"aws": API_REGION, "aws-cn": "cn-northwest-1"}
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """The instances in service, the artifact and type of most of them, and notes for the report."""
+    """The instances in service, the most frequent artifact and instance type, and notes for the report."""
 
     artifact_key: str
     instance_type: str
-    # The number of instances, or the share of them that the copies of a component use.
+    # The number of instances, or the share of them that a component's copies use.
     count: float
-    # Of the model.
+    # Copies of the model.
     copies: int
-    # Of all instances, in US dollars before a discount; None if it is unknown.
+    # The price of all instances, in US dollars before discount; None if unknown.
     price_per_hour: float | None
     price_source: str
     notes: tuple[str, ...]
 
 
 def fleet(request: EvaluationRequest, sagemaker: SageMakerClient, region: str, function_arn: str) -> Fleet:
-    """The instances that serve the endpoint or component now."""
+    """Return the instances that serve the endpoint or component now."""
     endpoint = sagemaker.describe_endpoint(EndpointName=request.endpoint_name)
     counts = _counts(request, endpoint)
     copies = max(1, round(sum(counts.values())))
@@ -46,23 +46,23 @@ def fleet(request: EvaluationRequest, sagemaker: SageMakerClient, region: str, f
     if request.inference_component_name and request.share_of_instance is not None:
         component = sagemaker.describe_inference_component(InferenceComponentName=request.inference_component_name)
         copies = component.get("RuntimeConfig", {}).get("CurrentCopyCount", 1)
-        # A component is charged for its copies' share of the accelerators.
+        # A component's price is its copies' share of the accelerators.
         whole = sum(counts.values()) or 1
         counts = {name: count / whole * copies * request.share_of_instance for name, count in counts.items()}
     if len([count for count in counts.values() if count]) > 1:
-        notes.append("Several instance types served at once: " + ", ".join(sorted(counts)) + ".")
+        notes.append("Several instance types served at the same time: " + ", ".join(sorted(counts)) + ".")
     by_type = {subject.instance_type: subject for subject in request.subjects}
     main = max(counts, key=lambda name: counts[name], default=request.subjects[0].instance_type)
     subject = by_type.get(main, request.subjects[0])
     price, source = _price(counts, by_type, region, function_arn.split(":")[1])
     if price is None:
-        notes.append(f"No price is known of {source}: metrics of price are left out. State it, if you know it.")
+        notes.append(f"The price of {source} is unknown, so the report has no price metrics. State it if you know it.")
     count = sum(counts.values())
     return Fleet(subject.artifact_key, subject.instance_type, count, copies, price, source, tuple(notes))
 
 
 def _counts(request: EvaluationRequest, endpoint: DescribeEndpointOutputTypeDef) -> dict[str, float]:
-    """Instances by type."""
+    """Return the number of instances by type."""
     counts: dict[str, float] = {}
     for variant in endpoint.get("ProductionVariants", []):
         if request.variant_name not in (None, variant["VariantName"]):
@@ -77,7 +77,7 @@ def _counts(request: EvaluationRequest, endpoint: DescribeEndpointOutputTypeDef)
 def _price(
     counts: Mapping[str, float], subjects: Mapping[str, Subject], region: str, partition: str
 ) -> tuple[float | None, str]:
-    """The price of all instances and its source; None and the instance type without a known price."""
+    """Return the price of all instances and its source, or None and an instance type whose price is unknown."""
     total, sources, home = 0.0, dict[str, None](), _PRICING_REGIONS.get(partition)
     for name, count in counts.items():
         price = subjects[name].price_per_hour if name in subjects else None

@@ -1,4 +1,4 @@
-"""An evaluation's result as a document, that of ``recipe/evaluation_result.py``, and as a page."""
+"""An evaluation's result as a document (read by ``recipe/evaluation_result.py``) and as a page."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def result(
     job: Mapping[str, Any],
     notes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The document; ``notes`` are further ones."""
+    """Return the document; ``notes`` are added to its own notes."""
     parameters = object_in(request.workload.get("parameters"))
     requests, seconds = parameters.get("request_count"), parameters.get("benchmark_duration")
     price = {
@@ -96,15 +96,15 @@ def result(
 
 def _left_out(level: Level) -> str:
     return (
-        f"At {level.concurrency} users, {level.left_out} requests are left out of latencies and rates: they were sent "
-        "before every user had its first response."
+        f"At {level.concurrency} users, latencies and rates exclude {level.left_out} requests that were sent before "
+        "every user had its first response."
     )
 
 
 def markdown(document: Mapping[str, Any], found: Findings) -> str:
-    """The document as a table, with how it differs from what it replaces."""
+    """Return the document as a page with tables, with the differences from the replaced endpoint."""
     subject = document["subject"]
-    # Columns of what this recipe does not do are left out.
+    # A column is shown only if this recipe has values for it.
     shown = [
         (name, title)
         for name, title in _SHOWN
@@ -134,7 +134,7 @@ def markdown(document: Mapping[str, Any], found: Findings) -> str:
         lines += ["", "## Against the forecast", "", *_forecasts(forecasts)]
     lines += ["", *(f"- {note}" for note in document["notes"])] if document["notes"] else []
     if any(found.differences.values()):
-        lines += ["", "## Against what it replaces", "", *_differences(found)]
+        lines += ["", "## Against the replaced version", "", *_differences(found)]
     lines += [""] * bool(found.misses or found.undecided)
     lines += [f"- Not met: {miss}." for miss in found.misses]
     lines += [f"- Not decided: {undecided}." for undecided in found.undecided]

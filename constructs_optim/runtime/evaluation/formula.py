@@ -1,4 +1,4 @@
-"""Formulas over measured values: the four operations, numbers, names, and names of parts (``request_latency.p50``)."""
+"""Formulas over measured values: numbers, the four operations, names, and dotted names (``request_latency.p50``)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
 
 
 def calculate(formula: str, values: Mapping[str, float]) -> float | None:
-    """The value of a formula; None if a value is missing or a divisor is zero."""
+    """Return the value of a formula; None if a value is missing or a divisor is zero."""
     try:
         return _value(ast.parse(formula, mode="eval").body, values)
     except (KeyError, ZeroDivisionError):
         return None
     except SyntaxError as error:
-        raise ValueError(f"{formula!r} is no formula: {error.msg}") from None
+        raise ValueError(f"{formula!r} is not a formula: {error.msg}") from None
 
 
 def _value(node: ast.expr, values: Mapping[str, float]) -> float:
@@ -35,4 +35,4 @@ def _value(node: ast.expr, values: Mapping[str, float]) -> float:
         case ast.Attribute(ast.Name(name), part):
             return values[f"{name}.{part}"]
         case _:
-            raise ValueError(f"{ast.unparse(node)!r} is neither a number, a name nor one of + - * /")
+            raise ValueError(f"{ast.unparse(node)!r} is not a number, a name, or one of + - * /")

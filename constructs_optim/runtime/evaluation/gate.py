@@ -1,4 +1,4 @@
-"""Judges an evaluation by limits, and by comparing metrics and completions with those of the endpoint it replaces."""
+"""Judges an evaluation by limits, and by comparing its metrics and completions with those of the replaced endpoint."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from .formatting import number, users_of
 from .formula import calculate
 from .samples import samples_of
 
-_NEXT_STEP = "Next: keep the recipe that was in service, or change requirements and recipe, and deploy again"
+_NEXT_STEP = "Next: keep the recipe that was in service, or change the requirements or the recipe and deploy again"
 Levels = Mapping[int, Measured]
-"""What was measured, by concurrency."""
+"""The measurements by concurrency."""
 _NOTHING = Measured({}, None)
-# Of what a comparison asks for, so that "no regression at all" does not ask for endlessly many requests.
+# The smallest margin of a comparison, so that "no regression at all" does not need an unlimited number of requests.
 _LEAST_MARGIN = 0.01
 
 
 class Completions(NamedTuple):
-    """Completions, with references for the same prompts: of the prompts file, or of what is replaced."""
+    """Completions, and references for the same prompts, from the prompts file or from the replaced endpoint."""
 
     completions: Sequence[str | None]
     references: Sequence[str | None]
-    # Whether the techniques of neither side change the weights.
+    # True if neither side's techniques change the weights.
     same_weights: bool
     reference_name: str
 
 
 class Findings(NamedTuple):
-    """The requirements that are not met, those that the requests do not decide, and how each metric differs."""
+    """The requirements that are not met, those that the requests do not decide, and each metric's difference."""
 
     misses: list[str]
     undecided: list[str]
@@ -41,7 +41,7 @@ class Findings(NamedTuple):
 
 
 def find(gate: Gate, levels: Levels, before: Levels, completions: Completions | None) -> Findings:
-    """A message for every requirement that is not met, with the metric, its value and the difference."""
+    """Return the findings, with a message for every unmet requirement that names the metric, value, and difference."""
     concurrencies = [gate.at_concurrency] if gate.at_concurrency is not None else sorted(levels)
     found = Findings([], [], {})
     for users in concurrencies:
@@ -63,11 +63,11 @@ def _beyond(limit: Limit, values: Mapping[str, float], users: int) -> Iterator[s
     is_most = limit.at_most is not None
     bound = (limit.at_most if is_most else limit.at_least) or 0.0
     if value is None:
-        yield f"{at} was not measured: no request succeeded, or its price is not known"
+        yield f"{at} was not measured: no request succeeded, or its price is unknown"
     elif value > bound if is_most else value < bound:
         shown, required = (f"{number(each)} {limit.unit}".strip() for each in (value, bound))
-        by = f" ({abs(value / bound - 1):.0%} {'more' if value > bound else 'less'})" if bound else ""
-        yield f"{at} is {shown}, and at {'most' if is_most else 'least'} {required} is required{by}"
+        by = f"{abs(value / bound - 1):.0%} " if bound else ""
+        yield f"{at} is {shown}, {by}{'above the maximum' if is_most else 'below the minimum'} of {required}"
 
 
 def _differences(
@@ -80,7 +80,7 @@ def _differences(
 
 
 def _judge_regressions(gate: Gate, allowed: float, levels: Levels, before: Levels, users: int, found: Findings) -> None:
-    """A regression counts where it is larger than allowed, and chance alone does not explain it."""
+    """Find regressions that are larger than allowed and that chance alone does not explain."""
     differences = {each.name: each for each in found.differences[users]}
     for compared in gate.compared:
         name, at = compared.metric, f"{compared.title or compared.metric} at {users_of(users)}"
@@ -88,17 +88,17 @@ def _judge_regressions(gate: Gate, allowed: float, levels: Levels, before: Level
         if earlier <= 0 and name not in COUNTS:
             continue
         if name not in levels.get(users, _NOTHING).metrics:
-            found.misses.append(f"{at} was not measured, and it was {number(earlier)} before")
+            found.misses.append(f"{at} was not measured, but was {number(earlier)} before")
             continue
         difference = differences[name]
-        # Of a count, the change of its share of the requests.
+        # For counts, the change of the share of requests.
         change = difference.change or 0.0 if name in COUNTS else difference.after / difference.before - 1
         worse = -change if compared.better == "higher" else change
         if worse <= allowed:
             continue
         told = (
             f"{at} {'fell' if change < 0 else 'rose'} from {number(difference.before)} to {number(difference.after)}, "
-            f"{worse:.1%} worse than what it replaces"
+            f"{worse:.1%} worse than in the replaced version"
         )
         if difference.low is not None and difference.high is not None:
             told += f" (95% interval {difference.low:+.1%} to {difference.high:+.1%})"
@@ -106,13 +106,13 @@ def _judge_regressions(gate: Gate, allowed: float, levels: Levels, before: Level
             found.misses.append(f"{told}; {allowed:.1%} is allowed")
         else:
             needed = f": {difference.requests} requests on each side would decide it" if difference.requests else ""
-            found.undecided.append(f"{told}, which chance alone may explain{needed}")
+            found.undecided.append(f"{told}, which may be chance alone{needed}")
 
 
 def _different(quality: Quality, compared: Completions) -> Iterator[str]:
     completions, source = compared.completions, compared.reference_name
     if failed := sum(completion is None for completion in completions):
-        yield f"{failed} of {len(completions)} prompts have no completion"
+        yield f"{failed} of {len(completions)} prompts got no completion"
     pairs = [
         (number, completion, reference)
         for number, (completion, reference) in enumerate(zip(completions, compared.references, strict=False), 1)
@@ -121,12 +121,12 @@ def _different(quality: Quality, compared: Completions) -> Iterator[str]:
     different = [pair for pair in pairs if pair[1] != pair[2]]
     if not different:
         return
-    first = f"(prompt {different[0][0]} is the first with another completion)"
+    first = f"(prompt {different[0][0]} is the first with a different completion)"
     share = 1 - len(different) / len(pairs)
     if compared.same_weights and share < quality.min_identical:
         yield (
-            f"{share:.1%} of {len(pairs)} completions are identical to {source}, and {quality.min_identical:.1%} is "
-            f"required of techniques that leave the weights alone {first}"
+            f"{share:.1%} of {len(pairs)} completions are identical to {source}, but techniques that do not change "
+            f"the weights require {quality.min_identical:.1%} {first}"
         )
     differences = sum(
         1 - difflib.SequenceMatcher(None, completion.split(), reference.split(), autojunk=False).ratio()
@@ -134,13 +134,13 @@ def _different(quality: Quality, compared: Completions) -> Iterator[str]:
     )
     if not compared.same_weights and differences / len(pairs) > quality.max_difference:
         yield (
-            f"completions differ from {source} by {differences / len(pairs):.1%} of their words on average, and at "
+            f"completions differ from {source} by {differences / len(pairs):.1%} of their words on average, but at "
             f"most {quality.max_difference:.1%} is allowed {first}"
         )
 
 
 class Verdict(NamedTuple):
-    """The requirements that a run does not meet, and the accepted evaluation of what it replaces, if any."""
+    """The requirements that a run does not meet, and the accepted evaluation of the replaced endpoint, if any."""
 
     found: Findings
     # The reason for the stack; None if all requirements are met.
@@ -149,12 +149,12 @@ class Verdict(NamedTuple):
 
     @property
     def misses(self) -> list[str]:
-        """A message for each of these requirements."""
+        """A message for each unmet requirement."""
         return self.found.misses
 
 
 def judge(request: EvaluationRequest, records: RunRecords, before: RunRecords | None, run: str) -> Verdict:
-    """The verdict on a run; ``before`` has the records of what is replaced, which are used if that was accepted."""
+    """Return the verdict on a run; ``before`` has the replaced endpoint's records, used if they were accepted."""
     earlier = (before.read(CURRENT) if before is not None else None) or {}
     if not earlier.get("accepted"):
         before = None
@@ -186,14 +186,14 @@ def _compared(
         return Completions(completions, references, same_weights=False, reference_name="the reference completions")
     earlier = before.read(COMPLETIONS, decision["run"]) if before is not None else None
     if earlier is None or earlier.get("prompts_digest") != stored["prompts_digest"]:
-        # Without references, only missing completions are reported.
+        # Without references, only missing completions are findings.
         return Completions(completions, [], same_weights=False, reference_name="")
     lossless = request.lossless and bool(decision.get("lossless"))
-    return Completions(completions, earlier["answers"], lossless, reference_name="those of what it replaces")
+    return Completions(completions, earlier["answers"], lossless, reference_name="those of the replaced version")
 
 
 def _levels(records: RunRecords, run: str) -> Levels:
-    """What a run measured, with its requests where they are stored."""
+    """Return a run's measurements, with the requests if they are stored."""
     result, stored = records.read(RESULT, run) or records.read(RESULT), records.read(REQUESTS, run)
     samples = dict(samples_of(stored or {}))
     return {

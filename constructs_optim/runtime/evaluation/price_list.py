@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from mypy_boto3_pricing.client import PricingClient
 
 API_REGION = "us-east-1"
-"""The Query API has endpoints in few regions; each has the prices of all regions of its partition."""
+"""The Query API has endpoints in a few Regions; each has the prices of all Regions of its partition."""
 
-# Per process, by endpoint of the API, region and component.
+# Per process, by API endpoint, Region, and component.
 _cache: dict[tuple[str, str, str], Mapping[str, float]] = {}
 
 
 def prices_per_hour(pricing: PricingClient, region: str, component: str = "Hosting") -> Mapping[str, float]:
-    """The hourly prices of a region by instance type, in US dollars; ``component`` is ``Hosting`` or ``Training``."""
+    """Return a Region's hourly prices by instance type in US dollars; ``component`` is ``Hosting`` or ``Training``."""
     key = (str(pricing.meta.endpoint_url), region, component)
     if key not in _cache:
         _cache[key] = lowest_prices(pricing, regionCode=region, component=component)
@@ -31,9 +31,9 @@ def prices_per_hour(pricing: PricingClient, region: str, component: str = "Hosti
 
 
 def lowest_prices(pricing: PricingClient, **attributes: str) -> dict[str, float]:
-    """The hourly prices of the products with these attributes, in US dollars by instance type.
+    """Return the hourly prices of the products with these attributes, in US dollars by instance type.
 
-    Of several prices of an instance type the lowest: the others include more than the instance.
+    If an instance type has several prices, the lowest counts: the others include more than the instance.
     """
     pages = pricing.get_paginator("get_products").paginate(
         ServiceCode="AmazonSageMaker",

@@ -1,9 +1,9 @@
-"""What was observed of each request under one load, and what chance does to the metrics that follow from it.
+"""Observations of single requests under one load, and the standard errors of the metrics calculated from them.
 
-Requests that follow one another are alike: they share the server's queue, its caches and its neighbours. So the sample
-is cut into blocks of consecutive requests, and whole blocks are drawn again, with replacement (block bootstrap:
-Künsch, Annals of Statistics 17 (1989), 1217-1241; Carlstein, Annals of Statistics 14 (1986), 1171-1179). Each drawing
-gives every metric once more, and the spread of these values is the metric's standard error.
+Consecutive requests are alike: they share the server's queue, its caches, and its neighbors. So the sample is cut into
+blocks of consecutive requests, and whole blocks are drawn with replacement (block bootstrap: Künsch, Annals of
+Statistics 17 (1989), 1217-1241; Carlstein, Annals of Statistics 14 (1986), 1171-1179). Each drawing gives another value
+of every metric, and the spread of these values is the metric's standard error.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from operator import mul
 from typing import Any, NamedTuple
 
 MOST_BLOCKS = 20
-"""How many blocks a sample has at most: enough for a standard error, and each long enough to hold what is alike."""
+"""The most blocks of a sample: enough for a standard error, and few enough that each block spans similar requests."""
 FEWEST_BLOCKS = 10
-"""Below this, there is no standard error."""
+"""The fewest blocks that give a standard error."""
 PERCENTILES = (50, 90, 99)
 FEWEST_BEYOND = 5
-"""How many values have to be beyond a percentile for its standard error to mean anything."""
+"""The fewest values beyond a percentile for which its standard error is meaningful."""
 DRAWINGS = 400
 LATENCIES = (
     "time_to_first_token",
@@ -35,32 +35,31 @@ LATENCIES = (
     "client_latency",
 )
 _SEED = 20
-# From so many values on, three digits are left of each: few hundred values to draw instead of many thousand.
+# Above this number, values are rounded to three digits, which leaves a few hundred to draw instead of many thousand.
 _MANY = 5000
 ALL_TOKENS = "total_tokens_per_second"
-"""No published metric: what the price of all tokens follows from."""
-# The metric of each rate, by what is counted.
+"""Not a published metric: the price of all tokens is calculated from it."""
+# The metric of each rate, by what the rate counts.
 _RATES = {
     "input_tokens": "input_tokens_per_second",
     "output_tokens": "output_tokens_per_second",
     "requests": "requests_per_second",
     "goodput": "goodput",
 }
-# Beyond it, the few blocks tell nothing of how far apart two independent ones are.
+# The highest correlation that can be estimated from so few blocks.
 _MOST_CORRELATION = 0.9
-# What differs by this share alone does not differ.
+# A relative difference this small is rounding.
 _ROUNDING = 1e-9
-# The fewest degrees of freedom: with fewer, an interval tells nothing.
+# The fewest degrees of freedom: with fewer, an interval is meaningless.
 _LEAST_FREEDOM = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One request: when it was sent, in seconds, and its latencies in milliseconds, None where it has none.
+    """One request: when it was sent, in seconds, and its latencies in milliseconds; None for latencies it lacks.
 
-    ``gaps`` are between one piece of the response and the next. ``within`` is the share of its time that is within the
-    sample's. ``prompt`` identifies what was sent; None where that is not known. A request that failed has neither
-    latencies nor tokens.
+    ``gaps`` are the times between the chunks of the response. ``within`` is the share of the request's time that lies
+    within the sample's. ``prompt`` identifies the prompt; None if unknown. A failed request has no latencies or tokens.
     """
 
     start: float
@@ -75,14 +74,14 @@ class Observation:
     meets_objectives: bool | None = None
 
     def inside(self, begin: float, end: float) -> Observation:
-        """The observation for a sample that begins and ends at these seconds."""
+        """Return the observation for a sample that begins and ends at these seconds."""
         took = (self.client_latency or 0.0) / 1000
         start = max(self.start, begin)
         within = max(0.0, min(self.start + took, end) - start) / took if took > 0 else 1.0
         return replace(self, start=start - begin, within=min(1.0, within))
 
     def latencies(self, name: str) -> Iterable[float]:
-        """Its values of a latency: of most, one or none."""
+        """Return the request's values of a latency; most latencies have one or none."""
         if name == "inter_chunk_latency":
             return self.gaps
         if name == "longest_inter_chunk_latency":
@@ -91,7 +90,7 @@ class Observation:
         return () if value is None else (value,)
 
     def amount(self, kind: str) -> float | None:
-        """What it adds to a rate; None where that is not known."""
+        """Return the request's contribution to a rate; None if unknown."""
         if kind == "requests":
             return None if self.client_latency is None else 1.0
         if kind == "goodput":
@@ -102,7 +101,7 @@ class Observation:
 class Sample:
     """The requests of one side at one load, and the ``seconds`` in which they were sent.
 
-    Those ``around`` them do not count, but add to the rates what they have within these seconds.
+    The requests ``around`` them do not count, but their parts within these seconds add to the rates.
     """
 
     def __init__(self, observations: Sequence[Observation], seconds: float, around: Sequence[Observation] = ()) -> None:
@@ -117,10 +116,10 @@ class Sample:
         return len(self.observations)
 
     def paired_with(self, other: Sample) -> Sample | None:
-        """The same sample, whose blocks have the prompts of the other's; None where they hardly had the same prompts.
+        """Return this sample in blocks with the same prompts as the other's; None if less than half are the same.
 
-        Users are sent prompts in an order that depends a little on how long each response takes, and what one side
-        leaves out, as at its beginning, the other one may not.
+        The order of the prompts depends slightly on how long each response takes, and one side may leave out prompts,
+        such as the first ones, that the other side has.
         """
         blocks: list[list[Observation]] = [[] for _ in range(other.blocks)]
         places: dict[int | str | None, deque[int]] = defaultdict(deque)
@@ -143,9 +142,9 @@ class Sample:
         return paired
 
     def drawn(self, weights: Sequence[int] | None = None, *, coarse: bool = False) -> dict[str, float]:
-        """The metrics, where each block counts as often as its weight says; once by default.
+        """Return the metrics, with each block counted ``weights`` times, by default once.
 
-        ``coarse``: of many values, with three significant digits of each. That is enough for a standard error.
+        ``coarse``: round each value to three significant digits if there are many, which suffices for a standard error.
         """
         weights = weights or [1] * self.blocks
         values: dict[str, float] = {}
@@ -154,7 +153,7 @@ class Sample:
         seconds = self.seconds * sum(weights) / len(weights) if weights else 0.0
         for kind, blocks in self._amounts.items():
             tokens, waited, in_time = (sum(map(mul, weights, column)) for column in blocks)
-            # Of good requests alone, there may truly be none.
+            # Only the number of good requests may really be zero.
             if seconds > 0 and blocks.in_time and (in_time or kind == "goodput"):
                 values[_RATES[kind]] = in_time / seconds
             if tokens and waited > 0 and kind.endswith("_tokens"):
@@ -166,33 +165,33 @@ class Sample:
 
     @property
     def mean_under_way(self) -> float:
-        """How many requests were under way on average."""
+        """The average number of requests in flight."""
         requests = (*self.observations, *self._around)
         return sum((each.client_latency or 0.0) * each.within for each in requests) / 1000 / self.seconds
 
     def replicates(self, stream: int = 0) -> Sequence[dict[str, float]]:
-        """The metrics of each drawing of its blocks; those of another stream are independent of the first."""
+        """Return the metrics of each drawing of the blocks. Drawings of different streams are independent."""
         if stream not in self._replicates:
             self._replicates[stream] = [self.drawn(weights, coarse=True) for weights in drawings(self.blocks, stream)]
         return self._replicates[stream]
 
     def beyond(self, name: str) -> int | None:
-        """How many values are beyond a percentile, of a metric that is one."""
+        """Return how many values are beyond a percentile; None if the metric is not a percentile."""
         latency, _, percentile = name.rpartition("_p")
         if latency not in LATENCIES or not percentile.isdigit():
             return None
         return sum(self._ordered[latency].counts) * (100 - int(percentile)) // 100
 
     def needed(self, name: str) -> int:
-        """How many requests it takes until enough values are beyond a percentile; 0 for other metrics."""
+        """Return how many requests put enough values beyond a percentile; 0 for other metrics."""
         percentile = name.rpartition("_p")[2] if self.beyond(name) is not None else ""
         return math.ceil(FEWEST_BEYOND * 100 / (100 - int(percentile))) if percentile else 0
 
     def dependence(self, name: str) -> float:
-        """By which factor a variance is larger because a block is like the one before it; 1 where it is not.
+        """Return the factor by which the similarity of successive blocks increases a metric's variance; 1 without any.
 
-        That of a first-order autoregression, for what is in the blocks' time where the metric is a rate, and otherwise
-        for the means of their latencies, or client latencies.
+        The factor is that of a first-order autoregression: of the amounts in the blocks' time for a rate, otherwise of
+        the blocks' mean latencies (client latencies if the metric has none of its own).
         """
         kinds = [kind for kind, rate in _RATES.items() if rate == name or (name == ALL_TOKENS and "tokens" in kind)]
         columns = [self._amounts[kind].in_time for kind in kinds if kind in self._amounts]
@@ -204,7 +203,7 @@ class Sample:
         return variance_inflation(means)
 
     def design_effect(self, happens: Callable[[Observation], object]) -> float:
-        """By which factor a share of the requests varies more because they come together; 1 where they do not."""
+        """Return the factor by which clustering increases the variance of a share of the requests; 1 without any."""
         counted = [float(bool(happens(each))) for each in self.observations]
         if self.blocks < FEWEST_BLOCKS or not 0 < sum(counted) < len(self):
             return 1.0
@@ -227,7 +226,7 @@ class Sample:
 
     @cached_property
     def _coarse(self) -> dict[str, _Ordered]:
-        """The values of each latency that there are any of, rounded where there are many."""
+        """The values of each latency that has any, rounded if there are many."""
         return {
             name: ordered.rounded() if len(ordered.values) > _MANY else ordered
             for name, ordered in self._ordered.items()
@@ -236,10 +235,10 @@ class Sample:
 
     @cached_property
     def _amounts(self) -> dict[str, _Amounts]:
-        """What each kind of tokens, and of requests, adds up to in each block.
+        """The sums of each kind of tokens and requests in each block.
 
-        Users whose responses end together would fill one span and leave the next one empty, so that a request's tokens
-        are spread over the time that it took. Requests are counted like tokens.
+        A request's tokens are spread over the time that it took: otherwise users whose responses end together would
+        fill one span and leave the next one empty. Requests are counted like tokens.
         """
         found: dict[str, _Amounts] = {}
         span = self.seconds / self.blocks if self.blocks else 0.0
@@ -252,7 +251,7 @@ class Sample:
             if not any(known):
                 continue
             amounts = [each.amount(kind) for each in completed]
-            # Of some requests alone, a rate would be too low.
+            # If the amounts of some requests are unknown, a rate would be too low.
             in_time = [] if None in amounts else [0.0] * self.blocks
             for each, amount in zip(completed, amounts, strict=True) if in_time else ():
                 for block, share in _shares(each, span, self.blocks):
@@ -266,9 +265,9 @@ class Sample:
 
 
 class _Amounts(NamedTuple):
-    """Of each block: its tokens, the milliseconds of their requests, and the tokens of as long a span of time.
+    """For each block: its tokens, the milliseconds of their requests, and the tokens in an equal span of time.
 
-    ``in_time`` is empty where the tokens of some requests are not known.
+    ``in_time`` is empty if the tokens of some requests are unknown.
     """
 
     tokens: list[float]
@@ -277,7 +276,7 @@ class _Amounts(NamedTuple):
 
 
 def _shares(observation: Observation, span: float, spans: int) -> Iterator[tuple[int, float]]:
-    """Which share of a request falls into each of a number of equal spans of time."""
+    """Yield the spans of time, of equal length, that a request falls into, with its share in each."""
     start, took = observation.start, (observation.client_latency or 0.0) / 1000 * observation.within
     if span <= 0 or took <= 0:
         yield min(spans - 1, int(start / span)) if span > 0 else 0, observation.within
@@ -292,7 +291,7 @@ def _shares(observation: Observation, span: float, spans: int) -> Iterator[tuple
 
 @dataclass(frozen=True)
 class _Ordered:
-    """Values in their order, each with its block and how often it is there; and the sum and number of each block's."""
+    """Sorted values, each with its block and count, and the sum and number of each block's values."""
 
     values: list[float]
     blocks: list[int]
@@ -301,11 +300,11 @@ class _Ordered:
 
     @staticmethod
     def of(pairs: Iterable[tuple[float, int]]) -> _Ordered:
-        """Put values with their blocks into their order."""
+        """Sort values with their blocks."""
         return _Ordered.counted(Counter(pairs))
 
     def rounded(self) -> _Ordered:
-        """The same with three significant digits."""
+        """Return the values rounded to three significant digits."""
         found = Counter[tuple[float, int]]()
         for value, block, times in zip(self.values, self.blocks, self.counts, strict=True):
             found[float(f"{value:.2e}"), block] += times
@@ -313,7 +312,7 @@ class _Ordered:
 
     @staticmethod
     def counted(pairs: Counter[tuple[float, int]]) -> _Ordered:
-        """Put values with their blocks into their order."""
+        """Sort counted values with their blocks."""
         ordered = sorted(pairs.items())
         totals: dict[int, tuple[float, int]] = {}
         for (value, block), times in ordered:
@@ -324,12 +323,12 @@ class _Ordered:
 
     @cached_property
     def _columns(self) -> tuple[tuple[int, ...], tuple[float, ...], tuple[int, ...], bool]:
-        """The blocks, their sums and their numbers, and whether each value is there once."""
+        """The blocks, their sums and numbers of values, and whether every value occurs only once."""
         sums, numbers = zip(*self.totals.values(), strict=True) if self.totals else ((), ())
         return tuple(self.totals), sums, numbers, max(self.counts, default=1) == 1
 
     def drawn(self, name: str, weights: Sequence[int]) -> dict[str, float]:
-        """Mean and percentiles, linearly interpolated as NumPy's are."""
+        """Return the mean and the percentiles, with NumPy's linear interpolation."""
         if not self.values:
             return {}
         blocks, sums, numbers, are_single = self._columns
@@ -338,7 +337,7 @@ class _Ordered:
         if not count:
             return {}
         found = {name: sum(map(mul, of_blocks, sums)) / count}
-        # The value of rank r is the first one up to which more than r are drawn.
+        # The value of rank r is the first whose cumulative count of drawn values exceeds r.
         times = map(weights.__getitem__, self.blocks)
         drawn = list(accumulate(times if are_single else map(mul, times, self.counts)))
         for percent in PERCENTILES:
@@ -347,7 +346,7 @@ class _Ordered:
             place, share = bisect_right(drawn, first), rank - first
             value = self.values[place]
             if share:
-                # Of the next rank.
+                # The value of the next rank.
                 above = self.values[place if drawn[place] > first + 1 else bisect_right(drawn, first + 1, place)]
                 value += (above - value) * share
             found[f"{name}_p{percent}"] = value
@@ -355,10 +354,10 @@ class _Ordered:
 
 
 def variance_inflation(means: Sequence[float]) -> float:
-    """By which factor a variance is larger because each mean is like the one before it: first-order autoregression.
+    """Return the factor by which a first-order autoregression of the means increases the variance.
 
-    A trend is no likeness: a server that falls further behind during the whole measurement is taken for what it is. 1
-    where there are fewer than :data:`FEWEST_BLOCKS`.
+    The factor is 1 for fewer than :data:`FEWEST_BLOCKS` means. A trend does not count as similarity, for example of a
+    server that falls further behind during the whole measurement.
     """
     if len(means) < FEWEST_BLOCKS:
         return 1.0
@@ -367,15 +366,15 @@ def variance_inflation(means: Sequence[float]) -> float:
     if spread <= (_ROUNDING * math.fsum(means)) ** 2:
         return 1.0
     shared = math.fsum(first * second for first, second in pairwise(rest))
-    # The mean, the slope and the correlation itself are estimated from the same few blocks: each lowers it by about
-    # one in their number.
+    # The mean, the slope, and the correlation are estimated from the same few blocks. Each estimate lowers the
+    # correlation by about 1 / blocks.
     correlation = shared / spread + 3 / len(means)
     correlation = min(_MOST_CORRELATION, max(0.0, correlation))
     return (1 + correlation) / (1 - correlation)
 
 
 def trend(values: Sequence[float]) -> tuple[float, list[float]]:
-    """The slope of the straight line through values at equal distances (least squares), and what it leaves of each."""
+    """Return the slope of the least-squares line through equally spaced values, and the residuals."""
     center, middle = math.fsum(values) / len(values), (len(values) - 1) / 2
     spread = math.fsum((place - middle) ** 2 for place in range(len(values)))
     slope = math.fsum((place - middle) * value for place, value in enumerate(values)) / spread
@@ -383,13 +382,13 @@ def trend(values: Sequence[float]) -> tuple[float, list[float]]:
 
 
 def degrees_of_freedom(blocks: int, dependence: float) -> int:
-    """Those of a standard error from so many blocks. Where blocks are alike, there are fewer independent ones."""
+    """Return the degrees of freedom of a standard error from ``blocks``; fewer are independent if blocks are alike."""
     return min(blocks - 1, max(_LEAST_FREEDOM, int(blocks / dependence) - 1))
 
 
 @cache
 def drawings(blocks: int, stream: int = 0) -> Sequence[Sequence[int]]:
-    """How often each of the blocks is drawn, :data:`DRAWINGS` times; another stream is independent of the first."""
+    """Return how often each block is drawn, for :data:`DRAWINGS` drawings. Different streams are independent."""
     generator = random.Random(_SEED + stream)  # noqa: S311 - no secret
     found: list[list[int]] = []
     for _ in range(DRAWINGS):
@@ -401,18 +400,18 @@ def drawings(blocks: int, stream: int = 0) -> Sequence[Sequence[int]]:
 
 
 def standard_error(values: Sequence[float], blocks: int) -> float:
-    """The standard error of a metric, from its values in drawings of that many blocks."""
+    """Return the standard error of a metric, from its values in drawings of ``blocks`` blocks."""
     mean = math.fsum(values) / len(values)
     spread = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    # Drawing from the sample itself varies less than drawing from what it was drawn from.
+    # Drawings from a sample vary less than drawings from its population.
     return math.sqrt(spread * blocks / (blocks - 1))
 
 
 @cache
 def student_quantile(probability: float, freedom: int) -> float:
-    """The quantile of Student's t distribution for a probability from 0.5 on, exclusive of 1."""
+    """Return the quantile of Student's t distribution for a probability of at least 0.5 and below 1."""
     low, high = 0.0, math.pi / 2
-    # By the angle whose tangent is t / sqrt(freedom): as many halvings as a double has digits.
+    # Bisects the angle whose tangent is t / sqrt(freedom), as often as a double has binary digits.
     for _ in range(53):
         angle = (low + high) / 2
         low, high = (angle, high) if _student_probability(angle, freedom) < probability else (low, angle)
@@ -420,7 +419,10 @@ def student_quantile(probability: float, freedom: int) -> float:
 
 
 def _student_probability(angle: float, freedom: int) -> float:
-    """Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4."""
+    """Return the cumulative probability of the t whose angle this is.
+
+    Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
+    """
     odd = freedom % 2
     term = math.cos(angle) if odd else 1.0
     total = 0.0
@@ -432,18 +434,18 @@ def _student_probability(angle: float, freedom: int) -> float:
 
 
 def blocks_of(count: int) -> int:
-    """Into how many blocks so many values are cut."""
+    """Return the number of blocks for ``count`` values."""
     return min(MOST_BLOCKS, max(1, count // 2)) if count else 0
 
 
 def cuts(count: int, blocks: int) -> list[tuple[int, int]]:
-    """The first and the last position, exclusive, of each of a number of blocks of about the same size."""
+    """Return the first position and the position after the last for each block; all have about the same size."""
     edges = [count * block // blocks for block in range(blocks + 1)] if blocks else []
     return list(pairwise(edges))
 
 
 def block_means(values: Sequence[float]) -> list[float]:
-    """The mean of each block of values in their order."""
+    """Return the mean of each block of values, in their order."""
     return [math.fsum(values[first:last]) / (last - first) for first, last in cuts(len(values), blocks_of(len(values)))]
 
 
@@ -460,7 +462,7 @@ _STORED = (
 
 
 def stored(samples: Mapping[int, tuple[Sequence[Observation], float]]) -> dict[str, Any]:
-    """Observations and seconds by concurrency, as a document for :func:`samples_of`."""
+    """Return observations and seconds by concurrency as a document for :func:`samples_of`."""
     return {
         "columns": list(_STORED),
         "levels": [
@@ -478,7 +480,7 @@ def stored(samples: Mapping[int, tuple[Sequence[Observation], float]]) -> dict[s
 
 
 def samples_of(document: Mapping[str, Any]) -> Iterator[tuple[int, Sample]]:
-    """The samples of a document, by concurrency. Columns that are not known are left out."""
+    """Yield the samples of a document with their concurrencies; unknown columns are ignored."""
     columns = document.get("columns", [])
     for level in document.get("levels", []):
         rows = [{n: v for n, v in zip(columns, row, strict=True) if n in _STORED} for row in level["requests"]]

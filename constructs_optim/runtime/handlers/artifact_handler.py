@@ -1,7 +1,7 @@
-"""``Custom::OptimizedArtifact``: a reference to an existing artifact by its key, which is the physical id.
+"""``Custom::OptimizedArtifact``: a reference to an existing artifact by its key, which is the physical ID.
 
-Only this owner's record is written: the store may be another account's, shared for reading. The record is written
-before the artifact is read, so that a concurrent pruning notices it (operations/pruning.py).
+The handler writes only this owner's record, because another account may own the store and share it for reading. It
+writes the record before it reads the artifact, so that a concurrent pruning notices it (operations/pruning.py).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ..store.json_records import NewerRecord
 from ..store.owner_records import LEAVING, Owner, OwnerRecords
 from ..telemetry import log
 
-# Of the 4,096 bytes of a response, which has up to three quotes.
+# A response has 4,096 bytes and up to three quotes.
 _LONGEST_QUOTE = 320
 _DEPLOY_ITS_STACK = (
-    "deploy the stack that makes it again, which runs another job, and this one when that has ended. A stack that did "
-    "not wait for its job needs a change to be deployed: give the job another max_runtime"
+    "redeploy the stack that makes it, which runs another job, then deploy this stack when that job has ended. A stack "
+    "that did not wait for its job deploys only with a change, such as another max_runtime of the job"
 )
 
 
@@ -56,7 +56,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
             records.withdraw(owner, request, key)
             records.left(owner, request, key)
         raise
-    # Of interrupted requests.
+    # References of interrupted requests.
     for stale in sorted(record.keys_in(LEAVING)):
         records.left(owner, request, stale)
     log("referred", artifact_key=key, job_name=manifest["job_name"])
@@ -82,7 +82,7 @@ def _delete(event: Event) -> None:
             records.left(owner, request, key)
             log("unreferenced", artifact_key=key)
     except NewerRecord as newer:
-        # Its form is unknown: `artifacts prune` removes the reference after the stack is deleted.
+        # The record's form is unknown. `artifacts prune` removes the reference after the stack is deleted.
         log("unchanged", reason=str(newer))
     except ClientError as error:
         # Without the bucket, or if the creation failed before it referred to anything, there is no reference.
@@ -96,7 +96,11 @@ def _owner(event: Event) -> Owner:
 
 
 def _manifest(store: ArtifactStore, props: ArtifactProperties, owner: Owner) -> dict[str, Any]:
-    """The artifact's manifest; an error if it is missing or not of the declared recipe."""
+    """Return the artifact's manifest.
+
+    Raises:
+        DeploymentError: if the artifact is missing, damaged, or made by another recipe than the declared one.
+    """
     key = props.artifact_key
     claim = store.claim(key)
     # The files of a released claim may be removed at any time.
@@ -110,41 +114,41 @@ def _manifest(store: ArtifactStore, props: ArtifactProperties, owner: Owner) -> 
     if not by_this_recipe or (props.source is not None and not is_of(props.source, identity)):
         actual = _described(object_in(manifest.get("description")))
         raise DeploymentError(
-            f"the artifact {key} in the store {store.bucket} is another recipe's: it is {actual}, made of "
-            f"{_quoted(identity) or 'an unknown source'}, and this stack declares {_described(props.description)}. "
-            "Techniques and settings, accelerator, tensor parallel degree, the container image that a release of "
-            "constructs-optim chooses, or the model differ. Next: declare the recipe of the stack that made it, with "
-            "the same release, or refer to the key of this recipe"
+            f"the artifact {key} in the store {store.bucket} was made by another recipe: it is {actual}, made from "
+            f"{_quoted(identity) or 'an unknown source'}, but this stack declares {_described(props.description)}. "
+            "They differ in model, techniques, settings, accelerator, tensor parallel degree, or container image "
+            "(which the release of constructs-optim chooses). Next: declare the recipe of the stack that made the "
+            "artifact, with the same release, or use the key of this recipe"
         )
     check_manifest(store, key, manifest)
     return manifest
 
 
 def _missing(store: ArtifactStore, props: ArtifactProperties, claim: Claim | None, owner: Owner) -> tuple[str, str]:
-    """Why an artifact is missing, and the next step."""
+    """Return why an artifact is missing, and the next step."""
     written = store.written_manifest(props.artifact_key)
     if claim is None and written is None:
-        problem = f"no job has made it there, and none is making it. It would be {_described(props.description)}"
+        problem = f"no job has made it there, and none is running. This stack declares {_described(props.description)}"
         return problem, (
-            "deploy a stack with an OptimizationJob of this recipe on this store, and this one when its job has "
-            "ended; or check key and store"
+            "deploy a stack with an OptimizationJob of this recipe and store, then deploy this stack when the job has "
+            "ended; or correct the key or the store"
         )
     if claim is None or (written is not None and written.get("attempt", claim.attempt) == claim.attempt):
         if claim is not None and claim.released:
-            return "it was given up, and its files may be about to be removed", _DEPLOY_ITS_STACK
-        return "its manifest is there, but files were removed or changed since", _DEPLOY_ITS_STACK
+            return "all stacks have released it, and its files may be deleted at any time", _DEPLOY_ITS_STACK
+        return "its manifest exists, but files were removed or changed since", _DEPLOY_ITS_STACK
     if claim.failure:
         return f"the last attempt failed: {_quoted(claim.failure)}", _DEPLOY_ITS_STACK
     if claim.released:
-        return "the stacks that had it made gave it up before it was there", _DEPLOY_ITS_STACK
+        return "the stacks that requested it released it before it was complete", _DEPLOY_ITS_STACK
     # The second part of a stack's ARN is its name.
     ids = [owner.stack_id for owner in claim.owners if claim.made_in(owner.account) and "/" in owner.stack_id]
     names = list(dict.fromkeys(stack_id.split("/")[1] for stack_id in ids))
     stacks = f" for the stack{'s' if len(names) > 1 else ''} {', '.join(names[:3])}" if names else ""
     if not claim.made_in(owner.account):
         until = f", by {_minute(dt.datetime.fromtimestamp(claim.due, dt.UTC))} at the latest" if claim.due else ""
-        next_step = "deploy again when its job has ended; that account can describe the job"
-        return f"account {claim.maker} makes it{stacks}{until}", next_step
+        next_step = "deploy again when its job has ended; only that account can describe the job"
+        return f"account {claim.maker} is making it{stacks}{until}", next_step
     name, kind = job_name(store.bucket, claim.artifact_key, claim.attempt), ARTIFACT_JOBS[props.job_kind]
     job = SageMakerJobs(client("sagemaker"), kind).describe(name)
     if job is None:
@@ -152,12 +156,12 @@ def _missing(store: ArtifactStore, props: ArtifactProperties, claim: Claim | Non
     status = kind.status(job)
     if kind.has_status(job, *RUNNING):
         since = _minute(job["CreationTime"].astimezone(dt.UTC))
-        problem = f"the {kind.title} {name} makes it{stacks} and is {status} (created {since})"
-        return problem, f"`constructs-optim jobs watch {name}`, and deploy again when it has ended"
+        problem = f"the {kind.title} {name} is making it{stacks} and is {status} (created {since})"
+        return problem, f"run `constructs-optim jobs watch {name}`, and deploy again when the job has ended"
     if kind.has_status(job, "COMPLETED"):
-        problem = f"the {kind.title} {name} has completed, and its manifest is not written yet"
-        return problem, f"deploy again in a few minutes. Where that does not help, {_DEPLOY_ITS_STACK}"
-    reason = _quoted(job.get("FailureReason") or "no reason is given")
+        problem = f"the {kind.title} {name} has completed, but its manifest is not written yet"
+        return problem, f"deploy again in a few minutes. If that does not help, {_DEPLOY_ITS_STACK}"
+    reason = _quoted(job.get("FailureReason") or "SageMaker gives no reason")
     return f"the {kind.title} {name} is {status}: {reason}", _DEPLOY_ITS_STACK
 
 

@@ -1,7 +1,7 @@
 """``Custom::ComponentCapacity``: the current number of copies of an inference component.
 
-CloudFormation sends the number of copies with every update of a component, and would undo what scaling has set. This
-resource has the component's definition as a property, so it runs before every update of the component.
+CloudFormation sends the number of copies with every update of a component, which would undo scaling. This resource has
+the component's definition as a property, so CloudFormation updates it before every update of the component.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
 
 
 def _copies_now(stack_id: str, logical_id: str) -> int | None:
-    """The desired copies of the stack's component; None if it does not exist."""
+    """Return the desired copies of the stack's component; None if it does not exist."""
     cloudformation = client("cloudformation")
     try:
         resource = cloudformation.describe_stack_resource(StackName=stack_id, LogicalResourceId=logical_id)
@@ -36,7 +36,7 @@ def _copies_now(stack_id: str, logical_id: str) -> int | None:
         if "does not exist" not in message_of(error):
             raise
         return None
-    # The physical id is the component's ARN, which ends in its name; empty if its creation failed.
+    # The physical ID is the component's ARN, which ends in its name, or empty if its creation failed.
     name = resource["StackResourceDetail"].get("PhysicalResourceId", "").rpartition("/")[2]
     if not name:
         return None

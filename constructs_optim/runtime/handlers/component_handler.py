@@ -1,7 +1,7 @@
 """``Custom::OptimizedInferenceComponent``: an inference component on a GPU partition, which CloudFormation lacks.
 
-Its properties are those of ``AWS::SageMaker::InferenceComponent``, and the API validates them. A component takes longer
-than a function may run: a state machine brings it to what was asked for, and its watcher responds to CloudFormation.
+It has the properties of ``AWS::SageMaker::InferenceComponent``, which the API validates. A component takes longer than
+a function may run, so a state machine applies the request, and its watcher responds to CloudFormation.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _delete(event: Event) -> None:
 
 
 def _start(event: Event, props: ComponentProperties) -> None:
-    """Start the watcher of a request; those of earlier requests for the same resource end."""
+    """Start the request's watcher, and stop those of earlier requests for the same resource."""
     resource, request = _digest(event["StackId"], event["LogicalResourceId"]), _digest(event["RequestId"])
     own = f"{resource}-{request}"
     stepfunctions = client("stepfunctions")
@@ -55,13 +55,13 @@ def _start(event: Event, props: ComponentProperties) -> None:
     ]
     document = {"Event": event, "Until": int(time.time()) + _PATIENCE_SECONDS, "Settle": bool(earlier)}
     if not start_watching(props, own, document):
-        # Lambda repeats an invocation, and what runs now may be of a later request.
+        # Lambda may have repeated the invocation, and the running watcher may belong to a later request.
         return
     for arn in earlier:
         try:
             stepfunctions.stop_execution(executionArn=arn, cause="CloudFormation has sent a later request")
         except ClientError as error:
-            # It has ended meanwhile.
+            # It has ended in the meantime.
             if code_of(error) not in ("ExecutionDoesNotExist", "ValidationException"):
                 raise
         log("superseded", execution=arn)

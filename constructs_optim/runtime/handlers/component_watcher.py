@@ -1,4 +1,4 @@
-"""One look at an inference component by the state machine: a step to what CloudFormation asked for, or the response."""
+"""One poll of an inference component by the state machine: a step toward CloudFormation's request, or the response."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _IN_PROGRESS = ("Creating", "Updating", "Deleting")
 
 @entry_point
 def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
-    """Entry point. ``event`` is the execution's input with the last look, and ``Error`` if the state machine failed."""
+    """Entry point. ``event`` is the execution's input with the last poll, and ``Error`` if the state machine failed."""
     watch = validate(ComponentWatch, event)
     component = _Component(client("sagemaker"), watch)
     if watch.settle and not watch.look:
-        # A call of the earlier request's watcher may be on its way.
+        # A call by the earlier request's watcher may still take effect.
         return again(_SECONDS)
     if watch.error:
-        return component.end(f"looking at the inference component failed: {watch.error}. Deploy again")
+        return component.end(f"polling the inference component failed: {watch.error}. Deploy again")
     if time.time() >= watch.until:
-        last = watch.look.get("Reason") or "SageMaker is still at work"
+        last = watch.look.get("Reason") or "SageMaker has not finished"
         return component.end(f"the inference component took longer than the hour that CloudFormation waits: {last}")
     try:
         return component.delete() if component.event["RequestType"] == "Delete" else component.ensure()
@@ -52,7 +52,7 @@ class _Component:
         self._arn: str | None = None
 
     def ensure(self) -> Output:
-        """Create or update the component; the response when it is in service."""
+        """Create or update the component, and respond when it is in service."""
         name = self._props.inference_component_name
         if (stale := self._stale_name()) is not None and self._is_there_still(stale):
             return again(_SECONDS)
@@ -62,8 +62,8 @@ class _Component:
             return self._asked()
         if found["EndpointName"].lower() != self._props.endpoint_name.lower():
             raise DeploymentError(
-                f"the endpoint {found['EndpointName']} has an inference component {name} already: an account has one "
-                "of a name in a region. Delete it, or change the id of this one"
+                f"the endpoint {found['EndpointName']} already has an inference component {name}: names are unique in "
+                "an account and Region. Delete it, or change the id of this one"
             )
         arn, status = found["InferenceComponentArn"], found["InferenceComponentStatus"]
         self._arn = arn
@@ -73,13 +73,13 @@ class _Component:
         if status == "Failed":
             if self._was_asked:
                 raise DeploymentError(f"the inference component {name} failed: {reason}")
-            # Of an earlier deployment.
+            # It failed in an earlier deployment.
             self._is_there_still(name)
             return again(_SECONDS)
         wanted = self._request(self._props)
         if self._was_asked:
             if reason or not _has(found["Specification"], wanted["Specification"]):
-                raise DeploymentError(f"SageMaker rolled the update of the inference component {name} back: {reason}")
+                raise DeploymentError(f"SageMaker rolled back the update of the inference component {name}: {reason}")
         elif self._differs(found, wanted):
             deployment = {"DeploymentConfig": self._props.deployment_config} if self._props.deployment_config else {}
             self._call("update", **deployment)
@@ -88,19 +88,19 @@ class _Component:
         return self.end()
 
     def delete(self) -> Output:
-        """Delete the component; the response when it is gone."""
+        """Delete the component, and respond when it is gone."""
         physical_id = self.event.get("PhysicalResourceId")
         if is_component_arn(physical_id):
             name, is_own = physical_id.rpartition("/")[2], True
         else:
-            # Its creation failed, or had no response.
+            # Its creation failed, or the response was lost.
             name, is_own = self._props.inference_component_name, False
         return again(_SECONDS) | {"Reason": self._reason} if self._is_there_still(name, is_own=is_own) else self.end()
 
     def end(self, failure: str | None = None) -> Output:
         """Respond to CloudFormation."""
         created = self._arn or not_created(self.event["RequestId"])
-        # An update that fails leaves the resource what it was, and CloudFormation sends its former properties.
+        # A failed update leaves the resource as it was, and CloudFormation sends its former properties next.
         physical_id = (self.event.get("PhysicalResourceId") or created) if failure or self._arn is None else self._arn
         reason = f"{self.event['LogicalResourceId']}: {failure}" if failure is not None else None
         log(Counted.deployment_failed if failure else "responded", reason=failure or "")
@@ -110,7 +110,7 @@ class _Component:
     _reason = ""
 
     def _stale_name(self) -> str | None:
-        """What an update has created that failed without CloudFormation knowing its name."""
+        """Return the name of a component that a failed update created and that CloudFormation does not know."""
         old = self.event.get("OldResourceProperties")
         try:
             name = validate(ComponentProperties, old).inference_component_name if old is not None else None
@@ -120,7 +120,7 @@ class _Component:
         return name if name not in (None, self._props.inference_component_name, known) else None
 
     def _is_there_still(self, name: str, *, is_own: bool = True) -> bool:
-        """Whether a component that is to be deleted exists; one that is not this resource's own is left alone."""
+        """Delete a component unless another resource owns it; return whether it still exists."""
         found = self._describe(name)
         if found is None:
             return False
@@ -131,14 +131,14 @@ class _Component:
                 self._sagemaker.delete_inference_component(InferenceComponentName=name)
                 log("deleted", component_name=name)
             except ClientError as error:
-                # Refused while it changes, or while adapters use it.
+                # SageMaker refuses while the component changes or adapters use it.
                 if code_of(error) != "ValidationException":
                     raise
                 self._reason = message_of(error)
         return True
 
     def _differs(self, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-        """Whether the component lacks something, or has something that only the earlier properties had."""
+        """Return whether the component lacks a wanted member, or keeps one that only the earlier properties had."""
         here, then = found["Specification"], wanted["Specification"]
         old = self.event.get("OldResourceProperties")
         try:
@@ -149,13 +149,13 @@ class _Component:
         return copies or not _has(here, then) or _keeps(here, before, then)
 
     def _request(self, props: ComponentProperties) -> dict[str, Any]:
-        """The members that creation and update have in common, in the types of the API."""
+        """Return the members that creation and update share, with the API's types."""
         shape = self._sagemaker.meta.service_model.operation_model("CreateInferenceComponent").input_shape
         members = {"Specification": props.specification, "RuntimeConfig": props.runtime_config}
         return {"InferenceComponentName": props.inference_component_name, **typed(members, shape)}
 
     def _call(self, verb: str, **members: Any) -> None:
-        """Create or update the component; what the API refuses is a :class:`DeploymentError`."""
+        """Create or update the component; the API's refusal becomes a :class:`DeploymentError`."""
         request = {**self._request(self._props), **members}
         if "DeploymentConfig" in members:
             shape = self._sagemaker.meta.service_model.operation_model("UpdateInferenceComponent").input_shape
@@ -189,7 +189,7 @@ class _Component:
 
 
 def _has(found: object, wanted: object) -> bool:
-    """Whether a description has all of a request's members; SageMaker may add its defaults."""
+    """Return whether a description has all of a request's members; SageMaker may have added defaults."""
     if is_object(wanted):
         members = object_in(found)
         return all(name in members and _has(members[name], value) for name, value in wanted.items())
@@ -197,7 +197,7 @@ def _has(found: object, wanted: object) -> bool:
 
 
 def _keeps(found: object, before: object, wanted: object) -> bool:
-    """Whether a description has a member that earlier properties had and the wanted ones have not."""
+    """Return whether a description keeps a member that the earlier properties had but the wanted ones lack."""
     if not is_object(before):
         return False
     members, kept = object_in(found), object_in(wanted)

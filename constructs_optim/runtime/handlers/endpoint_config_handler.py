@@ -1,6 +1,6 @@
-"""``Custom::OptimizedEndpointConfig``: an endpoint configuration with members that CloudFormation has no value for.
+"""``Custom::OptimizedEndpointConfig``: an endpoint configuration with members or values that CloudFormation lacks.
 
-Its properties are those of ``AWS::SageMaker::EndpointConfig``, and the API validates them.
+It has the properties of ``AWS::SageMaker::EndpointConfig``, which the API validates.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..jobs.sagemaker_jobs import typed
 from ..requests.properties import EndpointConfigProperties, validate
 from ..telemetry import log
 
-# What CloudFormation and the frame of handlers read.
+# Properties for CloudFormation and the handlers' framework, which are not part of the API request.
 _NOT_OF_THE_REQUEST = frozenset({"ServiceToken", "ServiceTimeout", "Tags"})
 
 
@@ -26,7 +26,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     name = name_of(event, request)
     arn = ENDPOINT_CONFIG.create(sagemaker, name, request, tags)
     if "OldResourceProperties" in event:
-        # On a rollback, what the failed update created has no resource if its response was lost.
+        # On a rollback, CloudFormation does not know the failed update's configuration if its response was lost.
         stale = _name_from(event, event["OldResourceProperties"])
         if stale is not None and stale not in (name, event.get("PhysicalResourceId")):
             ENDPOINT_CONFIG.delete(sagemaker, stale)
@@ -34,7 +34,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
 
 
 def _request(properties: object) -> tuple[dict[str, Any], list[Any]]:
-    """The body of CreateEndpointConfig without the name, and the tags."""
+    """Return the body of CreateEndpointConfig without the name, and the tags."""
     props = validate(EndpointConfigProperties, properties)
     operation = client("sagemaker").meta.service_model.operation_model("CreateEndpointConfig")
     members = {name: value for name, value in (props.model_extra or {}).items() if name not in _NOT_OF_THE_REQUEST}
@@ -42,7 +42,7 @@ def _request(properties: object) -> tuple[dict[str, Any], list[Any]]:
 
 
 def _name_from(event: Event, properties: Mapping[str, object]) -> str | None:
-    """The name of what ``properties`` describe; None if it could not have been created."""
+    """Return the name of the configuration that ``properties`` describe; None if they are invalid."""
     try:
         return name_of(event, _request(properties)[0])
     except DeploymentError as error:
@@ -53,7 +53,7 @@ def _name_from(event: Event, properties: Mapping[str, object]) -> str | None:
 def _delete(event: Event) -> None:
     name = event.get("PhysicalResourceId")
     if not isinstance(name, str) or not name.startswith(NAME_PREFIX):
-        # A creation that failed or had no response may have created it.
+        # A creation that failed or whose response was lost may have created it.
         name = _name_from(event, event["ResourceProperties"])
     if name is not None:
         ENDPOINT_CONFIG.delete(client("sagemaker"), name)

@@ -1,7 +1,8 @@
-"""``Custom::EndpointEvaluation``: evaluate what an endpoint serves, and signal whether it meets its requirements.
+"""``Custom::EndpointEvaluation``: evaluate a served recipe, and signal whether it meets its requirements.
 
-A state machine watches the benchmark job and signals the stack's wait condition. The physical id is the evaluation's
-key, which changes with what is served: it tells an update what it replaces, and a rollback the earlier evaluation.
+A state machine watches the benchmark job and signals the stack's wait condition. The physical ID is the evaluation's
+key, which changes with the served recipe. It tells an update which version it replaces, and a rollback which earlier
+evaluation to use.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     records = _records(request, key)
     decision = records.read(CURRENT)
     if decision is not None and decision["accepted"]:
-        # An update back to an evaluated endpoint, or with other requirements. A rollback is not affected by the
-        # verdict, as its wait condition is already complete.
+        # An update back to an evaluated version, or with other requirements. The verdict does not affect a rollback,
+        # whose wait condition is already complete.
         before = replaced or decision.get("before")
         verdict = judge(request, records, _records(request, before) if before else None, decision["run"])
         log("evaluated before", evaluation=key, misses=len(verdict.misses))
@@ -50,7 +51,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
 def _delete(event: Event) -> None:
     request = validate(EvaluationProperties, event["ResourceProperties"]).request
     physical_id = event.get("PhysicalResourceId")
-    # A creation that failed may have started its execution.
+    # A failed creation may have started its execution.
     key = physical_id if is_artifact_key(physical_id) else request.key(*account_and_region(event))
     give_up_runs(BENCHMARK, _records(request, key), issued_at(event["ResponseURL"]))
 

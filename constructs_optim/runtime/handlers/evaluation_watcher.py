@@ -1,4 +1,4 @@
-"""One poll of an evaluation by the state machine: benchmark, completions, results, verdict; each step is stored."""
+"""One poll of an evaluation by the state machine: benchmark, completions, results, verdict. Each step is stored."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     region, account = context.invoked_function_arn.split(":")[3:5]
     records = RunRecords(client("s3"), "evaluations", request.bucket, request.kms_key_arn, request.key(account, region))
     if records.is_given_up(watch.issued):
-        return end(watch, failure=f"the evaluation of {request.label} was given up")
+        return end(watch, failure=f"the evaluation of {request.label} was canceled: its resource was deleted")
     try:
         if records.read(RESULT, watch.run) is None and (waiting := _measure(watch, records, region, context)):
             return waiting
@@ -44,13 +44,13 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
 
 
 def _measure(watch: EvaluationWatch, records: RunRecords, region: str, context: LambdaContext) -> Output | None:
-    """Store the results of the run; the output of the poll if it has not ended."""
+    """Store the run's results; return the output of the poll if the run has not ended."""
     name, request = run_job_name(records.key, watch.run), watch.request
     jobs = SageMakerJobs(client("sagemaker"), BENCHMARK)
     job = jobs.describe(name)
     if job is None:
         return _create(watch, records, jobs, name)
-    advice = ": measure fewer numbers of users or requests, or give it a longer timeout"
+    advice = ": measure fewer concurrencies or requests, or set a longer timeout"
     if waiting := poll(watch, BENCHMARK, name, job, advice=advice):
         return waiting
     if not complete_prompts(request, records, watch.run, context):
@@ -69,7 +69,7 @@ def _measure(watch: EvaluationWatch, records: RunRecords, region: str, context: 
     records.write(
         REQUESTS, stored({level.concurrency: (level.observations, level.seconds) for level in levels}), watch.run
     )
-    # Written last, as it marks the end of the run.
+    # Written last, because it marks the end of the run.
     records.write(RESULT, result, watch.run)
     return None
 
@@ -87,7 +87,7 @@ def _create(watch: EvaluationWatch, records: RunRecords, jobs: SageMakerJobs, na
         "Tags": request.tags,
         **({"NetworkConfig": {"VpcConfig": request.vpc_config}} if request.vpc_config else {}),
     }
-    advice = "without evaluate(...) the endpoint is deployed as before"
+    advice = "without evaluate(...), the endpoint deploys as before"
     create_run(jobs, records, job, watch.issued, advice=advice, is_retried=False)
     return again(5)
 
@@ -108,7 +108,7 @@ def _judge(watch: EvaluationWatch, records: RunRecords) -> Output:
         }
         records.write(CURRENT, {**decision, "run": watch.run})
     elif not verdict.misses:
-        # A scheduled run: later evaluations are compared with the current results.
+        # A scheduled run: later evaluations are compared with its results.
         records.write(CURRENT, {**decision, "run": watch.run})
     records.write_report(watch.run, evaluation_report.markdown(records.read(RESULT, watch.run) or {}, verdict.found))
     log(Counted.evaluated, evaluation=records.key, run=watch.run, misses=len(verdict.misses))

@@ -1,8 +1,8 @@
 """``Custom::OptimizationJob`` and ``Custom::TrainingJob``: reuse an artifact, or start or join its job.
 
 Create and Update end within seconds: a state machine watches the job and signals the stack's wait condition. The
-physical id is the artifact key, so a changed recipe replaces the resource. docs/reliability.md explains the order of
-the steps, which are all repeatable.
+physical ID is the artifact key, so a changed recipe replaces the resource. Every step can be repeated;
+docs/reliability.md explains their order.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from ..store.owner_records import APPLIED, CONFIRMED, LEAVING, Owner, OwnerRecor
 from ..telemetry import Counted, log
 
 _MOST_ATTEMPTS = 50
-# A function has 180. SageMaker ends a training job's code 120 seconds after the signal to end, and uploads then.
+# The function has 180 seconds. SageMaker ends a training job's code 120 seconds after the stop signal, then uploads.
 _STOPPING_SECONDS = 150.0
 _REJOIN_ATTEMPTS = 6
-# The properties that decide the artifact. Without the handle, an update of an unrelated property would use the new
-# content of an unpinned version or S3 prefix, behind a wait condition that is already complete.
+# The properties that determine the artifact. They include the handle: otherwise an update of an unrelated property
+# would use new content of an unpinned version or S3 prefix, and its wait condition would already be complete.
 _DECISIVE = ("RecipeKey", "Source", "Reads", "Bucket", "WaitHandle")
 
 
 class _Deployment:
-    """A request of a resource, with its clients and records."""
+    """A request for a resource, with the clients and records it needs."""
 
     def __init__(self, event: Event, props: StoreProperties) -> None:
         self.event = event
@@ -59,7 +59,7 @@ class _Deployment:
     def begin(
         self, *, properties: str = "", gives_up: Callable[[OwnerRecord], Collection[str]] | None = None
     ) -> OwnerRecord:
-        """Record the request as the resource's latest; see :meth:`OwnerRecords.begin`."""
+        """Record the request as the resource's latest one; see :meth:`OwnerRecords.begin`."""
         issued = issued_at(self.event["ResponseURL"])
         return self.records.begin(
             self.owner,
@@ -71,12 +71,12 @@ class _Deployment:
         )
 
     def job_request(self, key: str, attempt: int, props: JobProperties, source: ResolvedSource) -> dict[str, object]:
-        """The body of the operation that creates an attempt's job."""
+        """Return the body of the operation that creates an attempt's job."""
         name, output = job_name(self.store.bucket, key, attempt), self.store.model_uri(key, attempt)
         return self.kind.request(name, key, output, props, source, self.store)
 
     def abandon(self, key: str) -> None:
-        """Remove the owner from an artifact that its record has left; stop the job if no other owner is left."""
+        """Remove the owner from the claim of an artifact that its record has left; stop the job if no owner remains."""
         claim = self._agreed(key)
         if claim is not None and self.store.manifest(key, claim.attempt) is None:
             claim = self.store.give_up_job(key)
@@ -88,7 +88,7 @@ class _Deployment:
         self.records.left(self.owner, self.request, key)
 
     def _agreed(self, key: str) -> Claim | None:
-        """Bring the claim in line with the owner's record; returns the claim if the owner has left it."""
+        """Make the claim agree with the owner's record; return the claim if the owner has left it."""
         # A later request may refer to the artifact again before the claim is changed, so the record is read again
         # after every change, and the job is released only then.
         refers = self.records.get(self.owner).wants(key)
@@ -102,7 +102,7 @@ class _Deployment:
         claim = self.store.claim(key)
         if claim is None:
             return None
-        # CloudFormation describes stacks of the same account and region alone.
+        # CloudFormation describes only stacks of the same account and Region.
         near = self.owner.stack_id.split(":")[:5]
         other_stacks = [owner for owner in claim.owners if owner.stack_id != self.owner.stack_id]
         describable = [owner for owner in other_stacks if owner.stack_id.split(":")[:5] == near]
@@ -118,16 +118,16 @@ class _Deployment:
             time.sleep(0.2 * 2**attempt)
 
     def undo(self, key: str) -> None:
-        """Undo this request, which failed or was superseded, unless an earlier one refers to the artifact."""
+        """Undo this failed or superseded request, unless an earlier one refers to the artifact."""
         self.records.withdraw(self.owner, self.request, key)
         self.abandon(key)
         claim = self.store.claim(key)
-        # A job that was created too late is of an earlier attempt.
+        # A job that was created too late belongs to an earlier attempt.
         for attempt in range(1, claim.attempt if claim is not None else 1):
             self.jobs.stop(job_name(self.store.bucket, key, attempt))
 
     def undo_earlier_tries(self) -> None:
-        """Undo interrupted attempts of this request, which a later request has superseded."""
+        """Undo interrupted attempts at this request, which a later request has superseded."""
         record = self.records.get(self.owner)
         if chosen := record.chosen.get(self.request):
             self.undo(chosen)
@@ -151,7 +151,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         kept = _kept(event, props, record, digest)
         source = _source(deployment, props, is_needed=kept is None)
         key = kept or artifact_key(props.recipe_key, source.identity)
-        # Refuse an invalid request before anything is written.
+        # Refuses an invalid request before anything is written.
         deployment.jobs.check(deployment.job_request(key, 1, props, source))
         key = deployment.records.refer(deployment.owner, deployment.request, key).chosen[deployment.request]
     except Superseded:
@@ -167,14 +167,14 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         with contextlib.suppress(ClientError, BotoCoreError, DeploymentError):
             deployment.undo(key)
         raise
-    # Of interrupted requests and failed deletions.
+    # References of interrupted requests and failed deletions.
     for stale in sorted(record.keys_in(LEAVING)):
         deployment.abandon(stale)
     return key, {"ArtifactKey": key, "JobName": job, "ModelDataUri": uri, **source.timeout_attributes}
 
 
 def _make(deployment: _Deployment, key: str, props: JobProperties, source: ResolvedSource) -> tuple[str, str]:
-    """Claim the artifact, and start or join its job if it is missing; returns the job's name and the artifact's URI."""
+    """Claim the artifact, and start or join its job if it is missing; return the job's name and the artifact's URI."""
     store, event = deployment.store, deployment.event
     identity = {"identity": source.identity}
     claim = store.join(key, deployment.owner, due=_due(props), source=identity, description=props.description)
@@ -186,7 +186,7 @@ def _make(deployment: _Deployment, key: str, props: JobProperties, source: Resol
             signal(props.wait_handle, data=artifact_data(manifest))
         return manifest["job_name"], manifest["model_data_uri"]
     claim = _start(deployment, claim, props, source)
-    # A repeated event has the same execution.
+    # A repeated event uses the same execution.
     once = hashlib.sha256(f"{event['StackId']}{event['RequestId']}".encode()).hexdigest()[:32]
     document = {
         "Kind": props.job_kind,
@@ -202,7 +202,7 @@ def _make(deployment: _Deployment, key: str, props: JobProperties, source: Resol
 
 
 def _source(deployment: _Deployment, props: JobProperties, *, is_needed: bool) -> ResolvedSource:
-    """The model's current files, which may be missing unless they are needed."""
+    """Return the model's current files, which may be missing unless they are needed."""
     try:
         model = resolve(props.source, sagemaker=deployment.sagemaker, s3=deployment.s3)
         return with_reads(model, props.reads, deployment.s3)
@@ -213,13 +213,13 @@ def _source(deployment: _Deployment, props: JobProperties, *, is_needed: bool) -
 
 
 def _digest(properties: Mapping[str, object]) -> str:
-    """A digest of the properties that decide the artifact."""
+    """Return a digest of the properties that determine the artifact."""
     decisive = json.dumps([properties.get(name) for name in _DECISIVE], sort_keys=True)
     return hashlib.sha256(decisive.encode()).hexdigest()[:32]
 
 
 def _kept(event: Event, props: JobProperties, record: OwnerRecord, digest: str) -> str | None:
-    """The artifact that an update restores or leaves as it is, whatever the model's files are now; or None."""
+    """Return the artifact that an update restores or keeps, regardless of the model's current files; None if none."""
     pinned = not props.reads and (
         isinstance(props.source, ArtifactSource)
         or (isinstance(props.source, HubSource) and props.source.version is not None)
@@ -235,10 +235,10 @@ def _start(deployment: _Deployment, claim: Claim, props: JobProperties, source: 
     store, jobs, account = deployment.store, deployment.jobs, deployment.owner.account
     key = claim.artifact_key
     if artifact_key(props.recipe_key, source.identity) != key:
-        # It cannot be produced again: the model's files have changed since it was claimed.
+        # The artifact cannot be made again: the model's files have changed since it was claimed.
         kept = key in deployment.records.get(deployment.owner).keys_in(APPLIED, CONFIRMED)
         if not kept and claim.made_in(account) and not jobs.describe(job_name(props.bucket, key, claim.attempt)):
-            raise DeploymentError("the model's files have changed while they were deployed; deploy again")
+            raise DeploymentError("the model's files changed during the deployment; deploy again")
         log("unchanged", artifact_key=key, attempt=claim.attempt)
         return claim
     for _ in range(_MOST_ATTEMPTS):
@@ -253,7 +253,7 @@ def _start(deployment: _Deployment, claim: Claim, props: JobProperties, source: 
         job = jobs.describe(name)
         if job is None and not store.files(output):
             if claim.attempt > 1:
-                # Its last owner may have been interrupted before stopping it.
+                # The last owner may have been interrupted before it stopped the job.
                 jobs.stop(job_name(props.bucket, key, claim.attempt - 1))
             # The job of a superseded request would have no owner.
             deployment.records.check_latest(deployment.owner, deployment.request)
@@ -266,21 +266,21 @@ def _start(deployment: _Deployment, claim: Claim, props: JobProperties, source: 
             return claim
         claim = store.next_attempt(key, claim, maker=account, due=_due(props))
     raise DeploymentError(
-        f"{_MOST_ATTEMPTS} jobs for the artifact {key} exist already and none of them can be used; "
+        f"{_MOST_ATTEMPTS} jobs for the artifact {key} already exist, and none of them can be used; "
         f"delete the {jobs.kind.title}s named {job_name(props.bucket, key, 0)[:-1]}*, then deploy again"
     )
 
 
 def _due(props: JobProperties) -> int:
-    """When a job that starts now must have ended: its time limit, and an hour for waiting and stopping."""
+    """Return when a job that starts now must have ended: after its time limit and an hour for waiting and stopping."""
     limits = object_in(props.request.get("StoppingCondition")).values()
-    # Waiting for spot capacity is longer than running. 28 days are the most (API reference, StoppingCondition).
+    # The wait limit for spot capacity includes the runtime. The maximum is 28 days (API reference, StoppingCondition).
     longest = max((int(str(seconds)) for seconds in limits), default=0) or 2_419_200
     return int(time.time()) + longest + 3600
 
 
 def _is_usable(job: Mapping[str, Any], name: str, deployment: _Deployment, key: str, output: str) -> bool:
-    """Whether the job is running, or has completed with all files still in the store."""
+    """Return whether the job is running, or has completed and all its files are still in the store."""
     store, kind = deployment.store, deployment.kind
     if kind.output(job).rstrip("/") != output.rstrip("/"):
         return False
@@ -289,7 +289,7 @@ def _is_usable(job: Mapping[str, Any], name: str, deployment: _Deployment, key: 
     uri = kind.artifact_uri(output, name)
     written = store.written_manifest(key)
     if written is not None and written["model_data_uri"] == uri:
-        # Its files are incomplete, or the manifest would have been reused.
+        # Its files must be incomplete: otherwise the manifest would have been reused.
         return False
     return bool(store.files(uri))
 
@@ -305,26 +305,26 @@ def _delete(event: Event) -> None:
             raise
         for key in sorted(record.keys_in(LEAVING) | deployment.present):
             deployment.abandon(key)
-        # CloudFormation deletes the role and security groups of stopped jobs next.
+        # CloudFormation deletes the stopped jobs' role and security groups next.
         until = time.monotonic() + _STOPPING_SECONDS
         for name in deployment.stopped:
             with contextlib.suppress(ClientError, BotoCoreError):
                 deployment.jobs.wait_while_stopping(name, until)
     except NewerRecord as newer:
-        # Its form is unknown: `artifacts prune` removes the owner after the stack is deleted.
+        # The record's form is unknown. `artifacts prune` removes the owner after the stack is deleted.
         log("unchanged", reason=str(newer))
     except ClientError as error:
         if code_of(error) == "NoSuchBucket":
-            # Without the bucket there are no claims, and the output of jobs would be lost.
+            # Without the bucket there are no claims, and the jobs' output would be lost.
             for key in deployment.present:
                 deployment.jobs.stop_all(deployment.store.bucket, key)
         elif failed_request(physical_id) is None or deployment.records.may_refer(deployment.owner):
             raise
-        # Otherwise the creation failed before it referred to anything, maybe for the same reason.
+        # Otherwise the creation failed before it referred to an artifact, perhaps for the same reason.
 
 
 def _is_gone(stack_id: str, cloudformation: Any) -> bool:
-    """Whether the stack is deleted; one that cannot be described counts as existing."""
+    """Return whether the stack is deleted; a stack that cannot be described counts as existing."""
     try:
         stacks = cloudformation.describe_stacks(StackName=stack_id)["Stacks"]
     except ClientError as error:

@@ -1,4 +1,4 @@
-"""One poll of a job by the state machine; when the job has ended, writes the manifest and signals the stack."""
+"""One poll of a job by the state machine. When the job has ended, writes the manifest and signals the stack."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     try:
         job = SageMakerJobs(client("sagemaker"), kind).describe(name)
         if job is None:
-            raise DeploymentError(f"the {kind.title} {name} does not exist any more; deploy again to start it anew")
-        advice = ". Give it a longer timeout (12 hours at most), or let a stack with wait=False run it"
+            raise DeploymentError(f"the {kind.title} {name} no longer exists; deploy again to start a new job")
+        advice = ". Set a longer timeout (at most 12 hours), or run the job in a stack with wait=False"
         waiting = poll(watch, kind, name, job, advice=advice)
     except DeploymentError as error:
         return _fail(watch, store, str(error))
@@ -39,7 +39,7 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
 
 
 def _follow(watch: ArtifactWatch, store: ArtifactStore, claim: Claim, title: str) -> Output:
-    """Wait for the job of another account by its claim and manifest."""
+    """Wait for another account's job by its claim and manifest."""
     if not watch.wait_handle:
         return DONE
     manifest = store.manifest(watch.artifact_key, claim.attempt)
@@ -53,9 +53,9 @@ def _follow(watch: ArtifactWatch, store: ArtifactStore, claim: Claim, title: str
     if claim.failure:
         failure = f"failed: {claim.failure}. Deploy again to run it here"
     elif claim.released:
-        failure = "was given up there. Deploy again to run it here"
+        failure = "was canceled there. Deploy again to run it here"
     elif is_out_of_time(watch):
-        failure = "has not ended in the time this deployment waits. Deploy again later"
+        failure = "has not ended in the time that this deployment waits. Deploy again later"
     if failure is not None:
         return end(
             watch, failure=f"the {title} of account {claim.maker} for the artifact {watch.artifact_key} {failure}"
@@ -69,7 +69,7 @@ def _complete(
 ) -> Output:
     name, output = job[kind.name_member], kind.output(job)
     uri = kind.artifact_uri(output if output.endswith("/") else f"{output}/", name)
-    # Before the manifest, which lists the final files.
+    # Done before the manifest, which lists the final files.
     prefix = uri.removeprefix(f"s3://{store.bucket}/")
     for setting in kind.superfluous_settings(job):
         remove_setting(client("s3"), store.bucket, prefix, setting, watch.kms_key_arn)
@@ -94,7 +94,7 @@ def _complete(
         "size_bytes": sum(file["size"] for file in files),
         "files": files,
     }
-    # The manifest of a later attempt is not overwritten.
+    # Do not overwrite a later attempt's manifest.
     if claim is None or claim.attempt == watch.attempt:
         store.write_manifest(watch.artifact_key, manifest)
     count("JobSeconds", (ended - started).total_seconds())
@@ -102,6 +102,6 @@ def _complete(
 
 
 def _fail(watch: ArtifactWatch, store: ArtifactStore, failure: str) -> Output:
-    """Record the failure in the claim, for accounts that cannot describe the job, and signal it to the stack."""
+    """Signal the failure to the stack, and record it in the claim for accounts that cannot describe the job."""
     store.fail(watch.artifact_key, watch.attempt, failure)
     return end(watch, failure=failure)

@@ -1,6 +1,6 @@
-"""``Custom::OptimizedModel``: a SageMaker model with additional data sources, or one that the hub describes.
+"""``Custom::OptimizedModel``: a SageMaker model with additional data sources, or one from a hub's description.
 
-``AWS::SageMaker::Model`` has no additional data sources and no manifest of its files.
+``AWS::SageMaker::Model`` supports neither additional data sources nor a manifest of the model's files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     name = name_of(event, request)
     arn = MODEL.create(sagemaker, name, request, props.tags)
     if "OldResourceProperties" in event:
-        # On a rollback, the model of the failed update has no resource if its response was lost.
+        # On a rollback, CloudFormation does not know the failed update's model if its response was lost.
         stale = _name_from(event, event["OldResourceProperties"], sagemaker)
         if stale is not None and stale not in (name, event.get("PhysicalResourceId")):
             MODEL.delete(sagemaker, stale)
@@ -39,12 +39,12 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
 
 
 def _request(props: ModelProperties, sagemaker: SageMakerClient, source: ResolvedSource) -> dict[str, Any]:
-    """The body of CreateModel without name and tags."""
+    """Return the body of CreateModel without name and tags."""
     s3 = client("s3")
     image, environment = props.image, dict(props.environment)
     if image is None:
         if not isinstance(props.source, HubSource):
-            raise DeploymentError("a model without an image needs a hub's configuration that names one")
+            raise DeploymentError("a model without an image needs a hub configuration that names one")
         document, _ = hub_document(props.source, sagemaker)
         image, of_hub = document.container(props.instance_type)
         environment = {**of_hub, **environment}
@@ -66,7 +66,7 @@ def _request(props: ModelProperties, sagemaker: SageMakerClient, source: Resolve
 
 
 def _name_from(event: Event, properties: Mapping[str, object], sagemaker: SageMakerClient) -> str | None:
-    """The name of the model that ``properties`` describe; None if it could not have been created."""
+    """Return the name of the model that ``properties`` describe; None if it cannot have been created."""
     try:
         props = validate(ModelProperties, properties)
         source = resolve(props.source, sagemaker=sagemaker, s3=client("s3"))
@@ -80,7 +80,7 @@ def _delete(event: Event) -> None:
     sagemaker = client("sagemaker")
     name = event.get("PhysicalResourceId")
     if not isinstance(name, str) or not name.startswith(NAME_PREFIX):
-        # A creation that failed or had no response may have created the model.
+        # A creation that failed or whose response was lost may have created the model.
         name = _name_from(event, event["ResourceProperties"], sagemaker)
     if name is not None:
         MODEL.delete(sagemaker, name)

@@ -1,7 +1,7 @@
-"""``Custom::Preflight``: look, before anything is started, at what would fail hours later.
+"""``Custom::Preflight``: find problems that would fail a deployment hours later, before it starts anything.
 
-It makes nothing: a deletion does nothing, and a rollback is never failed by it. It refuses only what its deployment
-starts: of an update, what is new or changed. Where nobody can tell what that is, it advises.
+It creates nothing, so a deletion does nothing, and it never fails a rollback. It refuses only what the deployment
+starts: in an update, only new or changed resources. If it cannot tell what those are, it only advises.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from ..requests.properties import validate
 from ..telemetry import log
 
 STARTED = frozenset({"AWS::SageMaker::Endpoint", "Custom::OptimizationJob", "Custom::TrainingJob"})
-"""The types of the resources that start jobs and launch instances."""
+"""The resource types that start jobs and launch instances."""
 _PHYSICAL_ID = "preflight"
-# Permissions of this function and of the roles that it asks about were granted seconds ago.
+# The permissions of this function and of the roles that it checks were granted only seconds ago.
 _PAUSES = (2, 4, 8, 16)
-# Of an attribute, of a response of 4,000 bytes.
+# The limit for an attribute in a response of 4,000 bytes.
 _ADVICE_CHARACTERS = 1000
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     if event["RequestType"] == "Update" and _is_rolled_back(event):
-        log("preflight skipped", reason="the stack is rolled back")
+        log("preflight skipped", reason="the stack is rolling back")
         return _PHYSICAL_ID, {"Advice": "none: the stack was rolled back"}
     needs = validate(PreflightProperties, event["ResourceProperties"])
     before = _before(event)
@@ -55,20 +55,20 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
 
 
 def _before(event: Event) -> PreflightProperties | Literal["nothing", "unknown"]:
-    """What the stack had before this deployment."""
+    """Return the stack's properties before this deployment."""
     if event["RequestType"] == "Create":
         return "unknown" if _runs_already(event) else "nothing"
     try:
         return validate(PreflightProperties, event.get("OldResourceProperties", {}))
     except InvalidEvent:
-        # Of another release.
+        # Another release wrote them.
         return "unknown"
 
 
 def _runs_already(event: Event) -> bool:
-    """Whether a stack that gains its preflight has jobs or endpoints; also where CloudFormation does not say.
+    """Return whether a stack that adds its preflight already has jobs or endpoints; True if that is unknown.
 
-    What this deployment adds of them is not listed yet, for it waits for the preflight.
+    Jobs and endpoints that this deployment adds are not listed yet, because they wait for the preflight.
     """
     try:
         pages = client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=event["StackId"])
@@ -80,7 +80,7 @@ def _runs_already(event: Event) -> bool:
 
 
 def _is_rolled_back(event: Event) -> bool:
-    """Whether the stack goes back to what it was; also where CloudFormation does not say, for that must not fail."""
+    """Return whether the stack is rolling back; True if that is unknown, because a rollback must not fail."""
     try:
         (stack,) = client("cloudformation").describe_stacks(StackName=event["StackId"])["Stacks"]
     except (ClientError, BotoCoreError) as error:

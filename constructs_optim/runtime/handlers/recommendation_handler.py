@@ -1,7 +1,7 @@
 """``Custom::ModelRecommendation``: a SageMaker recommendation of how to serve a model, shared by equal requests.
 
-A state machine watches the job and signals the stack's wait condition. The physical id is the key of the request, by
-which a rollback reads the earlier result.
+A state machine watches the job and signals the stack's wait condition. The physical ID is the request's key, so a
+rollback reads the earlier result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     props = validate(RecommendationProperties, event["ResourceProperties"])
     records = _records(event, props.request, props.request.key(*account_and_region(event)))
     result = records.read(RESULT)
-    # A resource keeps its result: its wait condition is complete, so the stack could not receive another one.
+    # A resource keeps its result: its wait condition is complete, so the stack cannot receive another one.
     known = event.get("PhysicalResourceId") == records.key
     fingerprint = None
     if result is None or not known:
@@ -43,7 +43,7 @@ def _start(event: Event, props: RecommendationProperties, records: RunRecords, f
     """Start or join a job and start its watcher; a repeated event reuses both."""
     jobs, issued = SageMakerJobs(client("sagemaker"), RECOMMENDATION), issued_at(event["ResponseURL"])
     if records.is_given_up(issued):
-        raise DeploymentError("the recommendation was given up before this request was handled; deploy again")
+        raise DeploymentError("the recommendation was deleted before this request was handled; deploy again")
     of_event = run_of(event["StackId"], event["RequestId"])
     usable = _usable_run(records, jobs, None if known else fingerprint)
     if usable is not None:
@@ -52,7 +52,7 @@ def _start(event: Event, props: RecommendationProperties, records: RunRecords, f
     else:
         run = records.owner + of_event[: -len(records.owner)]
         records.write(RUN, {"job_name": run_job_name(records.key, run), "fingerprint": fingerprint}, run)
-        advice = "Service Quotas has their limits"
+        advice = "Service Quotas lists their limits"
         create_run(jobs, records, _job(props, records, run), issued, advice=advice, is_retried=True)
     document = {"Request": event["ResourceProperties"]["Request"], "Run": run, "Fingerprint": fingerprint}
     start_watching(props, f"{records.key[:32]}-{of_event}", document)
@@ -60,7 +60,7 @@ def _start(event: Event, props: RecommendationProperties, records: RunRecords, f
 
 
 def _usable_run(records: RunRecords, jobs: SageMakerJobs, fingerprint: str | None) -> tuple[str, str] | None:
-    """A run of this resource that is running or has an unread result, with the fingerprint of its files."""
+    """Return this resource's run that is active or has an unread result, with the fingerprint of its files."""
     for run in records.runs():
         files = (records.read(RUN, run) or {}).get("fingerprint")
         if not files or fingerprint not in (None, files):
@@ -101,7 +101,7 @@ def _job(props: RecommendationProperties, records: RunRecords, run: str) -> dict
 def _delete(event: Event) -> None:
     request = validate(RecommendationProperties, event["ResourceProperties"]).request
     physical_id = event.get("PhysicalResourceId")
-    # A creation that failed may have created its job.
+    # A failed creation may have created its job.
     key = physical_id if is_artifact_key(physical_id) else request.key(*account_and_region(event))
     give_up_runs(RECOMMENDATION, _records(event, request, key), issued_at(event["ResponseURL"]))
 

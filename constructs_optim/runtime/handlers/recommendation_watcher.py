@@ -32,13 +32,13 @@ def _poll(watch: RecommendationWatch, key: str) -> Output:
     request, name = watch.request, run_job_name(key, watch.run)
     job = SageMakerJobs(client("sagemaker"), RECOMMENDATION).describe(name)
     if job is None:
-        raise DeploymentError(f"the recommendation job {name} is not there any more. Deploy again to have another")
-    if waiting := poll(watch, RECOMMENDATION, name, job, advice=": give it a longer timeout, or wait=False"):
+        raise DeploymentError(f"the recommendation job {name} no longer exists. Deploy again to start a new job")
+    if waiting := poll(watch, RECOMMENDATION, name, job, advice=": set a longer timeout, or wait=False"):
         return waiting
     if not job.get("Recommendations"):
         raise DeploymentError(
-            f"the recommendation job {name} completed and recommends nothing: allow other instance types, a framework "
-            "that SageMaker chooses, or optimizations of the model"
+            f"the recommendation job {name} completed but recommends nothing: allow other instance types, let "
+            "SageMaker choose the framework, or allow optimizations of the model"
         )
     times = {"started": job.get("StartTime") or job["CreationTime"], "ended": job.get("EndTime")}
     result = {

@@ -1,13 +1,13 @@
 """One poll of a restart by the state machine, which an alarm on decaying drafts starts.
 
-SageMaker restarts no instances. UpdateEndpoint "deploys the EndpointConfig specified in the request to a new fleet of
-instances" (API reference), as the endpoint's deployment configuration says, with its alarms: so the endpoint is moved
-to a second configuration that has the same content, and by the next restart back again. Both are CloudFormation's.
+SageMaker cannot restart instances. UpdateEndpoint "deploys the EndpointConfig specified in the request to a new fleet
+of instances" (API reference), under the endpoint's deployment configuration and its alarms. So a restart moves the
+endpoint to a second configuration with the same content, and the next restart moves it back. CloudFormation owns both.
 
-There is one restart at a time, and none sooner after another than the request says: a record in the store says which
-run has the endpoint, and is changed by compare-and-swap. What comes too soon, or fails, is tried again after that time
-if the alarm is still on. None begins while the stack is deployed or the endpoint is
-updated, or when it serves another configuration than these two.
+Only one restart runs at a time, and the request sets the minimum time between two. A record in the store, changed by
+compare-and-swap, names the run that holds the endpoint. A restart that fails or comes too soon is tried again after
+that time if the alarm is still in ALARM. No restart begins while the stack is being deployed or the endpoint updated,
+or if the endpoint serves a configuration other than these two.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from ..telemetry import Counted, LambdaContext, entry_point, log
 
 _BUSY_SECONDS, _UPDATE_SECONDS, _LONGEST_WAIT_SECONDS = 60, 30, 3_600
 _MOST_UPDATES = 2
-# What refuses an update: "Cannot update in-progress endpoint" is the one ValidationException that passes.
+# The errors that refuse an update. "Cannot update in-progress endpoint" is the only temporary ValidationException.
 _REFUSALS = ("ValidationException", "ResourceLimitExceeded")
 _BUSY = "in-progress"
 _CHANGING = ("Creating", "Updating", "SystemUpdating", "RollingBack")
 
 
 class _TooSoon(Exception):
-    """Another run has the endpoint, or had it lately, or this one has failed."""
+    """Another run holds or recently held the endpoint, or this one has failed."""
 
 
 @entry_point
@@ -51,27 +51,27 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     records = JsonRecords(client("s3"), request.bucket, request.kms_key_arn)
     endpoint = _endpoint(request)
     if endpoint is None:
-        return _end(request, "the endpoint is gone")
+        return _end(request, "the endpoint does not exist")
     status, config = endpoint["EndpointStatus"], endpoint["EndpointConfigName"]
     record = records.read(name) or {}
     if record.get("run") == watch.run and config == record.get("target") and status == "InService":
         log(Counted.restarted, endpoint_name=request.endpoint_name, config=config)
         return DONE
     if status in _CHANGING or _is_deployed(request):
-        # Also while this run's own update is under way.
+        # This includes this run's own update.
         return again(_UPDATE_SECONDS if record.get("run") == watch.run else _BUSY_SECONDS)
     if status != "InService":
         return _end(request, f"it is {status}")
     if config not in request.config_names:
-        return _end(request, f"it serves {config}, which is another deployment's or a shadow's")
+        return _end(request, f"it serves {config}, which belongs to another deployment or to a shadow run")
     goes_on = record.get("run") == watch.run and record["updates"] < _MOST_UPDATES
     if not goes_on and not _is_alarming(request):
-        return _end(request, "the alarm is off again")
+        return _end(request, "the alarm is no longer in ALARM")
     return _restart(watch, records, name, config, endpoint)
 
 
 def _restart(watch: RestartWatch, records: JsonRecords, name: str, config: str, endpoint: Mapping[str, Any]) -> Output:
-    """Take the endpoint, and move it to the other configuration; or wait until another restart may follow the last."""
+    """Take the endpoint and move it to the other configuration, or wait until the next restart is allowed."""
     request, now = watch.request, time.time()
     first, second = request.config_names
     target = second if config == first else first
@@ -92,7 +92,7 @@ def _restart(watch: RestartWatch, records: JsonRecords, name: str, config: str, 
         client("sagemaker").update_endpoint(
             EndpointName=request.endpoint_name,
             EndpointConfigName=target,
-            # Instances as they were scaled to, and the deployment configuration with its alarms.
+            # Keeps the scaled number of instances, and the deployment configuration with its alarms.
             RetainAllVariantProperties=True,
             RetainDeploymentConfig=True,
         )
@@ -103,7 +103,7 @@ def _restart(watch: RestartWatch, records: JsonRecords, name: str, config: str, 
             raise
         refusal = message_of(error)
         if _BUSY in refusal:
-            # CloudFormation, or scaling, has begun an update meanwhile.
+            # CloudFormation or scaling began an update in the meantime.
             log("endpoint is busy", endpoint_name=request.endpoint_name, reason=refusal)
         else:
             log("restart refused", endpoint_name=request.endpoint_name, reason=refusal)
@@ -115,10 +115,10 @@ def _restart(watch: RestartWatch, records: JsonRecords, name: str, config: str, 
 
 
 def _wait(watch: RestartWatch, records: JsonRecords, name: str, failure: str, now: float) -> Output:
-    """Look at the alarm again when another restart may follow: an alarm that stays on starts no other execution."""
+    """Poll the alarm again when the next restart is allowed: an alarm that stays in ALARM starts no execution."""
     request, record = watch.request, records.read(name) or {}
     if record.get("run") == watch.run and not record.get("reported"):
-        reason = record.get("refusal") or failure or "the endpoint went back to its instances"
+        reason = record.get("refusal") or failure or "SageMaker rolled back the endpoint's update"
         log(Counted.restart_failed, endpoint_name=request.endpoint_name, reason=reason)
         records.swap(name, lambda before: {**(before or {}), "reported": True})
     left = record.get("restarted", 0) + request.at_most_every_seconds - now

@@ -1,4 +1,4 @@
-"""``Custom::VariantScaling``: what comes before a scaled endpoint, and lets its variant change."""
+"""``Custom::VariantScaling``: precedes a scaled endpoint, so that its variant can change."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""One poll of an operation of a stack that has deregistered a variant: put back what did not come back.
+"""One poll of a stack operation that deregistered a variant: restore what the operation did not.
 
-After the operation's end, whichever way it came to it, a variant that serves as before is registered as before: with
-those of the stack's own policies that the stack still has, and with alarms that call the policies which are there. A
-variant that serves otherwise is the stack's, whose operation has succeeded. If the stack's next operation begins while
-a poll registers the variant, the poll deregisters it again: that operation registers it later, or another poll does.
+However the operation ends, a variant that serves as before is registered as before, with the stack's own policies that
+still exist, and with alarms that call the existing policies. If the variant serves another configuration, the operation
+succeeded, and the stack owns the registration. If the stack's next operation begins while a poll registers the variant,
+the poll deregisters it again: that operation or another poll registers it later.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
         return _later(watch)
     if endpoint.as_lists != watch.variants:
         log("serves otherwise", status=status)
-        # A rollback that failed may be continued.
+        # A failed rollback may be continued.
         return _later(watch) if str(status).endswith("_FAILED") else DONE
     absent = [each for each in watch.registrations if not is_registered(each.resource_id)]
     own = {each.resource_id: policies_of_stack(watch.stack_id, each.resource_id) for each in watch.registrations}
-    # The next operation may have begun meanwhile, and fails if it finds registered what it has deregistered.
+    # The next operation may have begun in the meantime, and fails if a variant that it deregistered is registered.
     if (output := _while_operating(watch, stack_status(watch.stack_id))) is not None:
         return output
     for registration in watch.registrations:
@@ -54,7 +54,7 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
 
 
 def _while_operating(watch: ScalingWatch, status: str | None) -> Output | None:
-    """The output while the stack is in an operation, or gone."""
+    """Return the output while the stack is in an operation or deleted, otherwise None."""
     if status is None or status.startswith("DELETE_"):
         return DONE
     return _later(watch) if status.endswith("_IN_PROGRESS") else None

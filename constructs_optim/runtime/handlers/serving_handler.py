@@ -1,9 +1,9 @@
-"""``Custom::ServedConfiguration``: an endpoint serves the configuration that its stack has asked for.
+"""``Custom::ServedConfiguration``: verify that an endpoint serves its stack's configuration, then resume its scaling.
 
-SageMaker takes an update back by itself, when an alarm goes off or instances do not start, and says nothing of it once
-the endpoint is in service again: https://github.com/hashicorp/terraform-provider-aws/issues/48997. And an endpoint
-keeps to what it has taken of a configuration that was deleted and created again under the same name:
-https://github.com/hashicorp/terraform-provider-aws/pull/48993. Of a scaled endpoint, scaling is resumed then.
+SageMaker rolls an update back if an alarm goes into ALARM or instances do not start, and does not report it once the
+endpoint is in service again: https://github.com/hashicorp/terraform-provider-aws/issues/48997. Also, if a configuration
+is deleted and created again under the same name, the endpoint keeps serving the old content:
+https://github.com/hashicorp/terraform-provider-aws/pull/48993.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _ALARM_TYPES: tuple[AlarmTypeType, ...] = ("MetricAlarm", "CompositeAlarm")
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     props = validate(ServedProperties, event["ResourceProperties"])
     physical_id = event.get("PhysicalResourceId") or event["LogicalResourceId"]
-    # What this deployment does not move may serve another configuration: the end of a shadow, or a restart, moved it.
+    # Unless this deployment moves the endpoint, the end of a shadow run or a restart may have moved it.
     is_moved = event.get("OldResourceProperties", {}).get("EndpointConfigName") != props.endpoint_config_name
-    # In a rollback the endpoint may come after this, and whatever it serves, the rollback has to go on.
+    # A rollback may update the endpoint after this resource, and must continue whatever the endpoint serves.
     if is_moved and not is_rolling_back(event["StackId"]):
         if (problem := _problem(props)) is not None:
             raise DeploymentError(problem)
@@ -48,21 +48,21 @@ def _problem(props: ServedProperties) -> str | None:
         return f"the endpoint {props.endpoint_name} was deleted outside the stack. Next: delete the stack, deploy again"
     if endpoint.config_name != props.endpoint_config_name:
         return (
-            f"SageMaker took the update of the endpoint {props.endpoint_name} back, which serves "
-            f"{endpoint.config_name} and not {props.endpoint_config_name}: {_cause(endpoint, props)}"
+            f"SageMaker rolled back the update of the endpoint {props.endpoint_name}, which serves "
+            f"{endpoint.config_name} instead of {props.endpoint_config_name}: {_cause(endpoint, props)}"
         )
     if endpoint.config_created > endpoint.described["LastModifiedTime"]:
         return (
             f"the configuration {endpoint.config_name} was created at {_time(endpoint.config_created)}, after the "
             f"endpoint {props.endpoint_name} last changed ({_time(endpoint.described['LastModifiedTime'])}): it was "
-            "deleted and created again under the same name, and the endpoint serves what it took before. Next: change "
-            "the endpoint's recipe or its variant, so that it moves to a configuration of another name"
+            "deleted and created again under the same name, but the endpoint still serves the old content. Next: "
+            "change the endpoint's recipe or its variant, so that it moves to a configuration with another name"
         )
     return None
 
 
 def _cause(endpoint: ServingEndpoint, props: ServedProperties) -> str:
-    """Why an update was taken back: the alarms that went off since its configuration was created, or its reason."""
+    """Return why an update was rolled back: alarms in ALARM since its configuration was created, or its reason."""
     created = client("sagemaker").describe_endpoint_config(EndpointConfigName=props.endpoint_config_name)[
         "CreationTime"
     ]
@@ -70,13 +70,13 @@ def _cause(endpoint: ServingEndpoint, props: ServedProperties) -> str:
         return f"{alarms} went into ALARM. Next: see the alarm's description, then deploy again"
     reason = endpoint.described.get("FailureReason")
     said = (
-        f"SageMaker gives the reason: {reason}" if reason else "it gives no reason, and no alarm of the update went off"
+        f"SageMaker's reason: {reason}" if reason else "it gives no reason, and no alarm of the update went into ALARM"
     )
     return f"{said}. Next: see the log group of the endpoint's containers, then deploy again"
 
 
 def _tripped(endpoint: ServingEndpoint, since: dt.datetime) -> list[str]:
-    """The alarms of the endpoint's last update that were in ALARM since."""
+    """Return the alarms of the endpoint's last update that were in ALARM after ``since``."""
     rollback = endpoint.described.get("LastDeploymentConfig", {}).get("AutoRollbackConfiguration", {})
     names = [alarm["AlarmName"] for alarm in rollback.get("Alarms", []) if "AlarmName" in alarm]
     if not names:
@@ -90,7 +90,7 @@ def _tripped(endpoint: ServingEndpoint, since: dt.datetime) -> list[str]:
         except ClientError as error:
             if code_of(error) not in DENIED:
                 raise
-            # Only a permission for all alarms shows composite ones.
+            # Only a permission for all alarms includes composite alarms.
             log("alarms not seen", alarms=", ".join(names), reason=message_of(error))
         if not names:
             break

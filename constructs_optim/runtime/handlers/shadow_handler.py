@@ -1,8 +1,8 @@
 """``Custom::ShadowRun``: compare the answers of an endpoint's shadow variant with production's, and end the shadow.
 
-The endpoint's configuration, which CloudFormation deploys, has the shadow variant; this resource starts a state machine
-that watches it for as long as the run lasts. No deployment waits for it. A candidate that was decided on before is not
-compared again: the run ends at once, as it did then.
+CloudFormation deploys the endpoint configuration with the shadow variant. This resource starts a state machine that
+watches the run; no deployment waits for it. A candidate with an earlier verdict is not compared again: the run ends at
+once with the same outcome.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     key, issued = props.request.key(*account_and_region(event)), issued_at(event["ResponseURL"])
     replaced = event.get("PhysicalResourceId")
     if is_artifact_key(replaced):
-        # The run before compares something else, or the same under another configuration.
+        # The earlier run compares another candidate, or the same one under another configuration.
         _records(props.request, replaced).give_up(issued - 1)
     run = run_of(event["StackId"], event["RequestId"])
 
     def begun(before: Record | None) -> Record:
-        # What was decided stays; so does what a repeated request finds of its own run.
+        # Keeps a verdict, and the run of an earlier attempt at this request.
         if before is not None and (before["run"] == run or before["outcome"] not in ("not decided", OBSERVING)):
             return before
         return {"schema": 1, "outcome": OBSERVING, "run": run}
@@ -47,10 +47,10 @@ def _delete(event: Event) -> None:
     physical_id, issued = event.get("PhysicalResourceId"), issued_at(event["ResponseURL"])
     key = physical_id if is_artifact_key(physical_id) else request.key(*account_and_region(event))
     try:
-        # Its cleanup after an update to another run must not give up that one, which was requested before it.
+        # The deletion that follows an update must not give up the new run, which was requested before the deletion.
         _records(request, key).give_up(issued)
     except ClientError as error:
-        # Without the bucket there is no run to go on.
+        # Without the bucket, no run can continue.
         if code_of(error) != "NoSuchBucket":
             raise
 

@@ -1,11 +1,11 @@
-"""One poll of a shadow run by the state machine: read what is new, decide, report, and end the shadow.
+"""One poll of a shadow run by the state machine: read new captures and metrics, decide, report, and end the shadow.
 
-The run ends with an update of the endpoint to a configuration of the same stack, without the shadow variant or with the
-candidate in production, under the deployment configuration that the endpoint has: its alarms roll a promotion back.
+The run ends when the endpoint is updated to another configuration of the same stack, which has no shadow variant or has
+the candidate in production. The endpoint's deployment configuration applies, so its alarms roll back a promotion.
 
-CloudFormation, which still names the configuration with the shadow variant, goes back to it with the next update of the
-endpoint, and in a rollback. So each time the endpoint comes into service, EventBridge starts an execution, which ends a
-shadow that no run watches in the same way.
+CloudFormation still uses the configuration with the shadow variant. The next update of the endpoint or a rollback
+returns to it. So each time the endpoint comes into service, EventBridge starts an execution that ends a shadow that no
+run watches.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from ..store.run_records import CURRENT, OBSERVING, RESULT, RUN, RunRecords
 from ..telemetry import Counted, LambdaContext, entry_point, log
 
 _POLL_SECONDS, _UPDATE_SECONDS = 300, 30
-# Bounds the history of the execution, which has 25,000 events: some 5 a poll.
+# Limits the execution's history, which holds 25,000 events: a poll adds about 5.
 _LONGEST_POLLS = 4_000
 _UPDATE_ATTEMPTS = 3
-# An execution that has not ended a shadow by then is gone.
+# An execution that has not ended a shadow after this time counts as dead.
 _LONGEST_END_SECONDS = 86_400
-# What refuses an update for good: "Cannot update in-progress endpoint" is the one ValidationException that passes.
+# The errors that refuse an update. "Cannot update in-progress endpoint" is the only temporary ValidationException.
 _REFUSALS = ("ValidationException", "ResourceLimitExceeded")
 _BUSY = "in-progress"
 
@@ -56,18 +56,18 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
         return DONE
     state = _state(records, watch, now)
     if watch.error and state.phase == "observing":
-        # Polling kept failing: the shadow costs instances, and nothing watches it any more.
+        # Polling kept failing: the shadow's instances cost money, and nothing watches the shadow now.
         _conclude(watch, records, state, Verdict("not decided"), f"Watching failed: {watch.error}", now)
     output = _observe(watch, records, state, now) if state.phase == "observing" else None
     output = output or _end(watch, records, state)
     if output == DONE:
-        # The next shadow that comes back is another execution's.
+        # If the shadow comes back again, another execution ends it.
         records.swap(CURRENT, lambda before: {**(before or {}), "ending": None})
     return output
 
 
 def _wait_for_others(watch: ShadowWatch, records: RunRecords, now: float) -> Output | None:
-    """The output of a poll unless it is this execution that has to end a shadow: no run goes on, and none begins."""
+    """Return the output of the poll, or None if this execution must end the shadow because no run watches it."""
     current = records.read(CURRENT)
     if current is not None and current.get("ending") == watch.run:
         return None
@@ -105,7 +105,7 @@ def _state(records: RunRecords, watch: ShadowWatch, now: float) -> RunState:
 
 
 def _observe(watch: ShadowWatch, records: RunRecords, state: RunState, now: float) -> Output | None:
-    """Read what is new; the output of the poll if the run goes on."""
+    """Read new captures and metrics; return the output of the poll if the run continues."""
     request = watch.request
     endpoint = _endpoint(request)
     if endpoint is None or endpoint["EndpointConfigName"] != request.shadow_config_name:
@@ -142,20 +142,20 @@ def _reason(found: Verdict, state: RunState, request: ShadowRequest) -> str:
             return "No measure is worse by its margin"
         case "not decided":
             hours = request.duration_seconds / 3600
-            return f"{state.observed.pairs} pairs in {hours:.3g} hours do not decide on {', '.join(measures)}"
+            return f"{state.observed.pairs} pairs in {hours:.3g} hours do not decide {', '.join(measures)}"
 
 
 def _conclude(
     watch: ShadowWatch, records: RunRecords, state: RunState, found: Verdict, reason: str, now: float
 ) -> None:
-    """Write the report, tell of it, and leave the rest to the end."""
+    """Write the report, notify subscribers, and let the shadow end."""
     request = watch.request
     result = report.document(request, state, found, reason, now)
     records.write_report(watch.run, report.markdown(result))
     records.write(RESULT, result, watch.run)
     records.write(RESULT, result)
     records.write(CURRENT, {"outcome": found.outcome, "run": watch.run, "ending": watch.run, "since": int(now)})
-    # Without files and places, the end needs none of them.
+    # Ending the shadow needs neither files nor places.
     state.phase, state.files = "ending", []
     state.production, state.candidate = Reading(), Reading()
     records.write(RUN, state.model_dump(), watch.run)
@@ -167,7 +167,7 @@ def _conclude(
         pairs=state.observed.pairs,
     )
     uri = records.uri("report.md", watch.run)
-    _tell(request, found.outcome, f"{reason}. The report: {uri}")
+    _tell(request, found.outcome, f"{reason}. Report: {uri}")
 
 
 def _tell(request: ShadowRequest, what: str, message: str) -> None:
@@ -177,7 +177,7 @@ def _tell(request: ShadowRequest, what: str, message: str) -> None:
 
 
 def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
-    """Take the shadow variant away, or promote the candidate; the output of the poll."""
+    """Remove the shadow variant or promote the candidate; return the output of the poll."""
     request = watch.request
     current = records.read(CURRENT)
     promotes = (
@@ -193,16 +193,18 @@ def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
     if endpoint["EndpointStatus"] in ("Creating", "Updating", "SystemUpdating", "RollingBack"):
         return again(_UPDATE_SECONDS)
     if endpoint["EndpointConfigName"] != request.shadow_config_name:
-        # Its own end, or another deployment's.
+        # This execution or another deployment moved the endpoint.
         log("shadow ended", shadow=records.key, config=endpoint["EndpointConfigName"])
         return DONE
     if state.updates >= _UPDATE_ATTEMPTS:
         reason = state.refusal or str(endpoint.get("FailureReason", "unknown"))
-        log(Counted.job_failed, shadow=records.key, failure=f"the shadow variant could not be ended: {reason}")
-        _tell(request, "not ended", f"The shadow variant could not be ended, and its instances go on: {reason}")
+        log(Counted.job_failed, shadow=records.key, failure=f"the shadow variant could not be removed: {reason}")
+        _tell(
+            request, "not ended", f"The shadow variant could not be removed, and its instances keep running: {reason}"
+        )
         return DONE
     if state.updates and promotes:
-        # Its alarms rolled the promotion back, or the candidate did not start: production goes on.
+        # Alarms rolled back the promotion, or the candidate did not start. Production stays.
         reason = state.refusal or str(endpoint.get("FailureReason", ""))
         log("promotion failed", shadow=records.key, reason=reason)
         target = request.ended_config_name
@@ -211,7 +213,7 @@ def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
         client("sagemaker").update_endpoint(
             EndpointName=request.endpoint_name,
             EndpointConfigName=str(target),
-            # Instances as they were scaled to, and the deployment configuration with its alarms.
+            # Keeps the scaled number of instances, and the deployment configuration with its alarms.
             RetainAllVariantProperties=True,
             RetainDeploymentConfig=True,
         )
@@ -219,7 +221,7 @@ def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
         if code_of(error) not in _REFUSALS:
             raise
         if _BUSY in message_of(error):
-            # CloudFormation began an update meanwhile.
+            # CloudFormation began an update in the meantime.
             log("endpoint is busy", shadow=records.key)
             return again(_UPDATE_SECONDS)
         state.refusal = message_of(error)

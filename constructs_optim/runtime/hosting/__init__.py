@@ -1,1 +1,1 @@
-"""Endpoints as they serve, and their scaling as it is registered."""
+"""The current state of endpoints, and the registration of their scaling."""

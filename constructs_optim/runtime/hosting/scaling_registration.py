@@ -1,8 +1,8 @@
-"""The registration of a variant with Application Auto Scaling: described, taken away, and put back as it was.
+"""A variant's registration with Application Auto Scaling: described, removed, and restored.
 
 DeregisterScalableTarget "deletes the scaling policies and the scheduled actions that are associated with it"
-(Application Auto Scaling API reference), and with a target tracking policy its alarms. A policy that is put again has
-another ARN, which the alarms that run it have to name.
+(Application Auto Scaling API reference), and the alarms of target tracking policies. A restored policy has another ARN,
+so the alarms that run it must be changed.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
 
     from ..aws import ScalableTargets
 
-# Of the names in a request (DescribeAlarms, Amazon CloudWatch API reference).
+# The most names in a request (DescribeAlarms, Amazon CloudWatch API reference).
 _MOST_ALARMS = 100
 _DIMENSION = "sagemaker:variant:DesiredInstanceCount"
 
 
 def resource_id_of(endpoint_name: str, variant_name: str) -> str:
-    """A variant's resource id."""
+    """Return a variant's resource ID."""
     return f"endpoint/{endpoint_name}/variant/{variant_name}"
 
 
 def policies_of_stack(stack_id: str, resource_id: str) -> dict[str, str]:
-    """The ARNs that CloudFormation knows of a stack's own policies of a resource, by the policies' names."""
+    """Return the ARNs that CloudFormation knows for a stack's own policies of a resource, by policy name."""
     arns, mark = _resources(stack_id, "AWS::ApplicationAutoScaling::ScalingPolicy"), _policy_mark(resource_id)
     return {arn.partition(mark)[2]: arn for arn in arns if mark in arn}
 
 
 def is_registered(resource_id: str) -> bool:
-    """Whether a variant is registered."""
+    """Return whether a variant is registered."""
     return _target(_key(resource_id)) is not None
 
 
 def registration_of(resource_id: str) -> Registration | None:
-    """What is registered of a variant; None if nothing is."""
+    """Return a variant's registration; None if it is not registered."""
     scaling, key = client("application-autoscaling"), _key(resource_id)
     target = _target(key)
     if target is None:
@@ -57,7 +57,7 @@ def registration_of(resource_id: str) -> Registration | None:
     return Registration(
         resource_id=key["ResourceId"],
         target=_as_json(target),
-        # AWS's own tags cannot be set.
+        # AWS's tags cannot be set.
         tags={name: value for name, value in tags.items() if not name.startswith("aws:")},
         policies=[_as_json(policy) for policy in policies],
         scheduled_actions=[
@@ -67,7 +67,7 @@ def registration_of(resource_id: str) -> Registration | None:
 
 
 def deregister(registration: Registration) -> None:
-    """Take a registration away, if it is there."""
+    """Remove a registration if it exists."""
     try:
         client("application-autoscaling").deregister_scalable_target(**_key(registration.resource_id))
         log("deregistered", resource_id=registration.resource_id)
@@ -77,10 +77,10 @@ def deregister(registration: Registration) -> None:
 
 
 def register(registration: Registration, *, keeps: Callable[[str], bool] = lambda name: True) -> None:
-    """Put back what is missing of a registration, with those policies whose names ``keeps`` accepts."""
+    """Restore the missing parts of a registration, with the policies whose names ``keeps`` accepts."""
     scaling, key = client("application-autoscaling"), _key(registration.resource_id)
     if _target(key) is None:
-        # Without RoleARN, which is that of the service-linked role.
+        # Without RoleARN: the default is the service-linked role.
         members = {name: registration.target[name] for name in ("MinCapacity", "MaxCapacity")}
         if suspended := registration.target.get("SuspendedState"):
             members["SuspendedState"] = suspended
@@ -107,14 +107,14 @@ def _schedule(scaling: ScalableTargets, action: Mapping[str, Any]) -> None:
     except ClientError as error:
         if code_of(error) != "ValidationException" or not str(action["Schedule"]).startswith("at("):
             raise
-        # Its only time has passed.
+        # The action was to run once, at a time in the past.
         log("schedule is over", schedule=action["ScheduledActionName"])
 
 
 def connect_alarms(stack_id: str, resource_id: str) -> None:
-    """Have a stack's alarms call the policies that are there, in place of those of the same names that they called."""
+    """Make a stack's alarms call the existing policies instead of deleted policies with the same names."""
     prefix = f"{stack_id.split('/')[1]}-"
-    # Alarms of scaling have the names that CloudFormation generates.
+    # Scaling alarms have names that CloudFormation generates.
     names = [name for name in _resources(stack_id, "AWS::CloudWatch::Alarm") if name.startswith(prefix)]
     scaling, cloudwatch = client("application-autoscaling"), client("cloudwatch")
     policies = _described(scaling, "describe_scaling_policies", "ScalingPolicies", _key(resource_id))
@@ -134,7 +134,7 @@ def connect_alarms(stack_id: str, resource_id: str) -> None:
 
 
 def _resources(stack_id: str, resource_type: str) -> list[str]:
-    """The physical ids of a stack's resources of a type."""
+    """Return the physical IDs of a stack's resources of a type."""
     pages = client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=stack_id)
     return [
         resource.get("PhysicalResourceId", "")
@@ -145,7 +145,7 @@ def _resources(stack_id: str, resource_type: str) -> list[str]:
 
 
 def _policy_mark(resource_id: str) -> str:
-    """What comes before the name in the ARN of a policy (ScalingPolicy, Application Auto Scaling API reference)."""
+    """Return the part before the name in a policy's ARN (ScalingPolicy, Application Auto Scaling API reference)."""
     return f":resource/sagemaker/{resource_id}:policyName/"
 
 
@@ -171,11 +171,11 @@ def _described(
 def _members(
     service: ScalableTargets | CloudWatchClient, operation: str, described: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The members of a request, of what was described."""
+    """Return the members of a request from a description."""
     known = service.meta.service_model.operation_model(operation).input_shape
     return {name: value for name, value in described.items() if known is not None and name in known.members}
 
 
 def _as_json(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A description with its times as text, which requests take as well."""
+    """Return a description with its times as text, which requests accept."""
     return json.loads(json.dumps(value, default=dt.datetime.isoformat))

@@ -1,4 +1,4 @@
-"""An endpoint as it serves now: its status, its configuration, and the instance types of its variants."""
+"""An endpoint's current state: its status, its configuration, and its variants' instance types."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _SETTLED = ("InService", "Failed", "OutOfService", "UpdateRollbackFailed")
 
 @dataclass(frozen=True)
 class ServingEndpoint:
-    """An endpoint, and when its configuration was created.
+    """An endpoint and its configuration's creation time.
 
-    ``variants`` are the instance types of each production variant, in their order.
+    ``variants`` are the instance types of each production variant, in order.
     """
 
     described: DescribeEndpointOutputTypeDef
@@ -32,17 +32,17 @@ class ServingEndpoint:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing of it is changing."""
+        """Whether the endpoint is not changing."""
         return self.described["EndpointStatus"] in _SETTLED
 
     @property
     def as_lists(self) -> dict[str, list[str]]:
-        """The variants as JSON has them."""
+        """The variants as JSON values."""
         return {name: list(types) for name, types in self.variants.items()}
 
 
 def serving_endpoint(name: str) -> ServingEndpoint | None:
-    """The endpoint of that name; None if there is none."""
+    """Return the endpoint with this name; None if there is none."""
     sagemaker = client("sagemaker")
     try:
         endpoint = sagemaker.describe_endpoint(EndpointName=name)
@@ -62,7 +62,7 @@ def serving_endpoint(name: str) -> ServingEndpoint | None:
 
 
 def stack_status(stack_id: str) -> str | None:
-    """The status of a stack; None if it is gone."""
+    """Return a stack's status; None if the stack is deleted."""
     try:
         found = client("cloudformation").describe_stacks(StackName=stack_id)
     except ClientError as error:
@@ -73,5 +73,5 @@ def stack_status(stack_id: str) -> str | None:
 
 
 def is_rolling_back(stack_id: str) -> bool:
-    """Whether the stack's operation has failed, or was cancelled, and goes back."""
+    """Return whether the stack is rolling back a failed or canceled operation."""
     return "ROLLBACK" in (stack_status(stack_id) or "")

@@ -1,1 +1,1 @@
-"""SageMaker jobs: their sources and requests, how they are started, watched and stopped."""
+"""SageMaker jobs: their sources and requests, and how they are started, watched, and stopped."""

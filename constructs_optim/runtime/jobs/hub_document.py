@@ -1,7 +1,7 @@
 """JumpStart's documents, as ``DescribeHubContent`` returns them.
 
-Keys are read without case and underscores ("HostingEcrUri", "image_uri"). An inference configuration names components,
-which override the base document in order; the first configuration of the overall ranking is the default.
+Keys are matched without case and underscores ("HostingEcrUri", "image_uri"). An inference configuration names
+components, which override the base document in order. The first configuration in the overall ranking is the default.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
     from mypy_boto3_sagemaker.client import SageMakerClient
 
 LONGEST_STARTUP = 3600
-"""The API's longest time, in seconds, for a model to be downloaded, and to be loaded."""
+"""The API's limit in seconds for downloading a model, and for loading it."""
 _ARTIFACTS = ("hostingprepackedartifacturi", "hostingartifacturi")
 
 
 class HubDocument:
-    """The document of ``model``, with the overrides of one of its inference configurations."""
+    """A model's document, with the overrides of one of its inference configurations."""
 
     def __init__(self, model: str, text: str, configuration: str | None = None) -> None:
         self._model = model
         try:
-            # Recursive like json.loads.
+            # Both are recursive.
             document = _fold(json.loads(text))
         except (ValueError, RecursionError):
             document = None
         if not is_object(document):
             raise DeploymentError(
                 f"the hub's document of {model} cannot be read: it is not a JSON object, or nested too deeply. Next: "
-                "choose another version of the model; for a model of a private hub, import it again"
+                "choose another version of the model, or import it again if it is in a private hub"
             )
         configurations = object_in(document.get("inferenceconfigs"))
         if configuration is not None and _folded(configuration) not in configurations:
             names = ", ".join(sorted(configurations)) or "none"
             raise DeploymentError(
-                f"{model} has no inference configuration {configuration!r}; its document has: {names}"
+                f"{model} has no inference configuration {configuration!r}. Its document has: {names}"
             )
         self._components = object_in(document.get("inferenceconfigcomponents"))
         rankings = list_in(nested(document, "inferenceconfigrankings", "overall", "rankings"))
@@ -50,13 +50,13 @@ class HubDocument:
         for name in list_in(nested(configurations, _folded(chosen), "componentnames")):
             overlay |= object_in(self._components.get(_folded(str(name))))
         if any(key in overlay for key in _ARTIFACTS):
-            # A configuration's artifact overrides both keys of the base document.
+            # A configuration's artifact overrides both artifact keys of the base document.
             overlay = {**dict.fromkeys(_ARTIFACTS), **overlay}
         self._fields = document | overlay
 
     @property
     def eula_uri(self) -> str | None:
-        """The URI of the licence to accept; None without one."""
+        """The URI of the license to accept; None if there is none."""
         if uri := self._fields.get("hostingeulauri"):
             return str(uri)
         return "see the model card" if self._fields.get("gatedbucket") else None
@@ -69,20 +69,20 @@ class HubDocument:
             raise DeploymentError(f"the hub's document of {self._model} names no model artifact in S3")
         if uri.endswith((".tar.gz", ".tgz")):
             raise DeploymentError(
-                f"{self._model} is stored as an archive ({uri}), and uncompressed files are needed: choose a newer "
+                f"{self._model} is stored as an archive ({uri}), but uncompressed files are needed: choose a newer "
                 "version, or copy the unpacked files to S3 and use Model.s3(...)"
             )
         return uri
 
     @property
     def startup_timeouts(self) -> tuple[int, int]:
-        """How many seconds downloading and loading the model may take; an hour by default."""
+        """The limits in seconds for downloading and loading the model, by default an hour."""
         stated = (self._fields.get(name) for name in ("modeldatadownloadtimeout", "containerstartuphealthchecktimeout"))
         download, startup = (value if isinstance(value, int) and value > 0 else LONGEST_STARTUP for value in stated)
         return min(download, LONGEST_STARTUP), min(startup, LONGEST_STARTUP)
 
     def draft(self, provider: str) -> tuple[str, str | None]:
-        """The S3 prefix of the draft that ``provider`` offers for the model, and the licence's URI, if it is gated."""
+        """Return the S3 prefix of ``provider``'s draft for the model, and the license's URI if the draft is gated."""
         for fields in (self._fields, *self._components.values()):
             for source in list_in(nested(fields, "hostingadditionaldatasources", "speculativedecoding")):
                 uri = nested(source, "s3datasource", "s3uri")
@@ -97,7 +97,7 @@ class HubDocument:
         )
 
     def container(self, instance_type: str) -> tuple[str, dict[str, str]]:
-        """Image and environment of the model's container on ``instance_type``."""
+        """Return the image and environment of the model's container on ``instance_type``."""
         variants = object_in(self._fields.get("hostinginstancetypevariants"))
         aliases = {f"${name}": value for name, value in object_in(variants.get("aliases")).items()}
         image = self._fields.get("hostingecruri")
@@ -117,7 +117,7 @@ class HubDocument:
 
 
 def hub_content(sagemaker: SageMakerClient, hub_name: str, model_id: str, version: str | None) -> tuple[str, str]:
-    """A model's document as text, and its version."""
+    """Return a model's document as text, and its version."""
     try:
         content = sagemaker.describe_hub_content(
             HubName=hub_name,
@@ -130,7 +130,7 @@ def hub_content(sagemaker: SageMakerClient, hub_name: str, model_id: str, versio
             raise
         of_version = f" in version {version}" if version else ""
         raise DeploymentError(
-            f"the hub {hub_name} has no model {model_id!r}{of_version} in this region. `aws sagemaker "
+            f"the hub {hub_name} has no model {model_id!r}{of_version} in this Region. `aws sagemaker "
             f"list-hub-content-versions --hub-name {hub_name} --hub-content-type Model --hub-content-name {model_id}` "
             f"lists the versions. SageMaker's error: {message_of(error)}"
         ) from None

@@ -1,4 +1,4 @@
-"""The jobs of evaluations and recommendations: started for a run, and stopped with the resource."""
+"""The jobs of evaluations and recommendations: started for a run, and stopped when the resource is deleted."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ..store.run_records import RunRecords, run_job_name
 from ..telemetry import Counted, log
 from .sagemaker_jobs import JobKind, SageMakerJobs
 
-# Of a function's 180 seconds.
+# Within a function's 180 seconds.
 _PATIENCE_SECONDS, _COMING_SECONDS = 120, 10
 
 
 def create_run(
     jobs: SageMakerJobs, records: RunRecords, request: Mapping[str, Any], issued: int, *, advice: str, is_retried: bool
 ) -> None:
-    """Create a run's job, and stop it if its resource was deleted meanwhile.
+    """Create a run's job, and stop it if its resource was deleted in the meantime.
 
-    ``advice`` is for a job that SageMaker refuses; with ``is_retried``, permissions may not be effective yet.
+    ``advice`` goes into the error if SageMaker refuses the job. ``is_retried``: permissions may not be effective yet.
     """
     name = request[jobs.kind.name_member]
     try:
@@ -35,8 +35,8 @@ def create_run(
         if may_be_early or code not in ("AccessDeniedException", "ResourceLimitExceeded", "ValidationException"):
             raise
         raise DeploymentError(
-            f"Create{jobs.kind.name} failed with {code}: {message}. {jobs.kind.title.capitalize()}s are not open to "
-            f"every account and region: an account team or AWS Support can tell, and {advice}"
+            f"Create{jobs.kind.name} failed with {code}: {message}. {jobs.kind.title.capitalize()}s are not available "
+            f"to every account and Region. Next: ask your account team or AWS Support; {advice}"
         ) from error
     log(Counted.job_created if created else Counted.job_attached, job_name=name)
     if records.is_given_up(issued):
@@ -45,7 +45,7 @@ def create_run(
 
 
 def give_up_runs(kind: JobKind, records: RunRecords, issued: int) -> None:
-    """Stop all runs of a deleted resource and wait for them, as a workload in use cannot be deleted."""
+    """Stop all runs of a deleted resource and wait for them, because a workload in use cannot be deleted."""
     jobs, began = SageMakerJobs(client("sagemaker"), kind), time.monotonic()
     try:
         records.give_up(issued)
@@ -54,7 +54,7 @@ def give_up_runs(kind: JobKind, records: RunRecords, issued: int) -> None:
             for name in names:
                 jobs.stop(name)
             descriptions = [jobs.describe(name) for name in names]
-            # The job of a run that has just begun may not exist yet; create_run stops it then.
+            # The job of a run that has just begun may not exist yet. In that case, create_run stops it.
             is_expected = None in descriptions and time.monotonic() < began + _COMING_SECONDS
             is_stopping = any(job is not None and kind.has_status(job, "STOPPING") for job in descriptions)
             if not is_expected and not is_stopping:
@@ -66,13 +66,13 @@ def give_up_runs(kind: JobKind, records: RunRecords, issued: int) -> None:
             raise
 
 
-# The bars let a template take a part out of the JSON that CloudFormation wraps a wait condition's Data in, with
-# Fn::Split.
+# With the bars, a template can use Fn::Split to take a part out of the JSON in which CloudFormation wraps a wait
+# condition's Data.
 def recommendation_data(document: Mapping[str, Any]) -> str:
-    """``|instance type|instance count|model package ARN|inference specification name|``; missing parts are empty."""
+    """Return ``|instance type|instance count|model package ARN|inference specification|``; missing parts are empty."""
     first = document["recommendations"][0]
     model = object_in(nested(first, "ModelDetails"))
-    # The deployment's configuration is more exact than the model package's list of supported instances.
+    # The deployment's configuration is more specific than the model package's list of supported instances.
     listed = [object_in(details) for details in list_in(model.get("InstanceDetails"))[:1]]
     instance = {**(listed[0] if listed else {}), **object_in(nested(first, "DeploymentConfiguration"))}
     parts = [instance.get(name) for name in ("InstanceType", "InstanceCount")]

@@ -1,6 +1,6 @@
-"""SageMaker's jobs: the kinds, the requests and outputs of those that make artifacts, and calls that can be repeated.
+"""SageMaker jobs: their kinds, the requests and outputs of jobs that make artifacts, and idempotent calls.
 
-Source: Amazon SageMaker API reference, CreateOptimizationJob, CreateTrainingJob and their Describe operations.
+Source: Amazon SageMaker API reference, CreateOptimizationJob, CreateTrainingJob, and their Describe operations.
 """
 
 from __future__ import annotations
@@ -37,36 +37,36 @@ Job = Mapping[str, Any]
 _INTEGER = re.compile(r"-?[0-9]{1,15}")
 _NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
 RUNNING = ("STARTING", "INPROGRESS")
-"""The statuses, in capitals, of jobs that can be stopped."""
+"""The statuses, in capitals, in which a job can be stopped."""
 
 
 @dataclass(frozen=True)
 class JobKind:
-    """A kind of job: its name in operations and members. Optimization jobs have their statuses in capitals."""
+    """A kind of job: its name in operations and members. Optimization jobs have statuses in capitals."""
 
     name: str
     title: str
 
     @property
     def name_member(self) -> str:
-        """The member of requests and responses that has the job's name."""
+        """The member that holds the job's name in requests and responses."""
         return f"{self.name}Name"
 
     def status(self, job: Job) -> str:
-        """The status in a description."""
+        """Return the status in a job's description."""
         return job[f"{self.name}Status"]
 
     def has_status(self, job: Job, *statuses: str) -> bool:
-        """Whether the description of a job has one of these statuses, in capitals."""
+        """Return whether a job's description has one of these statuses, given in capitals."""
         return self.status(job).upper() in statuses
 
     def failure_reason(self, job: Job) -> str:
-        """Why a job failed or was stopped."""
+        """Return why a job failed or was stopped."""
         return job.get("FailureReason") or "it was stopped from outside this deployment"
 
 
 class ArtifactJobKind(JobKind, ABC):
-    """A kind of job that makes an artifact: its request, and what the manifest has of its description."""
+    """A kind of job that makes an artifact: its request, and the parts of its description for the manifest."""
 
     recorded_members: ClassVar[tuple[str, ...]]
 
@@ -74,43 +74,43 @@ class ArtifactJobKind(JobKind, ABC):
     def request(
         self, name: str, key: str, output: str, props: JobProperties, source: ResolvedSource, store: ArtifactStore
     ) -> dict[str, object]:
-        """The body of the operation that creates the job ``name``, which writes below ``output``."""
+        """Return the body of the operation that creates the job ``name``, which writes below ``output``."""
 
     @abstractmethod
     def output(self, job: Job) -> str:
-        """The S3 prefix below which a job writes."""
+        """Return the S3 prefix below which a job writes."""
 
     @abstractmethod
     def image(self, job: Job) -> str:
-        """The container image to serve the artifact with; empty if the description has none."""
+        """Return the container image for serving the artifact; empty if the description has none."""
 
     def artifact_uri(self, output: str, name: str) -> str:
-        """The S3 prefix, with a slash at its end, of the artifact of the job ``name`` that writes below ``output``."""
+        """Return the S3 prefix, with a final slash, of the artifact that the job ``name`` writes below ``output``."""
         return output
 
     def span(self, job: Job) -> tuple[dt.datetime, dt.datetime]:
-        """When its work started and ended."""
+        """Return when the job's work started and ended."""
         work = self.name.removesuffix("Job")
         return job.get(f"{work}StartTime") or job["CreationTime"], job.get(f"{work}EndTime") or job["LastModifiedTime"]
 
     def recorded(self, job: Job) -> dict[str, Any]:
-        """The members of the manifest that are specific to the kind."""
+        """Return the manifest's members that are specific to this kind."""
         return {"request": {member: job[member] for member in self.recorded_members if member in job}}
 
     def superfluous_settings(self, job: Job) -> tuple[str, ...]:
-        """Settings of serving.properties to remove from the artifact."""
+        """Return settings to remove from the artifact's serving.properties."""
         return ()
 
 
 class OptimizationJobKind(ArtifactJobKind):
-    """Jobs of SageMaker's inference optimization."""
+    """SageMaker's inference optimization jobs."""
 
     recorded_members = ("ModelSource", "DeploymentInstanceType", "OptimizationConfigs", "OptimizationEnvironment")
 
     def request(
         self, name: str, key: str, output: str, props: JobProperties, source: ResolvedSource, store: ArtifactStore
     ) -> dict[str, object]:
-        """The body of CreateOptimizationJob."""
+        """Return the body of CreateOptimizationJob."""
         members: dict[str, object] = {
             "OptimizationJobName": name,
             "ModelSource": source.model_source,
@@ -119,29 +119,29 @@ class OptimizationJobKind(ArtifactJobKind):
         return _completed(props.request, members, props)
 
     def output(self, job: Job) -> str:
-        """``OutputConfig``."""
+        """Return the prefix in ``OutputConfig``."""
         return job["OutputConfig"]["S3OutputLocation"]
 
     def image(self, job: Job) -> str:
-        """The image that the service recommends, or otherwise one that the job ran in."""
+        """Return the image that the service recommends, or else one in which the job ran."""
         recommended = job.get("OptimizationOutput", {}).get("RecommendedInferenceImage")
         used = (member["Image"] for part in job["OptimizationConfigs"] for member in part.values() if "Image" in member)
         return recommended or next(used, "")
 
     def superfluous_settings(self, job: Job) -> tuple[str, ...]:
-        """``option.quantize`` of quantized weights.
+        """Return ``option.quantize`` for quantized weights, except those of a TensorRT-LLM engine.
 
-        The container refuses to shard such an artifact ("Sharding & Quantization are mutually exclusive", djl-serving,
-        serving/docker/partition/sm_neo_dispatcher.py), and a server with the setting does without the faster Marlin
-        kernels ("If you bring a pre-quantized model to LMI, you should not set the option.quantize configuration",
-        LMI user guides for vLLM and lmi-dist). A TensorRT-LLM engine keeps it.
+        With this setting, the container refuses to shard the artifact ("Sharding & Quantization are mutually
+        exclusive", djl-serving, serving/docker/partition/sm_neo_dispatcher.py), and a server does not use the faster
+        Marlin kernels ("If you bring a pre-quantized model to LMI, you should not set the option.quantize
+        configuration", LMI user guides for vLLM and lmi-dist).
         """
         members = {member for part in job["OptimizationConfigs"] for member in part}
         return ("option.quantize",) if members == {"ModelQuantizationConfig"} else ()
 
 
 class TrainingJobKind(ArtifactJobKind):
-    """Jobs of this library's training code. The attempts at an artifact share their checkpoints."""
+    """Jobs that run this library's training code. The attempts at an artifact share checkpoints."""
 
     recorded_members = (
         "AlgorithmSpecification", "Environment", "HyperParameters", "InputDataConfig", "ResourceConfig",
@@ -149,13 +149,13 @@ class TrainingJobKind(ArtifactJobKind):
     )  # fmt: skip
 
     def artifact_uri(self, output: str, name: str) -> str:
-        """SageMaker's prefix of an uncompressed model."""
+        """Return SageMaker's prefix for an uncompressed model."""
         return f"{output}{name}/output/model/"
 
     def request(
         self, name: str, key: str, output: str, props: JobProperties, source: ResolvedSource, store: ArtifactStore
     ) -> dict[str, object]:
-        """The body of CreateTrainingJob; the model's channel, if it has one, comes before the plan's."""
+        """Return the body of CreateTrainingJob; the model's channel, if any, precedes the plan's channels."""
         model = {**source.data_source, "S3DataDistributionType": "FullyReplicated"}
         model.pop("CompressionType")
         channel = {"ChannelName": props.model_channel, "DataSource": {"S3DataSource": model}}
@@ -175,32 +175,32 @@ class TrainingJobKind(ArtifactJobKind):
         return _completed(request, members, props)
 
     def output(self, job: Job) -> str:
-        """``OutputDataConfig``."""
+        """Return the prefix in ``OutputDataConfig``."""
         return job["OutputDataConfig"]["S3OutputPath"]
 
     def image(self, job: Job) -> str:
-        """The image that the job ran in."""
+        """Return the image in which the job ran."""
         return job["AlgorithmSpecification"].get("TrainingImage", "")
 
     def failure_reason(self, job: Job) -> str:
-        """``FailureReason``, or the limit that the job reached."""
+        """Return ``FailureReason``, or the limit that the job reached."""
         limits = job.get("StoppingCondition", {})
         match job.get("FailureReason") or job.get("SecondaryStatus"):
             case "MaxRuntimeExceeded":
                 return (
-                    f"it ran for longer than the {limits.get('MaxRuntimeInSeconds')} s of its max_runtime; another "
-                    "one goes on from its last checkpoint"
+                    f"it ran for longer than the {limits.get('MaxRuntimeInSeconds')} s of its max_runtime; the next "
+                    "job continues from its last checkpoint"
                 )
             case "MaxWaitTimeExceeded":
                 return (
-                    f"in {limits.get('MaxWaitTimeInSeconds')} s there was not enough spot capacity "
-                    "(TrainingCompute(spot_wait_seconds=...)); another one goes on from its last checkpoint"
+                    f"there was not enough spot capacity within {limits.get('MaxWaitTimeInSeconds')} s "
+                    "(TrainingCompute(spot_wait_seconds=...)); the next job continues from its last checkpoint"
                 )
             case _:
                 return super().failure_reason(job)
 
     def recorded(self, job: Job) -> dict[str, Any]:
-        """The request, the billed seconds, and the last metrics."""
+        """Return the request, the billed seconds, and the last metrics."""
         recorded = super().recorded(job)
         recorded["metrics"] = {metric["MetricName"]: metric["Value"] for metric in job.get("FinalMetricDataList", ())}
         if "BillableTimeInSeconds" in job:
@@ -211,7 +211,7 @@ class TrainingJobKind(ArtifactJobKind):
 def _completed(request: Mapping[str, object], members: Mapping[str, object], props: JobProperties) -> dict[str, object]:
     completed = {**members, "RoleArn": props.role_arn, "Tags": props.tags}
     if common := sorted(request.keys() & completed.keys()):
-        raise InvalidEvent(f"these members of Request are the handler's to set: {', '.join(common)}")
+        raise InvalidEvent(f"only the handler may set these members of Request: {', '.join(common)}")
     return {**request, **completed}
 
 
@@ -227,8 +227,8 @@ ARTIFACT_JOBS: Mapping[str, ArtifactJobKind] = {kind.name: kind for kind in (OPT
 
 
 def job_name(bucket: str, artifact_key: str, attempt: int) -> str:
-    """The name of one attempt's job, which SageMaker creates only once."""
-    # Two stores of one account may have the same artifact.
+    """Return the name of an attempt's job, which SageMaker creates only once."""
+    # Two stores in an account may have the same artifact.
     store = hashlib.sha256(bucket.encode()).hexdigest()[:8]
     return f"optim-{artifact_key[:32]}-{store}-{attempt}"
 
@@ -241,7 +241,7 @@ class SageMakerJobs:
         self.kind = kind
 
     def describe(self, name: str) -> dict[str, Any] | None:
-        """The job's description; None if there is no job of that name."""
+        """Return the job's description; None if no job has this name."""
         try:
             return self._call("Describe", {self.kind.name_member: name})
         except ClientError as error:
@@ -250,7 +250,7 @@ class SageMakerJobs:
             raise
 
     def create(self, request: Mapping[str, object]) -> bool:
-        """Create the job; False if a concurrent or earlier call has created it."""
+        """Create the job; return False if a concurrent or earlier call created it."""
         try:
             self._call("Create", typed(request, self._input_shape))
         except ClientError as error:
@@ -260,11 +260,11 @@ class SageMakerJobs:
         return True
 
     def check(self, request: Mapping[str, object]) -> None:
-        """Validate a request against the API's own model; the error lists every invalid member."""
+        """Validate a request against the API's model; the error lists every invalid member."""
         report = ParamValidator().validate(typed(request, self._input_shape), self._input_shape)
         if report.has_errors():
             problems = report.generate_report().replace("\n", "; ")
-            raise InvalidEvent(f"Request is not one of Create{self.kind.name}: {problems}")
+            raise InvalidEvent(f"Request is not valid for Create{self.kind.name}: {problems}")
 
     @property
     def _input_shape(self) -> StructureShape:
@@ -273,19 +273,19 @@ class SageMakerJobs:
         return shape
 
     def stop(self, name: str) -> None:
-        """Stop the job if it runs."""
+        """Stop the job if it is running."""
         job = self.describe(name)
         if job is None or not self.kind.has_status(job, *RUNNING):
             return
         try:
             self._call("Stop", {self.kind.name_member: name})
         except ClientError as error:
-            # It may have ended since it was described.
+            # The job may have ended since it was described.
             if not (is_not_found(error) or code_of(error) == "ValidationException"):
                 raise
 
     def wait_while_stopping(self, name: str, until: float) -> None:
-        """Wait for a job that is being stopped to end, at most until this time of the monotonic clock."""
+        """Wait for a job that is being stopped, at most until this time of the monotonic clock."""
         while (job := self.describe(name)) is not None and self.kind.has_status(job, "STOPPING"):
             if time.monotonic() + 1 > until:
                 return
@@ -300,12 +300,12 @@ class SageMakerJobs:
             self.stop(name)
 
     def _call(self, verb: str, request: Any) -> dict[str, Any]:
-        # boto3's own rule for method names, which knows of AIBenchmarkJob.
+        # boto3's own rule for method names, which handles AIBenchmarkJob.
         return getattr(self._sagemaker, xform_name(f"{verb}{self.kind.name}"))(**request)
 
 
 def typed(value: object, shape: Any) -> Any:
-    """A value in which the strings that CloudFormation delivers have the types of the API's model, where they can."""
+    """Return the value with CloudFormation's strings converted to the types of the API's model, where possible."""
     if shape.type_name == "structure" and is_object(value):
         members = shape.members
         return {name: typed(item, members[name]) if name in members else item for name, item in value.items()}
@@ -325,7 +325,7 @@ def typed(value: object, shape: Any) -> Any:
 
 
 def is_not_found(error: ClientError) -> bool:
-    """Whether SageMaker does not know the name."""
+    """Return whether the error means that SageMaker does not know the name."""
     code, message = code_of(error), message_of(error).lower()
     texts = ("could not find", "does not exist", "requested resource not found")
     return code in ("ResourceNotFound", "ResourceNotFoundException") or (
@@ -335,7 +335,7 @@ def is_not_found(error: ClientError) -> bool:
 
 
 def remove_setting(s3: S3Client, bucket: str, prefix: str, name: str, kms_key_arn: str | None = None) -> None:
-    """Remove a setting from the serving.properties below ``prefix``; repeated and concurrent calls are safe."""
+    """Remove a setting from serving.properties below ``prefix``; repeated and concurrent calls are safe."""
     key = f"{prefix}serving.properties"
     for _ in range(5):
         stored = get_object(s3, bucket, key)
@@ -352,4 +352,4 @@ def remove_setting(s3: S3Client, bucket: str, prefix: str, name: str, kms_key_ar
         except ClientError as error:
             if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") not in CHANGED_MEANWHILE:
                 raise
-    raise DeploymentError(f"s3://{bucket}/{key} is being changed by others; deploy again")
+    raise DeploymentError(f"other deployments are changing s3://{bucket}/{key}; deploy again")

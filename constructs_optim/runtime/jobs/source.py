@@ -1,4 +1,4 @@
-"""The location and identity of a model's files, resolved when the stack is deployed."""
+"""The location and identity of a model's files, resolved during the deployment."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ResolvedSource:
-    """The files below ``uri``, whose content ``identity`` identifies; ``accept_eula``: their licence is accepted."""
+    """The files below ``uri``, with content ``identity``; ``accept_eula``: whether their license is accepted."""
 
     identity: str
     uri: str
     accept_eula: bool
-    # Seconds that downloading and loading the model may take.
+    # The limits in seconds for downloading and loading the model.
     startup_timeouts: tuple[int, int] = (LONGEST_STARTUP, LONGEST_STARTUP)
     manifest: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -43,7 +43,7 @@ class ResolvedSource:
 
     @property
     def data_source(self) -> dict[str, object]:
-        """The ``S3DataSource`` of a model's container; a training job's input channel takes no compression type."""
+        """The ``S3DataSource`` of a model's container; a training job's channel accepts no compression type."""
         files = {"S3Uri": self.uri, "S3DataType": "S3Prefix", "CompressionType": "None"}
         return {**files, **self._access, **self.manifest}
 
@@ -53,7 +53,11 @@ class ResolvedSource:
 
 
 def resolve(source: Source, *, sagemaker: SageMakerClient, s3: S3Client) -> ResolvedSource:
-    """Resolve the files; an error for an EULA that is not accepted, or an empty prefix."""
+    """Resolve a model's files.
+
+    Raises:
+        DeploymentError: if the license is not accepted, or the hub or prefix does not have the files.
+    """
     match source:
         case HubSource():
             return _from_hub(source, sagemaker)
@@ -66,13 +70,13 @@ def resolve(source: Source, *, sagemaker: SageMakerClient, s3: S3Client) -> Reso
 
 
 def with_reads(source: ResolvedSource, reads: Sequence[S3Source], s3: S3Client) -> ResolvedSource:
-    """The source, with the identities of a job's further inputs as lines of its own."""
+    """Return the source with the identities of a job's further inputs as additional lines of its identity."""
     identities = [source.identity, *(_from_s3(read, s3, holds="data").identity for read in reads)]
     return replace(source, identity="\n".join(identities))
 
 
 def is_of(source: Source, identity: str) -> bool:
-    """Whether ``identity`` is of the source's model, and of its version if that is pinned."""
+    """Return whether ``identity`` belongs to the source's model, and to its version if that is pinned."""
     identity = identity.partition("\n")[0]
     match source:
         case HubSource():
@@ -85,7 +89,7 @@ def is_of(source: Source, identity: str) -> bool:
 
 
 def hub_document(source: HubSource, sagemaker: SageMakerClient) -> tuple[HubDocument, str]:
-    """A model's document and version."""
+    """Return a model's document and version."""
     text, version = hub_content(sagemaker, source.hub_name, source.model_id, source.version)
     return HubDocument(f"{source.model_id} {version}", text, source.configuration), version
 
@@ -96,7 +100,7 @@ def _from_hub(source: HubSource, sagemaker: SageMakerClient) -> ResolvedSource:
     uri, eula = document.draft("sagemaker") if is_draft else (document.model_uri, document.eula_uri)
     if eula and not source.accept_eula:
         raise DeploymentError(
-            f"{'the draft model of ' if is_draft else ''}{source.model_id} is gated by an end-user licence agreement "
+            f"{'the draft model of ' if is_draft else ''}{source.model_id} is gated by an end-user license agreement "
             f'({eula}). Read it, then declare Model.jumpstart("{source.model_id}", accept_eula=True)'
         )
     name = f"{source.hub_name}/{source.model_id}@{version}"

@@ -1,1 +1,1 @@
-"""Preflight: what would fail hours into a deployment, asked before anything is started."""
+"""Preflight: checks, before a deployment starts anything, for problems that would fail it hours later."""

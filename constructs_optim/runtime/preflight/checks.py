@@ -1,4 +1,4 @@
-"""The checks, by what they look at: the one list that the handler and the command line go through."""
+"""The list of all checks, by subject, which both the handler and the command line run."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from .stores import check_store
 
 @dataclass(frozen=True)
 class Check:
-    """A check of each of its subjects among the properties."""
+    """A check, which runs for each of its subjects in the properties."""
 
     name: str
     subjects: Callable[[PreflightProperties], Iterable[Any]]
     look: Callable[[Any, Context], Iterator[PreflightFinding]]
 
     def findings(self, needs: PreflightProperties, context: Context) -> Iterator[PreflightFinding]:
-        """What it finds; a service that does not tell, or cannot be reached, is advice."""
+        """Yield the check's findings; a denied call, an error, or an unreachable service is advice."""
         for subject in self.subjects(needs):
             try:
                 yield from self.look(subject, context)
             except ClientError as error:
                 denied = is_denied(error)
-                why = "may not be asked" if denied else f"answers {code_of(error)}: {message_of(error)}"
+                why = "is denied" if denied else f"returned {code_of(error)}: {message_of(error)}"
                 yield PreflightFinding(
                     self.name,
                     "advice",
                     f"not checked: {error.operation_name} {why}",
-                    "allow the call where the answer is wanted: https://constructs-optim.dev/preflight/"
+                    "allow the call if you want this check: https://constructs-optim.dev/preflight/"
                     if denied
-                    else "ask again later",
+                    else "try again later",
                     is_early=denied,
                 )
             except Exception as error:
-                # A service that cannot be reached, or answers otherwise than documented, stops no deployment.
-                yield advice(self.name, f"not checked: {error!r}", "see that the service is reachable")
+                # An unreachable service, or an undocumented response, must not stop a deployment.
+                yield advice(self.name, f"not checked: {error!r}", "check that the service is reachable")
 
 
 CHECKS: tuple[Check, ...] = (
@@ -66,7 +66,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def run(needs: PreflightProperties, context: Context) -> Report:
-    """Run every check, and report all that they find."""
+    """Run every check and report all findings."""
     findings: list[PreflightFinding] = []
     asked = 0
     for check in CHECKS:

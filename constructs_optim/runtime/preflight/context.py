@@ -1,4 +1,4 @@
-"""What checks ask with: the clients of an account and region, and what a deployment changes."""
+"""The context of checks: the clients for an account and Region, and whether the deployment updates endpoints."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..errors import DENIED, code_of
 
 @dataclass(frozen=True)
 class Context:
-    """An account and region.
+    """An account and Region.
 
     Attributes:
-        create_client: creates the client of a service by botocore's name.
-        region: the region.
-        is_update: whether an endpoint that exists gets new instances for certain; it may keep them otherwise.
+        create_client: creates the client for a service by botocore's name.
+        region: the Region.
+        is_update: whether an existing endpoint is certain to get new instances; otherwise it may keep its own.
     """
 
     create_client: Callable[[str], Any]
@@ -27,12 +27,12 @@ class Context:
     _clients: dict[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
 
     def client(self, service: str) -> Any:
-        """The client of a service, which is created once."""
+        """Return the client for a service, created once."""
         if service not in self._clients:
             self._clients[service] = self.create_client(service)
         return self._clients[service]
 
 
 def is_denied(error: ClientError) -> bool:
-    """Whether a permission is missing."""
+    """Return whether a permission is missing."""
     return code_of(error) in DENIED

@@ -1,8 +1,8 @@
 """Container images in Amazon ECR.
 
-AWS's registries answer customers about their images: the AWS Neuron documentation lists them with ``aws ecr
-list-images --registry-id 763104351884``, and public tools ask with ``describe-images``. An organization's policies may
-deny that; then the image is not known.
+Customers can query AWS's registries: the AWS Neuron documentation uses ``aws ecr list-images --registry-id
+763104351884``, and public tools use ``describe-images``. An organization's policies may deny these calls, in which case
+the check only advises.
 Source: Amazon ECR API reference, DescribeImages.
 """
 
@@ -21,19 +21,19 @@ IMAGE = re.compile(
     r"(?P<account>[0-9]{12})\.dkr\.ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.[a-z.-]+/(?P<repository>[^:@]+)"
     r"(?::(?P<tag>[^@]+))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
-"""An image of ECR: ``<account>.dkr.ecr.<region>.<suffix>/<repository>:<tag>@<digest>``."""
+"""An image in ECR: ``<account>.dkr.ecr.<region>.<suffix>/<repository>:<tag>@<digest>``."""
 _ABSENT = ("ImageNotFoundException", "RepositoryNotFoundException")
 
 
 def check_image(image: str, context: Context) -> Iterator[PreflightFinding]:
-    """An image, which has to be in the registry of this region."""
+    """Check that an image is in this Region's registry."""
     parts = IMAGE.fullmatch(image)
     if parts is None:
-        yield advice("image", f"{image} is not in Amazon ECR", "see that it can be pulled")
+        yield advice("image", f"{image} is not in Amazon ECR", "make sure that SageMaker can pull it")
         return
     if parts["region"] != context.region:
-        # Neither jobs nor models are refused for it by their documentation.
-        yield advice("image", f"{image} is in another region", "see that it can be pulled")
+        # The documentation does not exclude such images for jobs or models.
+        yield advice("image", f"{image} is in another Region", "make sure that SageMaker can pull it")
         return
     identified = {"imageDigest": parts["digest"]} if parts["digest"] else {"imageTag": parts["tag"] or "latest"}
     try:
@@ -46,5 +46,5 @@ def check_image(image: str, context: Context) -> Iterator[PreflightFinding]:
         yield problem(
             "image",
             f"{image} does not exist in {context.region}",
-            "name one that does: optim.lock.json and server settings have the app's images",
+            "use an existing image; the app's images are in optim.lock.json and its server settings",
         )

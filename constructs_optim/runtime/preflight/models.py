@@ -1,4 +1,4 @@
-"""Models: of a hub, in S3, and of Hugging Face."""
+"""Models in a hub, in S3, and on Hugging Face."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from .report import PreflightFinding, advice, problem
 
 _NAME = "model"
 _SAFETENSORS = "*.safetensors"
-# Weights that run code when they are loaded, as training/copying.py has them.
+# Weights that can run code when loaded, the same list as in training/copying.py.
 _PICKLES = ("*.bin", "*.ckpt", "*.joblib", "*.pickle", "*.pkl", "*.pt", "*.pth")
 _ARCHIVES = ("*.tar", "*.tar.gz", "*.tgz", "*.zip")
-# The setting of huggingface_hub for another hub than the public one.
+# huggingface_hub's setting for a hub other than the public one.
 _HUB = "HF_ENDPOINT"
 _PUBLIC_HUB = "https://huggingface.co"
 _SECONDS = 10
-# A file of weights in parts, such as model-00001-of-00004.safetensors.
+# A part of the weights, such as model-00001-of-00004.safetensors.
 _SHARD = re.compile(r"(?P<name>[^/]*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.safetensors")
 
 
 def check_model(source: HubSource | S3Source, context: Context) -> Iterator[PreflightFinding]:
-    """A hub's model, its version and its licence; files in S3 that an engine reads."""
+    """Check a hub's model, its version, and its license, or the files in S3 that an engine reads."""
     try:
         if isinstance(source, HubSource):
             resolve(source, sagemaker=context.client("sagemaker"), s3=context.client("s3"))
@@ -44,53 +44,57 @@ def check_model(source: HubSource | S3Source, context: Context) -> Iterator[Pref
             yield from _files(source.uri, [name.removeprefix(prefix) for name, _, _ in _listed(source, context)])
     except DeploymentError as error:
         text, _, fix = str(error).partition("Next: ")
-        yield problem(_NAME, text.rstrip(". "), fix or "correct the model where it is declared")
+        yield problem(_NAME, text.rstrip(". "), fix or "correct the model's declaration")
 
 
 def check_data(source: S3Source, context: Context) -> Iterator[PreflightFinding]:
-    """Further inputs of jobs, which have to be there."""
+    """Check that a job's further input exists."""
     if next(_listed(source, context), None) is None:
-        yield problem(_NAME, f"there are no data files under {source.uri}", "upload them, or name another prefix")
+        yield problem(_NAME, f"there are no data files under {source.uri}", "upload them, or use another prefix")
 
 
 def check_copy(need: CopyNeed, context: Context) -> Iterator[PreflightFinding]:
-    """A model of Hugging Face: whether it is there and open, and in which form its weights are.
+    """Check that a Hugging Face model exists and is accessible, and the format of its weights.
 
-    The token of a gated model is the copying job's alone: with one, only its secret is looked up.
+    Only the copying job reads the token of a gated model, so with a token this only checks that its secret exists.
     Source: Hugging Face's hub API, ``/api/models/{id}/revision/{revision}`` (``gated``, ``siblings``).
     """
     model = f"{need.model_id}@{need.revision[:12]}"
     if need.token_secret_arn is not None:
         yield from _secret(need.token_secret_arn, context)
     hub = (need.endpoint or os.environ.get(_HUB, _PUBLIC_HUB)).rstrip("/")
-    # A mirror need not answer as the hub does.
+    # A mirror may answer differently from the hub.
     certain = problem if need.endpoint is None else advice
     url = f"{hub}/api/models/{need.model_id}/revision/{need.revision}"
     try:
-        # The hub's address is the operator's.
+        # The operator sets the hub's address.
         with urllib.request.urlopen(url, timeout=_SECONDS) as response:  # noqa: S310
             described = object_in(json.loads(response.read()))
     except urllib.error.HTTPError as error:
-        # The hub says 401 of a model that is private or that it does not have.
+        # The hub returns 401 for private and for unknown models.
         if error.code in (401, 403) and need.token_secret_arn is not None:
-            yield advice(_NAME, f"{model} is not public, and the token's access to it was not tried", "try it yourself")
+            yield advice(
+                _NAME,
+                f"{model} is not public, and the token's access to it was not checked",
+                "make sure that the token has access",
+            )
         elif error.code in (401, 403, 404):
             yield certain(
                 _NAME,
                 f"{hub} has no model {model}, or it is private",
-                "check id and commit, or declare Model.huggingface(..., token=<a secret>)",
+                "check the ID and commit, or declare Model.huggingface(..., token=<a secret>)",
             )
         else:
-            yield advice(_NAME, f"{hub} answers {error.code} about {model}", "look at the model's page")
+            yield advice(_NAME, f"{hub} returned status {error.code} for {model}", "check the model's page")
         return
     except (OSError, ValueError) as error:
-        yield advice(_NAME, f"{hub} could not be asked about {model} ({error})", "look at the model's page")
+        yield advice(_NAME, f"{hub} could not be queried for {model} ({error})", "check the model's page")
         return
     if described.get("gated") and need.token_secret_arn is None:
         yield certain(
             _NAME,
-            f"{model} is gated, and no token is declared",
-            "accept its licence on the model's page, and declare Model.huggingface(..., token=<a secret>)",
+            f"{model} is gated, but no token is declared",
+            "accept its license on the model's page, and declare Model.huggingface(..., token=<a secret>)",
         )
     names = [str(object_in(sibling).get("rfilename", "")) for sibling in list_in(described.get("siblings"))]
     if names and not _has(names, [_SAFETENSORS]):
@@ -99,8 +103,8 @@ def check_copy(need: CopyNeed, context: Context) -> Iterator[PreflightFinding]:
         elif not need.allow_pickle:
             yield certain(
                 _NAME,
-                f"{model} has its weights in pickle files only, which run code when they are loaded",
-                "choose another model, or declare Model.huggingface(..., allow_pickle=True) where you trust its owner",
+                f"{model} has its weights in pickle files only, which can run code when they are loaded",
+                "choose another model, or declare Model.huggingface(..., allow_pickle=True) if you trust its owner",
             )
 
 
@@ -111,22 +115,22 @@ def _listed(source: S3Source, context: Context) -> Iterator[tuple[str, int, str]
     except ClientError as error:
         if code_of(error) != "NoSuchBucket":
             raise
-        raise DeploymentError(f"there is no bucket {bucket}. Next: name another one") from None
+        raise DeploymentError(f"there is no bucket {bucket}. Next: use another one") from None
 
 
 def _files(uri: str, names: list[str]) -> Iterator[PreflightFinding]:
     if not names:
-        yield problem(_NAME, f"there are no model files under {uri}", "upload them, or name another prefix")
+        yield problem(_NAME, f"there are no model files under {uri}", "upload them, or use another prefix")
     elif not _has(names, [_SAFETENSORS]) and _has(names, _ARCHIVES) and not _has(names, [*_PICKLES, "*.json"]):
         yield problem(
             _NAME,
-            f"the model under {uri} is an archive, and engines read its files",
-            "unpack it, upload the files, and name their prefix",
+            f"the model under {uri} is an archive, but engines read uncompressed files",
+            "unpack it, upload the files, and use their prefix",
         )
     elif not _has(names, [_SAFETENSORS]) and _has(names, _PICKLES):
         yield advice(
             _NAME,
-            f"the weights under {uri} are pickle files only, which run code when they are loaded",
+            f"the weights under {uri} are pickle files only, which can run code when they are loaded",
             "save them as safetensors",
         )
     if missing := _missing_shards(names):
@@ -134,12 +138,12 @@ def _files(uri: str, names: list[str]) -> Iterator[PreflightFinding]:
             _NAME,
             f"the model under {uri} is incomplete: it lacks {', '.join(missing[:3])}"
             + (f" and {len(missing) - 3} more" if len(missing) > 3 else ""),
-            "upload the files that are missing",
+            "upload the missing files",
         )
 
 
 def _missing_shards(names: Sequence[str]) -> list[str]:
-    """The parts of weights that other parts' names count and that are not there, of the model's own folder."""
+    """Return the missing parts of the weights in the model's own folder, according to the names of the other parts."""
     shards = [match for match in map(_SHARD.fullmatch, names) if match is not None]
     expected = [
         f"{name}-{number:05}-of-{count:05}.safetensors"
@@ -155,11 +159,11 @@ def _secret(arn: str, context: Context) -> Iterator[PreflightFinding]:
     except ClientError as error:
         if code_of(error) != "ResourceNotFoundException":
             raise
-        yield problem(_NAME, f"there is no secret {_without_ending(arn)}", "create it, with the token as its text")
+        yield problem(_NAME, f"there is no secret {_without_ending(arn)}", "create it with the token as its value")
         return
     if secret.get("DeletedDate") is not None:
         yield problem(
-            _NAME, f"the secret {_without_ending(arn)} is scheduled for deletion", "restore it, or name another"
+            _NAME, f"the secret {_without_ending(arn)} is scheduled for deletion", "restore it, or use another one"
         )
 
 
@@ -168,5 +172,5 @@ def _without_ending(arn: str) -> str:
 
 
 def _has(names: Iterable[str], patterns: Iterable[str]) -> bool:
-    """Whether one of the names, in any case, matches a pattern."""
+    """Return whether one of the names matches a pattern, regardless of case."""
     return any(fnmatchcase(name.lower(), pattern) for name in names for pattern in patterns)

@@ -1,7 +1,7 @@
-"""The subnets of jobs and models: free addresses, and a way to Amazon S3.
+"""The subnets of jobs and models: free addresses, and a route to Amazon S3.
 
-Each instance has a network interface in one of the subnets; without the internet, jobs and containers reach S3 by an
-endpoint of the VPC. Source: SageMaker developer guide, "Give SageMaker AI Training Jobs Access to Resources in Your
+Each instance has a network interface in one of the subnets. Without internet access, jobs and containers reach S3
+through a VPC endpoint. Source: SageMaker developer guide, "Give SageMaker AI Training Jobs Access to Resources in Your
 Amazon VPC".
 """
 
@@ -21,7 +21,7 @@ _NAME = "network"
 
 
 def check_network(need: NetworkNeed, context: Context) -> Iterator[PreflightFinding]:
-    """Subnets that exist, have addresses, and lead to S3."""
+    """Check that the subnets exist, have free addresses, and have a route to S3."""
     ec2, names = context.client("ec2"), ", ".join(need.subnet_ids)
     try:
         subnets: list[dict[str, Any]] = ec2.describe_subnets(SubnetIds=list(need.subnet_ids))["Subnets"]
@@ -31,12 +31,14 @@ def check_network(need: NetworkNeed, context: Context) -> Iterator[PreflightFind
         yield problem(
             _NAME,
             f"at least one of the subnets {names} does not exist in {context.region}",
-            "name subnets of the stack's region",
+            "use subnets in the stack's Region",
         )
         return
     free = sum(subnet.get("AvailableIpAddressCount", 0) for subnet in subnets)
     if free == 0:
-        yield problem(_NAME, f"there are no free addresses in {names}", "use larger subnets, or end what is in them")
+        yield problem(
+            _NAME, f"there are no free addresses in {names}", "use larger subnets, or remove resources from them"
+        )
     elif free < need.instance_count:
         yield advice(
             _NAME,
@@ -49,14 +51,14 @@ def check_network(need: NetworkNeed, context: Context) -> Iterator[PreflightFind
         if lost:
             yield problem(
                 _NAME,
-                f"there is no route out of {vpc} for {', '.join(lost)}, and the VPC has no endpoint of S3: jobs and "
-                "models cannot read or write there",
-                "vpc.add_gateway_endpoint(..., service=GatewayVpcEndpointAwsService.S3), or a NAT gateway",
+                f"there is no route out of {vpc} for {', '.join(lost)}, and the VPC has no S3 endpoint: jobs and "
+                "models cannot reach S3",
+                "add vpc.add_gateway_endpoint(..., service=GatewayVpcEndpointAwsService.S3), or a NAT gateway",
             )
 
 
 def _without_a_way(ec2: Any, vpc: str, subnets: list[str], region: str) -> list[str]:
-    """The subnets all of whose routes are local, in a VPC without any endpoint of S3."""
+    """Return the subnets with only local routes, if the VPC has no S3 endpoint."""
     of_vpc = {"Name": "vpc-id", "Values": [vpc]}
     endpoints = ec2.describe_vpc_endpoints(Filters=[of_vpc])["VpcEndpoints"]
     if any(endpoint["ServiceName"].endswith((f".{region}.s3", f".{region}.s3express")) for endpoint in endpoints):

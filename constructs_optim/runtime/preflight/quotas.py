@@ -1,12 +1,12 @@
-"""Quotas of instances, and how many instances are in use.
+"""Quotas of instances, and the number of instances in use.
 
-A quota has a name, ``ml.g5.12xlarge for endpoint usage``, whose code only the list has. During an update, "the new
-fleet" is provisioned beside the old one (developer guide, "Blue/Green Deployments"), and a rolling update launches a
-batch. Instances of a reservation are not counted: no document says that they count against these quotas. Which quota
-an optimization job counts against is not documented; SageMaker chooses its instances (developer guide, "Create an
-inference optimization job").
-Sources: Service Quotas API reference, ListServiceQuotas (quotas "for which only the default values are available" are
-not listed) and ListAWSDefaultServiceQuotas; API reference of SageMaker, errors of CreateEndpoint, UpdateEndpoint and
+A quota has a name, such as ``ml.g5.12xlarge for endpoint usage``; only the service's list has its code. An update
+provisions "the new fleet" beside the old one (developer guide, "Blue/Green Deployments"), and a rolling update launches
+a batch. Reserved instances are not counted, because AWS does not document that they count against these quotas. AWS
+does not document either which quota an optimization job counts against; SageMaker chooses its instances (developer
+guide, "Create an inference optimization job").
+Sources: Service Quotas API reference, ListServiceQuotas (it does not list quotas "for which only the default values are
+available") and ListAWSDefaultServiceQuotas; SageMaker API reference, errors of CreateEndpoint, UpdateEndpoint, and
 CreateTrainingJob.
 """
 
@@ -28,13 +28,13 @@ from .report import PreflightFinding, advice, problem
 _NAME = "quota"
 _SERVICE = "sagemaker"
 _PAGE = 100
-# Of endpoints, and of jobs that run: their instances are a lower bound where an account has more, so that a function's
-# time is enough.
+# The most endpoints and running jobs to count, so that the function's time suffices. If an account has more, the count
+# is a lower bound.
 _MOST_LOOKED_AT = 500
 
 
 def check_quotas(needs: PreflightProperties, context: Context) -> Iterator[PreflightFinding]:
-    """Quotas at the declared counts, beside what is in use."""
+    """Check quotas against the declared counts and the instances in use."""
     fleets = [fleet for fleet in needs.fleets if fleet.instance_count]
     jobs = [(job, _runs(job, context)) for job in needs.trainings]
     jobs = [(job, runs) for job, runs in jobs if runs is not False]
@@ -44,21 +44,19 @@ def check_quotas(needs: PreflightProperties, context: Context) -> Iterator[Prefl
         return
     quotas = _quotas(names, context)
     for name in sorted(names - quotas.keys()):
-        yield advice(
-            _NAME, f"Service Quotas lists no {name!r}", "look it up in the console, where the service's list is"
-        )
+        yield advice(_NAME, f"Service Quotas does not list {name!r}", "look it up in the Service Quotas console")
     yield from _endpoints(fleets, quotas, context)
     yield from _trainings(jobs, quotas, context)
 
 
 def advise_on_optimization_jobs(needs: PreflightProperties, context: Context) -> Iterator[PreflightFinding]:
-    """What nobody can ask about optimization jobs."""
+    """Advise on the quotas of optimization jobs, which no call can check."""
     del context
     counts = "an optimization job counts" if len(needs.optimization_jobs) == 1 else "optimization jobs count"
     yield advice(
         _NAME,
-        f"no document says which quota {counts} against, and SageMaker chooses the instances",
-        "if a job fails with ResourceLimitExceeded, its message names the quota: ask for more in Service Quotas",
+        f"AWS does not document which quota {counts} against, and SageMaker chooses the instances",
+        "if a job fails with ResourceLimitExceeded, request an increase of the quota that the message names",
     )
 
 
@@ -81,7 +79,7 @@ def _endpoints(
             continue
         if used is None:
             used = _endpoint_instances(context)
-        # Of several types, the next takes over where one has no capacity: only where none has room, all fails.
+        # If a type has no capacity, the next type takes over, so the endpoint fails only if no type has room.
         room = {name: quotas[_quota(name)] - used[name] for name in types if _quota(name) in quotas}
         fits = [name for name, free in room.items() if free >= certain]
         described = ", ".join(_described(_quota(name), quotas, used[name]) for name in room)
@@ -91,22 +89,22 @@ def _endpoints(
         if len(room) == len(types) and not fits:
             yield problem(
                 _NAME,
-                f"{names} {needs} {_instances(certain)}{both if updated else ''}, and {described}",
-                f"ask for at least {max(used[name] for name in room) + certain} in Service Quotas, or use "
+                f"{names} {needs} {_instances(certain)}{both if updated else ''}, but {described}",
+                f"request a quota of at least {max(used[name] for name in room) + certain} in Service Quotas, or use "
                 + ("UpdatePolicy.rolling(...)" if updated else "another instance type or fewer instances"),
             )
         elif len(fits) < len(room):
             yield advice(
                 _NAME,
-                f"{names} {needs} {_instances(certain)}, and {described}: only {', '.join(fits)} has room",
-                "ask for more in Service Quotas where these types are wanted",
+                f"{names} {needs} {_instances(certain)}, but {described}: only {', '.join(fits)} has room",
+                "request an increase in Service Quotas if you need the other types",
             )
         elif all(free < certain + possible for free in room.values()):
             yield advice(
                 _NAME,
                 f"if this deployment changes what {names} serves, the update needs {_instances(certain + possible)} "
-                f"beside the old ones, and {described}",
-                "ask for more in Service Quotas before such an update, or use UpdatePolicy.rolling(...)",
+                f"beside the old ones, but {described}",
+                "request an increase in Service Quotas before such an update, or use UpdatePolicy.rolling(...)",
             )
 
 
@@ -116,44 +114,43 @@ def _trainings(
     used: Counter[str] | None = None
     for name in sorted({_training_quota(job) for job, _ in jobs} & quotas.keys()):
         own = [(job, runs) for job, runs in jobs if _training_quota(job) == name]
-        # A chain's jobs follow each other: what the largest needs, all need.
+        # A chain's jobs run one after the other, so the largest job decides.
         most = max(job.instance_count for job, _ in own)
         certain = max((job.instance_count for job, runs in own if runs), default=0)
         if most > quotas[name]:
             finding = problem if certain > quotas[name] else advice
             yield finding(
                 _NAME,
-                f"a training job needs {_instances(most)}, and {name!r} is {quotas[name]:g}",
-                f"ask for {most} in Service Quotas, or train on another instance type (TrainingCompute)",
+                f"a training job needs {_instances(most)}, but {name!r} is {quotas[name]:g}",
+                f"request a quota of {most} in Service Quotas, or train on another instance type (TrainingCompute)",
             )
             continue
         if used is None:
             used = _training_instances(context)
         if used[name] + most > quotas[name]:
-            # Jobs end: it may have room by the time it is started.
+            # Advice only: running jobs may end before this one starts.
             yield advice(
                 _NAME,
-                f"a training job needs {_instances(most)}, and {_described(name, quotas, used[name])} by jobs that run "
-                "now",
-                "wait until they have ended, or ask for more in Service Quotas",
+                f"a training job needs {_instances(most)}, but {_described(name, quotas, used[name])} by running jobs",
+                "wait until they have ended, or request an increase in Service Quotas",
             )
 
 
 def _runs(job: TrainingNeed, context: Context) -> bool | None:
-    """Whether a job runs, for the store has no artifact of its key; None where the key is not known."""
+    """Return whether a job will run, because the store lacks its artifact; None if the artifact key is unknown."""
     if job.artifact_key is None:
         return None
     manifest = f"artifacts/{job.artifact_key}/manifest.json"
     try:
         listed = context.client("s3").list_objects_v2(Bucket=job.bucket, Prefix=manifest, MaxKeys=1)
     except ClientError:
-        # The check of the store says what is wrong with it.
+        # The store's own check reports the problem.
         return None
     return not listed.get("Contents")
 
 
 def _quotas(names: Collection[str], context: Context) -> dict[str, float]:
-    """The values of quotas by their names; AWS's defaults of those that have no value of their own."""
+    """Return the quotas' values by name, with AWS's default for a quota without its own value."""
     found: dict[str, float] = {}
     client = context.client("service-quotas")
     for operation in ("list_service_quotas", "list_aws_default_service_quotas"):
@@ -178,11 +175,11 @@ def _exists(endpoint_name: str, context: Context) -> bool:
 
 
 def _endpoint_instances(context: Context) -> Counter[str]:
-    """The instances of all endpoints of account and region, by their types."""
+    """Return the number of instances of all endpoints in the account and Region, by instance type."""
     sagemaker = context.client("sagemaker")
     pages = sagemaker.get_paginator("list_endpoints").paginate(PaginationConfig={"PageSize": _PAGE})
     endpoints = (endpoint for page in pages for endpoint in page["Endpoints"])
-    # Instances of an endpoint that is being deleted are gone in minutes.
+    # The instances of an endpoint that is being deleted end within minutes.
     names = [
         each["EndpointName"] for each in islice(endpoints, _MOST_LOOKED_AT) if each["EndpointStatus"] != "Deleting"
     ]
@@ -212,7 +209,7 @@ def _instances_of(sagemaker: Any, name: str) -> Counter[str]:
                 counts = (variant.get("CurrentInstanceCount") or 0, variant.get("DesiredInstanceCount") or 0)
                 used[instance_type] += max(counts)
     except ClientError as error:
-        # Deleted since it was listed.
+        # The endpoint was deleted after it was listed.
         if not is_not_found(error):
             raise
     return used
@@ -228,7 +225,7 @@ def _types_of(sagemaker: Any, config: str) -> dict[str, str]:
 
 
 def _training_instances(context: Context) -> Counter[str]:
-    """The instances of the training jobs that run, by the quotas they count against."""
+    """Return the number of instances of running training jobs, by the quota that they count against."""
     sagemaker = context.client("sagemaker")
     paginator = sagemaker.get_paginator("list_training_jobs")
     pages = paginator.paginate(StatusEquals="InProgress", PaginationConfig={"PageSize": _PAGE})

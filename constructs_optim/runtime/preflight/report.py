@@ -1,4 +1,4 @@
-"""The report of a preflight: all problems at once, each with its fix, and advice where a service does not tell."""
+"""A preflight's report: all problems at once, each with its fix, and advice on what could not be checked."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _REASON_CHARACTERS = 3000
 
 @dataclass(frozen=True)
 class PreflightFinding:
-    """What a check found.
+    """A check's finding.
 
     Attributes:
         check: the check's name.
-        level: a problem, with which the deployment certainly fails, or advice.
-        text: what is wrong, or could not be asked.
-        fix: what would work.
-        is_early: whether a permission that was granted a moment ago may not be effective yet.
+        level: ``problem``, with which the deployment is certain to fail, or ``advice``.
+        text: what is wrong or could not be checked.
+        fix: what would solve it.
+        is_early: whether the cause may be a recently granted permission that is not effective yet.
     """
 
     check: str
@@ -33,43 +33,43 @@ class PreflightFinding:
 
 
 def problem(check: str, text: str, fix: str, *, is_early: bool = False) -> PreflightFinding:
-    """What the deployment certainly fails with."""
+    """Return a finding with which the deployment is certain to fail."""
     return PreflightFinding(check, "problem", text, fix, is_early)
 
 
 def advice(check: str, text: str, fix: str) -> PreflightFinding:
-    """What may fail, or could not be asked."""
+    """Return a finding that may fail the deployment or could not be checked."""
     return PreflightFinding(check, "advice", text, fix)
 
 
 @dataclass(frozen=True)
 class Report:
-    """All findings, in the order of the checks; ``asked`` is how many questions were asked."""
+    """All findings in the order of the checks; ``asked`` is the number of subjects that were checked."""
 
     findings: tuple[PreflightFinding, ...]
     asked: int
 
     @property
     def problems(self) -> tuple[PreflightFinding, ...]:
-        """What certainly fails."""
+        """The findings with which the deployment is certain to fail."""
         return tuple(finding for finding in self.findings if finding.level == "problem")
 
     @property
     def advice(self) -> tuple[PreflightFinding, ...]:
-        """What may fail, or could not be asked."""
+        """The findings that may fail the deployment or could not be checked."""
         return tuple(finding for finding in self.findings if finding.level == "advice")
 
     @property
     def is_early(self) -> bool:
-        """Whether another answer may come when permissions are effective."""
+        """Whether the result may change when new permissions are effective."""
         return any(finding.is_early for finding in self.findings)
 
     def as_advice(self) -> Report:
-        """The same where nobody can be sure that the deployment starts what a problem is about."""
+        """Return the report with all findings as advice, for a deployment that may not start their subjects."""
         return replace(self, findings=tuple(replace(finding, level="advice") for finding in self.findings))
 
     def reason(self, log_group: str) -> str:
-        """The problems as the reason of a failure: as many as fit, and where the others are."""
+        """Return the reason for a failure: as many problems as fit, and where to find the others."""
         count = len(self.problems)
         text = f"preflight found {count} problem{'s' if count != 1 else ''}; nothing was started."
         for number, problem in enumerate(self.problems, 1):

@@ -1,4 +1,4 @@
-"""Capacity reservations: training plans, whose instances jobs and endpoints are launched into.
+"""Capacity reservations: training plans, whose instances jobs and endpoints use.
 
 Source: API reference, DescribeTrainingPlan (``Status``, ``TargetResources``, ``ReservedCapacitySummaries``).
 """
@@ -19,10 +19,10 @@ _TRAINING_PLAN = ":training-plan/"
 
 
 def check_reservation(need: ReservationNeed, context: Context) -> Iterator[PreflightFinding]:
-    """A training plan that is not over, and is for such instances and such a use."""
+    """Check that a training plan is active and covers the instance type and the use."""
     if _TRAINING_PLAN not in need.arn:
         yield advice(
-            _NAME, f"{need.arn} is no training plan, and its state cannot be asked for", "see that it is active"
+            _NAME, f"{need.arn} is not a training plan, so its state was not checked", "make sure that it is active"
         )
         return
     name = need.arn.rpartition("/")[2]
@@ -31,11 +31,11 @@ def check_reservation(need: ReservationNeed, context: Context) -> Iterator[Prefl
     except ClientError as error:
         if not is_not_found(error):
             raise
-        yield problem(_NAME, f"there is no training plan {name} in {context.region}", "name one that is there")
+        yield problem(_NAME, f"there is no training plan {name} in {context.region}", "use an existing plan")
         return
     if plan["Status"] in ("Expired", "Failed"):
         yield problem(
-            _NAME, f"the training plan {name} is {plan['Status']}", "buy another, or leave the reservation out"
+            _NAME, f"the training plan {name} is {plan['Status']}", "buy another one, or remove the reservation"
         )
     elif plan["Status"] != "Active":
         start = f" and starts at {plan['StartTime']:%Y-%m-%d %H:%M} UTC" if "StartTime" in plan else ""
@@ -47,12 +47,12 @@ def check_reservation(need: ReservationNeed, context: Context) -> Iterator[Prefl
     uses = plan.get("TargetResources", [])
     if uses and need.use is not None and need.use not in uses:
         yield problem(
-            _NAME, f"the training plan {name} is for {', '.join(uses)}, not for {need.use}", "name another plan"
+            _NAME, f"the training plan {name} is for {', '.join(uses)}, not for {need.use}", "use another plan"
         )
     types = {each["InstanceType"] for each in plan.get("ReservedCapacitySummaries", ()) if "InstanceType" in each}
     if types and need.instance_type is not None and need.instance_type not in types:
         yield problem(
             _NAME,
             f"the training plan {name} has {', '.join(sorted(types))}, not {need.instance_type}",
-            "use an instance type of the plan, or name another plan",
+            "use an instance type of the plan, or another plan",
         )

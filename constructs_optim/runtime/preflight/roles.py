@@ -1,9 +1,9 @@
-"""What SageMaker may do as a role, as IAM simulates it.
+"""The permissions of the roles that SageMaker assumes, by IAM's simulation.
 
-The simulation knows the role's policies, its permissions boundary and its organization's policies; the policies of
-buckets and keys, endpoint policies of a VPC and the role's trust are not in it (IAM API reference,
-SimulatePrincipalPolicy: resource-based policies "for IAM users only"). So what a bucket's policy may allow besides is
-no problem for certain. Keys are not simulated: their own policies decide first.
+The simulation covers the role's policies, its permissions boundary, and its organization's policies. It excludes the
+policies of buckets and keys, VPC endpoint policies, and the role's trust policy (IAM API reference,
+SimulatePrincipalPolicy: resource-based policies "for IAM users only"). So a denial that a bucket's policy may override
+is only advice. Keys are not simulated, because their own policies decide first.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _NAME = "role"
 _SIGN_IN = ("ecr:GetAuthorizationToken",)
 _DENIED, _NOT_ALLOWED, _UNSURE = "explicitDeny", "implicitDeny", "unsure"
 _PULL = ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
-# The name of an object below a prefix: a simulation is of objects that need not exist.
+# An object's name below a prefix: simulated objects need not exist.
 _OBJECT = "preflight"
 
 
 def check_role(need: RoleNeed, context: Context) -> Iterator[PreflightFinding]:
-    """Reads of models, writes of artifacts, and pulls of images."""
+    """Check that the role may read models, write artifacts, and pull images."""
     name = need.role_arn.rpartition("/")[2]
     partition = need.role_arn.split(":", 2)[1]
     refused: dict[str, list[str]] = {}
@@ -50,30 +50,30 @@ def check_role(need: RoleNeed, context: Context) -> Iterator[PreflightFinding]:
                 continue
             arn = f"arn:{partition}:ecr:{parts['region']}:{parts['account']}:repository/{parts['repository']}"
             for action, decision in _decisions(need, _PULL, arn, context).items():
-                # Within an account, the repository's policy alone may allow it; across accounts, IAM's decision without
-                # that policy is not documented.
+                # Within an account, the repository's policy alone may allow the pull. Across accounts, AWS does not
+                # document IAM's decision without that policy.
                 (refused if decision == _DENIED else uncertain).setdefault(action, []).append(parts["repository"])
         for action, decision in _decisions(need, _SIGN_IN, "*", context).items() if need.images else ():
             (uncertain if decision == _UNSURE else refused)[action] = ["*"]
     except ClientError as error:
         if code_of(error) != "NoSuchEntity":
             raise
-        yield problem(_NAME, f"there is no role {need.role_arn}", "create it, or name another")
+        yield problem(_NAME, f"there is no role {need.role_arn}", "create it, or use another one")
         return
     if refused:
         fix = "allow them in the role's policies; a permissions boundary or an organization's policy may deny them"
-        yield problem(_NAME, f"{name} may not {_listed(refused)}", fix, is_early=True)
+        yield problem(_NAME, f"{name} may not call {_listed(refused)}", fix, is_early=True)
     if uncertain:
-        fix = "see that the policies of bucket or repository do, or allow them in the role's policies"
-        yield advice(_NAME, f"{name} is not allowed {_listed(uncertain)} by its own policies", fix)
+        fix = "check that the policy of the bucket or repository allows them, or allow them in the role's policies"
+        yield advice(_NAME, f"the policies of {name} do not allow {_listed(uncertain)}", fix)
 
 
 def _decisions(need: RoleNeed, actions: Sequence[str], resource: str, context: Context) -> dict[str, str]:
-    """The actions that are not allowed, with IAM's decision, or ``_UNSURE``.
+    """Return the actions that are not allowed, with IAM's decision or ``_UNSURE``.
 
-    Conditions that the simulation cannot fill decide nothing, and across accounts the role's own policies do. Where the
-    organization's policies are said to refuse, its conditions or the caller's permissions may be why:
-    https://github.com/aws/aws-sdk/issues/102.
+    An action is left out if a condition has no value in the simulation, or if the role's own policies allow it across
+    accounts. It is ``_UNSURE`` if the simulation says that the organization's policies deny it, because their
+    conditions or the caller's permissions may be the cause: https://github.com/aws/aws-sdk/issues/102.
     """
     answer: dict[str, Any] = context.client("iam").simulate_principal_policy(
         PolicySourceArn=need.role_arn, ActionNames=list(actions), ResourceArns=[resource]
@@ -90,7 +90,7 @@ def _decisions(need: RoleNeed, actions: Sequence[str], resource: str, context: C
 
 
 def _bucket_may_allow(bucket: str, context: Context) -> bool:
-    """Whether a bucket's policy may allow what the role's do not; True where it cannot be read."""
+    """Return whether a bucket's policy may allow what the role's policies do not; True if it cannot be read."""
     try:
         policy = object_in(json.loads(context.client("s3").get_bucket_policy(Bucket=bucket)["Policy"]))
     except ClientError as error:

@@ -1,4 +1,4 @@
-"""Artifact stores: bucket and key."""
+"""Artifact stores: their buckets and keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DISABLED_FIX = "enable it, or cancel its deletion, then deploy again"
 
 
 def check_store(store: StoreNeed, context: Context) -> Iterator[PreflightFinding]:
-    """A bucket that is there, in this region, and a key that is enabled."""
+    """Check that the bucket exists in this Region and that the key is enabled."""
     s3 = context.client("s3")
     if store.kms_key_arn is not None:
         yield from _key(store.kms_key_arn, context)
@@ -25,11 +25,11 @@ def check_store(store: StoreNeed, context: Context) -> Iterator[PreflightFinding
         s3.list_objects_v2(Bucket=store.bucket, Prefix="artifacts/", MaxKeys=1)
         ArtifactStore(s3, store.bucket).check_region(context.region)
     except DeploymentError as error:
-        yield problem("store", str(error).partition(". Use")[0], f"use a store of {context.region}")
+        yield problem("store", str(error).partition(". Use")[0], f"use a store in {context.region}")
     except ClientError as error:
         if code_of(error) != "NoSuchBucket":
             raise
-        yield problem("store", f"there is no bucket {store.bucket}", "create it, or name another store")
+        yield problem("store", f"there is no bucket {store.bucket}", "create it, or use another store")
 
 
 def _key(arn: str, context: Context) -> Iterator[PreflightFinding]:
@@ -38,7 +38,7 @@ def _key(arn: str, context: Context) -> Iterator[PreflightFinding]:
     except ClientError as error:
         if code_of(error) != "NotFoundException":
             raise
-        yield problem("store", f"there is no KMS key {arn}", "name another key")
+        yield problem("store", f"there is no KMS key {arn}", "use another key")
         return
     if state not in ("Enabled", "Updating"):
         yield problem("store", f"the KMS key {arn} is {state}", _DISABLED_FIX)

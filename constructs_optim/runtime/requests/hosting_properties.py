@@ -1,4 +1,4 @@
-"""The properties of ``Custom::ServedConfiguration`` and ``Custom::VariantScaling``, and what scaling was before."""
+"""The properties of ``Custom::ServedConfiguration`` and ``Custom::VariantScaling``, and recorded registrations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .properties import InstanceType, Properties, ResourceName, Sha256, StackId,
 
 
 class Registration(BaseModel):
-    """What is registered of a variant: members as the API describes them, as JSON.
+    """A variant's registration: the API's description as JSON.
 
     ``own`` are the names of the policies that the stack declares.
     """
@@ -33,7 +33,7 @@ class Registration(BaseModel):
         return {policy["PolicyName"] for policy in self.policies}
 
     def joined(self, other: Registration, *, without: set[str]) -> Registration:
-        """With the policies and schedules of another of the same variant that this one lacks, but for some policies."""
+        """Return a copy with the policies and schedules that only ``other`` has, except the policies ``without``."""
         scheduled = {action["ScheduledActionName"] for action in self.scheduled_actions}
         policies = [each for each in other.policies if each["PolicyName"] not in self.policy_names | without]
         actions = [each for each in other.scheduled_actions if each["ScheduledActionName"] not in scheduled]
@@ -43,9 +43,9 @@ class Registration(BaseModel):
 
 
 class ServedProperties(Properties):
-    """One ``Custom::ServedConfiguration``: an endpoint, and the configuration that it has to serve.
+    """One ``Custom::ServedConfiguration``: an endpoint, and the configuration that it must serve.
 
-    With a ``variant_name``, it has the :class:`ScalingProperties` of a scaled variant as well.
+    With a ``variant_name``, it also has the :class:`ScalingProperties` of a scaled variant.
     """
 
     endpoint_name: ResourceName
@@ -54,10 +54,10 @@ class ServedProperties(Properties):
 
 
 class ScalingProperties(WatchedProperties):
-    """What a scaled variant is going to be.
+    """The requested state of a scaled variant.
 
-    ``policies_hash`` is of the stack's policies and their alarms: the resource that has it comes after the
-    endpoint, and before these policies.
+    ``policies_hash`` is the hash of the stack's policies and their alarms. The resource that has it depends on the
+    endpoint, and these policies depend on the resource.
     """
 
     endpoint_name: ResourceName
@@ -67,9 +67,9 @@ class ScalingProperties(WatchedProperties):
 
 
 class ScalingWatch(Properties):
-    """The input of the execution: what was registered before an operation of the stack deregistered it.
+    """The input of the execution: the registrations before an operation of the stack removed them.
 
-    ``variants`` are the instance types of the endpoint's variants then, ``since`` the time in seconds since 1970.
+    ``variants`` are the instance types of the endpoint's variants at that time, ``since`` in seconds since 1970.
     """
 
     stack_id: StackId

@@ -1,4 +1,4 @@
-"""The properties of ``Custom::Preflight``: what a deployment needs, by what a check looks at."""
+"""The properties of ``Custom::Preflight``: a deployment's needs, by the subjects of the checks."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _ImageUri = Annotated[str, Field(min_length=1, max_length=255)]
 
 
 class FleetNeed(Properties):
-    """The instances of an endpoint; of several types, SageMaker takes the first that it can launch.
+    """The instances of an endpoint. Of several types, SageMaker uses the first that it can launch.
 
-    ``definition`` changes when an update of the endpoint launches new instances, of which ``batch_size`` are launched
-    beside the old ones.
+    ``definition`` changes if an update of the endpoint launches new instances, ``batch_size`` of them beside the old
+    ones.
     """
 
     endpoint_name: ResourceName
@@ -45,10 +45,10 @@ class FleetNeed(Properties):
 
 
 class TrainingNeed(Properties):
-    """The instances of a training job, which runs only where the store has no such artifact.
+    """The instances of a training job, which runs only if the store lacks the artifact.
 
-    Without ``artifact_key``, the key is known only when the job's source has been looked up. ``definition`` changes
-    with the artifact.
+    Without ``artifact_key``, the key is known only after the job's source is resolved. ``definition`` changes with the
+    artifact.
     """
 
     definition: str = ""
@@ -75,7 +75,7 @@ class StoreNeed(Properties):
 
 
 class RoleNeed(Properties):
-    """What SageMaker does as a role: S3 prefixes that it reads and writes, and images that it pulls."""
+    """A role's uses by SageMaker: the S3 prefixes that it reads and writes, and the images that it pulls."""
 
     role_arn: RoleArn
     reads: tuple[S3Uri, ...] = ()
@@ -83,20 +83,20 @@ class RoleNeed(Properties):
     images: tuple[_ImageUri, ...] = ()
 
     def since(self, before: RoleNeed) -> RoleNeed:
-        """What is new."""
+        """Return the uses that ``before`` lacks."""
         lists = {name: _new(getattr(self, name), getattr(before, name)) for name in ("reads", "writes", "images")}
         return self.model_copy(update=lists)
 
 
 class NetworkNeed(Properties):
-    """The subnets that jobs and models have network interfaces in, and for how many instances at least."""
+    """The subnets with the network interfaces of jobs and models, and the least number of instances in them."""
 
     subnet_ids: Annotated[tuple[NetworkId, ...], Field(min_length=1, max_length=16)]
     instance_count: _Count
 
 
 class ReservationNeed(Properties):
-    """A capacity reservation, and what is launched into it, where that is known."""
+    """A capacity reservation, and the instances that use it, if known."""
 
     arn: _PlanArn
     instance_type: InstanceType | None = None
@@ -108,7 +108,7 @@ class PreflightProperties(Properties):
 
     fleets: tuple[FleetNeed, ...] = ()
     trainings: tuple[TrainingNeed, ...] = ()
-    # A text for each job that changes with its artifact: a changed job is looked at again.
+    # A text for each job that changes with its artifact, so that a changed job is checked again.
     optimization_jobs: tuple[str, ...] = ()
     models: tuple[Annotated[HubSource | S3Source, Field(discriminator="kind")], ...] = ()
     copies: tuple[CopyNeed, ...] = ()
@@ -121,7 +121,7 @@ class PreflightProperties(Properties):
     reservations: tuple[ReservationNeed, ...] = ()
 
     def since(self, before: PreflightProperties) -> PreflightProperties:
-        """What is new or changed: what an earlier deployment has started is not looked at again."""
+        """Return the new or changed needs; those of an earlier deployment are not checked again."""
         changes = {name: _new(getattr(self, name), getattr(before, name)) for name in type(self).model_fields}
         launched = {(fleet.endpoint_name, fleet.definition) for fleet in before.fleets}
         changes["fleets"] = tuple(

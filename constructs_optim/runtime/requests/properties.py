@@ -1,7 +1,7 @@
-"""The properties of the custom resources about artifacts, their jobs and the models that serve them; types of all.
+"""The properties of the custom resources for artifacts, their jobs, and their models, and types that all resources use.
 
-Patterns and limits are those of CreateOptimizationJob, CreateModel and CreateAIRecommendationJob, narrowed to those of
-a deployment. CloudFormation delivers every number and boolean of a custom resource as text; pydantic reads both.
+Patterns and limits come from CreateOptimizationJob, CreateModel, and CreateAIRecommendationJob, narrowed to the needs
+of a deployment. CloudFormation delivers every number and boolean of a custom resource as text; pydantic accepts both.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ SOURCE_KINDS = frozenset({"hub", "hub_draft", "s3", "huggingface", "artifact"})
 
 
 def _checked_wait_handle(url: str) -> str:
-    """Require a URL of CloudFormation, or of loopback for the local cloud."""
+    """Require a URL of CloudFormation, or a loopback URL for the local cloud."""
     parts = urlsplit(url)
     is_local = parts.hostname in _LOOPBACK and urlsplit(os.environ.get("AWS_ENDPOINT_URL", "")).hostname in _LOOPBACK
     is_own = parts.port is None and _WAIT_HANDLE_HOST.fullmatch(parts.hostname or "") is not None
     if parts.username is not None or parts.password is not None:
         raise ValueError("it has credentials")
     if not ((parts.scheme == "https" and is_own) or (parts.scheme == "http" and is_local)):
-        raise ValueError("it is not one of CloudFormation's")
+        raise ValueError("it is not a URL of CloudFormation")
     return url
 
 
 def pattern(regex: str, max_length: int | None = None) -> StringConstraints:
-    """Text that matches all of ``regex``."""
+    """Return the type of text that matches ``regex`` as a whole."""
     return StringConstraints(pattern=f"^(?:{regex})$", max_length=max_length)
 
 
@@ -82,7 +82,7 @@ def _tag_key(key: str) -> str:
 
 @with_config(ConfigDict(extra="forbid"))
 class Tag(TypedDict):
-    """A tag that a user may set."""
+    """A tag that users may set."""
 
     Key: Annotated[str, pattern(_TAG_TEXT, 128), StringConstraints(min_length=1), AfterValidator(_tag_key)]
     Value: Annotated[str, pattern(_TAG_TEXT, 256)]
@@ -118,7 +118,7 @@ P = TypeVar("P", bound=Properties)
 
 
 def validate(model: type[P], properties: object) -> P:
-    """Parse properties; the error names all that are missing or malformed."""
+    """Parse properties; the error names every missing or malformed property."""
     try:
         return model.model_validate(properties)
     except ValidationError as error:
@@ -141,7 +141,7 @@ def _problem(detail: Any) -> str:
 
 
 def as_delivered(value: object) -> Any:
-    """Numbers and booleans as text, as CloudFormation delivers them, unlike a schedule."""
+    """Return the value with numbers and booleans as text, as CloudFormation (unlike a schedule) delivers them."""
     if is_object(value):
         return {name: as_delivered(item) for name, item in value.items()}
     if is_list(value):
@@ -168,7 +168,7 @@ S3Prefix = Annotated[S3Uri, AfterValidator(lambda uri: f"{uri.rstrip('/')}/")]
 
 
 class HubSource(Properties):
-    """A JumpStart model of a SageMaker hub, by default its newest version, or SageMaker's draft model for it."""
+    """A JumpStart model in a SageMaker hub, by default its newest version, or SageMaker's draft model for it."""
 
     kind: Literal["hub", "hub_draft"] = "hub"
     hub_name: _HubContent
@@ -184,7 +184,7 @@ class S3Source(Properties):
     kind: Literal["s3"] = "s3"
     uri: S3Prefix = Field(alias="S3Uri")
     accept_eula: bool = False
-    # Of a model that is served: the file that names its files, and which version of it.
+    # For a served model: the file that lists its files, and that file's version.
     manifest_s3_uri: S3Uri | None = None
     manifest_etag: Annotated[str, pattern("[!-~]{1,128}")] | None = None
 
@@ -196,13 +196,13 @@ class S3Source(Properties):
 
     @property
     def location(self) -> tuple[str, str]:
-        """The bucket, and the prefix, which is empty for the whole bucket or ends in a slash."""
+        """The bucket and the prefix; the prefix is empty for the whole bucket, or ends in a slash."""
         bucket, _, prefix = self.uri.removeprefix("s3://").partition("/")
         return bucket, prefix
 
 
 class HuggingFaceSource(Properties):
-    """A model of Hugging Face at a commit, which the job itself copies."""
+    """A Hugging Face model at a commit, which the job itself copies."""
 
     kind: Literal["huggingface"] = "huggingface"
     model_id: Annotated[str, pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9_][A-Za-z0-9_.-]{0,95}")]
@@ -227,7 +227,7 @@ Source = Annotated[HubSource | S3Source | HuggingFaceSource | ArtifactSource, Fi
 
 
 class StoreProperties(Properties):
-    """The artifact store and the kind of job, which a deletion needs."""
+    """The properties that a deletion needs: the artifact store and the kind of job."""
 
     job_kind: ArtifactJobName = "OptimizationJob"
     bucket: Bucket
@@ -243,13 +243,13 @@ class WatchedProperties(Properties):
 
 
 class JobProperties(StoreProperties, WatchedProperties):
-    """One ``Custom::OptimizationJob`` or ``Custom::TrainingJob``; recipe key and source decide the artifact."""
+    """One ``Custom::OptimizationJob`` or ``Custom::TrainingJob``; recipe key and source determine the artifact."""
 
     recipe_key: Sha256
     source: Source
     # Further inputs of the job.
     reads: Annotated[tuple[S3Source, ...], Field(max_length=20)] = ()
-    # The training job's input channel for the source; none where the job fetches it.
+    # The training job's input channel for the source; None if the job fetches the source itself.
     model_channel: _Channel | None = None
     # The job's request without the members that the handler sets, validated by botocore.
     request: dict[str, Any]
@@ -262,7 +262,7 @@ class JobProperties(StoreProperties, WatchedProperties):
 class Watch(Properties):
     """The input of an execution that watches a job."""
 
-    # Of the stack's wait condition, if any.
+    # The handle of the stack's wait condition, if any.
     wait_handle: str | None = None
     # When the watcher fails the wait condition, in seconds since 1970.
     deadline: int | None = None
@@ -271,7 +271,7 @@ class Watch(Properties):
 
 
 class ArtifactWatch(Watch):
-    """The input of the execution that watches an artifact's job; ``account`` is that of the stack."""
+    """The input of the execution that watches an artifact's job; ``account`` is the stack's account."""
 
     kind: ArtifactJobName = "OptimizationJob"
     bucket: Bucket
@@ -290,7 +290,7 @@ class Channel(Properties):
 
 def _distinct(channels: tuple[Channel, ...]) -> tuple[Channel, ...]:
     if len({channel.name for channel in channels}) < len(channels):
-        raise ValueError("two of them have one name")
+        raise ValueError("two of them have the same name")
     return channels
 
 
@@ -298,7 +298,7 @@ _Variable = Annotated[str, pattern("[a-zA-Z_][a-zA-Z0-9_]*", 1024)]
 
 
 class ModelProperties(Properties):
-    """One ``Custom::OptimizedModel``; without ``image``, with that of the hub's configuration."""
+    """One ``Custom::OptimizedModel``; the default of ``image`` is the image of the hub's configuration."""
 
     image: _Image | None = None
     environment: Annotated[dict[_Variable, Annotated[str, Field(max_length=1024)]], Field(max_length=100)] = Field(
@@ -323,7 +323,7 @@ class EndpointConfigProperties(Properties):
 
 
 class ComponentProperties(WatchedProperties):
-    """One ``Custom::OptimizedInferenceComponent``; its members are those of the API, which validates them."""
+    """One ``Custom::OptimizedInferenceComponent``, with the API's members, which the API validates."""
 
     inference_component_name: ResourceName
     endpoint_name: ResourceName
@@ -335,10 +335,10 @@ class ComponentProperties(WatchedProperties):
 
 
 class ComponentWatch(Properties):
-    """The input of an execution that brings a component to what a request asks for.
+    """The input of an execution that applies a request to a component.
 
-    ``until`` is when it gives up, in seconds since 1970; ``settle``: an earlier one was stopped for it. ``look`` is the
-    output of its last look.
+    ``until`` is when it gives up, in seconds since 1970. ``settle``: an earlier execution was stopped for this one.
+    ``look`` is the output of the last poll.
     """
 
     event: Any
@@ -349,9 +349,9 @@ class ComponentWatch(Properties):
 
 
 def _artifact_key(key: object) -> object:
-    # The value is in the message, as it may come from a parameter or another stack's output.
+    # The message has the value, because it may come from a parameter or another stack's output.
     if not is_artifact_key(key):
-        raise ValueError(f"{key!r}, where a key is 64 hexadecimal digits in lower case")
+        raise ValueError(f"{key!r}, but a key has 64 hexadecimal digits in lower case")
     return key
 
 

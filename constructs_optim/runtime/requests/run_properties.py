@@ -45,7 +45,7 @@ def _digest(document: object) -> str:
 
 
 class RunRequest(Properties):
-    """The common properties of evaluations and recommendations, whose jobs have a workload configuration."""
+    """The properties that evaluations and recommendations share; the jobs of both have a workload configuration."""
 
     workload_config_name: ResourceName
     role_arn: RoleArn
@@ -54,7 +54,7 @@ class RunRequest(Properties):
 
 
 class ServedRecipe(Properties):
-    """The recipe of what is served, as on the command line, by which its measurement corrects later forecasts."""
+    """The served recipe in the command line's terms, so that its measurement can correct later forecasts."""
 
     model: _Text
     techniques: Annotated[tuple[_Text, ...], Field(max_length=20)] = ()
@@ -63,7 +63,7 @@ class ServedRecipe(Properties):
 
 
 class Subject(Properties):
-    """The artifact on instances of one type, and the server of its container; None for JumpStart's container."""
+    """The artifact on instances of one type, and its container's server; None for JumpStart's container."""
 
     instance_type: InstanceType
     artifact_key: Sha256
@@ -73,7 +73,7 @@ class Subject(Properties):
 
 
 class Limit(Properties):
-    """The maximum or minimum of a value."""
+    """A value's maximum or minimum."""
 
     formula: _Formula
     title: str = ""
@@ -84,12 +84,12 @@ class Limit(Properties):
     @model_validator(mode="after")
     def _has_one_bound(self) -> Limit:
         if (self.at_most is None) == (self.at_least is None):
-            raise ValueError("it has either AtMost or AtLeast")
+            raise ValueError("it must have either AtMost or AtLeast")
         return self
 
 
 class Comparison(Properties):
-    """A metric to compare with that of the replaced endpoint."""
+    """A metric to compare with the replaced endpoint's."""
 
     metric: _Metric
     title: str = ""
@@ -98,12 +98,12 @@ class Comparison(Properties):
 
 def _names_object(uri: str) -> str:
     if uri.count("/") < 3 or uri.endswith("/"):
-        raise ValueError("it names no object")
+        raise ValueError("it does not name an object")
     return uri
 
 
 class Quality(Properties):
-    """Requirements of the completions of prompts in S3."""
+    """Requirements for the completions of prompts in S3."""
 
     prompts: Annotated[S3Uri, AfterValidator(_names_object)]
     min_identical: _Share
@@ -113,9 +113,9 @@ class Quality(Properties):
 
 
 class Forecast(Properties):
-    """What is expected of a metric under so many users, of so many copies on an instance type.
+    """A metric's expected value, for a concurrency and a number of copies on an instance type.
 
-    ``low`` and ``high`` are an interval that holds it with a probability of 90 %.
+    ``low`` and ``high`` are the interval that contains it with a probability of 90 %.
     """
 
     instance_type: InstanceType
@@ -136,7 +136,7 @@ class Forecast(Properties):
 
 
 class Gate(Properties):
-    """All requirements of an evaluation; ``forecast``: that it is within the intervals of the forecast."""
+    """All requirements of an evaluation; ``forecast`` requires it to stay within the forecasts' intervals."""
 
     limits: tuple[Limit, ...] = ()
     max_regression: _Share | None = None
@@ -147,7 +147,7 @@ class Gate(Properties):
 
 
 class Acceptance(Properties):
-    """PromQL of the acceptance length, and of the drafts a second that it is the mean of, over ``$window``."""
+    """PromQL for the acceptance length, and for the drafts per second that it is the mean of, over ``$window``."""
 
     length: _Promql
     drafts: _Promql | None = None
@@ -156,7 +156,7 @@ class Acceptance(Properties):
 class EvaluationRequest(RunRequest):
     """An endpoint to evaluate, the workload, and the requirements."""
 
-    # Of the endpoint, in messages.
+    # The endpoint's name in messages.
     label: _Text
     endpoint_name: ResourceName
     variant_name: ResourceName | None = None
@@ -166,26 +166,26 @@ class EvaluationRequest(RunRequest):
     subjects: Annotated[tuple[Subject, ...], Field(min_length=1, max_length=5)]
     # The share of an instance that one copy of a component uses.
     share_of_instance: _Share | None = None
-    # Whether the techniques do not change the model's output.
+    # Whether the techniques keep the model's output unchanged.
     lossless: bool = False
     workload: Delivered = Field(default_factory=dict)
     concurrencies: Annotated[
         tuple[_Users, ...], Field(min_length=1, max_length=50), AfterValidator(lambda users: tuple(sorted(set(users))))
     ]
     discount: _Share = 0.0
-    # Of its metrics, except concurrency and artifact key.
+    # The dimensions of its metrics, except concurrency and artifact key.
     dimensions: dict[_Dimension, _Text] = Field(default_factory=dict)
     vpc_config: VpcConfig | None = None
-    # None where the recipe does not speculate, or its engine publishes no such metrics.
+    # None if the recipe does not use speculative decoding, or its engine does not publish such metrics.
     acceptance: Acceptance | None = None
-    # Of the choice for the endpoint's objectives.
+    # The forecasts of the choice for the endpoint's objectives.
     forecasts: Annotated[tuple[Forecast, ...], Field(max_length=50)] = ()
     # None if the deployment does not depend on the results.
     gate: Gate | None = None
     tags: Tags = Field(default_factory=list[Tag])
 
     def key(self, account: str, region: str) -> str:
-        """SHA-256 of the inputs that decide the results, by which an evaluation is not repeated."""
+        """Return the SHA-256 of the inputs that determine the results, so that no evaluation is repeated."""
         quality = self.gate.quality if self.gate is not None else None
         artifacts = [subject.artifact_key for subject in self.subjects]
         return _digest(
@@ -205,14 +205,14 @@ class EvaluationProperties(WatchedProperties):
 
 
 def _seconds(issued: object) -> object:
-    """A time in seconds since 1970; a schedule has it in ISO 8601."""
+    """Return a time in seconds since 1970; a schedule gives it in ISO 8601."""
     if isinstance(issued, str) and not issued.isdecimal():
         return int(dt.datetime.fromisoformat(issued.replace("Z", "+00:00")).timestamp())
     return issued
 
 
 class EvaluationWatch(Watch):
-    """The input of an evaluation's execution; ``before`` is the key of the evaluation of what is replaced."""
+    """The input of an evaluation's execution; ``before`` is the key of the replaced version's evaluation."""
 
     request: EvaluationRequest
     run: Annotated[str, pattern("[a-zA-Z0-9-]{1,64}")]
@@ -221,7 +221,7 @@ class EvaluationWatch(Watch):
 
 
 class RecommendationRequest(RunRequest):
-    """The model, workload and metric to recommend instances and optimizations for; the service chooses the rest."""
+    """The model, workload, and metric to recommend instances and optimizations for; the service chooses the rest."""
 
     model_uri: S3Prefix
     workload: Delivered
@@ -233,12 +233,12 @@ class RecommendationRequest(RunRequest):
     reservation_arns: Annotated[tuple[_Reservation, ...], Field(max_length=20)] = ()
 
     def key(self, account: str, region: str) -> str:
-        """SHA-256 of the recommendation's inputs: a store has one result for equal requests."""
+        """Return the SHA-256 of the recommendation's inputs: a store keeps one result for equal requests."""
         return _digest({"where": [account, region, self.bucket], "what": self.question})
 
     @property
     def question(self) -> dict[str, object]:
-        """The inputs, as the result records them."""
+        """Return the inputs in the form that the result records."""
         return {
             "model": self.model_uri,
             "workload": self.workload,

@@ -1,4 +1,4 @@
-"""The properties of ``Custom::ShadowRun``, and of its execution."""
+"""The properties of ``Custom::ShadowRun`` and the input of its execution."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .properties import (
 )
 
 CheckKind = Literal["answered", "json_valid", "tool_calls", "reference", "judge", "exact_match", "top_token"]
-"""How answers are compared; see ``shadow/checks.py``."""
+"""The kinds of comparison; see ``shadow/checks.py``."""
 _Share = Annotated[float, Field(ge=0, le=1)]
 _FunctionArn = Annotated[str, pattern(r"arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]{12}:function:[A-Za-z0-9_:$-]{1,140}")]
 _TopicArn = Annotated[str, pattern(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_.-]{1,256}")]
@@ -32,16 +32,16 @@ class CheckRequest(Properties):
     """A check of answers."""
 
     kind: CheckKind
-    # The share of pairs that have to agree, for a check of agreement.
+    # For a check of agreement, the share of pairs that must agree.
     at_least: _Share | None = None
-    # JSON Lines of prompts and their answers.
+    # Prompts and their answers as JSON Lines.
     reference: S3Uri | None = None
     # A function that judges both answers.
     judge: _FunctionArn | None = None
 
 
 class Compared(Properties):
-    """A variant of the run, as it is known in advance."""
+    """A variant of the run, as known in advance."""
 
     variant_name: ResourceName
     artifact_key: Sha256
@@ -49,11 +49,11 @@ class Compared(Properties):
 
 
 class ShadowRequest(Properties):
-    """An endpoint with a shadow variant, and what decides on it."""
+    """An endpoint with a shadow variant, and the criteria for its verdict."""
 
     label: Annotated[str, pattern(r"[^\x00-\x1f\x7f]{1,200}")]
     endpoint_name: ResourceName
-    # The configurations of the run, of its end, and of a promotion.
+    # The configurations during the run, after its end, and after a promotion.
     shadow_config_name: ResourceName
     ended_config_name: ResourceName
     promoted_config_name: ResourceName | None = None
@@ -70,7 +70,7 @@ class ShadowRequest(Properties):
     kms_key_arn: KeyArn | None = None
 
     def key(self, account: str, region: str) -> str:
-        """SHA-256 of what is compared, and by what: a decision is not made twice."""
+        """Return the SHA-256 of the compared variants and the criteria, so that no decision is made twice."""
         document = {
             "where": [account, region, self.endpoint_name],
             "what": [self.production.model_dump(), self.candidate.model_dump()],
@@ -93,9 +93,9 @@ class ShadowProperties(WatchedProperties):
 class ShadowWatch(Watch):
     """The input of an execution.
 
-    Of a run, ``issued`` is when it was requested, in seconds since 1970. Without it the endpoint came into service with
-    the shadow variant, and ``run`` is the event's id: no run may have begun, for CloudFormation may have gone back to
-    the configuration of one that is over.
+    For a run, ``issued`` is when it was requested, in seconds since 1970. Without it, the endpoint came into service
+    with the shadow variant, and ``run`` is the event's ID. In that case there may be no run, because CloudFormation may
+    have returned to the configuration of a run that has ended.
     """
 
     request: ShadowRequest

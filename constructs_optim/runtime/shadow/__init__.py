@@ -1,1 +1,1 @@
-"""Shadow runs: what two variants answered to the same requests, compared by tests whose errors are held."""
+"""Shadow runs: two variants' answers to the same requests, compared by tests with bounded error rates."""

@@ -1,9 +1,9 @@
-"""The requests and responses that SageMaker captured, and those of both variants that belong together.
+"""The requests and responses that SageMaker captured, and the pairs of both variants' captures.
 
 SageMaker writes ``<prefix>/<endpoint>/<variant>/yyyy/mm/dd/hh/<uuid>.jsonl``, a line for each request (developer guide,
-"Capture data from real-time endpoint"). No source says that the captures of a shadow variant have the event id or the
-inference id of the request they are a copy of. So pairs are found by what a copy is: the same request. Where one was
-sent several times, the first capture of one variant goes with the first of the other.
+"Capture data from real-time endpoint"). No source says that a shadow variant's captures have the event ID or inference
+ID of the original request. So captures with the same request make a pair. If a request was sent several times, the
+captures of both variants are paired in order.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Document = dict[str, object]
 
 
 class Captured(Protocol):
-    """A capture, or its place: ``digest`` is that of the request."""
+    """A capture, or its place; ``digest`` is the request's digest."""
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the request, shortened."""
+        """The shortened SHA-256 of the request."""
         ...
 
 
@@ -36,9 +36,9 @@ _Captured = TypeVar("_Captured", bound=Captured)
 
 @dataclass(frozen=True)
 class Capture:
-    """A request and what a variant answered; ``response`` is None where it is no JSON object.
+    """A request and a variant's answer; ``response`` is None if it is not a JSON object.
 
-    ``event_id`` and ``inference_time`` (ISO 8601) are SageMaker's, empty where the record has none.
+    ``event_id`` and ``inference_time`` (ISO 8601) come from SageMaker and are empty if the record has none.
     """
 
     digest: str
@@ -50,7 +50,7 @@ class Capture:
 
 @dataclass(frozen=True)
 class Pair:
-    """The same request, and the answers of production and candidate."""
+    """A request and the answers of production and candidate."""
 
     request: Document
     production: Document | None
@@ -58,9 +58,9 @@ class Pair:
 
 
 def read_captures(content: bytes, *, answered: bool = True) -> Iterator[Capture]:
-    """The captures of a file; lines and requests that are no JSON objects are left out.
+    """Yield a file's captures, without lines and requests that are not JSON objects.
 
-    ``answered``: so are those whose response was not captured.
+    ``answered``: also skip captures without a response.
     """
     for line in content.splitlines():
         try:
@@ -81,7 +81,7 @@ def read_captures(content: bytes, *, answered: bool = True) -> Iterator[Capture]
 def paired(
     production: Iterable[_Captured], candidate: Iterable[_Captured]
 ) -> tuple[list[tuple[_Captured, _Captured]], list[_Captured], list[_Captured]]:
-    """The pairs of production and candidate, in the candidate's order, and what has no pair of each, in its order."""
+    """Return the pairs in the candidate's order, and the unpaired captures of production and candidate in order."""
     sent = list(production)
     waiting: dict[str, deque[int]] = {}
     for index, capture in enumerate(sent):

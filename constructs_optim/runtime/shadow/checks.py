@@ -1,8 +1,8 @@
-"""What the answers of a pair are compared by.
+"""The checks that compare the answers of a pair.
 
-A check of quality says of each answer whether it is right, so that the candidate can be worse: of pairs where one is
-right and the other is not. A check of agreement says only whether the answers are the same; sampled answers of the same
-model differ, so that it is held against a bound, and only for requests without sampling.
+A check of quality decides for each answer whether it is right. The candidate can be worse: in pairs in which only one
+answer is right. A check of agreement only decides whether the answers are the same. Sampled answers of the same model
+differ, so this check has a bound and covers only requests without sampling.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from .sequential_test import Counts
 AGREEMENT: frozenset[str] = frozenset({"exact_match", "top_token"})
 
 Judge = Callable[[Pair], tuple[bool, bool] | None]
-"""Whether the answers of production and candidate are right; None where it has no opinion."""
+"""Whether the answers of production and candidate are right; None if the judge has no opinion."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """A check; ``at_least`` is the share of pairs that have to agree, for one of agreement."""
+    """A check; for a check of agreement, ``at_least`` is the share of pairs that must agree."""
 
     kind: CheckKind
     at_least: float | None = None
 
 
 def outcome(check: Check, pair: Pair, references: Mapping[str, str], judge: Judge | None) -> Counts | None:
-    """How the candidate does in a pair; None where the check does not apply."""
+    """Return the candidate's outcome in a pair; None if the check does not apply."""
     match check.kind:
         case "exact_match" | "top_token":
             agrees = _same_text(pair) if check.kind == "exact_match" else _same_top_token(pair)
@@ -47,7 +47,7 @@ def outcome(check: Check, pair: Pair, references: Mapping[str, str], judge: Judg
             expected = _calls(pair.production)
             if not tools or not expected:
                 return None
-            # Production decides whether a call is due, and the request's schema what a call has to be.
+            # Production's answer decides whether to expect a call; the request's schema decides its form.
             right = _fits(expected, tools), _fits(_calls(pair.candidate), tools)
         case "reference":
             reference = references.get(prompt_of(pair.request))
@@ -66,7 +66,7 @@ def outcome(check: Check, pair: Pair, references: Mapping[str, str], judge: Judg
 
 
 def answer_of(response: Document | None) -> str | None:
-    """The text of a response, in the forms of OpenAI's chats and completions, and of LMI."""
+    """Return the text of a response in the format of OpenAI's chats and completions, or of LMI."""
     choice = _choice(response)
     for text in (
         nested(choice, "message", "content"),
@@ -79,7 +79,7 @@ def answer_of(response: Document | None) -> str | None:
 
 
 def prompt_of(request: Document) -> str:
-    """What was asked last: the last message of a chat, or the prompt."""
+    """Return the last message of a chat, or the prompt."""
     messages = list_in(request.get("messages"))
     last = nested(messages[-1], "content") if messages else request.get("prompt", request.get("inputs"))
     return last.strip() if isinstance(last, str) else json.dumps(last, sort_keys=True)
@@ -111,7 +111,7 @@ def _equals(text: str | None, reference: str) -> bool:
 
 
 def _is_sampled(request: Document) -> bool:
-    """Whether equal models may answer differently: servers sample unless the temperature is zero."""
+    """Return whether equal models may answer differently: servers sample unless the temperature is zero."""
     parameters = object_in(request.get("parameters"))
     return request.get("temperature", parameters.get("temperature")) not in (0, 0.0)
 
@@ -124,7 +124,7 @@ def _same_text(pair: Pair) -> bool | None:
 
 
 def _same_top_token(pair: Pair) -> bool | None:
-    """Whether the most likely first token is the same: later ones have other contexts."""
+    """Return whether the most likely first tokens are the same; later tokens have different contexts."""
     tops = _top_token(pair.production), _top_token(pair.candidate)
     return None if None in tops else tops[0] == tops[1]
 
@@ -133,7 +133,7 @@ def _top_token(response: Document | None) -> str | None:
     tokens = list_in(nested(_choice(response), "logprobs", "content"))
     first = object_in(tokens[0]) if tokens else {}
     ranked = [object_in(item) for item in list_in(first.get("top_logprobs"))]
-    # Without the ranking, a token is the most likely one only if it was not sampled, which nothing here says.
+    # Without a ranking, the returned token is the most likely one only if it was not sampled, which is unknown here.
     scored = [(value, item.get("token")) for item in ranked if isinstance(value := item.get("logprob"), int | float)]
     best = max(scored, key=lambda item: item[0], default=(0, None))[1]
     return best if isinstance(best, str) else None
@@ -169,7 +169,7 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 
 
 def _fits(calls: Sequence[tuple[str, Document | None]], tools: Mapping[str, Document]) -> bool:
-    """Whether all calls name a tool, with the arguments that it requires, of their types and of its enumerations."""
+    """Return whether all calls name a known tool and their arguments match its required names, types, and enums."""
     return bool(calls) and all(
         name in tools and arguments is not None and _fits_schema(arguments, tools[name]) for name, arguments in calls
     )

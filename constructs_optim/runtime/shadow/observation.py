@@ -1,7 +1,7 @@
-"""What a run has read so far: new captures and metrics are added to it, each once, in the order in which they are read.
+"""A run's observations so far. New captures and metrics are added once each, in the order in which they are read.
 
-Captures that wait for their pair are kept as places in files, not as content: prompts and answers stay where SageMaker
-wrote them.
+Captures without a pair yet are kept as places in files, not as content: prompts and answers stay where SageMaker wrote
+them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _FILES_A_POLL = 200
 _MOST_WAITING = 20_000
-# A file may appear after its hour is over, and CloudWatch publishes a minute some minutes late.
+# A file may appear after its hour has ended, and CloudWatch publishes a minute's metrics some minutes late.
 _LATE = dt.timedelta(hours=1)
 _METRICS_LATE_SECONDS = 180
 _MINUTES_A_POLL = 1_000
@@ -37,7 +37,7 @@ _JUDGE = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard",
 
 
 class Place(BaseModel):
-    """Where a capture is: the number of its file, and its number in it."""
+    """A capture's place: the number of its file, and its number in the file."""
 
     digest: str
     file: int
@@ -45,7 +45,7 @@ class Place(BaseModel):
 
 
 class Reading(BaseModel):
-    """What was read of a variant's captures: the files since ``hour``, and the captures that wait for their pair."""
+    """The state of reading a variant's captures: the files since ``hour``, and the captures without a pair yet."""
 
     hour: str = ""
     read: list[str] = []
@@ -53,10 +53,10 @@ class Reading(BaseModel):
 
 
 class RunState(BaseModel):
-    """A run, as its record has it.
+    """The record of a run.
 
-    ``minute`` is how far metrics were read, in seconds since 1970. ``updates`` counts the attempts to end the shadow,
-    and ``refusal`` is why the last one did not begin.
+    ``minute`` is the time up to which metrics were read, in seconds since 1970. ``updates`` counts the attempts to end
+    the shadow, and ``refusal`` is the reason if SageMaker refused the last one.
     """
 
     began: float
@@ -71,13 +71,13 @@ class RunState(BaseModel):
 
 
 def criteria_of(request: ShadowRequest) -> Criteria:
-    """What the run decides by."""
+    """Return the run's criteria."""
     checks = [Check(check.kind, check.at_least) for check in request.checks]
     return Criteria(checks, request.margin, request.latency_tolerance)
 
 
 class Observer:
-    """Reads what is new of a run."""
+    """Reads a run's new captures and metrics."""
 
     def __init__(self, request: ShadowRequest, state: RunState) -> None:
         self._request, self._state, self._criteria = request, state, criteria_of(request)
@@ -86,7 +86,7 @@ class Observer:
         self._contents: dict[int, list[Capture]] = {}
 
     def observe(self, now: float) -> bool:
-        """Read new captures and metrics; whether there may be more at once."""
+        """Read new captures and metrics; return whether more may be available at once."""
         more = [
             self._take(self._state.production, self._request.production.variant_name, now),
             self._take(self._state.candidate, self._request.candidate.variant_name, now),
@@ -109,7 +109,7 @@ class Observer:
         for page in pages:
             for item in page.get("Contents", []):
                 key, written = item.get("Key", ""), item.get("LastModified")
-                # What was captured before the run is of another configuration.
+                # Captures from before the run belong to another configuration.
                 if key in known or (written is not None and written.timestamp() < state.began):
                     continue
                 if taken == _FILES_A_POLL:
@@ -142,7 +142,7 @@ class Observer:
     def _captures(self, number: int) -> list[Capture]:
         if number not in self._contents:
             found = get_object(self._s3, self._bucket, self._state.files[number])
-            # A lifecycle rule may have taken it.
+            # A lifecycle rule may have deleted the file.
             self._contents[number] = list(read_captures(found["Body"].read())) if found is not None else []
         return self._contents[number]
 
@@ -153,7 +153,7 @@ class Observer:
         bucket, _, key = uri.removeprefix("s3://").partition("/")
         found = get_object(self._s3, bucket, key)
         if found is None:
-            raise DeploymentError(f"there is no object {uri}, which should have the reference answers")
+            raise DeploymentError(f"the object {uri} with the reference answers does not exist")
         references: dict[str, str] = {}
         for number, line in enumerate(found["Body"].read().splitlines(), 1):
             try:
@@ -161,7 +161,7 @@ class Observer:
             except ValueError:
                 row = None
             if not is_object(row) or "prompt" not in row or "answer" not in row:
-                raise DeploymentError(f'line {number} of {uri} is no {{"prompt": ..., "answer": ...}}')
+                raise DeploymentError(f'line {number} of {uri} is not of the form {{"prompt": ..., "answer": ...}}')
             references[prompt_of({"prompt": row["prompt"]})] = str(row["answer"])
         return references
 
@@ -205,9 +205,9 @@ class Observer:
         state.minute = until
 
     def _metrics(self, variant: str, start: float, end: float) -> dict[str, dict[float, float]]:
-        """Latencies, requests and failed requests of a variant, by minute.
+        """Return a variant's latencies, requests, and failed requests, by metric and minute.
 
-        Source: developer guide, "Monitor a shadow test": metrics of both variants.
+        Source: developer guide, "Monitor a shadow test", on the metrics of both variants.
         """
         dimensions: list[DimensionTypeDef] = [
             {"Name": "EndpointName", "Value": self._request.endpoint_name},

@@ -1,4 +1,4 @@
-"""The report of a shadow run: what was compared, how many pairs, what was found, and how sure it is."""
+"""A shadow run's report: the compared variants, the number of pairs, the findings, and their error rates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEADINGS = {
 
 
 def document(request: ShadowRequest, state: RunState, found: Verdict, reason: str, now: float) -> dict[str, Any]:
-    """The report as JSON."""
+    """Return the report as JSON."""
     criteria = criteria_of(request)
     return {
         "outcome": found.outcome,
@@ -43,7 +43,7 @@ def document(request: ShadowRequest, state: RunState, found: Verdict, reason: st
 
 
 def markdown(report: Mapping[str, Any]) -> str:
-    """The same as a page."""
+    """Return the report as a page."""
     production, candidate, rates = report["production"], report["candidate"], report["error_rates"]
     needed = report["needed_pairs"]
     lines = [
@@ -56,8 +56,8 @@ def markdown(report: Mapping[str, Any]) -> str:
         f"`{candidate['artifact_key']}` on {candidate['instance_type']}, which got {report['sample_percent']:g} % "
         "of the requests.",
         "",
-        f"{report['pairs']} pairs of answers. Announced: {report['announced_pairs'] or 'more than 16,000'}; by the "
-        f"share of pairs that differ in this run: {needed or 'more than 16,000'}.",
+        f"{report['pairs']} pairs of answers. Announced: {report['announced_pairs'] or 'more than 16,000'}. Expected "
+        f"from the share of pairs that differ in this run: {needed or 'more than 16,000'}.",
         "",
         "| measure | outcome | observations | difference | interval, 95 % | accepted |",
         "| --- | --- | ---: | ---: | --- | --- |",
@@ -72,18 +72,18 @@ def markdown(report: Mapping[str, Any]) -> str:
         [
             *lines,
             "",
-            f"An equal candidate is called worse in at most {rates['worse_though_equal']:.0%} of such runs, all "
-            f"measures together; one that is worse by the margin passes in at most "
-            f"{rates['pass_though_worse_by_the_margin']:.0%}. Intervals hold at all times at once. The latency's "
-            "difference is the median ratio of the candidate's to production's, minute by minute, and the candidate "
-            f"carried {report['sample_percent']:g} % of production's requests.",
+            f"Over all measures, at most {rates['worse_though_equal']:.0%} of such runs call an equal candidate worse. "
+            f"A candidate that is worse by the margin passes in at most "
+            f"{rates['pass_though_worse_by_the_margin']:.0%}. Intervals hold at all times at once. The difference in "
+            "latency is the median of the per-minute ratios of the candidate's latency to production's. The candidate "
+            f"received {report['sample_percent']:g} % of production's requests.",
             "",
         ]
     )
 
 
 def _number(value: float | None) -> str:
-    return "not known" if value is None else f"{value:.3g}"
+    return "unknown" if value is None else f"{value:.3g}"
 
 
 def _time(at: float) -> str:

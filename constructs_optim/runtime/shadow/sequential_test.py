@@ -1,17 +1,17 @@
-"""Tests on pairs that arrive one after the other, with error rates that hold however often they are looked at.
+"""Sequential tests on pairs that arrive one by one, with error rates that hold for any number of looks.
 
-A pair is one request with two outcomes. It counts as worse, equal or better for the candidate.
+A pair is one request with two outcomes. It counts as worse, equal, or better for the candidate.
 
-*Worse* is an exact binomial test. Of pairs that differ, half are worse when both models are as good (McNemar's test).
-It is made at :data:`LOOKS` only, and each look spends its share of the level, so that all looks together err no more
-often than stated, by the union bound; a run may end at any of them.
+*Worse* is an exact binomial test. If both models are equally good, half of the pairs that differ are worse (McNemar's
+test). The test runs only at :data:`LOOKS`, and each look spends its share of the level. By the union bound, all looks
+together err no more often than stated, and a run may end at any look.
 
-*Not worse by a margin* is a test by betting: a bettor who stakes on "worse by less than the margin" multiplies its
-capital, which under the contrary is a nonnegative supermartingale, so that it reaches ``1/level`` with a probability of
-``level`` at most, at any time (Ville's inequality). The interval holds the differences that the same bets cannot rule
-out: it holds at all times at once, and is wider than that of a single look.
+*Not worse by a margin* is a test by betting. A bettor stakes on "worse by less than the margin". Under the opposite
+hypothesis, its capital is a nonnegative supermartingale, which at any time reaches ``1/level`` with a probability of at
+most ``level`` (Ville's inequality). The interval contains the differences that the same bets cannot rule out. It holds
+at all times at once, and is wider than the interval of a single look.
 
-Both assume that the next pair is drawn like the others given all earlier ones; neither assumes a distribution.
+Both assume that the next pair, given all earlier ones, is drawn like the others; neither assumes a distribution.
 Sources: McNemar, Psychometrika 12 (1947), 153-157; Waudby-Smith and Ramdas, "Estimating means of bounded random
 variables by betting", Journal of the Royal Statistical Society B 86 (2024), 1-27; Lan and DeMets, Biometrika 70 (1983),
 659-663, for levels that are spent over looks.
@@ -24,13 +24,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 LEVEL = 0.05
-"""How often a run calls equal models different, at most, and how often it lets one pass that is worse by its margin."""
+"""The highest probability of calling equal models different, and of passing a model that is worse by the margin."""
 POWER = 0.8
-"""How often a model that is worse by the margin is caught within the pairs that are announced, at least."""
+"""The least probability of catching a model that is worse by the margin within the announced number of pairs."""
 ANSWERS_LEVEL, LATENCY_LEVEL, ERRORS_LEVEL = 0.8 * LEVEL, 0.1 * LEVEL, 0.1 * LEVEL
-"""The shares of the level: answers need most of it, as differences in latency and errors show sooner."""
+"""The shares of the level. Answers need most of it, because differences in latency and errors show sooner."""
 EXPECTED_DIFFERENCE = 0.1
-"""The share of pairs that differ, as long as too few are there to tell."""
+"""The assumed share of pairs that differ, until there are enough pairs to estimate it."""
 LOOKS: dict[int, float] = {
     31: 0.03,
     62: 0.03,
@@ -43,13 +43,13 @@ LOOKS: dict[int, float] = {
     8_000: 0.02,
     16_000: 0.01,
 }
-"""After how many observations it is asked whether the candidate is worse, and the share of the level of each look."""
+"""The numbers of observations at which the test runs, with each look's share of the level."""
 _STAKES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How many pairs were worse, equal and better for the candidate."""
+    """The numbers of pairs that were worse, equal, and better for the candidate."""
 
     worse: int = 0
     equal: int = 0
@@ -57,16 +57,16 @@ class Counts:
 
     @property
     def pairs(self) -> int:
-        """All of them."""
+        """The number of all pairs."""
         return self.worse + self.equal + self.better
 
     @property
     def difference(self) -> float:
-        """By which share of the pairs the candidate is worse; negative where it is better."""
+        """The share of pairs by which the candidate is worse; negative if it is better."""
         return (self.worse - self.better) / self.pairs if self.pairs else 0.0
 
     def reversed(self) -> Counts:
-        """The same from the other side."""
+        """Return the counts from production's side."""
         return Counts(self.better, self.equal, self.worse)
 
     def __add__(self, other: Counts) -> Counts:
@@ -74,7 +74,7 @@ class Counts:
 
 
 def tail(successes: int, trials: int, chance: float) -> float:
-    """The probability of ``successes`` or more of ``trials`` that succeed with ``chance`` each."""
+    """Return the probability of at least ``successes`` in ``trials`` that each succeed with ``chance``."""
     if successes <= 0:
         return 1.0
     if successes > trials or chance <= 0:
@@ -82,7 +82,7 @@ def tail(successes: int, trials: int, chance: float) -> float:
     if chance >= 1:
         return 1.0
     mean = trials * chance
-    # From the side with the smaller sum, so that neither rounding nor the number of terms matters.
+    # Sums the smaller tail, so that neither rounding nor the number of terms matters.
     if successes > mean:
         return min(1.0, _sum_from(successes, trials, chance))
     return max(0.0, 1.0 - _sum_from(trials - successes + 1, trials, 1 - chance))
@@ -102,13 +102,13 @@ def _sum_from(first: int, trials: int, chance: float) -> float:
 
 @dataclass
 class Looks:
-    """The question, at each of :data:`LOOKS`, whether the candidate is worse.
+    """The test, at each of :data:`LOOKS`, of whether the candidate is worse.
 
     Attributes:
-        level: how often all looks together answer yes for a candidate that is as good, at most.
-        spent: what of the level the looks so far have taken. A look of few pairs that differ cannot take all of its
-            share, and leaves the rest to later ones.
-        called: after how many observations the answer was yes; None as long as it was not.
+        level: the highest probability that any look calls an equally good candidate worse.
+        spent: the part of the level that earlier looks have spent. With few pairs that differ, a look cannot spend all
+            of its share and leaves the rest to later looks.
+        called: the number of observations at which the candidate was called worse; None until then.
     """
 
     level: float
@@ -116,11 +116,11 @@ class Looks:
     called: int | None = None
 
     def look(self, worse: int, differing: int, observations: int, chance: float = 0.5) -> None:
-        """Ask, if it is a look, whether ``worse`` of the ``differing`` are more than ``chance`` explains."""
+        """If a look is due, test whether ``worse`` of ``differing`` pairs are more than ``chance`` explains."""
         self.look_between(worse, differing, observations - 1, observations, chance)
 
     def look_between(self, worse: int, differing: int, before: int, observations: int, chance: float) -> None:
-        """The same for observations that come several at once: the last look among them is taken."""
+        """Run the test for several observations at once, at the last look among them."""
         if self.called is not None or not any(before < look <= observations for look in LOOKS):
             return
         allotted = self.level * sum(share for look, share in LOOKS.items() if look <= observations)
@@ -131,13 +131,13 @@ class Looks:
 
 
 def evidence_below(counts: Counts, bound: float) -> float:
-    """The natural logarithm of the evidence that the candidate is worse by less than ``bound``, a share of the pairs.
+    """Return the logarithm of the evidence that the candidate is worse by less than ``bound``, a share of the pairs.
 
-    The capital of bettors who stake different shares of theirs, on average. It needs the counts alone.
+    The evidence is the average capital of bettors who stake different shares of theirs. It needs only the counts.
     """
     if bound >= 1:
         return math.inf
-    # The most that a pair can lose is 1 - bound, and a bettor may not lose more than it has.
+    # A pair can lose at most 1 - bound, and a bettor must not lose more than it has.
     most = 1 / (1 - bound)
     logarithms = [
         counts.worse * math.log1p(stake * most * (bound - 1))
@@ -152,19 +152,19 @@ def evidence_below(counts: Counts, bound: float) -> float:
 
 
 def is_below(counts: Counts, bound: float, level: float = LEVEL) -> bool:
-    """Whether it is shown, at any time, that the candidate is worse by less than ``bound``."""
+    """Return whether the counts show, at any time, that the candidate is worse by less than ``bound``."""
     return evidence_below(counts, bound) >= -math.log(level)
 
 
 def interval(counts: Counts, level: float = LEVEL) -> tuple[float, float]:
-    """Where the difference is, at all times at once with a probability of ``1 - level`` at least."""
+    """Return the interval that contains the difference at all times at once, with probability ``1 - level`` or more."""
     highest = _lowest_ruled_out(counts, level / 2)
     lowest = -_lowest_ruled_out(counts.reversed(), level / 2)
     return lowest, highest
 
 
 def _lowest_ruled_out(counts: Counts, level: float) -> float:
-    # The observed difference cannot be ruled out, and evidence grows with the bound above it.
+    # The observed difference cannot be ruled out. Above it, the evidence grows with the bound.
     low, high = counts.difference, 1.0
     for _ in range(40):
         middle = (low + high) / 2
@@ -174,10 +174,10 @@ def _lowest_ruled_out(counts: Counts, level: float) -> float:
 
 @lru_cache
 def pairs_needed(margin: float, differing: float, level: float, power: float = POWER) -> int | None:
-    """The first look at which a model that is worse by ``margin`` is called worse with ``power``; None without one.
+    """Return the first look with ``power`` to call a model worse that is worse by ``margin``; None if there is none.
 
-    ``differing`` is the share of pairs that differ: the more differ by chance, the more pairs it takes. The power is
-    that of this look alone, calculated exactly, so that earlier looks only add to it.
+    ``differing`` is the share of pairs that differ: the more differ by chance, the more pairs are needed. The power is
+    calculated exactly for this look alone; earlier looks only add to it.
     """
     differing = max(margin, differing)
     chance = (1 + margin / differing) / 2
@@ -193,7 +193,7 @@ def pairs_needed(margin: float, differing: float, level: float, power: float = P
 
 
 def _critical(trials: int, chance: float, level: float) -> int:
-    """The fewest successes of ``trials`` that ``chance`` explains with a probability of ``level`` at most."""
+    """Return the fewest successes in ``trials`` that ``chance`` explains with a probability of at most ``level``."""
     low, high = 0, trials + 1
     while low < high:
         middle = (low + high) // 2
@@ -202,5 +202,5 @@ def _critical(trials: int, chance: float, level: float) -> int:
 
 
 def announced_pairs(margin: float, checks: int) -> int | None:
-    """How many pairs it takes to catch a candidate that is worse by the margin, where a tenth of them differ."""
+    """Return how many pairs catch a candidate that is worse by the margin, if a tenth of the pairs differ."""
     return pairs_needed(margin, max(EXPECTED_DIFFERENCE, margin), ANSWERS_LEVEL / max(1, checks))

@@ -1,8 +1,8 @@
-"""The verdict on a candidate: what was counted, what it shows, and how sure that is.
+"""The verdict on a candidate: the counts, what they show, and with which certainty.
 
-*Worse*: one measure at least has found so. The level is shared out among the measures (Bonferroni), so that all of them
-together call an equal candidate worse in :data:`LEVEL` of the runs at most. *Pass*: each measure has shown that the
-candidate is not worse by its margin; as all have to, each may take the whole level. Everything else is *not decided*.
+*Worse*: at least one measure calls the candidate worse. The measures share the level (Bonferroni), so that together
+they call an equal candidate worse in at most :data:`LEVEL` of the runs. *Pass*: every measure shows that the candidate
+is not worse by its margin. Because all must show it, each may use the whole level. Otherwise: *not decided*.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from .sequential_test import (
 
 Outcome = Literal["worse", "pass", "not decided"]
 RATIOS = (0.5, 0.67, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)
-"""The ratios of latencies between which the interval is reported, beside the one that is still accepted."""
+"""The latency ratios that can bound the reported interval, besides the accepted one."""
 _FEW = 100
 
 
 @dataclass(frozen=True)
 class Criteria:
-    """What a run decides by; see ``docs/shadow.md``. ``latency_tolerance`` and ``margin`` are shares."""
+    """A run's criteria; see ``docs/shadow.md``. ``latency_tolerance`` and ``margin`` are shares."""
 
     checks: Sequence[Check]
     margin: float
@@ -48,12 +48,12 @@ class Criteria:
 
     @property
     def announced_pairs(self) -> int | None:
-        """How many pairs it takes to catch a candidate that is worse by the margin, where a tenth of them differ."""
+        """How many pairs catch a candidate that is worse by the margin, if a tenth of the pairs differ."""
         return announced_pairs(self.margin, len(self.checks))
 
 
 class Tally(BaseModel):
-    """The pairs of a measure, and the looks at them."""
+    """A measure's pairs and the looks at them."""
 
     worse: int = 0
     equal: int = 0
@@ -63,11 +63,11 @@ class Tally(BaseModel):
 
     @property
     def counts(self) -> Counts:
-        """The counts alone."""
+        """The counts without the looks."""
         return Counts(self.worse, self.equal, self.better)
 
     def add(self, counted: Counts, level: float, chance: float | None = None) -> None:
-        """Count one more observation, and look; ``chance`` is that of a disagreement that is still accepted."""
+        """Count an observation and look; ``chance`` is the accepted probability of a disagreement."""
         self.worse, self.equal, self.better = (
             self.worse + counted.worse,
             self.equal + counted.equal,
@@ -94,7 +94,7 @@ class Errors(BaseModel):
 
 
 class Observed(BaseModel):
-    """All that was counted so far, in the order of the checks; ``ratios`` are of minutes, by the ratio of latencies."""
+    """All counts so far, in the order of the checks; ``ratios`` are counts of minutes, by the ratio of latencies."""
 
     pairs: int = 0
     answers: list[Tally] = []
@@ -104,7 +104,7 @@ class Observed(BaseModel):
 
 @dataclass(frozen=True)
 class Finding:
-    """What a measure found. ``low`` and ``high`` bound the estimate at all times at once, at 95 %."""
+    """A measure's finding. ``low`` and ``high`` are the 95 % bounds of the estimate, at all times at once."""
 
     measure: str
     outcome: Outcome
@@ -120,14 +120,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict of all findings."""
+    """The verdict from all findings."""
 
     outcome: Outcome
     findings: Sequence[Finding] = field(default_factory=tuple[Finding, ...])
 
 
 def add_pair(observed: Observed, criteria: Criteria, outcomes: Sequence[Counts | None]) -> None:
-    """Count a pair, whose outcomes are in the order of the checks."""
+    """Count a pair; its outcomes are in the order of the checks."""
     observed.pairs += 1
     while len(observed.answers) < len(criteria.checks):
         observed.answers.append(Tally())
@@ -137,7 +137,7 @@ def add_pair(observed: Observed, criteria: Criteria, outcomes: Sequence[Counts |
 
 
 def add_minute(observed: Observed, criteria: Criteria, production: float, candidate: float) -> None:
-    """Count a minute in which both variants answered, by their latencies."""
+    """Count a minute in which both variants answered, with their latencies."""
     for ratio in _ratios(criteria):
         is_slower = candidate > ratio * production
         tally = observed.ratios.setdefault(f"{ratio:g}", Tally())
@@ -145,7 +145,7 @@ def add_minute(observed: Observed, criteria: Criteria, production: float, candid
 
 
 def add_requests(observed: Observed, production: tuple[int, int], candidate: tuple[int, int]) -> None:
-    """Count requests, and how many of them failed, of both variants."""
+    """Count both variants' requests and failed requests."""
     errors = observed.errors
     errors.production += production[0]
     errors.production_failed += min(production)
@@ -154,14 +154,15 @@ def add_requests(observed: Observed, production: tuple[int, int], candidate: tup
     errors.candidate_failed += min(candidate)
     failed, total = errors.candidate_failed, errors.candidate_failed + errors.production_failed
     looks = Looks(ERRORS_LEVEL, errors.spent, errors.called)
-    # Whose request fails is as likely as whose request it is. A minute may pass several looks: one of them is taken.
+    # If both variants are equal, the candidate's share of failures is its share of requests. A minute may pass several
+    # looks; only one of them runs.
     share = errors.candidate / max(1, errors.candidate + errors.production)
     looks.look_between(failed, total, before, errors.candidate, share)
     errors.spent, errors.called = looks.spent, looks.called
 
 
 def verdict(observed: Observed, criteria: Criteria) -> Verdict:
-    """What is shown by now."""
+    """Return the verdict from the observations so far."""
     findings = [
         *(_of_answers(check, tally, criteria) for check, tally in _tallies(observed, criteria)),
         _of_latency(observed, criteria),
@@ -173,7 +174,7 @@ def verdict(observed: Observed, criteria: Criteria) -> Verdict:
 
 
 def pairs_expected(observed: Observed, criteria: Criteria) -> int | None:
-    """The announced pairs, by the share of pairs that differ as it is by now."""
+    """Return the number of needed pairs, from the share of pairs that differ so far."""
     differing = [
         (tally.worse + tally.better) / tally.counts.pairs
         for check, tally in _tallies(observed, criteria)
@@ -199,7 +200,7 @@ def _of_answers(check: Check, tally: Tally, criteria: Criteria) -> Finding:
     agreement = bound is not None
     passed = is_below(counts, criteria.margin if bound is None else bound)
     low, high = interval(counts) if counts.pairs else (None, None)
-    # Disagreement is never below zero.
+    # Disagreement cannot be negative.
     low = max(0.0, low) if agreement and low is not None else low
     accepted = f"disagrees in at most {bound:.3g}" if agreement else f"worse by less than {criteria.margin:.3g}"
     return Finding(
@@ -220,7 +221,7 @@ def _of_latency(observed: Observed, criteria: Criteria) -> Finding:
     accepted = 1 + criteria.latency_tolerance
     tally = observed.ratios.get(f"{accepted:g}", Tally())
     slower = {float(name): each.counts for name, each in observed.ratios.items()}
-    # The median is above a ratio where it is shown that more than half of the minutes are, and below it likewise.
+    # The median is above a ratio if more than half of the minutes are shown to be above it, and below it likewise.
     low = max((ratio for ratio, counts in slower.items() if is_below(counts.reversed(), 0, LEVEL / 2)), default=None)
     high = min((ratio for ratio, counts in slower.items() if is_below(counts, 0, LEVEL / 2)), default=None)
     return Finding(
@@ -238,7 +239,7 @@ def _of_latency(observed: Observed, criteria: Criteria) -> Finding:
 
 
 def _median(slower: Mapping[float, Counts]) -> float | None:
-    """The highest of the ratios that half of the minutes are above."""
+    """Return the highest ratio that at least half of the minutes exceed."""
     return max((ratio for ratio, counts in slower.items() if counts.worse >= counts.better), default=None)
 
 
@@ -248,7 +249,7 @@ def _of_errors(errors: Errors, criteria: Criteria) -> Finding:
     accepted = f"fails in less than {criteria.margin:.3g} more of the requests"
     if not (production.pairs and candidate.pairs):
         return Finding("errors", "not decided", candidate.pairs, "requests", None, None, None, accepted, ERRORS_LEVEL)
-    # Half of the level for each side: both bounds hold at once.
+    # Each side has half of the level, so that both bounds hold at once.
     (least, most), (low, high) = interval(production, LEVEL / 2), interval(candidate, LEVEL / 2)
     bound = max(0.0, least) + criteria.margin
     return Finding(

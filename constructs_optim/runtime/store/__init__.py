@@ -1,1 +1,1 @@
-"""The records that an artifact store keeps in S3: claims, manifests, owners and runs."""
+"""An artifact store's records in S3: claims, manifests, owners, and runs."""

@@ -20,7 +20,7 @@ _ATTEMPT = re.compile(r"/model/(\d+)/")
 
 @dataclass(frozen=True)
 class Finding:
-    """A file that differs from the manifest, and how."""
+    """A file that differs from the manifest, and the difference."""
 
     file: str
     damage: Literal["missing", "changed", "extra", "unreadable"]
@@ -28,10 +28,10 @@ class Finding:
 
 
 def check_manifest(store: ArtifactStore, key: str, manifest: Mapping[str, Any]) -> None:
-    """Raise an error for an artifact that differs from its manifest."""
+    """Raise :class:`DeploymentError` if an artifact differs from its manifest."""
     findings = misplaced(store, key, manifest)
     if not findings:
-        # ArtifactStore.manifest has compared names, sizes and ETags; files without a checksum need no request.
+        # ArtifactStore.manifest has compared names, sizes, and ETags; files without a checksum need no request.
         files = [file for file in manifest["files"] if file.get("checksums")]
         listed = [{name: file[name] for name in ("name", "size", "etag")} for file in files]
         findings = differences(files, store.with_checksums(manifest["model_data_uri"], listed))
@@ -39,15 +39,15 @@ def check_manifest(store: ArtifactStore, key: str, manifest: Mapping[str, Any]) 
         listing = "; ".join(f"{finding.file} {finding.damage} ({finding.detail})" for finding in findings[:3])
         more = f" and {len(findings) - 3} more" if len(findings) > 3 else ""
         raise DeploymentError(
-            f"the artifact {key} in the store {store.bucket} is not what its manifest says: {listing}{more}. "
-            "Something else than this library's functions wrote it or its files, so it is not deployed. Next: find "
-            "out what did (S3 keeps the versions of both), then restore the version of manifest.json before it, or "
-            "delete manifest.json and deploy a stack that makes the artifact, which runs another job"
+            f"the artifact {key} in the store {store.bucket} differs from its manifest: {listing}{more}. Something "
+            "other than this library's functions wrote the manifest or the files, so the artifact is not deployed. "
+            "Next: find out what wrote them (S3 keeps the versions of both), then restore the previous version of "
+            "manifest.json, or delete manifest.json and deploy a stack that makes the artifact, which runs another job"
         )
 
 
 def misplaced(store: ArtifactStore, key: str, manifest: Mapping[str, Any]) -> list[Finding]:
-    """A finding if the manifest's location is not that of its attempt at this artifact."""
+    """Return a finding if the manifest's location does not belong to its attempt at this artifact."""
     uri, attempt = str(manifest["model_data_uri"]), attempt_of(manifest)
     if uri.startswith(store.model_uri(key, attempt)) and uri.endswith("/"):
         return []
@@ -56,7 +56,7 @@ def misplaced(store: ArtifactStore, key: str, manifest: Mapping[str, Any]) -> li
 
 
 def attempt_of(manifest: Mapping[str, Any]) -> int:
-    """The attempt of a manifest; the first releases have it only in the URI."""
+    """Return a manifest's attempt, which the first releases wrote only in the URI."""
     if isinstance(manifest.get("attempt"), int):
         return manifest["attempt"]
     matched = _ATTEMPT.search(str(manifest["model_data_uri"]))
@@ -64,14 +64,14 @@ def attempt_of(manifest: Mapping[str, Any]) -> int:
 
 
 def differences(expected: Iterable[Mapping[str, Any]], present: Iterable[Mapping[str, Any]]) -> list[Finding]:
-    """A finding for every file whose size, ETag or checksums differ between manifest and store."""
+    """Return a finding for every file whose size, ETag, or checksums differ between manifest and store."""
     before, after = ({file["name"]: file for file in files} for files in (expected, present))
     findings: list[Finding] = []
     for name in sorted({*before, *after}):
         if name not in after:
-            findings.append(Finding(name, "missing", f"{before[name]['size']} bytes are gone"))
+            findings.append(Finding(name, "missing", f"it had {before[name]['size']} bytes"))
         elif name not in before:
-            findings.append(Finding(name, "extra", f"{after[name]['size']} bytes that the manifest does not name"))
+            findings.append(Finding(name, "extra", f"{after[name]['size']} bytes that the manifest does not list"))
         elif changes := _changes(before[name], after[name]):
             findings.append(Finding(name, "changed", "; ".join(changes)))
     return findings

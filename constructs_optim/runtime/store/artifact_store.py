@@ -1,4 +1,4 @@
-"""The artifact store's records in S3: the claim of an artifact and its manifest.
+"""The artifact store's records in S3: an artifact's claim and its manifest.
 
 ::
 
@@ -8,7 +8,7 @@
     artifacts/<key>/tensorboard/...       the events of a training job for TensorBoard
     checkpoints/<key>/...                 the checkpoints of a training job, which expire
 
-By the claim, concurrent deployments of the same artifact share one job.
+Through the claim, concurrent deployments of the same artifact share one job.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 def region_of(s3: S3Client, bucket: str) -> str:
-    """The region of a bucket."""
+    """Return a bucket's Region."""
     # HeadBucket needs permission to list without a prefix, which readers of a shared store do not have.
     location = s3.get_bucket_location(Bucket=bucket).get("LocationConstraint") or "us-east-1"
     return "eu-west-1" if location == "EU" else location
 
 
 def artifact_key(recipe_key: str, source_identity: str) -> str:
-    """SHA-256 of the inputs that determine the artifact's bytes; the planner computes the same key."""
+    """Return the SHA-256 of the inputs that determine the artifact's bytes; the planner computes the same key."""
     return hashlib.sha256(f"{recipe_key}\n{source_identity}".encode()).hexdigest()
 
 
@@ -46,9 +46,9 @@ class Claim(StoredRecord):
     artifact_key: str
     attempt: int = 1
     owners: tuple[Owner, ...] = ()
-    # The last owner has left an unfinished job: no deployment may join it.
+    # The last owner has left an unfinished job, so no deployment may join it.
     released: bool = False
-    # The account of the job, which no other account can describe; empty if unknown.
+    # The job's account, the only one that can describe the job; empty if unknown.
     maker: str = ""
     # The time by which the job must have ended, in seconds since 1970; 0 if unknown.
     due: int = 0
@@ -58,20 +58,20 @@ class Claim(StoredRecord):
     description: dict[str, Any] = Field(default_factory=dict)
 
     def made_in(self, account: str) -> bool:
-        """Whether the attempt's job runs in ``account``."""
+        """Return whether the attempt's job runs in ``account``."""
         return self.maker in ("", account)
 
     def joined_by(self, owner: Owner) -> Claim:
-        """A copy with ``owner`` among its owners."""
+        """Return a copy with ``owner`` among its owners."""
         return self.updated(owners=tuple(sorted({*self.owners, owner})))
 
     def again(self, maker: str, due: int) -> Claim:
-        """The next attempt, with a job of the account ``maker``."""
+        """Return the claim of the next attempt, with a job in the account ``maker``."""
         return self.updated(attempt=self.attempt + 1, maker=maker, due=due, failure="", released=False)
 
     def released_if_abandoned(self) -> Claim:
-        """A copy that is released if no owner is left in the job's account, which alone can stop the job."""
-        # A claim stays released until an owner joins: its files may be about to be removed.
+        """Return a copy, released if no owner is left in the job's account, which alone can stop the job."""
+        # A claim stays released until an owner joins, because its files may be removed at any time.
         is_abandoned = not any(self.made_in(owner.account) for owner in self.owners)
         return self.updated(released=self.released or is_abandoned)
 
@@ -84,7 +84,7 @@ class _File(StoredPart):
 
 
 class _Manifest(StoredPart):
-    """The members of a manifest that are read."""
+    """The members of a manifest that this code reads."""
 
     model_data_uri: str
     image: str
@@ -93,7 +93,7 @@ class _Manifest(StoredPart):
 
 
 class ArtifactStore:
-    """The claims, manifests and files of a bucket. Every method may be repeated."""
+    """The claims, manifests, and files of a bucket. Every method may be repeated."""
 
     def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None = None, *, any_schema: bool = False) -> None:
         self._s3 = s3
@@ -101,29 +101,29 @@ class ArtifactStore:
         self._records = JsonRecords(s3, bucket, kms_key_arn, any_schema=any_schema)
 
     def check_region(self, region: str) -> None:
-        """Require that the store is in ``region`` (CreateModel: "... must be in the same AWS Region as the model")."""
+        """Require the store to be in ``region`` (CreateModel: "... must be in the same AWS Region as the model")."""
         actual = region_of(self._s3, self.bucket)
         if actual != region:
             raise DeploymentError(
-                f"the artifact store {self.bucket} is in {actual} and this stack in {region}: SageMaker reads models "
-                f"from buckets of its own region. Use a store of {region}"
+                f"the artifact store {self.bucket} is in {actual}, but this stack is in {region}: SageMaker reads "
+                f"models only from buckets in its own Region. Use a store in {region}"
             )
 
     def model_uri(self, key: str, attempt: int) -> str:
-        """The ``s3://`` prefix of an attempt's output, with a slash at its end."""
+        """Return the ``s3://`` prefix of an attempt's output, with a final slash."""
         return f"s3://{self.bucket}/{_prefix(key)}model/{attempt}/"
 
     def manifest(self, key: str, attempt: int | None = None) -> dict[str, Any] | None:
-        """The manifest, of ``attempt`` if it is not None; None if the store's files are not those of the manifest."""
+        """Return the manifest (of ``attempt`` if given); None if the store's files differ from it."""
         manifest = self.written_manifest(key)
         if manifest is None or (attempt is not None and manifest.get("attempt", attempt) != attempt):
             return None
-        # ETags are sufficient here; checksums cost a request for each file.
+        # ETags suffice here; checksums cost a request for each file.
         written = [{name: of for name, of in file.items() if name != "checksums"} for file in manifest["files"]]
         return manifest if self.files(manifest["model_data_uri"]) == written else None
 
     def written_manifest(self, key: str) -> dict[str, Any] | None:
-        """The manifest, regardless of its files; None if there is no valid one."""
+        """Return the manifest regardless of its files; None if there is no valid one."""
         name = f"{_prefix(key)}manifest.json"
         try:
             manifest = self._records.read(name)
@@ -139,7 +139,7 @@ class ArtifactStore:
         return manifest
 
     def write_manifest(self, key: str, manifest: dict[str, Any]) -> None:
-        """Write the manifest, which completes the artifact, and keep members that a newer release added."""
+        """Write the manifest, which completes the artifact; members that a newer release added are kept."""
         name = f"{_prefix(key)}manifest.json"
         try:
             existing = self._records.read(name) or {}
@@ -151,7 +151,7 @@ class ArtifactStore:
             self._records.write(name, {**existing, **manifest})
 
     def files(self, uri: str) -> list[dict[str, Any]]:
-        """The objects below an ``s3://`` prefix of this bucket, by name, each as ``{"name", "size", "etag"}``."""
+        """Return the objects below an ``s3://`` prefix of this bucket by name, each as ``{"name", "size", "etag"}``."""
         prefix = uri.removeprefix(f"s3://{self.bucket}/")
         return [
             {"name": name.removeprefix(prefix), "size": size, "etag": etag.strip('"')}
@@ -159,17 +159,17 @@ class ArtifactStore:
         ]
 
     def with_checksums(self, uri: str, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Files below ``uri`` with S3's ``{"checksums": {"CRC64NVME": "..."}}``, at one request a file."""
+        """Return files below ``uri`` with S3's ``{"checksums": {"CRC64NVME": "..."}}``; each file takes a request."""
         prefix = uri.removeprefix(f"s3://{self.bucket}/")
         checksums = in_threads(self._checksums, [prefix + file["name"] for file in files])
         return [{**file, "checksums": of_file} for file, of_file in zip(files, checksums, strict=True)]
 
     def _checksums(self, name: str) -> dict[str, str]:
-        """The checksums that S3 computed at the upload (since December 2024 CRC64NVME by default)."""
+        """Return the checksums that S3 computed at the upload (by default CRC64NVME since December 2024)."""
         try:
             head = self._s3.head_object(Bucket=self.bucket, Key=name, ChecksumMode="ENABLED")
         except ClientError as error:
-            # It was deleted after the listing.
+            # The object was deleted after the listing.
             if lacks(self._s3, self.bucket, name, error):
                 return {}
             raise
@@ -180,7 +180,7 @@ class ArtifactStore:
         }
 
     def claim(self, key: str) -> Claim | None:
-        """The claim of an artifact; None if there is none."""
+        """Return an artifact's claim; None if there is none."""
         return self._records.get(_claim_name(key), Claim)
 
     def join(self, key: str, owner: Owner, *, due: int = 0, **details: Any) -> Claim:
@@ -196,7 +196,7 @@ class ArtifactStore:
         return self._records.change(_claim_name(key), Claim, joined)
 
     def next_attempt(self, key: str, failed: Claim, *, maker: str = "", due: int = 0) -> Claim:
-        """Start the attempt after a failed one, unless another owner has started it."""
+        """Start the attempt after a failed one, unless another owner has already started it."""
 
         def advanced(claim: Claim | None) -> Claim:
             current = claim or failed
@@ -211,7 +211,7 @@ class ArtifactStore:
             self._change(key, lambda now: now.updated(failure=reason) if now.attempt == attempt else now)
 
     def leave(self, key: str, owner: Owner, *, finished: bool, gone: Collection[Owner] = ()) -> Claim | None:
-        """Remove ``owner`` and the ``gone`` owners from the claim; release that if an unfinished job is abandoned."""
+        """Remove ``owner`` and the ``gone`` owners from the claim; release it if an unfinished job is abandoned."""
 
         def left(current: Claim) -> Claim:
             owners = tuple(existing for existing in current.owners if existing not in (owner, *gone))
@@ -221,7 +221,7 @@ class ArtifactStore:
         return self._change(key, left) if self.claim(key) is not None else None
 
     def rejoin(self, key: str, owner: Owner) -> bool:
-        """Add ``owner`` again after its removal by mistake; False if the claim is released."""
+        """Add ``owner`` again after a mistaken removal; return False if the claim is released."""
         if self.claim(key) is None:
             return True
         return owner in self._change(key, lambda now: now if now.released else now.joined_by(owner)).owners
@@ -231,11 +231,11 @@ class ArtifactStore:
         return self._change(key, Claim.released_if_abandoned)
 
     def release(self, key: str) -> bool:
-        """Release a claim without owners, so that its files can be removed; False if it has owners."""
+        """Release a claim without owners, so that its files can be removed; return False if it has owners."""
         return self._change(key, lambda now: now if now.owners else now.updated(released=True)).released
 
     def restore(self, key: str) -> None:
-        """Undo :meth:`release`, unless the claim has owners again."""
+        """Undo :meth:`release` unless the claim has owners again."""
         self._change(key, lambda now: now if now.owners else now.updated(released=False))
 
     def _change(self, key: str, change: Callable[[Claim], Claim]) -> Claim:
@@ -243,10 +243,10 @@ class ArtifactStore:
         return self._records.change(_claim_name(key), Claim, lambda claim: change(claim or Claim(artifact_key=key)))
 
 
-# The bars let a template take a part out of the JSON that CloudFormation wraps a wait condition's Data in, with
-# Fn::Split.
+# With the bars, a template can use Fn::Split to take a part out of the JSON in which CloudFormation wraps a wait
+# condition's Data.
 def artifact_data(manifest: Mapping[str, Any]) -> str:
-    """``|image|model data URI|job name|`` of an artifact's manifest."""
+    """Return ``|image|model data URI|job name|`` from an artifact's manifest."""
     return f"|{manifest['image']}|{manifest['model_data_uri']}|{manifest['job_name']}|"
 
 

@@ -1,10 +1,10 @@
 """JSON records in a bucket, changed by compare-and-swap.
 
-A write is conditional (``If-None-Match`` or ``If-Match``), which orders concurrent changes of a record without a lock
-service. Source: Amazon S3 user guide, "Add preconditions to S3 operations with conditional requests".
+Conditional writes (``If-None-Match`` or ``If-Match``) order concurrent changes of a record without a lock service.
+Source: Amazon S3 user guide, "Add preconditions to S3 operations with conditional requests".
 
-Members that a newer release added to a record are kept. A newer release that changes their meaning raises ``schema``:
-this release does not change such a record, except by a deletion, which must not need an upgrade.
+Members that a newer release added to a record are kept. A newer release that changes their meaning raises ``schema``.
+This release changes such a record only in a deletion, which must not need an upgrade.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 _SWAP_ATTEMPTS = 30
 CHANGED_MEANWHILE = (404, 409, 412)
-"""HTTP statuses of a conditional write of an object that has been changed since it was read."""
+"""HTTP statuses of a conditional write to an object that has changed since it was read."""
 
-# Bytes. A function has 256 MB of memory or more.
+# In bytes. A function has at least 256 MB of memory.
 _LARGEST = 32_000_000
 
 SCHEMA = 1
-"""The schema of the claims, manifests and owner records that this release writes."""
+"""The schema of the claims, manifests, and owner records that this release writes."""
 CALLS_A_THREAD = 8
-"""How many items are submitted ahead for each thread."""
+"""The number of items submitted in advance for each thread."""
 
 Record = dict[str, Any]
 In = TypeVar("In")
@@ -46,11 +46,11 @@ Out = TypeVar("Out")
 
 
 class NewerRecord(DeploymentError):
-    """A newer release wrote the record in a form that this one does not know."""
+    """A newer release wrote the record in a form that this release does not know."""
 
 
 def schema_of(record: Mapping[str, Any]) -> int:
-    """The record's schema; :data:`SCHEMA` where it names none."""
+    """Return the record's schema, by default :data:`SCHEMA`."""
     schema = record.get("schema", SCHEMA)
     return schema if isinstance(schema, int) else SCHEMA
 
@@ -61,18 +61,18 @@ class StoredPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
     def updated(self, **members: Any) -> Self:
-        """A copy with other values of some members."""
+        """Return a copy with other values for some members."""
         return self.model_copy(update=members)
 
 
 class StoredRecord(StoredPart):
     """The content of a record."""
 
-    # BaseModel has a method ``schema``.
+    # Not ``schema``, because BaseModel has a method with that name.
     schema_version: int = Field(default=SCHEMA, alias="schema")
 
     def to_record(self) -> Record:
-        """The content as JSON."""
+        """Return the content as JSON."""
         return self.model_dump(by_alias=True)
 
 
@@ -96,7 +96,7 @@ def in_threads(function: Callable[[In], Out], items: Iterable[In], *, threads: i
 
 
 class WriteOptions(TypedDict, total=False):
-    """PutObject's arguments about encryption and conditions."""
+    """PutObject's arguments for encryption and conditions."""
 
     ServerSideEncryption: Literal["aws:kms"]
     SSEKMSKeyId: str
@@ -105,15 +105,16 @@ class WriteOptions(TypedDict, total=False):
 
 
 def encryption(kms_key_arn: str | None) -> WriteOptions:
-    """Options to encrypt with a KMS key; None for the bucket's default encryption."""
+    """Return the options to encrypt with a KMS key; None stands for the bucket's default encryption."""
     return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_arn} if kms_key_arn else {}
 
 
 def lacks(s3: S3Client, bucket: str, name: str, error: ClientError) -> bool:
-    """Whether ``error``, of reading an object, means that there is no such object.
+    """Return whether ``error``, from reading an object, means that the object does not exist.
 
-    GetObject returns 403 instead of 404 to those who may not list the bucket, and our roles may list prefixes only.
-    Whether S3 takes the name for the prefix then is not documented (ceph/ceph pull request 68577): so it is listed.
+    GetObject returns 403 instead of 404 to callers who may not list the bucket, and this library's roles may list only
+    prefixes. AWS does not document whether S3 then checks the name as the prefix (ceph/ceph pull request 68577), so
+    this lists the name.
     """
     code = code_of(error)
     if code in ("NoSuchKey", "404"):
@@ -121,7 +122,7 @@ def lacks(s3: S3Client, bucket: str, name: str, error: ClientError) -> bool:
     if code not in ("AccessDenied", "403"):
         return False
     try:
-        # Objects are listed in order, so the name itself is before longer ones.
+        # Listings are sorted, so the name itself precedes longer names.
         listed = s3.list_objects_v2(Bucket=bucket, Prefix=name, MaxKeys=1).get("Contents", [])
     except ClientError:
         return False
@@ -129,7 +130,7 @@ def lacks(s3: S3Client, bucket: str, name: str, error: ClientError) -> bool:
 
 
 def get_object(s3: S3Client, bucket: str, name: str) -> GetObjectOutputTypeDef | None:
-    """GetObject's response; None if there is no such object."""
+    """Return GetObject's response; None if the object does not exist."""
     try:
         return s3.get_object(Bucket=bucket, Key=name)
     except ClientError as error:
@@ -139,7 +140,7 @@ def get_object(s3: S3Client, bucket: str, name: str) -> GetObjectOutputTypeDef |
 
 
 def objects(s3: S3Client, bucket: str, prefix: str) -> Iterator[tuple[str, int, str]]:
-    """Name, size in bytes and ETag of each object below ``prefix``, by name."""
+    """Yield the name, size in bytes, and ETag of each object below ``prefix``, sorted by name."""
     for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
         for item in page.get("Contents", ()):
             # Every object has all three, although the API's model does not require them.
@@ -147,7 +148,7 @@ def objects(s3: S3Client, bucket: str, prefix: str) -> Iterator[tuple[str, int, 
 
 
 class JsonRecords:
-    """The records of a bucket, of at most ``largest`` bytes and, without ``any_schema``, of a known schema."""
+    """A bucket's records, of at most ``largest`` bytes each and, unless ``any_schema``, of a known schema."""
 
     def __init__(
         self,
@@ -165,22 +166,22 @@ class JsonRecords:
         self._any_schema = any_schema
 
     def read(self, name: str) -> Record | None:
-        """The record; None if it does not exist."""
+        """Return the record; None if it does not exist."""
         stored = self._read(name)
         return stored[0] if stored else None
 
     def get(self, name: str, model: type[Stored]) -> Stored | None:
-        """The record as a model; None if it does not exist."""
+        """Return the record as a model; None if it does not exist."""
         record = self.read(name)
         return self._parsed(name, record, model) if record is not None else None
 
     def check_schema(self, name: str, record: Mapping[str, Any], *, any_schema: bool | None = None) -> None:
-        """Raise :class:`NewerRecord` for a record of a newer schema."""
+        """Raise :class:`NewerRecord` for a record with a newer schema."""
         if schema_of(record) > SCHEMA and not (self._any_schema if any_schema is None else any_schema):
             raise NewerRecord(
-                f"{self.uri(name)} has schema {schema_of(record)}, and this release of constructs-optim knows schemas "
-                f"up to {SCHEMA}: a newer release has deployed to the same store. Upgrade constructs-optim, then try "
-                "again"
+                f"{self.uri(name)} has schema {schema_of(record)}, but this release of constructs-optim supports "
+                f"schemas up to {SCHEMA}: a newer release has deployed to the same store. Upgrade constructs-optim, "
+                "then try again"
             )
 
     def _parsed(self, name: str, record: Record, model: type[Stored]) -> Stored:
@@ -194,7 +195,7 @@ class JsonRecords:
             raise self._damaged(name, f"it is a record of another kind (see {members})") from None
 
     def uri(self, name: str) -> str:
-        """The ``s3://`` URI of a record."""
+        """Return the ``s3://`` URI of a record."""
         return f"s3://{self.bucket}/{name}"
 
     def write(self, name: str, record: Record, condition: WriteOptions | None = None) -> None:
@@ -209,7 +210,7 @@ class JsonRecords:
         )
 
     def change(self, name: str, model: type[Stored], change: Callable[[Stored | None], Stored]) -> Stored:
-        """:meth:`swap` a record as a model; an unchanged record is not written."""
+        """:meth:`swap` a record as a model, without writing an unchanged record."""
 
         def changed(record: Record | None) -> Record:
             before = self._parsed(name, record, model) if record is not None else None
@@ -219,7 +220,7 @@ class JsonRecords:
         return self._parsed(name, self.swap(name, changed), model)
 
     def swap(self, name: str, change: Callable[[Record | None], Record]) -> Record:
-        """Replace the record by the result of ``change``, which may be called more than once."""
+        """Replace the record with the result of ``change``, which may be called more than once."""
         for attempt in range(_SWAP_ATTEMPTS):
             stored = self._read(name)
             before = stored[0] if stored else None
@@ -230,13 +231,13 @@ class JsonRecords:
                 self.write(name, after, {"IfMatch": stored[1]} if stored else {"IfNoneMatch": "*"})
                 return after
             except ClientError as error:
-                # 404: it was deleted since it was read.
+                # 404: the record was deleted after it was read.
                 status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
                 if status not in CHANGED_MEANWHILE or code_of(error) == "NoSuchBucket":
                     raise
             _count_contention()
             time.sleep(random.uniform(0, 0.05 * (attempt + 1)))  # noqa: S311 - jitter, no secret
-        raise DeploymentError(f"{self.uri(name)} is being changed by too many deployments at once; deploy again")
+        raise DeploymentError(f"too many deployments are changing {self.uri(name)} at once; deploy again")
 
     def _read(self, name: str) -> tuple[Record, str] | None:
         response = get_object(self._s3, self.bucket, name)
@@ -249,7 +250,7 @@ class JsonRecords:
         try:
             record: object = json.loads(content)
         except (ValueError, RecursionError):
-            # Not JSON, not UTF-8, or nested too deeply.
+            # The content is not JSON, is not UTF-8, or is nested too deeply.
             record = None
         if not is_object(record):
             raise self._damaged(name, "it is not a JSON object")
@@ -257,13 +258,13 @@ class JsonRecords:
 
     def _damaged(self, name: str, problem: str) -> DeploymentError:
         return DeploymentError(
-            f"{self.uri(name)} is damaged: {problem}. The bucket is versioned: restore the version before it, "
-            "then deploy again"
+            f"{self.uri(name)} is damaged: {problem}. The bucket is versioned: restore the previous version, then "
+            "deploy again"
         )
 
 
 def _count_contention() -> None:
-    # Imported here: the CLI changes the same records, without Powertools.
+    # Imported here because the CLI changes the same records without Powertools.
     with contextlib.suppress(ModuleNotFoundError):
         from ..telemetry import count
 

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 PREFIX = "owners/"
 _UNKNOWN = "unknown"
-# Lambda retries an invocation twice, and CloudFormation sends one request of a resource at a time.
+# Lambda retries an invocation twice, and CloudFormation sends one request for a resource at a time.
 _REMEMBERED_REQUESTS = 20
-# Those of the current request, and those that a rollback restores.
+# The properties of the current request, and those that a rollback restores.
 _REMEMBERED_PROPERTIES = 2
-# Bytes. Accounts that share the store can write records of any size.
+# In bytes. Accounts that share the store can write records of any size.
 _LARGEST_RECORD = 1_000_000
 
 
 class Owner(StoredPart):
-    """The resource of a stack that refers to an artifact."""
+    """A stack's resource that refers to an artifact."""
 
     stack_id: str
     logical_id: str
@@ -44,7 +44,7 @@ class Owner(StoredPart):
     def __init__(self, stack_id: str, logical_id: str, **unknown: Any) -> None:
         super().__init__(**{**unknown, "stack_id": stack_id, "logical_id": logical_id})
 
-    # Does not include members that a newer release has added in a claim.
+    # Excludes members that a newer release has added in a claim.
     @property
     def _identity(self) -> tuple[str, str]:
         return self.stack_id, self.logical_id
@@ -60,12 +60,12 @@ class Owner(StoredPart):
 
     @property
     def account(self) -> str:
-        """The account of the stack; empty if its id is not an ARN."""
+        """The stack's account; empty if the stack's ID is not an ARN."""
         return "".join(self.stack_id.split(":")[4:5])
 
     @property
     def record_name(self) -> str:
-        """The name of its record."""
+        """The name of the owner's record."""
         digest = hashlib.sha256("\n".join(self._identity).encode()).hexdigest()[:32]
         return f"{PREFIX}{self.account or _UNKNOWN}/{digest}.json"
 
@@ -79,7 +79,7 @@ class Reference(StoredPart):
 
     request: str
     # BEGUN: the request may have been interrupted. APPLIED: its response may have been lost. CONFIRMED: CloudFormation
-    # has the response, as a later request has the key as physical id. LEAVING: the owner may still be in the claim.
+    # has the response, because a later request has the key as physical ID. LEAVING: the claim may still have the owner.
     state: str = BEGUN
 
 
@@ -89,19 +89,19 @@ class OwnerRecord(StoredRecord):
     stack_id: str
     logical_id: str
     request: str
-    # When it was sent, in seconds since 1970; 0 if unknown.
+    # When the latest request was sent, in seconds since 1970; 0 if unknown.
     issued: int = 0
     superseded: tuple[str, ...]
     keys: dict[str, Reference]
-    # Digests of the properties that were applied, by key, the latest first: a rollback restores both. They are not
-    # members of the references, as the first release does not know those.
+    # Digests of the applied properties by key, latest first: a rollback restores both. They are not members of the
+    # references, which the first release would not keep.
     properties: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    # The key that a request chose first, for its repetitions.
+    # The key that each request chose first, for its retries.
     chosen: dict[str, str] = Field(default_factory=dict)
 
     @staticmethod
     def of(owner: Owner) -> OwnerRecord:
-        """An empty record."""
+        """Return an empty record."""
         return OwnerRecord(stack_id=owner.stack_id, logical_id=owner.logical_id, request="", superseded=(), keys={})
 
     @property
@@ -110,30 +110,30 @@ class OwnerRecord(StoredRecord):
         return Owner(self.stack_id, self.logical_id)
 
     def keys_in(self, *states: str) -> set[str]:
-        """The keys of the references in these states."""
+        """Return the keys of the references in these states."""
         return {key for key, reference in self.keys.items() if reference.state in states}
 
     def wants(self, key: str) -> bool:
-        """Whether the owner refers to the artifact and is not leaving it."""
+        """Return whether the owner refers to the artifact and is not leaving it."""
         return key in self.keys and self.keys[key].state != LEAVING
 
     def made_with(self, digest: str) -> set[str]:
-        """The artifacts that were applied with a digest of properties."""
+        """Return the artifacts that were applied with a digest of properties."""
         return {key for key in self.keys_in(APPLIED, CONFIRMED) if digest in self.properties.get(key, ())}
 
     def deleted_with(self, physical_id: object) -> set[str]:
-        """The artifacts that the deletion of ``physical_id`` gives up."""
+        """Return the artifacts that the deletion of ``physical_id`` gives up."""
         leaving = self.keys_in(LEAVING)
         if is_artifact_key(physical_id):
-            # An applied artifact is kept, as it may be the replacement of the deleted one.
+            # An applied artifact is kept, because it may be the replacement for the deleted one.
             return {physical_id} | self.keys_in(BEGUN) | leaving
-        # The id of a creation that failed, which names its request, or whose response was lost.
+        # The ID names the request of a failed creation, or the response of the creation was lost.
         request = failed_request(physical_id)
         unconfirmed = self.keys_in(BEGUN, APPLIED)
         return {key for key in unconfirmed if request in (None, self.keys[key].request)} | leaving
 
     def referring(self, key: str, reference: Reference, *, properties: str = "") -> OwnerRecord:
-        """A copy with a reference that was applied with a digest of properties, if any."""
+        """Return a copy with a reference, and with the digest of the properties that were applied with it, if any."""
         updated = self.updated(keys={**self.keys, key: reference})
         if not properties:
             return updated
@@ -141,19 +141,19 @@ class OwnerRecord(StoredRecord):
         return updated.updated(properties={**self.properties, key: (properties, *earlier)[:_REMEMBERED_PROPERTIES]})
 
     def giving_up(self, keys: Collection[str], request: str) -> OwnerRecord:
-        """A copy in which ``request`` gives up the references with these keys."""
+        """Return a copy in which ``request`` gives up the references with these keys."""
         leaving = {key: self.keys[key].updated(request=request, state=LEAVING) for key in self.keys if key in keys}
         return self.updated(keys={**self.keys, **leaving})
 
     def without(self, key: str) -> OwnerRecord:
-        """A copy without a reference."""
+        """Return a copy without a reference."""
         return self.updated(
             keys={name: reference for name, reference in self.keys.items() if name != key},
             properties={name: digests for name, digests in self.properties.items() if name != key},
         )
 
     def is_from(self, request: str, key: str, state: str) -> bool:
-        """Whether the reference was last written by ``request``, in that state."""
+        """Return whether ``request`` last wrote the reference, with this state."""
         return key in self.keys and (self.keys[key].request, self.keys[key].state) == (request, state)
 
     def check_latest(self, request: str) -> None:
@@ -179,7 +179,7 @@ class OwnerRecords:
         self._records = JsonRecords(s3, bucket, kms_key_arn, largest=_LARGEST_RECORD, any_schema=any_schema)
 
     def all(self, account: str | None = None, *, threads: int = 8) -> Iterator[OwnerRecord | UnreadableRecord]:
-        """The records of all owners, or of one account's, which it may read in another account's store."""
+        """Yield the records of all owners or of one account, which may read only its own in another account's store."""
         listed = objects(self._s3, self._records.bucket, f"{PREFIX}{account}/" if account else PREFIX)
         return filter(None, in_threads(self._any, (name for name, _, _ in listed), threads=threads))
 
@@ -195,11 +195,11 @@ class OwnerRecords:
         return record
 
     def get(self, owner: Owner) -> OwnerRecord:
-        """An owner's record, by default an empty one."""
+        """Return an owner's record, by default an empty one."""
         return self._records.get(owner.record_name, OwnerRecord) or OwnerRecord.of(owner)
 
     def may_refer(self, owner: Owner) -> bool:
-        """Whether an owner has references; it has none in a store that is not shared with its account."""
+        """Return whether an owner may have references; it has none in a store that its account cannot access."""
         try:
             return bool(self.get(owner).keys)
         except ClientError as error:
@@ -217,12 +217,15 @@ class OwnerRecords:
         properties: str = "",
         gives_up: Callable[[OwnerRecord], Collection[str]] | None = None,
     ) -> OwnerRecord:
-        """Make ``request`` the owner's latest, or raise :class:`Superseded` if a later one has begun.
+        """Make ``request`` the owner's latest request.
 
-        This comes first: whatever still works for an earlier request stops at its next step.
+        This is a request's first step: invocations that still work for an earlier request stop at their next step.
 
         ``physical_id`` shows that CloudFormation has received an earlier response. ``properties`` is the digest of the
         earlier properties, for records of the first release. ``gives_up`` returns the references of a deletion.
+
+        Raises:
+            Superseded: if a later request has begun.
         """
 
         def begun(record: OwnerRecord) -> OwnerRecord:
@@ -243,13 +246,13 @@ class OwnerRecords:
         return self._change(owner, begun)
 
     def refer(self, owner: Owner, request: str, key: str) -> OwnerRecord:
-        """Record that ``request`` uses an artifact: ``key``, or the key that an earlier attempt of it has chosen."""
+        """Record that ``request`` uses an artifact: ``key``, or the key that an earlier attempt at it chose."""
 
         def referred(record: OwnerRecord) -> OwnerRecord:
             record.check_latest(request)
             chosen = record.chosen.get(request, key)
-            # An applied reference of an earlier request stays, so that it outlives a failure of this one. A reference
-            # of an interrupted request becomes this one's.
+            # An earlier request's applied reference stays, so that it survives a failure of this request. This request
+            # takes over the reference of an interrupted one.
             reference = record.keys.get(chosen, Reference(request=request))
             if reference.state not in (APPLIED, CONFIRMED):
                 reference = reference.updated(request=request, state=BEGUN)
@@ -258,7 +261,7 @@ class OwnerRecords:
         return self._change(owner, referred)
 
     def check_latest(self, owner: Owner, request: str) -> None:
-        """Raise :class:`Superseded` if a request after ``request`` has begun."""
+        """Raise :class:`Superseded` if a later request has begun."""
         self.get(owner).check_latest(request)
 
     def settle(
@@ -266,7 +269,7 @@ class OwnerRecords:
     ) -> OwnerRecord:
         """Record that ``request`` was applied with ``key`` and a digest of properties, and give up all other artifacts.
 
-        ``before``, the earlier physical id, stays: CloudFormation requests its deletion after the update.
+        ``before``, the earlier physical ID, stays: CloudFormation requests its deletion after the update.
         """
 
         def settled(record: OwnerRecord) -> OwnerRecord:
@@ -274,7 +277,7 @@ class OwnerRecords:
             known = record.keys.get(key, Reference(request=request))
             # A concurrent attempt of the request has failed, and may have removed the owner from the claim.
             if known.state == LEAVING or (key not in record.keys and record.chosen.get(request) == key):
-                raise DeploymentError("another try of this request failed and gave the artifact up; deploy again")
+                raise DeploymentError("another attempt at this request failed and released the artifact; deploy again")
             state = CONFIRMED if known.state == CONFIRMED else APPLIED
             applied = record.referring(key, known.updated(request=request, state=state), properties=properties)
             return applied.giving_up(set(applied.keys) - {key, before}, request)
@@ -282,7 +285,7 @@ class OwnerRecords:
         return self._change(owner, settled)
 
     def withdraw(self, owner: Owner, request: str, key: str) -> OwnerRecord:
-        """Give up the reference of a failed request, unless another request has taken it over."""
+        """Give up a failed request's reference, unless another request has taken it over."""
 
         def withdrawn(record: OwnerRecord) -> OwnerRecord:
             return record.giving_up({key}, request) if record.is_from(request, key, BEGUN) else record
@@ -290,7 +293,7 @@ class OwnerRecords:
         return self._change(owner, withdrawn)
 
     def left(self, owner: Owner, request: str, key: str) -> OwnerRecord:
-        """Remove a reference that ``request`` gave up, once the owner has left the claim; a later one's is kept."""
+        """Remove a reference that ``request`` gave up, after the owner left the claim; keep a later request's."""
 
         def removed(record: OwnerRecord) -> OwnerRecord:
             return record.without(key) if record.is_from(request, key, LEAVING) else record
@@ -298,7 +301,7 @@ class OwnerRecords:
         return self._change(owner, removed)
 
     def forget(self, owner: Owner, key: str) -> OwnerRecord:
-        """Remove a reference of an owner whose stack is deleted."""
+        """Remove a reference of an owner whose stack was deleted."""
         return self._change(owner, lambda record: record.without(key))
 
     def _change(self, owner: Owner, change: Callable[[OwnerRecord], OwnerRecord]) -> OwnerRecord:

@@ -1,30 +1,31 @@
-"""The store's records of evaluations, recommendations and shadows, and of the runs of each.
+"""The store's records of evaluations, recommendations, and shadows, and of their runs.
 
 ::
 
-    evaluations/<key>/current.json              which run counts, whether it was accepted, and its misses
-    evaluations/<key>/result.json               its measurements
+    evaluations/<key>/current.json              the current run, whether it was accepted, and its misses
+    evaluations/<key>/result.json               the current run's measurements
     evaluations/<key>/given_up.json             when the resource of a stack was last deleted
     evaluations/<key>/runs/<run>/run.json       written when the run begins
     evaluations/<key>/runs/<run>/output/...     the output of the benchmark job
     evaluations/<key>/runs/<run>/result.json    the run's measurements
     evaluations/<key>/runs/<run>/requests.json  the times and tokens of its requests
     evaluations/<key>/runs/<run>/report.md      the same as a page
-    evaluations/<key>/runs/<run>/answers.json   completions of the prompts of the quality gate
+    evaluations/<key>/runs/<run>/answers.json   completions of the quality gate's prompts
 
-    recommendations/<key>/result.json             the newest result, for the next request of the same
+    recommendations/<key>/result.json             the newest result, for the next equal request
     recommendations/<key>/given_up/<owner>.json   when that resource of a stack was deleted
     recommendations/<key>/runs/<run>/...          the same; run.json has the fingerprint of the model's files
 
-    shadows/<key>/current.json                  the verdict on a candidate, for the next deployment of the same, and
-                                                whether a run goes on
-    shadows/<key>/result.json                   its report
+    shadows/<key>/current.json                  the verdict on a candidate, for its next deployment, and whether a run
+                                                is active
+    shadows/<key>/result.json                   the run's report
     shadows/<key>/given_up.json                 when the resource of a stack was last deleted
-    shadows/<key>/runs/<run>/run.json           what was counted so far, and which captures were read
+    shadows/<key>/runs/<run>/run.json           the counts so far, and the captures that were read
     shadows/<key>/runs/<run>/result.json        the run's report
     shadows/<key>/runs/<run>/report.md          the same as a page
 
-Results are shared by equal requests. A recommendation's run is stopped with its resource, whose digits begin its name.
+Equal requests share results. A recommendation's run is stopped with its resource; its name starts with that resource's
+digits.
 """
 
 from __future__ import annotations
@@ -43,21 +44,21 @@ if TYPE_CHECKING:
 CURRENT, RESULT, RUN, COMPLETIONS = "current.json", "result.json", "run.json", "answers.json"
 REQUESTS = "requests.json"
 OBSERVING = "observing"
-"""The outcome of a shadow's run that goes on."""
+"""The outcome of a shadow run that is still active."""
 
 
 def run_of(*parts: str) -> str:
-    """The name of a run, the same for every attempt to handle a request."""
+    """Return a run's name, the same for every attempt at a request."""
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
 
 
 def run_job_name(key: str, run: str) -> str:
-    """The name of a run's job, which SageMaker creates only once."""
+    """Return the name of a run's job, which SageMaker creates only once."""
     return f"optim-{key[:24]}-{run[:16]}"
 
 
 def owner_of(stack_id: str, logical_id: str) -> str:
-    """The 8 hexadecimal digits at the start of the names of a resource's runs."""
+    """Return the 8 hexadecimal digits with which the names of a resource's runs start."""
     return hashlib.sha256(f"{stack_id}\n{logical_id}".encode()).hexdigest()[:8]
 
 
@@ -83,7 +84,7 @@ class RunRecords:
         self._encryption = encryption(kms_key_arn)
 
     def read(self, file: str, run: str = "") -> Record | None:
-        """The content of a file; None if it does not exist."""
+        """Return a file's content; None if the file does not exist."""
         return self._records.read(self._name(file, run))
 
     def write(self, file: str, content: Mapping[str, object], run: str = "") -> None:
@@ -91,7 +92,7 @@ class RunRecords:
         self._records.write(self._name(file, run), {"schema": 1, **content})
 
     def swap(self, file: str, change: Callable[[Record | None], Record]) -> Record:
-        """Change a file by compare-and-swap; its new content."""
+        """Change a file by compare-and-swap; return its new content."""
         return self._records.swap(self._name(file, ""), change)
 
     def write_report(self, run: str, report: str) -> None:
@@ -105,7 +106,7 @@ class RunRecords:
         )
 
     def uri(self, file: str = "", run: str = "") -> str:
-        """The ``s3://`` URI of a file, or of the folder, which ends in a slash."""
+        """Return the ``s3://`` URI of a file or of the folder; a folder's URI ends in a slash."""
         return f"s3://{self.bucket}/{self._name(file, run)}"
 
     def give_up(self, issued: int) -> None:
@@ -113,11 +114,11 @@ class RunRecords:
         self._records.swap(self._given_up, lambda before: {"issued": max(issued, (before or {}).get("issued", 0))})
 
     def is_given_up(self, issued: int) -> bool:
-        """Whether a request that was issued at that time was given up."""
+        """Return whether a request issued at that time was given up."""
         return (self._records.read(self._given_up) or {}).get("issued", -1) >= issued
 
     def runs(self) -> list[str]:
-        """The runs that have begun, of this owner where there is one."""
+        """Return the runs that have begun, only those of this owner if there is one."""
         pages = self._s3.get_paginator("list_objects_v2").paginate(
             Bucket=self.bucket, Prefix=f"{self._prefix}runs/", Delimiter="/"
         )
@@ -126,7 +127,7 @@ class RunRecords:
         return [run for run in runs if run.startswith(self.owner)]
 
     def open_output(self, location: str, path: str) -> StreamingBody:
-        """The file ``path`` below a job's output location."""
+        """Open the file ``path`` below a job's output location."""
         key = f"{location.removeprefix(f's3://{self.bucket}/').rstrip('/')}/{path}"
         if (output := get_object(self._s3, self.bucket, key)) is None:
             raise DeploymentError(f"the benchmark job wrote nothing to s3://{self.bucket}/{key}")

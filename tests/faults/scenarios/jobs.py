@@ -10,7 +10,7 @@ from .registry import fails, jobs_of, jobs_that_are, running_job, scenario, surv
 @scenario
 def job_fails(t: Trials) -> None:
     t.cloud.inject("job_fails", reason="ClientError: CUDA out of memory")
-    fails(t, t.stack(), "ended as FAILED: ClientError: CUDA out of memory", "Deploy again to run another one")
+    fails(t, t.stack(), "ended as FAILED: ClientError: CUDA out of memory", "Deploy again to run another job")
 
 
 @scenario
@@ -30,7 +30,7 @@ def job_of_an_update_fails(t: Trials) -> None:
 @scenario
 def copy_fails(t: Trials) -> None:
     t.cloud.inject("training_fails", reason="AlgorithmError: no space left on device")
-    says = "ended as Failed: AlgorithmError: no space left on device", "Deploy again to run another one"
+    says = "ended as Failed: AlgorithmError: no space left on device", "Deploy again to run another job"
     fails(t, t.stack("copy"), *says)
 
 
@@ -74,14 +74,14 @@ def job_deleted_from_outside(t: Trials) -> None:
     sagemaker.delete_optimization_job(OptimizationJobName=name)
     t.expect(stack.ended(), "ROLLBACK_COMPLETE", "the stack's status")
     t.end_faults()
-    t.says(stack, ["does not exist any more", "deploy again to start it anew"])
+    t.says(stack, ["no longer exists", "deploy again to start a new job"])
     t.again(stack)
 
 
 @scenario
 def job_stuck_in_starting(t: Trials) -> None:
     t.cloud.inject("job_never_starts")
-    fails(t, t.stack("impatient"), "is still STARTING after", "Give it a longer timeout")
+    fails(t, t.stack("impatient"), "is still STARTING after", "Set a longer timeout")
 
 
 @scenario

@@ -97,7 +97,7 @@ def permission_missing(t: Trials) -> None:
         t,
         t.stack("brisk"),
         "not authorized to perform: sagemaker:CreateOptimizationJob",
-        "give the role what is missing",
+        "grant the role the missing permission",
     )
 
 

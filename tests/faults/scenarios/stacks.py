@@ -51,7 +51,7 @@ def a_scaled_endpoint_is_rolled_back_silently(t: Trials) -> None:
     t.expect(stack.deploy(), "UPDATE_ROLLBACK_COMPLETE", "the stack's status")
     t.end_faults()
     t.says(
-        stack, ["took the update of the endpoint", "it gives no reason, and no alarm of the update went off", "Next: "]
+        stack, ["rolled back the update of the endpoint", "it gives no reason, and no alarm of the update went into ALARM", "Next: "]
     )
     t.check()
     t.again(stack)
@@ -96,7 +96,7 @@ def rollback_fails(t: Trials) -> None:
     running_job(t)
     t.cloud.inject("access_denied", operation="PutObject", path="owners/")
     t.expect(stack.ended(), "ROLLBACK_FAILED", "the stack's status")
-    t.says(stack, ["PutObject failed with AccessDenied", "give the role what is missing"])
+    t.says(stack, ["PutObject failed with AccessDenied", "grant the role the missing permission"])
     t.end_faults()
     t.expect(stack.destroy(), "DELETE_COMPLETE", "the stack's status when it is deleted")
     t.check()

@@ -75,7 +75,7 @@ def claim_corrupt(t: Trials) -> None:
     t.cloud.client("s3").put_object(Bucket=STORE, Key=name, Body=b"{")
     second = t.stack(model=stack.model)
     t.expect(second.deploy(), "ROLLBACK_FAILED", "the stack's status")
-    t.says(second, ["claim.json is damaged", "restore the version before it"])
+    t.says(second, ["claim.json is damaged", "restore the previous version"])
     records.write(name, claim or Claim(artifact_key=stack.artifact_key).to_record())
     second.destroy()
     t.again(second)
@@ -85,7 +85,7 @@ def claim_corrupt(t: Trials) -> None:
 def bucket_gone(t: Trials) -> None:
     stack = t.stack(store=f"{STORE}-gone")
     t.expect(stack.deploy(), "ROLLBACK_COMPLETE", "the stack's status")
-    t.says(stack, ["NoSuchBucket", "create it again, or name another store"])
+    t.says(stack, ["NoSuchBucket", "create it again, or use another store"])
 
 
 @scenario
