@@ -114,6 +114,7 @@ lint-code:
 	  constructs_optim/training/*/*.py constructs_optim/cli/medusa.py bench/medusa.py
 	pyright --pythonpath .venv-quantization/bin/python constructs_optim/training/quantizing.py
 	lint-imports
+	typos
 	pre-commit validate-config
 
 lint-templates:

@@ -12,13 +12,13 @@ variable "description" {
 }
 
 variable "account" {
-  description = "The account's number, in quotes. Default: that of the credentials."
+  description = "The account ID, in quotes. Default: the credentials' account."
   type        = string
   default     = null
 }
 
 variable "region" {
-  description = "The Region. Default: that of the credentials."
+  description = "The Region. Default: the credentials' Region."
   type        = string
   default     = null
 }
@@ -30,22 +30,22 @@ variable "tags" {
 }
 
 variable "outputs" {
-  description = "Text with `$${Endpoint.endpoint_name}`, by id."
+  description = "Outputs by ID: text with `$${Endpoint.endpoint_name}`."
   type        = map(string)
   default     = null
 }
 
 variable "artifact_stores" {
   description = <<-EOT
-    ArtifactStore constructs by their ids.
+    ArtifactStore constructs by ID.
 
     - `bucket_name`: The bucket's name. Default: CloudFormation generates one.
     - `encryption_key`: A KMS key for the artifacts. Default: S3-managed keys.
-    - `removal_policy`: Whether the bucket is deleted with its stack. Default: it is retained.
-    - `server_access_logs_bucket`: Where S3 delivers access logs. Default: none.
-    - `server_access_logs_prefix`: Prefix of these logs. Default: none.
+    - `removal_policy`: Whether the bucket is deleted with the stack. Default: it is retained.
+    - `server_access_logs_bucket`: The bucket for S3 server access logs. Default: none.
+    - `server_access_logs_prefix`: The prefix of these logs. Default: none.
     - `share_with_account`: Let the stacks of another account use the store.
-    - `share_with_organization`: Let the stacks of every account of an AWS organization use the store, as `share_with_account` does.
+    - `share_with_organization`: Let the stacks of all accounts of an AWS organization use the store; see `share_with_account`.
   EOT
   type = map(object({
     bucket_name               = optional(string)
@@ -61,19 +61,19 @@ variable "artifact_stores" {
 
 variable "optimization_jobs" {
   description = <<-EOT
-    OptimizationJob constructs by their ids.
+    OptimizationJob constructs by ID.
 
     - `model`: The source of the weights.
     - `techniques`: The techniques to apply, in order.
     - `instance_type`: The instance type to serve the model on, for instance `ml.g5.12xlarge`.
-    - `artifact_store`: The store of the artifact; it must not be read-only. Default: one store for the whole stack.
-    - `environment`: Further environment variables of the model's container. Default: none.
-    - `server`: What serves the model. Default: vLLM, unless a technique needs another server.
-    - `accelerator_partition`: The type of the GPU partition that a copy of the model occupies. Default: none, as it takes whole GPUs.
+    - `artifact_store`: The store of the artifact, not a read-only one. Default: one store for the whole stack.
+    - `environment`: Additional environment variables of the model's container. Default: none.
+    - `server`: The model server and its settings. Default: vLLM, unless a technique needs another server.
+    - `accelerator_partition`: The GPU partition type that a copy of the model occupies. Default: none; a copy uses whole GPUs.
     - `jobs`: The job's role and maximum runtime, and how long the deployment waits for it.
-    - `network`: The VPC that job and model reach the network through. Default: none.
-    - `role`: The role that SageMaker assumes for the model, and for jobs without a role of their own. Default: one role for all models of the stack, which may write nothing, and one for all jobs.
-    - `wait`: Whether the deployment waits for the artifact. Default: it does.
+    - `network`: The VPC of the job and the model. Default: none.
+    - `role`: The role that SageMaker assumes for the model, and for jobs without a role of their own. Default: one role for all models of the stack, without write permissions, and one for all jobs.
+    - `wait`: Whether the deployment waits for the artifact. Default: yes.
   EOT
   type = map(object({
     model = object({
@@ -693,17 +693,17 @@ variable "optimization_jobs" {
 
 variable "optimized_artifacts" {
   description = <<-EOT
-    OptimizedArtifact constructs by their ids.
+    OptimizedArtifact constructs by ID.
 
     - `model`: The source model of the artifact.
-    - `techniques`: The techniques that were applied, in order.
+    - `techniques`: The applied techniques, in order.
     - `instance_type`: The instance type to serve the model on, for instance `ml.g5.12xlarge`.
-    - `artifact_key`: The artifact's key, 64 hexadecimal digits; of the last job where the recipe has several. May be a token.
-    - `artifact_store`: The store of the artifact, which may be read-only.
-    - `environment`: Further environment variables of the model's container. Default: none.
-    - `server`: What serves the model. Default: vLLM, unless a technique needs another server.
-    - `accelerator_partition`: The type of the GPU partition that a copy of the model occupies. Default: none, as it takes whole GPUs.
-    - `network`: The VPC that the model reaches the network through. Default: none.
+    - `artifact_key`: The artifact's key, 64 hexadecimal digits; may be a token. For a recipe with several jobs, it is the last job's key.
+    - `artifact_store`: The store of the artifact; may be read-only.
+    - `environment`: Additional environment variables of the model's container. Default: none.
+    - `server`: The model server and its settings. Default: vLLM, unless a technique needs another server.
+    - `accelerator_partition`: The GPU partition type that a copy of the model occupies. Default: none; a copy uses whole GPUs.
+    - `network`: The VPC of the model. Default: none.
     - `role`: The role that SageMaker assumes for the model. Default: one role for all models of the stack.
   EOT
   type = map(object({
@@ -1317,32 +1317,32 @@ variable "optimized_artifacts" {
 
 variable "endpoints" {
   description = <<-EOT
-    OptimizedEndpoint constructs by their ids.
+    OptimizedEndpoint constructs by ID.
 
     - `model`: The source of the weights. Default: none, for an endpoint of inference components.
     - `techniques`: The techniques to apply, in order.
     - `instance_type`: The endpoint's instance type, for instance `ml.g5.12xlarge`.
-    - `instance_pools`: Instead of `techniques` and `instance_type`, up to five instance types with the techniques for each, the preferred one first. SageMaker launches instances of the first type that has capacity.
-    - `objectives`: Instead of `techniques` and `instance_type`, what the endpoint has to do. Recipe, instance types, their number and the target of scaling are those of the choice that the lock file has for it.
+    - `instance_pools`: Instead of `techniques` and `instance_type`, up to five instance types with the techniques for each, in order of preference. SageMaker launches instances of the first type that has capacity.
+    - `objectives`: Instead of `techniques` and `instance_type`, the performance that the endpoint must reach. The lock file's choice for these objectives sets the recipe, the instance types, the number of instances, and the scaling target.
     - `artifact_store`: The store of the artifacts; a read-only one requires `artifact_key`. Default: one store for the whole stack.
-    - `artifact_key`: The key of an artifact in `artifact_store`, 64 hexadecimal digits, of the last job if the recipe has several; may be a token. No job runs then, and the deployment fails if the store has no such artifact. Default: jobs create the artifacts that the store does not have.
-    - `environment`: Further environment variables of the model's container. Default: none.
-    - `server`: What serves the model, with its settings. Default: vLLM, unless a technique needs another server.
-    - `inference_component`: Whether the model is served as an inference component: others can be added then, it scales by copies, also to zero, and requests name it. `ComponentOptions` stand for yes, with these options. Default: only if a technique requires it.
+    - `artifact_key`: The key of an existing artifact in `artifact_store`, 64 hexadecimal digits; may be a token. For a recipe with several jobs, it is the last job's key. No job runs, and the deployment fails if the store does not have the artifact. Default: jobs create the artifacts that are missing from the store.
+    - `environment`: Additional environment variables of the model's container. Default: none.
+    - `server`: The model server and its settings. Default: vLLM, unless a technique needs another server.
+    - `inference_component`: Whether the model is served as an inference component. Such an endpoint accepts further components and scales by copies, also to zero; requests name the component. `ComponentOptions` mean yes, with these options. Default: only if a technique requires it.
     - `variant`: The production variant: its instances, time limits and routing. Default: one instance.
     - `jobs`: The role and the maximum runtime of optimization and training jobs, and how long the deployment waits for them.
-    - `monitoring`: The alarms and their actions, further metrics, and the price that the dashboard calculates costs with. Default: alarms without actions.
-    - `update_policy`: How the endpoint is updated to a changed configuration, and what rolls the update back. Default: all at once, with the old fleet kept for 10 minutes.
-    - `async_inference`: Settings of asynchronous inference, which queues requests and writes responses to S3. Default: synchronous inference.
-    - `data_capture`: Settings of the capture of requests and responses in S3. Default: no capture.
+    - `monitoring`: The alarms and their actions, additional metrics, and the instance price for the dashboard's costs. Default: alarms without actions.
+    - `update_policy`: How a changed configuration reaches the endpoint, and what rolls the update back. Default: all at once, keeping the old fleet for 10 minutes.
+    - `async_inference`: Asynchronous inference, which queues requests and writes responses to S3. Default: synchronous inference.
+    - `data_capture`: Capture of requests and responses to S3. Default: no capture.
     - `endpoint_name`: The endpoint's name. Default: generated from the stack's name and the endpoint's path in it.
     - `encryption_key`: The KMS key of the instances' volumes, for types without NVMe disks. Default: SageMaker's.
-    - `network`: The VPC that jobs and model reach the network through, and whether the model's container is isolated from the network. Default: no VPC, and isolation wherever the techniques allow it.
-    - `role`: The role that SageMaker assumes for the model, and for jobs without a role of their own. Default: one role for all models of the stack, which may write nothing.
-    - `removal_policy`: Whether endpoint, configuration and model are deleted with their stack. Default: they are.
+    - `network`: The VPC of jobs and models, and whether the model's container is isolated from the network. Default: no VPC, and isolation if the techniques allow it.
+    - `role`: The role that SageMaker assumes for the model, and for jobs without a role of their own. Default: one role for all models of the stack, without write permissions.
+    - `removal_policy`: Whether the endpoint, its configuration and its models are deleted with the stack. Default: they are deleted.
     - `components`: Serve one more model on the endpoint's instances.
-    - `evaluations`: Benchmark the endpoint: after each deployment that changes it, on a schedule, or both.
-    - `acknowledge`: Accept the findings of a rule in a construct and below it, for a reason.
+    - `evaluations`: Benchmark the endpoint after each deployment that changes it, on a schedule, or both.
+    - `acknowledge`: Accept the findings of a rule in a construct and below it.
   EOT
   type = map(object({
     model = optional(object({
@@ -4862,19 +4862,19 @@ variable "endpoints" {
 
 variable "model_recommendations" {
   description = <<-EOT
-    ModelRecommendation constructs by their ids.
+    ModelRecommendation constructs by ID.
 
-    - `model`: Files in S3: a Hugging Face checkpoint with safetensors weights.
-    - `role`: The role that SageMaker assumes for the job. It gets what the developer guide asks of it ("Get generative AI inference deployment recommendations", prerequisites, and "Security in SageMaker AI inference optimization"): to read the model and the workload's prompts and secret, to write results, logs and metrics, and to run the training jobs, optimization jobs and endpoints of the service's benchmarks. Where a job fails for want of something else, its reason names it, and it is yours to grant. An imported, immutable role is left as it is.
-    - `workload`: The load that is sent. Default: synthetic prompts of 622 tokens, from 1, 8 and 32 users.
+    - `model`: The model's files in S3: a Hugging Face checkpoint with safetensors weights.
+    - `role`: The role that SageMaker assumes for the job. It gets the permissions in the developer guide ("Get generative AI inference deployment recommendations", prerequisites, and "Security in SageMaker AI inference optimization"): to read the model and the workload's prompts and secret, to write results, logs and metrics, and to run the training jobs, optimization jobs and endpoints of the service's benchmarks. If a job fails for another missing permission, its failure reason names it: grant it yourself. An imported, immutable role is not changed.
+    - `workload`: The load to send. Default: synthetic prompts of 622 tokens, from 1, 8 and 32 users.
     - `optimize_for`: `cost`, `latency` (the time to the first token, the API's `ttft-ms`) or `throughput`. Default: cost.
-    - `instance_types`: Those to try, three at most. Default: the service chooses.
-    - `framework`: `LMI` or `VLLM`. Default: the service chooses.
-    - `optimize_model`: Whether the model may be optimized, by speculative decoding or kernel tuning. Default: it may.
-    - `artifact_store`: The store of the result; it must not be read-only. Default: one store for the whole stack.
-    - `capacity_reservations`: What the job's instances are launched into, and only there. Default: on demand.
-    - `timeout`: How long the deployment waits, at most 12 hours. Default: 12 hours.
-    - `wait`: Whether the deployment waits for the result. Default: it does.
+    - `instance_types`: At most three instance types to try. Default: SageMaker chooses.
+    - `framework`: `LMI` or `VLLM`. Default: SageMaker chooses.
+    - `optimize_model`: Whether SageMaker may optimize the model, by speculative decoding or kernel tuning. Default: yes.
+    - `artifact_store`: The store of the result, not a read-only one. Default: one store for the whole stack.
+    - `capacity_reservations`: The only capacity reservations for the job's instances. Default: on demand.
+    - `timeout`: The maximum wait of the deployment, up to 12 hours. Default: 12 hours.
+    - `wait`: Whether the deployment waits for the result. Default: yes.
   EOT
   type = map(object({
     model = object({
@@ -4937,9 +4937,9 @@ variable "model_recommendations" {
 
 variable "fleet_dashboards" {
   description = <<-EOT
-    FleetDashboard constructs by their ids.
+    FleetDashboard constructs by ID.
 
-    - `endpoints`: What it shows, in this order; more come with `add_endpoint`.
+    - `endpoints`: The endpoints to show, in this order; `add_endpoint` adds more.
     - `dashboard_name`: The dashboard's name. Default: CloudFormation generates one.
     - `discount`: The discount of a savings plan, as a share. Default: 0.
     - `add_endpoint`: Show one more endpoint.
@@ -4958,7 +4958,7 @@ variable "fleet_dashboards" {
 }
 
 variable "policy" {
-  description = "The platform's policy, which fails synthesis."
+  description = "The platform policy, whose findings fail synthesis."
   type = object({
     allowed_instance_types     = optional(list(string))
     allowed_job_instance_types = optional(list(string))
@@ -4982,7 +4982,7 @@ variable "policy" {
 }
 
 variable "acknowledge" {
-  description = "Findings of the stack that are accepted."
+  description = "Accepted findings of the stack."
   type        = list(object({ rule = string, reason = string }))
   default     = null
 }
@@ -5005,6 +5005,6 @@ locals {
     acknowledge           = var.acknowledge
   }
 
-  # Objects that have a member `value`, which may stand for them.
+  # Objects for which their member `value` may stand.
   alternatives = "acceptance_decay|acceptance_length|alarms|artifact_store|disk|error_rate|failed_job|inference_component|kv_cache|latency|queue|saturation|stale_evaluation|time_to_first_token|training_data|zero_capacity"
 }

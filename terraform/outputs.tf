@@ -1,9 +1,9 @@
 # Generated from standalone_template/outputs.py: python tooling/terraform_module.py
 
 locals {
-  # The template has the names, so that a plan knows the keys before the stack has the values.
+  # The names come from the template, so that a plan knows the keys before the stack has the values.
   outputs = { for name in keys(local.sections.Outputs) : name => lookup(aws_cloudformation_stack.this.outputs, name, null) }
-  # The names begin with the IDs that they belong to: Llama70BEndpointName.
+  # Each name begins with the ID of its endpoint or component: Llama70BEndpointName.
   by_id = {
     for suffix in ["EndpointName", "EndpointArn", "VariantName", "InferenceComponentName", "InferenceComponentArn", "OpenAiBaseUrl", "InvokePolicy", "DashboardName", "AlarmNames", "ArtifactKeys", "ArtifactStoreBucket"] : suffix => {
       for name, value in local.outputs : trimsuffix(name, suffix) => value if endswith(name, suffix) && name != suffix
@@ -12,7 +12,7 @@ locals {
 }
 
 output "endpoint_names" {
-  description = "The endpoint's name, which requests give, by the ID of the endpoint, component or adapter."
+  description = "The endpoint's name in requests, by the ID of the endpoint, component or adapter."
   value       = local.by_id["EndpointName"]
 }
 
@@ -27,7 +27,7 @@ output "variant_names" {
 }
 
 output "inference_component_names" {
-  description = "The inference component that requests name beside the endpoint, by the ID of the endpoint, component or adapter."
+  description = "The inference component's name in requests, by the ID of the endpoint, component or adapter."
   value       = local.by_id["InferenceComponentName"]
 }
 
@@ -37,7 +37,7 @@ output "inference_component_arns" {
 }
 
 output "openai_base_urls" {
-  description = "The base URL of OpenAI's clients, by the ID of the endpoint, component or adapter."
+  description = "The base URL for OpenAI clients, by the ID of the endpoint, component or adapter."
   value       = local.by_id["OpenAiBaseUrl"]
 }
 
@@ -57,12 +57,12 @@ output "alarm_names" {
 }
 
 output "artifact_keys" {
-  description = "The artifacts that are served, one for each instance type, by the ID of the endpoint, component or adapter."
+  description = "The keys of the served artifacts, one for each instance type, by the ID of the endpoint, component or adapter."
   value       = { for id, text in local.by_id["ArtifactKeys"] : id => text == null ? [] : split(",", text) }
 }
 
 output "artifact_store_buckets" {
-  description = "The bucket that has the artifacts, by the ID of the endpoint, component or adapter."
+  description = "The bucket with the artifacts, by the ID of the endpoint, component or adapter."
   value       = local.by_id["ArtifactStoreBucket"]
 }
 

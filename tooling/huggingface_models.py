@@ -5,7 +5,7 @@
     git clone https://github.com/ylnhari/vllm-model-chooser
     python tooling/huggingface_models.py recipes speculators vllm-model-chooser
 
-model_licences.toml has the licenses and gates. For newer models, update the commits and that file, run this script, and
+model_licenses.toml has the licenses and gates. For newer models, update the commits and that file, run this script, and
 review the difference.
 """
 
@@ -25,7 +25,7 @@ import yaml
 RECIPES, DATE = "8959cf64189c71d36e11c6a30335f923f261b1f7", "2026-08-21"
 SPECULATORS = "c05b95b303f7d4f21e8d7624e0ffa1c2d9b4d73b"
 CHOOSER = "ff538b9470282797e9a374508b09260ebe9e07d7"
-_LICENCES = Path(__file__).with_name("model_licences.toml")
+_LICENSES = Path(__file__).with_name("model_licenses.toml")
 _DATA = Path(__file__).parent.parent / "constructs_optim" / "recipe" / "catalog" / "huggingface_models.json"
 _SOURCE = (
     f"Written by tooling/huggingface_models.py from vllm-project/recipes (Apache-2.0) at {RECIPES[:8]}: its text "
@@ -34,7 +34,7 @@ _SOURCE = (
     "trust_remote_code, which is needs_code here; plugins, templates and loaders that the container lacks; "
     "gpu_memory_utilization, which the memory check assumes. Further speculators: README.md of "
     f"vllm-project/speculators (Apache-2.0) at {SPECULATORS[:8]}. license and gated: "
-    "tooling/model_licences.toml, with a source for each. cache_bytes, window_bytes and window, the KV cache of a "
+    "tooling/model_licenses.toml, with a source for each. cache_bytes, window_bytes and window, the KV cache of a "
     f"token in half precision: data.js of ylnhari/vllm-model-chooser (MIT) at {CHOOSER[:8]}, which reads the models' "
     "config.json; left out where its formula counts layers that keep no cache, or a bounded one. key_value_heads is 1 "
     "where every accelerator keeps the whole latent (multi-head latent attention), and otherwise there where it is "
@@ -118,10 +118,10 @@ def main() -> None:
     geometry = {
         model_id: bytes_ for model_id, *bytes_ in _GEOMETRY.findall(_git(chooser, "show", f"{CHOOSER}:data.js"))
     }
-    licences = tomllib.loads(_LICENCES.read_text(encoding="utf-8"))
+    licenses = tomllib.loads(_LICENSES.read_text(encoding="utf-8"))
     for row in rows:
         row |= {
-            name: value for name, value in licences.get(row["model_id"], {}).items() if not name.endswith("_source")
+            name: value for name, value in licenses.get(row["model_id"], {}).items() if not name.endswith("_source")
         }
         row |= _cache(row["model_id"], geometry.get(row["model_id"]))
         others = [each for each in row.pop("checkpoints", ()) if each["model_id"] not in of_their_own]

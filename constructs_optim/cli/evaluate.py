@@ -590,7 +590,7 @@ def _print(folder: Path, results: Sequence[EvaluationResult], comparison: Writte
             *(readable(level.metrics[name]) if name in level.metrics else "–" for name in known),
             *([label] if len(results) > 1 else []),
         ]
-        for level, label in sorted(levels, key=lambda labelled: order.index(labelled[0].load))
+        for level, label in sorted(levels, key=lambda labeled: order.index(labeled[0].load))
     ]
     sides = ["Side"] if len(results) > 1 else []
     print_table(["Load", *(_COLUMNS[name] for name in known), *sides], rows, long=len(sides))

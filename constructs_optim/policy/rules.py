@@ -246,9 +246,9 @@ def _models_have_no_forbidden_technique(policy: PlatformPolicy, applied: Sequenc
 
 
 @_recipe_rule("POL020", "Models")
-def _licences_are_accepted(policy: PlatformPolicy, sources: Sequence[Any]) -> Iterator[_Broken]:
+def _licenses_are_accepted(policy: PlatformPolicy, sources: Sequence[Any]) -> Iterator[_Broken]:
     for index, source in enumerate(sources):
-        names, reason = _licence_of(as_object(source))
+        names, reason = _license_of(as_object(source))
         if names and not any(matches(name, policy.accepted_licenses or ()) for name in names):
             yield f".{index}", names[0], reason, f"accepted_licenses=[{names[-1]!r}] in the policy"
 
@@ -267,7 +267,7 @@ def _is_among(name: str, *applied: object) -> bool:
     return any(name in (technique, str(technique).partition("=")[0]) for technique in applied)
 
 
-def _licence_of(source: Mapping[str, Any]) -> tuple[list[str], str]:
+def _license_of(source: Mapping[str, Any]) -> tuple[list[str], str]:
     """Return the names that accept a source, the best one last, and the reason; no names if none is needed."""
     if "ModelId" not in source:
         return [str(source.get("Uri"))], (

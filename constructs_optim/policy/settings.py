@@ -56,13 +56,13 @@ def _technique(name: str) -> str:
 
 
 def _license(pattern: str) -> str:
-    licences = sorted({row.license.name for row in models.by_id().values() if row.license is not None})
-    known = {name.lower(): name for name in (*licences, *models.by_id())}
+    licenses = sorted({row.license.name for row in models.by_id().values() if row.license is not None})
+    known = {name.lower(): name for name in (*licenses, *models.by_id())}
     # Hugging Face IDs have a slash, and no catalog lists them all.
     if "/" not in pattern and not any(matches(name, [pattern]) for name in known.values()):
         near = [known[name] for name in close_matches(pattern, known)]
         kinds = "a JumpStart model ID or a pattern, a Hugging Face model ID, or an S3 URI"
-        raise _unknown(f"one of {', '.join(licences)}, {kinds}", near)
+        raise _unknown(f"one of {', '.join(licenses)}, {kinds}", near)
     return pattern
 
 

@@ -366,12 +366,12 @@ class Recipe:
         pinned = [row for row in capable if row.has_version(version)]
         is_new_tag = "-" in version and not any(row.has_version(version) for row in images.rows())
         repositories = {row.repository for row in capable[:1]} if is_new_tag else ()
-        return pinned + [images.uncatalogued(f"{repository}:{version}") for repository in repositories]
+        return pinned + [images.uncataloged(f"{repository}:{version}") for repository in repositories]
 
     def _kept(self, name: str, recorded: Mapping[str, str]) -> list[images.ImageRow]:
         """Return recorded images with this name that are not in the catalog: they remain in use, but are untested."""
         entries = images.recorded_for(name, recorded).values()
-        return [images.uncatalogued(image) for image in entries if images.find(image) is None]
+        return [images.uncataloged(image) for image in entries if images.find(image) is None]
 
     def _chosen(
         self,

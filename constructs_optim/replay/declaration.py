@@ -211,7 +211,7 @@ def _container(model: Resource) -> Mapping[str, Any]:
 def _server(container: Mapping[str, Any]) -> ServerSettings | None:
     """Return the server of a container's image; None if the catalog does not know it."""
     image = container.get("Image")
-    name = images.uncatalogued(image.rpartition("/")[2]).server if isinstance(image, str) else None
+    name = images.uncataloged(image.rpartition("/")[2]).server if isinstance(image, str) else None
     server = by_name().get(name or "")
     return server() if server is not None else None
 

@@ -123,7 +123,7 @@ def test_a_refused_recipe_lists_every_violation() -> None:
     [
         ("quantisation=awq", "quantization"),
         ("quantization=int2", "quantization=awq"),
-        ("quantization=awq,colour=red", "group_size"),
+        ("quantization=awq,color=red", "group_size"),
         ("speculative_decoding=jumpstart_draft", "model_id=..."),
     ],
 )

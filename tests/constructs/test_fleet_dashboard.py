@@ -16,8 +16,8 @@ NEURON = ServedModel("neuron", "AllTraffic", instance_type="ml.inf2.48xlarge")
 
 def fleet(**overrides: object) -> Stack:
     scope = Stack(App(), "Fleet", env=ENVIRONMENT)
-    labelled = [FleetEndpoint(served.endpoint_name, served) for served in (CHAT, SHARDED, NEURON)]
-    FleetDashboard(scope, "Dashboard", **{"endpoints": labelled, **overrides})  # type: ignore[arg-type]
+    labeled = [FleetEndpoint(served.endpoint_name, served) for served in (CHAT, SHARDED, NEURON)]
+    FleetDashboard(scope, "Dashboard", **{"endpoints": labeled, **overrides})  # type: ignore[arg-type]
     return scope
 
 

@@ -40,14 +40,14 @@ def test_a_model_has_the_planned_image_and_the_artifact_of_the_wait_condition() 
     (ready,) = [name for name, r in template["Resources"].items() if r["Type"] == "AWS::CloudFormation::WaitCondition"]
     model = resource(template, "AWS::SageMaker::Model")
     container = model["PrimaryContainer"]
-    signalled = {"Fn::Split": ["|", {"Fn::GetAtt": [ready, "Data"]}]}
+    signaled = {"Fn::Split": ["|", {"Fn::GetAtt": [ready, "Data"]}]}
     assert container["Image"] == created.plan.container.image
     assert "/vllm:" in container["Image"]
     source = container["ModelDataSource"]["S3DataSource"]
     assert source == {
         "CompressionType": "None",
         "S3DataType": "S3Prefix",
-        "S3Uri": {"Fn::Select": [2, signalled]},
+        "S3Uri": {"Fn::Select": [2, signaled]},
     }
     assert model["EnableNetworkIsolation"] is True
 
@@ -266,7 +266,7 @@ def test_quantizing_quantized_weights_is_refused() -> None:
         endpoint(stack(), model=model, instance_type="ml.p5.48xlarge")
 
 
-def test_an_unaccepted_licence_is_refused_with_its_name() -> None:
+def test_an_unaccepted_license_is_refused_with_its_name() -> None:
     with pytest.raises(RecipeError, match=r"(?s)Llama 2.*accept_eula=True"):
         endpoint(stack(), model=Model.jumpstart("meta-textgeneration-llama-2-70b", version="4.0.0"))
 

@@ -106,7 +106,7 @@ def test_stages_and_nested_stacks_are_validated_and_the_closest_acknowledgement_
     stack = stack_of(app)
     first = endpoint(stack)
     PolicyValidation.acknowledge(first, "POL031", reason="no VPC in the sandbox")
-    # A licence is a fatal rule here: this does not let it pass.
+    # A license is a fatal rule here: this does not let it pass.
     PolicyValidation.acknowledge(first, "POL020", reason="we asked nicely")
     PolicyValidation.acknowledge(stack, "POL040", reason="a demo")
     PolicyValidation.acknowledge(first, "POL040", reason="a smaller demo")
@@ -236,7 +236,7 @@ def test_a_job_without_an_endpoint_is_validated_for_its_recipe(app: App) -> None
     assert {one.construct for one in found} == {"Chat/Job/Resource"}
 
 
-def test_the_licence_of_a_draft_model_is_validated(app: App) -> None:
+def test_the_license_of_a_draft_model_is_validated(app: App) -> None:
     endpoint(
         stack_of(app),
         techniques=[

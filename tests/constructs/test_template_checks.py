@@ -97,8 +97,8 @@ def test_cfn_lint_finds_no_errors_in_any_template(templates: Templates, name: st
 
 @pytest.mark.lint
 def test_cfn_lint_detects_an_invalid_property() -> None:
-    broken = {"Resources": {"Model": {"Type": "AWS::SageMaker::Model", "Properties": {"Colour": "red"}}}}
-    assert "Colour" in str(cfn_lint_errors(broken, REGIONS))
+    broken = {"Resources": {"Model": {"Type": "AWS::SageMaker::Model", "Properties": {"Color": "red"}}}}
+    assert "Color" in str(cfn_lint_errors(broken, REGIONS))
 
 
 def test_resource_types_missing_in_a_region_are_detected() -> None:

@@ -298,7 +298,9 @@ def test_a_read_only_account_waits_for_another_accounts_artifact_and_serves_it_b
 def test_an_account_the_store_is_not_shared_with_is_refused_with_a_remedy(deployed: Deployed) -> None:
     for said in (deployed.refusal.result(), deployed.outsider.reasons):
         words = " ".join(said.split())
-        assert f"If another account owns the store {STORE}, that account must share it with this one, {OUTSIDER}" in words
+        assert (
+            f"If another account owns the store {STORE}, that account must share it with this one, {OUTSIDER}" in words
+        )
     assert deployed.outsider.status == "ROLLBACK_COMPLETE", "what it made is taken down again"
     assert deployed.references(deployed.outsider) == set()
     assert OUTSIDER not in json.dumps(deployed.claim(deployed.search.artifact_key))

@@ -42,7 +42,7 @@ def test_a_deployment_runs_the_job_and_serves_its_artifact(chat: DeployedStack, 
     assert {"serving.properties", "config.json"} <= {file["name"] for file in manifest["files"]}
 
 
-def test_the_job_reads_the_model_the_hub_names_under_its_accepted_licence(
+def test_the_job_reads_the_model_the_hub_names_under_its_accepted_license(
     chat: DeployedStack, cloud: LocalCloud
 ) -> None:
     name = chat.manifest(chat.artifact_key)["job_name"]

@@ -1,4 +1,4 @@
-"""A real model server, of a small, randomly initialised Llama, and a proxy that injects faults."""
+"""A real model server, of a small, randomly initialized Llama, and a proxy that injects faults."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ def forge_manifest(resource: Requests, key: str, place: str = "") -> None:
     resource.store.write_manifest(key, {**manifest, "files": resource.store.files(uri)})
 
 
-def test_an_artifact_with_a_forged_manifest_is_neither_reused_nor_signalled(
+def test_an_artifact_with_a_forged_manifest_is_neither_reused_nor_signaled(
     a_resource: Callable[..., Requests],
 ) -> None:
     problem = "model_data_uri is s3://"
@@ -239,9 +239,9 @@ def test_an_artifact_with_a_forged_manifest_is_neither_reused_nor_signalled(
         "WaitHandle": other.responses.url,
     }
     assert job_watcher.handler(watched, LambdaContext()) == {"Done": True}
-    signalled = other.responses.received[-1]
-    assert signalled["Status"] == "FAILURE"
-    assert problem in signalled["Reason"]
+    signaled = other.responses.received[-1]
+    assert signaled["Status"] == "FAILURE"
+    assert problem in signaled["Reason"]
 
     answer = resource.send("Update", "update", key, Tags=[{"Key": "a", "Value": "b"}])
     assert answer["Status"] == "FAILED"
@@ -354,7 +354,7 @@ def test_a_sharding_job_reads_quantized_weights_without_option_quantize(
     assert quantized.store.manifest(key) is not None
 
 
-def test_an_account_whose_shared_job_was_abandoned_is_signalled_and_can_run_it(
+def test_an_account_whose_shared_job_was_abandoned_is_signaled_and_can_run_it(
     a_resource: Callable[..., Requests],
 ) -> None:
     ours, theirs = a_resource(), a_resource(OTHER_ACCOUNT)

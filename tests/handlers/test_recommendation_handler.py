@@ -194,7 +194,7 @@ def test_an_account_without_access_to_recommendation_jobs_gets_the_next_step(
     assert "Next: ask your account team or AWS Support" in response["Reason"]
 
 
-def test_a_stack_past_its_deadline_is_signalled_and_the_job_is_polled_further(
+def test_a_stack_past_its_deadline_is_signaled_and_the_job_is_polled_further(
     recommendation: Recommendation, responses: Responses
 ) -> None:
     recommendation.send("Create", "create")

@@ -70,7 +70,7 @@ def test_an_inference_component_can_be_a_scalable_target(scaling: Any) -> None:
 def test_an_invalid_scalable_dimension_is_refused(scaling: Any) -> None:
     with pytest.raises(ClientError) as caught:
         scaling.register_scalable_target(
-            **{**TARGET, "ScalableDimension": "sagemaker:variant:Colour"}, MinCapacity=1, MaxCapacity=4
+            **{**TARGET, "ScalableDimension": "sagemaker:variant:Color"}, MinCapacity=1, MaxCapacity=4
         )
     assert caught.value.response["Error"]["Code"] == "ValidationException"
 

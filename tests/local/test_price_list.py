@@ -51,7 +51,7 @@ def test_filters_narrow_the_listed_products(pricing: Any) -> None:
     assert len(two) == 2 * len(there)
     elsewhere = products(pricing, hosting, ("NONE_OF", "regionCode", "us-west-2, us-east-1"))
     assert {item["product"]["attributes"]["regionCode"] for item in elsewhere}.isdisjoint({"us-west-2", "us-east-1"})
-    assert products(pricing, hosting, ("TERM_MATCH", "colour", "red")) == []
+    assert products(pricing, hosting, ("TERM_MATCH", "color", "red")) == []
 
 
 def test_products_are_returned_in_pages(pricing: Any) -> None:

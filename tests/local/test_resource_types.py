@@ -280,7 +280,7 @@ def test_a_failed_endpoint_update_rolls_back_to_the_previous_image(cloud: LocalC
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"Colour": "red"}, "extraneous key [Colour] is not permitted"),
+        ({"Color": "red"}, "extraneous key [Color] is not permitted"),
         ({"ModelArn": "arn:aws:sagemaker:us-west-2:000000000000:model/m"}, "[ModelArn] is read-only"),
         ({"PrimaryContainer": {"Image": ""}, "ModelName": "not_a_name"}, "not_a_name"),
     ],

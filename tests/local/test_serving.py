@@ -123,7 +123,7 @@ def test_a_server_that_is_never_healthy_fails_the_endpoint_when_its_time_is_up(
     cloud: LocalCloud, sagemaker: Any
 ) -> None:
     settings = {"ContainerStartupHealthCheckTimeoutInSeconds": 300}
-    name = endpoint(sagemaker, config(sagemaker, model(sagemaker, BEHAVIOUR="never"), **settings))
+    name = endpoint(sagemaker, config(sagemaker, model(sagemaker, BEHAVIOR="never"), **settings))
     until(lambda: logged(cloud, name), lambda lines: "served_program" in lines)
     cloud.advance(290)
     assert sagemaker.describe_endpoint(EndpointName=name)["EndpointStatus"] == "Creating"
@@ -137,7 +137,7 @@ def test_a_server_that_is_never_healthy_fails_the_endpoint_when_its_time_is_up(
 
 
 def test_a_server_that_ends_at_once_fails_the_endpoint_and_its_log_says_why(cloud: LocalCloud, sagemaker: Any) -> None:
-    name = endpoint(sagemaker, config(sagemaker, model(sagemaker, BEHAVIOUR="ends")))
+    name = endpoint(sagemaker, config(sagemaker, model(sagemaker, BEHAVIOR="ends")))
     assert "did not pass the ping health check" in settled(sagemaker, name)["FailureReason"]
     assert "no such model" in until(lambda: logged(cloud, name), lambda lines: "no such model" in lines)
 
@@ -215,7 +215,7 @@ def test_an_update_moves_to_new_servers_without_losing_a_request(sagemaker: Any,
 def test_an_update_whose_servers_fail_leaves_the_old_ones_in_service(sagemaker: Any, runtime: Any) -> None:
     name = served(sagemaker, RELEASE="1")
     old = pids(runtime, name)
-    broken = config(sagemaker, model(sagemaker, BEHAVIOUR="ends"))
+    broken = config(sagemaker, model(sagemaker, BEHAVIOR="ends"))
     sagemaker.update_endpoint(EndpointName=name, EndpointConfigName=broken)
     found = until(
         lambda: sagemaker.describe_endpoint(EndpointName=name),
@@ -262,7 +262,7 @@ def test_components_share_an_instance_and_each_copy_has_a_server(sagemaker: Any,
     )
     in_service(sagemaker, "second")
     assert len(ports(runtime, shared, "second")) == 2
-    specification = {**needing(1), "ModelName": model(sagemaker, BEHAVIOUR="ends")}
+    specification = {**needing(1), "ModelName": model(sagemaker, BEHAVIOR="ends")}
     sagemaker.delete_inference_component(InferenceComponentName="second")
     create(sagemaker, "third", shared, specification)
     found = until(
@@ -320,7 +320,7 @@ def test_a_request_that_is_too_large_is_refused(sagemaker: Any, runtime: Any) ->
 
 
 def test_a_program_without_sagemakers_path_is_asked_by_openais(sagemaker: Any, runtime: Any) -> None:
-    name = served(sagemaker, BEHAVIOUR="openai alone")
+    name = served(sagemaker, BEHAVIOR="openai alone")
     assert ask(runtime, name, messages=[])["path"] == "/v1/chat/completions"
     assert ask(runtime, name, prompt="Why?")["path"] == "/v1/completions"
 

@@ -58,7 +58,7 @@ def test_training_code_finds_its_inputs_at_the_paths_of_sagemaker(cloud: LocalCl
         cloud,
         REPORT,
         HyperParameters={"epochs": "3"},
-        Environment={"COLOUR": "blue", "WHERE": "/opt/ml/model"},
+        Environment={"COLOR": "blue", "WHERE": "/opt/ml/model"},
         AlgorithmSpecification={
             "ContainerArguments": ["/opt/ml/input/data/code/main.py", "--out=/opt/ml/model", "/opt/mlx"]
         },
@@ -80,7 +80,7 @@ def test_training_code_finds_its_inputs_at_the_paths_of_sagemaker(cloud: LocalCl
     assert resources["current_instance_type"] == "ml.m5.large"
     assert set(json.loads(files["input/config/inputdataconfig.json"])) == {"code", "many", "one"}
     assert report["arguments"] == [f"--out={root}/model", "/opt/mlx"]
-    assert (environment["COLOUR"], environment["WHERE"]) == ("blue", f"{root}/model")
+    assert (environment["COLOR"], environment["WHERE"]) == ("blue", f"{root}/model")
     assert environment["TRAINING_JOB_NAME"] == training.name
     assert report["cwd"] == root
 

@@ -201,11 +201,11 @@ def test_overrides_add_models_and_change_catalog_entries() -> None:
 
 
 def test_an_override_of_an_unknown_column_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=r"colour.*supports"):
-        models.override("acme-chat-12b", colour="red")
+    with pytest.raises(ValueError, match=r"color.*supports"):
+        models.override("acme-chat-12b", color="red")
 
 
-def test_every_gated_model_has_a_licence_with_a_url() -> None:
+def test_every_gated_model_has_a_license_with_a_url() -> None:
     gated = [row for row in models.by_id().values() if row.gated]
     assert gated
     for row in gated:

@@ -76,7 +76,7 @@ def test_violations_are_available_as_data() -> None:
     assert (violation.rule, violation.location, violation.value) == ("OPT011", "instance_type", "ml.m5.xlarge")
 
 
-def test_an_unaccepted_licence_is_reported_with_its_url_and_the_fix() -> None:
+def test_an_unaccepted_license_is_reported_with_its_url_and_the_fix() -> None:
     (violation,) = check(Recipe(**recipe(model=Model.jumpstart("meta-textgeneration-llama-2-70b", version="4.0.0"))))
     assert "Llama 2" in violation.reason
     assert "https://" in violation.suggestion

@@ -915,7 +915,7 @@ def test_every_measurement_that_is_left_out_has_a_reason() -> None:
 def test_every_measurement_names_a_source_that_says_where_it_was_published() -> None:
     sources = json.loads((BENCH / "sources.json").read_text(encoding="utf-8"))["sources"]
     assert {row["source"] for row in rows()} <= set(sources)
-    assert all(source["url"] and source["licence"] for source in sources.values())
+    assert all(source["url"] and source["license"] for source in sources.values())
     assert all(row["where"] for row in rows())
 
 

@@ -258,7 +258,7 @@ def test_the_document_has_the_numbers_of_models_and_checkpoints() -> None:
     assert f"and {len(models.by_id())} of JumpStart" in text
 
 
-def test_licences_and_gates_are_those_that_somebody_has_read() -> None:
+def test_licenses_and_gates_are_those_that_somebody_has_read() -> None:
     rows = [row for row in models.of_hugging_face().values() if not row.is_checkpoint]
     assert sum(row.license is not None for row in rows) >= 100
     assert sum(row.gated is not None for row in rows) >= 90

@@ -45,14 +45,14 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_everything_that_is_wrong_in_a_file_is_said_at_once(tmp_path: Path) -> None:
-    wrong = recommendation().model_dump(mode="json") | {"chosen": 0, "schema_version": 2, "colour": "red"}
+    wrong = recommendation().model_dump(mode="json") | {"chosen": 0, "schema_version": 2, "color": "red"}
     (tmp_path / "chat.json").write_text(json.dumps(wrong))
     with pytest.raises(RecipeError) as refused:
         Recommendation.from_file(tmp_path / "chat.json")
     assert {violation.location.rpartition(".")[2] for violation in refused.value.violations} == {
         "chosen",
         "schema_version",
-        "colour",
+        "color",
     }
 
 

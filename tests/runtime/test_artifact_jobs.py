@@ -35,7 +35,7 @@ def request(given: dict[str, Any], kind: str) -> dict[str, Any]:
     return sent
 
 
-def test_a_training_job_reads_the_model_as_its_first_channel_with_the_licence_accepted() -> None:
+def test_a_training_job_reads_the_model_as_its_first_channel_with_the_license_accepted() -> None:
     first, *others = request(training_properties(ModelChannel="finetuned"), "TrainingJob")["InputDataConfig"]
     assert first["ChannelName"] == "finetuned"
     assert first["DataSource"]["S3DataSource"] == {

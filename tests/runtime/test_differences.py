@@ -385,7 +385,7 @@ def test_an_interval_holds_the_true_value_where_requests_are_alike(
 
 
 def test_the_interval_of_a_rate_holds_it_where_requests_last_longer_than_a_block() -> None:
-    """Each block has a share of the same long requests as its neighbours: 16 a second, of two seconds."""
+    """Each block has a share of the same long requests as its neighbors: 16 a second, of two seconds."""
     held = 0
     for seed in range(60):
         drawn, starts = random.Random(seed), [-6.0]

@@ -79,9 +79,7 @@ def test_a_missed_limit_is_reported_with_metric_concurrency_and_margin() -> None
         "Time to first token, p99 at 8 users is 800 ms, 60% above the maximum of 500 ms"
     ]
     low = {1: {"output_tokens_per_second": 75.0}}
-    assert misses(gate(THROUGHPUT), low, {}, None) == [
-        "Output tokens/s at 1 user is 75, 25% below the minimum of 100"
-    ]
+    assert misses(gate(THROUGHPUT), low, {}, None) == ["Output tokens/s at 1 user is 75, 25% below the minimum of 100"]
 
 
 def test_a_limited_metric_that_was_not_measured_fails_the_gate() -> None:
@@ -133,7 +131,9 @@ def test_failures_are_judged_by_their_share_of_the_requests() -> None:
 
     required = gate(max_regression=0.05, compared=compared)
     [miss] = find(required, side(100, 200), side(0, 200), None).misses
-    assert miss.startswith("Errors at 8 users rose from 0 to 100, 50.0% worse than in the replaced version (95% interval +4")
+    assert miss.startswith(
+        "Errors at 8 users rose from 0 to 100, 50.0% worse than in the replaced version (95% interval +4"
+    )
     same_share = find(required, side(10, 1000), side(2, 200), None)
     assert (same_share.misses, same_share.undecided) == ([], [])
 

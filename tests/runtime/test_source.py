@@ -64,7 +64,7 @@ def test_without_a_version_the_newest_one_is_part_of_the_identity() -> None:
     assert resolved.identity.endswith("@5.0.0")
 
 
-def test_a_gated_model_is_refused_until_its_licence_is_accepted() -> None:
+def test_a_gated_model_is_refused_until_its_license_is_accepted() -> None:
     with pytest.raises(DeploymentError, match=r"eula\.txt.*accept_eula=True"):
         resolve(hub_source(), sagemaker=Hub(GATED), s3=None)
     accepted = resolve(hub_source(accept_eula=True), sagemaker=Hub(GATED), s3=None)
@@ -91,7 +91,7 @@ def test_an_s3_models_identity_follows_its_objects(s3: Any) -> None:
     assert resolve(source, sagemaker=None, s3=s3).identity != first.identity
 
 
-def test_a_neighbouring_prefix_is_not_part_of_the_model(s3: Any) -> None:
+def test_a_neighboring_prefix_is_not_part_of_the_model(s3: Any) -> None:
     source = S3Source(S3Uri=f"s3://{BUCKET}/models/mine/")
     s3.put_object(Bucket=BUCKET, Key="models/mine/model.safetensors", Body=b"one")
     first = resolve(source, sagemaker=None, s3=s3)

@@ -44,7 +44,7 @@ def example_cloud(folder: Path) -> Iterator[LocalCloud]:
     image.mkdir()
     for model_id, versions in HUB.items():
         write_document(hub / model_id, versions)
-    # Mistral's licence asks for nothing; the document that stands for all is Llama's.
+    # Mistral's license asks for nothing; the document that stands for all is Llama's.
     for path in (hub / "huggingface-llm-mistral-7b").iterdir():
         document = json.loads(path.read_text())
         path.write_text(json.dumps({name: value for name, value in document.items() if name not in GATES}))

@@ -56,7 +56,7 @@ def job(*, key: str | None = KEY, generation: str = "1", bucket: Any = "store", 
 
 
 def serving(*, generation: str = "1", **variant: Any) -> dict[str, Any]:
-    """Model, configuration and endpoint on what the wait condition was signalled with."""
+    """Model, configuration and endpoint on what the wait condition was signaled with."""
     told = {"constructs-optim": {"Recipe": RECIPE, "ArtifactKey": KEY}}
     return {
         "Model": {

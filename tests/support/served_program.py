@@ -1,6 +1,6 @@
 """A model server that says what it was started with: ``served_program.py MODEL PORT ARGUMENTS...``.
 
-Its variable BEHAVIOUR has it never be healthy (``never``), or end at once (``ends``). A request may ask it to wait
+Its variable BEHAVIOR has it never be healthy (``never``), or end at once (``ends``). A request may ask it to wait
 (``sleep``), to answer with a status (``status``), to break off a stream (``breaks``), or to end (``ends``).
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 MODEL, PORT, ARGUMENTS = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
-BEHAVIOUR = os.environ.get("BEHAVIOUR")
+BEHAVIOR = os.environ.get("BEHAVIOR")
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -23,11 +23,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path == "/metrics":
             self.respond(200, "# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting 7\n")
             return
-        self.respond(200 if self.path == "/health" and BEHAVIOUR != "never" else 404, {})
+        self.respond(200 if self.path == "/health" and BEHAVIOR != "never" else 404, {})
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if self.path == "/invocations" and BEHAVIOUR == "openai alone":
+        if self.path == "/invocations" and BEHAVIOR == "openai alone":
             self.respond(404, {})
             return
         if request.get("ends"):
@@ -60,6 +60,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    if BEHAVIOUR == "ends":
+    if BEHAVIOR == "ends":
         sys.exit("no such model")
     http.server.ThreadingHTTPServer(("127.0.0.1", PORT), Handler).serve_forever()

@@ -5,7 +5,7 @@ import {
 } from 'aws-cdk-lib';
 
 /**
- * A SageMaker endpoint that serves a model after its techniques were applied.
+ * A SageMaker endpoint that serves a model after applying optimization techniques to it.
  */
 export interface EndpointDeclaration {
   /**
@@ -24,12 +24,12 @@ export interface EndpointDeclaration {
    */
   readonly instanceType?: string;
   /**
-   * Instead of `techniques` and `instanceType`, up to five instance types with the techniques for each, the preferred one first. SageMaker launches instances of the first type that has capacity.
+   * Instead of `techniques` and `instanceType`, up to five instance types with the techniques for each, in order of preference. SageMaker launches instances of the first type that has capacity.
    * @default - none
    */
   readonly instancePools?: Pool[];
   /**
-   * Instead of `techniques` and `instanceType`, what the endpoint has to do. Recipe, instance types, their number and the target of scaling are those of the choice that the lock file has for it.
+   * Instead of `techniques` and `instanceType`, the performance that the endpoint must reach. The lock file's choice for these objectives sets the recipe, the instance types, the number of instances, and the scaling target.
    * @default - none
    */
   readonly objectives?: Objectives;
@@ -39,27 +39,27 @@ export interface EndpointDeclaration {
    */
   readonly artifactStore?: ExistingStore;
   /**
-   * The key of an artifact in `artifactStore`, 64 hexadecimal digits, of the last job if the recipe has several; may be a token. No job runs then, and the deployment fails if the store has no such artifact.
-   * @default - jobs create the artifacts that the store does not have
+   * The key of an existing artifact in `artifactStore`, 64 hexadecimal digits; may be a token. For a recipe with several jobs, it is the last job's key. No job runs, and the deployment fails if the store does not have the artifact.
+   * @default - jobs create the artifacts that are missing from the store
    */
   readonly artifactKey?: string;
   /**
-   * Further environment variables of the model's container.
+   * Additional environment variables of the model's container.
    * @default - none
    */
   readonly environment?: { [key: string]: string };
   /**
-   * What serves the model, with its settings.
+   * The model server and its settings.
    * @default - vLLM, unless a technique needs another server
    */
   readonly server?: Server;
   /**
-   * Whether the model is served as an inference component: others can be added then, it scales by copies, also to zero, and requests name it. `ComponentOptions` stand for yes, with these options.
+   * Whether the model is served as an inference component. Such an endpoint accepts further components and scales by copies, also to zero; requests name the component. `ComponentOptions` mean yes, with these options.
    * @default - only if a technique requires it
    */
   readonly inferenceComponent?: ComponentOptions;
   /**
-   * Instead of `inferenceComponent`: `true` for its defaults, `false` to leave it out.
+   * Instead of `inferenceComponent`: `true` for its defaults, `false` to omit it.
    * @default - `inferenceComponent`
    */
   readonly inferenceComponentEnabled?: boolean;
@@ -74,22 +74,22 @@ export interface EndpointDeclaration {
    */
   readonly jobs?: JobOptions;
   /**
-   * The alarms and their actions, further metrics, and the price that the dashboard calculates costs with.
+   * The alarms and their actions, additional metrics, and the instance price for the dashboard's costs.
    * @default - alarms without actions
    */
   readonly monitoring?: MonitoringOptions;
   /**
-   * How the endpoint is updated to a changed configuration, and what rolls the update back.
-   * @default - all at once, with the old fleet kept for 10 minutes
+   * How a changed configuration reaches the endpoint, and what rolls the update back.
+   * @default - all at once, keeping the old fleet for 10 minutes
    */
   readonly updatePolicy?: UpdatePolicy;
   /**
-   * Settings of asynchronous inference, which queues requests and writes responses to S3.
+   * Asynchronous inference, which queues requests and writes responses to S3.
    * @default - synchronous inference
    */
   readonly asyncInference?: AsyncInference;
   /**
-   * Settings of the capture of requests and responses in S3.
+   * Capture of requests and responses to S3.
    * @default - no capture
    */
   readonly dataCapture?: DataCapture;
@@ -104,18 +104,18 @@ export interface EndpointDeclaration {
    */
   readonly encryptionKey?: aws_kms.IKey;
   /**
-   * The VPC that jobs and model reach the network through, and whether the model's container is isolated from the network.
-   * @default - no VPC, and isolation wherever the techniques allow it
+   * The VPC of jobs and models, and whether the model's container is isolated from the network.
+   * @default - no VPC, and isolation if the techniques allow it
    */
   readonly network?: NetworkOptions;
   /**
    * The role that SageMaker assumes for the model, and for jobs without a role of their own.
-   * @default - a role of its own, which may write nothing
+   * @default - a role of its own, without write permissions
    */
   readonly role?: aws_iam.IRole;
   /**
-   * Whether endpoint, configuration and model are deleted with their stack.
-   * @default - they are
+   * Whether the endpoint, its configuration and its models are deleted with the stack.
+   * @default - they are deleted
    */
   readonly removalPolicy?: RemovalPolicy;
   /**
@@ -129,22 +129,22 @@ export interface EndpointDeclaration {
    */
   readonly scaling?: Scaling;
   /**
-   * Benchmark the endpoint: after each deployment that changes it, on a schedule, or both.
+   * Benchmark the endpoint after each deployment that changes it, on a schedule, or both.
    * @default - none
    */
   readonly evaluations?: { [key: string]: Evaluation };
   /**
-   * Let a candidate answer copies of the requests, and decide whether it is worse than what serves.
+   * Send copies of the requests to a candidate, and test whether it is worse than production.
    * @default - none
    */
   readonly shadow?: Shadow;
   /**
-   * What the endpoint's dashboard shows besides.
+   * Additions to the endpoint's dashboard.
    * @default - none
    */
   readonly dashboard?: Dashboard;
   /**
-   * Accept the findings of a rule in a construct and below it, for a reason.
+   * Accept the findings of a rule in a construct and below it.
    * @default - none
    */
   readonly acknowledge?: Acknowledge[];
@@ -196,7 +196,7 @@ export interface Technique {
    */
   readonly sharding?: Sharding;
   /**
-   * What drafts tokens that the model verifies.
+   * Speculative decoding: a draft whose tokens the model verifies.
    * @default - none
    */
   readonly speculativeDecoding?: SpeculativeDecoding;
@@ -222,7 +222,7 @@ export interface Technique {
  */
 export interface Pool {
   /**
-   * For instance `ml.p5.48xlarge`.
+   * The instance type, for instance `ml.p5.48xlarge`.
    */
   readonly instanceType: string;
   /**
@@ -231,52 +231,52 @@ export interface Pool {
    */
   readonly techniques?: Technique[];
   /**
-   * The key of an artifact that is in the store, as of `OptimizedEndpoint`.
-   * @default - jobs make what is not in the store
+   * The key of an existing artifact, as for `OptimizedEndpoint`.
+   * @default - jobs create the artifacts that are missing from the store
    */
   readonly artifactKey?: string;
   /**
-   * More variables of the container on this type, over the endpoint's own.
+   * Environment variables of the container on this type, which override the endpoint's.
    * @default - none
    */
   readonly environment?: { [key: string]: string };
   /**
-   * What serves the model on this type.
+   * The model server on this type.
    * @default - the endpoint's
    */
   readonly server?: Server;
 }
 
 /**
- * What an endpoint has to do, and for which requests.
+ * The requests that an endpoint serves, and the objectives that it must meet.
  */
 export interface Objectives {
   /**
-   * Tokens of a prompt, on average; `constructs-optim captures` counts those of an endpoint.
+   * Mean number of tokens in a prompt; `constructs-optim captures` measures it on an endpoint.
    */
   readonly inputTokens: number;
   /**
-   * Tokens of a response, on average.
+   * Mean number of tokens in a response.
    */
   readonly outputTokens: number;
   /**
-   * Requests that arrive at the busiest time, at random.
-   * @default - as many as one instance takes within the other objectives
+   * Requests per second at the busiest time, arriving at random.
+   * @default - as many as one instance serves within the other objectives
    */
   readonly requestsPerSecond?: number;
   /**
-   * The longest mean time from a request to its first token, in milliseconds; files and commands may write `1s`.
-   * @default - any
+   * The maximum mean time from a request to its first token, in milliseconds; files and commands also accept `1s`.
+   * @default - no limit
    */
   readonly timeToFirstToken?: string;
   /**
-   * The longest mean time between two tokens of a response, likewise.
-   * @default - any
+   * The maximum mean time between two tokens of a response, in the same form.
+   * @default - no limit
    */
   readonly interTokenLatency?: string;
   /**
-   * What all instances may cost in an hour, in US dollars.
-   * @default - any price
+   * The maximum price of all instances per hour, in US dollars.
+   * @default - no limit
    */
   readonly maxPricePerHour?: number;
   /**
@@ -285,7 +285,7 @@ export interface Objectives {
    */
   readonly quality?: ObjectivesQuality;
   /**
-   * The probability that a choice meets all of this with.
+   * The probability with which a choice meets all objectives.
    * @default - 0.8
    */
   readonly confidence?: number;
@@ -296,7 +296,7 @@ export interface Objectives {
  */
 export interface ExistingStore {
   /**
-   * A store in a bucket that exists already, of this app or of another.
+   * Refer to a store in an existing bucket, of this app or another.
    * @default - none
    */
   readonly fromBucket?: ArtifactStoreFromBucket;
@@ -329,7 +329,7 @@ export interface Server {
 }
 
 /**
- * What a copy of an inference component takes besides accelerators, and where its copies are placed.
+ * Resources of an inference component's copies besides accelerators, and their placement.
  */
 export interface ComponentOptions {
   /**
@@ -338,23 +338,23 @@ export interface ComponentOptions {
    */
   readonly cpuCores?: number;
   /**
-   * The most host memory that a copy may use.
-   * @default - the service's own limit
+   * The maximum host memory of a copy.
+   * @default - SageMaker's limit
    */
   readonly maxMemory?: Size;
   /**
-   * Whether instances keep the model's files and the container's image, which starts further copies sooner.
-   * @default - the service's own, which is yes for instance types with more than 232 GiB of NVMe disks
+   * Whether instances cache the model's files and the container image, so that more copies start faster.
+   * @default - SageMaker's default, which is yes for instance types with more than 232 GiB of NVMe disks
    */
   readonly caching?: boolean;
   /**
-   * Which instances copies are placed on.
-   * @default - the service's own
+   * The instances that copies are placed on.
+   * @default - SageMaker's default
    */
   readonly placement?: Placement;
   /**
-   * The type of partition that a copy occupies, of those that the endpoint's `acceleratorPartitions` has.
-   * @default - the endpoint's only type; without partitions, a copy takes GPUs
+   * The partition type that a copy occupies, one of the endpoint's `acceleratorPartitions`.
+   * @default - the endpoint's only type; without partitions, a copy uses whole GPUs
    */
   readonly acceleratorPartition?: string;
 }
@@ -364,28 +364,28 @@ export interface ComponentOptions {
  */
 export interface VariantOptions {
   /**
-   * Name of the variant.
+   * The variant's name.
    * @default - `AllTraffic`
    */
   readonly name?: string;
   /**
-   * Instances to start with.
-   * @default - 1, and with inference components as many as their copies take
+   * The initial number of instances.
+   * @default - 1; with inference components, as many as their copies need
    */
   readonly initialInstanceCount?: number;
   /**
-   * The fewest instances that SageMaker keeps for inference components.
-   * @default - what the fewest copies take
+   * The minimum number of instances that SageMaker keeps for inference components.
+   * @default - what the minimum number of copies needs
    */
   readonly minInstanceCount?: number;
   /**
-   * The most that it launches for them.
-   * @default - what their copies take, and one more for updates
+   * The maximum number of instances for inference components.
+   * @default - what their copies need, plus one for updates
    */
   readonly maxInstanceCount?: number;
   /**
    * The instances' machine image.
-   * @default - the service's choice
+   * @default - SageMaker's choice
    */
   readonly inferenceAmiVersion?: string;
   /**
@@ -395,52 +395,52 @@ export interface VariantOptions {
   readonly capacityReservation?: CapacityReservation;
   /**
    * How long loading the model may take, 1 minute to 1 hour.
-   * @default - what the model's JumpStart document says; for other models 1 hour, and 45 minutes for an inference component
+   * @default - the timeout in the model's JumpStart document; for other models 1 hour, and 45 minutes for an inference component
    */
   readonly containerStartupTimeout?: Duration;
   /**
    * How long downloading the model may take, 1 minute to 1 hour.
-   * @default - as for `containerStartupTimeout`
+   * @default - the same as for `containerStartupTimeout`
    */
   readonly modelDataDownloadTimeout?: Duration;
   /**
    * How long SageMaker tries to provision an instance, 5 minutes to 1 hour.
-   * @default - the service's own
+   * @default - SageMaker's default
    */
   readonly instanceProvisionTimeout?: Duration;
   /**
-   * Size of each instance's volume, for types without NVMe disks.
-   * @default - the service's own
+   * The size of each instance's volume, for types without NVMe disks.
+   * @default - SageMaker's default
    */
   readonly volumeSize?: Size;
   /**
-   * How requests are spread.
-   * @default - to where the fewest requests wait
+   * How requests are routed to instances.
+   * @default - to the instance with the fewest outstanding requests
    */
   readonly routing?: Routing;
   /**
-   * How instances are released that inference components no longer take.
-   * @default - the service's own
+   * How SageMaker removes instances that inference components no longer need.
+   * @default - SageMaker's default
    */
   readonly scaleIn?: ScaleIn;
   /**
-   * Whether a session of AWS Systems Manager may be opened in the containers, which are not isolated from the network then; for tests, after AWS Support has enabled it for the account.
+   * Whether AWS Systems Manager sessions can be opened in the containers, which are then not isolated from the network. For tests only; AWS Support must enable it for the account.
    * @default - no
    */
   readonly ssmAccess?: boolean;
   /**
-   * Where the core dump of a container that crashes is kept.
+   * Where the core dump of a crashed container is stored.
    * @default - nowhere
    */
   readonly coreDumps?: CoreDumps;
   /**
-   * The partitions (Multi-Instance GPU) that each GPU is divided into, for inference components that take less than a GPU, for instance `["mig-3g.40gb", "mig-3g.40gb"]`. SageMaker cannot change the partitions of an endpoint: another list makes another endpoint.
-   * @default - GPUs are whole
+   * The Multi-Instance GPU partitions of each GPU, for inference components that need less than a GPU, for instance `["mig-3g.40gb", "mig-3g.40gb"]`. SageMaker cannot change an endpoint's partitions, so changing this list replaces the endpoint.
+   * @default - no partitions
    */
   readonly acceleratorPartitions?: string[];
   /**
-   * The name of the configuration that an endpoint which was imported keeps (`constructs-optim adopt`); the endpoint is retained when its stack is deleted then. Its own configuration is declared beside it, and the endpoint moves over to that, as its update policy says, when this setting is removed.
-   * @default - its own configuration
+   * The name of the configuration that an imported endpoint keeps (`constructs-optim adopt`). While it is set, deleting the stack retains the endpoint. When you remove it, the endpoint is updated to the configuration that this construct declares, according to its update policy.
+   * @default - the declared configuration
    */
   readonly existingConfiguration?: string;
 }
@@ -451,7 +451,7 @@ export interface VariantOptions {
 export interface JobOptions {
   /**
    * The role that SageMaker assumes for the jobs.
-   * @default - a role of its own for jobs that copy models with a token; for all others the `role` of the construct, and without one a role for all jobs of the endpoint
+   * @default - a separate role for jobs that copy models with a token; for all other jobs, the construct's `role` or, without one, a role for all jobs of the endpoint
    */
   readonly role?: aws_iam.IRole;
   /**
@@ -461,11 +461,11 @@ export interface JobOptions {
   readonly maxRuntime?: Duration;
   /**
    * How long a job may wait for instances, 30 minutes to 28 days.
-   * @default - the service's own limit
+   * @default - SageMaker's limit
    */
   readonly maxPending?: Duration;
   /**
-   * The training plan whose instances the jobs run on, and on no others.
+   * The training plan; jobs run only on its instances.
    * @default - on demand
    */
   readonly capacityReservation?: CapacityReservation;
@@ -477,12 +477,12 @@ export interface JobOptions {
 }
 
 /**
- * The alarms and metrics of an endpoint, and the price that its dashboard calculates costs with.
+ * The alarms and metrics of an endpoint, and the instance price for its dashboard.
  */
 export interface MonitoringOptions {
   /**
-   * Which alarms there are, and how they are tuned; the endpoint's own updates are rolled back by those on errors, latency and lost capacity.
-   * @default - all but the one on latency, which needs a threshold
+   * The alarms and their settings. Those on errors, latency and lost capacity roll the endpoint's updates back.
+   * @default - all alarms except the one on latency, which needs a threshold
    */
   readonly alarms?: Alarms;
   /**
@@ -491,38 +491,38 @@ export interface MonitoringOptions {
    */
   readonly alarmsPreset?: MonitoringOptionsAlarms;
   /**
-   * What alarms do when something is wrong, 5 at most.
-   * @default - they only show their state
+   * At most 5 actions of alarms that go into ALARM.
+   * @default - none
    */
   readonly alarmActions?: aws_sns.ITopic[];
   /**
-   * What alarms do when all is right again, 5 at most.
-   * @default - nothing
+   * At most 5 actions of alarms that return to OK.
+   * @default - none
    */
   readonly okActions?: aws_sns.ITopic[];
   /**
-   * Metrics beyond the usual ones.
+   * Additional metrics.
    * @default - none
    */
   readonly observability?: Observability;
   /**
-   * What one instance costs in an hour, in US dollars, for the dashboard's costs.
-   * @default - no live costs, and the prices that an evaluation published
+   * The price of one instance in US dollars an hour, for the dashboard's costs.
+   * @default - no live costs, only the prices that evaluations published
    */
   readonly instancePricePerHour?: number;
   /**
-   * What a savings plan takes off that price, as a share.
+   * The discount of a savings plan on that price, as a share.
    * @default - 0
    */
   readonly discount?: number;
   /**
-   * What is done when drafts are accepted less often than they were; the alarm on it is on then.
-   * @default - nothing
+   * The action when the acceptance of draft tokens decays; enables the alarm on it.
+   * @default - none
    */
   readonly speculationCure?: SpeculationCure;
   /**
-   * The page with a section on each alarm that alarms link to.
-   * @default - https://constructs-optim.dev/alarms/ of this library
+   * The page that alarms link to, with a section for each alarm.
+   * @default - this library's https://constructs-optim.dev/alarms/
    */
   readonly runbook?: string;
 }
@@ -532,62 +532,62 @@ export interface MonitoringOptions {
  */
 export interface UpdatePolicy {
   /**
-   * A second fleet of the same size, which takes all traffic once it is in service.
+   * Create a second fleet of the same size, and shift all traffic once it is in service.
    * @default - none
    */
   readonly allAtOnce?: UpdatePolicyAllAtOnce;
   /**
-   * A second fleet that takes a share of the traffic first, and the rest when that went well.
+   * Create a second fleet, and shift a part of the traffic first, then the rest.
    * @default - none
    */
   readonly canary?: UpdatePolicyCanary;
   /**
-   * A second fleet that takes the traffic in equal steps.
+   * Create a second fleet, and shift the traffic in equal steps.
    * @default - none
    */
   readonly linear?: UpdatePolicyLinear;
   /**
-   * Batches of instances replaced one after the other: the least additional capacity.
+   * Replace instances batch by batch, which needs the least additional capacity.
    * @default - none
    */
   readonly rolling?: UpdatePolicyRolling;
 }
 
 /**
- * A queue of requests, with responses in S3. Such an endpoint is invoked with `InvokeEndpointAsync`.
+ * A request queue with responses in S3. Clients invoke the endpoint with `InvokeEndpointAsync`.
  */
 export interface AsyncInference {
   /**
-   * The bucket that responses are written to.
+   * The bucket for responses.
    */
   readonly bucket: aws_s3.IBucket;
   /**
-   * The prefix of their keys; failures go to `<prefix>-failures`.
+   * The prefix of the responses' object keys; failures go to `<prefix>-failures`.
    * @default - `async`
    */
   readonly prefix?: string;
   /**
-   * The bucket that requests are read from.
+   * The bucket of the requests.
    * @default - `bucket`
    */
   readonly inputBucket?: aws_s3.IBucket;
   /**
-   * Requests that an instance is sent at once, 1 to 1,000.
-   * @default - the service's choice
+   * The number of requests that an instance receives at once, 1 to 1,000.
+   * @default - SageMaker's choice
    */
   readonly maxConcurrentInvocationsPerInstance?: number;
   /**
-   * An SNS topic that is notified of each response.
+   * An SNS topic for a notification of each response.
    * @default - none
    */
   readonly successTopic?: aws_sns.ITopic;
   /**
-   * An SNS topic that is notified of each failure.
+   * An SNS topic for a notification of each failure.
    * @default - none
    */
   readonly errorTopic?: aws_sns.ITopic;
   /**
-   * The topics whose messages carry the response itself, `SUCCESS_NOTIFICATION_TOPIC` and `ERROR_NOTIFICATION_TOPIC`.
+   * The topics whose messages include the response, `SUCCESS_NOTIFICATION_TOPIC` and `ERROR_NOTIFICATION_TOPIC`.
    * @default - none
    */
   readonly includeResponsesIn?: AsyncInferenceIncludeResponsesIn[];
@@ -599,20 +599,20 @@ export interface AsyncInference {
 }
 
 /**
- * Requests and responses that are kept in S3, for monitoring and evaluation.
+ * Capture of requests and responses to S3, for monitoring and evaluation.
  */
 export interface DataCapture {
   /**
-   * The bucket that they are written to. It holds prompts and completions: keep it encrypted, and its readers few.
+   * The bucket for the captures. They contain prompts and completions: encrypt the bucket, and restrict its readers.
    */
   readonly bucket: aws_s3.IBucket;
   /**
-   * The prefix of their keys.
+   * The prefix of the captures' object keys.
    * @default - `captures`
    */
   readonly prefix?: string;
   /**
-   * The share of requests, 0 to 100.
+   * The percentage of requests to capture, 0 to 100.
    * @default - 100
    */
   readonly samplingPercentage?: number;
@@ -632,29 +632,29 @@ export interface DataCapture {
    */
   readonly encryptionKey?: aws_kms.IKey;
   /**
-   * Content types that are kept as text; others are written in base64.
+   * Content types that are stored as text; others are stored in base64.
    * @default - `application/json` and `application/jsonlines`
    */
   readonly jsonContentTypes?: string[];
 }
 
 /**
- * How jobs and models reach the network.
+ * Network settings of jobs and models.
  */
 export interface NetworkOptions {
   /**
-   * The VPC that jobs and models reach the network through.
+   * The VPC of jobs and models.
    * @default - none
    */
   readonly vpc?: aws_ec2.IVpc;
   /**
-   * Security groups.
+   * The security groups of jobs and models.
    * @default - a new one without ingress
    */
   readonly securityGroups?: aws_ec2.ISecurityGroup[];
   /**
-   * Whether the model's container is isolated from the network; of an endpoint only.
-   * @default - wherever the techniques allow it
+   * Whether the model's container is isolated from the network; only for an endpoint.
+   * @default - if the techniques allow it
    */
   readonly isolation?: boolean;
 }
@@ -673,22 +673,22 @@ export interface Component {
    */
   readonly techniques?: Technique[];
   /**
-   * Instead of `techniques`, on an endpoint with pools: the techniques for each of its types.
+   * On an endpoint with pools, the techniques for each of its types, instead of `techniques`.
    * @default - none
    */
   readonly instancePools?: Pool[];
   /**
-   * Accelerators (NeuronCores on Inferentia and Trainium) of each copy.
+   * The number of accelerators (NeuronCores on Inferentia and Trainium) of each copy.
    * @default - the plan's tensor parallel degree
    */
   readonly accelerators?: number;
   /**
-   * What serves the model, with its settings.
+   * The model server and its settings.
    * @default - vLLM, unless a technique needs another server
    */
   readonly server?: Server;
   /**
-   * As for the endpoint.
+   * The key of an existing artifact, as for the endpoint.
    * @default - none
    */
   readonly artifactKey?: string;
@@ -698,18 +698,18 @@ export interface Component {
    */
   readonly copies?: number;
   /**
-   * Further environment variables of the model's container.
+   * Additional environment variables of the model's container.
    * @default - none
    */
   readonly environment?: { [key: string]: string };
   /**
    * Host memory of each copy.
-   * @default - half of the memory that goes with its accelerators
+   * @default - half of the instance's memory, in proportion to its accelerators
    */
   readonly memory?: Size;
   /**
-   * Further resources of a copy, and where copies are placed.
-   * @default - the service's own
+   * Other resources of a copy, and the placement of copies.
+   * @default - SageMaker's defaults
    */
   readonly options?: ComponentOptions;
   /**
@@ -718,7 +718,7 @@ export interface Component {
    */
   readonly componentName?: string;
   /**
-   * The name of the SageMaker model that a component which was imported keeps (`constructs-optim adopt`); it moves over to `model` when this argument is removed.
+   * The name of the SageMaker model that an imported component keeps (`constructs-optim adopt`). The component switches to `model` when you remove this argument.
    * @default - `model`
    */
   readonly existingModel?: string;
@@ -733,7 +733,7 @@ export interface Component {
    */
   readonly scaling?: Scaling;
   /**
-   * Benchmark the endpoint: after each deployment that changes it, on a schedule, or both.
+   * Benchmark the endpoint after each deployment that changes it, on a schedule, or both.
    * @default - none
    */
   readonly evaluations?: { [key: string]: Evaluation };
@@ -745,51 +745,51 @@ export interface Component {
 export interface Scaling {
   /**
    * The maximum number of instances or copies.
-   * @default - what the requests of the endpoint's objectives take; without objectives, it is needed
+   * @default - the capacity for the requests of the endpoint's objectives; required without objectives
    */
   readonly maxCapacity?: number;
   /**
-   * The minimum. It may be 0 for copies: without requests the last one is removed, and the next request starts one again. A variant keeps at least one instance.
+   * The minimum number. For copies it may be 0: the last copy is removed when there are no requests, and the next request starts one. A variant keeps at least one instance.
    * @default - 1
    */
   readonly minCapacity?: number;
   /**
-   * Hold the requests that each instance or copy works on at once near `target`.
+   * Keep the concurrent requests of each instance or copy near `target`.
    * @default - none
    */
   readonly onConcurrency?: OnConcurrency;
   /**
-   * Hold the invocations a minute of each instance or copy near `target`.
+   * Keep the invocations a minute of each instance or copy near `target`.
    * @default - none
    */
   readonly onInvocations?: OnInvocations;
   /**
-   * Hold the requests that wait in an asynchronous endpoint's queue, for each instance, near `target`.
+   * Keep an asynchronous endpoint's waiting requests for each instance near `target`.
    * @default - none
    */
   readonly onBacklog?: OnBacklog;
   /**
-   * Add capacity while requests wait too long for their first token.
+   * Scale on the time to first token.
    * @default - none
    */
   readonly onTimeToFirstToken?: OnTimeToFirstToken;
   /**
-   * Hold the share of the KV cache that running requests occupy, on average over the copies, below `target`.
+   * Keep the KV cache utilization, averaged over the copies, below `target`.
    * @default - none
    */
   readonly onKvCache?: OnKvCache;
   /**
-   * Add capacity while more than `target` requests wait in the engine, for each instance or copy.
+   * Scale out while more than `target` requests for each instance or copy wait in the engine.
    * @default - none
    */
   readonly onQueue?: OnQueue;
   /**
-   * Hold the generated tokens a second, for each instance or copy, below `target`.
+   * Keep the generated tokens a second of each instance or copy below `target`.
    * @default - none
    */
   readonly onTokensPerSecond?: OnTokensPerSecond;
   /**
-   * Hold any metric, or metric math, near `target`.
+   * Keep any metric, or metric math, near `target`.
    * @default - none
    */
   readonly onMetric?: { [key: string]: OnMetric };
@@ -799,148 +799,148 @@ export interface Scaling {
    */
   readonly onSteps?: { [key: string]: OnSteps };
   /**
-   * Change the range at certain times. Policies go on within the new one.
+   * Change the range on a schedule. Policies continue within the new range.
    * @default - none
    */
   readonly onSchedule?: { [key: string]: OnSchedule };
   /**
-   * Stop the endpoint at certain times: no copies, and no request that starts one. Artifact and endpoint stay.
+   * Stop the endpoint on a schedule: it has no copies, and requests start none. Endpoint and artifact remain.
    * @default - none
    */
   readonly stopOn?: StopOn;
   /**
-   * Start the endpoint at certain times, after `stopOn`.
+   * Start the endpoint on a schedule, after `stopOn`.
    * @default - none
    */
   readonly startOn?: StartOn;
 }
 
 /**
- * Benchmark the endpoint: after each deployment that changes it, on a schedule, or both.
+ * Benchmark the endpoint after each deployment that changes it, on a schedule, or both.
  */
 export interface Evaluation {
   /**
-   * The load that is sent.
-   * @default - synthetic prompts of 622 tokens, from 1, 8 and 32 users; of an endpoint with objectives, of their lengths, from one user and from as many as are expected
+   * The load to send.
+   * @default - synthetic prompts of 622 tokens, from 1, 8 and 32 users; for an endpoint with objectives, prompts of their lengths, from one user and from the expected number of users
    */
   readonly workload?: Workload;
   /**
-   * Whether it runs when something else is served than before.
-   * @default - it does
+   * Whether a deployment that changes what the endpoint serves runs the evaluation.
+   * @default - yes
    */
   readonly afterDeployment?: boolean;
   /**
-   * When it runs besides: `rate(1 day)`, or `cron(0 6 ? * MON-FRI *)` in UTC.
-   * @default - never
+   * An additional schedule: `rate(1 day)`, or `cron(0 6 ? * MON-FRI *)` in UTC.
+   * @default - none
    */
   readonly schedule?: string;
   /**
-   * What the dashboard shows beside it, for instance the same model without techniques.
-   * @default - nothing
+   * An evaluation that the dashboard shows for comparison, for instance of the same model without techniques.
+   * @default - none
    */
   readonly baseline?: EvaluatedModel;
   /**
-   * What an instance costs in US dollars.
-   * @default - that of the endpoint, and otherwise what the AWS Price List says when it runs
+   * The price of an instance in US dollars.
+   * @default - the endpoint's price, otherwise the price in the AWS Price List at run time
    */
   readonly instancePricePerHour?: number;
   /**
-   * What a savings plan takes off, as a share.
-   * @default - that of the endpoint
+   * The discount of a savings plan, as a share.
+   * @default - the endpoint's discount
    */
   readonly discount?: number;
   /**
-   * How long a deployment with requirements waits at most, up to 12 hours.
+   * The maximum wait of a deployment with requirements, up to 12 hours.
    * @default - 4 hours
    */
   readonly timeout?: Duration;
   /**
-   * Let a deployment through only if its evaluation meets these requirements; otherwise the stack rolls back.
+   * Fail the deployment, so that the stack rolls back, unless its evaluation meets these requirements.
    * @default - none
    */
   readonly require?: Requirements;
 }
 
 /**
- * Let a candidate answer copies of the requests, and decide whether it is worse than what serves.
+ * Send copies of the requests to a candidate, and test whether it is worse than production.
  */
 export interface Shadow {
   /**
-   * What is compared with the model that serves.
+   * The candidate to compare with the served model.
    */
   readonly candidate: ShadowCandidate;
   /**
-   * What the answers are compared by.
+   * The checks that compare the answers.
    */
   readonly checks: AnswerCheck[];
   /**
-   * The share of the requests that the candidate answers as well, above 0, up to 100.
+   * The percentage of requests that the candidate also answers, above 0, up to 100.
    * @default - none
    */
   readonly samplePercent?: number;
   /**
-   * How long the run lasts at most, an hour to 30 days.
+   * The maximum duration of the run, 1 hour to 30 days.
    * @default - 7 days
    */
   readonly duration?: Duration;
   /**
-   * By which share of the pairs a candidate may be worse and pass, 0.02 for 2 points; also for errors.
+   * The share of pairs by which a candidate may be worse and still pass, 0.02 for 2 points; also applies to errors.
    * @default - none
    */
   readonly margin?: number;
   /**
-   * By which share the median latency may be higher, 0.1 for 10 %.
+   * The share by which the median latency may be higher, 0.1 for 10 %.
    * @default - none
    */
   readonly latencyTolerance?: number;
   /**
-   * Whether a candidate that passes takes over.
+   * Whether a candidate that passes replaces production.
    * @default - the shadow ends, and a person decides
    */
   readonly promote?: boolean;
   /**
-   * An SNS topic that is told of the verdict.
+   * An SNS topic that receives the verdict.
    * @default - none
    */
   readonly topic?: aws_sns.ITopic;
   /**
-   * How many instances of the candidate's type the account may have on endpoints.
+   * The account's quota of the candidate's instance type for endpoints.
    * @default - not checked
    */
   readonly instanceQuota?: number;
 }
 
 /**
- * What the endpoint's dashboard shows besides.
+ * Additions to the endpoint's dashboard.
  */
 export interface Dashboard {
   /**
-   * Show the cost of the running instances, and evaluations' prices at this price instead of the published one.
+   * Show the cost of the running instances, and calculate evaluations' costs with this price.
    * @default - none
    */
   readonly showCosts?: ShowCosts;
   /**
-   * Show the results of this endpoint's evaluations, beside those of a baseline.
+   * Show the results of this endpoint's evaluations, next to those of a baseline.
    * @default - none
    */
   readonly showEvaluation?: ShowEvaluation[];
   /**
-   * Mark a time in every graph over time.
+   * Mark a time in every time series graph.
    * @default - none
    */
   readonly addDeployment?: AddDeployment[];
 }
 
 /**
- * Accept the findings of a rule in a construct and below it, for a reason.
+ * Accept the findings of a rule in a construct and below it.
  */
 export interface Acknowledge {
   /**
-   * The rule's id, such as `POL031`, or that of another tool with its name before `::`.
+   * The rule's ID, such as `POL031`; for another tool's rule, with the tool's name before `::`.
    */
   readonly rule: string;
   /**
-   * Why they are acceptable here.
+   * Why the findings are acceptable here.
    */
   readonly reason: string;
 }
@@ -1120,7 +1120,7 @@ export interface Sharding {
 }
 
 /**
- * What drafts tokens that the model verifies.
+ * Speculative decoding: a draft whose tokens the model verifies.
  */
 export interface SpeculativeDecoding {
   /**
@@ -1257,7 +1257,7 @@ export interface FineTune {
 }
 
 /**
- * A store in a bucket that exists already, of this app or of another.
+ * Refer to a store in an existing bucket, of this app or another.
  */
 export interface ArtifactStoreFromBucket {
   /**
@@ -1266,12 +1266,12 @@ export interface ArtifactStoreFromBucket {
   readonly bucket: aws_s3.IBucket;
   /**
    * The KMS key of its objects.
-   * @default - the key the bucket object knows, if any
+   * @default - the key of the `bucket` object, if any
    */
   readonly encryptionKey?: aws_kms.IKey;
   /**
-   * Whether artifacts may only be referred to by their keys, as in another account's store that is shared for reading.
-   * @default - they may be created as well
+   * Whether this app may only refer to artifacts by key, for instance in another account's store that is shared read-only.
+   * @default - it may also create artifacts
    */
   readonly readOnly?: boolean;
 }
@@ -1494,21 +1494,21 @@ export interface ScaleIn {
 }
 
 /**
- * Core dumps of the model's container in S3, written when its process crashes.
+ * Core dumps in S3, written when the process of the model's container crashes.
  */
 export interface CoreDumps {
   /**
-   * The bucket that they are written to. A dump has the memory of the process, and so prompts and completions: keep it encrypted, and its readers few.
+   * The bucket for the dumps. A dump contains the process's memory, including prompts and completions: encrypt the bucket, and restrict its readers.
    */
   readonly bucket: aws_s3.IBucket;
   /**
-   * The prefix of their keys.
+   * The prefix of the dumps' object keys.
    * @default - `core-dumps`
    */
   readonly prefix?: string;
   /**
    * The KMS key of the dumps.
-   * @default - the account's own key of Amazon S3
+   * @default - the account's AWS managed key for Amazon S3
    */
   readonly encryptionKey?: aws_kms.IKey;
 }
@@ -1523,7 +1523,7 @@ export interface Alarms {
    */
   readonly errorRate?: AlarmSettings;
   /**
-   * Instead of `errorRate`: `true` for its defaults, `false` to leave it out.
+   * Instead of `errorRate`: `true` for its defaults, `false` to omit it.
    * @default - `errorRate`
    */
   readonly errorRateEnabled?: boolean;
@@ -1533,7 +1533,7 @@ export interface Alarms {
    */
   readonly latency?: AlarmSettings;
   /**
-   * Instead of `latency`: `true` for its defaults, `false` to leave it out.
+   * Instead of `latency`: `true` for its defaults, `false` to omit it.
    * @default - `latency`
    */
   readonly latencyEnabled?: boolean;
@@ -1543,7 +1543,7 @@ export interface Alarms {
    */
   readonly timeToFirstToken?: AlarmSettings;
   /**
-   * Instead of `timeToFirstToken`: `true` for its defaults, `false` to leave it out.
+   * Instead of `timeToFirstToken`: `true` for its defaults, `false` to omit it.
    * @default - `timeToFirstToken`
    */
   readonly timeToFirstTokenEnabled?: boolean;
@@ -1553,7 +1553,7 @@ export interface Alarms {
    */
   readonly queue?: AlarmSettings;
   /**
-   * Instead of `queue`: `true` for its defaults, `false` to leave it out.
+   * Instead of `queue`: `true` for its defaults, `false` to omit it.
    * @default - `queue`
    */
   readonly queueEnabled?: boolean;
@@ -1563,7 +1563,7 @@ export interface Alarms {
    */
   readonly kvCache?: AlarmSettings;
   /**
-   * Instead of `kvCache`: `true` for its defaults, `false` to leave it out.
+   * Instead of `kvCache`: `true` for its defaults, `false` to omit it.
    * @default - `kvCache`
    */
   readonly kvCacheEnabled?: boolean;
@@ -1573,7 +1573,7 @@ export interface Alarms {
    */
   readonly acceptanceLength?: AlarmSettings;
   /**
-   * Instead of `acceptanceLength`: `true` for its defaults, `false` to leave it out.
+   * Instead of `acceptanceLength`: `true` for its defaults, `false` to omit it.
    * @default - `acceptanceLength`
    */
   readonly acceptanceLengthEnabled?: boolean;
@@ -1583,7 +1583,7 @@ export interface Alarms {
    */
   readonly acceptanceDecay?: AlarmSettings;
   /**
-   * Instead of `acceptanceDecay`: `true` for its defaults, `false` to leave it out.
+   * Instead of `acceptanceDecay`: `true` for its defaults, `false` to omit it.
    * @default - `acceptanceDecay`
    */
   readonly acceptanceDecayEnabled?: boolean;
@@ -1593,7 +1593,7 @@ export interface Alarms {
    */
   readonly saturation?: AlarmSettings;
   /**
-   * Instead of `saturation`: `true` for its defaults, `false` to leave it out.
+   * Instead of `saturation`: `true` for its defaults, `false` to omit it.
    * @default - `saturation`
    */
   readonly saturationEnabled?: boolean;
@@ -1603,7 +1603,7 @@ export interface Alarms {
    */
   readonly zeroCapacity?: AlarmSettings;
   /**
-   * Instead of `zeroCapacity`: `true` for its defaults, `false` to leave it out.
+   * Instead of `zeroCapacity`: `true` for its defaults, `false` to omit it.
    * @default - `zeroCapacity`
    */
   readonly zeroCapacityEnabled?: boolean;
@@ -1613,7 +1613,7 @@ export interface Alarms {
    */
   readonly disk?: AlarmSettings;
   /**
-   * Instead of `disk`: `true` for its defaults, `false` to leave it out.
+   * Instead of `disk`: `true` for its defaults, `false` to omit it.
    * @default - `disk`
    */
   readonly diskEnabled?: boolean;
@@ -1623,7 +1623,7 @@ export interface Alarms {
    */
   readonly failedJob?: AlarmSettings;
   /**
-   * Instead of `failedJob`: `true` for its defaults, `false` to leave it out.
+   * Instead of `failedJob`: `true` for its defaults, `false` to omit it.
    * @default - `failedJob`
    */
   readonly failedJobEnabled?: boolean;
@@ -1633,7 +1633,7 @@ export interface Alarms {
    */
   readonly staleEvaluation?: AlarmSettings;
   /**
-   * Instead of `staleEvaluation`: `true` for its defaults, `false` to leave it out.
+   * Instead of `staleEvaluation`: `true` for its defaults, `false` to omit it.
    * @default - `staleEvaluation`
    */
   readonly staleEvaluationEnabled?: boolean;
@@ -1680,136 +1680,136 @@ export interface SpeculationCure {
    */
   readonly draftsOff?: SpeculationCureDraftsOff;
   /**
-   * Train EAGLE heads again, on traffic that the endpoint captured since.
+   * Train EAGLE heads again, on traffic that the endpoint captured since the last training.
    * @default - none
    */
   readonly trainAnew?: SpeculationCureTrainAnew;
 }
 
 /**
- * A second fleet of the same size, which takes all traffic once it is in service.
+ * Create a second fleet of the same size, and shift all traffic once it is in service.
  */
 export interface UpdatePolicyAllAtOnce {
   /**
-   * How long alarms are watched after each step, 0 s to 1 hour.
+   * How long SageMaker watches the alarms after each step, 0 s to 1 hour.
    * @default - 10 minutes
    */
   readonly bakeTime?: Duration;
   /**
-   * How long the update takes at most, 10 minutes to 8 hours.
-   * @default - the service's own
+   * The maximum duration of the update, 10 minutes to 8 hours.
+   * @default - SageMaker's default
    */
   readonly timeout?: Duration;
   /**
-   * Alarms that are watched besides the endpoint's own; a composite alarm that is imported needs permissions of your own, scoped to `*`.
+   * Alarms that roll the update back, in addition to the endpoint's own. For an imported composite alarm, grant the role permissions yourself, scoped to `*`.
    * @default - none
    */
   readonly rollbackAlarms?: aws_cloudwatch.IAlarm[];
 }
 
 /**
- * A second fleet that takes a share of the traffic first, and the rest when that went well.
+ * Create a second fleet, and shift a part of the traffic first, then the rest.
  */
 export interface UpdatePolicyCanary {
   /**
-   * As of every policy: how long alarms are watched after each step, 0 s to 1 hour.
+   * How long SageMaker watches the alarms after each step, 0 s to 1 hour.
    * @default - 10 minutes
    */
   readonly bakeTime?: Duration;
   /**
-   * Likewise: how long the update takes at most, 10 minutes to 8 hours.
-   * @default - the service's own
+   * The maximum duration of the update, 10 minutes to 8 hours.
+   * @default - SageMaker's default
    */
   readonly timeout?: Duration;
   /**
-   * Likewise: alarms that are watched besides the endpoint's own.
+   * Alarms that roll the update back, in addition to the endpoint's own.
    * @default - none
    */
   readonly rollbackAlarms?: aws_cloudwatch.IAlarm[];
   /**
-   * A step as a share of the instances.
+   * The size of a step, as a percentage of the instances.
    * @default - none
    */
   readonly percent?: number;
   /**
-   * A step as a number of instances, instead.
+   * The size of a step as a number of instances, instead of `percent`.
    * @default - none
    */
   readonly instances?: number;
   /**
-   * How long the old fleet stays after the last step.
+   * How long the old fleet is kept after the last step.
    * @default - not at all
    */
   readonly terminationWait?: Duration;
 }
 
 /**
- * A second fleet that takes the traffic in equal steps.
+ * Create a second fleet, and shift the traffic in equal steps.
  */
 export interface UpdatePolicyLinear {
   /**
-   * As of every policy: how long alarms are watched after each step, 0 s to 1 hour.
+   * How long SageMaker watches the alarms after each step, 0 s to 1 hour.
    * @default - 10 minutes
    */
   readonly bakeTime?: Duration;
   /**
-   * Likewise: how long the update takes at most, 10 minutes to 8 hours.
-   * @default - the service's own
+   * The maximum duration of the update, 10 minutes to 8 hours.
+   * @default - SageMaker's default
    */
   readonly timeout?: Duration;
   /**
-   * Likewise: alarms that are watched besides the endpoint's own.
+   * Alarms that roll the update back, in addition to the endpoint's own.
    * @default - none
    */
   readonly rollbackAlarms?: aws_cloudwatch.IAlarm[];
   /**
-   * A step as a share of the instances.
+   * The size of a step, as a percentage of the instances.
    * @default - none
    */
   readonly percent?: number;
   /**
-   * A step as a number of instances, instead.
+   * The size of a step as a number of instances, instead of `percent`.
    * @default - none
    */
   readonly instances?: number;
   /**
-   * How long the old fleet stays after the last step.
+   * How long the old fleet is kept after the last step.
    * @default - not at all
    */
   readonly terminationWait?: Duration;
 }
 
 /**
- * Batches of instances replaced one after the other: the least additional capacity.
+ * Replace instances batch by batch, which needs the least additional capacity.
  */
 export interface UpdatePolicyRolling {
   /**
-   * Each batch, 5 to 50 % of the instances.
+   * The size of a batch, 5 to 50 % of the instances.
    * @default - 25, without `instances`
    */
   readonly percent?: number;
   /**
-   * Each batch as a number of instances.
+   * The size of a batch as a number of instances.
    * @default - none
    */
   readonly instances?: number;
   /**
-   * Each batch on the way back.
+   * The size of a batch when rolling back.
    * @default - all at once
    */
   readonly rollbackPercent?: number;
   /**
-   * How long alarms are watched after each step, 0 s to 1 hour.
+   * How long SageMaker watches the alarms after each step, 0 s to 1 hour.
    * @default - 10 minutes
    */
   readonly bakeTime?: Duration;
   /**
-   * How long the update takes at most, 10 minutes to 8 hours.
-   * @default - the service's own
+   * The maximum duration of the update, 10 minutes to 8 hours.
+   * @default - SageMaker's default
    */
   readonly timeout?: Duration;
   /**
-   * Alarms that are watched besides the endpoint's own; a composite alarm that is imported needs permissions of your own, scoped to `*`.
+   * Alarms that roll the update back, in addition to the endpoint's own. For an imported composite alarm, grant the role permissions yourself, scoped to `*`.
    * @default - none
    */
   readonly rollbackAlarms?: aws_cloudwatch.IAlarm[];
@@ -1820,7 +1820,7 @@ export interface UpdatePolicyRolling {
  */
 export interface Adapter {
   /**
-   * Its archive, `s3://.../*.tar.gz`, of the adapter's weights and configuration; may be a token.
+   * The S3 URI of the archive with the adapter's weights and configuration, `s3://.../*.tar.gz`; may be a token.
    */
   readonly artifactUri: string;
   /**
@@ -1831,38 +1831,38 @@ export interface Adapter {
 }
 
 /**
- * Hold the requests that each instance or copy works on at once near `target`.
+ * Keep the concurrent requests of each instance or copy near `target`.
  */
 export interface OnConcurrency {
   /**
    * Requests in flight for each instance or copy, above zero.
-   * @default - seven tenths of what the plan is sized for (its batch size, as far as the KV cache has room): a new copy takes minutes to load, and the other copies take what arrives until then
+   * @default - 70 % of the plan's capacity (its batch size, as far as the KV cache allows), because a new copy takes minutes to load, and the other copies serve the requests until then
    */
   readonly target?: number;
   /**
-   * The policy's name, which one that is imported keeps.
+   * The policy's name; keep the name of an imported policy.
    * @default - the method's name
    */
   readonly policyName?: string;
   /**
-   * The pause after capacity was taken away.
-   * @default - 10 minutes; a copy that is missed again has to load tens of gigabytes
+   * The cool-down after scaling in.
+   * @default - 10 minutes, because a copy that is needed again must load tens of gigabytes
    */
   readonly scaleInCooldown?: Duration;
   /**
-   * The pause after capacity was added.
+   * The cool-down after scaling out.
    * @default - 1 minute
    */
   readonly scaleOutCooldown?: Duration;
   /**
-   * Whether the policy only adds.
-   * @default - it takes away as well
+   * Whether the policy only scales out.
+   * @default - it also scales in
    */
   readonly disableScaleIn?: boolean;
 }
 
 /**
- * Hold the invocations a minute of each instance or copy near `target`.
+ * Keep the invocations a minute of each instance or copy near `target`.
  */
 export interface OnInvocations {
   /**
@@ -1871,130 +1871,130 @@ export interface OnInvocations {
    */
   readonly target?: number;
   /**
-   * How long a request takes on average, above zero. The target is then what keeps the default number of requests in flight (see `onConcurrency`).
+   * The average duration of a request, above zero. The target is then the rate that keeps the default number of requests in flight (see `onConcurrency`).
    * @default - none
    */
   readonly requestSeconds?: number;
   /**
-   * The policy's name, which one that is imported keeps.
+   * The policy's name; keep the name of an imported policy.
    * @default - the method's name
    */
   readonly policyName?: string;
   /**
-   * The pause after capacity was taken away.
-   * @default - 10 minutes; a copy that is missed again has to load tens of gigabytes
+   * The cool-down after scaling in.
+   * @default - 10 minutes, because a copy that is needed again must load tens of gigabytes
    */
   readonly scaleInCooldown?: Duration;
   /**
-   * The pause after capacity was added.
+   * The cool-down after scaling out.
    * @default - 1 minute
    */
   readonly scaleOutCooldown?: Duration;
   /**
-   * Whether the policy only adds.
-   * @default - it takes away as well
+   * Whether the policy only scales out.
+   * @default - it also scales in
    */
   readonly disableScaleIn?: boolean;
 }
 
 /**
- * Hold the requests that wait in an asynchronous endpoint's queue, for each instance, near `target`.
+ * Keep an asynchronous endpoint's waiting requests for each instance near `target`.
  */
 export interface OnBacklog {
   /**
    * Waiting requests for each instance, above zero.
-   * @default - as many as `onConcurrency` holds
+   * @default - the default target of `onConcurrency`
    */
   readonly target?: number;
   /**
-   * The policy's name, which one that is imported keeps.
+   * The policy's name; keep the name of an imported policy.
    * @default - the method's name
    */
   readonly policyName?: string;
   /**
-   * The pause after capacity was taken away.
-   * @default - 10 minutes; a copy that is missed again has to load tens of gigabytes
+   * The cool-down after scaling in.
+   * @default - 10 minutes, because a copy that is needed again must load tens of gigabytes
    */
   readonly scaleInCooldown?: Duration;
   /**
-   * The pause after capacity was added.
+   * The cool-down after scaling out.
    * @default - 1 minute
    */
   readonly scaleOutCooldown?: Duration;
   /**
-   * Whether the policy only adds.
-   * @default - it takes away as well
+   * Whether the policy only scales out.
+   * @default - it also scales in
    */
   readonly disableScaleIn?: boolean;
 }
 
 /**
- * Add capacity while requests wait too long for their first token.
+ * Scale on the time to first token.
  */
 export interface OnTimeToFirstToken {
   /**
-   * Seconds.
+   * The time to first token in seconds.
    */
   readonly target: number;
   /**
-   * The share of the requests that is to keep it.
+   * The share of requests that must meet the target.
    * @default - 0.9
    */
   readonly quantile?: number;
   /**
-   * The policy's name, which one that is imported keeps.
+   * The policy's name; keep the name of an imported policy.
    * @default - the method's name
    */
   readonly policyName?: string;
   /**
-   * The pause after capacity was taken away.
-   * @default - 10 minutes; a copy that is missed again has to load tens of gigabytes
+   * The cool-down after scaling in.
+   * @default - 10 minutes, because a copy that is needed again must load tens of gigabytes
    */
   readonly scaleInCooldown?: Duration;
   /**
-   * The pause after capacity was added.
+   * The cool-down after scaling out.
    * @default - 1 minute
    */
   readonly scaleOutCooldown?: Duration;
   /**
-   * Whether the policy only adds.
-   * @default - it takes away as well
+   * Whether the policy only scales out.
+   * @default - it also scales in
    */
   readonly disableScaleIn?: boolean;
 }
 
 /**
- * Hold the share of the KV cache that running requests occupy, on average over the copies, below `target`.
+ * Keep the KV cache utilization, averaged over the copies, below `target`.
  */
 export interface OnKvCache {
   /**
-   * Percent, 95 at most.
+   * Percent, at most 95.
    */
   readonly target: number;
   /**
-   * The policy's name, which one that is imported keeps.
+   * The policy's name; keep the name of an imported policy.
    * @default - the method's name
    */
   readonly policyName?: string;
   /**
-   * The pause after capacity was taken away.
-   * @default - 10 minutes; a copy that is missed again has to load tens of gigabytes
+   * The cool-down after scaling in.
+   * @default - 10 minutes, because a copy that is needed again must load tens of gigabytes
    */
   readonly scaleInCooldown?: Duration;
   /**
-   * The pause after capacity was added.
+   * The cool-down after scaling out.
    * @default - 1 minute
    */
   readonly scaleOutCooldown?: Duration;
   /**
-   * Whether the policy only adds.
-   * @default - it takes away as well
+   * Whether the policy only scales out.
+   * @default - it also scales in
    */
   readonly disableScaleIn?: boolean;
 }
 
 /**
- * Add capacity while more than `target` requests wait in the engine, for each instance or copy.
+ * Scale out while more than `target` requests for each instance or copy wait in the engine.
  */
 export interface OnQueue {
   /**
@@ -2002,29 +2002,29 @@ export interface OnQueue {
    */
   readonly target: number;
   /**
-   * The policy's name, which one that is imported keeps.
+   * The policy's name; keep the name of an imported policy.
    * @default - the method's name
    */
   readonly policyName?: string;
   /**
-   * The pause after capacity was taken away.
-   * @default - 10 minutes; a copy that is missed again has to load tens of gigabytes
+   * The cool-down after scaling in.
+   * @default - 10 minutes, because a copy that is needed again must load tens of gigabytes
    */
   readonly scaleInCooldown?: Duration;
   /**
-   * The pause after capacity was added.
+   * The cool-down after scaling out.
    * @default - 1 minute
    */
   readonly scaleOutCooldown?: Duration;
   /**
-   * Whether the policy only adds.
-   * @default - it takes away as well
+   * Whether the policy only scales out.
+   * @default - it also scales in
    */
   readonly disableScaleIn?: boolean;
 }
 
 /**
- * Hold the generated tokens a second, for each instance or copy, below `target`.
+ * Keep the generated tokens a second of each instance or copy below `target`.
  */
 export interface OnTokensPerSecond {
   /**
@@ -2032,57 +2032,57 @@ export interface OnTokensPerSecond {
    */
   readonly target: number;
   /**
-   * The policy's name, which one that is imported keeps.
+   * The policy's name; keep the name of an imported policy.
    * @default - the method's name
    */
   readonly policyName?: string;
   /**
-   * The pause after capacity was taken away.
-   * @default - 10 minutes; a copy that is missed again has to load tens of gigabytes
+   * The cool-down after scaling in.
+   * @default - 10 minutes, because a copy that is needed again must load tens of gigabytes
    */
   readonly scaleInCooldown?: Duration;
   /**
-   * The pause after capacity was added.
+   * The cool-down after scaling out.
    * @default - 1 minute
    */
   readonly scaleOutCooldown?: Duration;
   /**
-   * Whether the policy only adds.
-   * @default - it takes away as well
+   * Whether the policy only scales out.
+   * @default - it also scales in
    */
   readonly disableScaleIn?: boolean;
 }
 
 /**
- * Hold any metric, or metric math, near `target`.
+ * Keep any metric, or metric math, near `target`.
  */
 export interface OnMetric {
   /**
-   * What to track.
+   * The metric to track.
    */
   readonly metric: string;
   /**
-   * The value to hold, above zero.
+   * The value to keep, above zero.
    */
   readonly target: number;
   /**
-   * The policy's name, which one that is imported keeps.
+   * The policy's name; keep the name of an imported policy.
    * @default - the method's name
    */
   readonly policyName?: string;
   /**
-   * The pause after capacity was taken away.
-   * @default - 10 minutes; a copy that is missed again has to load tens of gigabytes
+   * The cool-down after scaling in.
+   * @default - 10 minutes, because a copy that is needed again must load tens of gigabytes
    */
   readonly scaleInCooldown?: Duration;
   /**
-   * The pause after capacity was added.
+   * The cool-down after scaling out.
    * @default - 1 minute
    */
   readonly scaleOutCooldown?: Duration;
   /**
-   * Whether the policy only adds.
-   * @default - it takes away as well
+   * Whether the policy only scales out.
+   * @default - it also scales in
    */
   readonly disableScaleIn?: boolean;
 }
@@ -2096,52 +2096,52 @@ export interface OnSteps {
    */
   readonly metric: string;
   /**
-   * What to do at which values, in the metric's own unit, for instance a `change` of 1 with a `lower` of 16, and one of -1 with an `upper` of 2.
+   * The changes and the values, in the metric's own unit, that trigger them; for instance a `change` of 1 with a `lower` of 16, and a `change` of -1 with an `upper` of 2.
    */
   readonly steps: ScalingStep[];
   /**
-   * What a step's `change` is: `ChangeInCapacity` (the default), `PercentChangeInCapacity` or `ExactCapacity`.
+   * The meaning of a step's `change`: `ChangeInCapacity` (the default), `PercentChangeInCapacity` or `ExactCapacity`.
    * @default - none
    */
   readonly adjustment?: string;
   /**
-   * Pause after a step.
+   * The cool-down after a step.
    * @default - 5 minutes
    */
   readonly cooldown?: Duration;
   /**
-   * With percent, the smallest number to add or remove.
+   * With `PercentChangeInCapacity`, the smallest number to add or remove.
    * @default - 1
    */
   readonly minAdjustmentMagnitude?: number;
   /**
-   * How many of the metric's last periods count.
+   * The number of the metric's last periods to evaluate.
    * @default - 1
    */
   readonly evaluationPeriods?: number;
   /**
-   * In how many of them a step must be reached.
-   * @default - in all
+   * The number of these periods in which a step must be reached.
+   * @default - all
    */
   readonly datapointsToAlarm?: number;
 }
 
 /**
- * Change the range at certain times. Policies go on within the new one.
+ * Change the range on a schedule. Policies continue within the new range.
  */
 export interface OnSchedule {
   /**
-   * When: `cron(0 7 ? * MON-FRI *)`.
+   * The schedule, for instance `cron(0 7 ? * MON-FRI *)`.
    */
   readonly schedule: string;
   /**
-   * The minimum number of instances or copies from then on.
-   * @default - as before
+   * The new minimum number of instances or copies.
+   * @default - unchanged
    */
   readonly minCapacity?: number;
   /**
-   * The maximum from then on.
-   * @default - as before
+   * The new maximum number.
+   * @default - unchanged
    */
   readonly maxCapacity?: number;
   /**
@@ -2150,23 +2150,23 @@ export interface OnSchedule {
    */
   readonly timeZone?: string;
   /**
-   * When the schedule begins, in UTC where it has no time zone.
-   * @default - at once
+   * When the schedule begins, in UTC if it has no time zone.
+   * @default - immediately
    */
   readonly start?: string;
   /**
-   * When it ends, likewise.
+   * When the schedule ends, in UTC if it has no time zone.
    * @default - never
    */
   readonly end?: string;
 }
 
 /**
- * Stop the endpoint at certain times: no copies, and no request that starts one. Artifact and endpoint stay.
+ * Stop the endpoint on a schedule: it has no copies, and requests start none. Endpoint and artifact remain.
  */
 export interface StopOn {
   /**
-   * When: `cron(0 19 ? * MON-FRI *)`.
+   * The schedule, for instance `cron(0 19 ? * MON-FRI *)`.
    */
   readonly schedule: string;
   /**
@@ -2180,23 +2180,23 @@ export interface StopOn {
    */
   readonly timeZone?: string;
   /**
-   * When the schedule begins, in UTC where it has no time zone.
-   * @default - at once
+   * When the schedule begins, in UTC if it has no time zone.
+   * @default - immediately
    */
   readonly start?: string;
   /**
-   * When it ends, likewise.
+   * When the schedule ends, in UTC if it has no time zone.
    * @default - never
    */
   readonly end?: string;
 }
 
 /**
- * Start the endpoint at certain times, after `stopOn`.
+ * Start the endpoint on a schedule, after `stopOn`.
  */
 export interface StartOn {
   /**
-   * When: `cron(0 7 ? * MON-FRI *)`. A model takes minutes to load: be early.
+   * The schedule, for instance `cron(0 7 ? * MON-FRI *)`. Schedule it early, because a model takes minutes to load.
    */
   readonly schedule: string;
   /**
@@ -2205,12 +2205,12 @@ export interface StartOn {
    */
   readonly id?: string;
   /**
-   * The minimum number of copies from then on.
-   * @default - the range's minimum, and at least 1
+   * The new minimum number of copies.
+   * @default - the range's minimum, at least 1
    */
   readonly minCapacity?: number;
   /**
-   * The maximum from then on.
+   * The new maximum number of copies.
    * @default - the range's maximum
    */
   readonly maxCapacity?: number;
@@ -2220,12 +2220,12 @@ export interface StartOn {
    */
   readonly timeZone?: string;
   /**
-   * When the schedule begins, in UTC where it has no time zone.
-   * @default - at once
+   * When the schedule begins, in UTC if it has no time zone.
+   * @default - immediately
    */
   readonly start?: string;
   /**
-   * When it ends, likewise.
+   * When the schedule ends, in UTC if it has no time zone.
    * @default - never
    */
   readonly end?: string;
@@ -2316,43 +2316,43 @@ export interface EvaluatedModel {
    */
   readonly label: string;
   /**
-   * What was evaluated, with the `artifactKey` that its metrics were published with.
+   * The evaluated variant or component, with the `artifactKey` of its published metrics.
    */
   readonly served: string;
   /**
-   * What its instance costs in an hour.
-   * @default - what the evaluation published
+   * The price of its instance an hour.
+   * @default - the price that the evaluation published
    */
   readonly instancePricePerHour?: number;
 }
 
 /**
- * Let a deployment through only if its evaluation meets these requirements; otherwise the stack rolls back.
+ * Fail the deployment, so that the stack rolls back, unless its evaluation meets these requirements.
  */
 export interface Requirements {
   /**
-   * Users at the same time, where limits and comparisons hold.
-   * @default - at each that is measured
+   * The number of concurrent users at which limits and comparisons apply.
+   * @default - each measured number
    */
   readonly atConcurrency?: number;
   /**
-   * How much worse than what it replaces each of `regressionMetrics` may be, as a share: 0.05 for 5 %. The first evaluation replaces nothing.
-   * @default - nothing is compared
+   * How much worse than before the deployment each of `regressionMetrics` may be, as a share: 0.05 for 5 %. The first evaluation has no comparison.
+   * @default - no comparison
    */
   readonly maxRegression?: number;
   /**
-   * Names in https://constructs-optim.dev/metrics/.
+   * Metric names from https://constructs-optim.dev/metrics/.
    * @default - median time to first token and inter-token latency, client latency at its 90th percentile, and output tokens a second
    */
   readonly regressionMetrics?: string[];
   /**
    * Requirements on the completions.
-   * @default - nothing
+   * @default - none
    */
   readonly quality?: QualityRequirement;
   /**
-   * Whether latencies may not exceed the intervals of the forecast, of an endpoint with objectives.
-   * @default - what is outside is reported
+   * For an endpoint with objectives, whether latencies must stay within the forecast's intervals.
+   * @default - the report lists latencies outside the intervals
    */
   readonly forecast?: boolean;
   /**
@@ -2453,7 +2453,7 @@ export interface Requirements {
 }
 
 /**
- * What may take an endpoint's place: the same model with other techniques, or another model.
+ * A candidate to replace an endpoint's model: the same model with other techniques, or another model.
  */
 export interface ShadowCandidate {
   /**
@@ -2467,34 +2467,34 @@ export interface ShadowCandidate {
    */
   readonly model?: Model;
   /**
-   * Instance type.
+   * The candidate's instance type.
    * @default - the endpoint's
    */
   readonly instanceType?: string;
   /**
-   * How many instances answer the copies.
+   * The number of the candidate's instances.
    * @default - 1
    */
   readonly instanceCount?: number;
   /**
-   * What serves it.
+   * The model server.
    * @default - the endpoint's
    */
   readonly server?: Server;
   /**
-   * More variables of its container.
+   * Additional environment variables of the container.
    * @default - the endpoint's
    */
   readonly environment?: { [key: string]: string };
   /**
-   * The key of an artifact that is in the store, as of `OptimizedEndpoint`.
-   * @default - jobs make what is not in the store
+   * The key of an existing artifact, as for `OptimizedEndpoint`.
+   * @default - jobs create the artifacts that are missing from the store
    */
   readonly artifactKey?: string;
 }
 
 /**
- * A check that compares a candidate's responses with those of production.
+ * A check that compares a candidate's responses with production's.
  */
 export interface AnswerCheck {
   /**
@@ -2535,11 +2535,11 @@ export interface AnswerCheck {
 }
 
 /**
- * Show the cost of the running instances, and evaluations' prices at this price instead of the published one.
+ * Show the cost of the running instances, and calculate evaluations' costs with this price.
  */
 export interface ShowCosts {
   /**
-   * What one instance costs in an hour, in US dollars.
+   * The price of one instance in US dollars an hour.
    */
   readonly instancePricePerHour: number;
   /**
@@ -2550,16 +2550,16 @@ export interface ShowCosts {
 }
 
 /**
- * Show the results of this endpoint's evaluations, beside those of a baseline.
+ * Show the results of this endpoint's evaluations, next to those of a baseline.
  */
 export interface ShowEvaluation {
   /**
-   * The numbers of users that were simulated.
+   * The numbers of simulated users.
    */
   readonly concurrencies: number[];
   /**
-   * What to compare with: another endpoint, or another artifact on this one.
-   * @default - nothing
+   * Another endpoint, or another artifact on this one, to compare with.
+   * @default - none
    */
   readonly baseline?: EvaluatedModel;
   /**
@@ -2570,15 +2570,15 @@ export interface ShowEvaluation {
 }
 
 /**
- * Mark a time in every graph over time.
+ * Mark a time in every time series graph.
  */
 export interface AddDeployment {
   /**
-   * When, in ISO 8601 with a time zone: `2026-11-21T14:00:00Z`. May be a token.
+   * The time, in ISO 8601 with a time zone: `2026-11-21T14:00:00Z`. May be a token.
    */
   readonly at: string;
   /**
-   * The text beside it, for instance a release.
+   * The text next to the mark, for instance a release.
    * @default - `deployment`
    */
   readonly label?: string;
@@ -3295,7 +3295,7 @@ export interface SpeculationCureDraftsOff {
 }
 
 /**
- * Train EAGLE heads again, on traffic that the endpoint captured since.
+ * Train EAGLE heads again, on traffic that the endpoint captured since the last training.
  */
 export interface SpeculationCureTrainAnew {
 }
@@ -3514,22 +3514,22 @@ export enum SpeculatorMethod {
   MTP = 'mtp',
 }
 
-/** A metric that SageMaker publishes of a running endpoint. */
+/** A metric that SageMaker publishes for a running endpoint. */
 export enum EndpointMetric {
   /**
-   * Invocations. Requests that were sent to the endpoint.
+   * Invocations. Requests sent to the endpoint.
    */
   INVOCATIONS = 'invocations',
   /**
-   * Invocations per instance or copy. Requests, divided by the instances of the variant or the copies of the inference component.
+   * Invocations per instance or copy. Requests divided by the number of instances of the variant or copies of the inference component.
    */
   INVOCATIONS_PER_COPY = 'invocations_per_copy',
   /**
-   * Model latency. Time from SageMaker's request to the model's container to its whole response.
+   * Model latency. Time from SageMaker's request to the model's container until the complete response.
    */
   MODEL_LATENCY = 'model_latency',
   /**
-   * Overhead latency. Time that SageMaker adds: from the client's request to the response, without the model latency.
+   * Overhead latency. Time that SageMaker adds: from the client's request until the response, without the model latency.
    */
   OVERHEAD_LATENCY = 'overhead_latency',
   /**
@@ -3537,7 +3537,7 @@ export enum EndpointMetric {
    */
   FIRST_CHUNK_LATENCY = 'first_chunk_latency',
   /**
-   * Time to first chunk, of the model. The model's share of the time to the first chunk.
+   * Time to first chunk, model. The model's share of the time to the first chunk.
    */
   FIRST_CHUNK_MODEL_LATENCY = 'first_chunk_model_latency',
   /**
@@ -3545,27 +3545,27 @@ export enum EndpointMetric {
    */
   FIRST_CHUNK_OVERHEAD_LATENCY = 'first_chunk_overhead_latency',
   /**
-   * Concurrent requests per model copy. Requests that a copy of the model has at once; published every 10 seconds.
+   * Concurrent requests per model copy. Concurrent requests for each copy of the model; published every 10 seconds.
    */
   CONCURRENT_REQUESTS = 'concurrent_requests',
   /**
-   * 4xx errors. Requests that the model answered with a 4xx status: what a client sent was wrong.
+   * 4xx errors. Requests that returned a 4xx status because of a client error.
    */
   INVOCATION_4XX_ERRORS = 'invocation_4xx_errors',
   /**
-   * 5xx errors. Requests that the model answered with a 5xx status: the endpoint failed.
+   * 5xx errors. Requests that returned a 5xx status because the endpoint failed.
    */
   INVOCATION_5XX_ERRORS = 'invocation_5xx_errors',
   /**
-   * Model errors. Requests that the model's container did not answer with a 2xx status: 4xx and 5xx, broken connections, malformed answers and timeouts.
+   * Model errors. Requests without a 2xx response of the model's container: 4xx and 5xx statuses, broken connections, malformed responses and timeouts.
    */
   INVOCATION_MODEL_ERRORS = 'invocation_model_errors',
   /**
-   * Mid-stream errors. Streaming responses that failed after they had begun.
+   * Mid-stream errors. Streaming responses that failed after they started.
    */
   MID_STREAM_ERRORS = 'mid_stream_errors',
   /**
-   * Requests without capacity. Requests that failed because no copy of the inference component was there.
+   * Requests without capacity. Requests that failed because the inference component had no copy.
    */
   NO_CAPACITY_FAILURES = 'no_capacity_failures',
   /**
@@ -3573,43 +3573,43 @@ export enum EndpointMetric {
    */
   BACKLOG_WITHOUT_CAPACITY = 'backlog_without_capacity',
   /**
-   * GPU utilization. How busy the GPUs are.
+   * GPU utilization. Utilization of the GPUs.
    */
   GPU_UTILIZATION = 'gpu_utilization',
   /**
-   * GPU memory utilization. How much of the GPUs' memory is in use; always high where the container reserves the KV cache at its start.
+   * GPU memory utilization. Share of the GPUs' memory that is in use. Always high if the container reserves the KV cache at startup.
    */
   GPU_MEMORY_UTILIZATION = 'gpu_memory_utilization',
   /**
-   * GPU reservation. Share of the instances' GPUs that inference components have reserved.
+   * GPU reservation. Share of the instances' GPUs that inference components reserve.
    */
   GPU_RESERVATION = 'gpu_reservation',
   /**
-   * CPU utilization. How busy the vCPUs are.
+   * CPU utilization. Utilization of the vCPUs.
    */
   CPU_UTILIZATION = 'cpu_utilization',
   /**
-   * CPU reservation. Share of the instances' vCPUs that inference components have reserved.
+   * CPU reservation. Share of the instances' vCPUs that inference components reserve.
    */
   CPU_RESERVATION = 'cpu_reservation',
   /**
-   * Memory utilization. How much of the memory is in use: the instance's, or what the inference component reserved.
+   * Memory utilization. Share of the memory that is in use: of the instance's memory, or of the memory that the inference component reserves.
    */
   MEMORY_UTILIZATION = 'memory_utilization',
   /**
-   * Memory reservation. Share of the instances' memory that inference components have reserved.
+   * Memory reservation. Share of the instances' memory that inference components reserve.
    */
   MEMORY_RESERVATION = 'memory_reservation',
   /**
-   * Disk utilization. How much of the instances' disks is in use.
+   * Disk utilization. Share of the instances' disks that is in use.
    */
   DISK_UTILIZATION = 'disk_utilization',
   /**
-   * Reports of instances or copies. Reports of CPU utilization in a period: each instance, or copy of an inference component, sends one every 60 seconds.
+   * Reports of instances or copies. Reports of CPU utilization in a period. Each instance, or copy of an inference component, sends one every 60 seconds.
    */
   COPY_REPORTS = 'copy_reports',
   /**
-   * Reports of instances. Reports of memory utilization in a period: each instance sends one every 60 seconds.
+   * Reports of instances. Reports of memory utilization in a period. Each instance sends one every 60 seconds.
    */
   INSTANCE_REPORTS = 'instance_reports',
 }

@@ -1,7 +1,7 @@
 // Generated from docs/endpoint.schema.json: python tooling/typescript_declaration.py
 
 /**
- * The key of each member in a file, and the shape of its value: an interface, or what the CDK has for it.
+ * The key of each member in a file, and the shape of its value: an interface, or the CDK's type.
  * []: a list of these; {}: a mapping of names to them.
  */
 export const MEMBERS: Record<string, Record<string, [key: string, shape: string]>> = {
@@ -797,7 +797,7 @@ export const MEMBERS: Record<string, Record<string, [key: string, shape: string]
 /** Namespace, name and dimensions. */
 export type Series = [namespace: string, name: string, dimensions: string[]];
 
-/** The default statistics of metrics, and their series of a variant and of an inference component. */
+/** The default statistics of metrics, and their series for a variant and an inference component. */
 export const METRICS: Record<string, { statistic: string; variant?: Series; component?: Series }> = {
   invocations: {statistic: 'Sum', variant: ['AWS/SageMaker', 'Invocations', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'Invocations', ['InferenceComponentName']]},
   invocations_per_copy: {statistic: 'Sum', variant: ['AWS/SageMaker', 'InvocationsPerInstance', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'InvocationsPerCopy', ['InferenceComponentName']]},
@@ -825,10 +825,10 @@ export const METRICS: Record<string, { statistic: string; variant?: Series; comp
   instance_reports: {statistic: 'SampleCount', variant: ['/aws/sagemaker/Endpoints', 'MemoryUtilization', ['EndpointName', 'VariantName']], component: ['/aws/sagemaker/Endpoints', 'MemoryUtilization', ['EndpointName', 'VariantName']]},
 };
 
-/** The version of the schema that MEMBERS is of. */
+/** The version of the schema from which MEMBERS was made. */
 export const SCHEMA_VERSION = 1;
 
-/** What the outputs of an endpoint, a component or an adapter are called after its id. */
+/** The suffixes of an endpoint's, component's or adapter's outputs, after its ID. */
 export const OUTPUTS = [
   'EndpointName',
   'EndpointArn',

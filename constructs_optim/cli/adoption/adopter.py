@@ -244,7 +244,7 @@ class Adopter:
 
     def _server(self, label: str, image: str) -> ServerSettings | None:
         name = _IMAGE.fullmatch(image)
-        row = images.uncatalogued(f"{name['repository']}:{name['tag']}") if name is not None else None
+        row = images.uncataloged(f"{name['repository']}:{name['tag']}") if name is not None else None
         if row is None or row.server is None:
             known = "vllm, sglang, djl-inference or huggingface-pytorch-tgi-inference, with a tag"
             self._problems.append(f"{label} uses the image {image}, but the library serves with AWS's {known}")

@@ -18,7 +18,7 @@ from pydantic import Field
 from constructs_optim.constructs.stack.arguments import REMOVAL_POLICY, ROLE, STORE
 from constructs_optim.constructs.stack.custom_resource import (
     RESPONSE_SECONDS,
-    SIGNALLED_VALUES,
+    SIGNALED_VALUES,
     TaggedResource,
     drop_none,
 )
@@ -113,7 +113,7 @@ def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -
     hosted = HostedModel(recipe, artifact, model, name, timeouts)
     add_recipe_metadata(model, artifact.plan, hosted.artifact_key)
     if isinstance(artifact, OptimizationJob):
-        model.add_metadata("cfn-lint", SIGNALLED_VALUES)
+        model.add_metadata("cfn-lint", SIGNALED_VALUES)
     return hosted
 
 

@@ -13,7 +13,7 @@ from constructs import Construct
 from constructs_optim.constructs.stack.arguments import DURATION, ROLE, STORE, suggests_keywords
 from constructs_optim.constructs.stack.custom_resource import (
     LONGEST_WAIT_SECONDS,
-    SIGNALLED_VALUES,
+    SIGNALED_VALUES,
     JobSignal,
     TaggedResource,
     drop_none,
@@ -208,7 +208,7 @@ class OptimizationJob(RecipeArtifact):
         resource = TaggedResource(self, prefix or "Resource", type=f"Custom::{job.kind}", properties=properties)
         add_job_metadata(resource, self.plan, job)
         if isinstance(job.source, ArtifactSource):
-            resource.add_metadata("cfn-lint", SIGNALLED_VALUES)
+            resource.add_metadata("cfn-lint", SIGNALED_VALUES)
         if isinstance(job.source, HubSource):
             self.startup_timeouts = StartupTimeouts.of_hub(resource)
         role.delay(resource)

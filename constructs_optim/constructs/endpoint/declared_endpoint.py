@@ -54,7 +54,7 @@ class DeclaredVariant:
     @property
     def server(self) -> str | None:
         """The model server, by the name of AWS's container."""
-        return images.uncatalogued(_text(self._container.get("image")).rpartition("/")[2]).server
+        return images.uncataloged(_text(self._container.get("image")).rpartition("/")[2]).server
 
     @property
     def max_concurrent_requests(self) -> int | None:

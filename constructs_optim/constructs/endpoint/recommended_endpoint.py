@@ -280,7 +280,7 @@ class RecommendedEndpoint(IOptimizedEndpoint):
             recommendation.instance_type,
             key,
             (key, recommendation.instance_type, str(recommendation.copies_per_instance)),
-            images.uncatalogued(image).server,
+            images.uncataloged(image).server,
             store=self._store,
         )
         return EvaluationTarget(

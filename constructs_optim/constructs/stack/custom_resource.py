@@ -19,7 +19,7 @@ COMPONENT_SECONDS = 3600
 """How long CloudFormation waits for an inference component that a handler creates: the maximum."""
 LONGEST_WAIT_SECONDS = 12 * 60 * 60
 """The maximum timeout of a wait condition."""
-SIGNALLED_VALUES: dict[str, object] = {
+SIGNALED_VALUES: dict[str, object] = {
     "config": {"ignore_checks": ["E1017"]},
     "reason": "The resource schema of AWS::CloudFormation::WaitCondition calls Data an object; Fn::GetAtt gives the "
     "text of a JSON object (CloudFormation user guide), which Fn::Split takes apart.",

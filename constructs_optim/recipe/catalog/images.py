@@ -154,7 +154,7 @@ def find(name: str) -> ImageRow | None:
     return next((row for row in rows() if row.name == name), None)
 
 
-def uncatalogued(name: str) -> ImageRow:
+def uncataloged(name: str) -> ImageRow:
     """Return an image that is not in the catalog, or not anymore, as described by its name.
 
     The repository names the server. The tag has the CUDA release (``cu130``) and in some repositories the engine's.

@@ -213,8 +213,8 @@ def override(model_id: str, **columns: Any) -> ModelRow:
 def _row(raw: dict[str, Any], families: dict[str, list[str]]) -> ModelRow:
     columns = dict(raw)
     supports = {*families[raw["family"]], *columns.pop("supports")} - {*columns.pop("lacks", ())}
-    licence = columns.pop("license")
-    return ModelRow(**columns, supports=frozenset(supports), license=License(**licence) if licence else None)
+    license = columns.pop("license")
+    return ModelRow(**columns, supports=frozenset(supports), license=License(**license) if license else None)
 
 
 def _with_checkpoints(raw: Mapping[str, Any]) -> list[ModelRow]:
@@ -229,8 +229,8 @@ def _with_checkpoints(raw: Mapping[str, Any]) -> list[ModelRow]:
         generations=generations,
         speculation=tuple(columns.pop("speculation", ())),
     )
-    licence = columns.pop("license", None)
-    columns["license"] = License(licence, f"https://huggingface.co/{columns['model_id']}") if licence else None
+    license = columns.pop("license", None)
+    columns["license"] = License(license, f"https://huggingface.co/{columns['model_id']}") if license else None
     published = tuple(Checkpoint(each["model_id"], each["precision"], each["memory_gb"]) for each in checkpoints)
     model = ModelRow(**columns, checkpoints=published, recipe=recipe)
     return [model, *(_checkpoint(model, recipe, dict(each)) for each in checkpoints)]

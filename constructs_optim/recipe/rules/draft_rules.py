@@ -78,7 +78,7 @@ def _draft_has_an_id(recipe: Recipe) -> Iterator[Finding]:
 
 
 @rule("OPT064", f"{GUIDE}model-optimize-create-job.html")
-def _draft_licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
+def _draft_license_is_accepted(recipe: Recipe) -> Iterator[Finding]:
     """Your code accepts a gated draft model's license: the draft has its own license, which only you can accept."""
     for location, draft in recipe.techniques_of(SpeculativeDecoding.jumpstart_draft):
         row = models.find(draft.model_id)

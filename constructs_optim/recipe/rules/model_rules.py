@@ -16,7 +16,7 @@ from constructs_optim.recipe.tokens import is_token, matches
 from .registry import API, GUIDE, Finding, rule
 
 _BUCKETS = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"
-_LICENCES = "https://docs.aws.amazon.com/sagemaker/latest/dg/jumpstart-foundation-models-choose.html"
+_LICENSES = "https://docs.aws.amazon.com/sagemaker/latest/dg/jumpstart-foundation-models-choose.html"
 VERSION = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}")
 S3_FILE = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/\S*[^/\s]")
 _S3_URI = re.compile(r"s3://(?P<bucket>[^/\s]*)(?P<prefix>/\S*)?")
@@ -208,12 +208,12 @@ def _version_is_valid(recipe: Recipe) -> Iterator[Finding]:
 
 
 @rule("OPT004", f"{GUIDE}jumpstart-foundation-models-choose.html")
-def _licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
+def _license_is_accepted(recipe: Recipe) -> Iterator[Finding]:
     """Your code accepts a gated model's license: only you can accept the license of its weights."""
     row = recipe.model_row
     if recipe.hub_model is None or row is None or not row.gated or recipe.model.accept_eula:
         return
-    name, url = (row.license.name, row.license.url) if row.license else ("end-user license agreement", _LICENCES)
+    name, url = (row.license.name, row.license.url) if row.license else ("end-user license agreement", _LICENSES)
     version = f'version="{recipe.model.version}", ' if recipe.model.version is not None else ""
     fix = f'read the {name} ({url}), then accept it with Model.jumpstart("{row.model_id}", {version}accept_eula=True)'
     reason = f"{row.model_id} is gated by the {name}, which only you can accept"

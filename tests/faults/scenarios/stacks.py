@@ -51,7 +51,12 @@ def a_scaled_endpoint_is_rolled_back_silently(t: Trials) -> None:
     t.expect(stack.deploy(), "UPDATE_ROLLBACK_COMPLETE", "the stack's status")
     t.end_faults()
     t.says(
-        stack, ["rolled back the update of the endpoint", "it gives no reason, and no alarm of the update went into ALARM", "Next: "]
+        stack,
+        [
+            "rolled back the update of the endpoint",
+            "it gives no reason, and no alarm of the update went into ALARM",
+            "Next: ",
+        ],
     )
     t.check()
     t.again(stack)
