@@ -313,7 +313,7 @@ def test_every_alarm_description_links_to_its_runbook_section(served: ServedMode
         assert section in sections
         assert text.startswith(("critical: ", "warning: "))
         assert " First: " in text
-        assert text.endswith(f"Runbook: docs/alarms.md#{section}")
+        assert text.endswith(f"Runbook: https://constructs-optim.dev/alarms/#{section}")
         assert len(text) <= 1024
 
 

@@ -57,10 +57,10 @@ class RecordedModel(BaseModel, frozen=True, extra="forbid"):
     def row(self, name: str, known: ModelRow | None) -> ModelRow:
         """Return the catalog's row of the model, or a new row without a family, updated with the recorded data."""
         columns = self.model_dump(exclude_none=True, exclude={"revision", "license"})
-        license = {"license": License(self.license, f"https://huggingface.co/{name}")} if self.license else {}
+        licensed = {"license": License(self.license, f"https://huggingface.co/{name}")} if self.license else {}
         # The KV cache that config.json describes overrides the catalog's figure.
         counted = {"cache_bytes": None, "window_bytes": 0, "state_bytes": 0} if self.layers is not None else {}
-        return replace(known or ModelRow(name, family=""), **{**counted, **columns}, **license)
+        return replace(known or ModelRow(name, family=""), **{**counted, **columns}, **licensed)
 
 
 class RecordedArtifact(BaseModel, frozen=True, extra="forbid"):

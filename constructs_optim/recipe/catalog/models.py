@@ -213,8 +213,8 @@ def override(model_id: str, **columns: Any) -> ModelRow:
 def _row(raw: dict[str, Any], families: dict[str, list[str]]) -> ModelRow:
     columns = dict(raw)
     supports = {*families[raw["family"]], *columns.pop("supports")} - {*columns.pop("lacks", ())}
-    license = columns.pop("license")
-    return ModelRow(**columns, supports=frozenset(supports), license=License(**license) if license else None)
+    licensed = columns.pop("license")
+    return ModelRow(**columns, supports=frozenset(supports), license=License(**licensed) if licensed else None)
 
 
 def _with_checkpoints(raw: Mapping[str, Any]) -> list[ModelRow]:
@@ -229,8 +229,8 @@ def _with_checkpoints(raw: Mapping[str, Any]) -> list[ModelRow]:
         generations=generations,
         speculation=tuple(columns.pop("speculation", ())),
     )
-    license = columns.pop("license", None)
-    columns["license"] = License(license, f"https://huggingface.co/{columns['model_id']}") if license else None
+    name = columns.pop("license", None)
+    columns["license"] = License(name, f"https://huggingface.co/{columns['model_id']}") if name else None
     published = tuple(Checkpoint(each["model_id"], each["precision"], each["memory_gb"]) for each in checkpoints)
     model = ModelRow(**columns, checkpoints=published, recipe=recipe)
     return [model, *(_checkpoint(model, recipe, dict(each)) for each in checkpoints)]
