@@ -19,6 +19,7 @@ from constructs_optim.templates.resource_types import VARIANT_SCALING
 
 from ..support.construct_stacks import ENVIRONMENTS, STACKS, masked, template_of, types_of
 from ..support.nag import nag_findings
+from ..support.sampling import one_in
 from . import iam_reference
 from .conftest import Synthesized
 from .oracles import REGIONS, cfn_lint_errors, lacking, state_machine_errors
@@ -306,7 +307,7 @@ def test_a_template_matches_its_snapshot(
     assert kept == snapshot(extension_class=JSONSnapshotExtension)
 
 
-@each_template_and_some_in_a_region
+@pytest.mark.parametrize(("name", "environment"), one_in(4, EACH_AND_SOME_IN_A_REGION))
 def test_two_syntheses_of_the_same_stack_are_byte_identical(
     templates: Templates, tmp_path: Path, name: str, environment: str
 ) -> None:

@@ -100,6 +100,7 @@ def test_each_metric_is_better_worse_the_same_or_undecided() -> None:
     assert found["8 users"]["time_to_first_token_p99"].requests == 500
 
 
+@pytest.mark.exhaustive
 def test_a_server_is_not_called_different_from_itself() -> None:
     found = [
         difference.verdict

@@ -60,7 +60,8 @@ def test_a_ramp_is_followed_up_and_down(name: str) -> None:
     assert turns([*up, *held, *down]) <= 2
 
 
-@pytest.mark.parametrize("name", sampled("time to first token"))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", POLICIES)
 def test_a_spike_doubles_the_copies_and_does_not_run_away(name: str) -> None:
     scaled = fleet(POLICIES[name])
     calm = scaled.run(20, steady(0.5))

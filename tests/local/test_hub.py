@@ -103,7 +103,7 @@ def test_models_are_listed_by_part_of_their_name(sagemaker: Any) -> None:
 
 def test_the_models_of_the_demo_and_of_getting_started_are_in_the_hub(sagemaker: Any) -> None:
     for app in (first_example(), (CHECKOUT / "app.py").read_text()):
-        (named,) = re.findall(r'Model\.jumpstart\("([\w-]+)", version="([\d.]+)"', app)
+        (named,) = re.findall(r'Model\.jumpstart\(\s*"([\w-]+)", version="([\d.]+)"', app)
         content = sagemaker.describe_hub_content(**HUB, HubContentName=named[0], HubContentVersion=named[1])
         document = json.loads(content["HubContentDocument"])
         assert document["ResourceNameBase"] == named[0]

@@ -47,6 +47,7 @@ from constructs_optim.recipe.forecast import (
 from constructs_optim.recipe.objectives import Objectives
 from tests.support.calibration import CALIBRATION, ERRORS, PLAUSIBLE
 from tests.support.documents import CHECKOUT
+from tests.support.sampling import one_in
 
 # Llama 3.1 8B in half precision on one H100.
 LLAMA = Copy(
@@ -445,7 +446,7 @@ def test_a_simulated_engine_that_mixes_prompts_into_its_passes_behaves_as_foreca
     assert_agree(simulated, forecast, 0.2, ("time_to_first_token",))
 
 
-@pytest.mark.parametrize("users", [1, 16, 128])
+@pytest.mark.parametrize("users", one_in(3, [16, 1, 128]))
 def test_simulated_users_that_send_one_request_after_another_are_served_as_forecast(users: int) -> None:
     efficiency = replace(ENGINE_ALONE, awaited_passes=1.0)
     simulated = with_users(Engine(ForwardPass(LLAMA, efficiency), mixed=True), users)

@@ -49,6 +49,7 @@ def test_equal_models_are_called_worse_by_all_measures_together_in_5_percent_of_
     assert found.count("worse") / 60 <= LEVEL
 
 
+@pytest.mark.exhaustive
 def test_5_points_worse_is_caught_in_90_percent_of_200_runs_within_500_pairs() -> None:
     found = [a_run(seed, worse_by=0.05, pairs=500) for seed in range(RUNS)]
     assert found.count("worse") / RUNS >= 0.9
