@@ -96,6 +96,16 @@ def service_models_are_parsed_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def commands_are_built_once() -> Iterator[None]:
+    """Typer builds all commands for each call of its runner, which takes a tenth of a second."""
+    testing = sys.modules.get("typer.testing")
+    with pytest.MonkeyPatch.context() as patched:
+        if testing is not None:
+            patched.setattr(testing, "_get_command", functools.cache(testing._get_command))
+        yield
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
