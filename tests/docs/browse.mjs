@@ -1,0 +1,34 @@
+// Opens pages of the site, and types words into its search.
+// Usage: node browse.mjs ADDRESS WIDTH '["page/", ...]' '["word", ...]'; prints JSON.
+import chromium from "@sparticuz/chromium";
+import puppeteer from "puppeteer-core";
+
+const [address, width, pages, words] = process.argv.slice(2);
+const browser = await puppeteer.launch({
+  args: chromium.args,
+  executablePath: await chromium.executablePath(),
+  headless: "shell",
+});
+const found = { wider: {}, hits: {}, elsewhere: [], errors: [] };
+try {
+  const tab = await browser.newPage();
+  tab.on("pageerror", (error) => found.errors.push(String(error)));
+  tab.on("request", (request) => {
+    if (!request.url().startsWith(address) && !request.url().startsWith("data:")) found.elsewhere.push(request.url());
+  });
+  await tab.setViewport({ width: Number(width), height: 900 });
+  for (const page of JSON.parse(pages)) {
+    await tab.goto(address + page, { waitUntil: "load" });
+    found.wider[page] = await tab.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+  }
+  for (const word of JSON.parse(words)) {
+    await tab.goto(`${address}?q=${encodeURIComponent(word)}`, { waitUntil: "load" });
+    await tab.waitForSelector(".md-search-result__item a", { timeout: 30000 });
+    found.hits[word] = await tab.$$eval(".md-search-result__item", (items) =>
+      items.slice(0, 3).map((item) => new URL(item.querySelector("a").href).pathname),
+    );
+  }
+} finally {
+  await browser.close();
+}
+console.log(JSON.stringify(found));

@@ -1,0 +1,82 @@
+"""The site in a real browser: it fits a phone, loads nothing from elsewhere, and its search finds what a page is about."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from tests.support.documents import CHECKOUT
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() != "x86_64", reason="the packaged browser is one for Linux on x86-64"
+)
+PAGES = ["", "tutorial/", "hosting/", "reference/constructs/optimized-endpoint/"]
+FOUND = {
+    "OPT010": "/rules/",
+    "OptimizedEndpoint": "/reference/constructs/optimized-endpoint/",
+    "alarms": "/alarms/",
+    "artifact store": "/sharing/",
+    "kv cache": "/techniques/kv-cache/",
+    "lora": "/reference/constructs/lora-adapter/",
+    "pytest": "/testing/",
+    "quantization": "/techniques/quantization/",
+    "scale to zero": "/scaling/",
+    "shadow": "/shadow/",
+    "speculative decoding": "/techniques/speculative-decoding/",
+    "terraform": "/terraform/",
+    "upgrade": "/upgrades/",
+}
+
+
+class _Silent(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    site = CHECKOUT / "site"
+    assert site.is_dir(), "make docs builds it"
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Silent, directory=str(site)))
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+
+
+def browsed(address: str, width: int, words: list[str]) -> dict[str, Any]:
+    unpacked = CHECKOUT / "node_modules" / ".chromium"
+    unpacked.mkdir(parents=True, exist_ok=True)
+    script = Path(__file__).with_name("browse.mjs")
+    node = os.environ.get("JSII_NODE") or "node"
+    done = subprocess.run(
+        [node, str(script), address, str(width), json.dumps(PAGES), json.dumps(words)],
+        env={**os.environ, "TMPDIR": str(unpacked)},
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_pages_fit_their_window_and_load_nothing_from_elsewhere(address: str, width: int) -> None:
+    seen = browsed(address, width, [])
+    assert seen["wider"] == dict.fromkeys(PAGES, 0)
+    assert seen["elsewhere"] == seen["errors"] == []
+
+
+def test_the_search_finds_what_a_page_is_about(address: str) -> None:
+    hits = browsed(address, 1280, [*FOUND])["hits"]
+    assert {word: pages[0] for word, pages in hits.items()} == FOUND
