@@ -1,4 +1,4 @@
-"""The site in a real browser: it fits a phone, loads nothing from elsewhere, and its search finds what a page is about."""
+"""The site in a real browser: it fits a phone, loads nothing from elsewhere, and its search finds pages by subject."""
 
 from __future__ import annotations
 
