@@ -14,7 +14,7 @@ class Clock:
     """The machine's time plus the sum of all advances. Safe to use from several threads.
 
     Args:
-        runs: whether time passes by itself. If False, only :meth:`advance` and :meth:`sleep` move it. Default: True.
+        runs: whether time passes by itself. If False, only ``advance`` and ``sleep`` move it. Default: True.
     """
 
     def __init__(self, *, runs: bool = True) -> None:

@@ -50,7 +50,7 @@ class LocalCloudError(RuntimeError):
 class LocalCloud:
     """A local cloud in its own process, on the loopback interface. Use it as a context manager.
 
-    It ends with the ``with`` block, with :meth:`stop`, or with the process that started it.
+    It ends with the ``with`` block, with ``stop``, or with the process that started it.
     """
 
     def __init__(
@@ -84,14 +84,14 @@ class LocalCloud:
             history_events: maximum number of events in a state machine execution's history. Default: 25,000, as on AWS.
             hub_folders: folders of further JumpStart documents, ``<folder>/<model ID>/<version>.json``. Default: none.
             enforce_iam: whether Lambda functions, state machines and SageMaker are limited to their roles' policies.
-                Users of :meth:`environment` are always administrators. Default: False.
+                Users of ``environment`` are always administrators. Default: False.
             training_path: a folder of programs to run instead of those of a training job's image. It is the first on
                 the job's PATH. A training job really runs: its ``ContainerEntrypoint`` is a process of this machine.
                 Default: the folder of this Python.
             training_stop_seconds: seconds from SIGTERM to SIGKILL for a training job's code. Default: 120, as on AWS.
             sdk_lacks: SageMaker operations that the functions' SDK lacks, for example ``CreateAIBenchmarkJob``, because
                 the SDK of Lambda's runtimes is months old. Default: none, as in this Python's SDK.
-            quotas: quotas by name, see :meth:`set_quota`. Default: none.
+            quotas: quotas by name, see ``set_quota``. Default: none.
             serve: whether endpoints have model servers, which are processes of this machine; or the command line of
                 such a server, for example ``vllm serve {arguments} --host 127.0.0.1 --port {port}``. ``{arguments}``
                 are the options that AWS's vLLM and SGLang containers derive from their variables, ``{model}`` is the
@@ -286,7 +286,7 @@ class LocalCloud:
         """Return the authorizations while IAM is enforced, of all roles or of one by name.
 
         Each is ``{"account", "role", "action", "resource", "decision", "statement", "time"}``, see
-        :class:`constructs_optim_local.access.authorization.Authorization`.
+        ``constructs_optim_local.access.authorization.Authorization``.
         """
         query = f"?{urllib.parse.urlencode({'role': role})}" if role else ""
         return self._control("GET", f"authorizations{query}")
@@ -306,7 +306,7 @@ class LocalCloud:
         skip: int = 0,
         instance_type: str = "",
     ) -> None:
-        """Inject a fault. :data:`constructs_optim_local.faults.NAMES` lists them.
+        """Inject a fault. ``constructs_optim_local.faults.NAMES`` lists them.
 
         Args:
             name: the fault's name.

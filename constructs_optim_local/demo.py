@@ -73,7 +73,7 @@ def run_demo(app_directory: Path, console: Console | None = None, *, serve: bool
     Args:
         app_directory: the directory of ``cdk.json``.
         console: the console to print to. Default: standard output.
-        serve: see :class:`LocalCloud`. The demo then requests a completion from each endpoint.
+        serve: see ``LocalCloud``. The demo then requests a completion from each endpoint.
 
     Raises:
         DemoFailed: if bootstrap or deployment fails.

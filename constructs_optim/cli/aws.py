@@ -130,7 +130,7 @@ EXPLAINED = (
     PreviewError,
     SynthesisError,
 )
-"""The errors for which :func:`sentence` has an explanation."""
+"""The errors for which ``sentence`` has an explanation."""
 
 
 @contextmanager

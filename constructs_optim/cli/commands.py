@@ -57,7 +57,7 @@ class _Help:
         return super().get_short_help_str(10_000)  # type: ignore[misc]
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        """Write the description, without the sections that :meth:`format_epilog` writes."""
+        """Write the description, without the sections that ``format_epilog`` writes."""
         del ctx
         formatter.write_paragraph()
         with formatter.indentation():
@@ -159,5 +159,5 @@ class Commands(typer.Typer):
         super().__init__(cls=_Group, no_args_is_help=True, rich_markup_mode=None, **settings)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
-        """Add a command, as :meth:`typer.Typer.command` does."""
+        """Add a command, as ``typer.Typer.command`` does."""
         return super().command(name, cls=_Command, **settings)

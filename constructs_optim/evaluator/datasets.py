@@ -1,7 +1,7 @@
 """Files of prompts: this library's own, and the common formats of chats, benchmarks and recorded traffic.
 
 =====================  ===============================================================================================
-own                    ``prompt``, ``messages``, ``inputs`` or ``turns`` (:class:`Prompt`); OpenAI's chats among them
+own                    ``prompt``, ``messages``, ``inputs`` or ``turns`` (``Prompt``); OpenAI's chats among them
 ShareGPT               ``conversations`` of ``from`` and ``value``, a JSON array or a line each
 AIPerf, single turn    ``text``
 AIPerf, multi turn     ``turns`` of ``text`` and ``delay`` in milliseconds

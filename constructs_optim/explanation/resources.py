@@ -90,7 +90,7 @@ def compare(before: Template, after: Template, *, deployed: bool = False) -> dic
 
 
 def same_value(before: object, after: object, *, deployed: bool = False) -> bool:
-    """Return whether two template values are equal for CloudFormation; ``deployed`` as for :func:`compare`."""
+    """Return whether two template values are equal for CloudFormation; ``deployed`` as for ``compare``."""
     return _canonical(before, ascii_only=False) == _canonical(after, ascii_only=deployed)
 
 

@@ -41,7 +41,7 @@ class Stacks:
         self._states: dict[str, StackState] = {}
 
     def look_up(self, owners: Iterable[Owner]) -> None:
-        """Describe the stacks of many owners concurrently, for :meth:`state`."""
+        """Describe the stacks of many owners concurrently, for ``state``."""
         stack_ids = sorted({owner.stack_id for owner in owners} - self._states.keys())
         for region in {parts[3] for parts in map(_parts, stack_ids) if parts and parts[4] == self._account}:
             # Clients are created sequentially: boto3's session is not thread-safe.

@@ -22,7 +22,7 @@ def sha256(text: str) -> str:
 
 
 def artifact_key(recipe_key: str, source_identity: str) -> str:
-    """Return the artifact key for a recipe (:attr:`JobPlan.recipe_key`) and a source.
+    """Return the artifact key for a recipe (``JobPlan.recipe_key``) and a source.
 
     ``source_identity`` is ``hub:<hub>/<model id>@<version>`` or ``s3:<uri>#<fingerprint of the objects>``, followed by
     a line for each further input of the job.

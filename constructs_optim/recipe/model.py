@@ -15,7 +15,7 @@ _S3 = "s3://"
 
 
 class Model(Settings):
-    """A model to serve, created by :meth:`huggingface`, :meth:`jumpstart` or :meth:`s3`."""
+    """A model to serve, created by ``huggingface``, ``jumpstart`` or ``s3``."""
 
     kind: Literal["hub", "s3", "huggingface"]
     model_id: str = ""

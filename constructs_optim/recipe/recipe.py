@@ -50,7 +50,7 @@ class Recipe:
 
     ``region`` determines the registry of the container images; None if the Region is known only at deployment.
     ``environment`` has additional variables for the model's container, which override the plan's. ``containers`` is the
-    lock file's content (:mod:`constructs_optim.recipe.catalog.lock`). ``server`` serves the model; by default it is the
+    lock file's content (``constructs_optim.recipe.catalog.lock``). ``server`` serves the model; by default it is the
     first server that supports all techniques, with vLLM before the others. ``partition`` is the type of GPU partition
     that a copy of the model occupies.
     """
@@ -487,7 +487,7 @@ class Recipe:
 
     @cached_property
     def results(self) -> dict[Callable[[Recipe], Any], Any]:
-        """The cached results of functions of the recipe (:func:`once`)."""
+        """The cached results of functions of the recipe (``once``)."""
         return {}
 
 

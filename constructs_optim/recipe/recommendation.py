@@ -1,7 +1,7 @@
 """Chooses the recipe, the instances and the parallelism that meet objectives at the lowest price.
 
 Every sensible recipe is planned on every instance type, and with a technique also with every smaller tensor parallel
-degree that the model fits in. A forecast of each (:mod:`constructs_optim.recipe.forecast`) gives the number of copies
+degree that the model fits in. A forecast of each (``constructs_optim.recipe.forecast``) gives the number of copies
 that serve the requests within the required latencies with the required confidence, and so the price of the instances.
 """
 

@@ -206,7 +206,7 @@ class SglangServer(_CommandLine):
     """AWS's container for SGLang.
 
     Attributes:
-        context_length: as for :class:`VllmServer`, like the other attributes. ``adapters`` is not supported: SGLang has
+        context_length: as for ``VllmServer``, like the other attributes. ``adapters`` is not supported: SGLang has
             no ``/adapters``.
     """
 
@@ -269,7 +269,7 @@ class LmiServer(_EngineSettings):
     """AWS's container for Large Model Inference: djl-serving with vLLM.
 
     Attributes:
-        context_length: as for :class:`VllmServer`, like the other attributes.
+        context_length: as for ``VllmServer``, like the other attributes.
     """
 
     name = "lmi"

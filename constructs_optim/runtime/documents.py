@@ -51,6 +51,6 @@ def not_created(request: str) -> str:
 
 
 def failed_request(physical_id: object) -> str | None:
-    """Return the request in a physical ID from :func:`not_created`; None for any other ID."""
+    """Return the request in a physical ID from ``not_created``; None for any other ID."""
     prefix, _, request = str(physical_id).partition("not-created-")
     return request if request and not prefix else None

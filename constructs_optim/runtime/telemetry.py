@@ -94,7 +94,7 @@ def redacted(text: str) -> str:
 
 
 def entry_point(handler: Handler[E, T]) -> Handler[E, T]:
-    """Decorate a Lambda handler. Lambda logs exceptions, so one with a secret becomes :class:`HandlerFailed`."""
+    """Decorate a Lambda handler. Lambda logs exceptions, so one with a secret becomes ``HandlerFailed``."""
 
     def identified(event: E, context: LambdaContext) -> T:
         _logger.append_keys(**{key: event[name] for key, name in _FIELDS.items() if isinstance(event.get(name), str)})

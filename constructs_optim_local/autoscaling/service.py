@@ -1,4 +1,4 @@
-"""Application Auto Scaling: moto stores targets and policies, and :mod:`.engine` scales.
+"""Application Auto Scaling: moto stores targets and policies, and ``engine`` scales.
 
 This module checks requests against the API's model. It adds to moto scaling activities, the alarms of target tracking
 policies, and these rules of the API reference: DeregisterScalableTarget deletes policies and scheduled actions;

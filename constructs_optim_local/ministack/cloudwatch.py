@@ -1,10 +1,10 @@
 """CloudWatch alarms, with features that ministack lacks: dimensions, metric math, and scaling actions.
 
 - An alarm watches a metric with its dimensions (ministack's ignore dimensions) or an expression. Sources: see
-  :mod:`constructs_optim_local.cloudwatch.evaluation` and ``metric_math``.
+  ``constructs_optim_local.cloudwatch.evaluation`` and ``metric_math``.
 - An alarm runs scaling policies when it goes into ALARM, and again with each datapoint while it stays there (CloudWatch
   user guide, "Alarm actions": an Auto Scaling action is invoked once a minute while the alarm is in its state).
-- An alarm may watch a PromQL query over the metrics of serving engines in :class:`Telemetry`.
+- An alarm may watch a PromQL query over the metrics of serving engines in ``Telemetry``.
 - A service can check whether an alarm was in ALARM between two times.
 - Stacks can have composite alarms.
 """

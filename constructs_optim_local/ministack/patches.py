@@ -1,6 +1,6 @@
 """ministack's private names that this package's modules replace or extend, each with the reason.
 
-ministack may change them in any release, so the local cloud starts only with the tested one: :func:`check_ministack`
+ministack may change them in any release, so the local cloud starts only with the tested one: ``check_ministack``
 compares the source of each function with its digest here. To move to another release, review the changes in the
 functions that the check names, and update their digests.
 """
@@ -295,7 +295,7 @@ def replace(name: str, replacement: Any, *holders: ModuleType) -> None:
     """Replace a function of ministack.
 
     Args:
-        name: the function's location in ministack, a key of :data:`PATCHES`.
+        name: the function's location in ministack, a key of ``PATCHES``.
         replacement: the new function.
         holders: the modules in which to replace it, because they import it by name. Default: the defining module.
     """
@@ -307,7 +307,7 @@ def replace(name: str, replacement: Any, *holders: ModuleType) -> None:
 
 
 def table(name: str) -> dict[str, Any]:
-    """Return a table of ministack to change, a key of :data:`TABLES`."""
+    """Return a table of ministack to change, a key of ``TABLES``."""
     if name not in TABLES:
         raise LookupError(f"{name} is not in the table of tables")
     module, _, attribute = name.rpartition(".")

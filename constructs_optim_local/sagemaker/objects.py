@@ -50,7 +50,7 @@ _ONE_AT_A_TIME = TransferConfig(use_threads=False)
 
 
 class S3Objects:
-    """An implementation of :class:`Objects` for one account.
+    """An implementation of ``Objects`` for one account.
 
     Another account's bucket must allow the access, even if IAM is not enforced.
     """

@@ -1,4 +1,4 @@
-"""The local cloud's process: ``python -m constructs_optim_local.server``, started by :class:`LocalCloud`.
+"""The local cloud's process: ``python -m constructs_optim_local.server``, started by ``LocalCloud``.
 
 It ends when its standard input does, so that it never outlives its parent.
 """

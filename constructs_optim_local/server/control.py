@@ -39,7 +39,7 @@ Asgi = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
 
 class Control:
-    """An ASGI application that responds below :data:`PREFIX` and passes on everything else."""
+    """An ASGI application that responds below ``PREFIX`` and passes on everything else."""
 
     def __init__(
         self,

@@ -8,10 +8,12 @@ import re
 import runpy
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.metadata import metadata
 
 import constructs_optim
 from constructs_optim.recipe.documentation import SITE
+from constructs_optim.recipe.settings import Group
 from tests.support.documents import CHECKOUT, pages
 
 DOCUMENTS = CHECKOUT / "docs"
@@ -30,9 +32,27 @@ def test_the_reference_lists_exactly_the_public_names_and_method_options() -> No
         if line.startswith("::: ")
     ]
     public = [getattr(constructs_optim, name) for name in constructs_optim.__all__]
+    groups = [value for value in public if isinstance(value, Group)]
+    public += [kind for group in groups for kind in vars(group).values() if isinstance(kind, type)]
     options = {option for value in public for option in options_of(value)}
     assert {"MetricOptions", "StepOptions", "UpdateOptions"} <= {option.__name__ for option in options}
     assert sorted(listed) == sorted(f"{value.__module__}.{value.__qualname__}" for value in [*public, *options])
+
+
+def test_each_class_of_the_reference_is_shown_with_the_parameters_of_its_constructor() -> None:
+    seen = 0
+    for page in (DOCUMENTS / "reference").rglob("*/*.md"):
+        shown = (CHECKOUT / "site" / page.relative_to(DOCUMENTS).with_suffix("") / "index.html").read_text()
+        for block in page.read_text().split("\n::: ")[1:]:
+            module, _, name = block.partition("\n")[0].rpartition(".")
+            cls = getattr(import_module(module), name)
+            if "merge_init_into_class: false" not in block and not isinstance(cls, Group):
+                fields = getattr(cls, "model_fields", None) or inspect.signature(cls.__init__).parameters
+                names = {*fields} - {"self", "args", "kwargs", "violations"}
+                missing = {field for field in names if f">{field}<" not in shown}
+                assert missing == set(), f"{page.name}: {name}"
+                seen += len(names)
+    assert seen > 250
 
 
 def options_of(value: object) -> Iterator[type]:

@@ -4,7 +4,7 @@ The import covers an endpoint with its current configuration (``existing_configu
 models (``existing_model=``), its scalable targets, and its policies. CloudFormation refuses a reference to a resource
 outside of the import, and if the template describes a resource differently, a later update changes the resource. The
 declaration also contains the library's own model and configuration. The endpoint moves to them in a normal update,
-whose changes :attr:`Adoption.changes` lists.
+whose changes ``Adoption.changes`` lists.
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ class ArtifactStore(Construct):
         self._share("account", account_id, read_only=read_only)
 
     def share_with_organization(self, organization_id: str, *, read_only: bool = True) -> None:
-        """Let the stacks of all accounts of an AWS organization use the store; see :meth:`share_with_account`.
+        """Let the stacks of all accounts of an AWS organization use the store; see ``share_with_account``.
 
         Args:
             organization_id: the organization ID, for instance ``o-a1b2c3d4e5``; may be a token.

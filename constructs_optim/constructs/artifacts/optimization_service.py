@@ -52,7 +52,7 @@ class TrainingCode(Construct):
 
 
 class OptimizationService(Construct):
-    """The handlers, watcher and state machine of a stack. Use :meth:`of`."""
+    """The handlers, watcher and state machine of a stack. Use ``of``."""
 
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)

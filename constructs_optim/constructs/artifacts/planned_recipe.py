@@ -61,7 +61,7 @@ class Pool:
     Attributes:
         instance_type: the instance type, for instance ``ml.p5.48xlarge``.
         techniques: the techniques to apply for this type, in order. Default: none, on an endpoint without a model.
-        artifact_key: the key of an existing artifact, as for :class:`OptimizedEndpoint`. Default: jobs create the
+        artifact_key: the key of an existing artifact, as for ``OptimizedEndpoint``. Default: jobs create the
             artifacts that are missing from the store.
         environment: environment variables of the container on this type, which override the endpoint's. Default: none.
         server: the model server on this type. Default: the endpoint's.

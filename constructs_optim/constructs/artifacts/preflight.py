@@ -40,7 +40,7 @@ _HUB_VARIABLE = "HF_ENDPOINT"
 
 
 class Preflight(Construct):
-    """The preflight of a stack; all jobs, models and endpoints wait for it. Use :meth:`of`."""
+    """The preflight of a stack; all jobs, models and endpoints wait for it. Use ``of``."""
 
     def __init__(self, service: OptimizationService) -> None:
         super().__init__(service, "Preflight")

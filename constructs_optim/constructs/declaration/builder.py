@@ -126,7 +126,7 @@ ACKNOWLEDGE = Method("acknowledge", acknowledge, "list")
 
 
 class Builder:
-    """Creates a document's constructs in a stack; :meth:`finish` raises the collected errors."""
+    """Creates a document's constructs in a stack; ``finish`` raises the collected errors."""
 
     def __init__(self, stack: Stack, document: Document, parameters: Mapping[str, Parameter] | None = None) -> None:
         """Create the builder; ``parameters`` are the document's parameters."""

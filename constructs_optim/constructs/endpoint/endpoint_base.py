@@ -271,7 +271,7 @@ class ModelServer(MeasuredResource):
 
         Args:
             id: its ID in this construct.
-            options: the workload, when it runs, and its prices: see :class:`EvaluationOptions`.
+            options: the workload, when it runs, and its prices: see ``EvaluationOptions``.
 
         Raises:
             RecipeError: if rules are broken; lists all of them.
@@ -327,7 +327,7 @@ def warn_of_openai(of: Resource, models: Sequence[HostedModel]) -> None:
 
 
 def serves_openai(models: Sequence[HostedModel]) -> bool:
-    """Return whether AWS lists the models' containers for the OpenAI-compatible path; see :func:`warn_of_openai`."""
+    """Return whether AWS lists the models' containers for the OpenAI-compatible path; see ``warn_of_openai``."""
     return all(hosted.plan.container.server in _OPENAI_SERVERS for hosted in models)
 
 

@@ -55,7 +55,7 @@ _OF_CONFIGURATIONS = ("observability", "speculation_cure")
 
 
 class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
-    """Monitoring, scaling and evaluations for an endpoint that another construct declares. Use :meth:`of`.
+    """Monitoring, scaling and evaluations for an endpoint that another construct declares. Use ``of``.
 
     It provides metrics, grants, alarms, a dashboard, scaling and evaluations, and only changes the endpoint for scaling
     and shadows (https://constructs-optim.dev/existing-endpoints/).
@@ -77,7 +77,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         monitoring: MonitoringOptions,
         artifact_store: IArtifactStore | None,
     ) -> None:
-        """Declare the alarms and the dashboard; use :meth:`of`."""
+        """Declare the alarms and the dashboard; use ``of``."""
         super().__init__(scope, id)
         self._declared, self._variant, self._store = endpoint, variant, artifact_store
         self._server, self._capacity, self._options = server, max_concurrent_requests, monitoring

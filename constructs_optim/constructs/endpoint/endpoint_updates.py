@@ -23,7 +23,7 @@ from .endpoint_base import name_in_arn
 
 
 class EndpointUpdateService(Construct):
-    """The Lambda functions of a stack for endpoint updates. Use :meth:`of`."""
+    """The Lambda functions of a stack for endpoint updates. Use ``of``."""
 
     @staticmethod
     def of(scope: Construct) -> EndpointUpdateService:

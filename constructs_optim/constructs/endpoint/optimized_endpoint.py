@@ -634,7 +634,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
     @property
     def openai_base_url(self) -> str:
-        """See :attr:`IOptimizedEndpoint.openai_base_url`."""
+        """See ``IOptimizedEndpoint.openai_base_url``."""
         if not self.models:
             raise ValueError(
                 f"{self.node.path} has no model of its own: each component that add_component(...) returns has its URL"
@@ -648,7 +648,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         """The endpoint's captured traffic, as training data for another endpoint's EAGLE heads.
 
         Train on a completed period, ``captured.during("2026-11")``, because captures keep growing. An endpoint that
-        trains on its own captures gets them from :meth:`DataCapture.captured`.
+        trains on its own captures gets them from ``DataCapture.captured``.
 
         Raises:
             RecipeError: if the endpoint has no data capture.

@@ -261,7 +261,7 @@ class RecommendedEndpoint(IOptimizedEndpoint):
 
         Args:
             id: its ID in this construct.
-            options: the workload, when it runs, and its prices: see :class:`EvaluationOptions`.
+            options: the workload, when it runs, and its prices: see ``EvaluationOptions``.
 
         Raises:
             RecipeError: if rules are broken; lists all of them.

@@ -92,7 +92,7 @@ class UpdatePolicy(Settings):
         This is the default, because it also works for a single instance. The old fleet is kept for ``bake_time``.
 
         Args:
-            options: see :class:`UpdateOptions`.
+            options: see ``UpdateOptions``.
         """
         return UpdatePolicy(strategy="ALL_AT_ONCE", **options)
 
@@ -101,7 +101,7 @@ class UpdatePolicy(Settings):
         """Create a second fleet, and shift a part of the traffic first, then the rest.
 
         Args:
-            options: see :class:`StepOptions`. ``percent`` is 1 to 50. Default: 10, without ``instances``.
+            options: see ``StepOptions``. ``percent`` is 1 to 50. Default: 10, without ``instances``.
         """
         return UpdatePolicy(strategy="CANARY", **options)
 
@@ -110,7 +110,7 @@ class UpdatePolicy(Settings):
         """Create a second fleet, and shift the traffic in equal steps.
 
         Args:
-            options: see :class:`StepOptions`. ``percent`` is 10 to 50. Default: 25, without ``instances``.
+            options: see ``StepOptions``. ``percent`` is 10 to 50. Default: 25, without ``instances``.
         """
         return UpdatePolicy(strategy="LINEAR", **options)
 
@@ -128,7 +128,7 @@ class UpdatePolicy(Settings):
             percent: the size of a batch, 5 to 50 % of the instances. Default: 25, without ``instances``.
             instances: the size of a batch as a number of instances.
             rollback_percent: the size of a batch when rolling back. Default: all at once.
-            options: see :class:`UpdateOptions`.
+            options: see ``UpdateOptions``.
         """
         return UpdatePolicy(
             strategy="ROLLING", percent=percent, instances=instances, rollback_percent=rollback_percent, **options

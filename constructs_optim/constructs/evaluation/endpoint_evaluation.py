@@ -144,7 +144,7 @@ class EvaluationOptions(TypedDict, total=False):
 
 @jsii.implements(ITaggableV2)
 class EndpointEvaluation(Construct):
-    """A benchmark of an endpoint's model. With :meth:`require`, deployments depend on its results.
+    """A benchmark of an endpoint's model. With ``require``, deployments depend on its results.
 
     Tags of this construct are applied to the benchmark jobs.
     """
@@ -247,7 +247,7 @@ class EndpointEvaluation(Construct):
             quality: requirements on the completions. Default: none.
             forecast: for an endpoint with objectives, whether latencies must stay within the forecast's intervals.
                 Default: the report lists latencies outside the intervals.
-            limits: see :class:`~constructs_optim.recipe.evaluation.Limits`; without ``max_error_rate``, 1 % of the
+            limits: see ``constructs_optim.recipe.evaluation.Limits``; without ``max_error_rate``, 1 % of the
                 requests may fail.
 
         Raises:

@@ -32,7 +32,7 @@ _NAME_DIGITS = 16
 
 
 class EvaluationService(Construct):
-    """The handler, watcher, state machine and roles of a stack's evaluations. Use :meth:`of`."""
+    """The handler, watcher, state machine and roles of a stack's evaluations. Use ``of``."""
 
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)

@@ -45,7 +45,7 @@ class ShadowCandidate:
         instance_count: the number of the candidate's instances. Default: 1.
         server: the model server. Default: the endpoint's.
         environment: additional environment variables of the container. Default: the endpoint's.
-        artifact_key: the key of an existing artifact, as for :class:`OptimizedEndpoint`. Default: jobs create the
+        artifact_key: the key of an existing artifact, as for ``OptimizedEndpoint``. Default: jobs create the
             artifacts that are missing from the store.
     """
 
@@ -81,7 +81,7 @@ class ShadowedEndpoint:
 
 
 class ShadowService(Construct):
-    """The handler, watcher and state machine of a stack's shadows. Use :meth:`of`."""
+    """The handler, watcher and state machine of a stack's shadows. Use ``of``."""
 
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)

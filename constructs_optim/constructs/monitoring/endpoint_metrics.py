@@ -173,7 +173,7 @@ class MeasuredResource(Resource):
 
         Args:
             name: the metric's name.
-            options: see :class:`PromqlOptions`.
+            options: see ``PromqlOptions``.
 
         Raises:
             RecipeError: if SageMaker does not collect the metric from this endpoint; says why.

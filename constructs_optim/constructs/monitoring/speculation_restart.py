@@ -34,7 +34,7 @@ class RestartedEndpoint:
 
 
 class RestartService(Construct):
-    """The watcher and state machine of a stack's restarts. Use :meth:`of`."""
+    """The watcher and state machine of a stack's restarts. Use ``of``."""
 
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)

@@ -98,7 +98,7 @@ class Dashboard(Construct):
 
     @abstractmethod
     def _body(self) -> dict[str, Any]:
-        """Return the body; see :func:`dashboard_body`."""
+        """Return the body; see ``dashboard_body``."""
 
 
 def text(name: str, markdown: str, *, width: int = GRID_COLUMNS, height: int = 2) -> Widget:

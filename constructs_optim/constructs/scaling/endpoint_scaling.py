@@ -172,7 +172,7 @@ class EndpointScaling(Construct):
             target: requests in flight for each instance or copy, above zero. Default: 70 % of the plan's capacity (its
                 batch size, as far as the KV cache allows), because a new copy takes minutes to load, and the other
                 copies serve the requests until then.
-            options: cool-downs, and whether to scale in: see :class:`TrackingOptions`.
+            options: cool-downs, and whether to scale in: see ``TrackingOptions``.
 
         Raises:
             RecipeError: if the target or a cool-down is invalid, or the policy exists already.
@@ -196,8 +196,8 @@ class EndpointScaling(Construct):
         Args:
             target: invocations a minute for each instance or copy, above zero.
             request_seconds: the average duration of a request, above zero. The target is then the rate that keeps the
-                default number of requests in flight (see :meth:`on_concurrency`).
-            options: cool-downs, and whether to scale in: see :class:`TrackingOptions`.
+                default number of requests in flight (see ``on_concurrency``).
+            options: cool-downs, and whether to scale in: see ``TrackingOptions``.
 
         Raises:
             RecipeError: if the target or a cool-down is invalid, or the policy exists already.
@@ -223,8 +223,8 @@ class EndpointScaling(Construct):
 
         Args:
             target: waiting requests for each instance, above zero. Default: the default target of
-                :meth:`on_concurrency`.
-            options: cool-downs, and whether to scale in: see :class:`TrackingOptions`.
+                ``on_concurrency``.
+            options: cool-downs, and whether to scale in: see ``TrackingOptions``.
 
         Raises:
             RecipeError: if the target or a cool-down is invalid, or the policy exists already.
@@ -256,7 +256,7 @@ class EndpointScaling(Construct):
         Args:
             target: the time to first token in seconds.
             quantile: the share of requests that must meet the target. Default: 0.9.
-            options: see :class:`TrackingOptions`; the cool-down after scaling out is 10 minutes by default, for a new
+            options: see ``TrackingOptions``; the cool-down after scaling out is 10 minutes by default, for a new
                 copy to load its model.
 
         Raises:
@@ -273,7 +273,7 @@ class EndpointScaling(Construct):
 
         Args:
             target: percent, at most 95.
-            options: see :meth:`on_time_to_first_token`.
+            options: see ``on_time_to_first_token``.
 
         Raises:
             RecipeError: if the target is invalid, or the engine does not publish this metric.
@@ -285,7 +285,7 @@ class EndpointScaling(Construct):
 
         Args:
             target: waiting requests for each instance or copy.
-            options: see :meth:`on_time_to_first_token`.
+            options: see ``on_time_to_first_token``.
 
         Raises:
             RecipeError: if the target is invalid, or the engine does not publish this metric.
@@ -300,7 +300,7 @@ class EndpointScaling(Construct):
 
         Args:
             target: tokens a second for each instance or copy.
-            options: see :meth:`on_time_to_first_token`.
+            options: see ``on_time_to_first_token``.
 
         Raises:
             RecipeError: if the target is invalid, or the engine does not publish this metric.
@@ -320,7 +320,7 @@ class EndpointScaling(Construct):
             id: the policy's name.
             metric: the metric to track.
             target: the value to keep, above zero.
-            options: cool-downs, and whether to scale in: see :class:`TrackingOptions`.
+            options: cool-downs, and whether to scale in: see ``TrackingOptions``.
 
         Raises:
             RecipeError: if the target or a cool-down is invalid, or the ID is taken.
@@ -383,7 +383,7 @@ class EndpointScaling(Construct):
             schedule: the schedule, for instance ``cron(0 7 ? * MON-FRI *)``.
             min_capacity: the new minimum number of instances or copies. Default: unchanged.
             max_capacity: the new maximum number. Default: unchanged.
-            options: time zone, start and end: see :class:`ScheduleOptions`.
+            options: time zone, start and end: see ``ScheduleOptions``.
 
         Raises:
             RecipeError: if the schedule is invalid, or the ID is taken.
@@ -416,7 +416,7 @@ class EndpointScaling(Construct):
         Args:
             schedule: the schedule, for instance ``cron(0 19 ? * MON-FRI *)``.
             id: the scheduled action's name. Default: ``Stop``.
-            options: time zone, start and end: see :class:`ScheduleOptions`.
+            options: time zone, start and end: see ``ScheduleOptions``.
 
         Raises:
             RecipeError: if the target is a variant, which always keeps an instance, or the schedule is invalid.
@@ -432,7 +432,7 @@ class EndpointScaling(Construct):
         max_capacity: int | None = None,
         **options: Unpack[ScheduleOptions],
     ) -> EndpointScaling:
-        """Start the endpoint on a schedule, after :meth:`stop_on`.
+        """Start the endpoint on a schedule, after ``stop_on``.
 
         Args:
             schedule: the schedule, for instance ``cron(0 7 ? * MON-FRI *)``. Schedule it early, because a model takes
@@ -440,7 +440,7 @@ class EndpointScaling(Construct):
             id: the scheduled action's name. Default: ``Start``.
             min_capacity: the new minimum number of copies. Default: the range's minimum, at least 1.
             max_capacity: the new maximum number of copies. Default: the range's maximum.
-            options: time zone, start and end: see :class:`ScheduleOptions`.
+            options: time zone, start and end: see ``ScheduleOptions``.
 
         Raises:
             RecipeError: if the schedule is invalid.

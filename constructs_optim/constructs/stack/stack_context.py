@@ -36,7 +36,7 @@ PSEUDO = PseudoParameters()
 
 
 class StackContext:
-    """A stack's constant values and singletons. Use :meth:`of`."""
+    """A stack's constant values and singletons. Use ``of``."""
 
     def __init__(self, stack: Stack) -> None:
         self.stack = stack

@@ -36,7 +36,7 @@ OUTPUTS: Mapping[str, str] = {
 def add_outputs(name: str, served: OptimizedEndpoint | InferenceComponent | LoraAdapter) -> None:
     """Add the outputs of an endpoint, a component or an adapter to its stack: ``<name>EndpointName`` and so on.
 
-    Only applicable outputs of :data:`OUTPUTS` are added. Declare scaling and evaluations before.
+    Only applicable outputs of ``OUTPUTS`` are added. Declare scaling and evaluations before.
     """
     stack, values = Stack.of(served), dict(_values(served))
     for output, description in OUTPUTS.items():

@@ -30,7 +30,7 @@ _NO_VALUE = frozenset({"", "None"})
 class Argument(BaseModel, frozen=True):
     """An argument of an engine; the catalog file's ``source`` describes it. ``choices`` is empty if any text is valid.
 
-    ``choices_since`` is empty in :class:`Arguments`, whose ``choices`` already fit the release.
+    ``choices_since`` is empty in ``Arguments``, whose ``choices`` already fit the release.
     """
 
     of: str | None = None

@@ -20,7 +20,7 @@ def _whole(given: object) -> object:
 
 # Some models have a list with one number per layer instead; their sizes are not derived.
 _Whole = Annotated[int | None, BeforeValidator(_whole)]
-# Architectures that consist of the modules in :attr:`Geometry.modules`: tests/recipe/test_geometry.py compares their
+# Architectures that consist of the modules in ``Geometry.modules``: tests/recipe/test_geometry.py compares their
 # sums with published sizes.
 _SUMMED = frozenset(
     {"deepseek_v3", "gpt_oss", "kimi_k2", "llama", "minimax_m2", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"}

@@ -28,7 +28,7 @@ PARTS = ("jobs", "servers", "models", "tuning", "contexts", "artifacts", "choice
 
 
 class RecordedModel(BaseModel, frozen=True, extra="forbid"):
-    """The data that ``constructs-optim lock --model`` found about a model; columns as in :class:`ModelRow`.
+    """The data that ``constructs-optim lock --model`` found about a model; columns as in ``ModelRow``.
 
     ``revision`` is the commit on Hugging Face, ``license`` the license's name there.
     """
@@ -132,7 +132,7 @@ class RecordedForecast(BaseModel, frozen=True, extra="forbid"):
 class RecordedChoice(BaseModel, frozen=True, extra="forbid"):
     """The choice of ``constructs-optim recommend --update`` for a model and its objectives.
 
-    ``version`` is a JumpStart model's version. ``objectives`` are the settings of :class:`Objectives` that are set.
+    ``version`` is a JumpStart model's version. ``objectives`` are the settings of ``Objectives`` that are set.
     ``pools`` are the instance types, the preferred one first. ``copies`` is the number of copies that the objectives
     need, ``instances`` the number of instances of the first pool that they need. Copies scale by ``concurrency``
     requests in flight per copy.
@@ -224,7 +224,7 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
 
     @classmethod
     def with_entries(cls, entries: Mapping[str, Entry]) -> Lock:
-        """Return the lock with these :meth:`entries`."""
+        """Return the lock with these ``entries``."""
         parts: dict[str, dict[str, Entry]] = {part: {} for part in PARTS}
         for entry, recorded in sorted(entries.items()):
             part, _, name = entry.partition(".")

@@ -1,4 +1,4 @@
-"""The size of a model as derived from its ``config.json``: columns of :class:`ModelRow`.
+"""The size of a model as derived from its ``config.json``: columns of ``ModelRow``.
 
 Sources: transformers, ``configuration_utils.py`` and ``utils/quantization_config.py``; compressed-tensors,
 ``quant_config.py``; vLLM, ``model_executor/layers/quantization``.

@@ -152,7 +152,7 @@ class ModelRow:
 
 @cache
 def by_id() -> dict[str, ModelRow]:
-    """Return all known JumpStart models, with the changes of :func:`override`."""
+    """Return all known JumpStart models, with the changes of ``override``."""
     data = load("models")
     return {row["model_id"]: _row(row, data["families"]) for row in data["models"]}
 
@@ -193,7 +193,7 @@ def override(model_id: str, **columns: Any) -> ModelRow:
 
     Args:
         model_id: the ID, of JumpStart or Hugging Face.
-        **columns: columns of :class:`ModelRow`; all other columns keep their values.
+        **columns: columns of ``ModelRow``; all other columns keep their values.
 
     Raises:
         ValueError: if a column is unknown.

@@ -1,7 +1,7 @@
 """The calibration of forecasts by measurements: the efficiency of accelerators and engines, and the forecasts' errors.
 
 ``bench/forecast`` writes ``calibration.json`` from published measurements, which the file names. Evaluations of
-deployed endpoints add to it: :meth:`Calibration.learning`.
+deployed endpoints add to it: ``Calibration.learning``.
 
 The error of a forecast is the product of a factor that similar measurements share and a factor of its own. Both are
 log-normal, with the spreads ``between`` and ``within`` groups, where a group is a model family on an accelerator (a
@@ -88,7 +88,7 @@ def _updated(mean: float, variance: float, noise: float, measured: Sequence[floa
 class Calibration(_Data):
     """The efficiency by accelerator and engine, and the errors of each figure.
 
-    ``base`` has the fields of :class:`Efficiency`. The others have factors for these: by ``accelerators``, by
+    ``base`` has the fields of ``Efficiency``. The others have factors for these: by ``accelerators``, by
     ``engines``, by ``operands`` (their bits), for mixtures of ``experts``, and for ``unswitched`` accelerators.
     """
 

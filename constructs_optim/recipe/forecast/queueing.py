@@ -85,7 +85,7 @@ class Server:
 
     @property
     def most_possible(self) -> float:
-        """The maximum requests per second that :data:`PHYSICS` allows with batches of this size."""
+        """The maximum requests per second that ``PHYSICS`` allows with batches of this size."""
         batch = self.most_requests
         return batch / self._passes.least_turn(batch, self._context, self._decoded, self._input_tokens)
 

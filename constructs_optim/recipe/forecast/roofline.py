@@ -2,8 +2,8 @@
 
 A pass that generates one token for each request of a batch reads the weights once (in a mixture of experts, only the
 batch's experts) and the KV cache of all its requests. A pass over a prompt computes more than it reads. With tensor
-parallelism, the accelerators add up their parts twice per layer. :class:`Efficiency` is how close a server gets to the
-vendors' figures; :data:`PHYSICS` is the limit that no server exceeds.
+parallelism, the accelerators add up their parts twice per layer. ``Efficiency`` is how close a server gets to the
+vendors' figures; ``PHYSICS`` is the limit that no server exceeds.
 
 Sources: Williams, Waterman and Patterson, "Roofline" (2009); Pope et al., "Efficiently Scaling Transformer Inference"
 (2022), section 3; Shoeybi et al., "Megatron-LM" (2019), section 3, for the all-reduces; Leviathan, Kalman and Matias,

@@ -103,7 +103,7 @@ class Alarms(Settings):
 
 
 class Query(BaseModel, frozen=True, extra="forbid"):
-    """A metric by its name in :mod:`constructs_optim.recipe.metrics`, or metric math over earlier queries."""
+    """A metric by its name in ``constructs_optim.recipe.metrics``, or metric math over earlier queries."""
 
     id: str
     metric: str | None = None

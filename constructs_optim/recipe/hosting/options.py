@@ -104,7 +104,7 @@ class Placement(Settings):
         """Place copies on as few instances as possible.
 
         Args:
-            max_zone_imbalance: as for :meth:`spread`.
+            max_zone_imbalance: as for ``spread``.
         """
         return Placement(strategy="BINPACK", max_zone_imbalance=max_zone_imbalance)
 

@@ -162,7 +162,7 @@ def invocations_target(concurrency: float, request_seconds: float) -> float:
 def step_adjustments(steps: Sequence[ScalingStep], *, rising: bool) -> tuple[float, list[dict[str, Any]]]:
     """Return a policy's alarm threshold and ``StepAdjustments``, whose bounds are relative to the threshold.
 
-    ``steps`` are the contiguous steps of :meth:`StepRequest.rising` or :meth:`StepRequest.falling`.
+    ``steps`` are the contiguous steps of ``StepRequest.rising`` or ``StepRequest.falling``.
     """
     near = [(step.lower if rising else step.upper) or 0 for step in steps]
     threshold = near[0]

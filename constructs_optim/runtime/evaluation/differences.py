@@ -1,7 +1,7 @@
 """Tells real differences between two sides from chance: each metric's change with its interval, and a verdict.
 
 A change is the ratio of a metric after to before. Its logarithm is about normal, with the standard error of the block
-bootstrap (:mod:`samples`). If both sides were sent the same prompts, each drawing takes the same prompts from both, so
+bootstrap (``samples``). If both sides were sent the same prompts, each drawing takes the same prompts from both, so
 that their common effect cancels out. Intervals hold for all comparisons at once (Bonferroni): the probability that any
 of them misses its true value is at most 5 %.
 
@@ -179,7 +179,7 @@ class Comparison:
         """Return the number of requests that decides a comparison.
 
         With this number, the interval of equal sides lies within the margin, and that of a difference of twice the
-        margin excludes zero, each with a probability of :data:`POWER`.
+        margin excludes zero, each with a probability of ``POWER``.
         """
         allowed, more = math.log1p(self.margin), error
         while more.arm(self.critical_level) + _NORMAL.inv_cdf((1 + POWER) / 2) * more.value > allowed:

@@ -356,7 +356,7 @@ class _Ordered:
 def variance_inflation(means: Sequence[float]) -> float:
     """Return the factor by which a first-order autoregression of the means increases the variance.
 
-    The factor is 1 for fewer than :data:`FEWEST_BLOCKS` means. A trend does not count as similarity, for example of a
+    The factor is 1 for fewer than ``FEWEST_BLOCKS`` means. A trend does not count as similarity, for example of a
     server that falls further behind during the whole measurement.
     """
     if len(means) < FEWEST_BLOCKS:
@@ -388,7 +388,7 @@ def degrees_of_freedom(blocks: int, dependence: float) -> int:
 
 @cache
 def drawings(blocks: int, stream: int = 0) -> Sequence[Sequence[int]]:
-    """Return how often each block is drawn, for :data:`DRAWINGS` drawings. Different streams are independent."""
+    """Return how often each block is drawn, for ``DRAWINGS`` drawings. Different streams are independent."""
     generator = random.Random(_SEED + stream)  # noqa: S311 - no secret
     found: list[list[int]] = []
     for _ in range(DRAWINGS):
@@ -462,7 +462,7 @@ _STORED = (
 
 
 def stored(samples: Mapping[int, tuple[Sequence[Observation], float]]) -> dict[str, Any]:
-    """Return observations and seconds by concurrency as a document for :func:`samples_of`."""
+    """Return observations and seconds by concurrency as a document for ``samples_of``."""
     return {
         "columns": list(_STORED),
         "levels": [

@@ -155,7 +155,7 @@ class _Component:
         return {"InferenceComponentName": props.inference_component_name, **typed(members, shape)}
 
     def _call(self, verb: str, **members: Any) -> None:
-        """Create or update the component; the API's refusal becomes a :class:`DeploymentError`."""
+        """Create or update the component; the API's refusal becomes a ``DeploymentError``."""
         request = {**self._request(self._props), **members}
         if "DeploymentConfig" in members:
             shape = self._sagemaker.meta.service_model.operation_model("UpdateInferenceComponent").input_shape

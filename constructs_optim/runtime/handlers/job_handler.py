@@ -59,7 +59,7 @@ class _Deployment:
     def begin(
         self, *, properties: str = "", gives_up: Callable[[OwnerRecord], Collection[str]] | None = None
     ) -> OwnerRecord:
-        """Record the request as the resource's latest one; see :meth:`OwnerRecords.begin`."""
+        """Record the request as the resource's latest one; see ``OwnerRecords.begin``."""
         issued = issued_at(self.event["ResponseURL"])
         return self.records.begin(
             self.owner,

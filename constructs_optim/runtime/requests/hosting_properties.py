@@ -45,7 +45,7 @@ class Registration(BaseModel):
 class ServedProperties(Properties):
     """One ``Custom::ServedConfiguration``: an endpoint, and the configuration that it must serve.
 
-    With a ``variant_name``, it also has the :class:`ScalingProperties` of a scaled variant.
+    With a ``variant_name``, it also has the ``ScalingProperties`` of a scaled variant.
     """
 
     endpoint_name: ResourceName

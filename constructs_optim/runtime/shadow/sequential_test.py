@@ -3,7 +3,7 @@
 A pair is one request with two outcomes. It counts as worse, equal, or better for the candidate.
 
 *Worse* is an exact binomial test. If both models are equally good, half of the pairs that differ are worse (McNemar's
-test). The test runs only at :data:`LOOKS`, and each look spends its share of the level. By the union bound, all looks
+test). The test runs only at ``LOOKS``, and each look spends its share of the level. By the union bound, all looks
 together err no more often than stated, and a run may end at any look.
 
 *Not worse by a margin* is a test by betting. A bettor stakes on "worse by less than the margin". Under the opposite
@@ -102,7 +102,7 @@ def _sum_from(first: int, trials: int, chance: float) -> float:
 
 @dataclass
 class Looks:
-    """The test, at each of :data:`LOOKS`, of whether the candidate is worse.
+    """The test, at each of ``LOOKS``, of whether the candidate is worse.
 
     Attributes:
         level: the highest probability that any look calls an equally good candidate worse.

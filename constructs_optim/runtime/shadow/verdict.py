@@ -1,7 +1,7 @@
 """The verdict on a candidate: the counts, what they show, and with which certainty.
 
 *Worse*: at least one measure calls the candidate worse. The measures share the level (Bonferroni), so that together
-they call an equal candidate worse in at most :data:`LEVEL` of the runs. *Pass*: every measure shows that the candidate
+they call an equal candidate worse in at most ``LEVEL`` of the runs. *Pass*: every measure shows that the candidate
 is not worse by its margin. Because all must show it, each may use the whole level. Otherwise: *not decided*.
 """
 

@@ -28,7 +28,7 @@ class Finding:
 
 
 def check_manifest(store: ArtifactStore, key: str, manifest: Mapping[str, Any]) -> None:
-    """Raise :class:`DeploymentError` if an artifact differs from its manifest."""
+    """Raise ``DeploymentError`` if an artifact differs from its manifest."""
     findings = misplaced(store, key, manifest)
     if not findings:
         # ArtifactStore.manifest has compared names, sizes, and ETags; files without a checksum need no request.

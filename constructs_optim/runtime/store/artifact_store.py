@@ -235,7 +235,7 @@ class ArtifactStore:
         return self._change(key, lambda now: now if now.owners else now.updated(released=True)).released
 
     def restore(self, key: str) -> None:
-        """Undo :meth:`release` unless the claim has owners again."""
+        """Undo ``release`` unless the claim has owners again."""
         self._change(key, lambda now: now if now.owners else now.updated(released=False))
 
     def _change(self, key: str, change: Callable[[Claim], Claim]) -> Claim:

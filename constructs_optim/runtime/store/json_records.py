@@ -50,7 +50,7 @@ class NewerRecord(DeploymentError):
 
 
 def schema_of(record: Mapping[str, Any]) -> int:
-    """Return the record's schema, by default :data:`SCHEMA`."""
+    """Return the record's schema, by default ``SCHEMA``."""
     schema = record.get("schema", SCHEMA)
     return schema if isinstance(schema, int) else SCHEMA
 
@@ -176,7 +176,7 @@ class JsonRecords:
         return self._parsed(name, record, model) if record is not None else None
 
     def check_schema(self, name: str, record: Mapping[str, Any], *, any_schema: bool | None = None) -> None:
-        """Raise :class:`NewerRecord` for a record with a newer schema."""
+        """Raise ``NewerRecord`` for a record with a newer schema."""
         if schema_of(record) > SCHEMA and not (self._any_schema if any_schema is None else any_schema):
             raise NewerRecord(
                 f"{self.uri(name)} has schema {schema_of(record)}, but this release of constructs-optim supports "
@@ -210,7 +210,7 @@ class JsonRecords:
         )
 
     def change(self, name: str, model: type[Stored], change: Callable[[Stored | None], Stored]) -> Stored:
-        """:meth:`swap` a record as a model, without writing an unchanged record."""
+        """``swap`` a record as a model, without writing an unchanged record."""
 
         def changed(record: Record | None) -> Record:
             before = self._parsed(name, record, model) if record is not None else None

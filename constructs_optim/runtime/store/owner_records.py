@@ -157,7 +157,7 @@ class OwnerRecord(StoredRecord):
         return key in self.keys and (self.keys[key].request, self.keys[key].state) == (request, state)
 
     def check_latest(self, request: str) -> None:
-        """Raise :class:`Superseded` if ``request`` is not the latest."""
+        """Raise ``Superseded`` if ``request`` is not the latest."""
         if self.request != request:
             raise Superseded(f"request {request} was superseded by {self.request}")
 
@@ -261,7 +261,7 @@ class OwnerRecords:
         return self._change(owner, referred)
 
     def check_latest(self, owner: Owner, request: str) -> None:
-        """Raise :class:`Superseded` if a later request has begun."""
+        """Raise ``Superseded`` if a later request has begun."""
         self.get(owner).check_latest(request)
 
     def settle(

@@ -159,7 +159,7 @@ def verify(
         end_tokens: the tokens that end an answer.
         maximum_new_tokens: of each prompt.
         tree: the guesses to check. Default: the chain.
-        tie_margin: see :class:`GreedyDecoder`.
+        tie_margin: see ``GreedyDecoder``.
         progress: called with the number of finished prompts and of all prompts.
     """
     plain = GreedyDecoder(model, end_tokens=end_tokens)

@@ -1,4 +1,4 @@
-"""Benchmark jobs: AIPerf against an endpoint, with the numbers of :mod:`.performance`.
+"""Benchmark jobs: AIPerf against an endpoint, with the numbers of ``performance``.
 
 Sources: SageMaker developer guide, "Benchmark generative AI inference endpoints" (the endpoint must be InService; a job
 that names no inference component of an endpoint with components fails, because no model is deployed directly on the

@@ -1,4 +1,4 @@
-"""Recommendation jobs: instance types ranked for a model, with the numbers of :mod:`.performance`.
+"""Recommendation jobs: instance types ranked for a model, with the numbers of ``performance``.
 
 Sources: API reference, CreateAIRecommendationJob and DescribeAIRecommendationJob; SageMaker developer guide,
 "Generative AI inference recommendations" (up to three instance types, one metric).

@@ -95,7 +95,7 @@ class NotYet(Exception):
 
 
 class Deployment:
-    """A deployment in progress. Each call of :meth:`advance` catches up on the time since the last one."""
+    """A deployment in progress. Each call of ``advance`` catches up on the time since the last one."""
 
     def __init__(self, plan: Plan, world: World, at: dt.datetime) -> None:
         self.started = self._since = at

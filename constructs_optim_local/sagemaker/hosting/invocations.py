@@ -1,6 +1,6 @@
 """InvokeEndpoint and InvokeEndpointWithResponseStream: deterministic text in the API formats of the model's container.
 
-The text depends only on the prompt, unless a test sets the model to respond differently (:mod:`.performance`). The
+The text depends only on the prompt, unless a test sets the model to respond differently (``performance``). The
 image determines the formats:
 
 - vLLM: ``messages`` and ``prompt``, that is, OpenAI's chat completions and completions (0.30,

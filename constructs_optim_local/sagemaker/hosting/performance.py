@@ -1,8 +1,8 @@
 """The speed and the outputs of served models, as synthetic numbers that a test can set.
 
 Without a model server, there is nothing to measure. The defaults are plausible and constant: they improve with the
-number of accelerators, degrade with the number of users, and ignore models and techniques. A :class:`Setting` makes one
-artifact slow and another fast; each read matches it against the model that an endpoint serves (:class:`Served`).
+number of accelerators, degrade with the number of users, and ignore models and techniques. A ``Setting`` makes one
+artifact slow and another fast; each read matches it against the model that an endpoint serves (``Served``).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _MAY_BE_ZERO = ("contention", "spread")
 
 @dataclass(frozen=True)
 class Performance:
-    """The numbers of a served model. :class:`Setting` describes them."""
+    """The numbers of a served model. ``Setting`` describes them."""
 
     ttft_ms: float
     itl_ms: float

@@ -16,7 +16,7 @@ _READING_SECONDS = 5.0
 
 
 class SupervisedProcess:
-    """A command under :mod:`.supervisor`, which ends the command when this process ends.
+    """A command under ``supervisor``, which ends the command when this process ends.
 
     Args:
         command: the container's command line.

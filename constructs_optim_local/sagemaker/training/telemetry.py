@@ -133,7 +133,7 @@ _EMPTY = " "
 
 
 class CloudWatchTelemetry:
-    """An implementation of :class:`Telemetry` for one account and Region.
+    """An implementation of ``Telemetry`` for one account and Region.
 
     Output that cannot be sent is dropped. As on AWS, a job does not fail because of its logs.
     """
