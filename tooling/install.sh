@@ -14,7 +14,7 @@ is_suitable() { "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info 
 
 find_python() {
   local candidate
-  for candidate in ${PYTHON:-python3.12 python3.13 python3.11 python3.14 python3 python}; do
+  for candidate in ${PYTHON:-python3.12 python3.13 python3.11 python3 python}; do
     if is_suitable "$candidate"; then
       echo "$candidate"
       return

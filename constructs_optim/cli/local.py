@@ -90,11 +90,12 @@ def start(
             for name, value in cloud.environment().items():
                 typer.echo(f"export {name}={value}")
         sys.stdout.flush()
+        cdk = "cdk" if shutil.which("cdk") else "npx cdk"
         served = "its endpoints serve" if serve_with or serve else "its endpoints answer with synthetic text"
         _console.print(
             f"\nThe local cloud listens on {cloud.endpoint_url}. Use it to test: {served}.\n"
             "It runs code as you, for anyone who has the secret access key above. Each start creates a new key.\n"
-            "Copy the lines above into another shell, then run: cdk bootstrap && cdk deploy. Press Ctrl-C to stop.",
+            f"Copy the lines above into another shell, then run: {cdk} bootstrap && {cdk} deploy. Press Ctrl-C to stop.",
             highlight=False,
         )
         while True:

@@ -137,8 +137,9 @@ def _resources(resources: Sequence[ResourceReport], *, is_new: bool) -> Iterator
 
 def _permissions(stack: StackReport) -> Iterator[str]:
     if stack.change == "new":
-        permissions = sum(len(change.gained) for change in stack.permissions)
-        yield f"{len(stack.permissions)} new policies with {permissions} permissions: see `cdk diff`"
+        granting = [change for change in stack.permissions if change.grants_more]
+        permissions = sum(len(change.gained) for change in granting)
+        yield f"{len(granting)} new policies with {permissions} permissions: see `cdk diff`"
         return
     for change in stack.permissions:
         kind = "" if change.kind == "permissions" else f" ({change.kind})"

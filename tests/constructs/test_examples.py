@@ -97,6 +97,9 @@ def test_an_example_passes_all_template_checks_and_matches_its_snapshot(
 def test_each_change_that_an_upgrade_may_not_make_is_found() -> None:
     before = {"Kept": ["AWS::S3::Bucket"], "Model": ["AWS::SageMaker::Model", "0a"], "Job": ["Custom::OptimizationJob"]}
     assert broken(before, {**before, "New": ["AWS::S3::Bucket"]}) == []
+    policy = {"Policy": ["AWS::IAM::Policy", "s3:GetObject", "s3:PutObject"]}
+    assert broken(policy, {"Policy": ["AWS::IAM::Policy", "s3:GetObject"]}) == []
+    assert broken(policy, {"Policy": [*policy["Policy"], "s3:DeleteObject"]}) == ["Policy"]
     assert broken(before, {"Kept": ["AWS::SNS::Topic"], "Model": ["AWS::SageMaker::Model", "0b"]}) == [*before]
 
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 import tempfile
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,10 @@ REPLACING = (
     "Custom::OptimizedModel",
 )
 
+GRANTING = ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::Role")
+
 Summary = dict[str, list[str]]
-"""By logical ID: the type, and a digest of the properties for the types in ``REPLACING``."""
+"""By logical ID: the type, and for types in ``REPLACING`` a digest of the properties, in ``GRANTING`` the actions."""
 
 
 def summary(template: dict[str, Any]) -> Summary:
@@ -39,7 +42,20 @@ def summary(template: dict[str, Any]) -> Summary:
         if resource["Type"] in REPLACING:
             properties = json.dumps(resource["Properties"], sort_keys=True)
             found[logical_id].append(hashlib.sha256(properties.encode()).hexdigest()[:12])
+        elif resource["Type"] in GRANTING:
+            found[logical_id] += sorted({*_actions(resource["Properties"])})
     return found
+
+
+def _actions(value: Any) -> Iterator[str]:
+    """The actions that a policy's statements allow."""
+    if isinstance(value, dict):
+        if value.get("Effect") == "Allow":
+            actions = value.get("Action", [])
+            yield from [actions] if isinstance(actions, str) else actions
+        value = list(value.values())
+    for member in value if isinstance(value, list) else ():
+        yield from _actions(member)
 
 
 def announced() -> str:
@@ -50,8 +66,13 @@ def announced() -> str:
 
 
 def broken(released: Summary, now: Summary) -> list[str]:
-    """The logical IDs of a release that are gone, have another type, or are replaced."""
-    return [logical_id for logical_id, was in released.items() if now.get(logical_id) != was]
+    """The logical IDs of a release that are gone, have another type, are replaced, or allow further actions."""
+    return [
+        logical_id
+        for logical_id, was in released.items()
+        if (is_now := now.get(logical_id)) != was
+        and not (is_now is not None and was[0] in GRANTING and is_now[0] == was[0] and {*is_now} <= {*was})
+    ]
 
 
 def unannounced(name: str, created: dict[str, dict[str, Any]]) -> set[str]:

@@ -54,7 +54,8 @@ def lines(printed: str) -> list[str]:
         (r"(optim-[0-9a-f]{32})-[0-9a-f]{8}", r"\1-store"),
         (r"(s3://[a-z0-9]+-[a-z0-9]+)-[0-9a-f]{13}", r"\1-bucket"),
         (r"(Dashboard\w+)-[0-9A-F]{13}", r"\1-name"),
-        (r"^  \S*(cdk|constructs-optim) +", r"  \1 "),
+        (r"^  (?:npx )?\S*(cdk|constructs-optim) +", r"  \1 "),
+        (r" +#", " #"),
     ):
         printed = re.sub(changing, same, printed, flags=re.MULTILINE)
     return sorted(line.rstrip() for line in printed.splitlines())

@@ -317,7 +317,7 @@ def _fleet_has_steps(hosting: Hosting) -> Iterator[Finding]:
     """A stepwise update needs at least two instances: a step is at most half of the fleet."""
     update = hosting.update
     if update.strategy in _SMALLEST_STEP and hosting.initial_instance_count == 1:
-        fix = "Start with two instances, use auto_scale(min_capacity=2, ...), or use UpdatePolicy.all_at_once()"
+        fix = "Use VariantOptions(initial_instance_count=2), or UpdatePolicy.all_at_once()"
         yield Finding("update_policy", update.strategy, fix)
 
 
