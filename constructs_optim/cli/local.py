@@ -95,7 +95,8 @@ def start(
         _console.print(
             f"\nThe local cloud listens on {cloud.endpoint_url}. Use it to test: {served}.\n"
             "It runs code as you, for anyone who has the secret access key above. Each start creates a new key.\n"
-            f"Copy the lines above into another shell, then run: {cdk} bootstrap && {cdk} deploy. Press Ctrl-C to stop.",
+            f"Copy the lines above into another shell, then run: {cdk} bootstrap && {cdk} deploy. "
+            "Press Ctrl-C to stop.",
             highlight=False,
         )
         while True:
