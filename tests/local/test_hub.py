@@ -59,7 +59,7 @@ def test_the_local_hub_has_exactly_the_models_of_the_catalog(sagemaker: Any) -> 
 
 
 @pytest.mark.parametrize("model_id", sorted(models.by_id()))
-def test_every_catalogued_model_can_be_hosted(sagemaker: Any, model_id: str) -> None:
+def test_every_cataloged_model_can_be_hosted(sagemaker: Any, model_id: str) -> None:
     document = described(sagemaker, model_id)
     image, _ = document.container("ml.g5.12xlarge")
     assert ".dkr.ecr.us-west-2." in image

@@ -216,7 +216,7 @@ def test_the_method_of_a_speculator_follows_from_its_name(name: str, method: str
     assert technique.engine_arguments()["speculative_config"]["method"] == method
 
 
-def test_at_least_150_models_are_catalogued_with_their_size() -> None:
+def test_at_least_150_models_are_cataloged_with_their_size() -> None:
     assert len(models.by_id()) + len(models.of_hugging_face()) >= 300
     for row in models.of_hugging_face().values():
         assert row.parameters_billion, row.model_id
@@ -289,13 +289,13 @@ def test_a_gated_model_of_the_catalog_needs_a_secret() -> None:
         ("deepseek-ai/DeepSeek-V3", 1000, 70_272_000),
     ],
 )
-def test_the_cache_of_a_catalogued_model_is_known(model_id: str, tokens: int, expected: int) -> None:
+def test_the_cache_of_a_cataloged_model_is_known(model_id: str, tokens: int, expected: int) -> None:
     row = models.find(model_id)
     assert row is not None
     assert row.context_bytes(tokens) == expected
 
 
-def test_a_context_whose_cache_does_not_fit_is_refused_for_catalogued_models() -> None:
+def test_a_context_whose_cache_does_not_fit_is_refused_for_cataloged_models() -> None:
     llama = Model.huggingface("meta-llama/Llama-3.1-8B-Instruct", revision=COMMIT, token_secret_arn=SECRET)
     server = Server.vllm(context_length=131_072)
     (violation,) = check(Recipe(llama, [], "ml.g5.xlarge", "us-west-2", server=server))

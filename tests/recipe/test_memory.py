@@ -204,7 +204,7 @@ def test_sliding_window_layers_do_not_cache_long_contexts() -> None:
     assert row.context_bytes(131_072) == row.key_value_bytes_a_token * 131_072 // 2
 
 
-def test_every_catalogued_geometry_is_consistent() -> None:
+def test_every_cataloged_geometry_is_consistent() -> None:
     for row in models.by_id().values():
         assert row.attention_heads, row.model_id
         assert row.key_value_heads, row.model_id

@@ -107,13 +107,13 @@ def by_size() -> tuple[InstanceRow, ...]:
 @cache
 def other_names() -> frozenset[str]:
     """Return the endpoint instance types without an accelerator that any technique supports."""
-    return frozenset(load("instances")["without_catalogued_accelerator"])
+    return frozenset(load("instances")["without_cataloged_accelerator"])
 
 
 @cache
 def training_names() -> frozenset[str]:
     """Return every instance type for training jobs, with or without an accelerator."""
-    others: list[str] = load("instances")["training_without_catalogued_accelerator"]
+    others: list[str] = load("instances")["training_without_cataloged_accelerator"]
     return frozenset([*others, *(name for name, row in by_name().items() if row.runs_training)])
 
 

@@ -84,7 +84,7 @@ def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
             "model",
             str(recipe.model),
             "another model, or a newer release of this library",
-            _too_old(recipe, "catalogued image"),
+            _too_old(recipe, "cataloged image"),
         )
 
 
@@ -174,7 +174,7 @@ def _reason_and_fix(value: object) -> tuple[str, str]:
 
 
 @rule("OPT039", _IMAGES, advisory=True)
-def _container_version_is_catalogued(recipe: Recipe) -> Iterator[Finding]:
+def _container_version_is_cataloged(recipe: Recipe) -> Iterator[Finding]:
     """The container's version is in the catalog: the catalog does not have this container, so its engine's behavior is
     unknown.
     """
