@@ -595,5 +595,5 @@ async def _watch_lag(lags: list[float]) -> None:
 
 
 def _p99(seconds: list[float]) -> float:
-    """Return the 99th percentile in milliseconds, the value that 99 % do not exceed."""
+    """Return the 99th percentile in milliseconds, the value that 99% do not exceed."""
     return round(sorted(seconds)[math.ceil(0.99 * len(seconds)) - 1] * 1000, 3)

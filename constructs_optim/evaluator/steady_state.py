@@ -33,7 +33,7 @@ _LEVEL, _MOST_DRIFT = 0.01, 0.1
 
 
 class Drift(NamedTuple):
-    """The change of client latency during the measurement, relative to its mean, with its 99 % interval."""
+    """The change of client latency during the measurement, relative to its mean, with its 99% interval."""
 
     change: float
     low: float

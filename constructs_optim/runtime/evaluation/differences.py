@@ -3,14 +3,14 @@
 A change is the ratio of a metric after to before. Its logarithm is about normal, with the standard error of the block
 bootstrap (:mod:`samples`). If both sides were sent the same prompts, each drawing takes the same prompts from both, so
 that their common effect cancels out. Intervals hold for all comparisons at once (Bonferroni): the probability that any
-of them misses its true value is at most 5 %.
+of them misses its true value is at most 5%.
 
 Verdicts follow from the interval and a margin, the largest change that does not matter (two one-sided tests:
 Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680):
 
 - *same*: the whole interval is within the margin;
 - *better* or *worse*: the whole interval is on one side of no change;
-- *undecided*: anything else, with the number of requests on each side that would decide it with a probability of 90 %.
+- *undecided*: anything else, with the number of requests on each side that would decide it with a probability of 90%.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Difference:
         before, after: the metric's values.
         change: the relative change, 0.1 for an increase by a tenth; for counts, the change of the share of requests.
         low, high: the ends of the change's interval, which holds for all comparisons at once; None if it has none.
-        detectable: the smallest change that this number of requests shows with a probability of 90 %; None if the
+        detectable: the smallest change that this number of requests shows with a probability of 90%; None if the
             change has no interval.
         verdict: ``undecided`` if the change has no interval.
         requests: how many requests on each side would decide it or, if it has no interval, give it one. None if it is
@@ -313,7 +313,7 @@ def wilson(share: float, count: float, critical: float) -> tuple[float, float]:
 
 
 def intervals(measured: Measured) -> dict[str, tuple[float, float]]:
-    """Return the 95 % interval of each metric by itself, without the metrics that have none."""
+    """Return the 95% interval of each metric by itself, without the metrics that have none."""
     sample = measured.sample
     if sample is None or sample.blocks < FEWEST_BLOCKS:
         return {}

@@ -115,7 +115,7 @@ class Quality(Properties):
 class Forecast(Properties):
     """A metric's expected value, for a concurrency and a number of copies on an instance type.
 
-    ``low`` and ``high`` are the interval that contains it with a probability of 90 %.
+    ``low`` and ``high`` are the interval that contains it with a probability of 90%.
     """
 
     instance_type: InstanceType

@@ -104,7 +104,7 @@ class Observed(BaseModel):
 
 @dataclass(frozen=True)
 class Finding:
-    """A measure's finding. ``low`` and ``high`` are the 95 % bounds of the estimate, at all times at once."""
+    """A measure's finding. ``low`` and ``high`` are the 95% bounds of the estimate, at all times at once."""
 
     measure: str
     outcome: Outcome
