@@ -329,7 +329,7 @@ class LocalCloud:
         self._control("POST", "faults", fault)
 
     def faults(self) -> list[dict[str, Any]]:
-        """Return the active faults and the number of times each took effect, without used-up faults."""
+        """Return the active faults, each with the number of times it took effect. Used-up faults are omitted."""
         return self._control("GET", "faults")
 
     def clear_faults(self) -> None:

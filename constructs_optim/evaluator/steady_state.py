@@ -41,7 +41,7 @@ class Drift(NamedTuple):
 
     @property
     def is_steady(self) -> bool:
-        """Whether the change could be small."""
+        """Whether the interval overlaps the changes that are not reported."""
         return self.low <= _MOST_DRIFT and self.high >= -_MOST_DRIFT
 
 

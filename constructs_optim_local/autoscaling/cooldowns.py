@@ -28,7 +28,7 @@ class Cooldowns:
     in_at: float | None = None
 
     def base(self, capacity: int, cooldown: float, now: float) -> int:
-        """Return the capacity from which a step counts: during a scale-out cool-down, the one before.
+        """Return the capacity to which a step adds: during a scale-out cool-down, the capacity before the last step.
 
         A step of 2 followed by one of 3 adds 3 in total.
         """

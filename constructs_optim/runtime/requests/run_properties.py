@@ -147,7 +147,7 @@ class Gate(Properties):
 
 
 class Acceptance(Properties):
-    """PromQL for the acceptance length, and for the drafts per second that it is the mean of, over ``$window``."""
+    """PromQL over ``$window``: the acceptance length, and the number of drafts per second in this mean."""
 
     length: _Promql
     drafts: _Promql | None = None
