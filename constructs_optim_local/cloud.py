@@ -292,7 +292,7 @@ class LocalCloud:
         return self._control("GET", f"authorizations{query}")
 
     def function_calls(self) -> list[dict[str, Any]]:
-        """Return the calls of functions: ``{"service", "operation", "request"}``, whose ``request`` is a path."""
+        """Return the calls of functions: ``{"service", "operation", "request"}``, where ``request`` is a path."""
         return self._control("GET", "function-calls")
 
     def inject(

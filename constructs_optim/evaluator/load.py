@@ -474,7 +474,7 @@ class _Run:
         return await self._sender.write(prompt)
 
     def _takes(self, at: float) -> bool:
-        """Return whether a request at a time counts, and reserve it."""
+        """Return whether a request at the time ``at`` counts, and reserve its place if it does."""
         if not self._counting or self._is_complete:
             return False
         if self._seconds is not None and self._deadline is None:

@@ -38,7 +38,7 @@ _INVALID_TOKEN: Response = (
 
 
 class Authentication:
-    """An ASGI application that passes on authenticated requests only, and none from a web page.
+    """An ASGI application that forwards only authenticated requests, and no requests of web pages.
 
     Args:
         inner: the application that serves authenticated requests.

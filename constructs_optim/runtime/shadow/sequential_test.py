@@ -133,7 +133,8 @@ class Looks:
 def evidence_below(counts: Counts, bound: float) -> float:
     """Return the logarithm of the evidence that the candidate is worse by less than ``bound``, a share of the pairs.
 
-    The evidence is the average capital of bettors who stake different shares of theirs. It needs only the counts.
+    The evidence is the average capital of bettors who stake different shares of their capital. It depends only on the
+    counts.
     """
     if bound >= 1:
         return math.inf

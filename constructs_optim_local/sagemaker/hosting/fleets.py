@@ -76,7 +76,7 @@ class Instance:
 
     @property
     def room(self) -> Room:
-        """The resources of the empty instance."""
+        """The resources of an empty instance."""
         whole = hardware().get(self.type_name, Room(float("inf"), float("inf"), float("inf")))
         if not self.layout:
             return whole

@@ -93,7 +93,7 @@ class TrainingMetrics:
         self._unpublished: list[tuple[str, float, dt.datetime]] = []
 
     def read(self, line: str, at: dt.datetime) -> None:
-        """Find metrics in a line of the output."""
+        """Record the metrics in a line of the output."""
         for name, expression in self._definitions:
             for found in expression.finditer(line):
                 value = _number(found[1] if expression.groups else found[0])
