@@ -391,7 +391,7 @@ class LocalCloud:
         self._control("DELETE", "quotas")
 
     def performances(self) -> list[dict[str, Any]]:
-        """Return the performance settings in their order."""
+        """Return the performance settings in the order of their creation."""
         return self._control("GET", "performances")
 
     def clear_performances(self) -> None:

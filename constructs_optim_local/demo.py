@@ -52,7 +52,7 @@ class Toolchain:
 
     @staticmethod
     def find(app_directory: Path) -> Toolchain:
-        """Return the CDK CLI of the checkout, or else of the PATH.
+        """Return the CDK CLI of the checkout, or else the one on the PATH.
 
         Raises:
             DemoFailed: if there is none.

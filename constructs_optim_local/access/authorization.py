@@ -61,7 +61,7 @@ class Authorization:
 
 
 class AuthorizationLog:
-    """The evaluations in their order."""
+    """The evaluations, in order."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -72,7 +72,7 @@ def requested(
         capacity: the current capacity.
         remembered: the target's history.
         now: the time in seconds.
-        scale: the seconds that a second of a cool-down lasts here.
+        scale: real seconds for each second of a cool-down.
 
     Returns:
         The capacity, None if no step applies to the breach, and the cool-downs.

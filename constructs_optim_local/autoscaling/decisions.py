@@ -96,7 +96,7 @@ def due_after(
     Args:
         action: the request of PutScheduledAction.
         after: a time in UTC.
-        scale: the seconds that a second of a rate lasts here.
+        scale: real seconds for each second of a rate.
         next_cron: returns when a cron expression is due next.
 
     Raises:

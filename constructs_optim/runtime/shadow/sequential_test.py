@@ -116,7 +116,7 @@ class Looks:
     called: int | None = None
 
     def look(self, worse: int, differing: int, observations: int, chance: float = 0.5) -> None:
-        """If a look is due, test whether ``worse`` of ``differing`` pairs are more than ``chance`` explains."""
+        """If a look is due, test whether ``worse`` of ``differing`` pairs are more than expected at ``chance``."""
         self.look_between(worse, differing, observations - 1, observations, chance)
 
     def look_between(self, worse: int, differing: int, before: int, observations: int, chance: float) -> None:
