@@ -292,7 +292,7 @@ class LocalCloud:
         return self._control("GET", f"authorizations{query}")
 
     def function_calls(self) -> list[dict[str, Any]]:
-        """Return the calls of functions: ``{"service", "operation", "request"}``, whose ``request`` is a path."""
+        """Return the calls of functions: ``{"service", "operation", "request"}``, where ``request`` is a path."""
         return self._control("GET", "function-calls")
 
     def inject(
@@ -329,7 +329,7 @@ class LocalCloud:
         self._control("POST", "faults", fault)
 
     def faults(self) -> list[dict[str, Any]]:
-        """Return the active faults and the number of times each took effect, without used-up faults."""
+        """Return the active faults, each with the number of times it took effect. Used-up faults are omitted."""
         return self._control("GET", "faults")
 
     def clear_faults(self) -> None:
@@ -391,7 +391,7 @@ class LocalCloud:
         self._control("DELETE", "quotas")
 
     def performances(self) -> list[dict[str, Any]]:
-        """Return the performance settings in their order."""
+        """Return the performance settings in the order of their creation."""
         return self._control("GET", "performances")
 
     def clear_performances(self) -> None:

@@ -52,7 +52,7 @@ class Toolchain:
 
     @staticmethod
     def find(app_directory: Path) -> Toolchain:
-        """Return the CDK CLI of the checkout, or else of the PATH.
+        """Return the CDK CLI of the checkout, or else the one on the PATH.
 
         Raises:
             DemoFailed: if there is none.
@@ -157,7 +157,7 @@ def _cdk(tools: Toolchain, cloud: LocalCloud, output: IO[str], *arguments: str) 
 def running(
     command: list[str], directory: Path, environment: dict[str, str], output: IO[str]
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a process in its own session. An exception in the block, also Ctrl-C's, ends it and its children."""
+    """Run a process in its own session. An exception in the block, including Ctrl-C's, ends it and its children."""
     # Ctrl-C between the process's start and the `try` would leave it running, so it is deferred.
     with _ctrl_c_deferred() as raise_deferred:
         process = subprocess.Popen(

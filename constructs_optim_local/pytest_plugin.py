@@ -65,7 +65,7 @@ def local_cloud(local_cloud_settings: dict[str, Any]) -> Iterator[LocalCloud]:
 
 @pytest.fixture
 def local_account(local_cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalAccount]:
-    """Yield a new account of the local cloud, whose resources end with the test."""
+    """Yield a new account of the local cloud, and delete the account's resources after the test."""
     import boto3
 
     from constructs_optim_local.cloud import IN_THE_WAY

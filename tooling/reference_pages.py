@@ -30,6 +30,10 @@ dashboard charts them. `<>` stands for the selector of the endpoint or component
 PromQL is not available in every Region (Amazon CloudWatch user guide, "Query metrics with PromQL")."""
 
 
+# Product names that stay lowercase at the beginning of a sentence.
+_LOWERCASE_NAMES = ("llm-compressor", "vLLM")
+
+
 def main() -> None:
     """Write the pages."""
     for name, content in pages().items():
@@ -46,7 +50,7 @@ def _rules() -> list[str]:
         "# Rules",
         "",
         "Look up a rule by the ID in an error or warning. Synthesis refuses a recipe that breaks rules, and reports",
-        "all of them at once. An advisory rule only warns; to acknowledge its warning, call",
+        "all of them at once. A rule marked **Warning only** does not. To acknowledge its warning, call",
         '`Annotations.of(scope).acknowledge_warning("constructs-optim:<id>")`.',
         "",
         _GENERATED,
@@ -58,10 +62,14 @@ def _rules() -> list[str]:
         subject = module.rpartition(".")[2].removesuffix("_rules")
         lines += ["", f"## {subject.capitalize()} rules", "", str(sys.modules[module].__doc__).partition("\n")[0]]
         for rule in rules:
-            advisory = " Advisory: it only warns." if rule.advisory else ""
-            reason = f"{rule.reason[:1].upper()}{rule.reason[1:].rstrip('.')}."
+            advisory = " **Warning only.**" if rule.advisory else ""
+            reason = f"{_capitalized(rule.reason).rstrip('.')}."
             lines += ["", f"### {rule.id}", "", f"**{rule.title}.**{advisory} {reason} ([Source]({rule.link}))"]
     return lines
+
+
+def _capitalized(text: str) -> str:
+    return text if text.startswith(_LOWERCASE_NAMES) else f"{text[:1].upper()}{text[1:]}"
 
 
 def _metrics() -> list[str]:

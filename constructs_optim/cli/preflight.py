@@ -78,8 +78,8 @@ def _as_json(path: str, report: Report) -> dict[str, object]:
 
 
 def _say(path: str, report: Report) -> None:
-    problems, notes = counted(len(report.problems), "problem"), counted(len(report.advice), "note")
-    say(f"{path}: {problems}, {notes}, {counted(report.asked, 'check')}", style="bold")
+    problems, advice = counted(len(report.problems), "problem"), counted(len(report.advice), "piece")
+    say(f"{path}: {problems}, {advice} of advice, {counted(report.asked, 'check')}", style="bold")
     for finding in (*report.problems, *report.advice):
         say(f"  {finding.level:7}  {finding.check}: {finding.text}", style=_STYLES.get(finding.level))
         say(f"    Next: {finding.fix}")

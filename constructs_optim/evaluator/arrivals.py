@@ -10,10 +10,10 @@ from .options import Arrivals, OpenLoop
 
 
 def due_times(load: OpenLoop, lead_seconds: float) -> Iterator[float]:
-    """Yield without end the seconds from an open loop's start at which requests are due, always the same for a load.
+    """Yield the times at which an open loop's requests are due, in seconds from its start, without end.
 
-    The first ``lead_seconds`` have the load's initial rate. The arrivals at a rate of 1 are scaled by the current rate,
-    so that a ramp keeps their pattern.
+    A load always has the same times. The first ``lead_seconds`` have the load's initial rate. The arrivals at a rate of
+    1 are scaled by the current rate, so that a ramp keeps their pattern.
     """
     generator = random.Random(load.label)  # noqa: S311 - no secret
     between = _intervals(load, generator)

@@ -98,7 +98,7 @@ class _Mooncake(_Line):
 
 
 class _TracedRequest(_Line):
-    """A row of a trace: when it was sent, and its tokens."""
+    """A row of a trace: the time of a request, and its numbers of tokens."""
 
     at: Annotated[FiniteFloat | dt.datetime, Field(union_mode="left_to_right")]
     input_tokens: PositiveInt
@@ -228,7 +228,7 @@ def _captured(line: str) -> Prompt:
 
 
 def _asked(prompt: Prompt) -> Prompt:
-    """Return a chat without its final response, which training data has."""
+    """Return a prompt without the final response that training data contains."""
     messages = prompt.messages or ()
     if prompt.turns is not None or len(messages) < 2 or messages[-1].role != "assistant":
         return prompt

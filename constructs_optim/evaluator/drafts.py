@@ -1,7 +1,7 @@
 """Reads how many drafts of speculative decoding a server verified, and how many of their tokens it accepted.
 
-vLLM counts both at ``/metrics`` (0.30, ``v1/spec_decode/metrics.py``), next to its API and without its key. A server
-without this page, or without speculative decoding, has no counts.
+vLLM counts both at ``/metrics`` (0.30, ``v1/spec_decode/metrics.py``), on its API's port and without the API key. A
+server without this page, or without speculative decoding, has no counts.
 """
 
 from __future__ import annotations

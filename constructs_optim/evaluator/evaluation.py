@@ -241,7 +241,7 @@ def _notes(
 
 
 def _repetitions(side: Side, levels: Sequence[MeasuredLevel]) -> Iterator[str]:
-    """Note how often a prompt was sent that the server could have in its cache."""
+    """Yield a note if requests repeated prompts that the server may have cached."""
     sent, repeated, counted = set[int](), 0, 0
     for level in levels:
         for record in sorted(level.records, key=lambda record: (record.segment, record.start)):

@@ -38,7 +38,7 @@ _SPARE = 1.5
 
 
 def attainment(level: MeasuredLevel, objectives: LatencyObjectives) -> Attainment:
-    """Return whether a level's requests meet the objectives; failed requests do not.
+    """Return whether a level's requests meet the objectives. Failed requests miss them.
 
     An endpoint whose latency keeps rising is overloaded, even if its first requests meet the objectives. If an
     objective cannot be measured, the result is undecided.

@@ -1,11 +1,12 @@
-"""The load: users who send one request after another, or requests that are due at given times.
+"""Generates the load: users who each send one request after another, or requests at scheduled times.
 
-All of them are tasks of one event loop, which takes the times as bytes arrive and decodes a few pieces at a time
-between arrivals.
+Users and requests are tasks of one event loop. It records the time when bytes arrive, and decodes a few pieces at a
+time between arrivals.
 
-Requests count only under full load. Users begin in sequence, over the time of a response, and each sends its warm-up.
-Requests count once all users have finished theirs. Users continue to send until the last counted response is complete,
-so that all counted requests have the same concurrency. An open loop keeps its rate in the same way.
+Requests count only under full load. Users start one after the other, over the duration of a response, and each sends
+its warm-up requests. Requests count when all users have finished their warm-up. Users continue to send until the last
+counted response is complete, so that all counted requests have the same concurrency. An open loop keeps its rate in the
+same way.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class MeasuredLevel:
 
     @property
     def abandoned(self) -> str:
-        """The reason for stopping the load early; empty if it was not."""
+        """The reason for stopping the load early; empty if it ran to its end."""
         return self.segments[-1].abandoned if self.segments else ""
 
     @property
@@ -190,12 +191,12 @@ class Sender:
         raise EvaluationError(f"the endpoint returns no completion that can be measured:\n{distinct}")
 
     async def write(self, prompt: Prompt) -> bytes:
-        """Return the whole HTTP request for a prompt."""
+        """Return the complete HTTP request for a prompt."""
         body = json.dumps(self.format.body(prompt, self.generation, self.target.model), separators=(",", ":"))
         return await self.target.request(body.encode(), self.format.path)
 
     async def read(self, exchange: Exchange) -> Record:
-        """Return the record of an exchange, read a few pieces at a time."""
+        """Decode an exchange, a few pieces at a time, and return its record."""
         response = self.format(exchange)
         for number, (at, piece) in enumerate(exchange.pieces if exchange.status == 200 else (), start=1):
             response.feed(at, piece)
@@ -473,7 +474,7 @@ class _Run:
         return await self._sender.write(prompt)
 
     def _takes(self, at: float) -> bool:
-        """Return whether a request at a time counts, and reserve it."""
+        """Return whether a request at the time ``at`` counts, and reserve its place if it does."""
         if not self._counting or self._is_complete:
             return False
         if self._seconds is not None and self._deadline is None:
@@ -595,5 +596,5 @@ async def _watch_lag(lags: list[float]) -> None:
 
 
 def _p99(seconds: list[float]) -> float:
-    """Return the 99th percentile in milliseconds, the value that 99 % do not exceed."""
+    """Return the 99th percentile in milliseconds, the value that 99% do not exceed."""
     return round(sorted(seconds)[math.ceil(0.99 * len(seconds)) - 1] * 1000, 3)

@@ -71,12 +71,12 @@ class _Load(_Options):
 
     @property
     def file_name(self) -> str:
-        """A part of the load's file name."""
+        """The load's part of file names."""
         return self.label.replace("/s", " per second").replace(" ", "-")
 
     @property
     def default_total(self) -> int:
-        """The number of counted requests, if neither a number nor a time is given."""
+        """The number of counted requests, if neither ``requests`` nor ``seconds`` is set."""
         raise NotImplementedError
 
     @property
@@ -86,7 +86,7 @@ class _Load(_Options):
 
     @property
     def total(self) -> int | None:
-        """The number of counted requests; None if time limits them."""
+        """The number of counted requests; None if ``seconds`` limits the load."""
         return None if self.seconds is not None else self.requests or self.default_total
 
 
@@ -108,7 +108,7 @@ class ClosedLoop(_Load):
 
     @property
     def default_total(self) -> int:
-        """Enough requests for a median, but few enough to wait for."""
+        """Enough requests for a median, without a long wait."""
         return max(_FEWEST_REQUESTS, _REQUESTS_PER_USER * self.concurrency)
 
 
@@ -116,8 +116,8 @@ class OpenLoop(_Load):
     """Requests at a rate, in requests per second, whether or not earlier requests are complete.
 
     The rate changes linearly to ``end_rate`` while counted requests are sent. ``burstiness`` is the shape of gamma
-    arrivals: 1 is Poisson, less is burstier. If prompts have several ``turns`` on average, the rate is of
-    conversations, that is, of their first requests.
+    arrivals: 1 is Poisson, less is burstier. If prompts have several ``turns`` on average, the rate counts
+    conversations, that is, their first requests.
     """
 
     kind: Literal["open"] = "open"
@@ -126,7 +126,7 @@ class OpenLoop(_Load):
     arrivals: Arrivals = Arrivals.POISSON
     burstiness: PositiveFloat = 0.25
     turns: PositiveFloat = 1.0
-    # The minimum, if neither a number nor a time is given.
+    # The minimum number of counted requests, if neither ``requests`` nor ``seconds`` is set.
     fewest: PositiveInt = _FEWEST_ARRIVALS
 
     @property
@@ -136,7 +136,7 @@ class OpenLoop(_Load):
 
     @property
     def is_steady(self) -> bool:
-        """Whether the rate also stays constant."""
+        """Whether the rate is constant while requests count, after a warm-up."""
         return super().is_steady and self.end_rate is None
 
     @property
@@ -146,7 +146,7 @@ class OpenLoop(_Load):
 
     @property
     def default_total(self) -> int:
-        """Enough requests for a 90th percentile, and half a minute of requests at high rates."""
+        """Enough requests for a 90th percentile, and at high rates for half a minute."""
         return max(self.fewest, math.ceil(_ARRIVAL_SECONDS * self.mean_rate))
 
     @property
@@ -167,7 +167,7 @@ class Replay(_Load):
 
     @property
     def is_steady(self) -> bool:
-        """Recorded traffic is not steady."""
+        """Always False, because recorded traffic varies."""
         return False
 
     @property
@@ -212,7 +212,7 @@ class SideOptions(_Options):
 
 
 class Options(_Options):
-    """All options of an evaluation. With two sides, the baseline comes first. Each level has a load, by concurrency."""
+    """All options of an evaluation. With two sides, the baseline comes first. Each level has a load."""
 
     # The version of the folder's format.
     version: Literal[3] = 3

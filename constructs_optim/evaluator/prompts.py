@@ -40,7 +40,7 @@ class Message(BaseModel):
 
 
 class Turn(BaseModel):
-    """A user's next message in a conversation, after a delay. It can also be given as plain text."""
+    """A user's next message in a conversation, after a delay. Plain text is also accepted."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 

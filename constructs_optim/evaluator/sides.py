@@ -35,8 +35,8 @@ _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 class Side:
     """One side of an evaluation, ready to be measured.
 
-    ``name`` is the folder's name; without ``tokenizer``, token counts come from the server. ``price`` is the price of
-    all instances; if it is None, ``notes`` have the reason.
+    ``name`` is the name of the side's folder. Without a ``tokenizer``, token counts come from the server. ``price`` is
+    the price of all instances. If it is None, ``notes`` state the reason.
     """
 
     name: str

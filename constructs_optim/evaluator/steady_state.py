@@ -33,7 +33,7 @@ _LEVEL, _MOST_DRIFT = 0.01, 0.1
 
 
 class Drift(NamedTuple):
-    """The change of client latency during the measurement, relative to its mean, with its 99 % interval."""
+    """The change of client latency during the measurement, relative to its mean, with its 99% interval."""
 
     change: float
     low: float
@@ -41,7 +41,7 @@ class Drift(NamedTuple):
 
     @property
     def is_steady(self) -> bool:
-        """Whether the change could be small."""
+        """Whether the interval overlaps the changes that are not reported."""
         return self.low <= _MOST_DRIFT and self.high >= -_MOST_DRIFT
 
 

@@ -93,11 +93,11 @@ class Format:
         raise NotImplementedError
 
     def read(self, at: float, data: dict[str, Any]) -> bool:
-        """Read one JSON object of the stream, and return whether it is of this format."""
+        """Read one JSON object of the stream, and return whether it has this format."""
         raise NotImplementedError
 
     def feed(self, at: float, piece: bytes) -> None:
-        """Read a piece of the body that arrived at one time."""
+        """Read a piece of the body, which arrived at the time ``at``."""
         for payload in [piece] if self._frames is None else self._payloads(piece):
             *lines, self._rest = (self._rest + payload).split(b"\n")
             for line in lines:

@@ -1,6 +1,6 @@
 """Estimates of weights and KV cache, and of the accelerators' memory, in GB (10^9 bytes).
 
-vLLM uses 90 % of each accelerator's memory (``gpu_memory_utilization``); since 0.21, 92 % including CUDA graphs
+vLLM uses 90% of each accelerator's memory (``gpu_memory_utilization``); since 0.21, 92% including CUDA graphs
 (``config/cache.py``, ``CacheConfig``; pull request 30515). It does not start if the KV cache cannot hold one request of
 the longest context: the model's own, or ``max_model_len``. tests/recipe/test_memory_facts.py compares the estimates
 with reports of servers.
@@ -183,7 +183,7 @@ def context(recipe: Recipe) -> Context | None:
     """Return the maximum request length of a recipe that vLLM or SGLang serves; None for other servers.
 
     Also None if the catalog lacks the model's geometry, or if the environment changes the cache's settings (16 bits per
-    value, 90 % of the memory) or has a length that is known only at deployment.
+    value, 90% of the memory) or has a length that is known only at deployment.
 
     Source: vLLM, ``check_enough_kv_cache_memory`` of ``v1/core/kv_cache_utils.py``; before V1,
     ``raise_if_cache_size_invalid`` of ``worker/worker.py``.

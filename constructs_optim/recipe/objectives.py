@@ -28,7 +28,7 @@ _UNITS = {"ms": 1.0, "s": 1000.0}
 Quality = Literal["lossless", "near-lossless", "any"]
 """How much completions can differ from the published model's.
 
-``near-lossless`` allows 8-bit weights and KV cache, which cost less than 1 % of the accuracy on benchmarks (Kurtic et
+``near-lossless`` allows 8-bit weights and KV cache, which cost less than 1% of the accuracy on benchmarks (Kurtic et
 al., "Give Me BF16 or Give Me Death", 2024). ``any`` also allows 4-bit weights.
 """
 

@@ -37,7 +37,7 @@ HUB, QUALITY, CONTEXT = "hub", "quality", "OPT231"
 """Used instead of a rule's ID if the model's hub document or the requested quality excludes a recipe."""
 # Warnings that other reasons repeat: no version is pinned, the KV cache does not fit.
 _REPEATED = ("constructs-optim:OPT006", "constructs-optim:OPT051")
-# Weights with at least this many bits change accuracy by less than 1 % (objectives.Quality).
+# Weights with at least this many bits change accuracy by less than 1% (objectives.Quality).
 _NEAR_LOSSLESS_BITS = 8
 # The share of a copy's highest rate for which a batch limit is chosen if the objectives have no rate.
 _NEARLY = 0.95

@@ -273,7 +273,7 @@ def is_out_of_time(watch: Watch) -> bool:
 def poll(watch: Watch, kind: JobKind, name: str, job: Mapping[str, Any], *, advice: str) -> Output | None:
     """Return the output while a job runs, or None once it has completed.
 
-    After the stack's deadline, signal a failure that ends in ``advice``.
+    After the stack's deadline, signal a failure whose reason ends with ``advice``.
 
     Raises:
         DeploymentError: if the job failed or was stopped.

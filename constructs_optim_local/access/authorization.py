@@ -61,7 +61,7 @@ class Authorization:
 
 
 class AuthorizationLog:
-    """The evaluations in their order."""
+    """The evaluations, in order."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -227,7 +227,7 @@ def needed_permissions(
 def _scaling_permissions(
     operation: str, request: Mapping[str, Any], *, account: str, region: str
 ) -> Iterator[Permission]:
-    """Yield the permissions to change a scalable target. Its ARN ends in an ID that is in no request.
+    """Yield the permissions to change a scalable target. Its ARN ends in an ID that requests do not contain.
 
     Sources: Service Authorization Reference, "Actions, resources, and condition keys for Application Auto Scaling"; for
     SageMaker's permissions to register a target, the SageMaker developer guide, "Auto scaling prerequisites".

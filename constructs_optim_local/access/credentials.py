@@ -21,7 +21,7 @@ KEY_ID, SECRET_KEY, TOKEN = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_S
 
 
 def new_secret() -> str:
-    """Return a secret access key of 40 characters, as AWS's."""
+    """Return a secret access key of 40 characters, the length of AWS's keys."""
     return secrets.token_hex(20)
 
 

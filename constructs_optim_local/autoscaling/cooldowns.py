@@ -28,7 +28,7 @@ class Cooldowns:
     in_at: float | None = None
 
     def base(self, capacity: int, cooldown: float, now: float) -> int:
-        """Return the capacity from which a step counts: during a scale-out cool-down, the one before.
+        """Return the capacity to which a step adds: during a scale-out cool-down, the capacity before the last step.
 
         A step of 2 followed by one of 3 adds 3 in total.
         """
@@ -72,7 +72,7 @@ def requested(
         capacity: the current capacity.
         remembered: the target's history.
         now: the time in seconds.
-        scale: the seconds that a second of a cool-down lasts here.
+        scale: real seconds for each second of a cool-down.
 
     Returns:
         The capacity, None if no step applies to the breach, and the cool-downs.

@@ -63,7 +63,7 @@ def tracked(target: float, capacity: int, value: float) -> int | None:
 def tracking_alarms(policy: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the alarms that Application Auto Scaling creates for a target tracking policy.
 
-    The low alarm is at 90 % of the target, with five times the high alarm's period (as seen in accounts).
+    The low alarm is at 90% of the target, with five times the high alarm's period (as seen in accounts).
     """
     config = policy["TargetTrackingScalingPolicyConfiguration"]
     watched, period = _watched(config, policy["ResourceId"])
@@ -96,7 +96,7 @@ def due_after(
     Args:
         action: the request of PutScheduledAction.
         after: a time in UTC.
-        scale: the seconds that a second of a rate lasts here.
+        scale: real seconds for each second of a rate.
         next_cron: returns when a cron expression is due next.
 
     Raises:

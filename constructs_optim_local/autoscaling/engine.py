@@ -70,7 +70,7 @@ class _Memory:
 
 
 class ScalingEngine:
-    """Scales registered targets. ``scale`` is the seconds that a second of cool-downs and rates lasts here."""
+    """Scales registered targets. ``scale`` is the real seconds for each second of cool-downs and rates."""
 
     def __init__(
         self,

@@ -255,7 +255,7 @@ class ApplicationAutoScaling:
     def _matching(
         self, operation: str, member: str, request: dict[str, Any], location: Location
     ) -> list[dict[str, Any]]:
-        """Return the described items whose names the request gives."""
+        """Return the described items that match the names in the request."""
         names = [name for name in (*_KEY, "PolicyName", "ScheduledActionName") if name in request]
         found = self._call(operation, {"ServiceNamespace": request["ServiceNamespace"]}, *location)[member]
         return [item for item in found if all(item.get(name, request[name]) == request[name] for name in names)]

@@ -41,16 +41,16 @@ class Alarms(Protocol):
 
 
 class NoAlarms:
-    """A cloud without CloudWatch."""
+    """The alarms of a cloud without CloudWatch: none exist."""
 
     def missing(self, names: Sequence[str], *, account: str, region: str) -> list[str]:
-        """Return all the names."""
+        """Return all names, because no alarm exists."""
         return list(names)
 
     def tripped(
         self, names: Sequence[str], start: dt.datetime, end: dt.datetime, *, account: str, region: str
     ) -> Tripped | None:
-        """Return None: no alarm trips."""
+        """Return None, because no alarm exists."""
         return None
 
     def scope(self, name: str, *, account: str, region: str) -> str:

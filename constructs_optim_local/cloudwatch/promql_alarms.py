@@ -1,4 +1,4 @@
-"""Alarms on PromQL: each series that a query returns breaches, and for how long decides the alarm's state.
+"""Alarms on PromQL: each series that a query returns is a breach, and the breach's duration decides the state.
 
 Source: CloudWatch user guide, "PromQL alarms"; API reference, PutMetricAlarm (such an alarm begins as OK, and is
 evaluated each ``EvaluationInterval``) and AlarmPromQLCriteria.

@@ -69,7 +69,7 @@ class Application:
     Args:
         folder: the model's folder.
         name: the model's name in responses.
-        most_tokens: the maximum of a prompt plus its completion. Default: the model's own.
+        most_tokens: maximum length of a prompt plus its completion, in tokens. Default: the model's own.
 
     Raises:
         UnreadableModel: if the model cannot be served.

@@ -48,7 +48,7 @@ class MinistackAlarms:
     """An implementation of ``alarms.Alarms``."""
 
     def __init__(self, clock: Clock, scale: float) -> None:
-        """Start without alarms; ``scale`` is the seconds that a second of pending and recovery periods lasts here."""
+        """Start without alarms; ``scale`` is the real seconds for each second of pending and recovery periods."""
         self._clock, self._lock, self._scale = clock, threading.Lock(), scale
         self.telemetry = Telemetry()
         # By account, Region and name.

@@ -46,7 +46,7 @@ _logger = logging.getLogger("scheduler")
 
 
 class Scheduler:
-    """The schedules of every account and Region. ``scale`` is the seconds that a second lasts here."""
+    """The schedules of every account and Region. ``scale`` is the real seconds for each second of a schedule."""
 
     def __init__(
         self,

@@ -145,7 +145,7 @@ def _first(query: Query, name: str) -> str:
 
 
 def _service(method: str, path: str, query: Query, headers: Mapping[str, str], body: bytes) -> str:
-    """Return the service of a request, whose protocol the refusal uses."""
+    """Return the service of a request. It determines the format of the error response."""
     import ministack.app as ministack_app
     from ministack.core import router
 

@@ -25,9 +25,9 @@ class Timing:
     """Durations in seconds.
 
     Attributes:
-        jobs: the states of an optimization job.
-        endpoint: the launch of instances, and of copies of inference components.
-        scale: the seconds that a second of the API's own waits lasts.
+        jobs: time in each state of an optimization job.
+        endpoint: launch time of instances, and of copies of inference components.
+        scale: real seconds for each second of the API's own waits.
     """
 
     jobs: JobDurations = field(default_factory=JobDurations)

@@ -1,8 +1,8 @@
-"""Access to a local cloud, which runs code: it requires signed requests and rejects web pages.
+"""Access control of a local cloud. Because the cloud runs code, it requires signatures and rejects web pages' requests.
 
-Every user of this machine can reach the loopback interface, and so can every web page in a browser on it. A page's
-request names its origin, or the browser marks it (``Sec-Fetch-Site``). ``Host`` shows a name that an attacker points at
-127.0.0.1. Other users lack the secret, which is new at each start.
+Every user of the machine, and every web page in a browser on it, can reach the loopback interface. ``Origin`` and
+``Sec-Fetch-Site`` identify the requests of web pages, and ``Host`` a domain that an attacker resolves to 127.0.0.1.
+Other users do not know the secret, which changes at each start.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Verify = Callable[[str, str, Mapping[str, list[str]], Mapping[str, str], bytes],
 Sign = Callable[[Mapping[str, list[str]], str, str, bytes], Mapping[str, str]]
 
 _CAPABILITIES = ("/_ministack/cfn-response/", "/_ministack/cfn-signal/")
-"""The path to which custom resources respond and wait conditions are signaled, by PUT. As with CloudFormation's
+"""The paths for PUT requests that respond for custom resources and signal wait conditions. As with CloudFormation's
 presigned URLs, the URL is the permission: it contains a random UUID.
 """
 _LARGE = 1_000_000
@@ -38,7 +38,7 @@ _INVALID_TOKEN: Response = (
 
 
 class Authentication:
-    """An ASGI application that passes on authenticated requests only, and none from a web page.
+    """An ASGI application that forwards only authenticated requests, and no requests of web pages.
 
     Args:
         inner: the application that serves authenticated requests.

@@ -33,7 +33,7 @@ def test_every_finding_has_what_to_do_and_a_problem_is_status_1(store: Store, tm
     result = preflight(folder)
     assert result.exit_code == 1, result.output
     first, *lines = result.stdout.splitlines()
-    assert first == "Chat: 1 problem, 2 notes, 3 checks"
+    assert first == "Chat: 1 problem, 2 pieces of advice, 3 checks"
     assert lines[0] == "  problem  model: there is no bucket nothing-at-all"
     assert lines[1] == "    Next: use another one"
     assert [line.split()[0] for line in lines[::2]] == ["problem", "advice", "advice"]

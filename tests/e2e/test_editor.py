@@ -69,7 +69,7 @@ def test_advice_is_a_warning_at_the_line_of_the_endpoint(
     (advice,) = of_rule(server.found("app.py", bool), "OPT006")
     assert advice["range"]["start"]["line"] == DECLARED_AT
     assert advice["severity"] == 2
-    assert "it is not pinned" in advice["message"]
+    assert "without a version, each stack uses the version that is newest" in advice["message"]
     assert server.findings.keys() == {"app.py"}, "the CDK has a file ESCAPING for what it cannot place"
 
 

@@ -49,7 +49,7 @@ _READ = (
         ("",),
         {"StringLike": {"s3:prefix": ["artifacts/*", "checkpoints/*", f"{_OWN_RECORDS}*"]}},
     ),
-    # GetBucketLocation applies to the bucket, GetObject to its objects: one statement names the consumers once.
+    # GetBucketLocation applies to the bucket, GetObject to its objects: one statement names the readers once.
     _Grant("ReadArtifacts", ("s3:GetBucketLocation", "s3:GetObject"), ("", "/artifacts/*")),
     _Grant("KeepReferences", ("s3:GetObject", "s3:PutObject"), (f"/{_OWN_RECORDS}*",)),
     _Grant("UseArtifacts", ("kms:Decrypt", "kms:GenerateDataKey"), condition=_THROUGH_S3),
@@ -57,7 +57,7 @@ _READ = (
     _Grant("SeeKey", ("kms:DescribeKey",)),
 )
 _RECORDS = ("evaluations", "recommendations", "restarts", "shadows")
-# Additional actions of makers. One statement for all folders, because consumers' names fill a bucket policy.
+# Additional actions of makers. One statement for all folders, because readers' names fill a bucket policy.
 _MAKE = (
     _Grant(
         "MakeArtifacts",
@@ -188,14 +188,14 @@ class ArtifactStore(Construct):
     def share_with_account(self, account_id: str, *, read_only: bool = True) -> None:
         """Let the stacks of another account use the store.
 
-        A consumer can read artifacts and write records of its own references, which protect the artifacts that it
-        serves from removal. A maker can also write artifacts. The other account's roles need the same permissions
-        there; the constructs grant them to their roles. Sharing again can turn a consumer into a maker, but never a
-        maker into a consumer.
+        A reader can read artifacts and write records of its own references, which protect the artifacts that it serves
+        from removal. A maker can also write artifacts. The other account's roles need the same permissions there; the
+        constructs grant them to their roles. Sharing again can turn a reader into a maker, but never a maker into a
+        reader.
 
         Args:
             account_id: the account ID, 12 digits; may be a token.
-            read_only: whether the account is only a consumer. Default: yes.
+            read_only: whether the account is only a reader. Default: yes.
 
         Raises:
             ValueError: if ``account_id`` is not twelve digits.
@@ -207,7 +207,7 @@ class ArtifactStore(Construct):
 
         Args:
             organization_id: the organization ID, for instance ``o-a1b2c3d4e5``; may be a token.
-            read_only: whether the accounts are only consumers. Default: yes.
+            read_only: whether the accounts are only readers. Default: yes.
 
         Raises:
             ValueError: if ``organization_id`` does not have the form ``o-...``.
@@ -259,22 +259,22 @@ class ArtifactStore(Construct):
                 continue
             if sid not in self._shared:
                 self._shared[sid] = self._add_statement(sid, grant), []
-            statement, consumers = self._shared[sid]
-            if id in consumers:
+            statement, readers = self._shared[sid]
+            if id in readers:
                 continue
-            consumers.append(id)
+            readers.append(id)
             if kind == "account":
                 statement.add_aws_account_principal(id)
             else:
-                if len(consumers) == 1:
+                if len(readers) == 1:
                     statement.add_any_principal()
                 # With this fixed value, S3's public access block does not consider a statement for everybody public.
-                statement.add_condition("StringEquals", {"aws:PrincipalOrgID": list(consumers)})
+                statement.add_condition("StringEquals", {"aws:PrincipalOrgID": list(readers)})
                 # Without this, the statement alone would permit access within the store's own account.
                 statement.add_condition("StringNotEquals", {"aws:PrincipalAccount": Aws.ACCOUNT_ID})
             key_actions += grant.actions if grant.condition == _THROUGH_S3 else ()
         if self.bucket.policy is not None:
-            # Consumers' endpoints read a retained bucket whenever they scale out.
+            # Readers' endpoints read a retained bucket whenever they scale out.
             self.bucket.policy.apply_removal_policy(self._removal_policy)
         if self._key is not None and key_actions and not self._is_our_key:
             advice = Advice(

@@ -46,7 +46,8 @@ class JobOptions(Settings):
     Attributes:
         role: the role that SageMaker assumes for the jobs. Default: a separate role for jobs that copy models with a
             token; for all other jobs, the construct's ``role`` or, without one, a role for all jobs of the stack.
-        max_runtime: how long a job may run. Default: 10 hours; longer for training.
+        max_runtime: how long a job may run. Default: 5 days for EAGLE heads; 24 hours for fine-tuning, Medusa heads and
+            quantization with llm-compressor; 10 hours for all other jobs.
         max_pending: how long a job may wait for instances, 30 minutes to 28 days. Default: SageMaker's limit.
         capacity_reservation: the training plan; jobs run only on its instances. Default: on demand.
         timeout: how long the deployment waits for the artifact, at most 12 hours. Default: 12 hours.

@@ -141,7 +141,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
             inference_component: the component on the endpoint that serves the model. Default: a variant serves it.
             variant_name: the production variant. Default: the configuration's only variant.
             instance_type: the instance type. Default: the configuration's instance type. If it is unknown, utilization
-                of several GPUs adds up to more than 100 %, and evaluations are not possible.
+                of several GPUs adds up to more than 100%, and evaluations are not possible.
             model_name: the name of the SageMaker model; an evaluation runs again when it changes. Default: the model of
                 the configuration or the component.
             server: the model server, whose metrics SageMaker collects, for instance ``Server.vllm()``. Default: the

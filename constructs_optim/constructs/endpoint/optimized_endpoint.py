@@ -784,7 +784,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             duration: the maximum duration of the run, 1 hour to 30 days. Default: 7 days.
             margin: the share of pairs by which a candidate may be worse and still pass, 0.02 for 2 points; also applies
                 to errors.
-            latency_tolerance: the share by which the median latency may be higher, 0.1 for 10 %.
+            latency_tolerance: the share by which the median latency may be higher, 0.1 for 10%.
             promote: whether a candidate that passes replaces production. Default: the shadow ends, and a person
                 decides.
             topic: an SNS topic that receives the verdict. Default: none.

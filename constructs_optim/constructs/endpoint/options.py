@@ -422,7 +422,7 @@ def declare_alarms(
     """Declare the alarms of a variant or component; with several models, the smallest request capacity counts.
 
     The names in ``served`` are known before its resources exist. ``accelerators`` is the number for each copy. ``cure``
-    is the remedy that the alarm on decaying drafts describes.
+    is the cure that the description of the alarm on decaying drafts names.
     """
     alarms = EndpointAlarms(
         scope,

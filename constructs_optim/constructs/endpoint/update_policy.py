@@ -125,7 +125,7 @@ class UpdatePolicy(Settings):
         """Replace instances batch by batch, which needs the least additional capacity.
 
         Args:
-            percent: the size of a batch, 5 to 50 % of the instances. Default: 25, without ``instances``.
+            percent: the size of a batch, 5 to 50% of the instances. Default: 25, without ``instances``.
             instances: the size of a batch as a number of instances.
             rollback_percent: the size of a batch when rolling back. Default: all at once.
             options: see ``UpdateOptions``.

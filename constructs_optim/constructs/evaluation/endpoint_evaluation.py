@@ -241,13 +241,13 @@ class EndpointEvaluation(Construct):
             at_concurrency: the number of concurrent users at which limits and comparisons apply. Default: each measured
                 number.
             max_regression: how much worse than before the deployment each of ``regression_metrics`` may be, as a share:
-                0.05 for 5 %. The first evaluation has no comparison. Default: no comparison.
+                0.05 for 5%. The first evaluation has no comparison. Default: no comparison.
             regression_metrics: metric names from https://constructs-optim.dev/metrics/. Default: median time to first
                 token and inter-token latency, client latency at its 90th percentile, and output tokens a second.
             quality: requirements on the completions. Default: none.
             forecast: for an endpoint with objectives, whether latencies must stay within the forecast's intervals.
                 Default: the report lists latencies outside the intervals.
-            limits: see ``constructs_optim.recipe.evaluation.Limits``; without ``max_error_rate``, 1 % of the
+            limits: see ``constructs_optim.recipe.evaluation.Limits``; without ``max_error_rate``, 1% of the
                 requests may fail.
 
         Raises:

@@ -161,7 +161,7 @@ class EndpointAlarms(Construct):
                 created, so that the alarms can roll back the endpoint's updates. Default: CloudFormation generates the
                 names.
             runbook: the page with a section for each alarm. Default: https://constructs-optim.dev/alarms/.
-            cure: the remedy that the alarm on decaying drafts describes. Default: none.
+            cure: the cure that the description of the alarm on decaying drafts names. Default: none.
 
         Raises:
             RecipeError: if CloudWatch does not support an alarm's settings.

@@ -169,7 +169,7 @@ class EndpointScaling(Construct):
         container.
 
         Args:
-            target: requests in flight for each instance or copy, above zero. Default: 70 % of the plan's capacity (its
+            target: requests in flight for each instance or copy, above zero. Default: 70% of the plan's capacity (its
                 batch size, as far as the KV cache allows), because a new copy takes minutes to load, and the other
                 copies serve the requests until then.
             options: cool-downs, and whether to scale in: see ``TrackingOptions``.
@@ -296,7 +296,7 @@ class EndpointScaling(Construct):
         """Keep the generated tokens a second of each instance or copy below ``target``.
 
         An evaluation measures how many tokens a copy generates at the required latency (``output_tokens_per_second`` at
-        its concurrency). Set a target below that, for instance 70 %.
+        its concurrency). Set a target below that, for instance 70%.
 
         Args:
             target: tokens a second for each instance or copy.

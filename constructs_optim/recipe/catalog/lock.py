@@ -102,7 +102,7 @@ def _is_within(interval: tuple[float, float, float]) -> tuple[float, float, floa
 
 
 Interval = Annotated[tuple[_Figure, _Figure, _Figure], AfterValidator(_is_within)]
-"""A value and its 90 % interval."""
+"""A value and its 90% interval."""
 
 
 class RecordedLatencies(BaseModel, frozen=True, extra="forbid"):

@@ -1,6 +1,6 @@
 """Latency objectives of a request: a request that meets all of them adds to goodput.
 
-Source: DistServe (OSDI 2024): goodput is the request rate at which a share of the requests, 90 % of them for example,
+Source: DistServe (OSDI 2024): goodput is the request rate at which a share of the requests, 90% of them for example,
 meets objectives for time to first token and time per output token.
 """
 

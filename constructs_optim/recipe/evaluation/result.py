@@ -58,7 +58,7 @@ class EvaluatedRecipe(_Part):
 
 
 class ForecastComparison(_Part):
-    """A metric's forecast with its 90 % interval, and the measured value; ``holds``: whether it is in the interval."""
+    """A metric's forecast with its 90% interval, and the measured value; ``holds``: whether it is in the interval."""
 
     concurrency: PositiveInt
     metric: str
@@ -121,7 +121,7 @@ class Level(_Part):
     """The measurements at one ``concurrency``, the number of users, or at one ``request_rate``, in requests per second.
 
     A rate can change linearly to ``end_rate``. ``turns`` is the mean number of requests per conversation; with more
-    than one, the rate counts conversations. ``intervals`` are the 95 % confidence intervals of individual metrics.
+    than one, the rate counts conversations. ``intervals`` are the 95% confidence intervals of individual metrics.
     ``errors`` counts errors by ``ErrorKind``. An interrupted level is not ``complete``, but keeps its measurements.
     ``retries`` counts requests that were sent again because the server had closed the idle connection.
     """

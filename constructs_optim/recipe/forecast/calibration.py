@@ -42,7 +42,7 @@ class Errors(_Data):
     """The errors of the forecasts of one figure.
 
     ``between`` and ``within`` are standard deviations of log(measured / forecast). ``quantile`` is the number of
-    standard deviations on each side of a 90 % interval. ``groups`` has the logarithms of published measurements by
+    standard deviations on each side of a 90% interval. ``groups`` has the logarithms of published measurements by
     ``<family>@<accelerator>``, ``own_groups`` the logarithms of the user's own, and ``own_recipes`` these by recipe.
     """
 

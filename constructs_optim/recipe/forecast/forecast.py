@@ -29,9 +29,9 @@ from .queueing import LEAST_BATCH, Server, Steady
 from .roofline import PHYSICS, Copy, Draft
 
 # The probability that a draft token is accepted, given that all before it were. It depends on prompts and draft; these
-# are typical values by method. EAGLE-3: 71 % of the first tokens, 2.0 of 3 draft tokens
+# are typical values by method. EAGLE-3: 71% of the first tokens, 2.0 of 3 draft tokens
 # (Ichigec/a1-agents-eagle3-speculator on Hugging Face); 2.4 times the tokens per second of Llama 3.1 8B on an H100
-# (SGLang, "Speculative Decoding"). MTP: 85 to 90 % of second tokens (DeepSeek-V3 technical report, section 5.4.3).
+# (SGLang, "Speculative Decoding"). MTP: 85 to 90% of second tokens (DeepSeek-V3 technical report, section 5.4.3).
 # Draft models: 0.5 to 0.9 (Leviathan et al., 2023, table 3).
 _ACCEPTANCE = {"mtp": 0.85, "eagle3": 0.6, "medusa": 0.6, "draft_model": 0.7, "ngram": 0.3}
 _HEADS = 0.6
@@ -45,7 +45,7 @@ _NORMAL_QUANTILE = _NORMAL.inv_cdf((1 + CONFIDENCE) / 2)
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure with its 90 % interval; ``spread`` is the standard deviation of its logarithm.
+    """A figure with its 90% interval; ``spread`` is the standard deviation of its logarithm.
 
     ``bound`` is the best value that physics allows.
     """

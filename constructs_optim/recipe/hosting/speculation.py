@@ -15,7 +15,7 @@ from .alarms import Alarms
 
 
 class SpeculationCure(Settings):
-    """The reaction to a decay of the acceptance length.
+    """A cure for speculative decoding whose acceptance length has decayed.
 
     A restart is automatic. Other cures change the endpoint's recipe: the alarm's description names the change, and you
     deploy it.

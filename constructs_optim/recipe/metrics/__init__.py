@@ -52,7 +52,7 @@ class Unit(StrEnum):
 class Series:
     """A metric in CloudWatch: namespace, name and dimensions.
 
-    A percentage can be ``summed`` over GPUs or vCPUs: four GPUs at 100 % are published as 400 %.
+    A percentage can be ``summed`` over GPUs or vCPUs: four GPUs at 100% are published as 400%.
     """
 
     namespace: str

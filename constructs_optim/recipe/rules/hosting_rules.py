@@ -267,8 +267,8 @@ def _core_dumps_have_a_place(_: Settings) -> Iterator[Finding]:
 
 @rule("OPT120", f"{API}DeploymentConfig.html")
 def _steps_are_shares(hosting: Hosting) -> Iterator[Finding]:
-    """An update's steps have valid sizes: a canary is at most 50 % of the fleet, a linear step 10 to 50 %, and a
-    rolling batch 5 to 50 %.
+    """An update's steps have valid sizes: a canary is at most 50% of the fleet, a linear step 10 to 50%, and a
+    rolling batch 5 to 50%.
     """
     update = hosting.update
     least = _SMALLEST_STEP.get(update.strategy)

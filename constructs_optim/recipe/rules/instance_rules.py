@@ -290,7 +290,7 @@ def _context_fits(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT053", "https://docs.vllm.ai/en/latest/configuration/conserving_memory/", advisory=True)
 def _context_is_shortened(recipe: Recipe) -> Iterator[Finding]:
-    """The longest context fits the KV cache: it does not fit, so the endpoint accepts only shorter requests."""
+    """The longest context fits the KV cache: the endpoint accepts only requests that fit."""
     longest, planned = context(recipe), planned_context(recipe)
     if longest is not None and not longest.must_fit and longest.requested > longest.fits:
         reason = f"SGLang starts, but rejects requests of more than about {longest.fits} tokens"

@@ -271,7 +271,7 @@ def _encryption_key_is_an_arn(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT006", f"{API}DescribeHubContent.html", advisory=True)
 def _version_is_pinned(recipe: Recipe) -> Iterator[Finding]:
-    """The model's version is pinned: it is not pinned, so each stack uses the version that is newest at its first
+    """The model's version is pinned: without a version, each stack uses the version that is newest at its first
     deployment.
     """
     if recipe.hub_model is not None and recipe.model_row is not None and recipe.model.version is None:

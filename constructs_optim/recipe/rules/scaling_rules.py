@@ -260,7 +260,7 @@ def _engines_publish_the_metric(use: EngineMetricUse) -> Iterator[Finding]:
 
 @rule("OPT171", engines.SOURCE)
 def _quantiles_are_shares(use: EngineMetricUse) -> Iterator[Finding]:
-    """A quantile is between 0 and 1: for example, 90 % of requests are faster than the 0.9 quantile."""
+    """A quantile is between 0 and 1: for example, 90% of requests are faster than the 0.9 quantile."""
     if use.quantile is not None and not (is_number(use.quantile) and 0 < use.quantile < 1):
         yield Finding(f"{use.location}.quantile", use.quantile, "a number above 0 and below 1, such as 0.9")
 

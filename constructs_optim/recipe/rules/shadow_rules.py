@@ -64,7 +64,7 @@ def _answers_are_captured(shadow: Shadow) -> Iterator[Finding]:
 
 @rule("OPT192", f"{API}ShadowModelVariantConfig.html")
 def _traffic_is_a_share(shadow: Shadow) -> Iterator[Finding]:
-    """Share and duration of a shadow are valid: a shadow gets up to 100 % of the requests, for one hour to 30 days."""
+    """Share and duration of a shadow are valid: a shadow gets up to 100% of the requests, for one hour to 30 days."""
     if not is_number(shadow.sample_percent) or not 0 < shadow.sample_percent <= 100:
         yield Finding("sample_percent", shadow.sample_percent, "a number above 0, up to 100")
     if not _SHORTEST_SECONDS <= shadow.duration_seconds <= _LONGEST_SECONDS:

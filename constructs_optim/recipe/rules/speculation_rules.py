@@ -70,7 +70,7 @@ def _captures_are_there(endpoint: CapturedEndpoint) -> Iterator[Finding]:
 
 @rule("OPT214", engines.SOURCE)
 def _decay_is_a_share(alarms: Alarms) -> Iterator[Finding]:
-    """The decay threshold is a percentage of the acceptance length: 90 means a 10 % drop below the last 23 hours."""
+    """The decay threshold is a percentage of the acceptance length: 90 means a 10% drop below the last 23 hours."""
     settings = alarms.switched_on().get("acceptance_decay")
     threshold = settings.threshold if settings is not None else None
     if is_known(threshold) and not 0 < threshold < 100:

@@ -147,7 +147,7 @@ def _ready_made_files_are_of_the_model(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT073", "https://docs.vllm.ai/en/latest/features/speculative_decoding/", advisory=True)
 def _ready_made_files_are_known_to_be_of_the_model(recipe: Recipe) -> Iterator[Finding]:
-    """Checkpoints and speculators are known to belong to the model: the catalog does not say whether these files do."""
+    """Checkpoints and speculators are known to belong to the model: the catalog has no data on these files."""
     for each in _of_other_models(recipe):
         if not each.is_certain:
             yield each.finding
@@ -250,7 +250,7 @@ def _quantizes(technique: Technique) -> bool:
 
 @rule("OPT026", f"{GUIDE}optimization-supported-models.html", advisory=True)
 def _sagemaker_lists_techniques(recipe: Recipe) -> Iterator[Finding]:
-    """SageMaker lists the technique for the model: its table of supported models does not list it."""
+    """SageMaker lists the technique for the model: SageMaker documents no support for the combination."""
     row = recipe.model_row if recipe.hub_model is not None else None
     for location, technique in recipe.located_techniques:
         if row is not None and technique.job_member and not technique.of_hub and technique.support not in row.supports:

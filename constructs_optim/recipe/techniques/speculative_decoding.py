@@ -162,7 +162,8 @@ class CustomDraft(_DraftModel):
 class EagleHeads(_Speculation):
     """EAGLE heads that a job trains on the model, and that draft tokens for it.
 
-    Training takes hours to days: increase the job's ``max_runtime``.
+    Training takes hours to days. The job's ``max_runtime`` is 5 days by default, and a deployment waits for at most 12
+    hours: deploy longer jobs with ``OptimizationJob(wait=False)``.
 
     Attributes:
         training_data: S3 prefix of your own prompts, which may contain tokens, or the traffic that an endpoint captured

@@ -1,16 +1,16 @@
 """Tells real differences between two sides from chance: each metric's change with its interval, and a verdict.
 
 A change is the ratio of a metric after to before. Its logarithm is about normal, with the standard error of the block
-bootstrap (``samples``). If both sides were sent the same prompts, each drawing takes the same prompts from both, so
+bootstrap (``samples``). If both sides were sent the same prompts, each resample takes the same prompts from both, so
 that their common effect cancels out. Intervals hold for all comparisons at once (Bonferroni): the probability that any
-of them misses its true value is at most 5 %.
+of them misses its true value is at most 5%.
 
 Verdicts follow from the interval and a margin, the largest change that does not matter (two one-sided tests:
 Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680):
 
 - *same*: the whole interval is within the margin;
 - *better* or *worse*: the whole interval is on one side of no change;
-- *undecided*: anything else, with the number of requests on each side that would decide it with a probability of 90 %.
+- *undecided*: anything else, with the number of requests on each side that would decide it with a probability of 90%.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Difference:
         before, after: the metric's values.
         change: the relative change, 0.1 for an increase by a tenth; for counts, the change of the share of requests.
         low, high: the ends of the change's interval, which holds for all comparisons at once; None if it has none.
-        detectable: the smallest change that this number of requests shows with a probability of 90 %; None if the
+        detectable: the smallest change that this number of requests shows with a probability of 90%; None if the
             change has no interval.
         verdict: ``undecided`` if the change has no interval.
         requests: how many requests on each side would decide it or, if it has no interval, give it one. None if it is
@@ -149,7 +149,7 @@ class Comparison:
                 yield Difference(name, old, new, 0.0 if old == new else None)
                 continue
             if errors is None:
-                # Errors take hundreds of drawings; the cases above need none.
+                # Standard errors take hundreds of resamples; the cases above need none.
                 errors = _ratio_errors(*samples) if are_known else {}
             if (error := errors.get(_SOURCES.get(name, name))) is not None:
                 yield self._of_ratio(name, old, new, error)
@@ -247,7 +247,7 @@ class _StandardError:
 
     @staticmethod
     def of(name: str, logarithms: Sequence[float], samples: Sequence[Sample]) -> _StandardError:
-        """Return a metric's standard error, from its values in drawings of the samples' blocks."""
+        """Return a metric's standard error, from its values in resamples of the samples' blocks."""
         blocks = min(sample.blocks for sample in samples)
         dependence = max(sample.dependence(name) for sample in samples)
         return _StandardError(
@@ -258,7 +258,7 @@ class _StandardError:
         )
 
     def of_more(self, times: float) -> _StandardError:
-        """Return the standard error for ``times`` as many requests; longer blocks are less alike."""
+        """Return the expected standard error with ``times`` as many requests. Longer blocks are less correlated."""
         requests = self.requests * times
         return _StandardError(
             self.value / math.sqrt(times), requests, blocks_of(int(requests)), 1 + (self.dependence - 1) / times
@@ -313,7 +313,7 @@ def wilson(share: float, count: float, critical: float) -> tuple[float, float]:
 
 
 def intervals(measured: Measured) -> dict[str, tuple[float, float]]:
-    """Return the 95 % interval of each metric by itself, without the metrics that have none."""
+    """Return the 95% interval of each metric by itself, without the metrics that have none."""
     sample = measured.sample
     if sample is None or sample.blocks < FEWEST_BLOCKS:
         return {}
@@ -339,7 +339,7 @@ def _ratio_errors(before: Sample, after: Sample) -> dict[str, _StandardError]:
 
 
 def _standard_errors(samples: Sequence[Sample], drawn: Sequence[Mapping[str, float]]) -> dict[str, _StandardError]:
-    """Return the standard errors of the logarithms, for metrics that are above zero in every drawing."""
+    """Return the standard errors of the logarithms of metrics that are above zero in every resample."""
     found: dict[str, _StandardError] = {}
     for name in set(drawn[0]).difference(*(_thin(sample, drawn[0]) for sample in samples)):
         values = [each.get(name, 0.0) for each in drawn]
@@ -349,15 +349,15 @@ def _standard_errors(samples: Sequence[Sample], drawn: Sequence[Mapping[str, flo
 
 
 def _thin(sample: Sample, names: Iterable[str]) -> set[str]:
-    """Return the percentiles among these metrics with too few values beyond them."""
+    """Return the names of percentiles that have too few values beyond them."""
     return {name for name in names if (beyond := sample.beyond(name)) is not None and beyond < FEWEST_BEYOND}
 
 
 def _fewest_requests(samples: Sequence[Sample], name: str) -> int | None:
-    """Return how many requests a metric needs for a standard error; None if it never has one."""
+    """Return the number of requests for which a metric has a standard error; None if it never has one."""
     if len(samples) < 2 or name not in SAMPLED:
         return None
     wanted = max(2 * FEWEST_BLOCKS, samples[0].needed(_SOURCES.get(name, name)))
-    # If there are enough requests, some drawings lack the measured values.
+    # With enough requests, the metric has no standard error because some resamples lack its values.
     has = min(len(sample) for sample in samples)
     return wanted if has < wanted else 2 * has

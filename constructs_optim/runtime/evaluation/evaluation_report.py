@@ -102,7 +102,7 @@ def _left_out(level: Level) -> str:
 
 
 def markdown(document: Mapping[str, Any], found: Findings) -> str:
-    """Return the document as a page with tables, with the differences from the replaced endpoint."""
+    """Return the document as Markdown, with the differences from the replaced endpoint."""
     subject = document["subject"]
     # A column is shown only if this recipe has values for it.
     shown = [

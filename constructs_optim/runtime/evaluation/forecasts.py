@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ..requests.run_properties import Forecast
 from .formatting import counted, number, users_of
 
-# The probability that a correct forecast is exceeded: for one 90 % interval, and for all required ones together.
+# The probability that a correct forecast is exceeded: for one 90% interval, and for all required ones together.
 _BEYOND, _REFUSED = 0.05, 0.05
 
 

@@ -2,8 +2,8 @@
 
 Consecutive requests are alike: they share the server's queue, its caches, and its neighbors. So the sample is cut into
 blocks of consecutive requests, and whole blocks are drawn with replacement (block bootstrap: Künsch, Annals of
-Statistics 17 (1989), 1217-1241; Carlstein, Annals of Statistics 14 (1986), 1171-1179). Each drawing gives another value
-of every metric, and the spread of these values is the metric's standard error.
+Statistics 17 (1989), 1217-1241; Carlstein, Annals of Statistics 14 (1986), 1171-1179). Each resample gives another
+value of every metric, and the spread of these values is the metric's standard error.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Observation:
     meets_objectives: bool | None = None
 
     def inside(self, begin: float, end: float) -> Observation:
-        """Return the observation for a sample that begins and ends at these seconds."""
+        """Return the observation relative to a sample that runs from ``begin`` to ``end``, in seconds."""
         took = (self.client_latency or 0.0) / 1000
         start = max(self.start, begin)
         within = max(0.0, min(self.start + took, end) - start) / took if took > 0 else 1.0
@@ -170,7 +170,7 @@ class Sample:
         return sum((each.client_latency or 0.0) * each.within for each in requests) / 1000 / self.seconds
 
     def replicates(self, stream: int = 0) -> Sequence[dict[str, float]]:
-        """Return the metrics of each drawing of the blocks. Drawings of different streams are independent."""
+        """Return the metrics of each resample of the blocks. Resamples of different streams are independent."""
         if stream not in self._replicates:
             self._replicates[stream] = [self.drawn(weights, coarse=True) for weights in drawings(self.blocks, stream)]
         return self._replicates[stream]
@@ -183,7 +183,7 @@ class Sample:
         return sum(self._ordered[latency].counts) * (100 - int(percentile)) // 100
 
     def needed(self, name: str) -> int:
-        """Return how many requests put enough values beyond a percentile; 0 for other metrics."""
+        """Return the number of requests with enough values beyond a percentile; 0 for other metrics."""
         percentile = name.rpartition("_p")[2] if self.beyond(name) is not None else ""
         return math.ceil(FEWEST_BEYOND * 100 / (100 - int(percentile))) if percentile else 0
 
@@ -265,9 +265,12 @@ class Sample:
 
 
 class _Amounts(NamedTuple):
-    """For each block: its tokens, the milliseconds of their requests, and the tokens in an equal span of time.
+    """Lists with a value for each block of requests.
 
-    ``in_time`` is empty if the tokens of some requests are unknown.
+    Attributes:
+        tokens: tokens of the block's requests.
+        waited: total latency of the block's requests, in milliseconds.
+        in_time: tokens in one of as many equal spans of time; empty if the tokens of some requests are unknown.
     """
 
     tokens: list[float]
@@ -276,7 +279,7 @@ class _Amounts(NamedTuple):
 
 
 def _shares(observation: Observation, span: float, spans: int) -> Iterator[tuple[int, float]]:
-    """Yield the spans of time, of equal length, that a request falls into, with its share in each."""
+    """Yield the equal spans of time in which a request runs, each with the share of the request in it."""
     start, took = observation.start, (observation.client_latency or 0.0) / 1000 * observation.within
     if span <= 0 or took <= 0:
         yield min(spans - 1, int(start / span)) if span > 0 else 0, observation.within
@@ -388,7 +391,7 @@ def degrees_of_freedom(blocks: int, dependence: float) -> int:
 
 @cache
 def drawings(blocks: int, stream: int = 0) -> Sequence[Sequence[int]]:
-    """Return how often each block is drawn, for ``DRAWINGS`` drawings. Different streams are independent."""
+    """Return how often each block is drawn, for ``DRAWINGS`` resamples. Different streams are independent."""
     generator = random.Random(_SEED + stream)  # noqa: S311 - no secret
     found: list[list[int]] = []
     for _ in range(DRAWINGS):
@@ -400,10 +403,10 @@ def drawings(blocks: int, stream: int = 0) -> Sequence[Sequence[int]]:
 
 
 def standard_error(values: Sequence[float], blocks: int) -> float:
-    """Return the standard error of a metric, from its values in drawings of ``blocks`` blocks."""
+    """Return the standard error of a metric, from its values in resamples of ``blocks`` blocks."""
     mean = math.fsum(values) / len(values)
     spread = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    # Drawings from a sample vary less than drawings from its population.
+    # Resamples of a sample vary less than samples of its population.
     return math.sqrt(spread * blocks / (blocks - 1))
 
 

@@ -71,7 +71,7 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
 
 
 def _restart(watch: RestartWatch, records: JsonRecords, name: str, config: str, endpoint: Mapping[str, Any]) -> Output:
-    """Take the endpoint and move it to the other configuration, or wait until the next restart is allowed."""
+    """Record the restart and move the endpoint to the other configuration, or wait until a restart is allowed."""
     request, now = watch.request, time.time()
     first, second = request.config_names
     target = second if config == first else first

@@ -75,7 +75,7 @@ class StoreNeed(Properties):
 
 
 class RoleNeed(Properties):
-    """A role's uses by SageMaker: the S3 prefixes that it reads and writes, and the images that it pulls."""
+    """The permissions that a role needs: S3 prefixes to read and to write, and images to pull."""
 
     role_arn: RoleArn
     reads: tuple[S3Uri, ...] = ()
@@ -83,13 +83,13 @@ class RoleNeed(Properties):
     images: tuple[_ImageUri, ...] = ()
 
     def since(self, before: RoleNeed) -> RoleNeed:
-        """Return the uses that ``before`` lacks."""
+        """Return the permissions that ``before`` lacks."""
         lists = {name: _new(getattr(self, name), getattr(before, name)) for name in ("reads", "writes", "images")}
         return self.model_copy(update=lists)
 
 
 class NetworkNeed(Properties):
-    """The subnets with the network interfaces of jobs and models, and the least number of instances in them."""
+    """The subnets for the network interfaces of jobs and models, and the minimum number of instances in them."""
 
     subnet_ids: Annotated[tuple[NetworkId, ...], Field(min_length=1, max_length=16)]
     instance_count: _Count

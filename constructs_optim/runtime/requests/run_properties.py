@@ -115,7 +115,7 @@ class Quality(Properties):
 class Forecast(Properties):
     """A metric's expected value, for a concurrency and a number of copies on an instance type.
 
-    ``low`` and ``high`` are the interval that contains it with a probability of 90 %.
+    ``low`` and ``high`` are the interval that contains it with a probability of 90%.
     """
 
     instance_type: InstanceType
@@ -147,7 +147,7 @@ class Gate(Properties):
 
 
 class Acceptance(Properties):
-    """PromQL for the acceptance length, and for the drafts per second that it is the mean of, over ``$window``."""
+    """PromQL over ``$window``: the acceptance length, and the number of drafts per second in this mean."""
 
     length: _Promql
     drafts: _Promql | None = None

@@ -43,7 +43,7 @@ def document(request: ShadowRequest, state: RunState, found: Verdict, reason: st
 
 
 def markdown(report: Mapping[str, Any]) -> str:
-    """Return the report as a page."""
+    """Return the report as Markdown."""
     production, candidate, rates = report["production"], report["candidate"], report["error_rates"]
     needed = report["needed_pairs"]
     lines = [

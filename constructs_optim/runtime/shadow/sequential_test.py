@@ -66,7 +66,7 @@ class Counts:
         return (self.worse - self.better) / self.pairs if self.pairs else 0.0
 
     def reversed(self) -> Counts:
-        """Return the counts from production's side."""
+        """Return the counts with production and candidate exchanged."""
         return Counts(self.better, self.equal, self.worse)
 
     def __add__(self, other: Counts) -> Counts:
@@ -116,7 +116,7 @@ class Looks:
     called: int | None = None
 
     def look(self, worse: int, differing: int, observations: int, chance: float = 0.5) -> None:
-        """If a look is due, test whether ``worse`` of ``differing`` pairs are more than ``chance`` explains."""
+        """If a look is due, test whether ``worse`` of ``differing`` pairs are more than expected at ``chance``."""
         self.look_between(worse, differing, observations - 1, observations, chance)
 
     def look_between(self, worse: int, differing: int, before: int, observations: int, chance: float) -> None:
@@ -133,7 +133,8 @@ class Looks:
 def evidence_below(counts: Counts, bound: float) -> float:
     """Return the logarithm of the evidence that the candidate is worse by less than ``bound``, a share of the pairs.
 
-    The evidence is the average capital of bettors who stake different shares of theirs. It needs only the counts.
+    The evidence is the average capital of bettors who stake different shares of their capital. It depends only on the
+    counts.
     """
     if bound >= 1:
         return math.inf
@@ -174,10 +175,10 @@ def _lowest_ruled_out(counts: Counts, level: float) -> float:
 
 @lru_cache
 def pairs_needed(margin: float, differing: float, level: float, power: float = POWER) -> int | None:
-    """Return the first look with ``power`` to call a model worse that is worse by ``margin``; None if there is none.
+    """Return the number of pairs at the first look that detects a model worse by ``margin`` with probability ``power``.
 
-    ``differing`` is the share of pairs that differ: the more differ by chance, the more pairs are needed. The power is
-    calculated exactly for this look alone; earlier looks only add to it.
+    Returns None if no look does. ``differing`` is the share of pairs that differ: the more pairs differ by chance, the
+    more pairs are needed. The power is exact for this look alone; earlier looks only increase it.
     """
     differing = max(margin, differing)
     chance = (1 + margin / differing) / 2
@@ -193,7 +194,10 @@ def pairs_needed(margin: float, differing: float, level: float, power: float = P
 
 
 def _critical(trials: int, chance: float, level: float) -> int:
-    """Return the fewest successes in ``trials`` that ``chance`` explains with a probability of at most ``level``."""
+    """Return the smallest number of successes whose upper tail probability is at most ``level``.
+
+    The successes are binomial: ``trials`` with the success probability ``chance``.
+    """
     low, high = 0, trials + 1
     while low < high:
         middle = (low + high) // 2
@@ -202,5 +206,5 @@ def _critical(trials: int, chance: float, level: float) -> int:
 
 
 def announced_pairs(margin: float, checks: int) -> int | None:
-    """Return how many pairs catch a candidate that is worse by the margin, if a tenth of the pairs differ."""
+    """Return the number of pairs that detects a candidate worse by the margin, if a tenth of the pairs differ."""
     return pairs_needed(margin, max(EXPECTED_DIFFERENCE, margin), ANSWERS_LEVEL / max(1, checks))

@@ -43,17 +43,17 @@ class Criteria:
 
     @property
     def answer_level(self) -> float:
-        """The level of each check of answers."""
+        """The significance level of each check of answers."""
         return ANSWERS_LEVEL / max(1, len(self.checks))
 
     @property
     def announced_pairs(self) -> int | None:
-        """How many pairs catch a candidate that is worse by the margin, if a tenth of the pairs differ."""
+        """The number of pairs that detects a candidate worse by the margin, if a tenth of the pairs differ."""
         return announced_pairs(self.margin, len(self.checks))
 
 
 class Tally(BaseModel):
-    """A measure's pairs and the looks at them."""
+    """A measure's pairs, and the state of its sequential test."""
 
     worse: int = 0
     equal: int = 0
@@ -63,11 +63,11 @@ class Tally(BaseModel):
 
     @property
     def counts(self) -> Counts:
-        """The counts without the looks."""
+        """The numbers of pairs in which the candidate is worse, equal and better."""
         return Counts(self.worse, self.equal, self.better)
 
     def add(self, counted: Counts, level: float, chance: float | None = None) -> None:
-        """Count an observation and look; ``chance`` is the accepted probability of a disagreement."""
+        """Add an observation and run the test; ``chance`` is the accepted probability of a disagreement."""
         self.worse, self.equal, self.better = (
             self.worse + counted.worse,
             self.equal + counted.equal,
@@ -104,7 +104,7 @@ class Observed(BaseModel):
 
 @dataclass(frozen=True)
 class Finding:
-    """A measure's finding. ``low`` and ``high`` are the 95 % bounds of the estimate, at all times at once."""
+    """A measure's finding. ``low`` and ``high`` are the 95% bounds of the estimate, at all times at once."""
 
     measure: str
     outcome: Outcome

@@ -62,7 +62,7 @@ class Claim(StoredRecord):
         return self.maker in ("", account)
 
     def joined_by(self, owner: Owner) -> Claim:
-        """Return a copy with ``owner`` among its owners."""
+        """Return a copy that ``owner`` also owns."""
         return self.updated(owners=tuple(sorted({*self.owners, owner})))
 
     def again(self, maker: str, due: int) -> Claim:

@@ -141,12 +141,12 @@ class OwnerRecord(StoredRecord):
         return updated.updated(properties={**self.properties, key: (properties, *earlier)[:_REMEMBERED_PROPERTIES]})
 
     def giving_up(self, keys: Collection[str], request: str) -> OwnerRecord:
-        """Return a copy in which ``request`` gives up the references with these keys."""
+        """Return a copy that marks the references with these keys as given up by ``request``."""
         leaving = {key: self.keys[key].updated(request=request, state=LEAVING) for key in self.keys if key in keys}
         return self.updated(keys={**self.keys, **leaving})
 
     def without(self, key: str) -> OwnerRecord:
-        """Return a copy without a reference."""
+        """Return a copy without the reference to ``key``."""
         return self.updated(
             keys={name: reference for name, reference in self.keys.items() if name != key},
             properties={name: digests for name, digests in self.properties.items() if name != key},

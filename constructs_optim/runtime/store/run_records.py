@@ -114,7 +114,7 @@ class RunRecords:
         self._records.swap(self._given_up, lambda before: {"issued": max(issued, (before or {}).get("issued", 0))})
 
     def is_given_up(self, issued: int) -> bool:
-        """Return whether a request issued at that time was given up."""
+        """Return whether the requests issued at ``issued``, in seconds since 1970, were given up."""
         return (self._records.read(self._given_up) or {}).get("issued", -1) >= issued
 
     def runs(self) -> list[str]:

@@ -37,7 +37,7 @@ class AiJobs:
         fault: str,
         finish: Callable[[Record], str | None],
     ) -> None:
-        """Start without jobs.
+        """Create an empty collection of jobs.
 
         Args:
             scope: the jobs' account and Region.

@@ -37,7 +37,7 @@ _FIELDS_OF_PROMPTS = ("text", "prompt", "input", "question")
 
 
 class BenchmarkJobs:
-    """The benchmark jobs of one account and Region. ``scale`` is the seconds that a benchmark's second lasts here."""
+    """The benchmark jobs of one account and Region. ``scale`` is the real seconds for each second of a benchmark."""
 
     def __init__(
         self,

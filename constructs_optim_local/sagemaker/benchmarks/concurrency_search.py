@@ -24,7 +24,7 @@ _LATENCIES = {
 
 
 class ConcurrencySearch:
-    """One search. ``measurements`` are its benchmarks by number of users, in their order."""
+    """One search. ``measurements`` are its benchmarks by number of users, in the order in which they ran."""
 
     def __init__(self, workload: Workload, measure: Callable[[int], Measurement]) -> None:
         self._workload, self._measure = workload, measure

@@ -103,7 +103,7 @@ class Workload:
 
     Attributes:
         concurrencies: numbers of concurrent users, one benchmark each; empty for a search.
-        is_sweep: whether the document lists several.
+        is_sweep: whether the document lists several numbers of users.
         input_tokens: mean and standard deviation of a prompt's length.
         output_tokens: mean and standard deviation of an output's length.
         parameters: all requested parameters.
@@ -132,7 +132,7 @@ class Workload:
 
     @property
     def slas(self) -> dict[str, float]:
-        """The thresholds of a search."""
+        """The limits that a search must meet, by parameter."""
         return {name: float(self.parameters[name]) for name in _SLA if name in self.parameters}
 
     @property

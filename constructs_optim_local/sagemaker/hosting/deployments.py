@@ -26,14 +26,14 @@ _LONGEST_SECONDS = 28_800
 
 @dataclass(frozen=True)
 class Pace:
-    """The seconds that a fleet takes to launch, and the seconds that a second of the API's waits lasts here."""
+    """The launch time of a fleet in seconds, and the real seconds for each second of the API's waits."""
 
     launch: float
     scale: float = 1.0
 
     @property
     def turn(self) -> float:
-        """The seconds that traffic takes to shift, or instances to end."""
+        """The duration of a traffic shift, or of the end of instances, in seconds."""
         return self.launch / 4
 
 

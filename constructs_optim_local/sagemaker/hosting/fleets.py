@@ -45,7 +45,7 @@ class Room:
     partitions: Counter[str] = field(default_factory=lambda: Counter[str]())
 
     def holds(self, other: Room) -> bool:
-        """Return whether there is room for another."""
+        """Return whether ``other`` fits in this room."""
         return all(
             mine >= its
             for mine, its in (
@@ -76,7 +76,7 @@ class Instance:
 
     @property
     def room(self) -> Room:
-        """The resources of the empty instance."""
+        """The resources of an empty instance."""
         whole = hardware().get(self.type_name, Room(float("inf"), float("inf"), float("inf")))
         if not self.layout:
             return whole
@@ -148,7 +148,7 @@ def launch(variant: Record, count: int, faults: Faults, types: Iterable[str] | N
 
 
 def shrunk(variant: Record, instances: list[Instance], count: int) -> list[Instance]:
-    """Return the ``count`` instances that stay. Those of the lowest priority end first."""
+    """Return the ``count`` instances that stay. Instances of the lowest priority end first."""
     order = {pool["InstanceType"]: pool["Priority"] for pool in pools(variant)}
     return sorted(instances, key=lambda instance: (order.get(instance.type_name, 0), instance.serial))[:count]
 

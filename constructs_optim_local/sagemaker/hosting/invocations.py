@@ -137,10 +137,10 @@ class Invocations:
         return found
 
     def _shadow_of(self, endpoint: Record) -> Record | None:
-        """Return the shadow variant for a share of the requests, evenly spread.
+        """Return the shadow variant for an evenly spread share of the requests, and None for the others.
 
-        Assumed, without a page of AWS's: the share is the ratio of the shadow's weight to production's, as users
-        describe it; which requests are replicated.
+        AWS documents neither the share nor the choice of requests. The share is the ratio of the shadow's weight to
+        production's, as users describe it.
         """
         shadows = endpoint["_config"].get("ShadowProductionVariants", [])
         if not shadows:

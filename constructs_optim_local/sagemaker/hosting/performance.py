@@ -43,7 +43,7 @@ class Served:
 
 @dataclass(frozen=True)
 class Setting:
-    """Numbers for all models that have ``match`` in one of their texts. None leaves a number unchanged.
+    """Performance figures of all models with ``match`` in one of their texts. None leaves a figure unchanged.
 
     Attributes:
         match: part of a text, for example an S3 prefix, an image or ``NAME=value``; empty for all models.
@@ -64,7 +64,7 @@ class Setting:
     answers_differently: float | None = None
 
     def problems(self) -> list[str]:
-        """Return which numbers are out of range."""
+        """Return a message for each figure out of range."""
         numbers = {name: value for name, value in asdict(self).items() if name != "match" and value is not None}
         shares = ("error_rate", "answers_differently")
         return [
@@ -121,7 +121,7 @@ class Performances:
         self._settings.clear()
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return the settings in their order."""
+        """Return the settings in order, as JSON objects."""
         return [asdict(setting) for setting in self._settings]
 
     def of(self, served: Served, input_tokens: float = 0.0) -> Performance:

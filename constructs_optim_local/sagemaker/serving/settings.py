@@ -33,7 +33,7 @@ class ServingSettings:
         cloud: returns variables that point a server's SDK at an account and Region of this cloud.
         log: adds lines to a stream of a log group of an account and Region.
         collect: stores the engine metrics that a server exposes, with labels, for an account and Region.
-        scale: seconds that a second between two collections lasts.
+        scale: real seconds for each second between two collections.
         response_seconds: time limit of a response. Source: API reference, InvokeEndpoint ("must respond to requests
             within 60 seconds").
         stream_seconds: time limit of a streamed response. Source: developer guide, "Inference options" (8 minutes).

@@ -179,7 +179,7 @@ class TrainingRun:
 
     @contextmanager
     def _addresses(self) -> Iterator[None]:
-        """Hold the hosts' addresses, if the job has several hosts."""
+        """Reserve the hosts' addresses, if the job has several hosts."""
         if self._request["ResourceConfig"]["InstanceCount"] == 1:
             yield
             return

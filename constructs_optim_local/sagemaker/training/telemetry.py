@@ -93,7 +93,7 @@ class TrainingMetrics:
         self._unpublished: list[tuple[str, float, dt.datetime]] = []
 
     def read(self, line: str, at: dt.datetime) -> None:
-        """Find metrics in a line of the output."""
+        """Record the metrics in a line of the output."""
         for name, expression in self._definitions:
             for found in expression.finditer(line):
                 value = _number(found[1] if expression.groups else found[0])
@@ -185,7 +185,7 @@ class TrainingSettings:
         path: the folder of the programs to run instead of the image's. Default: this interpreter's folder.
         starting: how long a job waits for its instances, in seconds. A job that reuses a warm pool does not wait.
         stop_seconds: seconds from SIGTERM to SIGKILL (120 on AWS).
-        keep_alive_scale: seconds that a second of a warm pool lasts.
+        keep_alive_scale: real seconds for each second of a warm pool.
         cloud: variables that point the code's SDK at this cloud.
         telemetry: receives the jobs' logs and metrics.
     """

@@ -19,7 +19,7 @@ from .requests import keep_alive_seconds
 
 
 class WarmPools:
-    """The pools of one account and Region. ``scale`` is the seconds that a pool's second lasts here."""
+    """The pools of one account and Region. ``scale`` is the real seconds for each second of a pool."""
 
     def __init__(self, scale: float, clock: Clock) -> None:
         self._scale, self._clock = scale, clock
