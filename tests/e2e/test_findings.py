@@ -57,7 +57,9 @@ def place(folder: Path, line: int) -> str:
 def test_a_refusal_that_ends_the_app_is_in_its_assembly_with_all_violations(tmp_path: Path) -> None:
     ran = written(tmp_path, 'declare("One")\ndeclare("Two", "ml.g5.2xlarge2")')
     assert ran.returncode == 1
-    assert ran.stderr.rstrip().endswith("https://constructs-optim.dev/rules/#opt010"), "the refusal is the last that is printed"
+    assert ran.stderr.rstrip().endswith("https://constructs-optim.dev/rules/#opt010"), (
+        "the refusal is the last that is printed"
+    )
     (errors,) = entries(tmp_path, "aws:cdk:error").values()
     assert list(entries(tmp_path, "aws:cdk:error")) == ["/Chat/Two"]
     assert len(errors) == ran.stderr.count("why:")

@@ -456,7 +456,7 @@ export interface JobOptions {
   readonly role?: aws_iam.IRole;
   /**
    * How long a job may run.
-   * @default - 10 hours; longer for training
+   * @default - 5 days for EAGLE heads; 24 hours for fine-tuning, Medusa heads and quantization with llm-compressor; 10 hours for all other jobs
    */
   readonly maxRuntime?: Duration;
   /**
@@ -889,7 +889,7 @@ export interface Shadow {
    */
   readonly margin?: number;
   /**
-   * The share by which the median latency may be higher, 0.1 for 10 %.
+   * The share by which the median latency may be higher, 0.1 for 10%.
    * @default - none
    */
   readonly latencyTolerance?: number;
@@ -1661,7 +1661,7 @@ export interface Observability {
 }
 
 /**
- * The reaction to a decay of the acceptance length.
+ * A cure for speculative decoding whose acceptance length has decayed.
  */
 export interface SpeculationCure {
   /**
@@ -1784,7 +1784,7 @@ export interface UpdatePolicyLinear {
  */
 export interface UpdatePolicyRolling {
   /**
-   * The size of a batch, 5 to 50 % of the instances.
+   * The size of a batch, 5 to 50% of the instances.
    * @default - 25, without `instances`
    */
   readonly percent?: number;
@@ -1836,7 +1836,7 @@ export interface Adapter {
 export interface OnConcurrency {
   /**
    * Requests in flight for each instance or copy, above zero.
-   * @default - 70 % of the plan's capacity (its batch size, as far as the KV cache allows), because a new copy takes minutes to load, and the other copies serve the requests until then
+   * @default - 70% of the plan's capacity (its batch size, as far as the KV cache allows), because a new copy takes minutes to load, and the other copies serve the requests until then
    */
   readonly target?: number;
   /**
@@ -2336,7 +2336,7 @@ export interface Requirements {
    */
   readonly atConcurrency?: number;
   /**
-   * How much worse than before the deployment each of `regressionMetrics` may be, as a share: 0.05 for 5 %. The first evaluation has no comparison.
+   * How much worse than before the deployment each of `regressionMetrics` may be, as a share: 0.05 for 5%. The first evaluation has no comparison.
    * @default - no comparison
    */
   readonly maxRegression?: number;
