@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.documents import CHECKOUT, snippets
+
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.e2e
 
@@ -57,3 +59,16 @@ def test_the_fixtures_work_by_themselves(
     pytester.makeini(f"[pytest]\nlocal_cloud_serve = {serve}\n")
     pytester.makepyfile(TESTS.replace("SERVED", str(serve == "true")))
     pytester.runpytest_subprocess("-p", "no:randomly", "-x").assert_outcomes(passed=4)
+
+
+def test_the_tests_of_the_documentation_pass(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    # One of them deploys an app.
+    shown = [each.code for each in snippets(CHECKOUT / "docs" / "testing.md") if "npx" not in each.code]
+    (settings,) = [code for code in shown if "def local_cloud_settings" in code]
+    tests = [code for code in shown if "def test_" in code]
+    assert len(tests) == 3
+    pytester.makeini("[pytest]\nlocal_cloud_serve = true\n")
+    pytester.makeconftest(settings)
+    pytester.makepyfile("\n\n".join(tests))
+    pytester.runpytest_subprocess("-p", "no:randomly").assert_outcomes(passed=3)
