@@ -43,6 +43,15 @@ DEFAULT_REGION = "us-west-2"
 _START_SECONDS = 60
 
 
+def _inherited() -> dict[str, str]:
+    """Return the environment without variables that point clients elsewhere, for example to an earlier local cloud."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in IN_THE_WAY and not name.startswith("AWS_ENDPOINT_URL")
+    }
+
+
 class LocalCloudError(RuntimeError):
     """The local cloud did not start, or refused a request to its control interface."""
 
@@ -161,8 +170,7 @@ class LocalCloud:
 
     def child_environment(self, account: str = ACCOUNT) -> dict[str, str]:
         """Return this process's environment, pointed at an account of the local cloud only."""
-        kept = {name: value for name, value in os.environ.items() if name not in IN_THE_WAY}
-        return {**kept, **self.environment(account)}
+        return {**_inherited(), **self.environment(account)}
 
     def start(self) -> LocalCloud:
         """Start the local cloud and wait until it responds.
@@ -177,7 +185,7 @@ class LocalCloud:
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "constructs_optim_local.server", json.dumps(self._settings)],
-                env={**os.environ, SECRET_KEY: self._secret},
+                env={**_inherited(), SECRET_KEY: self._secret},
                 # The end of standard input ends it, see server/__main__.py.
                 stdin=subprocess.PIPE,
                 stdout=log,

@@ -18,6 +18,7 @@ from constructs_optim_local.cloud import LocalCloud, LocalCloudError
 from ..support.processes import listening_addresses, marked, none_left
 from ..support.waiting import until
 
+TWICE = "def handler(event, context): return {'twice': 2 * event['number']}"
 pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads /proc")
 
 
@@ -36,6 +37,16 @@ def test_child_processes_get_the_local_endpoint_and_credentials_only(
     assert environment["AWS_ACCESS_KEY_ID"] == "000000000000"
     assert environment["AWS_SECRET_ACCESS_KEY"] == cloud.environment()["AWS_SECRET_ACCESS_KEY"]
     assert not {"AWS_PROFILE", "AWS_SESSION_TOKEN"} & set(environment)
+
+
+def test_functions_call_their_own_cloud_in_a_shell_that_has_the_variables_of_an_earlier_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL_SAGEMAKER"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_PROFILE", "production")
+    with LocalCloud() as cloud:
+        invoke_a_function(cloud, f"import boto3\n\n{TWICE}\nboto3.client('s3').list_buckets()\n")
 
 
 def test_leaving_the_context_leaves_no_process_and_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -129,13 +140,13 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> str:
     return marker
 
 
-def invoke_a_function(cloud: LocalCloud) -> None:
+def invoke_a_function(cloud: LocalCloud, code_of_it: str = TWICE) -> None:
     import io
     import zipfile
 
     code = io.BytesIO()
     with zipfile.ZipFile(code, "w") as archive:
-        archive.writestr("index.py", "def handler(event, context): return {'twice': 2 * event['number']}")
+        archive.writestr("index.py", code_of_it)
     client = cloud.client("lambda")
     client.create_function(
         FunctionName="twice",
