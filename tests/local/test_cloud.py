@@ -44,7 +44,6 @@ def test_functions_call_their_own_cloud_in_a_shell_that_has_the_variables_of_an_
 ) -> None:
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL_SAGEMAKER"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    monkeypatch.setenv("AWS_PROFILE", "production")
     with LocalCloud() as cloud:
         invoke_a_function(cloud, f"import boto3\n\n{TWICE}\nboto3.client('s3').list_buckets()\n")
 
