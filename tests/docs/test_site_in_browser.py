@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -16,11 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.browser import browsed, needs_browser
 from tests.support.documents import CHECKOUT
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or platform.machine() != "x86_64", reason="the packaged browser is one for Linux on x86-64"
-)
+pytestmark = needs_browser
 PAGES = ["", "tutorial/", "hosting/", "reference/constructs/optimized-endpoint/"]
 FOUND = {
     "OPT010": "/rules/",
@@ -54,29 +49,17 @@ def address() -> Iterator[str]:
     server.shutdown()
 
 
-def browsed(address: str, width: int, words: list[str]) -> dict[str, Any]:
-    unpacked = CHECKOUT / "node_modules" / ".chromium"
-    unpacked.mkdir(parents=True, exist_ok=True)
-    script = Path(__file__).with_name("browse.mjs")
-    node = os.environ.get("JSII_NODE") or "node"
-    done = subprocess.run(
-        [node, str(script), address, str(width), json.dumps(PAGES), json.dumps(words)],
-        env={**os.environ, "TMPDIR": str(unpacked)},
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+def seen_by(address: str, width: int, words: list[str]) -> dict[str, Any]:
+    return browsed(Path(__file__).with_name("browse.mjs"), address, str(width), json.dumps(PAGES), json.dumps(words))
 
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_pages_fit_their_window_and_load_nothing_from_elsewhere(address: str, width: int) -> None:
-    seen = browsed(address, width, [])
+    seen = seen_by(address, width, [])
     assert seen["wider"] == dict.fromkeys(PAGES, 0)
     assert seen["elsewhere"] == seen["errors"] == []
 
 
 def test_the_search_finds_what_a_page_is_about(address: str) -> None:
-    hits = browsed(address, 1280, [*FOUND])["hits"]
+    hits = seen_by(address, 1280, [*FOUND])["hits"]
     assert {word: pages[0] for word, pages in hits.items()} == FOUND

@@ -3,12 +3,8 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
-import os
-import platform
 import random
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -31,6 +27,7 @@ from constructs_optim.recipe.evaluation.result import (
     Workload,
 )
 
+from ..support.browser import browsed, needs_browser
 from ..support.model_server import asked
 
 ROOT = Path(__file__).parent.parent.parent
@@ -179,26 +176,12 @@ def test_the_same_measurements_yield_an_identical_report(compared: Path, tmp_pat
         assert (tmp_path / name).read_bytes() == (compared / name).read_bytes()
 
 
-@pytest.mark.skipif(
-    sys.platform != "linux" or platform.machine() != "x86_64", reason="the packaged browser is one for Linux on x86-64"
-)
+@needs_browser
 @pytest.mark.parametrize("width", [1240, 390])
 def test_a_real_browser_shows_the_whole_report(compared: Path, width: int) -> None:
     picture = ROOT / "cdk.out" / f"evaluation-report-{width}.png"
     picture.parent.mkdir(exist_ok=True)
-    unpacked = ROOT / "node_modules" / ".chromium"
-    unpacked.mkdir(parents=True, exist_ok=True)
-    script = Path(__file__).with_name("screenshot.mjs")
-    node = os.environ.get("JSII_NODE") or "node"
-    done = subprocess.run(
-        [node, str(script), str(compared / REPORT), str(picture), str(width)],
-        env={**os.environ, "TMPDIR": str(unpacked)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    found = browsed(Path(__file__).with_name("screenshot.mjs"), str(compared / REPORT), str(picture), str(width))
     assert found["title"] == "Evaluation of optimized <i> against baseline <i>"
     headings = ["Verdict", "Summary", "Differences", "Plots", "Completions", "Errors", "All metrics"]
     assert found["headings"][-1] == "Reproduce this evaluation"

@@ -12,6 +12,7 @@ from aws_cdk import Duration
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 
 from ..support.engine_load import EngineFleet, Load, Minute, scaled_fleet
+from ..support.sampling import one_in
 
 SLOTS, SECONDS = 8, 8.0
 CAPACITY = SLOTS / SECONDS
@@ -41,12 +42,7 @@ def turns(history: list[Minute]) -> int:
     return sum((left > 0) != (right > 0) for left, right in pairwise(changes))
 
 
-def sampled(shown: str) -> list[Any]:
-    """Every policy; all but one are for the exhaustive suite."""
-    return [pytest.param(name, marks=() if name == shown else pytest.mark.exhaustive) for name in POLICIES]
-
-
-@pytest.mark.parametrize("name", sampled("KV cache"))
+@pytest.mark.parametrize("name", one_in(len(POLICIES), sorted(POLICIES, key="KV cache".__ne__)))
 def test_a_ramp_is_followed_up_and_down(name: str) -> None:
     scaled = fleet(POLICIES[name])
     up = scaled.run(60, lambda second: (0.5 + 4 * second / 3600) * CAPACITY)
