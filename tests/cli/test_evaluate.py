@@ -311,20 +311,20 @@ def test_rates_are_measured_with_objectives_and_goodput(server: ModelServer, tmp
 
 
 def test_the_limit_of_a_server_is_found_and_the_search_can_be_resumed(server: ModelServer, tmp_path: Path) -> None:
-    """The server reads one prompt at a time, 10 ms each: 100 a second, and at 80 hardly one waits for less than 30."""
-    server.timing.prefill, server.timing.first_token, server.timing.tokens = 0.01, 0.001, 2
+    """The server reads one prompt at a time, 25 ms each: 40 a second, slow enough for a busy machine to keep up."""
+    server.timing.prefill, server.timing.first_token, server.timing.tokens = 0.025, 0.001, 2
     out = tmp_path / "out"
-    ran = run(server.url, "--find-limit", "--rate", 20, "--ttft", "80ms", "--requests", 150, "--output", out)
+    ran = run(server.url, "--find-limit", "--rate", 10, "--ttft", "200ms", "--requests", 60, "--output", out)
     assert ran.exit_code == 0, ran.output
     result = result_of(out)
     assert result.limit is not None
     assert result.limit.meets is not None
     assert result.limit.misses is not None
-    assert 40 <= result.limit.meets < result.limit.misses <= 125
+    assert 16 <= result.limit.meets < result.limit.misses <= 50
     rates = [level.request_rate for level in result.levels]
     assert rates == sorted(rates)
     assert len(rates) >= 4
-    told = f"90% of the requests have first token within 80 ms up to {result.limit.meets:g} requests/s"
+    told = f"90% of the requests have first token within 200 ms up to {result.limit.meets:g} requests/s"
     assert told in " ".join(ran.output.split())
     before = server.timing.requests
     assert run("--resume", out).exit_code == 0
