@@ -24,7 +24,7 @@ MODELS_PYTEST = OMP_NUM_THREADS=1 .venv-models/bin/python -m pytest tests/traini
 
 medusa: install models ## the tests that train and decode, training jobs of the local cloud among them
 	@$(MODELS_PYTEST) -m "not exhaustive"
-	@$(PYTEST) --numprocesses 2 -m "trains and not exhaustive" tests/e2e
+	@$(PYTEST) -m "trains and not exhaustive" tests/e2e
 
 demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what came of it
 	@constructs-optim local demo

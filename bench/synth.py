@@ -43,7 +43,7 @@ _UNCHECKED = "ours, all on, python -O"
 _INCLUDED = "templates of that, included"
 _APPS = {_RAW: RAW, _OURS: OURS, _FULL: FULL, _UNCHECKED: FULL, _INCLUDED: INCLUDED, _PEER: PEER}
 
-# 10 % above the ratios measured at 126e5eb on a quiet machine: 1.97 in wall time, 1.59 in processor time.
+# 10% above the ratios measured at 126e5eb on a quiet machine: 1.97 in wall time, 1.59 in processor time.
 _MOST_OF_INCLUDED = {"wall": 1.97 * 1.1, "cpu": 1.59 * 1.1}
 _MOST_OF_INCLUDED_AT = 50
 _MOST_MB_AN_ENDPOINT = 1.0

@@ -33,7 +33,7 @@ evaluation = chat.evaluate(
     workload=Workload(concurrency=[1, 8, 64], input_tokens=622, output_tokens=250),
     schedule="cron(0 4 * * ? *)",
 )
-# A deployment that misses these limits, or is more than 5 % worse than the previous one, is rolled back.
+# A deployment that misses these limits, or is more than 5% worse than the previous one, is rolled back.
 evaluation.require(
     p99_ttft_ms=2000,
     min_output_tokens_per_second=20,

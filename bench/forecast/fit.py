@@ -259,7 +259,7 @@ def main() -> int:
         console.print(f"faster than physics: {claim}")
     result = Tested(tested, calibration)
     table = Table(title=f"{len(fitted)} measurements fitted, {len(tested)} tested")
-    for heading in ("figure", "tested", "median error", "90 % of errors below", "within interval"):
+    for heading in ("figure", "tested", "median error", "90% of errors below", "within interval"):
         table.add_column(heading)
     for figure in FIGURES:
         errors, covered = sorted(result.errors[figure]), result.covered[figure]

@@ -29,7 +29,7 @@ from constructs_optim.recipe.forecast import FIGURES, Calibration, Figure, Measu
 
 ROOT = Path(__file__).resolve().parents[2]
 _GOAL = 0.2
-# Share of 90 % intervals that must hold, as for the published measurements.
+# Share of 90% intervals that must hold, as for the published measurements.
 _COVERED = 0.85
 _HEALTHY_IN = 400.0
 # One token per word, so that the tokens of a response's text equal the generated ones.

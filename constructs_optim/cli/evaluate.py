@@ -293,7 +293,7 @@ def evaluate_command(
             max=1,
             callback=_finite,
             metavar="SHARE",
-            help="Exit with status 5 if more requests of a level fail: 0.01 for 1 %.",
+            help="Exit with status 5 if more requests of a level fail: 0.01 for 1%.",
             rich_help_panel="Objectives",
         ),
     ] = None,
@@ -631,9 +631,9 @@ def _print_differences(comparison: WrittenComparison) -> None:
         if found.name in _COLUMNS
     ]
     say("")
-    print_table(["Load", "Metric", "Change", "95 % interval", "Verdict", "Requests needed"], rows, status="Verdict")
+    print_table(["Load", "Metric", "Change", "95% interval", "Verdict", "Requests needed"], rows, status="Verdict")
     say(
-        "The intervals contain all true changes with a joint probability of 95 %. Same: the change is within "
+        "The intervals contain all true changes with a joint probability of 95%. Same: the change is within "
         f"{comparison.margin:.3g}. Undecided: this many requests per side would decide it, or, after `at least`, would "
         "give it an interval."
     )

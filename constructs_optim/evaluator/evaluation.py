@@ -262,7 +262,7 @@ def _level_notes(load: Load, level: MeasuredLevel, objectives: LatencyObjectives
         yield f"this machine was too busy: measured times can be up to {lag:.0f} ms too long."
     late = max((segment.late_p99 for segment in level.segments), default=0.0)
     if late > _MOST_LAG_MS:
-        yield f"1 % of the requests were sent {late:.0f} ms or more late; their latencies include the delay."
+        yield f"1% of the requests were sent {late:.0f} ms or more late; their latencies include the delay."
     successful = [record for record in counted if record.is_measured]
     whole = sum(record.arrived_whole for record in successful)
     if whole:
@@ -291,7 +291,7 @@ def _level_notes(load: Load, level: MeasuredLevel, objectives: LatencyObjectives
     if load.is_steady and (drift := drift_of(level)) is not None and not drift.is_steady:
         yield (
             f"latency {'rose' if drift.change > 0 else 'fell'} by {abs(drift.change):.0%} of its mean during the "
-            f"measurement (99 % interval {drift.low:+.0%} to {drift.high:+.0%}), so this is not a steady state. "
+            f"measurement (99% interval {drift.low:+.0%} to {drift.high:+.0%}), so this is not a steady state. "
             + ("The endpoint is overloaded, or more" if drift.change > 0 else "More")
             + " --warm-up is needed."
         )

@@ -236,4 +236,4 @@ def _size(size: object) -> str:
         case "COPY_COUNT":
             return f"{text_of(value)} {'copy' if number(value) == 1 else 'copies'}"
         case _:
-            return f"{text_of(value)} %"
+            return f"{text_of(value)}%"

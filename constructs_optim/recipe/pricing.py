@@ -43,5 +43,5 @@ def check_price(instance_price_per_hour: float | None, discount: float) -> None:
         raise ValueError(f"instance_price_per_hour is {instance_price_per_hour}, but must be above zero")
     if not 0 <= discount < 1:
         raise ValueError(
-            f"discount is {discount}, but must be a share of at least 0 and less than 1, such as 0.3 for 30 %"
+            f"discount is {discount}, but must be a share of at least 0 and less than 1, such as 0.3 for 30%"
         )

@@ -78,7 +78,7 @@ def test_the_fewest_requests_decide_that_all_of_them_meet_the_objectives(share: 
 
 
 def test_requests_that_share_a_queue_decide_less_than_independent_ones() -> None:
-    """94 % of 200 requests meet it: enough where each is by itself, and not where those that do not are together."""
+    """94% of 200 requests meet it: enough where each is by itself, and not where those that do not are together."""
     apart = level_of([1.0] * 400)
     for record in apart.records[::17]:
         record.first_token = record.start + 0.9

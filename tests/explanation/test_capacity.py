@@ -111,7 +111,7 @@ ALARMS = {"Alarms": [{"AlarmName": {"Ref": "Errors"}}, {"AlarmName": "latency"}]
     [
         (
             {"RollingUpdatePolicy": {"MaximumBatchSize": CAPACITY, "WaitIntervalInSeconds": 600}},
-            "rolling, 25 % at a time, 10 min between steps",
+            "rolling, 25% at a time, 10 min between steps",
         ),
         (
             {"RollingUpdatePolicy": {"MaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 1}}},
@@ -136,7 +136,7 @@ ALARMS = {"Alarms": [{"AlarmName": {"Ref": "Errors"}}, {"AlarmName": "latency"}]
                     }
                 }
             },
-            "blue/green, a second fleet takes 50 % first, 90 s between steps",
+            "blue/green, a second fleet takes 50% first, 90 s between steps",
         ),
         (
             {
@@ -148,7 +148,7 @@ ALARMS = {"Alarms": [{"AlarmName": {"Ref": "Errors"}}, {"AlarmName": "latency"}]
                     }
                 }
             },
-            "blue/green, a second fleet takes over in steps of 25 %, 1 h between steps",
+            "blue/green, a second fleet takes over in steps of 25%, 1 h between steps",
         ),
         (None, "blue/green, a second fleet takes over at once"),
     ],

@@ -178,7 +178,7 @@ def test_a_changed_recipe_changes_artifact_and_model_behind_the_same_endpoint(
         "cost: $46,209 to $184,836 per month (730 hours on demand, prices of a test); before: $5,176 to $20,703",
     ):
         assert line in lines, lines
-    assert any(line.startswith("update: rolling, 25 % at a time, 5 min between steps; ") for line in lines)
+    assert any(line.startswith("update: rolling, 25% at a time, 5 min between steps; ") for line in lines)
     artifact = next(line for line in lines if line.startswith("artifact: "))
     assert "Another artifact than before (artifact 048a185ba32c). Decided at deployment: artifact " in artifact
     assert (
@@ -249,7 +249,7 @@ def test_components_are_distinguished_with_their_recipes_copies_and_updates(synt
     lines = said(report)
     assert any("recipe: Assistant: s3://models/assistant/" in line and "becomes" in line for line in lines)
     assert any(line.startswith("recipe: Night: s3://models/night/") for line in lines)
-    assert any(line.startswith("update: Assistant: ") and "rolling, 25 % at a time" in line for line in lines)
+    assert any(line.startswith("update: Assistant: ") and "rolling, 25% at a time" in line for line in lines)
     assert any("resources created: " in line and "SharedNight" in line for line in lines)
     assert any("The artifact's key depends on the files below s3://models/night/" in line for line in lines)
 

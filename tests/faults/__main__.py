@@ -89,7 +89,7 @@ def _summary(outcomes: list[Outcome], seconds: float) -> Table:
     table.add_row("faults injected (fault x step pairs)", str(pairs))
     table.add_row("steps covered", str(len(steps)))
     table.add_row("stacks' lives tried", str(len(outcomes)))
-    table.add_row("survived", f"{survived} ({100 * survived / max(pairs, 1):.0f} %)")
+    table.add_row("survived", f"{survived} ({100 * survived / max(pairs, 1):.0f}%)")
     table.add_row("orphaned jobs", str(sum(outcome.orphaned_jobs for outcome in outcomes)))
     table.add_row("lost artifacts", str(sum(outcome.lost_artifacts for outcome in outcomes)))
     table.add_row("time", f"{int(seconds) // 60} min {int(seconds) % 60} s")

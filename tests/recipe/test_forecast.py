@@ -423,8 +423,8 @@ def test_a_request_alone_waits_for_nobody() -> None:
 
 @pytest.mark.parametrize("load", LOADS)
 def test_a_simulated_engine_that_computes_prompts_first_behaves_as_forecast(load: float) -> None:
-    """Within 20 %: a prompt with a pass of its own takes a tenth longer than the forecast says that it adds, which is
-    more than that of the time between tokens where the server is busy; seeds differ by 8 % there.
+    """Within 20%: a prompt with a pass of its own takes a tenth longer than the forecast says that it adds, which is
+    more than that of the time between tokens where the server is busy; seeds differ by 8% there.
     """
     # A prompt waits for the rest of the pass that is under way: half a pass on average.
     efficiency = replace(ENGINE_ALONE, awaited_passes=0.5)
@@ -436,7 +436,7 @@ def test_a_simulated_engine_that_computes_prompts_first_behaves_as_forecast(load
 
 @pytest.mark.parametrize("load", LOADS)
 def test_a_simulated_engine_that_mixes_prompts_into_its_passes_behaves_as_forecast(load: float) -> None:
-    """Within 15 %: here a prompt takes what the forecast says that it adds, and only seeds differ."""
+    """Within 15%: here a prompt takes what the forecast says that it adds, and only seeds differ."""
     # Beside the rest of a pass, a prompt waits for those that its own pass generates tokens for.
     efficiency = replace(ENGINE_ALONE, awaited_passes=1.0)
     forecasting = server(efficiency)

@@ -216,7 +216,7 @@ def test_of_200_comparisons_with_itself_at_most_one_in_twenty_calls_a_server_dif
 
 
 def _found(server: str, seeds: int) -> float:
-    """The share of metrics that are called worse of a server that is 10 % slower, with the requests asked for."""
+    """The share of metrics that are called worse of a server that is 10% slower, with the requests asked for."""
     # Half a million requests decide the median between fast and slow ones, which is near neither.
     directions = {name: sign for name, sign in GATED.items() if (server, name) != ("bursty", "time_to_first_token_p50")}
     found: list[Difference] = []
@@ -459,7 +459,7 @@ def test_shares_of_failed_requests_are_compared(before: int, after: int, sent: i
 
 @pytest.mark.parametrize("burst", [1, 5, 10])
 def test_failures_that_come_in_bursts_are_seldom_called_a_difference(burst: int) -> None:
-    """5 % of the requests fail on both sides, so many in a row."""
+    """5% of the requests fail on both sides, so many in a row."""
 
     def side(seed: str) -> Measured:
         drawn, flags = random.Random(seed), list[bool]()

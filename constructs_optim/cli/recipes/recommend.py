@@ -453,7 +453,7 @@ def _print(
         _print_ranking(recommendation, limit)
         say(
             "TTFT and ITL: mean time to first token and inter-token latency in ms. Req/s: the maximum of these "
-            "instances. In brackets: the 90 % interval. Chance: of meeting the objectives."
+            "instances. In brackets: the 90% interval. Chance: of meeting the objectives."
         )
         if (rest := len(recommendation.candidates) - limit) > 0:
             say(f"{counted(rest, 'more recipe')}: raise --limit to show them.")

@@ -280,7 +280,7 @@ def _steps_are_shares(hosting: Hosting) -> Iterator[Finding]:
             if not is_whole(size, 1):
                 yield Finding(f"update_policy.{name}", size, "a whole number, 1 or greater")
         elif not is_whole(size, least or 1, most):
-            yield Finding(f"update_policy.{name}", f"{size} %", f"{least or 1} to {most} %")
+            yield Finding(f"update_policy.{name}", f"{size}%", f"{least or 1} to {most}%")
 
 
 @rule("OPT121", f"{API}DeploymentConfig.html")

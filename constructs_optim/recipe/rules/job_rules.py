@@ -90,13 +90,13 @@ def _requirements_can_be_met(benchmark: Benchmark) -> Iterator[Finding]:
         if limit.title == "share of failed requests":
             if not (is_number(value) and 0 <= value < 1):
                 yield Finding(
-                    "require.max_error_rate", value, "a share of at least 0 and less than 1, such as 0.01 for 1 %"
+                    "require.max_error_rate", value, "a share of at least 0 and less than 1, such as 0.01 for 1%"
                 )
         elif not (is_number(value) and value > 0):
             yield Finding(f"require: {limit.title}", value, "a number above zero")
     most = required.max_regression
     if most is not None and not (is_number(most) and 0 <= most <= 1):
-        yield Finding("require.max_regression", most, "a share such as 0.05 for 5 %")
+        yield Finding("require.max_regression", most, "a share such as 0.05 for 5%")
     users = required.at_concurrency
     if users is not None and users not in benchmark.workload.concurrency:
         fix = f"a number of users in the workload: {', '.join(map(str, benchmark.workload.concurrency))}"
@@ -112,7 +112,7 @@ def _price_is_valid(benchmark: Benchmark) -> Iterator[Finding]:
             "instance_price_per_hour", price, "US dollars per hour, above zero; or None to use the AWS Price List"
         )
     if not (is_number(discount) and 0 <= discount < 1):
-        yield Finding("discount", discount, "a share of at least 0 and less than 1, such as 0.3 for 30 %")
+        yield Finding("discount", discount, "a share of at least 0 and less than 1, such as 0.3 for 30%")
 
 
 @rule("OPT149", "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-resource-specification.html")

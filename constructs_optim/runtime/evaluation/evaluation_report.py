@@ -142,7 +142,7 @@ def markdown(document: Mapping[str, Any], found: Findings) -> str:
 
 
 def _forecasts(forecasts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    yield "| users | metric | forecast | 90 % interval | measured | within |"
+    yield "| users | metric | forecast | 90% interval | measured | within |"
     yield "| ---: | --- | ---: | --- | ---: | --- |"
     for each in forecasts:
         interval, within = f"{number(each['low'])} to {number(each['high'])}", "yes" if each["holds"] else "no"
@@ -153,7 +153,7 @@ def _forecasts(forecasts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _differences(found: Findings) -> Iterator[str]:
-    yield "| users | metric | before | after | change | 95 % interval | verdict | requests that would decide |"
+    yield "| users | metric | before | after | change | 95% interval | verdict | requests that would decide |"
     yield "| ---: | --- | ---: | ---: | ---: | --- | --- | ---: |"
     for users, differences in found.differences.items():
         for each in differences:

@@ -53,13 +53,13 @@ def markdown(report: Mapping[str, Any]) -> str:
         "",
         f"Endpoint `{report['endpoint_name']}`, {report['began']} to {report['ended']}. Production: artifact "
         f"`{production['artifact_key']}` on {production['instance_type']}. Candidate: artifact "
-        f"`{candidate['artifact_key']}` on {candidate['instance_type']}, which got {report['sample_percent']:g} % "
+        f"`{candidate['artifact_key']}` on {candidate['instance_type']}, which got {report['sample_percent']:g}% "
         "of the requests.",
         "",
         f"{report['pairs']} pairs of answers. Announced: {report['announced_pairs'] or 'more than 16,000'}. Expected "
         f"from the share of pairs that differ in this run: {needed or 'more than 16,000'}.",
         "",
-        "| measure | outcome | observations | difference | interval, 95 % | accepted |",
+        "| measure | outcome | observations | difference | interval, 95% | accepted |",
         "| --- | --- | ---: | ---: | --- | --- |",
     ]
     for finding in report["findings"]:
@@ -76,7 +76,7 @@ def markdown(report: Mapping[str, Any]) -> str:
             f"A candidate that is worse by the margin passes in at most "
             f"{rates['pass_though_worse_by_the_margin']:.0%}. Intervals hold at all times at once. The difference in "
             "latency is the median of the per-minute ratios of the candidate's latency to production's. The candidate "
-            f"received {report['sample_percent']:g} % of production's requests.",
+            f"received {report['sample_percent']:g}% of production's requests.",
             "",
         ]
     )
