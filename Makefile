@@ -65,7 +65,7 @@ exhaustive: install models peer clients typescript/lib/index.js ## the tests tha
 	@$(MODELS_PYTEST) -m exhaustive
 
 package: install typescript/lib/index.js ## the wheels and the source distributions, built into dist/ and tried in clean environments
-	@pytest -m "package and not exhaustive" tests/package
+	@$(PYTEST) --numprocesses 2 -m "package and not exhaustive" tests/package
 
 release: package ## the distributions checked as package indexes do, and a software bill of materials, in dist/
 	@uv venv --quiet --allow-existing .venv-release

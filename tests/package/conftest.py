@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -17,21 +19,32 @@ DISTRIBUTIONS = CHECKOUT / "dist"
 
 
 @pytest.fixture(scope="session")
-def built() -> Path:
-    """``dist``, with the source distributions of this checkout and the wheels that are built from them."""
-    shutil.rmtree(DISTRIBUTIONS, ignore_errors=True)
-    run(
-        UV,
-        "build",
-        "--quiet",
-        "--all-packages",
-        "--no-build-isolation",
-        "--python",
-        sys.executable,
-        "--out-dir",
-        DISTRIBUTIONS,
-        cwd=CHECKOUT,
-    )
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """``dist``, with the source distributions of this checkout and the wheels that are built from them.
+
+    They are built once for all processes of a run of pytest.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    done = folder / "built"
+    with done.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            shutil.rmtree(DISTRIBUTIONS, ignore_errors=True)
+            run(
+                UV,
+                "build",
+                "--quiet",
+                "--all-packages",
+                "--no-build-isolation",
+                "--python",
+                sys.executable,
+                "--out-dir",
+                DISTRIBUTIONS,
+                cwd=CHECKOUT,
+            )
+            done.touch()
     return DISTRIBUTIONS
 
 

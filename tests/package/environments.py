@@ -28,7 +28,9 @@ def run(
 
     ``text`` is its standard input. Default: this process's.
     """
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    # COLUMNS: the width of a terminal, which pytest-xdist sets for its workers.
+    left_out = ("PYTHONPATH", "VIRTUAL_ENV", "COLUMNS")
+    kept = {name: value for name, value in os.environ.items() if name not in left_out}
     environment = {
         **kept,
         "JSII_NODE": str(NODE),
