@@ -67,12 +67,11 @@ def announced() -> str:
 
 def broken(released: Summary, now: Summary) -> list[str]:
     """The logical IDs of a release that are gone, have another type, are replaced, or allow further actions."""
-    return [
-        logical_id
-        for logical_id, was in released.items()
-        if (is_now := now.get(logical_id)) != was
-        and not (is_now is not None and was[0] in GRANTING and is_now[0] == was[0] and {*is_now} <= {*was})
-    ]
+    return [logical_id for logical_id, was in released.items() if not _kept(was, now.get(logical_id, []))]
+
+
+def _kept(was: list[str], is_now: list[str]) -> bool:
+    return was == is_now or (was[0] in GRANTING and was[:1] == is_now[:1] and {*is_now} <= {*was})
 
 
 def unannounced(name: str, created: dict[str, dict[str, Any]]) -> set[str]:

@@ -1,14 +1,9 @@
 // Opens pages of the site, and types words into its search.
 // Usage: node browse.mjs ADDRESS WIDTH '["page/", ...]' '["word", ...]'; prints JSON.
-import chromium from "@sparticuz/chromium";
-import puppeteer from "puppeteer-core";
+import { launched } from "../support/browser.mjs";
 
 const [address, width, pages, words] = process.argv.slice(2);
-const browser = await puppeteer.launch({
-  args: chromium.args,
-  executablePath: await chromium.executablePath(),
-  headless: "shell",
-});
+const browser = await launched(width);
 const found = { wider: {}, hits: {}, elsewhere: [], errors: [] };
 try {
   const tab = await browser.newPage();
@@ -16,7 +11,6 @@ try {
   tab.on("request", (request) => {
     if (!request.url().startsWith(address) && !request.url().startsWith("data:")) found.elsewhere.push(request.url());
   });
-  await tab.setViewport({ width: Number(width), height: 900 });
   for (const page of JSON.parse(pages)) {
     await tab.goto(address + page, { waitUntil: "load" });
     found.wider[page] = await tab.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);

@@ -2,17 +2,10 @@
 //
 //     node tests/evaluator/screenshot.mjs PAGE.html PICTURE.png WIDTH
 import { once } from "node:events";
-import chromium from "@sparticuz/chromium";
-import puppeteer from "puppeteer-core";
+import { launched } from "../support/browser.mjs";
 
 const [page, picture, width] = process.argv.slice(2);
-chromium.setGraphicsMode = false;
-const browser = await puppeteer.launch({
-  executablePath: await chromium.executablePath(),
-  args: chromium.args,
-  headless: "shell",
-  defaultViewport: { width: Number(width), height: 900 },
-});
+const browser = await launched(width);
 const tab = await browser.newPage();
 const asked = [];
 const errors = [];

@@ -139,20 +139,20 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> str:
     return marker
 
 
-def invoke_a_function(cloud: LocalCloud, code_of_it: str = TWICE) -> None:
+def invoke_a_function(cloud: LocalCloud, code: str = TWICE) -> None:
     import io
     import zipfile
 
-    code = io.BytesIO()
-    with zipfile.ZipFile(code, "w") as archive:
-        archive.writestr("index.py", code_of_it)
+    archived = io.BytesIO()
+    with zipfile.ZipFile(archived, "w") as archive:
+        archive.writestr("index.py", code)
     client = cloud.client("lambda")
     client.create_function(
         FunctionName="twice",
         Runtime="python3.14",
         Role="arn:aws:iam::000000000000:role/function",
         Handler="index.handler",
-        Code={"ZipFile": code.getvalue()},
+        Code={"ZipFile": archived.getvalue()},
     )
     until(
         lambda: client.get_function(FunctionName="twice")["Configuration"],

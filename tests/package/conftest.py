@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.documents import CHECKOUT
+from tests.support.made_once import folder_of_run, made_once
 
 from .environments import UV, Environment, run
 
@@ -24,28 +23,25 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     They are built once for all processes of a run of pytest.
     """
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
-    done = folder / "built"
-    with done.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not done.exists():
-            shutil.rmtree(DISTRIBUTIONS, ignore_errors=True)
-            run(
-                UV,
-                "build",
-                "--quiet",
-                "--all-packages",
-                "--no-build-isolation",
-                "--python",
-                sys.executable,
-                "--out-dir",
-                DISTRIBUTIONS,
-                cwd=CHECKOUT,
-            )
-            done.touch()
+    made_once(folder_of_run(tmp_path_factory) / "built", _build)
     return DISTRIBUTIONS
+
+
+def _build(record: Path) -> None:
+    shutil.rmtree(DISTRIBUTIONS, ignore_errors=True)
+    run(
+        UV,
+        "build",
+        "--quiet",
+        "--all-packages",
+        "--no-build-isolation",
+        "--python",
+        sys.executable,
+        "--out-dir",
+        DISTRIBUTIONS,
+        cwd=CHECKOUT,
+    )
+    record.touch()
 
 
 @pytest.fixture(scope="session")

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from .documents import CHECKOUT
+from .made_once import made_once
 
 needs_browser = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64", reason="the packaged browser is one for Linux on x86-64"
@@ -24,27 +22,15 @@ needs_browser = pytest.mark.skipif(
 
 def browsed(script: Path, *arguments: str) -> dict[str, Any]:
     """Run a script that opens pages, and return what it prints."""
-    return json.loads(_node(str(script), *arguments, unpacked=_unpacked()))
+    # The package takes any file of that name for the browser, also one that another process is still writing.
+    unpacked = made_once(CHECKOUT / "node_modules" / ".chromium", _unpack)
+    return json.loads(_node(str(script), *arguments, unpacked=unpacked))
 
 
-@functools.cache
-def _unpacked() -> Path:
-    """Return the folder that holds the whole browser.
-
-    The package takes any file of that name for the browser, also one that another test process is still writing:
-    ``spawn ETXTBSY``. So each process unpacks into a folder of its own, and the first to finish gives it the name.
-    """
-    folder = CHECKOUT / "node_modules" / ".chromium"
-    if not folder.exists():
-        unpack = "await (await import('@sparticuz/chromium')).default.executablePath()"
-        own = Path(tempfile.mkdtemp(prefix=".chromium-", dir=folder.parent))
-        _node("--input-type=module", "--eval", unpack, unpacked=own)
-        try:
-            own.rename(folder)
-        except OSError:
-            shutil.rmtree(own)
-            assert folder.exists()
-    return folder
+def _unpack(folder: Path) -> None:
+    folder.mkdir()
+    script = "await (await import('@sparticuz/chromium')).default.executablePath()"
+    _node("--input-type=module", "--eval", script, unpacked=folder)
 
 
 def _node(*arguments: str, unpacked: Path) -> str:
