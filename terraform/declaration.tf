@@ -2463,8 +2463,8 @@ variable "endpoints" {
       input_tokens        = number
       output_tokens       = number
       requests_per_second = optional(number)
-      time_to_first_token = optional(number)
-      inter_token_latency = optional(number)
+      time_to_first_token = optional(string)
+      inter_token_latency = optional(string)
       max_price_per_hour  = optional(number)
       quality             = optional(string)
       confidence          = optional(number)

@@ -154,8 +154,8 @@ class Types:
         mappings = [each for each in types if each.attributes is not None]
         scalars = list(dict.fromkeys(each.name for each in types if each.attributes is None))
         if not mappings:
-            # A duration is milliseconds, or text with a unit. Other unions of scalars are passed as text.
-            return Type("number" if set(scalars) == {"number", "string"} and len(kept) == 2 else scalars[0])
+            # Text can also express a number or a Boolean, and Terraform converts both.
+            return Type("string" if "string" in scalars else scalars[0])
         (mapping,) = mappings
         names = [name for arm in kept for name in arm.get("enum", ())]
         if not scalars or names:

@@ -27,6 +27,7 @@ CDK_TYPES = {
     "Bucket": "aws_s3.IBucket",
     "Duration": "Duration",
     "Key": "aws_kms.IKey",
+    "Latency": "Duration",
     "RemovalPolicy": "RemovalPolicy",
     "Role": "aws_iam.IRole",
     "SecurityGroup": "aws_ec2.ISecurityGroup",
@@ -56,8 +57,10 @@ _OTHER_ARMS = {
     "string": ("Uri", "Instead of `{}`: its S3 URI."),
     "enum": ("Preset", "Instead of `{}`: a choice by its name."),
 }
-# Instructions for choices in Python.
-_IN_PYTHON = re.compile(r" Use its (?:class|static) methods\.|, created by (`\w+`(, | and | or )?)+")
+# Instructions for choices in Python, and the forms of a latency in other toolchains.
+_ELSEWHERE = re.compile(
+    r" Use its (?:class|static) methods\.|, in milliseconds or as text: `\w+`|, created by (`\w+`(, | and | or )?)+"
+)
 NOTE = "// Generated from docs/endpoint.schema.json: python tooling/typescript_declaration.py\n"
 IMPORTS = """\
 import {
@@ -122,8 +125,9 @@ class Types:
         arms = schema.get("oneOf", schema.get("anyOf", ()))
         found = [self._named_value(arm, place) or self._type(arm, place) for arm in arms]
         settings = [each for each in found if each[1] and not self._is_choice(each[1])]
-        if len(found) == 2 and len(settings) == 1 and not any(self._is_choice(shape) for _, shape in found):
-            return [*settings, *(each for each in found if each not in settings)]
+        others = [each for each in found if each not in settings]
+        if [len(settings), len(others)] == [1, 1] and others[0][0] in {*_OTHER_ARMS, *self.enums}:
+            return [*settings, *others]
         return [self._type(schema, place)]
 
     def _named_value(self, schema: Mapping[str, Any], place: str) -> tuple[str, str] | None:
@@ -178,8 +182,9 @@ class Types:
         if choices:
             # The alternative text is a short form of one of its members.
             return choices[0]
-        if {"number", "string"} == set(types):
-            return "string", ""
+        if "number" in types and len(shapes) == 1 and shapes[0] in CDK_TYPES:
+            # A number in a fixed unit, for which the CDK has a type.
+            return CDK_TYPES[shapes[0]], shapes[0]
         if len(types) > 1:
             assert not shapes, types  # noqa: S101 - jsii has no unions
             return "any", ""
@@ -204,7 +209,7 @@ def _sentence(name: str) -> str:
 
 def _comment(text: str, *, is_optional: bool = False, indent: str = "") -> list[str]:
     text = re.sub(r"`([a-z0-9]+(?:_[a-z0-9]+)+)`", lambda found: f"`{_camel(found[1])}`", text)
-    text = _IN_PYTHON.sub("", text)
+    text = _ELSEWHERE.sub("", text)
     for of_stack, of_endpoint in _OF_A_STACK.items():
         text = text.replace(of_stack, of_endpoint)
     says, _, default = text.replace("*/", "*\\/").partition("Default: ")

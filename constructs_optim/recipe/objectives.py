@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from .documentation import page
 from .settings import Settings
 
 CONFIDENCE = 0.8
@@ -21,7 +22,8 @@ CONFIDENCE = 0.8
 MOST_TOKENS = 1_000_000
 """The maximum number of tokens in a prompt, and in a response."""
 _MOST_REQUESTS = 100_000
-_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s)\s*")
+LATENCY_TEXT = re.compile(r"(\d+(?:\.\d+)?) ?(ms|s)")
+"""The form of a latency as text, such as ``40ms`` or ``1.5s``."""
 _UNITS = {"ms": 1.0, "s": 1000.0}
 
 
@@ -37,7 +39,7 @@ def milliseconds(given: object) -> object:
     """Convert a duration such as ``"1.5s"`` or ``"40ms"`` to milliseconds; return anything else unchanged."""
     if not isinstance(given, str):
         return given
-    found = _DURATION.fullmatch(given)
+    found = LATENCY_TEXT.fullmatch(given.strip())
     if found is None:
         raise ValueError('a duration as text needs a unit: "40ms" or "1.5s"')
     return float(found[1]) * _UNITS[found[2]]
@@ -64,16 +66,17 @@ class Objectives(Settings):
         output_tokens: mean number of tokens in a response.
         requests_per_second: requests per second at the busiest time, arriving at random. Default: as many as one
             instance serves within the other objectives.
-        time_to_first_token: the maximum mean time from a request to its first token, in milliseconds; files and
-            commands also accept ``1s``. Default: no limit.
-        inter_token_latency: the maximum mean time between two tokens of a response, in the same form. Default: no
-            limit.
+        time_to_first_token: the maximum mean time from a request to its first token, in milliseconds or as text:
+            ``1s``. Default: no limit.
+        inter_token_latency: the maximum mean time between two tokens of a response, in milliseconds or as text:
+            ``40ms``. Default: no limit.
         max_price_per_hour: the maximum price of all instances per hour, in US dollars. Default: no limit.
         quality: ``lossless``, ``near-lossless`` (8 bits) or ``any``. Default: ``near-lossless``.
         confidence: the probability with which a choice meets all objectives. Default: 0.8.
     """
 
     rule = "OPT230"
+    rule_link = page("recommendation")
 
     input_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)]
     output_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)]

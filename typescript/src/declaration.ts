@@ -265,15 +265,15 @@ export interface Objectives {
    */
   readonly requestsPerSecond?: number;
   /**
-   * The maximum mean time from a request to its first token, in milliseconds; files and commands also accept `1s`.
+   * The maximum mean time from a request to its first token.
    * @default - no limit
    */
-  readonly timeToFirstToken?: string;
+  readonly timeToFirstToken?: Duration;
   /**
-   * The maximum mean time between two tokens of a response, in the same form.
+   * The maximum mean time between two tokens of a response.
    * @default - no limit
    */
-  readonly interTokenLatency?: string;
+  readonly interTokenLatency?: Duration;
   /**
    * The maximum price of all instances per hour, in US dollars.
    * @default - no limit

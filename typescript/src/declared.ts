@@ -23,6 +23,7 @@ const WRITTEN: Record<string, (value: any) => any> = {
   Bucket: (bucket) => bucket.bucketName,
   Duration: (duration) => `${known(duration).toSeconds()}s`,
   Key: (key) => key.keyArn,
+  Latency: (duration) => `${known(duration).toMilliseconds()}ms`,
   RemovalPolicy: (policy) => policy.replaceAll('-', '_'),
   SecurityGroup: (group) => group.securityGroupId,
   Size: (size) => `${known(size).toMebibytes()}MiB`,

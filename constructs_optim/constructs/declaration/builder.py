@@ -20,7 +20,7 @@ from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredReso
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
 from constructs_optim.recipe.errors import RecipeError, did_you_mean, shown
-from constructs_optim.recipe.settings import meant_name
+from constructs_optim.recipe.settings import Settings, meant_name
 
 from .document import DeclarationError, Document, Path_, dotted, violation
 from .references import ENDPOINT, METRIC, PARAMETER, PLACEHOLDER, SERVED, STORE, Reference
@@ -203,7 +203,7 @@ class Builder:
                     return None
                 if "scope" in inspect.signature(form.calls).parameters:
                     arguments |= {"scope": self._stack, "id": dotted(path)}
-                with self.explained(path):
+                with self.explained(path, form.calls):
                     return form.calls(**arguments)
             case Reference():
                 with self.explained(path):
@@ -321,14 +321,17 @@ class Builder:
             self._measured = owner
 
     @contextmanager
-    def explained(self, path: Path_) -> Generator[None]:
-        """Collect the errors of the block with their location in the document."""
+    def explained(self, path: Path_, calls: Callable[..., Any] | None = None) -> Generator[None]:
+        """Collect the errors of the block, which may be a call, with their location in the document."""
         try:
             yield
         except RecipeError as error:
             for each in error.violations:
-                place = self._document.place(self._document.below(path, each.location))
-                location = f"{place} {dotted(path)}.{each.location}"
+                # Settings name their own class, which is what the path already says.
+                name = calls.display_name() if inspect.isclass(calls) and issubclass(calls, Settings) else ""
+                inner = each.location.removeprefix(name).removeprefix(".")
+                place = self._document.place(self._document.below(path, inner))
+                location = f"{place} {dotted(path)}.{inner}".removesuffix(".")
                 changes = {"location": location, "suggestion": in_yaml(each.suggestion)}
                 self._violations.append(each.model_copy(update=changes))
         except _Failed:

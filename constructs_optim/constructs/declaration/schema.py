@@ -31,6 +31,7 @@ from pydantic import (
     Strict,
     StringConstraints,
     Tag,
+    WithJsonSchema,
     WrapValidator,
     create_model,
     model_validator,
@@ -46,6 +47,7 @@ from constructs_optim.constructs.stack.arguments import SECURITY_GROUP as SECURI
 from constructs_optim.constructs.stack.arguments import VPC
 from constructs_optim.recipe.evaluation.workload import Workload
 from constructs_optim.recipe.model import Model
+from constructs_optim.recipe.objectives import LATENCY_TEXT
 from constructs_optim.recipe.servers import Server, ServerSettings
 from constructs_optim.recipe.settings import Settings, meant
 from constructs_optim.recipe.techniques import REGISTRY, Technique
@@ -253,6 +255,14 @@ def _kinds(form: Any) -> Iterable[str]:
     return ["boolean" if inner is bool else "number" if inner in (int, float) else "text"]
 
 
+_LATENCY_SCHEMA = {
+    "type": "string",
+    "description": "a latency: 40ms or 1.5s",
+    "pattern": f"^({LATENCY_TEXT.pattern})$",
+}
+_LATENCY = Annotated[str, WithJsonSchema({IN_SCHEMA: {"name": "Latency", "schema": _LATENCY_SCHEMA}})]
+
+
 def _constrained(inner: Any, *metadata: Any) -> Any:
     """Return the form of an annotation with metadata, applying its constraints."""
     if VPC in metadata:
@@ -263,8 +273,8 @@ def _constrained(inner: Any, *metadata: Any) -> Any:
     kept = [each for each in flat if isinstance(each, BaseMetadata | StringConstraints | Strict)]
     if inner in (int, float):
         if any(isinstance(each, BeforeValidator) for each in flat):
-            # The setting itself parses text such as 40ms.
-            return union_of([_within(float, kept), str])
+            # The setting itself parses its text.
+            return union_of([_within(float, kept), _LATENCY])
         return _within(inner, kept)
     if get_origin(inner) in (Union, types.UnionType):
         arms = [each for each in get_args(inner) if each is not type(None)]
