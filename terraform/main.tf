@@ -49,6 +49,8 @@ data "external" "template" {
 
   program = concat(var.command, [
     "synth", "-", "--format", "cloudformation", "--json", "--output", "${path.root}/.terraform/constructs-optim",
+    # Names that a plan knows.
+    "--stack-name", var.stack,
   ])
   query = { query = local.query }
 

@@ -86,12 +86,11 @@ def synthesized(
     account: str | None = None,
     *,
     warn: Callable[[str], None] | None = None,
-    record: bool = False,
 ) -> Path:
     """Synthesize a document and return the folder of its cloud assembly.
 
     The account and Region default to those of the credentials, as the CDK CLI passes them. ``warn`` receives the
-    constructs' warnings; their errors are raised. ``record``: write ``optim.lock.json``.
+    constructs' warnings, and ``optim.lock.json`` is written; their errors are raised.
 
     Raises:
         DeclarationError: if the document has mistakes; lists all of them.
@@ -103,10 +102,10 @@ def synthesized(
     region = region or os.environ.get("CDK_DEFAULT_REGION")
     try:
         # Node may have been started in another directory.
-        stack = DeclaredStack(document, outdir=output.absolute(), account=account, region=region, record=record)
+        stack = DeclaredStack(document, outdir=output.absolute(), account=account, region=region)
         folder = stack.synth()
         if warn is not None:
-            for warning in stack.warnings:
+            for warning in (*stack.warnings, *filter(None, [stack.record_containers()])):
                 warn(warning)
     except RuntimeError as error:
         raise SynthesisError(error) from None

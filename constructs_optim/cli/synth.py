@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -20,6 +23,7 @@ from .presentation import OUTPUT_PANEL, JsonOption, refusals_printed, say, worki
 
 if TYPE_CHECKING:
     from constructs_optim.constructs.declaration.document import Document
+    from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
     from constructs_optim.constructs.standalone_template.standalone_template import StandaloneTemplate
 
 _INLINE = "inline"
@@ -54,7 +58,12 @@ def synth_command(
         ),
     ] = None,
     stack_name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of the stack. Default: the file's.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Name of the stack. Default: the file's. With --format cloudformation, names such as the endpoint's "
+            "contain it, and by default contain the stack's ID, so that one template is for any number of stacks.",
+        ),
     ] = None,
     tag: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Tag of all resources. Repeatable.")
@@ -84,75 +93,110 @@ def synth_command(
         account, region = declared_or(document, "account", account), declared_or(document, "region", region)
         if format == "cloudformation":
             folder = output or Path("cloudformation.out")
-            made, written = _write_template(document, folder, code_bucket, Account(profile, region))
-            warnings.extend(() if as_json else made.warnings)
+            reusable = stack_name is None
+            stack, made = _template(document, code_bucket, reusable=reusable)
+            written = {"template": folder / f"{stack.stack_name}.template.json"}
+            written |= {file.parameter: folder / Path(file.key).name for file in made.files}
+            contents = [made.body.encode(), *(file.content for file in made.files)]
+            with _written(dict(zip(written.values(), contents, strict=True))):
+                bucket = code_bucket if code_bucket != _INLINE else None
+                uploaded = _upload(made, bucket, Account(profile, region)) if bucket is not None else []
+            warnings.extend(filter(None, [*(() if as_json else made.warnings), stack.record_containers()]))
+            lines = [f"{name}: {path}" for name, path in written.items()]
+            lines += [f"{file.parameter}, default: {file.key}" for file in made.files if bucket is None]
+            lines += uploaded
             # Terraform's external data source accepts a mapping of text and keeps it in the plan.
-            result = {**written, "body": made.body, "warnings": "\n".join(made.warnings)}
+            result = {name: str(path) for name, path in written.items()}
+            result |= {"body": made.body, "warnings": "\n".join(made.warnings)}
         else:
             # The CDK CLI names the folder for the assembly of an app that it runs, and prints its warnings.
             of_cli = os.environ.get("CDK_OUTDIR")
             folder = output or Path(of_cli or "cdk.out")
-            synthesized(document, folder, region, account, warn=None if of_cli else warnings.append, record=True)
-            result = written = {"assembly": str(folder)}
+            _check_writable(folder)
+            synthesized(document, folder, region, account, warn=None if of_cli else warnings.append)
+            result, lines = {"assembly": str(folder)}, [f"assembly: {folder}"]
     for warning in warnings:
         say(f"Warning: {warning}", style="yellow", err=True)
     if as_json:
         # On one line, for programs that read it among other lines.
         typer.echo(json.dumps({"version": version("constructs-optim"), **result}))
         return
-    for name, path in written.items():
-        say(f"{name}: {path}")
+    for line in lines:
+        say(line)
 
 
 def _tag(text: str) -> tuple[str, str]:
     key, _, value = text.partition("=")
     if not key or not value:
         raise typer.BadParameter(f"--tag {text!r}: use KEY=VALUE")
+    if key.lower().startswith("aws:"):
+        raise typer.BadParameter(f"--tag {text!r}: AWS reserves keys that begin with aws:. Use another key")
     return key, value
 
 
-def _write_template(
-    document: Document, folder: Path, code_bucket: str | None, account: Account
-) -> tuple[StandaloneTemplate, dict[str, str]]:
-    """Upload the code if there is a bucket, write the template and the code, and return the paths by parameter."""
+def _template(
+    document: Document, code_bucket: str | None, *, reusable: bool
+) -> tuple[DeclaredStack, StandaloneTemplate]:
     from constructs_optim.constructs.declared_stack.stack_file import declared_template
 
-    bucket = code_bucket if code_bucket != _INLINE else None
+    inline = code_bucket == _INLINE
     try:
-        name, made = declared_template(document, code_bucket=bucket, inline=code_bucket == _INLINE, record=True)
+        return declared_template(
+            document, code_bucket=None if inline else code_bucket, inline=inline, reusable=reusable
+        )
     except RecipeError:
         raise
     except (RuntimeError, ValueError) as error:
         raise SynthesisError(error) from None
-    if bucket is not None and made.files:
-        if (where := account.region) is None:
-            raise failed(
-                "No AWS Region is set, and the code bucket must be in the Region of the template. Use --region."
-            )
-        upload(
-            lambda region: account.client("s3", region),
-            bucket,
-            {each.key: each.content for each in made.files},
-            region=where,
-            owner=account.id,
-        )
-    try:
+
+
+def _upload(made: StandaloneTemplate, bucket: str, account: Account) -> list[str]:
+    """Upload the code, and return lines that say what was uploaded."""
+    if not made.files:
+        return []
+    if (region := account.region) is None:
+        raise failed("No AWS Region is set, and the code bucket must be in the Region of the template. Use --region.")
+    files = {each.key: each.content for each in made.files}
+    new = upload(lambda region: account.client("s3", region), bucket, files, region=region, owner=account.id)
+    folder = f"s3://{bucket.replace('${AWS::Region}', region)}"
+    return [f"{'uploaded' if key in new else 'already uploaded'}: {folder}/{key}" for key in files]
+
+
+def _check_writable(folder: Path) -> None:
+    with _cannot_write(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        NamedTemporaryFile(dir=folder).close()
+
+
+@contextmanager
+def _written(contents: Mapping[Path, bytes]) -> Generator[None]:
+    """Write files, which replace existing ones at the end of the block, and not at all if the block fails.
+
+    A `terraform apply` may read them while another plan writes them.
+    """
+    staged: dict[Path, Path] = {}
+    try:
+        for path, content in contents.items():
+            with _cannot_write(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if path.is_dir():
+                    raise IsADirectoryError(errno.EISDIR, "it is a folder")
+                with NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
+                    staged[path] = Path(file.name)
+                    file.write(content)
+                staged[path].chmod(0o644)
+        yield
+        for path, temporary in staged.items():
+            with _cannot_write(path):
+                temporary.replace(path)
+    finally:
+        for temporary in staged.values():
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _cannot_write(path: Path) -> Generator[None]:
+    try:
+        yield
     except OSError as error:
-        raise failed(f"Cannot write to {folder}: {error.strerror}") from None
-    template = folder / f"{name}.template.json"
-    written = {"template": str(template)}
-    for each in made.files:
-        path = folder / Path(each.key).name
-        _replace(path, each.content)
-        written[each.parameter] = str(path)
-    _replace(template, made.body.encode())
-    return made, written
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file atomically: a `terraform apply` may read it while another plan writes it."""
-    with NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
-        file.write(content)
-    Path(file.name).chmod(0o644)
-    Path(file.name).replace(path)
+        raise failed(f"Cannot write to {path}: {error.strerror}. Name another folder with --output.") from None

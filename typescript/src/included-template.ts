@@ -63,7 +63,7 @@ export class IncludedTemplate {
     const folder = join(Stage.of(scope)!.assetOutdir, `constructs-optim.${Stack.of(scope).artifactId}.${prefix}`);
     const written = writtenFor(scope, source, prefix, folder);
     const original = { Parameters: {}, ...JSON.parse(written.template) };
-    this.endpoint = endpointOf(original, source.endpoint);
+    this.endpoint = endpointOf(scope, original, source);
     const parameters = { ...source.parameters };
     checkNames(scope, parameters, original.Parameters, Object.keys(written.code));
     for (const [parameter, file] of Object.entries(written.code)) {
@@ -110,10 +110,10 @@ function writtenFor(scope: Construct, source: Source, prefix: string, folder: st
   const { path } = scope.node;
   const { account, artifactId, region, stackName } = Stack.of(scope);
   const known = (option: string, value: string) => (Token.isUnresolved(value) ? [] : [option, value]);
-  // A file's content already has these.
-  const ofStack = source.content !== undefined ? [] : [
-    '--stack-name', `${Token.isUnresolved(stackName) ? artifactId : stackName}-${prefix}`,
-    ...known('--account', account), ...known('--region', region),
+  const name = Token.isUnresolved(stackName) ? artifactId : stackName;
+  // A file's content already has the account and the Region.
+  const ofStack = source.content !== undefined ? ['--stack-name', name] : [
+    '--stack-name', `${name}-${prefix}`, ...known('--account', account), ...known('--region', region),
   ];
   try {
     const { content, command } = source;
@@ -134,11 +134,13 @@ function writtenFor(scope: Construct, source: Source, prefix: string, folder: st
 }
 
 /** Return the ID of the endpoint. */
-function endpointOf(template: any, given?: string): string {
+function endpointOf(scope: Construct, template: any, { endpoint: given, path }: Source): string {
   const ids = Object.keys(template.Outputs ?? {}).map((key) => /^(.+)EndpointArn$/.exec(key)?.[1]).filter((id) => id !== undefined);
   const id = given === undefined && ids.length === 1 ? ids[0] : given?.replace(/[^A-Za-z0-9]/g, '');
   if (id === undefined || !ids.includes(id)) {
-    throw new Error(`endpoint is ${given}, but the file declares ${ids.join(', ') || 'no endpoint'}: name one of them`);
+    const named = given === undefined ? 'endpoint is not set' : `endpoint is ${given}`;
+    const fix = ids.length === 0 ? 'add one, or run constructs-optim deploy, which needs none' : 'name one of them';
+    throw new Error(`${scope.node.path}: ${named}, but ${path ?? 'the file'} declares ${ids.join(', ') || 'no endpoint'}: ${fix}`);
   }
   return id;
 }

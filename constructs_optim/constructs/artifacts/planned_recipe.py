@@ -41,10 +41,8 @@ from constructs_optim.templates.resource_types import METADATA_KEY
 
 LOCK_FILE_CONTEXT = "constructs-optim:lock-file"
 """Context key: the path of the lock file. Default: ``optim.lock.json`` in the current folder."""
-RECORD_CONTEXT = "constructs-optim:record"
-"""Context key: whether to write the lock file even if the CDK CLI does not run the app."""
 # The CDK CLI sets it for apps (aws-cdk-lib, cx-api: OUTDIR_ENV). Unit tests synthesize without it, so they write no
-# lock file.
+# lock file, and commands write it at their end.
 _WRITTEN_BY_CLI = "CDK_OUTDIR"
 # The fields of a pool; all pools have the same model.
 _LOCATED_FIELDS = ("techniques", "instance_type", "environment", "server")
@@ -301,6 +299,29 @@ class _LockFile:
     def __init__(self, stack: Stack) -> None:
         self.path = Path(stack.node.try_get_context(LOCK_FILE_CONTEXT) or LOCK_FILE)
         self.lock = Lock.read(self.path)
+        self.pending: list[Lock] = []
+
+    def write(self, containers: Lock) -> str | None:
+        """Add containers to the file; return what to do if it cannot be written."""
+        # Another stack of the app may have recorded them in the meantime.
+        lock = Lock.read(self.path)
+        known = lock.entries()
+        new = {name: entry for name, entry in containers.entries().items() if name not in known}
+        added = [f"{name}: {entry}" if isinstance(entry, str) else name for name, entry in new.items()]
+        self.lock = lock.adding(containers)
+        if not added:
+            return None
+        try:
+            self.lock.write(self.path)
+        except OSError as error:
+            return (
+                f"{self.path} cannot be written ({error.strerror}), and does not contain {', '.join(added)}. A newer "
+                "release of constructs-optim may choose other containers and create artifacts again: synthesize once "
+                "where the file is writable, and commit it"
+            )
+        # Not an annotation, because the CDK's validation would report it as a finding to acknowledge.
+        sys.stderr.write(f"{self.path} records {', '.join(added)}: commit it with the app\n")
+        return None
 
 
 def _lock_file_of(scope: Construct) -> _LockFile:
@@ -309,32 +330,22 @@ def _lock_file_of(scope: Construct) -> _LockFile:
 
 
 def record_containers(scope: Construct, containers: Lock) -> None:
-    """Record new images and arguments in the lock file if the CDK CLI or ``synth`` runs the app."""
+    """Record new images and arguments in the lock file if the CDK CLI runs the app, or for ``write_containers``."""
     file = _lock_file_of(scope)
-    is_recorded = _WRITTEN_BY_CLI in os.environ or scope.node.try_get_context(RECORD_CONTEXT)
-    if not is_recorded or containers.entries().keys() <= file.lock.entries().keys():
+    if containers.entries().keys() <= file.lock.entries().keys():
         return
-    # Another stack of the app may have recorded them in the meantime.
-    lock = Lock.read(file.path)
-    known = lock.entries()
-    new = {name: entry for name, entry in containers.entries().items() if name not in known}
-    added = [f"{name}: {entry}" if isinstance(entry, str) else name for name, entry in new.items()]
-    file.lock = lock.adding(containers)
-    if not added:
-        return
-    try:
-        file.lock.write(file.path)
-    except OSError as error:
-        advice = Advice(
-            "constructs-optim:lock-file",
-            f"{file.path} cannot be written ({error.strerror}), and does not contain {', '.join(added)}. A newer "
-            "release of constructs-optim may choose other containers and create artifacts again: synthesize once where "
-            "the file is writable, and commit it",
-        )
-        advise(scope, advice)
-    else:
-        # Not an annotation, because the CDK's validation would report it as a finding to acknowledge.
-        sys.stderr.write(f"{file.path} records {', '.join(added)}: commit it with the app\n")
+    if _WRITTEN_BY_CLI not in os.environ:
+        file.pending.append(containers)
+    elif (problem := file.write(containers)) is not None:
+        advise(scope, Advice("constructs-optim:lock-file", problem))
+
+
+def write_containers(stack: Stack) -> str | None:
+    """Write the stack's containers to the lock file after a synthesis; return what to do if it cannot be written."""
+    file = _lock_file_of(stack)
+    problems = [file.write(containers) for containers in file.pending]
+    file.pending.clear()
+    return next(filter(None, problems), None)
 
 
 def shown(text: str) -> str:

@@ -14,7 +14,7 @@ from pydantic import Field, StringConstraints, create_model
 
 from constructs_optim.constructs.artifacts.optimization_job import OptimizationJob
 from constructs_optim.constructs.artifacts.optimized_artifact import OptimizedArtifact
-from constructs_optim.constructs.artifacts.planned_recipe import RECORD_CONTEXT
+from constructs_optim.constructs.artifacts.planned_recipe import write_containers
 from constructs_optim.constructs.declaration.builder import (
     ACKNOWLEDGE,
     Builder,
@@ -31,6 +31,7 @@ from constructs_optim.constructs.endpoint.optimized_endpoint import OptimizedEnd
 from constructs_optim.constructs.monitoring.fleet_dashboard import FleetDashboard
 from constructs_optim.constructs.recommendation.model_recommendation import ModelRecommendation
 from constructs_optim.constructs.stack.findings import warnings_of
+from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.standalone_template.outputs import add_outputs
 from constructs_optim.constructs.standalone_template.standalone_template import StandaloneTemplate, standalone_template
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
@@ -143,7 +144,7 @@ class DeclaredStack(Stack):
         app: App | None = None,
         outdir: Path | None = None,
         synthesizer: IStackSynthesizer | None = None,
-        record: bool = False,
+        reusable: bool = False,
     ) -> None:
         """Create the app, the stack and its constructs.
 
@@ -154,8 +155,8 @@ class DeclaredStack(Stack):
             app: the app. Default: a new one.
             outdir: the folder of a new app's cloud assembly. Default: chosen by the CDK CLI or the CDK.
             synthesizer: how the template refers to uploaded assets. Default: by the buckets of ``cdk bootstrap``.
-            record: whether to record the containers in ``optim.lock.json`` in the current folder. Default: only under
-                the CDK CLI.
+            reusable: whether any number of stacks can have the template, so that names such as the endpoint's contain
+                the stack's ID. Default: names contain the stack's name.
 
         Raises:
             DeclarationError: if the file has errors; lists all of them.
@@ -164,8 +165,7 @@ class DeclaredStack(Stack):
         self.app = app or App(outdir=str(outdir) if outdir is not None else None)
         env = Environment(account=form.account or account, region=form.region or region)
         super().__init__(self.app, form.stack, description=form.description, env=env, synthesizer=synthesizer)
-        if record:
-            self.node.set_context(RECORD_CONTEXT, True)
+        StackContext.of(self).is_reusable = reusable
         self._builder = Builder(self, document, form.parameters)
         for name in form.parameters or ():
             self._builder.parameter(name)
@@ -210,6 +210,10 @@ class DeclaredStack(Stack):
         """Write the cloud assembly, and return its folder."""
         return Path(self.app.synth().directory)
 
+    def record_containers(self) -> str | None:
+        """Record the containers in ``optim.lock.json``; return what to do if it cannot be written."""
+        return write_containers(self)
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """The constructs' warnings, which the CDK CLI prints if it runs the app.
@@ -221,9 +225,9 @@ class DeclaredStack(Stack):
 
 
 def declared_template(
-    document: Document, *, code_bucket: str | None, inline: bool, record: bool = False
-) -> tuple[str, StandaloneTemplate]:
-    """Return the name of the stack that a file declares, and its template for accounts without bootstrapping.
+    document: Document, *, code_bucket: str | None, inline: bool, reusable: bool = False
+) -> tuple[DeclaredStack, StandaloneTemplate]:
+    """Return the stack that a file declares, and its template for accounts without bootstrapping.
 
     Raises:
         DeclarationError: if the file has errors; lists all of them.
@@ -232,9 +236,9 @@ def declared_template(
     declared: list[DeclaredStack] = []
 
     def declare(app: App, synthesizer: IStackSynthesizer) -> Stack:
-        declared.append(DeclaredStack(document, app=app, synthesizer=synthesizer, record=record))
+        declared.append(DeclaredStack(document, app=app, synthesizer=synthesizer, reusable=reusable))
         declared[0].add_outputs()
         return declared[0]
 
     template = standalone_template(declare, code_bucket=code_bucket, inline=inline)
-    return declared[0].stack_name, template
+    return declared[0], template

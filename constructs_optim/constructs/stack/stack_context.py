@@ -40,6 +40,8 @@ class StackContext:
 
     def __init__(self, stack: Stack) -> None:
         self.stack = stack
+        self.is_reusable = False
+        """Whether any number of stacks can have the template, so that its names may not contain a stack's name."""
         self._created: dict[Hashable, Any] = {}
 
     @staticmethod
@@ -67,9 +69,10 @@ class StackContext:
         return None if is_token(region) else region
 
     @cached_property
-    def name(self) -> str:
-        """The stack's name; a token for a nested stack."""
-        return self.stack.stack_name
+    def known_name(self) -> str | None:
+        """The stack's name; None for a nested stack, and for a reusable template."""
+        name = self.stack.stack_name
+        return None if self.is_reusable or is_token(name) else name
 
     @cached_property
     def uuid(self) -> str:
@@ -156,16 +159,16 @@ def physical_name(scope: Construct, id: str, ending: str = "") -> str:
     An endpoint names the alarms that roll back its updates, and they name the endpoint. CloudFormation cannot create
     resources that refer to each other, so one of them has an explicit name, which only changes with its path in the
     app. It is in lower case, as in SageMaker's ARNs, so that CloudWatch and Application Auto Scaling always get the
-    same name. It contains the stack's name or, for a nested stack, the last part of the stack's ID.
+    same name. It contains the stack's name or, if that is not known, the last part of the stack's ID.
     """
     context = StackContext.of(scope)
     within = path_of(scope).removeprefix(path_of(context.stack)).strip("/")
     parts = [*within.split("/"), id] if within else [id]
-    known = not is_token(context.name)
-    if known:
-        parts = [context.name, *parts]
+    stack_name = context.known_name
+    if stack_name is not None:
+        parts = [stack_name, *parts]
     # 63 characters, less 9 of the hash, and 37 of a hyphen and a UUID.
-    longest = (54 if known else 17) - len(ending)
+    longest = (17 if stack_name is None else 54) - len(ending)
     words = "-".join(filter(None, (re.sub(r"[^a-zA-Z0-9-]", "", part).strip("-") for part in parts)))
     name = f"{words.lower()[:longest].rstrip('-')}-{sha256('/'.join(parts))[:8]}{ending}"
-    return name if known else f"{name}-{context.uuid}"
+    return name if stack_name is not None else f"{name}-{context.uuid}"
