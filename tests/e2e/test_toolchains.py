@@ -82,8 +82,8 @@ def by_typescript(cloud: LocalCloud, folder: Path) -> None:
     (modules / "constructs-optim").symlink_to(TYPESCRIPT)
     for name in ("aws-cdk-lib", "constructs"):
         (modules / name).symlink_to(TYPESCRIPT / "node_modules" / name)
-    app = folder / "app.mts"
-    app.write_text((CHECKOUT / "examples" / "quickstart.ts").read_text())
+    app = folder / "quickstart.mts"
+    app.write_text((CHECKOUT / "examples" / app.name).read_text())
     run(cloud, folder, "cdk", "deploy", "--app", f"node {app.name}", "--require-approval", "never")
 
 

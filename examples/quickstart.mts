@@ -1,7 +1,7 @@
 // One endpoint: Llama 3 70B, quantized to INT4 with AWQ, which scales on concurrent requests.
 //
 //     npm install constructs-optim aws-cdk-lib constructs
-//     cdk deploy --app "node quickstart.ts"
+//     cdk deploy --app "node quickstart.mts"
 import { App, CfnOutput, Stack } from 'aws-cdk-lib';
 import { OptimizedEndpoint } from 'constructs-optim';
 
