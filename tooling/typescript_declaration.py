@@ -259,6 +259,10 @@ def _members(types: Types) -> Iterator[str]:
         yield from (f"    {member}: {_literal(list(each))}," for member, each in members.items())
         yield "  },"
     yield "};\n"
+    yield "/** The types of those members for which a file has text, by shape. */"
+    yield "export const CDK_TYPES: Record<string, string> = {"
+    yield from (f"  {shape}: {_literal(written)}," for shape, written in CDK_TYPES.items())
+    yield "};\n"
 
 
 def _of_templates() -> Iterator[str]:

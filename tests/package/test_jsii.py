@@ -33,12 +33,13 @@ endpoint = OptimizedEndpoint(
     monitoring=MonitoringOptions(alarms=Alarms(error_rate_enabled=False, queue=AlarmSettings(threshold=7))),
     update_policy=UpdatePolicy(all_at_once=UpdatePolicyAllAtOnce(bake_time=Duration.minutes(5))),
 )
-names = ("endpoint_name", "endpoint_arn", "inference_component_name", "open_ai_base_url", "artifact_keys",
-         "artifact_store_bucket", "dashboard_name")
+names = ("endpoint_name", "endpoint_arn", "inference_component_name", "open_ai_base_url", "artifact_store_bucket",
+         "dashboard_name")
 assert all(isinstance(getattr(endpoint, name), str) for name in names)
 assert endpoint.endpoint_ref.endpoint_arn == endpoint.endpoint_arn
 assert all(isinstance(alarm.alarm_arn, str) for alarm in endpoint.alarms)
-assert endpoint.cfn_endpoint.ref
+assert endpoint.cfn_endpoint.ref and endpoint.cfn_dashboard.ref
+assert [len(key) for key in endpoint.artifact_keys] == [64]
 assert endpoint.metric(EndpointMetric.MODEL_LATENCY).metric_name == "ModelLatency"
 assert endpoint.grant_invoke(iam.Role(stack, "Caller", assumed_by=iam.AccountRootPrincipal())).success
 Tags.of(stack).add("team", "nlp")

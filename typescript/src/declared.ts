@@ -1,5 +1,6 @@
+import { inspect } from 'util';
 import { Aws, Fn, Token } from 'aws-cdk-lib';
-import { MEMBERS } from './members';
+import { CDK_TYPES, MEMBERS } from './members';
 import { SITE } from './tool';
 
 /** The members of props by their keys in a file. */
@@ -7,28 +8,36 @@ const NAMES: Record<string, string> = Object.fromEntries(
   Object.values(MEMBERS).flatMap((members) => Object.entries(members).map(([name, [key]]) => [key, name])).reverse(),
 );
 
+/** Python's words for values, which the tool's messages quote. */
+const OF_PYTHON: Record<string, string> = { False: 'false', None: 'undefined', True: 'true' };
+
 /** Return the tool's message with members of props instead of a file's keys; `id` is the endpoint's ID in the file. */
 export function inProps(text: string, path: string, id?: string): string {
   const linked = text.replace(/\bdocs\/([\w/-]+)\.md/g, (_, page) => `${SITE}/${page}/`);
   return id === undefined ? linked : linked
     .replace(/standard input:\d+:\d+ /g, '')
     .replaceAll(`endpoints.${id}`, () => path)
-    .replace(/\b[a-z0-9]+(?:_[a-z0-9]+)+\b/g, (key) => Object.hasOwn(NAMES, key) ? NAMES[key] : key);
+    .replace(/\b[a-z0-9]+(?:_[a-z0-9]+)+\b/g, (key) => Object.hasOwn(NAMES, key) ? NAMES[key] : key)
+    .replace(/(?<=(?: = |': |, |\[))(?:True|False|None)(?=[,}\]\n]|$)/g, (word) => OF_PYTHON[word]);
 }
 
-/** Convert the CDK's constructs and values to names, ARNs and text of a file. */
-const WRITTEN: Record<string, (value: any) => any> = {
-  Alarm: (alarm) => alarm.alarmArn,
-  AlarmAction: (topic) => topic.topicArn,
-  Bucket: (bucket) => bucket.bucketName,
-  Duration: (duration) => `${known(duration).toSeconds()}s`,
-  Key: (key) => key.keyArn,
-  Latency: (duration) => `${known(duration).toMilliseconds()}ms`,
-  RemovalPolicy: (policy) => policy.replaceAll('-', '_'),
-  SecurityGroup: (group) => group.securityGroupId,
-  Size: (size) => `${known(size).toMebibytes()}MiB`,
-  Topic: (topic) => topic.topicArn,
-  Vpc: (vpc) => ({ vpc_id: vpc.vpcId, subnet_ids: vpc.selectSubnets().subnetIds }),
+/**
+ * A member that each of the CDK's constructs and values has, and their conversion to text of a file. Without a conversion,
+ * the text is the member's value.
+ */
+const WRITTEN: Record<string, [member: string, convert?: (value: any) => any]> = {
+  Alarm: ['alarmArn'],
+  AlarmAction: ['topicArn'],
+  Bucket: ['bucketName'],
+  Duration: ['toSeconds', (duration) => `${known(duration).toSeconds()}s`],
+  Key: ['keyArn'],
+  Latency: ['toMilliseconds', (duration) => `${known(duration).toMilliseconds({ integral: false })}ms`],
+  RemovalPolicy: ['replaceAll', (policy) => policy.replaceAll('-', '_')],
+  Role: ['roleArn'],
+  SecurityGroup: ['securityGroupId'],
+  Size: ['toMebibytes', (size) => `${known(size).toMebibytes()}MiB`],
+  Topic: ['topicArn'],
+  Vpc: ['vpcId', (vpc) => ({ vpc_id: vpc.vpcId, subnet_ids: vpc.selectSubnets().subnetIds })],
 };
 
 /** A token in text. */
@@ -40,6 +49,28 @@ function known(value: any): any {
     throw new Error('it must be known at synthesis, but is a token');
   }
   return value;
+}
+
+/** Return a value as an error shows it; an object of a class by the name of the class. */
+function shown(given: unknown): string {
+  const kind = classOf(given);
+  return kind === undefined ? inspect(given, { breakLength: Infinity, depth: 1, maxStringLength: 100 }) : `of the class ${kind}`;
+}
+
+/** Return the name of a value's class; undefined for plain values, lists and mappings. */
+function classOf(given: unknown): string | undefined {
+  const kind = typeof given === 'object' && !Array.isArray(given) ? given?.constructor?.name : undefined;
+  return kind === 'Object' ? undefined : kind;
+}
+
+/** Return what a member of a shape takes, for an error. */
+function taken(shape: string): string {
+  const [, inner, suffix] = /^(.*?)((?:\[\]|\{\})?)$/.exec(shape)!;
+  const one = CDK_TYPES[inner] ?? inner;
+  if (suffix === '') {
+    return one || 'text, a number or a Boolean';
+  }
+  return `${suffix === '[]' ? 'a list' : 'an object'}${one && ` of ${one}`}`;
 }
 
 /** Converts props to the content of a file. Tokens become parameters, with the tokens as values. */
@@ -57,7 +88,10 @@ export class Declared {
     return Object.fromEntries(types.map(([name, type]) => [name, { type }]));
   }
 
-  /** Convert a member of props to its value in a file. MEMBERS describes shapes. */
+  /**
+   * Convert a member of props to its value in a file. MEMBERS describes shapes. JavaScript and the option `--transpile-only` of
+   * ts-node check no types, so values of other types are refused here.
+   */
   public value(given: any, shape: string, path: string): any {
     if (Array.isArray(given)) {
       if (Token.isUnresolved(given)) {
@@ -65,27 +99,43 @@ export class Declared {
       }
       return given.map((item, index) => this.value(item, shape.replace(/\[\]$/, ''), `${path}[${index}]`));
     }
+    if (shape in WRITTEN) {
+      return this.written(given, shape, path);
+    }
+    if (shape.endsWith('[]')) {
+      throw new Error(`${path} is ${shown(given)}, but takes ${taken(shape)}`);
+    }
     if (typeof given === 'string' || typeof given === 'number') {
-      return this.plain(shape in WRITTEN ? WRITTEN[shape](given) : given);
+      return this.plain(given);
     }
     if (typeof given !== 'object' || given === null) {
       return given;
     }
-    if (shape === 'Role') {
-      return this.role(given);
+    if (classOf(given) !== undefined) {
+      throw new Error(`${path} is ${shown(given)}, but takes ${taken(shape)}`);
     }
     if (shape in MEMBERS) {
       return this.members(given, shape, path);
     }
-    if (shape in WRITTEN) {
-      try {
-        return this.value(WRITTEN[shape](given), '', path);
-      } catch (error) {
-        throw new Error(`${path}: ${(error as Error).message}`);
-      }
-    }
     const inner = shape.replace(/\{\}$/, '');
     return Object.fromEntries(Object.entries(given).map(([key, value]) => [key, this.value(value, inner, `${path}.${key}`)]));
+  }
+
+  private written(given: any, shape: string, path: string): any {
+    const [member, convert] = WRITTEN[shape];
+    if (!(member in Object(given))) {
+      throw new Error(`${path} is ${shown(given)}, but takes ${CDK_TYPES[shape]}`);
+    }
+    if (shape === 'Role') {
+      return this.role(given);
+    }
+    let text: any;
+    try {
+      text = convert === undefined ? given[member] : convert(given);
+    } catch (error) {
+      throw new Error(`${path}: ${(error as Error).message}`);
+    }
+    return this.value(text, '', path);
   }
 
   private members(given: any, shape: string, path: string): any {

@@ -794,6 +794,22 @@ export const MEMBERS: Record<string, Record<string, [key: string, shape: string]
   },
 };
 
+/** The types of those members for which a file has text, by shape. */
+export const CDK_TYPES: Record<string, string> = {
+  Alarm: 'aws_cloudwatch.IAlarm',
+  AlarmAction: 'aws_sns.ITopic',
+  Bucket: 'aws_s3.IBucket',
+  Duration: 'Duration',
+  Key: 'aws_kms.IKey',
+  Latency: 'Duration',
+  RemovalPolicy: 'RemovalPolicy',
+  Role: 'aws_iam.IRole',
+  SecurityGroup: 'aws_ec2.ISecurityGroup',
+  Size: 'Size',
+  Topic: 'aws_sns.ITopic',
+  Vpc: 'aws_ec2.IVpc',
+};
+
 /** Namespace, name and dimensions. */
 export type Series = [namespace: string, name: string, dimensions: string[]];
 

@@ -1,5 +1,5 @@
 import {
-  Annotations, aws_cloudwatch, aws_iam, aws_sagemaker, IResource, ITaggableV2, Resource, Stack, TagManager, TagType, Token,
+  Annotations, aws_cloudwatch, aws_iam, aws_sagemaker, Fn, IResource, ITaggableV2, Resource, Stack, TagManager, TagType, Token,
 } from 'aws-cdk-lib';
 import { aws_sagemaker as references } from 'aws-cdk-lib/interfaces';
 import { Construct } from 'constructs';
@@ -14,8 +14,8 @@ export interface IServedModel extends IResource {
   readonly inferenceComponentName?: string;
   /** The base URL for OpenAI's clients; undefined if the container does not support them. */
   readonly openAiBaseUrl?: string;
-  /** The keys of the served artifacts, separated by commas, one for each instance type; undefined without artifacts. */
-  readonly artifactKeys?: string;
+  /** The keys of the served artifacts, one for each instance type. */
+  readonly artifactKeys: string[];
   /** The bucket of the artifacts; undefined without artifacts. */
   readonly artifactStoreBucket?: string;
   /** The CloudWatch alarms. */
@@ -42,8 +42,10 @@ export interface IOptimizedEndpoint extends IServedModel, references.IEndpointRe
   readonly endpointName: string;
   /** The endpoint's ARN. */
   readonly endpointArn: string;
-  /** The CloudWatch dashboard. */
+  /** The name of the CloudWatch dashboard. */
   readonly dashboardName: string;
+  /** The dashboard's resource. */
+  readonly cfnDashboard: aws_cloudwatch.CfnDashboard;
   /** The endpoint's resource. */
   readonly cfnEndpoint: aws_sagemaker.CfnEndpoint;
   /** Return a declared component, such as `Assistant`, or an adapter of it, such as `Assistant/Legal`. */
@@ -86,7 +88,7 @@ const INVOKE_ASYNC = 'sagemaker:InvokeEndpointAsync';
 abstract class ServedModel extends Resource implements IServedModel {
   public readonly inferenceComponentName?: string;
   public readonly openAiBaseUrl?: string;
-  public readonly artifactKeys?: string;
+  public readonly artifactKeys: string[];
   public readonly artifactStoreBucket?: string;
   public readonly alarms: aws_cloudwatch.IAlarm[];
   /** By their names in METRICS. */
@@ -100,7 +102,8 @@ abstract class ServedModel extends Resource implements IServedModel {
     const output = (of: string) => template.output(`${name}${of}`);
     this.inferenceComponentName = output('InferenceComponentName');
     this.openAiBaseUrl = output('OpenAiBaseUrl');
-    this.artifactKeys = output('ArtifactKeys');
+    const keys = output('ArtifactKeys');
+    this.artifactKeys = keys === undefined ? [] : Fn.split(',', keys);
     this.artifactStoreBucket = output('ArtifactStoreBucket');
     this.alarms = (template.resourcesIn(`${name}AlarmNames`) as aws_cloudwatch.CfnAlarm[])
       .map((alarm, index) => aws_cloudwatch.Alarm.fromAlarmArn(this, `Alarm${index + 1}`, alarm.attrArn));
@@ -174,7 +177,7 @@ abstract class ServedModel extends Resource implements IServedModel {
 
   public metric(metric: EndpointMetric, props?: aws_cloudwatch.MetricOptions): aws_cloudwatch.Metric {
     this.requireModel();
-    const { statistic, variant, component } = METRICS[metric];
+    const { statistic, variant, component }: Partial<(typeof METRICS)[string]> = METRICS[metric] ?? {};
     const series = this.inferenceComponentName === undefined ? variant : component;
     if (series === undefined) {
       const served = this.inferenceComponentName === undefined ? 'a variant' : 'an inference component';
@@ -219,6 +222,7 @@ class IncludedEndpoint extends ServedModel implements IOptimizedEndpoint, ITagga
   public readonly endpointName: string;
   public readonly endpointArn: string;
   public readonly dashboardName: string;
+  public readonly cfnDashboard: aws_cloudwatch.CfnDashboard;
   public readonly cfnEndpoint: aws_sagemaker.CfnEndpoint;
   private readonly template: IncludedTemplate;
   private readonly components = new Map<string, IServedModel>();
@@ -236,7 +240,9 @@ class IncludedEndpoint extends ServedModel implements IOptimizedEndpoint, ITagga
     this.endpointName = output('EndpointName');
     this.endpointArn = output('EndpointArn');
     this.dashboardName = output('DashboardName');
-    [this.cfnEndpoint] = this.template.resourcesIn(`${this.template.endpoint}EndpointName`) as aws_sagemaker.CfnEndpoint[];
+    const resource = (name: string) => this.template.resourcesIn(`${this.template.endpoint}${name}`)[0];
+    this.cfnDashboard = resource('DashboardName') as aws_cloudwatch.CfnDashboard;
+    this.cfnEndpoint = resource('EndpointName') as aws_sagemaker.CfnEndpoint;
     this.node.defaultChild = this.cfnEndpoint;
   }
 

@@ -1,5 +1,5 @@
 import { spawnSync, SpawnSyncReturns } from 'child_process';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'fs';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'fs';
 import { basename, join } from 'path';
 
 /** The version of this package, and its site. */
@@ -79,13 +79,17 @@ function manifestIn(stdout: string): Record<string, string> {
 }
 
 function keyOf({ path, ...file }: File): string {
-  const read = [path, LOCK_FILE].map((each) => each !== undefined && existsSync(each) ? readFileSync(each, 'utf-8') : undefined);
+  const read = [path, LOCK_FILE].map((each) => {
+    const isFile = each !== undefined && statSync(each, { throwIfNoEntry: false })?.isFile();
+    return isFile ? readFileSync(each, 'utf-8') : undefined;
+  });
   return JSON.stringify([path, file, read, process.cwd(), process.env[VARIABLE], process.env.PATH]);
 }
 
 /** Run the first program that exists. */
 function run(file: File, folder: string): SpawnSyncReturns<string> {
-  const named = file.command ?? words(process.env[VARIABLE] || undefined);
+  const ofProp = file.command?.length ? file.command : undefined;
+  const named = ofProp ?? words(process.env[VARIABLE]?.trim() || undefined);
   const last = ['synth', file.path ?? '-', '--format', 'cloudformation', '--json', '--output', folder, ...file.options];
   const tried: string[] = [];
   for (const [program, ...first] of named === undefined ? known() : [named]) {
@@ -106,8 +110,8 @@ function run(file: File, folder: string): SpawnSyncReturns<string> {
     // A shell returns 127 for a missing command (POSIX), and so do the shims of version managers.
     const isMissing = code === 'ENOENT' || (ended && done.status === 127);
     if (!isMissing || named !== undefined) {
-      const printed = `${done.stderr || done.stdout || ''}`.trimEnd().slice(-MOST_CHARACTERS);
-      const where = file.command === undefined ? `the environment variable ${VARIABLE}` : 'the prop command';
+      const printed = withoutUsage(`${done.stderr || done.stdout || ''}`.trimEnd().slice(-MOST_CHARACTERS));
+      const where = ofProp === undefined ? `the environment variable ${VARIABLE}` : 'the prop command';
       const how = isMissing ? `was not found, and ${where} names it` : howEnded(done, code, printed);
       throw new Error(`${command} ${how}${printed && `:\n${printed}`}`);
     }
@@ -118,6 +122,15 @@ function run(file: File, folder: string): SpawnSyncReturns<string> {
     + `Install uv (https://docs.astral.sh/uv/), which downloads it when needed; or pip install "${PACKAGE}", which puts `
     + `it on the PATH; or set the environment variable ${VARIABLE} to its command.`,
   );
+}
+
+/**
+ * Return what the tool prints about an option that contradicts the file without its usage, because the options are those of
+ * the construct: they have the environment and the name of the stack.
+ */
+function withoutUsage(printed: string): string {
+  const [, finding] = /^Usage: [^]*\nError: Invalid value: ([^]*)$/.exec(printed) ?? [];
+  return finding?.replace(/--(account|region)\b/g, "the stack's $1").replace('--stack-name', "the stack's name") ?? printed;
 }
 
 function howEnded(done: SpawnSyncReturns<string>, code: string | undefined, printed: string): string {

@@ -1,6 +1,6 @@
 // An app with an endpoint of props and one of a file, which refer to resources of the app.
 import { join } from 'node:path';
-import { App, aws_iam, aws_kms, aws_s3, CfnOutput, RemovalPolicy, Stack, Tags } from 'aws-cdk-lib';
+import { App, aws_iam, aws_kms, aws_s3, CfnOutput, Fn, RemovalPolicy, Stack, Tags } from 'aws-cdk-lib';
 import { EndpointFile, OptimizedEndpoint } from '../lib/index.js';
 
 const app = new App();
@@ -24,8 +24,8 @@ const search = new EndpointFile(stack, 'Search', {
   path: join(import.meta.dirname, 'endpoint.yaml'), parameters: { LogLevel: 'debug' },
 });
 const outputs = {
-  Name: chat.endpointName, Url: chat.openAiBaseUrl!, Artifacts: chat.artifactKeys!,
-  SearchName: search.endpointName, SearchArtifacts: search.artifactKeys!,
+  Name: chat.endpointName, Url: chat.openAiBaseUrl!, Artifacts: Fn.join(',', chat.artifactKeys),
+  SearchName: search.endpointName, SearchArtifacts: Fn.join(',', search.artifactKeys),
 };
 Object.entries(outputs).forEach(([id, value]) => new CfnOutput(stack, id, { value }));
 Tags.of(app).add('team', 'nlp');

@@ -23,6 +23,8 @@ const policy = (...arns) => ({
     '"]}]}',
   ]],
 });
+// Known keys are one text, and others are joined.
+const artifactKeys = (keys) => keys.includes('${') ? { 'Fn::Join': [',', [{ Ref: 'AWS::StackName' }, 'b']] } : keys;
 const template = {
   Parameters: { ...Object.fromEntries(Object.entries(file.parameters)
     .map(([name, { type }]) => [name, { Type: type }])), CodeBucket: { Type: 'String' }, CodeKey: { Type: 'String' } },
@@ -33,6 +35,7 @@ const template = {
       Properties: { EndpointConfigName: 'config', EndpointName: 'chat' },
     },
     [`${id}Slow4E5F6071`]: alarm,
+    [`${id}Dashboard2B3C4D5E`]: { Type: 'AWS::CloudWatch::Dashboard', Properties: { DashboardBody: '{}' } },
     Function28394A5B: {
       Type: 'AWS::Lambda::Function',
       Properties: {
@@ -60,7 +63,8 @@ const template = {
     [`${id}EndpointName`]: { Value: { 'Fn::GetAtt': [`${id}0A1B2C3D`, 'EndpointName'] } },
     [`${id}EndpointArn`]: { Value: { Ref: `${id}0A1B2C3D` } },
     [`${id}VariantName`]: { Value: 'AllTraffic' },
-    [`${id}DashboardName`]: { Value: 'dashboard' },
+    ...environment.ARTIFACTS ? { [`${id}ArtifactKeys`]: { Value: artifactKeys(environment.ARTIFACTS) } } : {},
+    [`${id}DashboardName`]: { Value: { Ref: `${id}Dashboard2B3C4D5E` } },
     Declared: { Value: 'by the file' },
     ...environment.COMPONENTS ? {
       [`${id}AssistantInferenceComponentName`]: { Value: 'assistant' },

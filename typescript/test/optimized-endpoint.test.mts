@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import {
-  App, assertions, aws_ec2, aws_iam, aws_kms, aws_s3, aws_sns, CfnElement, CfnParameter, Duration, RemovalPolicy, Resource,
-  Size, Stack, Tags,
+  App, assertions, Aws, aws_cloudwatch, aws_ec2, aws_iam, aws_kms, aws_s3, aws_sns, CfnElement, CfnParameter, Duration,
+  RemovalPolicy, Resource, Size, Stack, Tags,
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 import { EndpointFile, EndpointMetric, FineTuneMethod, MonitoringOptionsAlarms, OptimizedEndpoint } from '../lib/index.js';
@@ -194,6 +194,34 @@ test('what only the deployment knows is refused where a file has text, by the na
   assert.equal(declared({ ...CHAT, monitoring: { alarmsPreset: MonitoringOptionsAlarms.NONE } }).endpoints.Chat.monitoring.alarms, 'none');
 });
 
+for (const [props, message] of [
+  [{ dataCapture: { bucket: 'x' } }, "dataCapture.bucket is 'x', but takes aws_s3.IBucket"],
+  [{ encryptionKey: 'alias/chat' }, "encryptionKey is 'alias/chat', but takes aws_kms.IKey"],
+  [{ network: { vpc: null } }, 'network.vpc is null, but takes aws_ec2.IVpc'],
+  [{ role: 'models' }, "role is 'models', but takes aws_iam.IRole"],
+  [{ removalPolicy: 1 }, 'removalPolicy is 1, but takes RemovalPolicy'],
+  [{ updatePolicy: { canary: { percent: 50, bakeTime: 15 } } }, 'updatePolicy.canary.bakeTime is 15, but takes Duration'],
+  [{ monitoring: { alarmActions: 'x' } }, "monitoring.alarmActions is 'x', but takes a list of aws_sns.ITopic"],
+  [{ monitoring: { alarmActions: [Size.mebibytes(1)] } }, 'monitoring.alarmActions[0] is of the class Size, but takes aws_sns.ITopic'],
+  [{ artifactStore: Duration.days(1) }, 'artifactStore is of the class Duration, but takes ExistingStore'],
+  [{ environment: { A: Size.mebibytes(1) } }, 'environment.A is of the class Size, but takes text, a number or a Boolean'],
+  [{ techniques: { quantization: { awq: {} } } }, 'techniques is { quantization: { awq: {} } }, but takes a list of Technique'],
+] as const) {
+  test(`a value of another type is refused: ${message}`, () => {
+    const expected = { message: `My/Chat.${message}` };
+    assert.throws(() => declared({ ...CHAT, ...props } as unknown as OptimizedEndpointProps), expected);
+  });
+}
+
+test('latencies of objectives are durations, to the fraction of a millisecond', () => {
+  const objectives = {
+    inputTokens: 1000, outputTokens: 200, timeToFirstToken: Duration.seconds(2), interTokenLatency: Duration.seconds(0.0125),
+  };
+  assert.deepEqual(declared({ ...CHAT, objectives }).endpoints.Chat.objectives, {
+    input_tokens: 1000, output_tokens: 200, time_to_first_token: '2000ms', inter_token_latency: '12.5ms',
+  });
+});
+
 function idOf(resource: Resource): string {
   return Stack.of(resource).getLogicalId(resource.node.defaultChild as CfnElement);
 }
@@ -274,7 +302,7 @@ test('a file has its own ids, the name and the environment of the stack, and the
   assert.deepEqual(Resources.OtherGiven6C7D8E9F.Properties.Parameters, [{ Ref: 'OtherLogLevel' }]);
   assert.throws(
     () => new EndpointFile(newStack(), 'Mine', { path: 'endpoint.yaml', endpoint: 'Search' }),
-    /endpoint is Search, but the file declares Chat: name one of them/,
+    /^Error: My\/Mine: endpoint is Search, but endpoint.yaml declares Chat: name one of them$/,
   );
   assert.throws(
     () => new EndpointFile(newStack(), 'Mine', { path: 'endpoint.yaml', parameters: { Level: 'debug' } }),
@@ -311,6 +339,7 @@ test('callers, metrics, alarms and references work as those of any construct', (
   assert.equal(chat.cfnEndpoint.endpointName, 'chat');
   assert.equal(chat.openAiBaseUrl, undefined);
   assert.throws(() => chat.metric(EndpointMetric.GPU_RESERVATION), /does not publish gpu_reservation for a variant/);
+  assert.throws(() => chat.metric('nope' as EndpointMetric), /does not publish nope for a variant/);
 });
 
 test('outputs are text', () => {
@@ -319,6 +348,34 @@ test('outputs are text', () => {
     assert.equal(typeof value, 'string');
   }
   assert.equal(chat.endpointName.startsWith('x'), false);
+});
+
+test('a dashboard of the app shows metrics and alarms of the endpoint', () => {
+  const stack = newStack();
+  const chat = new OptimizedEndpoint(stack, 'Chat', CHAT);
+  const dashboard = new aws_cloudwatch.Dashboard(stack, 'Team');
+  dashboard.addWidgets(
+    new aws_cloudwatch.GraphWidget({ left: [chat.metricInvocations()], right: [chat.metricModelLatency()] }),
+    new aws_cloudwatch.AlarmStatusWidget({ alarms: chat.alarms }),
+  );
+  assert.deepEqual(stack.resolve(chat.dashboardName), { Ref: 'ChatDashboard2B3C4D5E' });
+  assert.deepEqual(stack.resolve(chat.cfnDashboard.ref), { Ref: 'ChatDashboard2B3C4D5E' });
+  chat.cfnDashboard.addPropertyOverride('DashboardName', 'chat');
+  const { Resources } = templateOf(stack);
+  assert.equal(Resources.ChatDashboard2B3C4D5E.Properties.DashboardName, 'chat');
+  const body = JSON.stringify(Resources[idOf(dashboard)].Properties.DashboardBody);
+  for (const part of ['Invocations', 'ModelLatency', 'ChatSlow4E5F6071']) {
+    assert.ok(body.includes(part), part);
+  }
+});
+
+test('keys of artifacts are a list, also where only the deployment knows them', () => {
+  const stack = newStack();
+  const keys = (id: string, environment = {}) => new OptimizedEndpoint(stack, id, { ...CHAT, environment }).artifactKeys;
+  assert.deepEqual(keys('None'), []);
+  assert.deepEqual(keys('Known', { ARTIFACTS: 'a,b' }), ['a', 'b']);
+  const joined = { 'Fn::Join': [',', [{ Ref: 'AWS::StackName' }, 'b']] };
+  assert.deepEqual(stack.resolve(keys('Later', { ARTIFACTS: Aws.STACK_NAME })), { 'Fn::Split': [',', joined] });
 });
 
 test('metrics know where the endpoint is, and its construct is that of its resource', () => {
@@ -399,6 +456,41 @@ test('what the tool refuses is the message of the error, in terms of props', () 
     assert.match(error.message, /see: {8}https:\/\/constructs-optim\.dev\/endpoint-file\/$/);
     return true;
   });
+});
+
+test('values in a message of the tool are as TypeScript writes them', () => {
+  const line = 'OPT001 endpoints.Chat.model = {"accept_eula": True, "role": None}; None of these works';
+  const command = ending('exit 2', quoted(line));
+  const message = /OPT001 My\/Chat\.model = \{'acceptEula': true, 'role': undefined\}; None of these works$/;
+  assert.throws(() => new OptimizedEndpoint(newStack(), 'Chat', { ...CHAT, command }), message);
+});
+
+/** Return a line with ' in place of ", in the shell's quotes. */
+function quoted(line: string): string {
+  return line.replaceAll('"', "'\\''");
+}
+
+test('what the tool says of its options is said of the stack, without its usage', () => {
+  const finding = 'Error: Invalid value: endpoint.yaml declares region eu-west-1, and --region is us-west-2: remove one';
+  const command = ending('exit 2', 'Usage: constructs-optim synth [OPTIONS] FILE', '', finding);
+  assert.throws(() => new EndpointFile(newStack(), 'Chat', { path: 'endpoint.yaml', command }), (error: Error) => {
+    const [first, ...others] = error.message.split('\n');
+    assert.match(first, /^My\/Chat: .* refuses the declaration:$/);
+    assert.deepEqual(others, ["endpoint.yaml declares region eu-west-1, and the stack's region is us-west-2: remove one"]);
+    return true;
+  });
+});
+
+test('a folder is not read as a file', () => {
+  const command = ending('exit 2', quoted('OPT090 . = "."'));
+  assert.throws(() => new EndpointFile(newStack(), 'Chat', { path: '.', command }), / refuses the declaration:\nOPT090 \. = '\.'$/);
+});
+
+test('an empty command is not set', () => {
+  process.env.CONSTRUCTS_OPTIM = ' ';
+  process.env.PATH = programs('constructs-optim');
+  new OptimizedEndpoint(newStack(), 'Chat', { ...CHAT, command: [] });
+  assert.match(recorded().arguments.join(' '), /^constructs-optim synth -/);
 });
 
 for (const [how, command, message] of [
