@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
+from threading import Lock
 from typing import Annotated, Any, Literal
 
 import typer
@@ -44,6 +45,8 @@ _INSTRUCTIONS = (
     "price. After `cdk synth`, use `explain` on cdk.out before a person deploys. A refusal contains all violations: "
     "correct them all. Never set accept_eula unless a person has said that they accept the model's license."
 )
+# The SDK runs each call in a thread of its own, and one kernel of jsii, which is not thread-safe, serves the process.
+_ONE_CALL = Lock()
 _Techniques = Annotated[
     list[str],
     Field(
@@ -225,7 +228,8 @@ def _with_refusals(tool: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(tool)
     def refusing(**arguments: Any) -> Any:
         try:
-            return tool(**arguments)
+            with _ONE_CALL:
+                return tool(**arguments)
         except RecipeError as error:
             refusal = refusal_report(error.violations)
             text = TextContent(type="text", text=json.dumps(refusal))

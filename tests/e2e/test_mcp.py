@@ -6,8 +6,10 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +28,8 @@ from ..support.handwritten_templates import chat, resource, stack, written
 
 LLAMA = {"model": "meta-textgeneration-llama-3-70b-instruct", "model_version": "2.25.0", "accept_eula": True}
 QWEN = {"model": "Qwen/Qwen3-32B", "input_tokens": 1000, "output_tokens": 300}
+SECONDS = 120
+FILE = "instance_pools.yaml"
 
 
 class Agent(NamedTuple):
@@ -33,24 +37,36 @@ class Agent(NamedTuple):
 
     folder: Path
     tools: dict[str, Tool]
-    call: Callable[..., CallToolResult]
+    start: Callable[..., Future[CallToolResult]]
+
+    def call(self, tool: str, **arguments: Any) -> CallToolResult:
+        return self.start(tool, **arguments).result(SECONDS)
+
+
+def server_in(folder: Path) -> list[str]:
+    return [str(Path(sys.executable).parent / "constructs-optim"), "mcp", "--directory", str(folder)]
 
 
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
-    """A server in a folder with two assemblies, and without a network or credentials."""
+    """A server in a folder with two assemblies and a file, and without a network or credentials."""
     folder = tmp_path_factory.mktemp("app")
+    shutil.copy(CHECKOUT / "examples" / FILE, folder)
     written(folder / "before", stack(chat()))
     written(folder / "cdk.out", stack(chat(Topic=resource("AWS::SNS::Topic"))))
     nowhere = {"HTTPS_PROXY": "http://127.0.0.1:9", "AWS_EC2_METADATA_DISABLED": "true", "HOME": str(folder)}
-    command = [str(Path(sys.executable).parent / "constructs-optim"), "mcp", "--directory", str(folder)]
-    server = StdioServerParameters(command=command[0], args=command[1:], env={"PATH": os.environ["PATH"], **nowhere})
+    program, *options = server_in(folder)
+    server = StdioServerParameters(command=program, args=options, env={"PATH": os.environ["PATH"], **nowhere})
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(Client(stdio_client(server))) as client,
     ):
         tools = {tool.name: tool for tool in portal.call(client.list_tools).tools}
-        yield Agent(folder, tools, lambda name, **arguments: portal.call(partial(client.call_tool, name, arguments)))
+
+        def start(tool: str, **arguments: Any) -> Future[CallToolResult]:
+            return portal.start_task_soon(partial(client.call_tool, tool, arguments))
+
+        yield Agent(folder, tools, start)
 
 
 def printed(agent: Agent, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Any:
@@ -128,9 +144,30 @@ def test_a_recommendation_that_nothing_meets_says_so(agent: Agent) -> None:
 
 
 def test_the_plans_of_a_file_are_what_the_command_prints(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copy(CHECKOUT / "examples" / "instance_pools.yaml", agent.folder)
-    file = "instance_pools.yaml"
-    assert agent.call("plan_file", file=file).structured_content == printed(agent, monkeypatch, "plan", file)
+    assert agent.call("plan_file", file=FILE).structured_content == printed(agent, monkeypatch, "plan", FILE)
+
+
+def test_calls_at_the_same_time_return_what_they_return_one_after_another(agent: Agent) -> None:
+    calls = [("plan_file", {"file": FILE}), ("explain", {"assembly": FILE})] * 4
+    alone = [agent.call(tool, **arguments) for tool, arguments in calls[:2]]
+    assert not any(each.is_error for each in alone)
+    at_once = [agent.start(tool, **arguments) for tool, arguments in calls]
+    assert [each.result(SECONDS) for each in at_once] == alone * 4
+
+
+def test_the_server_ends_when_its_client_does(tmp_path: Path) -> None:
+    shutil.copy(CHECKOUT / "examples" / FILE, tmp_path)
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    plan_file = {"name": "plan_file", "arguments": {"file": FILE}}
+    messages: list[dict[str, Any]] = [
+        {"id": 0, "method": "initialize", "params": client},
+        {"method": "notifications/initialized"},
+        *({"id": number, "method": "tools/call", "params": plan_file} for number in range(1, 9)),
+    ]
+    lines = "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages)
+    command = server_in(tmp_path)
+    ended = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("file", ["/etc/hostname", "../secret.yaml", "credentials"])
