@@ -1,10 +1,15 @@
 locals {
+  # The release of the module, whose variables follow the schema of the command of that release.
+  version = "0.1.0"
+
   # The variables in a file's format, without null members, because Terraform has neither optional keys nor unions. Keys in
   # JSON are between unescaped quotes, so the expressions match nothing inside text.
   without_nulls = replace(replace(jsonencode(local.variables), "/\"[\\w-]+\":null,/", ""), "/,?\"[\\w-]+\":null/", "")
   typed         = jsondecode(replace(local.without_nulls, "/\"(${local.alternatives})\":{\"value\":(true|false|\"(?:[^\"\\\\]|\\\\.)*\")}/", "\"$1\":$2"))
-  parameters    = { for name in keys(var.parameters) : name => { type = "String" } }
-  declaration   = merge({ schema = 1, parameters = local.parameters }, local.typed, var.declaration, { stack = var.stack })
+  # Names of parameters are not secret.
+  given       = nonsensitive(keys(var.parameters))
+  parameters  = { for name in local.given : name => { type = "String" } }
+  declaration = merge({ schema = 1, parameters = local.parameters }, local.typed, var.declaration, { stack = var.stack })
   # Section names are not secret.
   repeated = nonsensitive(setintersection(keys(var.declaration), keys(local.typed)))
   query    = jsonencode(local.declaration)
@@ -12,7 +17,7 @@ locals {
   account  = lookup(local.declaration, "account", null)
 
   rendered = var.template_file != null ? {
-    template = var.template_file, body = file(var.template_file), warnings = ""
+    template = var.template_file, body = file(var.template_file), warnings = "", version = local.version
   } : data.external.template[0].result
   sections = merge({ Parameters = {}, Outputs = {} }, jsondecode(local.rendered.body))
   defaults = { for name, parameter in local.sections.Parameters : name => lookup(parameter, "Default", null) }
@@ -31,8 +36,8 @@ locals {
   code_keys  = { for name, file in local.code_files : name => "${var.stack}/${file}" }
   code       = merge(local.code_keys, { for name in ["CodeBucket"] : name => var.code_bucket if contains(keys(local.defaults), name) })
 
-  unknown_parameters = setsubtract(keys(var.parameters), keys(local.defaults))
-  missing_parameters = setsubtract([for name, default in local.defaults : name if default == null], keys(merge(var.parameters, local.code)))
+  unknown_parameters = setsubtract(local.given, keys(local.defaults))
+  missing_parameters = setsubtract([for name, default in local.defaults : name if default == null], concat(local.given, keys(local.code)))
   # The declared sections, except those that locate a stack, which a template does not have.
   declared = setsubtract(keys(local.declaration), ["schema", "parameters", "stack", "account", "region"])
 }
@@ -72,6 +77,11 @@ check "advice" {
     condition     = local.rendered.warnings == ""
     error_message = local.rendered.warnings
   }
+
+  assert {
+    condition     = lookup(local.rendered, "version", "") == local.version
+    error_message = "constructs-optim ${lookup(local.rendered, "version", "of an earlier release")} renders the template, but the module is of release ${local.version}, so the command may refuse variables or not know them. Use the same release of both."
+  }
 }
 
 # One object per key, so that a rolled-back update leaves the objects that the stack uses unchanged.
@@ -87,6 +97,15 @@ resource "aws_s3_object" "upload" {
   source = each.value
   # Hidden here, because plans show it as `deployed`.
   content = each.key == local.template_key ? sensitive(local.template) : null
+
+  # An object has at most 10 tags, but a provider may have more by default, for all resources; sources:
+  # https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-tagging.html,
+  # https://github.com/hashicorp/terraform-provider-aws/issues/19895.
+  override_provider {
+    default_tags {
+      tags = {}
+    }
+  }
 
   # A rollback needs the previous code.
   lifecycle {
@@ -127,6 +146,11 @@ resource "aws_cloudformation_stack" "this" {
     }
 
     precondition {
+      condition     = !issensitive(jsonencode(var.parameters))
+      error_message = "`parameters` contains a sensitive value, but everyone who can read the stack can read its parameters. Name a secret by its ARN. If the value is not a secret, wrap it in nonsensitive()."
+    }
+
+    precondition {
       condition     = length(local.unknown_parameters) == 0
       error_message = "The template has no parameter ${join(", ", local.unknown_parameters)}; it has ${join(", ", keys(local.defaults))}."
     }
@@ -155,6 +179,13 @@ resource "aws_s3_object" "deployed" {
   bucket  = data.aws_s3_bucket.code.bucket
   key     = "${var.stack}/deployed.template.json"
   content = local.rendered.body
+
+  # As above.
+  override_provider {
+    default_tags {
+      tags = {}
+    }
+  }
 
   depends_on = [aws_cloudformation_stack.this]
 }

@@ -1,6 +1,11 @@
 variable "code_bucket" {
   description = "An S3 bucket in the stack's Region. The module uploads the template and the code of the Lambda functions to it."
   type        = string
+
+  validation {
+    condition     = can(regex("^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", var.code_bucket))
+    error_message = "`code_bucket` must be the name of a bucket, such as `my-code-us-west-2`: no URL, ARN, or folder in a bucket."
+  }
 }
 
 variable "declaration" {
@@ -11,6 +16,11 @@ variable "declaration" {
   type        = any
   default     = {}
   nullable    = false
+
+  validation {
+    condition     = can(keys(var.declaration))
+    error_message = "`declaration` must be a mapping. For a file, use `yamldecode(file(\"endpoint.yaml\"))`, because its path or its text is no mapping."
+  }
 }
 
 variable "parameters" {
@@ -28,12 +38,22 @@ variable "command" {
   type        = list(string)
   default     = ["constructs-optim"]
   nullable    = false
+
+  validation {
+    condition     = length(compact(var.command)) > 0
+    error_message = "`command` is empty: omit it to run `constructs-optim`, or set a program and its arguments."
+  }
 }
 
 variable "template_file" {
   description = "The path of `<stack>.template.json`, which `constructs-optim synth endpoint.yaml --format cloudformation --output FOLDER` writes together with the code. Use it where Terraform runs without Python. Default: the module renders the template at plan time."
   type        = string
   default     = null
+
+  validation {
+    condition     = var.template_file == null || can(jsondecode(file(var.template_file)).Resources)
+    error_message = "`template_file` must be the path of a template that `constructs-optim synth --format cloudformation` has written. There is no such file, or it is not a template in JSON."
+  }
 }
 
 variable "iam_role_arn" {
@@ -52,6 +72,11 @@ variable "on_failure" {
   description = "What CloudFormation does if it cannot create the stack: `ROLLBACK` (the default), `DELETE`, or `DO_NOTHING`. Another value replaces the stack."
   type        = string
   default     = null
+
+  validation {
+    condition     = contains(["ROLLBACK", "DELETE", "DO_NOTHING"], coalesce(var.on_failure, "ROLLBACK"))
+    error_message = "`on_failure` must be ROLLBACK, DELETE or DO_NOTHING."
+  }
 }
 
 variable "stack_tags" {

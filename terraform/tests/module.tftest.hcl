@@ -27,6 +27,7 @@ mock_provider "external" {
       result = {
         template = "rendered/Chat.template.json"
         body     = "{\"Parameters\":{\"RoleArn\":{\"Type\":\"String\"}},\"Resources\":{},\"Outputs\":{\"ChatEndpointName\":{},\"ChatAlarmNames\":{},\"EndpointName\":{}}}"
+        version  = "0.1.0"
         warnings = ""
       }
     }
@@ -133,7 +134,29 @@ run "advice_of_the_command" {
 
   override_data {
     target = data.external.template
-    values = { result = { template = "rendered/Chat.template.json", body = "{\"Parameters\":{\"RoleArn\":{}}}", warnings = "ml.g6e.12xlarge is new" } }
+    values = { result = { template = "rendered/Chat.template.json", body = "{\"Parameters\":{\"RoleArn\":{}}}", version = "0.1.0", warnings = "ml.g6e.12xlarge is new" } }
+  }
+
+  expect_failures = [check.advice]
+}
+
+run "a_command_of_another_release" {
+  command = plan
+
+  override_data {
+    target = data.external.template
+    values = { result = { template = "rendered/Chat.template.json", body = "{\"Parameters\":{\"RoleArn\":{}}}", version = "0.0.9", warnings = "" } }
+  }
+
+  expect_failures = [check.advice]
+}
+
+run "a_command_of_a_release_that_does_not_say_which" {
+  command = plan
+
+  override_data {
+    target = data.external.template
+    values = { result = { template = "rendered/Chat.template.json", body = "{\"Parameters\":{\"RoleArn\":{}}}", warnings = "" } }
   }
 
   expect_failures = [check.advice]
@@ -281,4 +304,84 @@ run "a_parameter_that_the_template_needs" {
   }
 
   expect_failures = [aws_cloudformation_stack.this]
+}
+
+run "a_sensitive_parameter" {
+  command = plan
+
+  variables {
+    parameters = { RoleArn = sensitive("arn:aws:iam::111122223333:role/chat") }
+  }
+
+  expect_failures = [aws_cloudformation_stack.this]
+}
+
+run "sensitive_parameters" {
+  command = plan
+
+  variables {
+    parameters = sensitive({ RoleArn = "arn:aws:iam::111122223333:role/chat" })
+  }
+
+  expect_failures = [aws_cloudformation_stack.this]
+}
+
+run "a_declaration_that_is_text" {
+  command = plan
+
+  variables {
+    declaration = "stack: Chat"
+  }
+
+  expect_failures = [var.declaration]
+}
+
+run "an_empty_command" {
+  command = plan
+
+  variables {
+    command = []
+  }
+
+  expect_failures = [var.command]
+}
+
+run "a_template_file_that_is_missing" {
+  command = plan
+
+  variables {
+    template_file = "tests/Search.template.json"
+  }
+
+  expect_failures = [var.template_file]
+}
+
+run "a_template_file_that_is_not_json" {
+  command = plan
+
+  variables {
+    template_file = "main.tf"
+  }
+
+  expect_failures = [var.template_file]
+}
+
+run "a_code_bucket_that_is_a_url" {
+  command = plan
+
+  variables {
+    code_bucket = "s3://my.code"
+  }
+
+  expect_failures = [var.code_bucket]
+}
+
+run "an_unknown_reaction_to_failure" {
+  command = plan
+
+  variables {
+    on_failure = "rollback"
+  }
+
+  expect_failures = [var.on_failure]
 }

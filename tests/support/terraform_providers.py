@@ -17,9 +17,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import urlencode
 
 import boto3
 from botocore.exceptions import ClientError
+from tf.gen import tfplugin_pb2
 from tf.iface import (
     CreateContext,
     DataSource,
@@ -72,12 +74,8 @@ def _text(name: str, **options: Any) -> Attribute:
     return Attribute(name, String(), **options)
 
 
-class _Timeouts(NestedBlock):
-    """The block ``timeouts``: Terraform's own, which this provider does not need."""
-
-    def __init__(self) -> None:
-        block = Block([_text(name, optional=True) for name in ("create", "update", "delete")])
-        super().__init__("timeouts", NestMode.Single, block)
+class _Passed(NestedBlock):
+    """A block whose value stays as Terraform has it."""
 
     def encode(self, value: Any) -> Any:
         return value
@@ -87,6 +85,25 @@ class _Timeouts(NestedBlock):
 
     def semantically_equal(self, a_decoded: Any, b_decoded: Any) -> bool:
         return a_decoded == b_decoded
+
+
+def _timeouts() -> _Passed:
+    """Return Terraform's own block, which this provider does not need."""
+    block = Block([_text(name, optional=True) for name in ("create", "update", "delete")])
+    return _Passed("timeouts", NestMode.Single, block)
+
+
+class _AtMostOne(_Passed):
+    """A list of at most one block, as providers on version 2 of the SDK have them."""
+
+    _mode_map: ClassVar = {NestMode.Set: tfplugin_pb2.Schema.NestedBlock.NestingMode.LIST}
+
+    def __init__(self, name: str, block: Block) -> None:
+        super().__init__(name, NestMode.Set, block, max_items=1)
+
+
+def _default_tags() -> _AtMostOne:
+    return _AtMostOne("default_tags", Block([Attribute("tags", Map(String()), optional=True)]))
 
 
 class _Provider(Provider):
@@ -101,13 +118,17 @@ class _Provider(Provider):
         return f"registry.terraform.io/hashicorp/{self.name}"
 
     def get_provider_schema(self, diags: Diagnostics) -> Schema:
-        return Schema(version=0, attributes=[_text("region", optional=True)] if self.name == "aws" else [])
+        if self.name != "aws":
+            return Schema(version=0)
+        return Schema(version=0, attributes=[_text("region", optional=True)], block_types=[_default_tags()])
 
     def validate_config(self, diags: Diagnostics, config: State) -> None:
         pass
 
     def configure_provider(self, diags: Diagnostics, config: State) -> None:
         self.session = boto3.Session(region_name=config.get("region"))
+        (default_tags,) = config.get("default_tags") or [{}]
+        self.default_tags: dict[str, str] = default_tags.get("tags") or {}
 
     def get_data_sources(self) -> list[type[DataSource]]:
         return self.data_sources
@@ -237,6 +258,7 @@ class Object(_Part, Resource):
                 *(_text(name, computed=True) for name in ("id", "etag")),
                 _region(),
             ],
+            block_types=[_AtMostOne("override_provider", Block(block_types=[_default_tags()]))],
         )
 
     def plan(self, ctx: PlanContext, current: State | None, planned: State) -> State | None:
@@ -247,8 +269,11 @@ class Object(_Part, Resource):
         body = Path(source).read_bytes() if source is not None else planned["content"].encode()
         kind = planned["content_type"]
         kind = "application/octet-stream" if kind in (None, Unknown) else kind
+        # ignoreProviderDefaultTags
+        is_tagged = not any(each["default_tags"] for each in planned["override_provider"] or ())
+        tags = urlencode(self.provider.default_tags if is_tagged else {})
         to = {"Bucket": planned["bucket"], "Key": planned["key"]}
-        made = self.client("s3", planned).put_object(**to, Body=body, ContentType=kind)
+        made = self.client("s3", planned).put_object(**to, Body=body, ContentType=kind, Tagging=tags)
         known = {"content_type": kind, "id": planned["key"], "etag": made["ETag"].strip('"')}
         return {**planned, **known, "region": self.region(planned)}
 
@@ -287,7 +312,7 @@ class Stack(_Part, Resource):
                 _text("id", computed=True),
                 _region(),
             ],
-            block_types=[_Timeouts()],
+            block_types=[_timeouts()],
         )
 
     def plan(self, ctx: PlanContext, current: State | None, planned: State) -> State | None:
