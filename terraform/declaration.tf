@@ -18,7 +18,7 @@ variable "account" {
 }
 
 variable "region" {
-  description = "The Region. Default: the credentials' Region."
+  description = "The Region. Default: the provider's Region."
   type        = string
   default     = null
 }

@@ -34,7 +34,7 @@ variable "parameters" {
 }
 
 variable "command" {
-  description = "The command that renders the template. To run it without installing it, use `[\"uvx\", \"--from\", \"constructs-optim[cli]==0.1.0\", \"constructs-optim\"]`."
+  description = "The command that renders the template. Default: `[\"constructs-optim\"]`. To run it without installing it, use `[\"uvx\", \"--from\", \"constructs-optim[cli]==0.1.0\", \"constructs-optim\"]`."
   type        = list(string)
   default     = ["constructs-optim"]
   nullable    = false

@@ -1,7 +1,8 @@
 """Write the parts of terraform/ that follow from endpoint.yaml's schema: declaration.tf, outputs.tf, README tables.
 
-Run it when docs/endpoint.schema.json changes: ``python tooling/terraform_module.py``. Terraform's types have no unions.
-If a file allows text or a Boolean instead of a mapping, the mapping's type has a further member, ``value``.
+Run it when docs/endpoint.schema.json or terraform/variables.tf changes: ``python tooling/terraform_module.py``.
+Terraform's types have no unions. If a file allows text or a Boolean instead of a mapping, the mapping's type has a
+further member, ``value``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import hcl2
+
 from constructs_optim.constructs.standalone_template.outputs import OUTPUTS
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -25,6 +28,7 @@ _ABBREVIATIONS = frozenset({"ModelName", "ParameterName"})
 # Members that the module itself sets, or that are the same for all modules of a release.
 _LEFT_OUT = frozenset({"$schema", "schema", "parameters"})
 _WIDTH = 120
+_HEAD_OF_INPUTS = ("name", "description", "type", "required")
 _VALUE = "value"
 
 
@@ -209,7 +213,7 @@ def variables() -> tuple[list[Variable], Types]:
 
 def _described(member: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
     """Return a variable's description, including the members of its constructs."""
-    text = _sentence(member["description"])
+    text = _sentence(member["description"]).replace("the credentials' Region", "the provider's Region")
     of = member.get("additionalProperties")
     if not isinstance(of, dict) or "$ref" not in of:
         return text
@@ -302,12 +306,31 @@ def _plural(suffix: str) -> str:
     return f"{snake.removesuffix('y')}ies" if snake.endswith("y") else f"{snake}s"
 
 
+def own_variables() -> Iterator[tuple[str, str, str, bool]]:
+    """Yield the name, description and type of each variable in variables.tf, and whether it is required."""
+    parsed: dict[str, Any] = hcl2.loads((_MODULE / "variables.tf").read_text(encoding="utf-8"))
+    for block in parsed["variable"]:
+        ((name, body),) = block.items()
+        text: str = body["description"]
+        is_heredoc = text.startswith('"<<')
+        text = " ".join(line.strip() for line in text.splitlines()[1:-1]) if is_heredoc else json.loads(text)
+        of = re.sub(r"^\$\{(.*)\}$", r"\1", body["type"])
+        yield name.strip('"'), text.replace("$${", "${"), of, "default" not in body
+
+
 def _tables() -> Iterator[tuple[str, str]]:
     """Yield the README's tables by heading."""
     yield (
+        "Inputs of the module",
+        _table(
+            _HEAD_OF_INPUTS,
+            ((f"`{name}`", text, of, "yes" * is_required) for name, text, of, is_required in own_variables()),
+        ),
+    )
+    yield (
         "Inputs of the declaration",
         _table(
-            ("name", "description", "type", "required"),
+            _HEAD_OF_INPUTS,
             (
                 (f"`{each.name}`", each.description.partition("\n")[0], _shown(each.type), "yes" * each.is_required)
                 for each in variables()[0]

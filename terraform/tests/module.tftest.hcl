@@ -134,7 +134,14 @@ run "advice_of_the_command" {
 
   override_data {
     target = data.external.template
-    values = { result = { template = "rendered/Chat.template.json", body = "{\"Parameters\":{\"RoleArn\":{}}}", version = "0.1.0", warnings = "ml.g6e.12xlarge is new" } }
+    values = {
+      result = {
+        template = "rendered/Chat.template.json"
+        body     = "{\"Parameters\":{\"RoleArn\":{}}}"
+        version  = "0.1.0"
+        warnings = "ml.g6e.12xlarge is new"
+      }
+    }
   }
 
   expect_failures = [check.advice]

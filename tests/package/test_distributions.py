@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
+import pytest
 from packaging.metadata import Metadata
 from packaging.requirements import Requirement
 from packaging.utils import parse_sdist_filename, parse_wheel_filename
@@ -62,7 +63,26 @@ def test_the_local_cloud_has_its_own_metadata_and_the_library_version(
     assert "constructs-optim" not in names
     (requirement,) = [each for each in library.requires_dist or () if each.name == "constructs-optim-local"]
     assert str(requirement.specifier) == f"=={metadata.version}"
-    assert json.loads((CHECKOUT / "typescript" / "package.json").read_text())["version"] == str(metadata.version)
+
+
+# The release of a package or module, of a requirement, and of a Git tag.
+VERSION = re.compile(
+    r'^\s*"?version"?\s*[=:]\s*"(\d[\d.]*)"|\bconstructs-optim[\w-]*(?:\[\w+\])?==(\d[\d.]*\d)|\?ref=v(\d[\d.]*\d)',
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "constructs_optim_local/pyproject.toml", "docs/terraform.md", "pyproject.toml", "terraform/README.md",
+        "terraform/main.tf", "terraform/tests/module.tftest.hcl", "terraform/variables.tf", "typescript/package.json",
+    ],
+)  # fmt: skip
+def test_the_release_is_the_same_wherever_it_stands(path: str) -> None:
+    release = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["version"]
+    found = {"".join(groups) for groups in VERSION.findall((CHECKOUT / path).read_text())}
+    assert found == {release}
 
 
 def test_without_extras_the_wheel_requires_only_the_base_dependencies(wheel: Path) -> None:

@@ -3,6 +3,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
+const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf-8'));
 const folder = process.argv[process.argv.indexOf('--output') + 1];
 const input = readFileSync(0, 'utf-8');
 mkdirSync(folder, { recursive: true });
@@ -84,7 +85,7 @@ writeFileSync(join(folder, 'code.zip'), 'code');
 const warnings = 'look at the instance_type [ack: constructs-optim:OPT013]\nlook at this';
 console.log('Installed 40 packages in 2 s');
 console.log(JSON.stringify({
-  version: environment.VERSION ?? '0.1.0',
+  version: environment.VERSION ?? version,
   template: join(folder, 'Chat.template.json'),
   body: JSON.stringify(template),
   warnings,
