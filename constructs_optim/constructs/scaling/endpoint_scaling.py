@@ -49,6 +49,12 @@ if TYPE_CHECKING:
     from constructs_optim.constructs.monitoring.served_model import ServedModel
 
 
+_CAPACITY = (
+    "the number of requests that an instance processes at once: from a plan, or EndpointMonitoring.of(..., "
+    "max_concurrent_requests=32)"
+)
+
+
 class TrackingOptions(TypedDict, total=False):
     """The options of every target tracking policy.
 
@@ -499,11 +505,7 @@ class EndpointScaling(Construct):
             ]
         )
         if self._defaults is None or not is_known(target):
-            raise ValueError(
-                f"{self.node.path}: {location} needs a target that is known at synthesis, and the number of requests "
-                "that an instance processes at once: from a plan, or EndpointMonitoring.of(..., "
-                "max_concurrent_requests=32)"
-            )
+            raise ValueError(f"{self.node.path}: {location} needs a target that is known at synthesis, and {_CAPACITY}")
         self._request = replace(self._request, ids=[*self._request.ids, id])
         self._held.append(held)
         self._engine_cooldowns = {
@@ -548,7 +550,7 @@ class EndpointScaling(Construct):
 
     def _default_concurrency(self, policy: str) -> float:
         if self._defaults is None:
-            raise ValueError(f"{self.node.path}: {policy} needs a target; there is no default without a plan")
+            raise ValueError(f"{self.node.path}: {policy} needs a target, such as {policy}(target=8), or {_CAPACITY}")
         return self._defaults.concurrency
 
     def _widen(self, least: int | None, most: int | None) -> None:
