@@ -297,10 +297,20 @@ def _inside_ours(scope: Stack) -> Any:
         (_ours, {}, "has its own alarms, dashboard and scaling"),
         (_inside_ours, {}, "has its own alarms, dashboard and scaling"),
         (lambda scope: None, {}, "this takes an endpoint"),
-        (declared, {"server": "vllm"}, r"server is 'vllm', and must be the settings of a server"),
-        (declared, {"max_concurrent_requests": "32"}, "max_concurrent_requests is '32': it must be a whole number of"),
-        (declared, {"max_concurrent_requests": -1}, "is -1: it must be a whole number of at least 1"),
-        (declared, {"instance_type": "ml.g5.12xlarg"}, "no such type for endpoints: did you mean ml.g5.12xlarge"),
+        (lambda scope: sagemaker.CfnEndpoint, {}, "this takes an endpoint"),
+        (declared, {"server": "vllm"}, r"(?s)EndpointMonitoring.of.server = 'vllm'.* Server.vllm\(\)"),
+        (declared, {"max_concurrent_requests": "32"}, "(?s)max_concurrent_requests = '32'.* a whole number"),
+        (declared, {"max_concurrent_requests": -1}, "(?s)max_concurrent_requests = -1.* 1 or more"),
+        (declared, {"max_concurrent_requests": 10**30}, "100000 or less"),
+        (
+            declared,
+            {"id": 3, "model_name": 4, "variant_name": 5},
+            r"(?s)of.id = 3.*variant_name = 5.*model_name = 4.* text",
+        ),
+        (declared, {"instance_type": ["ml"]}, r"(?s)instance_type = \['ml'\].* text"),
+        (declared, {"artifact_store": "bucket"}, r"(?s)artifact_store = 'bucket'.* ArtifactStore.from_bucket\("),
+        (declared, {"monitoring": {"runbok": "x"}}, "did you mean runbook"),
+        (declared, {"instance_type": "ml.g5.12xlarg"}, "(?s)no such type for endpoints.* did you mean ml.g5.12xlarge"),
         (lambda scope: "chat", {}, r'IOptimizedEndpoint.from_endpoint_name\(stack, "Chat", \'chat\'\)'),
         (
             declared,
@@ -319,6 +329,16 @@ def test_what_nothing_says_is_asked_for(endpoint: Callable[[Stack], Any], option
         EndpointMonitoring.of(endpoint(stack_of()), **options)
 
 
+def test_options_can_be_dictionaries_and_a_misspelled_argument_is_refused_with_the_closest() -> None:
+    stack = stack_of()
+    options: Any = {"runbook": "https://wiki.example.com/chat"}
+    monitoring = EndpointMonitoring.of(declared(stack), monitoring=options)
+    assert options["runbook"] in json.dumps(resources(stack, "AWS::CloudWatch::Alarm"))
+    misspelled: Any = {"varient_name": "A"}
+    with pytest.raises(TypeError, match=r"EndpointMonitoring.of\(...\) has no .* \(did you mean variant_name\?\)"):
+        EndpointMonitoring.of(monitoring, **misspelled)
+
+
 def test_without_the_requests_of_an_instance_there_is_no_alarm_on_saturation_and_no_default_target() -> None:
     stack = stack_of()
     endpoint = declared(stack, environment={"A": "b"})
@@ -329,7 +349,7 @@ def test_without_the_requests_of_an_instance_there_is_no_alarm_on_saturation_and
     unknown = EndpointMonitoring.of(endpoint, id="Second")
     assert "saturation" not in unknown.alarms.alarms
     scaling = unknown.auto_scale(max_capacity=2)
-    with pytest.raises(ValueError, match="needs a target"):
+    with pytest.raises(ValueError, match=r"on_concurrency\(target=8\), or .* max_concurrent_requests=32"):
         scaling.on_concurrency()
     with pytest.raises(ValueError, match=r"max_concurrent_requests=32"):
         scaling.on_queue(target=1)

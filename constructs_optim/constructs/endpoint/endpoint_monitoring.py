@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from aws_cdk import Duration, Fn
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.interfaces.aws_sagemaker import IEndpointRef, IInferenceComponentRef
 from constructs import Construct
+from pydantic import AfterValidator, Field
 from pydantic.alias_generators import to_snake
 
 from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore, IArtifactStore
@@ -23,12 +24,22 @@ from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDa
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
-from constructs_optim.constructs.stack.arguments import COMPONENT, DURATION, ENDPOINT, refuse, unique_ids
+from constructs_optim.constructs.stack.arguments import (
+    COMPONENT,
+    DURATION,
+    ENDPOINT,
+    SERVER,
+    STORE,
+    refuse,
+    suggests_keywords_of,
+    unique_ids,
+)
+from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.findings import advise
 from constructs_optim.constructs.stack.stack_context import StackContext, late_value, path_of
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.catalog import instances
-from constructs_optim.recipe.errors import Advice, did_you_mean, shown
+from constructs_optim.recipe.errors import Advice, did_you_mean
 from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.alarms import Alarms
 from constructs_optim.recipe.hosting.options import UpdateSettings
@@ -38,7 +49,8 @@ from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.metrics.engines import Engine
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.servers import ServerSettings, by_name
-from constructs_optim.recipe.tokens import is_token, is_whole
+from constructs_optim.recipe.settings import Settings
+from constructs_optim.recipe.tokens import is_token
 from constructs_optim.runtime.shadow.sequential_test import announced_pairs
 
 from .declared_endpoint import DeclaredEndpoint, DeclaredVariant, component_on, properties_of
@@ -115,6 +127,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
             self.dashboard.show_costs(instance_price_per_hour=price, discount=monitoring.discount)
 
     @staticmethod
+    @suggests_keywords_of("EndpointMonitoring.of")
     def of(
         endpoint: IEndpointRef,
         *,
@@ -154,13 +167,24 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
             artifact_store: the store of evaluation and shadow results. Default: the stack's own store.
 
         Raises:
-            RecipeError: if CloudWatch does not support an alarm's settings.
+            RecipeError: if an argument has another type or an unknown value, or CloudWatch does not support an alarm's
+                settings.
             ValueError: if arguments are missing that cannot be read from the app; lists all of them.
         """
         owner: Any = getattr(endpoint, "cfn_endpoint", endpoint)
         # The check treats None as an argument that was left out.
         ENDPOINT.check("endpoint", owner or "None")
-        COMPONENT.check("inference_component", inference_component)
+        given = _Arguments(
+            id=id,
+            inference_component=inference_component,
+            variant_name=variant_name,
+            instance_type=instance_type,
+            model_name=model_name,
+            server=server,
+            max_concurrent_requests=max_concurrent_requests,
+            artifact_store=artifact_store,
+            **drop_none(monitoring=monitoring),
+        )
         if any(hasattr(each, "dashboard") for each in (owner, owner.node.scope)):
             raise ValueError(f"{path_of(owner)} has its own alarms, dashboard and scaling: use them instead")
         component_arn: str | None = getattr(owner, "_component_arn", None)
@@ -169,12 +193,8 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         if isinstance(owner, IOptimizedEndpoint):
             variant_name = variant_name or owner.variant_name
         declared = DeclaredEndpoint(owner)
-        options = monitoring or MonitoringOptions()
-        found = declared.variants()
-        problems = [
-            *_problems_of_arguments(server, max_concurrent_requests, instance_type),
-            *_problems(found, variant_name, of_component=component_arn is not None),
-        ]
+        options, found = given.monitoring, declared.variants()
+        problems = [*_problems(found, variant_name, of_component=component_arn is not None)]
         variant = next((each for each in found if variant_name in (None, each.name)), DeclaredVariant(variant_name))
         if inference_component is not None:
             variant = component_on(variant, inference_component)
@@ -496,15 +516,31 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         )
 
 
-def _problems_of_arguments(server: object, max_concurrent_requests: object, instance_type: object) -> Iterator[str]:
-    if server is not None and not isinstance(server, ServerSettings):
-        yield f"server is {shown(server)}, and must be the settings of a server, such as Server.vllm()"
-    if max_concurrent_requests is not None and not is_whole(max_concurrent_requests, 1):
-        yield f"max_concurrent_requests is {shown(max_concurrent_requests)}: it must be a whole number of at least 1"
+def _known_type(name: str) -> str:
     known = {*instances.by_name(), *instances.other_names()}
-    if instance_type is not None and not is_token(instance_type) and instance_type not in known:
-        hint = did_you_mean(instance_type, sorted(known), "a type such as ml.g5.12xlarge")
-        yield f"instance_type is {shown(instance_type)}, and SageMaker has no such type for endpoints: {hint}"
+    if not is_token(name) and name not in known:
+        hint = did_you_mean(name, sorted(known), "a type such as ml.g5.12xlarge")
+        raise ValueError(f"SageMaker has no such type for endpoints: {hint}")
+    return name
+
+
+class _Arguments(Settings):
+    """The arguments of ``EndpointMonitoring.of``."""
+
+    id: str
+    inference_component: Annotated[IInferenceComponentRef, COMPONENT] | None
+    variant_name: str | None
+    instance_type: Annotated[str, AfterValidator(_known_type)] | None
+    model_name: str | None
+    server: Annotated[ServerSettings, SERVER] | None
+    max_concurrent_requests: Annotated[int, Field(ge=1, le=100_000)] | None
+    artifact_store: Annotated[IArtifactStore, STORE] | None
+    monitoring: MonitoringOptions = Field(default_factory=MonitoringOptions)
+
+    @classmethod
+    def display_name(cls) -> str:
+        """Return the method that takes these arguments."""
+        return "EndpointMonitoring.of"
 
 
 def _problems(found: Sequence[DeclaredVariant], variant_name: str | None, *, of_component: bool) -> Iterator[str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
@@ -23,6 +23,7 @@ from constructs_optim.recipe.settings import Settings
 from .findings import keep_refusal
 
 _Class = TypeVar("_Class", bound=type)
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 _CONVERSIONS = {"to_gibibytes", "to_mebibytes", "to_seconds"}
 _NOT_KEYWORDS = {"self", "scope", "id"}
 # The message of addChild in constructs/src/construct.ts; an app has no name.
@@ -64,8 +65,8 @@ class Kind:
                 return getattr(value, self.attribute)() is not None
             except RuntimeError:
                 return False
-        # jsii's type of an object that implements several interfaces does not have their attributes.
-        return (
+        # A class has its objects' attributes. jsii's type of an object that implements several interfaces has none.
+        return not isinstance(value, type) and (
             type(value).__module__.startswith("jsii.")
             or hasattr(type(value), self.attribute)
             or self.attribute in getattr(value, "__dict__", ())
@@ -107,6 +108,7 @@ SECURITY_GROUP = Kind(
 )
 MEMORY = Kind("a Size of whole mebibytes", "to_mebibytes", "Size.gibibytes({})", 16)
 SIZE = Kind("a Size of whole gibibytes", "to_gibibytes", "Size.gibibytes({})", 256)
+SERVER = Kind("the settings of a server", "loads_adapters", "Server.vllm()")
 STORE = Kind(
     "an ArtifactStore", "read_only", 'ArtifactStore.from_bucket(s3.Bucket.from_bucket_name(stack, "Store", {}))'
 )
@@ -147,8 +149,7 @@ def unique_ids() -> Generator[None]:
 
 def suggests_keywords(cls: _Class) -> _Class:
     """Make a class suggest keywords for misspelled ones, like Python 3.13, and another ID for a taken one."""
-    constructor: Callable[..., None] = vars(cls)["__init__"]
-    keywords = [name for name in inspect.signature(constructor).parameters if name not in _NOT_KEYWORDS]
+    constructor = suggests_keywords_of(cls.__name__)(vars(cls)["__init__"])
 
     @wraps(constructor)
     def suggesting(*args: Any, **kwargs: Any) -> None:
@@ -160,13 +161,29 @@ def suggests_keywords(cls: _Class) -> _Class:
             keep_refusal(refused, named.get("scope"), named.get("id"))
             # The library's own frames would hide the violations.
             raise refused.with_traceback(None) from None
-        except TypeError:
-            if unknown := kwargs.keys() - keywords - _NOT_KEYWORDS:
-                raise TypeError(_message(cls.__name__, sorted(unknown), keywords)) from None
-            raise
 
     setattr(cls, "__init__", suggesting)  # noqa: B010 - a type checker takes it for an instance's
     return cls
+
+
+def suggests_keywords_of(name: str) -> Callable[[_Function], _Function]:
+    """Make a function, called ``name`` in errors, suggest keywords for misspelled ones."""
+
+    def decorated(function: _Function) -> _Function:
+        keywords = [each for each in inspect.signature(function).parameters if each not in _NOT_KEYWORDS]
+
+        @wraps(function)
+        def suggesting(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            except TypeError:
+                if unknown := kwargs.keys() - keywords - _NOT_KEYWORDS:
+                    raise TypeError(_message(name, sorted(unknown), keywords)) from None
+                raise
+
+        return cast("_Function", suggesting)
+
+    return decorated
 
 
 def check_options(method: str, options: Mapping[str, object], of: type) -> None:
