@@ -224,6 +224,7 @@ def test_a_shadow_is_a_configuration_beside_the_declared_one() -> None:
         promote=True,
     )
     assert run.announced_pairs > 0
+    monitoring.evaluate()
     found = {name: each["Properties"] for name, each in resources(stack, "AWS::SageMaker::EndpointConfig").items()}
     assert found.pop("Config") == before
     (shadow,) = [each for each in found.values() if "ShadowProductionVariants" in each]
@@ -235,6 +236,8 @@ def test_a_shadow_is_a_configuration_beside_the_declared_one() -> None:
     assert (taken_over["VariantName"], taken_over["InitialInstanceCount"]) == ("AllTraffic", 2)
     request = one(stack, "Custom::ShadowRun")["Request"]
     assert request["EndedConfigName"] == {"Fn::GetAtt": ["Config", "EndpointConfigName"]}
+    evaluated = one(stack, "Custom::EndpointEvaluation")["Request"]["EndpointConfigName"]
+    assert evaluated == request["EndedConfigName"], "an evaluation does not run again because a shadow begins"
     assert one(stack, "AWS::SageMaker::Endpoint")["EndpointConfigName"] == {
         "Fn::GetAtt": [next(name for name, each in found.items() if each is shadow), "EndpointConfigName"]
     }

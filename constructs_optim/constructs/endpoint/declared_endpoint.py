@@ -88,8 +88,10 @@ class DeclaredEndpoint:
             (each for each in (endpoint, *endpoint.node.children) if isinstance(each, sagemaker.CfnEndpoint)), None
         )
         self.config: sagemaker.CfnEndpointConfig | None = None
+        self.config_name: str | None = None
         if self.resource is not None:
-            name = self.resource.endpoint_config_name
+            # Read here, because a shadow changes it.
+            self.config_name = name = self.resource.endpoint_config_name
             self.config = _declared(sagemaker.CfnEndpointConfig, "endpoint_config_name", name, self.resource)
 
     @cached_property

@@ -256,7 +256,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
     @property
     def evaluation_target(self) -> EvaluationTarget:
         """The target of evaluations."""
-        resource, variant, options = self._declared.resource, self._variant, self._options
+        variant, options = self._variant, self._options
         lacking = {"model_name": variant.model_name, "instance_type": variant.instance_types}
         if missing := [f'{name}="..."' for name, value in lacking.items() if not value]:
             raise ValueError(
@@ -276,7 +276,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
             after=None,
             endpoint_arn=self.endpoint_arn,
             # This stack cannot change the configuration of another stack's endpoint.
-            endpoint_config_name=resource.endpoint_config_name if resource is not None else self.endpoint_name,
+            endpoint_config_name=self._declared.config_name or self.endpoint_name,
             component_arn=self._component_arn,
             served=self.served,
             subjects=subjects,
