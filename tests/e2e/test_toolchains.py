@@ -151,7 +151,10 @@ def resources_of(cloud: LocalCloud) -> dict[str, Any]:
     described = sagemaker.describe_endpoint(EndpointName=endpoint)
     config = sagemaker.describe_endpoint_config(EndpointConfigName=described["EndpointConfigName"])
     model = sagemaker.describe_model(ModelName=config["ProductionVariants"][0]["ModelName"])
-    of_sagemaker: dict[str, Any] = {"ServiceNamespace": "sagemaker", "ResourceId": f"endpoint/{endpoint}/variant/AllTraffic"}
+    of_sagemaker: dict[str, Any] = {
+        "ServiceNamespace": "sagemaker",
+        "ResourceId": f"endpoint/{endpoint}/variant/AllTraffic",
+    }
     policies = scaling.describe_scaling_policies(**of_sagemaker)["ScalingPolicies"]
     of_sagemaker["ResourceIds"] = [of_sagemaker.pop("ResourceId")]
     targets = scaling.describe_scalable_targets(**of_sagemaker)["ScalableTargets"]
