@@ -63,12 +63,13 @@ def declared_or(document: Document, name: Literal["account", "region"], option: 
 def changed(document: Document, *, stack: str | None, tags: Mapping[str, str]) -> Document:
     """Return the document with the options ``--stack-name`` and ``--tag`` applied."""
     data: Any = document.data
+    options: dict[str, str] = {}
     # Validation of the document refuses anything but a mapping.
     if isinstance(data, dict) and stack is not None:
-        data = {**data, "stack": stack}
+        data, options = {**data, "stack": stack}, {"stack": "--stack-name"}
     if isinstance(data, dict) and tags and isinstance(given := data.get("tags") or {}, dict):
         data = {**data, "tags": {**given, **tags}}
-    return replace(document, data=data)
+    return replace(document, data=data, options=options)
 
 
 class SynthesisError(ValueError):

@@ -25,6 +25,7 @@ def refuse_like_aws() -> None:
     """Install the refusals. Called once, before the first request."""
     _refuse_types_of_other_regions()
     _refuse_changed_types()
+    _refuse_existing_log_groups()
     _refuse_long_messages()
     _order_events()
 
@@ -117,6 +118,29 @@ def _refuse_changed_types() -> None:
 
     for name in ("CreateChangeSet", "UpdateStack"):
         actions[name] = refusing(actions[name])
+
+
+def _refuse_existing_log_groups() -> None:
+    """Refuse to create a log group that exists, which ministack would replace by an empty one.
+
+    Source of the error: CreateHandler of AWS::Logs::LogGroup, and the message of its CfnAlreadyExistsException
+    (https://github.com/aws-cloudformation/aws-cloudformation-resource-providers-logs).
+    """
+    from ministack.services import cloudwatch_logs
+
+    handlers = table("services.cloudformation.provisioners._RESOURCE_HANDLERS")["AWS::Logs::LogGroup"]
+    create = handlers["create"]
+
+    def create_log_group(logical_id: str, properties: dict[str, Any], stack_name: str) -> Any:
+        name = properties.get("LogGroupName")
+        if name in cloudwatch_logs._log_groups:
+            raise ValueError(
+                'Resource handler returned message: "Resource of type \'AWS::Logs::LogGroup\' with identifier '
+                f"'{name}' already exists.\" (HandlerErrorCode: AlreadyExists)"
+            )
+        return create(logical_id, properties, stack_name)
+
+    handlers["create"] = create_log_group
 
 
 def _refuse_long_messages() -> None:

@@ -138,7 +138,28 @@ def test_one_file_is_several_stacks_with_names_and_tags_of_their_own(folder: Pat
 def test_a_folder_that_cannot_be_one_is_told(folder: Path, format: str) -> None:
     (folder / "taken").write_text("")
     result = run("synth", QUICKSTART, "--format", format, "--output", "taken")
-    assert (result.exit_code, "Traceback" in result.output) == (2, False)
+    assert (result.exit_code, "Cannot write to taken" in result.stderr) == (2, True)
+    assert files_in(folder) == {"taken"}
+
+
+def test_a_template_cannot_replace_a_folder(folder: Path) -> None:
+    (folder / "cloudformation.out" / "Quickstart.template.json").mkdir(parents=True)
+    result = run("synth", QUICKSTART, "--format", "cloudformation")
+    assert (result.exit_code, "it is a folder" in result.stderr) == (2, True)
+    assert [path.name for path in (folder / "cloudformation.out").iterdir()] == ["Quickstart.template.json"]
+    assert not (folder / LOCK_FILE).exists()
+
+
+def test_a_template_is_for_any_number_of_stacks_or_for_a_named_one(folder: Path) -> None:
+    def endpoint(*options: str) -> Any:
+        result = run("synth", QUICKSTART, "--format", "cloudformation", "--json", *options)
+        resources = json.loads(json.loads(result.stdout)["body"])["Resources"].values()
+        (found,) = [each for each in resources if each["Type"] == "AWS::SageMaker::Endpoint"]
+        return found["Properties"]["EndpointName"]
+
+    of_stack = {"Fn::Select": [2, {"Fn::Split": ["/", {"Ref": "AWS::StackId"}]}]}
+    assert endpoint() == {"Fn::Join": ["", ["llama70b-5ad6b1b6-", of_stack]]}
+    assert endpoint("--stack-name", "Chat-prod") == "chat-prod-llama70b-730b7c99"
 
 
 def test_a_stack_without_resources_is_no_template(folder: Path) -> None:
@@ -237,6 +258,14 @@ class TestUpload:
         stored = cloud.client("s3").get_object(Bucket="code-us-west-2", Key=key)["Body"].read()
         assert stored == (folder / "cloudformation.out" / Path(key).name).read_bytes()
 
+    def test_nothing_is_uploaded_for_a_template_that_cannot_be_written(self, cloud: LocalCloud, folder: Path) -> None:
+        (folder / "taken").write_text("")
+        s3 = cloud.client("s3", region_name="us-west-2")
+        s3.create_bucket(Bucket="code-unused", CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+        options = ("--code-bucket", "code-unused", "--region", "us-west-2", "--output", "taken")
+        assert run("synth", QUICKSTART, "--format", "cloudformation", *options).exit_code == 2
+        assert "Contents" not in s3.list_objects_v2(Bucket="code-unused")
+
     @pytest.mark.parametrize(
         ("bucket", "region", "message"),
         [
@@ -250,7 +279,7 @@ class TestUpload:
         result = run("synth", QUICKSTART, "--format", "cloudformation", "--code-bucket", bucket, "--region", region)
         assert result.exit_code == 2
         assert message in result.stderr
-        assert files_in(folder) == {LOCK_FILE}
+        assert files_in(folder) == set()
         assert "Contents" not in cloud.client("s3", region_name="eu-west-1").list_objects_v2(Bucket="code-eu-west-1")
 
 

@@ -251,6 +251,35 @@ def test_an_app_is_told_what_is_wrong_in_its_file(tmp_path: Path) -> None:
     assert [each.location for each in error.value.violations] == [f"{path}:1:217 endpoints.Llama.instance_type"]
 
 
+def test_two_endpoints_of_one_file_share_the_network_that_it_names(tmp_path: Path) -> None:
+    network = {"vpc": {"vpc_id": "vpc-1", "subnet_ids": ["subnet-1", "subnet-2"]}}
+    path = write(tmp_path, endpoints={"Llama": {**LLAMA, "network": network}})
+    stack = Stack(App(), "Mine")
+    for name in ("First", "Second"):
+        OptimizedEndpoint.from_file(stack, name, path)
+    other = write(tmp_path, endpoints={"Llama": {**LLAMA, "network": {"vpc": {**network["vpc"], "vpc_id": "vpc-2"}}}})
+    OptimizedEndpoint.from_file(stack, "Third", other)
+    groups = [
+        each["Properties"]["VpcId"]
+        for each in Template.from_stack(stack).to_json()["Resources"].values()
+        if each["Type"] == "AWS::EC2::SecurityGroup"
+    ]
+    assert sorted(set(groups)) == ["vpc-1", "vpc-2"]
+
+
+def test_an_existing_network_and_tags_of_parameters_cause_no_warnings() -> None:
+    network = {"vpc": {"vpc_id": "vpc-0123456789abcdef0", "subnet_ids": ["subnet-0123456789abcdef0"]}}
+    declared = DeclaredStack(
+        document(
+            parameters={"Stage": {}},
+            tags={"stage": "${Stage}", "team": "chat"},
+            endpoints={"Llama": {**LLAMA, "network": network}},
+        )
+    )
+    assert declared.warnings == ()
+    assert declared.tags.tag_values() == {"team": "chat"}
+
+
 def test_outputs_of_two_ids_with_one_name_are_refused() -> None:
     model = {"s3": {"uri": "s3://models-of-mine/chat/"}}
     hosted = {"instance_type": "ml.g6e.12xlarge", "components": {"Lora": {"model": model}}}
@@ -260,3 +289,17 @@ def test_outputs_of_two_ids_with_one_name_are_refused() -> None:
     (violation,) = refused.value.violations
     assert "outputs of ChatLora and Chat/Lora have the same names" in violation.reason
     assert "endpoints.Chat" in violation.location
+
+
+def test_an_output_of_the_template_is_not_declared_again() -> None:
+    declared = DeclaredStack(document(outputs={"LlamaEndpointName": "mine"}, endpoints={"Llama": LLAMA}))
+    with pytest.raises(DeclarationError) as refused:
+        declared.add_outputs()
+    (violation,) = refused.value.violations
+    assert violation.location.endswith("outputs.LlamaEndpointName")
+
+
+def test_outputs_of_ids_with_the_same_letters_are_refused() -> None:
+    declared = DeclaredStack(document(endpoints={"Ll-ama": LLAMA, "Llama": LLAMA}))
+    with pytest.raises(DeclarationError, match="outputs of Ll-ama and Llama have the same names"):
+        declared.add_outputs()

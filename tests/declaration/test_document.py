@@ -33,7 +33,7 @@ def refused(text: str) -> list[tuple[str, Any, str, str]]:
     """Location, value, reason and suggestion of everything that is wrong in a file."""
     with pytest.raises(DeclarationError) as error:
         DeclaredStack(Document.parsed(text, "endpoint.yaml"))
-    assert str(error.value).startswith("the declaration breaks ")
+    assert str(error.value).startswith("the declaration has ")
     return [(each.location, each.value, each.reason, each.suggestion) for each in error.value.violations]
 
 
@@ -47,11 +47,12 @@ def replaced(old: str, new: str) -> str:
     [
         ("stack: A\n  b: [\n", "endpoint.yaml:2:4", "mapping values are not allowed here", "YAML 1.2"),
         ("stack: A\nstack: B\n", "endpoint.yaml:2:1", "two keys 'stack'", "one of them"),
-        ("", "endpoint.yaml:1:1", "there is no value", "a value"),
+        ("", "endpoint.yaml:1:1", "the file is empty", "`stack: <name>`"),
         ("- a\n", "endpoint.yaml:1:1", "not a mapping", "a mapping"),
         (replaced("stack: Chat\n", ""), "endpoint.yaml:1:1 stack", "'stack' is needed", "stack: ..."),
-        (replaced("stack: Chat", "stack: 1"), "endpoint.yaml:1:8 stack", "does not work", "text"),
-        (replaced("stack: Chat", "stack: a_b"), "endpoint.yaml:1:8 stack", "does not work", "match"),
+        (replaced("stack: Chat", "stack: 1"), "endpoint.yaml:1:8 stack", "this is not text", 'in quotes: "1"'),
+        (replaced("stack: Chat", "stack: a_b"), "endpoint.yaml:1:8 stack", "does not work", "for example Chat-prod"),
+        (replaced("stack: Chat", 'stack: "Chat'), "endpoint.yaml:1:8", "unexpected end of stream", "YAML 1.2"),
         (
             f"schema: 2\nregions: [a]\n{VALID}",
             "endpoint.yaml:1:9 schema",
@@ -59,7 +60,39 @@ def replaced(old: str, new: str) -> str:
             "a newer release",
         ),
         (f"schema: one\n{VALID}", "endpoint.yaml:1:9 schema", "does not work", "a whole number"),
-        (f"account: 111122223333\n{VALID}", "endpoint.yaml:1:10 account", "does not work", "text"),
+        (f"account: 012345678901\n{VALID}", "endpoint.yaml:1:10 account", "is not text", 'in quotes: "012345678901"'),
+        (f"region: frankfurt\n{VALID}", "endpoint.yaml:1:9 region", "does not work", "for example us-west-2"),
+        (
+            f"parameters: {{A: {{type: Numbr}}}}\n{VALID}",
+            "endpoint.yaml:1:24 parameters.A.type",
+            "does not work",
+            "for example String, Number",
+        ),
+        (
+            f"parameters: {{A: {{default: [1]}}}}\n{VALID}",
+            "endpoint.yaml:1:27 parameters.A.default",
+            "does not work",
+            "text or a whole number or a number",
+        ),
+        (
+            f"parameters: {{A: {{}}}}\n{VALID}    scaling: {{max_capacity: '${{A}}'}}\n",
+            "endpoint.yaml:10:29 endpoints.Llama.scaling.max_capacity",
+            "a parameter of type String",
+            "a Number parameter",
+        ),
+        (
+            f"parameters: {{A: {{}}}}\n{replaced('ml.g5.12xlarge', '${A}')}",
+            "endpoint.yaml:9:20 endpoints.Llama.instance_type",
+            "a token",
+            "the type as a string",
+        ),
+        (
+            f"{VALID}    scaling: {{max_capacity: 4, on_concurrency: {{target: -1}}}}\n",
+            "endpoint.yaml:9:57 endpoints.Llama.scaling.on_concurrency.target",
+            "divides the metric by the target",
+            "",
+        ),
+        ("stack: Chat\nendpoints: {}\n", "endpoint.yaml:1:1", "no resources", "endpoints"),
         (replaced("endpoints:", "enpoints:"), "endpoint.yaml:2:1 enpoints", "there is no 'enpoints'", "endpoints"),
         (
             replaced("instance_type:", "instancetype:"),
@@ -162,7 +195,7 @@ def replaced(old: str, new: str) -> str:
         (
             f"{VALID}outputs:\n  Name: ${{Llama.grant_invoke}}\n",
             "endpoint.yaml:10:9 outputs.Name",
-            "which is not text",
+            "is not text",
             "",
         ),
         (
@@ -197,7 +230,7 @@ def replaced(old: str, new: str) -> str:
         ),
         (
             f"{VALID}parameters: {{'a-b': {{}}}}\n",
-            "endpoint.yaml:9:21 parameters.a-b",
+            "endpoint.yaml:9:14 parameters.a-b",
             "does not work",
             "match",
         ),
@@ -232,9 +265,9 @@ def test_everything_that_is_wrong_in_a_form_is_told_at_once() -> None:
     text = replaced("awq", "awqq").replace("instance_type", "instancetype").replace("stack: Chat", "stak: Chat")
     assert [location for location, *_ in refused(text)] == [
         "endpoint.yaml:1:1 stack",
+        "endpoint.yaml:1:1 stak",
         "endpoint.yaml:7:23 endpoints.Llama.techniques[0].quantization",
         "endpoint.yaml:8:5 endpoints.Llama.instancetype",
-        "endpoint.yaml:1:1 stak",
     ]
 
 

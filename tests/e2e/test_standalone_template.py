@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from constructs_optim.constructs.declaration.document import Document
+from constructs_optim.constructs.declared_stack.stack_file import declared_template
 from constructs_optim.constructs.standalone_template.standalone_template import StandaloneTemplate
 from constructs_optim.operations.code_upload import upload
 from constructs_optim_local.cloud import LocalCloud
@@ -33,6 +35,11 @@ class Deployed:
 
     def __init__(self, cloud: LocalCloud, name: str) -> None:
         self._cloud, self._name, self._cloudformation = cloud, name, cloud.client("cloudformation")
+
+    @property
+    def id(self) -> str:
+        """The last part of the stack's ARN."""
+        return self._described()["StackId"].rpartition("/")[2]
 
     def create(self, made: StandaloneTemplate, **parameters: str) -> dict[str, str]:
         """Upload and deploy; the stack's outputs."""
@@ -100,3 +107,22 @@ def test_a_deployment_names_the_bucket(cloud: LocalCloud, deployed: Deployed) ->
     made = of_example(CHECKOUT / "app.py")
     outputs = deployed.create(made, CodeBucket="code-us-west-2")
     assert cloud.client("sagemaker").describe_endpoint(EndpointName=outputs["EndpointName"])
+
+
+def test_two_stacks_of_one_template(cloud: LocalCloud) -> None:
+    """As two launches of a Service Catalog product."""
+    _, made = declared_template(
+        Document.read(CHECKOUT / "examples" / "quickstart.yaml"),
+        code_bucket="code-us-west-2",
+        inline=False,
+        reusable=True,
+    )
+    first, second = Deployed(cloud, "First"), Deployed(cloud, "Second")
+    names = [stack.create(made)["Llama70BEndpointName"] for stack in (first, second)]
+    assert names[0] != names[1]
+    first.delete()
+    endpoints = cloud.client("sagemaker").list_endpoints()["Endpoints"]
+    assert [each["EndpointName"] for each in endpoints if each["EndpointName"] in names] == [names[1]]
+    groups = cloud.client("logs").describe_log_groups(logGroupNamePrefix="/aws/vendedlogs/states/")["logGroups"]
+    assert [name for each in groups if (name := each.get("logGroupName", "")).endswith(second.id)], groups
+    second.delete()

@@ -237,3 +237,14 @@ def test_stack_events_are_ordered_by_timestamp(cloud: LocalCloud) -> None:
             begun.add(event["LogicalResourceId"])
         assert event["LogicalResourceId"] in begun
     stack.delete()
+
+
+def test_a_log_group_that_exists(cloud: LocalCloud) -> None:
+    groups = {"Group": {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": "/of/two"}}}
+    first, second = Stack(cloud, "first-group"), Stack(cloud, "second-group")
+    assert first.deploy(groups) == "CREATE_COMPLETE"
+    assert second.deploy(groups) == "ROLLBACK_COMPLETE"
+    assert "Resource of type 'AWS::Logs::LogGroup' with identifier '/of/two' already exists." in second.reasons()
+    second.delete()
+    assert cloud.client("logs").describe_log_groups(logGroupNamePrefix="/of/two")["logGroups"]
+    first.delete()

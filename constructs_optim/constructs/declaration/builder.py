@@ -19,13 +19,21 @@ from pydantic import Field, create_model
 from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredResource
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
-from constructs_optim.recipe.errors import RecipeError, did_you_mean, shown
+from constructs_optim.recipe.errors import RecipeError, did_you_mean
+from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.settings import Settings, meant_name
+from constructs_optim.recipe.tokens import is_token
 
 from .document import DeclarationError, Document, Path_, dotted, violation
 from .references import ENDPOINT, METRIC, PARAMETER, PLACEHOLDER, SERVED, STORE, Reference
 from .schema import Call, Choice, call_of, described
 from .wording import in_yaml
+
+# CloudFormation user guide, "CloudFormation-supplied parameter types"; a resource's type is an AWS-specific one.
+_TYPE = r"(String|Number|CommaDelimitedList|AWS::[\w:]+::[\w:]+)"
+_PARAMETER_TYPE = (
+    rf"^({_TYPE}|List<{_TYPE}>|AWS::SSM::Parameter::Name|AWS::SSM::Parameter::Value<({_TYPE}|List<{_TYPE}>)>)$"
+)
 
 
 class Parameter(Call):
@@ -33,7 +41,12 @@ class Parameter(Call):
 
     calls: ClassVar[Callable[..., Any]] = CfnParameter
 
-    type: str = Field(default="String", description="CloudFormation's type, such as Number or AWS::EC2::VPC::Id.")
+    type: str = Field(
+        default="String",
+        description="CloudFormation's type, such as Number or AWS::EC2::VPC::Id.",
+        pattern=_PARAMETER_TYPE,
+        examples=["String, Number, CommaDelimitedList, or AWS::EC2::VPC::Id"],
+    )
     default: str | int | float | None = Field(default=None, description="the value if a deployment passes none.")
     description: str | None = Field(default=None, description="the description, up to 4,000 characters.")
     allowed_values: list[str] | None = Field(default=None, description="the allowed values.")
@@ -121,7 +134,7 @@ _PSEUDO_PARAMETERS = tuple(
 )
 _REFERENCE = re.compile(rf"(?<!\$){PLACEHOLDER.pattern}")
 _METHOD = re.compile(r"^[a-z_]+(\('[^']*'\))?: ")
-_AS_SAID = "the fix in this message"
+_AS_SAID = "another value: this is a message of the AWS CDK"
 ACKNOWLEDGE = Method("acknowledge", acknowledge, "list")
 
 
@@ -201,9 +214,9 @@ class Builder:
                 arguments = self._arguments(form, path, {})
                 if arguments is None:
                     return None
-                if "scope" in inspect.signature(form.calls).parameters:
-                    arguments |= {"scope": self._stack, "id": dotted(path)}
                 with self.explained(path, form.calls):
+                    if "scope" in inspect.signature(form.calls).parameters:
+                        return self._existing(form.calls, arguments, path)
                     return form.calls(**arguments)
             case Reference():
                 with self.explained(path):
@@ -217,6 +230,14 @@ class Builder:
                 return {key: self.value(each, (*path, key)) for key, each in form.items()}
             case _:
                 return form
+
+    def _existing(self, calls: Callable[..., Any], arguments: Mapping[str, Any], path: Path_) -> Any:
+        """Return the construct of an existing resource, once per stack: several files may refer to it."""
+        key, name = (calls, repr(sorted(arguments.items()))), dotted(path)
+        if self._stack.node.try_find_child(name) is not None:
+            # Another file has an endpoint of the same ID.
+            name = f"{name}-{sha256(key[1])[:8]}"
+        return StackContext.of(self._stack).once(key, lambda: calls(self._stack, name, **arguments))
 
     def text(self, text: str) -> str:
         """Return text with the values of its parameters and attributes."""
@@ -246,7 +267,9 @@ class Builder:
         for attribute in attributes:
             found = _attribute(found, attribute, name)
         if not isinstance(found, str | int | float):
-            raise ValueError(f"{name!r} is {shown(found)}, which is not text: {meant_name(_public(found), '')}")
+            members = _public(found)
+            fix = f"{name}.{members[0]}" if members else f"another attribute of {owner}"
+            raise ValueError(f"{name!r} is not text, but of the type {type(found).__name__}: {fix}")
         return found
 
     def _named(self, id: str) -> Any:
@@ -259,6 +282,8 @@ class Builder:
             name = text[2:-1]
             if name not in self._parameters:
                 raise ValueError(f"there is no parameter {name!r}: {meant_name(self._parameters, name)}")
+            if (of := self._parameters[name].type) != "Number":
+                raise ValueError(f"{name!r} is a parameter of type {of}, and this is a number: a Number parameter")
             return self.parameter(name).value_as_number
         if kind is METRIC:
             assert self._measured is not None  # noqa: S101 - only scaling takes metrics
@@ -327,12 +352,14 @@ class Builder:
             yield
         except RecipeError as error:
             for each in error.violations:
-                # Settings name their own class, which is what the path already says.
-                name = calls.display_name() if inspect.isclass(calls) and issubclass(calls, Settings) else ""
-                inner = each.location.removeprefix(name).removeprefix(".")
-                place = self._document.place(self._document.below(path, inner))
-                location = f"{place} {dotted(path)}.{inner}".removesuffix(".")
-                changes = {"location": location, "suggestion": in_yaml(each.suggestion)}
+                # Settings name their own class, and methods their own key, which the path already says.
+                name = calls.display_name() if inspect.isclass(calls) and issubclass(calls, Settings) else str(path[-1])
+                inner = re.sub(rf"^{re.escape(name)}(\.|$)", "", each.location)
+                below = self._document.below(path, inner)
+                location = f"{self._document.place(below)} {dotted(path)}.{inner}".removesuffix(".")
+                # A token's own text means nothing to the file's reader.
+                value = self._document.value_at(below) if is_token(each.value) else each.value
+                changes = {"location": location, "value": value, "suggestion": in_yaml(each.suggestion)}
                 self._violations.append(each.model_copy(update=changes))
         except _Failed:
             # The existing error also covers this value; errors list it once.
@@ -344,12 +371,13 @@ class Builder:
             reason, _, fix = text.rpartition(": ")
             if not reason:
                 reason, _, fix = text.partition("; ")
-            self._refuse(path, reason, in_yaml(fix) or _AS_SAID)
+            self.refuse(path, reason, in_yaml(fix) or _AS_SAID)
         except RuntimeError as error:
             # The CDK's own message; Node's frames follow it.
-            self._refuse(path, str(error).partition("\n")[0], _AS_SAID)
+            self.refuse(path, str(error).partition("\n")[0], _AS_SAID)
 
-    def _refuse(self, path: Path_, reason: str, suggestion: str) -> None:
+    def refuse(self, path: Path_, reason: str, suggestion: str) -> None:
+        """Add an error about a value of the document."""
         place, value = self._document.at(path), self._document.value_at(path)
         self._violations.append(violation(place, value, reason, suggestion))
 

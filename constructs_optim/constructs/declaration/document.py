@@ -4,7 +4,8 @@
 # Not strict: the parser has no static types.
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast, get_args
@@ -36,7 +37,11 @@ SCHEMA_VERSION = 1
 class DeclarationError(RecipeError):
     """A declaration that breaks rules; each violation's location begins with file, line and column."""
 
-    subject: ClassVar[str] = "the declaration breaks"
+    subject: ClassVar[str] = "the declaration has"
+    noun: ClassVar[str] = "error"
+
+    def __init__(self, violations: Iterable[Violation]) -> None:
+        super().__init__(sorted(violations, key=_line_and_column))
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,11 @@ class Document:
     name: str
     data: Any
     has_places: bool = True
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The options of the command line that replaced values at the top, by key."""
     _values: dict[Path_, tuple[int, int]] = field(default_factory=dict[Path_, tuple[int, int]], repr=False)
     _keys: dict[Path_, tuple[int, int]] = field(default_factory=dict[Path_, tuple[int, int]], repr=False)
+    _texts: dict[Path_, str] = field(default_factory=dict[Path_, str], repr=False)
 
     @staticmethod
     def read(path: Path) -> Document:
@@ -77,7 +85,9 @@ class Document:
             root = parser.compose(text)
             data = reader.value(root, (), ()) if root is not None else None
         except MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
+            # An unclosed quote is a problem at the end of the file, whose context is where the quote begins.
+            mark = error.context_mark if "scanning a quoted scalar" in (error.context or "") else error.problem_mark
+            mark = mark or error.context_mark
             place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark is not None else name
             line = text.splitlines()[mark.line : mark.line + 1] if mark is not None else []
             # The rest of ruamel's message is about ruamel's options.
@@ -87,7 +97,9 @@ class Document:
             raise _refused(name, None, f"this is not YAML: {error}", "YAML 1.2, or JSON") from None
         except RecursionError:
             raise _refused(name, None, "its values are nested too deeply", "fewer levels") from None
-        document = Document(name, data, _values=reader.values, _keys=reader.keys)
+        document = Document(name, data, _values=reader.values, _keys=reader.keys, _texts=reader.texts)
+        if data is None:
+            raise _refused(f"{name}:1:1", None, "the file is empty", "`stack: <name>`, and constructs")
         document._refuse_newer_schema()
         return document
 
@@ -108,7 +120,9 @@ class Document:
         return f"{self.place(path, is_key=is_key)} {dotted(path)}".rstrip()
 
     def place(self, path: Sequence[str | int], *, is_key: bool = False) -> str:
-        """Return ``file:line:column``, or ``file`` for a document without locations."""
+        """Return ``file:line:column``, ``file`` for a document without locations, or the option for its value."""
+        if path and (option := self.options.get(str(path[0]))) is not None:
+            return option
         if not self.has_places:
             return self.name
         known, places = tuple(path), {**self._values, **self._keys} if is_key else self._values
@@ -155,8 +169,14 @@ class Document:
         try:
             return model.model_validate(self.value_at(path))
         except ValidationError as error:
-            found = [self._violation(problem, model, path) for problem in error.errors(include_url=False)]
-            raise DeclarationError(found) from None
+            found: dict[str, Violation] = {}
+            for problem in error.errors(include_url=False):
+                each = self._violation(problem, model, path)
+                if (other := found.get(each.location)) is not None:
+                    # pydantic reports a value of several types once per type.
+                    each = other.model_copy(update={"suggestion": f"{other.suggestion} or {each.suggestion}"})
+                found[each.location] = each
+            raise DeclarationError(found.values()) from None
 
     def _violation(self, problem: Any, model: type[Call], below: Path_) -> Violation:
         kind, value, context = problem["type"], problem["input"], _mapping(problem.get("ctx"))
@@ -176,6 +196,14 @@ class Document:
             return violation(self.at(whole), value, "this is not a mapping", "a mapping: keys with their values")
         if "reason" in context:
             return violation(self.at(whole), value, context["reason"], problem["msg"])
+        if kind == "string_type" and (text := self._texts.get(whole)) is not None:
+            return violation(self.at(whole), value, "this is not text", f'text, in quotes: "{text}"')
+        if kind == "string_pattern_mismatch":
+            fields = [each.model_fields[str(path[-1])] for each in models if path[-1] in each.model_fields]
+            examples = [str(example) for each in fields for example in each.examples or ()]
+            # A key has no field of its own.
+            fix = f"for example {examples[0]}" if examples else f"text that matches {context['pattern']}"
+            return violation(self.at(whole, is_key=not fields), value, "this value does not work", fix)
         return violation(self.at(whole), value, "this value does not work", expected(problem))
 
     def _followed(
@@ -192,6 +220,14 @@ class Document:
             if fields or not isinstance(part, int):
                 inner = [found for each in fields for found in _models_in(each.annotation)] or models
         return path, models
+
+
+_PLACE = re.compile(r":(\d+):(\d+)(?: |$)")
+
+
+def _line_and_column(violation: Violation) -> tuple[int, int]:
+    found = _PLACE.search(violation.location)
+    return (int(found[1]), int(found[2])) if found is not None else (0, 0)
 
 
 def violation(place: str, value: object, reason: str, suggestion: str) -> Violation:
@@ -217,6 +253,8 @@ class _Reader:
         self._name, self._constructor = name, constructor
         self.values: dict[Path_, tuple[int, int]] = {}
         self.keys: dict[Path_, tuple[int, int]] = {}
+        self.texts: dict[Path_, str] = {}
+        """The numbers and Booleans as the file writes them, such as 012345678901."""
 
     def value(self, node: Any, path: Path_, around: tuple[int, ...]) -> Any:
         """Return the data of a node at a path; ``around`` are the nodes that contain it."""
@@ -234,6 +272,8 @@ class _Reader:
         if kind in ("str", "timestamp"):
             return node.value
         if kind in ("bool", "float", "int", "null"):
+            if kind != "null":
+                self.texts[path] = node.value
             return self._constructor.construct_object(node)
         raise self._refused(node, f"this has the tag {node.tag}", "a value without a tag")
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from aws_cdk import Duration, RemovalPolicy, Size
+from aws_cdk import Annotations, Duration, RemovalPolicy, Size
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
@@ -179,6 +179,9 @@ def existing_vpc(scope: Construct, id: str, *, vpc_id: str, subnet_ids: Sequence
     """
     # This library never uses the subnets' zones, so their names do not matter.
     zones = [f"zone {number}" for number in range(len(subnet_ids))]
-    return ec2.Vpc.from_vpc_attributes(
+    vpc = ec2.Vpc.from_vpc_attributes(
         scope, id, vpc_id=vpc_id, availability_zones=zones, private_subnet_ids=list(subnet_ids)
     )
+    # It uses no routes either.
+    Annotations.of(vpc).acknowledge_warning("@aws-cdk/aws-ec2:noSubnetRouteTableId")
+    return vpc

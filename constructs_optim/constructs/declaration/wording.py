@@ -9,11 +9,14 @@ from typing import Any, cast
 
 from .schema import Call, Choice, named_forms, snake
 
+# Where a recipe's values come from in an app, and not in a file.
+_OF_APPS = ", which can come from the context"
 _NAME = re.compile(r"\b(?:(?P<key>\w+)=)?(?P<call>[A-Z]\w+(?:\.[a-z]\w*)?)\(")
 
 
 def in_yaml(text: str) -> str:
     """Return a text with its Python calls as in a file: ``quantization: awq`` for ``Quantization.awq()``."""
+    text = text.partition(_OF_APPS)[0]
     written, end = "", 0
     while (found := _NAME.search(text, end)) is not None:
         close = _end_of_call(text, found.end() - 1)

@@ -4,6 +4,7 @@
 # Not strict: models created at run time have no static types.
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -32,12 +33,13 @@ from constructs_optim.constructs.monitoring.fleet_dashboard import FleetDashboar
 from constructs_optim.constructs.recommendation.model_recommendation import ModelRecommendation
 from constructs_optim.constructs.stack.findings import warnings_of
 from constructs_optim.constructs.stack.stack_context import StackContext
-from constructs_optim.constructs.standalone_template.outputs import add_outputs
+from constructs_optim.constructs.standalone_template.outputs import OUTPUTS, add_outputs
 from constructs_optim.constructs.standalone_template.standalone_template import StandaloneTemplate, standalone_template
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
 from constructs_optim.policy import PlatformPolicy
 from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.objectives import Objectives
+from constructs_optim.recipe.tokens import is_token
 
 LogicalId = Annotated[str, StringConstraints(pattern="^[A-Za-z0-9]+$", max_length=255)]
 
@@ -51,15 +53,21 @@ class StackFile(Call):
         default=SCHEMA_VERSION, alias="schema", ge=1, le=SCHEMA_VERSION, description="the version of this schema."
     )
     editor_schema: str | None = Field(default=None, alias="$schema", description="the JSON Schema, for editors.")
-    stack: str = Field(description="the stack's name.", pattern="^[A-Za-z][A-Za-z0-9-]*$", max_length=128)
+    stack: str = Field(
+        description="the stack's name.", pattern="^[A-Za-z][A-Za-z0-9-]*$", max_length=128, examples=["Chat-prod"]
+    )
     description: str | None = Field(default=None, description="the stack's description.", max_length=1024)
     account: str | None = Field(
         default=None,
         description="the account ID, in quotes. Default: the credentials' account.",
         pattern=r"^\d{12}$",
+        examples=["111122223333"],
     )
     region: str | None = Field(
-        default=None, description="the Region. Default: the credentials' Region.", pattern=r"^[a-z]{2}(-[a-z]+)+-\d$"
+        default=None,
+        description="the Region. Default: the credentials' Region.",
+        pattern=r"^[a-z]{2,4}(-[a-z]+)+-\d$",
+        examples=["us-west-2"],
     )
     tags: dict[str, str] | None = Field(default=None, description="tags of all resources.")
     parameters: dict[LogicalId, Parameter] | None = Field(
@@ -171,14 +179,19 @@ class DeclaredStack(Stack):
             self._builder.parameter(name)
         for key, value in (form.tags or {}).items():
             if (text := self._builder.value(value, ("tags", key))) is not None:
-                Tags.of(self).add(key, text)
+                # The CDK CLI passes a stack's own tags to CloudFormation, and does not know the values of tokens.
+                Tags.of(self).add(key, text, exclude_resource_types=["aws:cdk:stack"] if is_token(text) else [])
         if (settings := form.given("policy")) is not None:
             policy: PlatformPolicy = self._builder.value(settings, ("policy",))
             Validations.of(self.app).add_plugins(PolicyValidation(policy))
+        if not any(form.given(section) for section in sections()):
+            fix = f"constructs in one of {', '.join(sections())}"
+            self._builder.refuse((), "the stack has no resources, and CloudFormation refuses a stack without any", fix)
         for section in sections():
             for key, construct in (form.given(section) or {}).items():
                 self._builder.construct(construct, self, key, (section, key))
         self._builder.call(self, ACKNOWLEDGE, form.given("acknowledge") or [], ("acknowledge",))
+        self._outputs = (form.outputs or {}).keys()
         for key, text in (form.outputs or {}).items():
             self._builder.output(key, text)
         self._builder.finish()
@@ -192,12 +205,17 @@ class DeclaredStack(Stack):
         owners: dict[str, str] = {}
         for key, made in self._builder.made.items():
             if isinstance(made, OptimizedEndpoint | InferenceComponent | LoraAdapter):
-                name = key.replace("/", "")
+                # As in logical IDs, which contain nothing else.
+                name = re.sub("[^A-Za-z0-9]", "", key)
                 with self._builder.explained(("endpoints", key.partition("/")[0])):
                     if (other := owners.setdefault(name, key)) != key:
                         names = f"outputs of {other} and {key} have the same names, {name}..."
                         raise ValueError(f"{names}: another ID for one of them")
-                    add_outputs(name, made)
+                    if taken := self._outputs & {f"{name}{suffix}" for suffix in OUTPUTS}:
+                        path = ("outputs", min(taken))
+                        self._builder.refuse(path, f"the template has an output of this name for {key}", "another ID")
+                    else:
+                        add_outputs(name, made)
         self._builder.finish()
 
     @property

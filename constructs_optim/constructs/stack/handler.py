@@ -135,8 +135,8 @@ def _powertools_layer(scope: Construct) -> Arn:
     account = account_of_region(stack, "PowertoolsLayers", layer.accounts)
     if account is None:
         raise ValueError(
-            f"{stack.node.path}: AWS does not publish the layer {layer.name} in {stack.region}, which the handlers "
-            f"need for logs, metrics and traces. Publish a copy there (Powertools {layer.release}), and set the "
+            f"AWS does not publish the layer {layer.name} in {stack.region}, which the handlers of {stack.node.path} "
+            f"need for logs, metrics and traces: publish a copy there (Powertools {layer.release}), and set the "
             f"context key {LAYER_CONTEXT} to its ARN (https://constructs-optim.dev/observability/)"
         )
     template = f"arn:${{AWS::Partition}}:lambda:${{AWS::Region}}:${{Account}}:layer:{layer.name}:{layer.version}"
