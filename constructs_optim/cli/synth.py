@@ -61,8 +61,8 @@ def synth_command(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Name of the stack. Default: the file's. With --format cloudformation, names such as the endpoint's "
-            "contain it, and by default contain the stack's ID, so that one template is for any number of stacks.",
+            help="Name of the stack. Default: the file's; with --format cloudformation, a template for stacks of any "
+            "name.",
         ),
     ] = None,
     tag: Annotated[
