@@ -1,8 +1,17 @@
-"""The construct for TypeScript as jsii gives it to other languages: Python stands for all of them."""
+"""The construct for TypeScript as jsii gives it to other languages: Python stands for all of them.
+
+The Java app is compiled and run where the variable JSII_CLASSPATH has the class path of aws-cdk-lib, constructs and
+jsii-runtime, which is that of a Maven project that requires them. Without Maven, compile the sources that
+``jsii-pacmak --targets java --code-only`` writes in typescript/node_modules/{aws-cdk-lib,constructs,@aws-cdk/*}, and those
+of packages/@jsii/java-runtime of github.com/aws/jsii, whose generate.sh adds @jsii/runtime of npm, with
+``javac -proc:none`` (three minutes) and the jars of Jackson, javax.annotation-api and JetBrains' annotations.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +21,13 @@ import pytest
 from tests.support.documents import CHECKOUT
 
 TYPESCRIPT = CHECKOUT / "typescript"
+NODE = os.environ.get("JSII_NODE") or str(Path(sys.executable).with_name("node"))
+ENVIRONMENT = {
+    **os.environ,
+    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    "JSII_NODE": NODE,
+}
+CLASSPATH = os.environ.get("JSII_CLASSPATH")
 # jsii checks the types of all that crosses into the language, when it is read.
 APP = """
 from aws_cdk import App, Duration, Stack, Tags, assertions, aws_iam as iam, aws_s3 as s3
@@ -50,17 +66,61 @@ print("read")
 """
 
 
-@pytest.mark.package
-def test_what_an_endpoint_has_is_read_in_another_language(tmp_path: Path) -> None:
+# Around the statement in docs/typescript.md.
+JAVA = """
+import dev.constructs_optim.*;
+import java.util.List;
+import software.amazon.awscdk.App;
+import software.amazon.awscdk.Stack;
+
+public class Main {
+    public static void main(String[] arguments) {
+        App app = new App();
+        Stack stack = new Stack(app, "Java");
+        <statement>
+        System.out.println(endpoint.getArtifactKeys().size() + " " + endpoint.metricInvocations().getMetricName());
+        app.synth();
+    }
+}
+"""
+
+pytestmark = pytest.mark.package
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the package's sources for each language."""
     assert (TYPESCRIPT / "lib").exists(), "make typescript builds it"
-    pacmak = TYPESCRIPT / "node_modules" / ".bin" / "jsii-pacmak"
-    node = os.environ.get("JSII_NODE") or Path(sys.executable).with_name("node")
-    generated = tmp_path / "dist"
-    generate = [node, pacmak, "--targets", "python", "--code-only", "--outdir", generated]
+    pacmak, folder = TYPESCRIPT / "node_modules" / ".bin" / "jsii-pacmak", tmp_path_factory.mktemp("sources")
+    generate = [NODE, pacmak, "--targets", "python", "java", "dotnet", "go", "--code-only", "--outdir", folder]
     subprocess.run(generate, cwd=TYPESCRIPT, check=True, capture_output=True, timeout=300)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(generated / "python" / "src"), "JSII_NODE": str(node)}
-    done = subprocess.run(
-        [sys.executable, "-c", APP], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert (done.returncode, done.stdout.strip()) == (0, "read"), done.stderr
+    return folder
+
+
+def printed(folder: Path, *command: str | Path, **variables: str) -> str:
+    environment = {**ENVIRONMENT, **variables}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+def test_what_an_endpoint_has_is_read_in_another_language(sources: Path, tmp_path: Path) -> None:
+    assert printed(tmp_path, sys.executable, "-c", APP, PYTHONPATH=str(sources / "python" / "src")) == "read"
+
+
+def test_each_language_has_its_construct(sources: Path) -> None:
+    assert {path.suffix for path in sources.rglob("OptimizedEndpoint.*")} == {".java", ".cs", ".go"}
+
+
+@pytest.mark.skipif(CLASSPATH is None, reason="JSII_CLASSPATH does not have the CDK for Java")
+@pytest.mark.skipif(shutil.which("javac") is None, reason="there is no javac on the PATH")
+def test_the_java_app_of_the_docs_synthesizes(sources: Path, tmp_path: Path) -> None:
+    statement = re.search(r"```java\n(.*?)```", (CHECKOUT / "docs" / "typescript.md").read_text(), re.DOTALL)
+    assert statement is not None
+    app = tmp_path / "Main.java"
+    app.write_text(JAVA.replace("<statement>", statement[1]))
+    main = sources / "java" / "src" / "main"
+    classpath = os.pathsep.join([str(tmp_path), str(main / "resources"), CLASSPATH or ""])
+    compiled = [app, *(main / "java").rglob("*.java")]
+    printed(tmp_path, "javac", "-proc:none", "-nowarn", "-cp", classpath, "-d", tmp_path, *compiled)
+    assert printed(tmp_path, "java", "-cp", classpath, "Main") == "1 Invocations"
