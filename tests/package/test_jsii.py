@@ -1,10 +1,12 @@
 """The construct for TypeScript as jsii gives it to other languages: Python stands for all of them.
 
 The Java app is compiled and run where the variable JSII_CLASSPATH has the class path of aws-cdk-lib, constructs and
-jsii-runtime, which is that of a Maven project that requires them. Without Maven, compile the sources that
-``jsii-pacmak --targets java --code-only`` writes in typescript/node_modules/{aws-cdk-lib,constructs,@aws-cdk/*}, and those
-of packages/@jsii/java-runtime of github.com/aws/jsii, whose generate.sh adds @jsii/runtime of npm, with
-``javac -proc:none`` (three minutes) and the jars of Jackson, javax.annotation-api and JetBrains' annotations.
+jsii-runtime, which is that of a Maven project that requires them. Without Maven, compile with ``javac -proc:none`` and
+the jars of Jackson, javax.annotation-api and JetBrains' annotations (three minutes):
+
+- the sources that ``jsii-pacmak --targets java --code-only`` writes in typescript/node_modules/{aws-cdk-lib,constructs}
+  and @aws-cdk/*, with the resources beside them
+- packages/@jsii/java-runtime of github.com/aws/jsii, whose generate.sh adds @jsii/runtime of npm
 """
 
 from __future__ import annotations
