@@ -149,9 +149,11 @@ def explained(
     needs_aws = against == DEPLOYED or store is not None or prices is None
     with assembly_of(assembly) as folder:
         stacks = read_assembly(folder)
+    if not stacks:
+        raise ExplanationError(f"{assembly} is a cloud assembly without stacks")
     after = [template for template in stacks if is_chosen(template, stack)]
     if not after:
-        names = ", ".join(template.path for template in stacks) or "none"
+        names = ", ".join(template.path for template in stacks)
         raise ExplanationError(f"{assembly} has no stack {' or '.join(stack)}. Its stacks: {names}")
     aws = _Lookup(Account(profile, region), store) if needs_aws else None
     before, name = None, against

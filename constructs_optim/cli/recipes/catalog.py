@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from constructs_optim.recipe.errors import did_you_mean
 from constructs_optim.recipe.report import catalog_report
 
 from .. import completion
@@ -83,13 +84,17 @@ def catalog_rows(part: Part, family: str | None = None, supports: Collection[str
     """Return the rows of a part of the catalog, filtered by family and supported features.
 
     Raises:
-        typer.BadParameter: if the part has no such filter, or no model supports a feature.
+        typer.BadParameter: if the part has no such filter, the family is unknown, or no model supports a feature.
     """
     if family is not None and part not in ("models", "instances"):
         raise typer.BadParameter("--family filters models and instances only")
     if supports and part != "models":
         raise typer.BadParameter("--supports filters models only")
     rows = catalog_report(part)
+    families = {str(row.get("family")).lower() for row in rows}
+    if family is not None and family.lower() not in families:
+        choices = f"choose from {', '.join(sorted(families))}"
+        raise typer.BadParameter(f"no {part} of the family {family}: {did_you_mean(family, families, choices)}")
     required = {feature.replace("-", "_") for feature in supports}
     known = {feature for row in rows if part == "models" for feature in row["supports"]}
     if not required <= known:

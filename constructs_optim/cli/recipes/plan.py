@@ -9,7 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from constructs_optim.recipe import Model, Plan, Recipe, plan
+from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
+from constructs_optim.recipe.errors import did_you_mean
 from constructs_optim.recipe.plan_data import HuggingFaceSource
 from constructs_optim.recipe.report import PlanReport, plan_report
 from constructs_optim.recipe.servers import parse as parse_server
@@ -163,9 +165,13 @@ def planned_of_file(file: str, region: str) -> dict[str, tuple[Plan, ...]]:
 
     Raises:
         RecipeError: if the file has mistakes; lists all of them.
+        typer.BadParameter: if there is no such Region.
     """
     from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
 
+    if region not in images.registry_accounts():
+        hint = did_you_mean(region, images.registry_accounts(), f"a Region such as {DEFAULT_REGION}")
+        raise typer.BadParameter(f"--region is {region}, and there is no such Region: {hint}")
     return DeclaredStack(document_of(file), region=region).plans
 
 
