@@ -9,26 +9,28 @@ import functools
 import inspect
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
 from threading import Lock
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
 from constructs_optim.explanation.jobs import Prices
 from constructs_optim.explanation.report import Report
 from constructs_optim.recipe import RecipeError
+from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
-from constructs_optim.recipe.errors import did_you_mean
+from constructs_optim.recipe.errors import close_matches, shown
 from constructs_optim.recipe.objectives import CONFIDENCE, Objectives, Quality
 from constructs_optim.recipe.report import PlanReport, catalog_report, plan_report, refusal_report
+from constructs_optim.recipe.settings import expected, meant_name
 
 from .aws import DEFAULT_REGION, EXPLAINED, Account, bucket_name, sentence
 from .endpoint_file import is_endpoint_file
@@ -43,7 +45,8 @@ _INSTRUCTIONS = (
     "OptimizedEndpoint: it returns the jobs, container, and memory of a recipe, or the rules that the recipe breaks, "
     "with reasons and fixes. Use `recommend` to choose a recipe and instances for latencies, a request rate, and a "
     "price. After `cdk synth`, use `explain` on cdk.out before a person deploys. A refusal contains all violations: "
-    "correct them all. Never set accept_eula unless a person has said that they accept the model's license."
+    "correct them all. Its fixes are for the constructs in Python: Model.s3(...) is the argument model_s3. Never set "
+    "accept_eula unless a person has said that they accept the model's license."
 )
 # The SDK runs each call in a thread of its own, and one kernel of jsii, which is not thread-safe, serves the process.
 _ONE_CALL = Lock()
@@ -63,6 +66,11 @@ _Instances = Annotated[
 ]
 _FromAws = Annotated[bool, Field(description="Call AWS, with the credentials of the environment.")]
 _Profile = Annotated[str | None, Field(description="Profile in ~/.aws/config, for calls to AWS.")]
+
+
+_Row = TypeVar("_Row")
+# The column that names a row of each part of the catalog.
+_NAMES: dict[Part, str] = {"models": "model_id", "instances": "name", "images": "tag", "metrics": "name", "rules": "id"}
 
 
 class RuleReport(BaseModel):
@@ -109,14 +117,20 @@ def plan_file(
     region: Annotated[str, Field(description="AWS Region, if the file declares none.")] = DEFAULT_REGION,
 ) -> dict[str, dict[str, PlanReport]]:
     """Preview the recipes of an endpoint file, by endpoint or component and instance type. Makes no network call."""
-    return plan_reports(planned_of_file(_in_folder(file), region))
+    if not is_endpoint_file(_in_folder(file)):
+        raise ToolError(f"{file} is not a YAML or JSON file")
+    return plan_reports(planned_of_file(file, region))
 
 
-def _in_folder(file: str) -> str:
-    """Return the endpoint file if it is in the server's folder: errors quote a file, so no other may be read."""
-    if not is_endpoint_file(file) or not Path(file).resolve().is_relative_to(Path.cwd()):
-        raise ToolError(f"{file} is not a YAML or JSON file in {Path.cwd()}, the server's --directory")
-    return file
+def _in_folder(path: str) -> Path:
+    """Return a path if it is in the server's folder: results describe files, and errors quote them."""
+    try:
+        is_inside = Path(path).resolve().is_relative_to(Path.cwd())
+    except ValueError:
+        is_inside = False
+    if not is_inside:
+        raise ToolError(f"{shown(path)} is not in {Path.cwd()}, the server's --directory")
+    return Path(path)
 
 
 def recommend(
@@ -139,12 +153,13 @@ def recommend(
     from_aws: _FromAws = False,
     region: _Region = None,
     profile: _Profile = None,
-    limit: Annotated[int, Field(ge=1, description="Maximum number of candidates to return.")] = 3,
-    left_out: Annotated[bool, Field(description="Also return the excluded recipes, with the rules.")] = False,
+    limit: Annotated[int, Field(ge=1, description="Maximum number of candidates, and of excluded recipes.")] = 3,
+    left_out: Annotated[bool, Field(description="Also return excluded recipes, with the rules.")] = False,
 ) -> RecommendationReport:
     """Rank recipes and instances for objectives, with forecasts. from_aws reads prices and benchmarks."""
-    if store is not None and not from_aws:
-        raise ToolError("store needs calls to AWS: set from_aws, or leave out store")
+    if not from_aws and (given := [name for name, value in (("store", store), ("profile", profile)) if value]):
+        names = " and ".join(given)
+        raise ToolError(f"{names}: set from_aws too, because only calls to AWS need this, or leave out {names}")
     objectives = Objectives(
         input_tokens=input_tokens,
         output_tokens=output_tokens,
@@ -167,8 +182,10 @@ def recommend(
         file=Path(LOCK_FILE),
     )
     report = found.report(limit)
-    notes = [*report.notes, *([found.shortfall] if found.shortfall is not None else [])]
-    return report.model_copy(update={"notes": notes, "left_out": report.left_out if left_out else ()})
+    notes = [*report.notes, *_unknown_types(prices), *([found.shortfall] if found.shortfall is not None else [])]
+    if left_out and len(report.left_out) > limit:
+        notes.append(f"{limit} of {len(report.left_out)} excluded recipes: a higher limit returns more.")
+    return report.model_copy(update={"notes": notes, "left_out": report.left_out[:limit] if left_out else ()})
 
 
 def explain(
@@ -188,12 +205,10 @@ def explain(
     profile: _Profile = None,
 ) -> Report:
     """Explain what a deployment does to each endpoint: jobs, replacements, updates, costs, and permissions."""
-    if is_endpoint_file(assembly):
-        _in_folder(assembly)
-    if against is not None and is_endpoint_file(against):
+    if against not in (None, DEPLOYED):
         _in_folder(against)
-    return explained(
-        Path(assembly),
+    report = explained(
+        _in_folder(assembly),
         against=against,
         store=store if store == DEPLOYED else bucket_name(store),
         prices=None if prices == "aws" else Prices(prices or {}, source="prices of the call" if prices else ""),
@@ -201,25 +216,79 @@ def explain(
         region=region,
         profile=profile,
     )
+    return report.model_copy(update={"notes": (*report.notes, *_unknown_types(prices))})
+
+
+def _unknown_types(prices: Mapping[str, float] | str | None) -> list[str]:
+    """Return a note for each price of an instance type that looks misspelled."""
+    types = [*instances.by_name(), *instances.other_names()]
+    given = [each for each in prices if each not in types] if isinstance(prices, Mapping) else []
+    return [f"prices has {each}: did you mean {near[0]}?" for each in given if (near := close_matches(each, types))]
 
 
 def rules(
     ids: Annotated[list[str], Field(description="Rule IDs, such as OPT023. Empty: all.")] = [],  # noqa: B006
 ) -> list[RuleReport]:
     """List the rules that recipes are checked against, with reasons and sources."""
-    known = {row["id"]: RuleReport(**row) for row in catalog_report("rules")}
-    for unknown in [each for each in ids if each not in known]:
-        raise ToolError(f"no rule {unknown}: {did_you_mean(unknown, known, 'call it without ids for all')}")
-    return [known[each] for each in ids or known]
+    return _named({row["id"]: RuleReport(**row) for row in catalog_report("rules")}, ids)
+
+
+def _named(rows: Mapping[str, _Row], names: Iterable[str]) -> list[_Row]:
+    """Return the rows with these names, in upper or lower case, or all of them."""
+    spelled = {name.lower(): name for name in rows}
+    unknown = {each: [spelled[name] for name in close_matches(each, spelled)] for each in names}
+    unknown = {each: near for each, near in unknown.items() if each.lower() not in spelled}
+    if unknown:
+        hints = [f"{each}{f' (did you mean {near[0]}?)' if near else ''}" for each, near in unknown.items()]
+        raise ToolError(f"no {' and no '.join(hints)}")
+    return [rows[spelled[each.lower()]] for each in names] or list(rows.values())
 
 
 def catalog(
     part: Annotated[Part, Field(description="What to list.")],
     family: Annotated[str | None, Field(description="Only this family of models or instance types: Llama, g5.")] = None,
     supports: Annotated[list[str], Field(description="Only models that support all of these, such as fp8.")] = [],  # noqa: B006
+    names: Annotated[
+        list[str], Field(description="Only these model IDs, instance types, image tags, metrics, or rule IDs.")
+    ] = [],  # noqa: B006
 ) -> list[dict[str, Any]]:
-    """List the models, instance types, container images, metrics, or rules that the planner knows."""
-    return catalog_rows(part, family, supports)
+    """List the models, instance types, container images, metrics, or rules that the planner knows.
+
+    A part has up to 60,000 characters: use the filters.
+    """
+    return _named({row[_NAMES[part]]: row for row in catalog_rows(part, family, supports)}, names)
+
+
+class _Tool(Tool):
+    """A tool that refuses arguments in a sentence, and whose text is compact: structured content repeats it."""
+
+    async def run(self, arguments: dict[str, Any], context: Any, convert_result: bool = False) -> Any:
+        """Run the tool."""
+        try:
+            self.fn_metadata.validate_arguments(arguments)
+        except ValidationError as error:
+            raise ToolError(_refused(error, self.fn_metadata.arg_model.model_fields)) from None
+        result = await super().run(arguments, context, convert_result)
+        if isinstance(result, CallToolResult) and result.structured_content is not None:
+            text = json.dumps(result.structured_content, separators=(",", ":"), ensure_ascii=False)
+            result = result.model_copy(update={"content": [TextContent(type="text", text=text)]})
+        return result
+
+
+def _refused(error: ValidationError, names: Iterable[str]) -> str:
+    """Return what is wrong with a call's arguments."""
+    fixes: dict[str, list[str]] = {}
+    # pydantic reports an argument of several types once per type.
+    for problem in error.errors(include_url=False):
+        name, value = ".".join(str(part) for part in problem["loc"] if "[" not in str(part)), problem["input"]
+        match problem["type"]:
+            case "extra_forbidden":
+                fixes[f"there is no argument {name}"] = [meant_name(names, name)]
+            case "missing":
+                fixes[f"the argument {name} is missing"] = []
+            case _:
+                fixes.setdefault(f"{name} is {shown(value)}", []).append(f"it takes {expected(problem)}")
+    return "; ".join(": ".join([mistake, *([" or ".join(each)] if each else [])]) for mistake, each in fixes.items())
 
 
 def _with_refusals(tool: Callable[..., Any]) -> Callable[..., Any]:
@@ -229,33 +298,39 @@ def _with_refusals(tool: Callable[..., Any]) -> Callable[..., Any]:
     def refusing(**arguments: Any) -> Any:
         try:
             with _ONE_CALL:
-                return tool(**arguments)
+                result = tool(**arguments)
         except RecipeError as error:
-            refusal = refusal_report(error.violations)
-            text = TextContent(type="text", text=json.dumps(refusal))
-            return CallToolResult(content=[text], structured_content=refusal, is_error=True)
+            return CallToolResult(content=[], structured_content=refusal_report(error.violations), is_error=True)
         except typer.BadParameter as error:
             raise ToolError(_with_arguments(tool, error.message)) from None
         except EXPLAINED as error:
-            raise ToolError(sentence(error)) from None
+            raise ToolError(_with_arguments(tool, sentence(error))) from None
+        except ToolError:
+            raise
+        except Exception as error:
+            # Also logged, with its traceback.
+            raise UnexpectedToolError(f"unexpected {type(error).__name__}: {error}") from error
+        if notes := getattr(result, "notes", ()):
+            result = result.model_copy(update={"notes": type(notes)(_with_arguments(tool, each) for each in notes)})
+        return result
 
     return refusing
 
 
 def _with_arguments(tool: Callable[..., Any], message: str) -> str:
-    """Return a command's message with the tool's arguments in place of the command's options."""
+    """Return a command's message with the tool's arguments in place of the command's options, except in commands."""
     arguments = inspect.signature(tool).parameters
 
     def argument(option: re.Match[str]) -> str:
-        name = option[1].replace("-", "_")
-        return next((each for each in arguments if each.startswith(name)), option[0])
+        name = (option[1] or option[0]).replace("-", "_")
+        return next((f"`{each}`" for each in arguments if each.startswith(name)), option[0])
 
-    return re.sub(r"--([a-z][a-z0-9-]*)", argument, message)
+    return re.sub(r"`[^`]*`|--([a-z][a-z0-9-]*)(?: FILE)?", argument, message)
 
 
 def _declared(tool: Callable[..., Any], *, calls_aws: bool) -> Tool:
     annotations = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=calls_aws)
-    declared = Tool.from_function(_with_refusals(tool), annotations=annotations)
+    declared = _Tool.from_function(_with_refusals(tool), annotations=annotations)
     # The SDK drops unknown arguments: with a misspelled `techniques`, a tool would plan another recipe.
     arguments = declared.fn_metadata.arg_model
     arguments.model_config["extra"] = "forbid"

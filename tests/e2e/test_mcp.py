@@ -118,7 +118,8 @@ def test_a_refusal_has_every_violation_with_what_works_as_the_command_prints_it(
     refusal = result.structured_content or {}
     assert {"OPT002", "OPT010", "OPT020"} <= {violation["rule"] for violation in refusal["violations"]}
     assert all(each["message"] and each["suggestion"] and each["link"] for each in refusal["violations"])
-    assert json.loads(text_of(result)) == refusal == printed(
+    assert text_of(result) == json.dumps(refusal, separators=(",", ":"), ensure_ascii=False)
+    assert refusal == printed(
         agent, monkeypatch, "plan", "--model", "meta-textgeneration-lama-3-70b", "--instance-type", "ml.none",
         "--technique", "awq",
     )  # fmt: skip
@@ -127,11 +128,19 @@ def test_a_refusal_has_every_violation_with_what_works_as_the_command_prints_it(
 def test_a_recommendation_is_what_the_command_prints(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     types = ["ml.p5.48xlarge", "ml.g6e.12xlarge"]
     arguments = {**QWEN, "requests_per_second": 4, "time_to_first_token": "2s", "instance_types": types}
-    result = agent.call("recommend", **arguments, left_out=True, limit=10)
-    assert result.structured_content == printed(
+    result = agent.call("recommend", **arguments, left_out=True, limit=10).structured_content or {}
+    of_command = printed(
         agent, monkeypatch, "recommend", "Qwen/Qwen3-32B", "--offline", "--input-tokens", "1000", "--output-tokens",
         "300", "--rate", "4", "--ttft", "2s", "--instance-type", types[0], "--instance-type", types[1],
     )  # fmt: skip
+    count = len(of_command["left_out"])
+    assert (len(result["left_out"]), result["notes"][-1]) == (
+        10,
+        f"10 of {count} excluded recipes: a higher limit returns more.",
+    )
+    notes = [note.replace("--prices FILE", "`prices`") for note in of_command["notes"]]
+    shortened = {"left_out": of_command["left_out"][:10], "notes": [*notes, result["notes"][-1]]}
+    assert result == of_command | shortened
     shorter = agent.call("recommend", **arguments, limit=1).structured_content or {}
     assert (len(shorter["candidates"]), shorter["left_out"]) == (1, [])
 
@@ -170,15 +179,17 @@ def test_the_server_ends_when_its_client_does(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("file", ["/etc/hostname", "../secret.yaml", "credentials"])
-def test_no_other_file_is_read(agent: Agent, file: str) -> None:
-    (agent.folder / "credentials").write_text("secret")
+@pytest.mark.parametrize("path", ["/etc/hostname", "../secret.yaml", "../other", "link", "a\0.yaml"])
+def test_nothing_outside_of_the_folder_is_read(agent: Agent, path: str) -> None:
     (agent.folder.parent / "secret.yaml").write_text("secret")
-    for tool, argument in (("plan_file", "file"), ("explain", "assembly")):
-        if tool == "plan_file" or file.endswith(".yaml"):
-            result = agent.call(tool, **{argument: file})
-            assert result.is_error
-            assert "is not a YAML or JSON file in" in text_of(result)
+    written(agent.folder.parent / "other", stack(chat()))
+    link = agent.folder / "link"
+    if not link.exists():
+        link.symlink_to("../other")
+    for tool, argument in (("plan_file", "file"), ("explain", "assembly"), ("explain", "against")):
+        result = agent.call(tool, **{argument: path})
+        assert result.is_error
+        assert f"is not in {agent.folder}, the server's --directory" in text_of(result)
 
 
 def test_a_file_that_breaks_rules_is_refused_with_places(agent: Agent) -> None:
@@ -204,34 +215,69 @@ def test_rules_and_the_catalog_are_what_the_command_prints(agent: Agent, monkeyp
     assert len(everything["result"]) == len(all_rules())
     one = agent.call("rules", ids=["OPT023"]).structured_content or {}
     assert [rule["id"] for rule in one["result"]] == ["OPT023"]
+    lower = agent.call("rules", ids=["opt023"]).structured_content
+    assert lower == one
+    named = agent.call("catalog", part="instances", names=["ml.g5.12xlarge"]).structured_content or {}
+    assert [row["name"] for row in named["result"]] == ["ml.g5.12xlarge"]
     models = agent.call("catalog", part="models", family="Llama", supports=["fp8"]).structured_content or {}
     command = ("catalog", "models", "--family", "Llama", "--supports", "fp8")
     assert models["result"] == printed(agent, monkeypatch, *command)
 
 
+@pytest.mark.parametrize("part", ["models", "instances", "images", "metrics", "rules"])
+def test_a_part_of_the_catalog_is_what_the_command_prints(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    rows = (agent.call("catalog", part=part).structured_content or {})["result"]
+    assert rows == printed(agent, monkeypatch, "catalog", part)
+
+
+def test_a_price_of_a_misspelled_type_is_noted(agent: Agent) -> None:
+    for tool, arguments in (("explain", {}), ("recommend", {**QWEN, "instance_types": ["ml.p5.48xlarge"]})):
+        result = agent.call(tool, **arguments, prices={"ml.p5.48xlarg": 55.04}).structured_content or {}
+        assert "prices has ml.p5.48xlarg: did you mean ml.p5.48xlarge?" in result["notes"]
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "sentence"),
     [
-        ("plan", {}, "instance_type"),
-        ("plan", {**LLAMA, "instance_type": "ml.g5.12xlarge", "technique": []}, "technique"),
-        ("plan", {"instance_type": "ml.g5.12xlarge"}, "use one of model and model_s3"),
+        ("plan", {}, "the argument instance_type is missing"),
+        (
+            "plan",
+            {"instance_typ": "a", "server": 3},
+            "the argument instance_type is missing; server is 3: it takes text; there is no argument instance_typ: did "
+            "you mean instance_type?",
+        ),
+        ("explain", {"assemble": "cdk.out"}, "there is no argument assemble: did you mean assembly?"),
+        ("explain", {"prices": "awss"}, "prices is 'awss': it takes a dictionary"),
+        ("explain", {"prices": {"ml.g5.12xlarge": -1}}, "more than 0"),
+        ("plan_file", {"file": "cdk.out"}, "is not a YAML or JSON file"),
+        ("plan_file", {"file": FILE, "region": "eu-nowhere"}, "`region` is eu-nowhere, and there is no such Region"),
+        ("plan", {"instance_type": "ml.g5.12xlarge"}, "use one of `model` and `model_s3`"),
         ("recommend", {**QWEN, "store": "a-store"}, "set from_aws"),
+        ("recommend", {**QWEN, "profile": "nope"}, "set from_aws"),
         ("recommend", {**QWEN, "store": "s3://a-store", "from_aws": True}, "is not a bucket name"),
-        ("recommend", {**QWEN, "max_price_per_hour": 5}, "max_price_per_hour needs prices"),
+        ("recommend", {**QWEN, "max_price_per_hour": 5}, "`max_price_per_hour` needs prices"),
         ("explain", {"assembly": "nowhere"}, "run `cdk synth` first"),
         ("explain", {"stacks": ["Another"]}, "Its stacks:"),
-        ("explain", {"against": "deployed", "region": "us-west-2"}, "No AWS credentials found"),
+        ("explain", {"assembly": "empty"}, "empty is a cloud assembly without stacks"),
+        ("explain", {"against": "deployed", "region": "us-west-2"}, "name a profile with `profile`."),
+        ("explain", {"assembly": FILE, "against": "deployed"}, "Use `region`, or set AWS_REGION."),
         ("explain", {"store": "deployed", "profile": "nobody"}, "lists the profiles"),
-        ("rules", {"ids": ["OPT02"]}, "no rule OPT02"),
-        ("catalog", {"part": "rules", "family": "Llama"}, "family filters models and instances only"),
+        ("rules", {"ids": ["opt02", "OPT023", "x"]}, "no opt02 (did you mean OPT102?) and no x"),
+        ("catalog", {"part": "models", "family": "Lama"}, "did you mean llama or"),
+        ("catalog", {"part": "rules", "family": "Llama"}, "`family` filters models and instances only"),
         ("catalog", {"part": "prices"}, "'models', 'instances', 'images', 'metrics' or 'rules'"),
     ],
 )
 def test_a_mistake_is_a_sentence_and_never_a_traceback(
     agent: Agent, tool: str, arguments: dict[str, Any], sentence: str
 ) -> None:
+    (agent.folder / "empty").mkdir(exist_ok=True)
+    (agent.folder / "empty" / "manifest.json").write_text("{}")
     result = agent.call(tool, **arguments)
     assert result.is_error
     assert sentence in text_of(result)
-    assert not re.search("(?:^|\\s)--(?!profile)", text_of(result)), "an option is no argument of a tool"
+    assert "\n" not in text_of(result)
+    assert not re.search(r"(?:^|\s)--", text_of(result)), "an option is no argument of a tool"
     assert "Traceback" not in text_of(result)
