@@ -337,7 +337,7 @@ def test_options_can_be_dictionaries_and_a_misspelled_argument_is_refused_with_t
     options: Any = {"runbook": "https://wiki.example.com/chat"}
     monitoring = EndpointMonitoring.of(declared(stack), monitoring=options)
     assert options["runbook"] in json.dumps(resources(stack, "AWS::CloudWatch::Alarm"))
-    misspelled: Any = {"varient_name": "A"}
+    misspelled: Any = {"variantname": "A"}
     with pytest.raises(TypeError, match=r"EndpointMonitoring.of\(...\) has no .* \(did you mean variant_name\?\)"):
         EndpointMonitoring.of(monitoring, **misspelled)
 
