@@ -33,7 +33,8 @@ store = ArtifactStore(stack, "Artifacts", removal_policy=RemovalPolicy.DESTROY)
 models = s3.Bucket.from_bucket_name(stack, "Models", given["models"])
 # Inline: endpoints of other libraries do not wait for a policy beside their role.
 readable = iam.PolicyStatement(
-    actions=["s3:GetObject", "s3:ListBucket"], resources=[models.bucket_arn, models.arn_for_objects("*")]
+    actions=["s3:GetObject", "s3:ListBucket"],
+    resources=[models.bucket_arn, models.arn_for_objects("*"), "arn:aws:s3:::jumpstart-private-cache-prod-*"],
 )
 pulled = iam.PolicyStatement(
     actions=[
@@ -52,12 +53,13 @@ role = iam.Role(
 )
 
 
-def monitored(endpoint: Any, target: float | None = None) -> EndpointMonitoring:
+def monitored(endpoint: Any, target: float | None = None, *, scales: bool = True) -> EndpointMonitoring:
     """All that goes with any endpoint."""
     monitoring = EndpointMonitoring.of(
         endpoint, artifact_store=store, monitoring=MonitoringOptions(instance_price_per_hour=7.09)
     )
-    monitoring.auto_scale(max_capacity=3).on_concurrency(target=target)
+    if scales:
+        monitoring.auto_scale(max_capacity=3).on_concurrency(target=target)
     monitoring.evaluate(workload=Workload(concurrency=[1], requests=20)).require(p99_ttft_ms=given["p99_ttft_ms"])
     return monitoring
 
@@ -124,17 +126,18 @@ if given.get("others"):
     )
     configured = alpha.EndpointConfig(stack, "AlphaConfig", instance_production_variants=[variant])
     monitored(alpha.Endpoint(stack, "Alpha", endpoint_config=configured), target=4)
-    monitored(
-        generative.HuggingFaceSageMakerEndpoint(
-            stack,
-            "Generative",
-            endpoint_name="generative",
-            model_id="Qwen/Qwen3-8B",
-            instance_type=generative.SageMakerInstanceType.ML_G5_2_XLARGE,
-            container=generative.DeepLearningContainerImage.from_deep_learning_container_image(repository, tag),
-            environment={},
-            role=role,
-        ),
-        target=4,
-    )
+    options = {"instance_type": generative.SageMakerInstanceType.ML_G5_2_XLARGE, "role": role}
+    image = generative.DeepLearningContainerImage.from_deep_learning_container_image(repository, tag)
+    own = {"container": image, "environment": {}, "model_id": "Qwen/Qwen3-8B", **options}
+    data = f"s3://{given['models']}/llama/"
+    large = generative.SageMakerInstanceType.ML_G5_48_XLARGE
+    llama = generative.JumpStartModel.META_TEXTGENERATION_LLAMA_3_70_B_INSTRUCT_2_2_0
+    for kind, arguments in {
+        "HuggingFace": own,
+        "Custom": {**own, "model_data_url": data},
+        "JumpStart": {**options, "model": llama, "accept_eula": True, "instance_type": large},
+    }.items():
+        declares = getattr(generative, f"{kind}SageMakerEndpoint")
+        # A CustomSageMakerEndpoint scales by itself.
+        monitored(declares(stack, kind, endpoint_name=kind.lower(), **arguments), target=4, scales=kind != "Custom")
 app.synth()

@@ -20,6 +20,7 @@ from ..support.waiting import until
 pytestmark = pytest.mark.e2e
 
 MODELS = "models-of-others"
+JUMPSTART = "meta-textgeneration/meta-textgeneration-llama-3-70b-instruct"
 _IMAGE = next(row for row in images.rows() if row.server == "vllm")
 
 
@@ -28,7 +29,10 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     """A bootstrapped local cloud that enforces IAM, with a model."""
     with LocalCloud(job_seconds=(0.2, 0.2), endpoint_seconds=0.2, time_scale=0.01, enforce_iam=True) as running:
         s3 = running.client("s3")
-        s3.create_bucket(Bucket=MODELS, CreateBucketConfiguration={"LocationConstraint": running.region})
+        jumpstart = f"jumpstart-private-cache-prod-{running.region}"
+        for bucket in (MODELS, jumpstart):
+            s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": running.region})
+        s3.put_object(Bucket=jumpstart, Key=f"{JUMPSTART}/artifacts/inference-prepack/v1.1.0/model", Body=b"weights")
         s3.put_object(Bucket=MODELS, Key="llama/model.safetensors", Body=b"weights")
         s3.put_object(Bucket=MODELS, Key="llama.tar.gz", Body=b"weights")
         DeployedStack(running, tmp_path_factory.mktemp("bootstrap"), "Bootstrap").cdk("bootstrap")
@@ -107,8 +111,8 @@ def test_endpoints_of_two_other_libraries_in_one_app(cloud: LocalCloud, tmp_path
     paths = [str(peer), str(CHECKOUT), os.environ.get("PYTHONPATH", "")]
     stack = replace(stack, settings={**stack.settings, "PYTHONPATH": os.pathsep.join(paths)})
     stack.deploy()
-    assert len(stack.resources["AWS::SageMaker::Endpoint"]) == 3
-    assert len(stack.resources["Custom::EndpointEvaluation"]) == 3
+    assert len(stack.resources["AWS::SageMaker::Endpoint"]) == 5
+    assert len(stack.resources["Custom::EndpointEvaluation"]) == 5
     scaling = stack.client("application-autoscaling")
     targets = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
     scaled = {each["ResourceId"] for each in targets}
