@@ -36,7 +36,8 @@ def test_a_nested_stack_has_its_own_stack_context() -> None:
     assert StackContext.of(Construct(inner, "Model")).stack is inner
     assert StackContext.of(Construct(outer, "Model")).stack is outer
     assert StackContext.of(inner).known_region == "us-west-2"
-    assert is_token(StackContext.of(inner).name)
+    assert StackContext.of(outer).known_name == "Outer"
+    assert StackContext.of(inner).known_name is None
 
 
 def test_a_stack_inside_a_stage_has_the_stages_region() -> None:
