@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,21 @@ from constructs_optim_local.cloud import LocalCloud
 
 from ..support.deployed_stack import DeployedStack
 from ..support.hosting import settled
+from ..support.shared_stores import BUCKET
+
+APP = f"""
+import os
+from aws_cdk import App, Environment, Stack, aws_sns as sns
+from constructs_optim import Model, OptimizedEndpoint
+
+app = App()
+stack = Stack(app, "Refactored", env=Environment(region="us-west-2"))
+sns.Topic(stack, os.environ["TOPIC"])
+OptimizedEndpoint(
+    stack, os.environ["ENDPOINT"], model=Model.s3("s3://{BUCKET}/models/refactored/"), instance_type="ml.g5.12xlarge"
+)
+app.synth()
+"""
 
 
 @pytest.mark.exhaustive
@@ -40,4 +57,22 @@ def test_an_endpoint_that_was_moved_by_hand_has_drifted_and_is_reverted(
     assert stack.endpoint["ProductionVariants"][0]["DesiredInstanceCount"] == 2
     assert "Number of resources with drift: 0" in stack.cdk("drift")
     assert "Nothing to refactor" in stack.cdk("refactor", "--unstable=refactor", "--dry-run")
+    stack.destroy()
+
+
+@pytest.mark.exhaustive
+def test_a_refactoring_renames_a_topic_and_no_endpoint(cloud: LocalCloud, tmp_path: Path) -> None:
+    app = tmp_path / "app.py"
+    app.write_text(APP)
+    cloud.client("s3").put_object(Bucket=BUCKET, Key="models/refactored/config.json", Body=b"{}")
+    settings = {"TOPIC": "Pages", "ENDPOINT": "Llama"}
+    stack = DeployedStack(cloud, tmp_path, "Refactored", app=str(app), settings=settings)
+    stack.deploy()
+    dry_run = ("refactor", "--unstable=refactor", "--dry-run")
+    renamed = replace(stack, settings={**settings, "TOPIC": "Pager"}).cdk(*dry_run)
+    assert re.search(r"AWS::SNS::Topic.*Refactored/Pages/Resource.*Refactored/Pager/Resource", renamed), renamed
+    refused = replace(stack, settings={**settings, "ENDPOINT": "Other"}).cdk(*dry_run)
+    assert "Refactor failed: A refactor operation cannot add, remove or update resources" in refused
+    assert "[-] Refactored/Llama/Alarms/ErrorRate" in refused
+    assert "[-] Refactored/Llama/Resource" in refused
     stack.destroy()
