@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from aws_cdk import App, CfnParameter, Duration, Environment, Stack
+from aws_cdk import aws_applicationautoscaling as applicationautoscaling
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sagemaker as sagemaker
@@ -103,6 +104,23 @@ def test_the_resources_of_an_endpoint_say_what_its_parts_need() -> None:
     board = json.dumps(one(stack, "AWS::CloudWatch::Dashboard"))
     assert "ml.g5.12xlarge" in board
     assert "vllm:" in board, "the engine's own metrics are drawn"
+
+
+def test_an_endpoint_that_another_construct_scales_is_not_scaled_twice() -> None:
+    stack = stack_of()
+    endpoint = declared(stack)
+    for variant, target in (("Other", "OtherTarget"), ("AllTraffic", "Target")):
+        applicationautoscaling.CfnScalableTarget(
+            stack,
+            target,
+            max_capacity=2,
+            min_capacity=1,
+            resource_id=f"endpoint/{endpoint.attr_endpoint_name}/variant/{variant}",
+            scalable_dimension="sagemaker:variant:DesiredInstanceCount",
+            service_namespace="sagemaker",
+        )
+    with pytest.raises(ValueError, match="Chat/Target already scales this endpoint"):
+        EndpointMonitoring.of(endpoint).auto_scale(max_capacity=4)
 
 
 def test_an_evaluation_is_another_one_when_the_container_changes() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from aws_cdk import Duration, Fn
+from aws_cdk import aws_applicationautoscaling as applicationautoscaling
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.interfaces.aws_sagemaker import IEndpointRef, IInferenceComponentRef
 from constructs import Construct
@@ -457,6 +458,15 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
             if component is not None
             else ScalingTarget.variant(self.endpoint_name, self.variant_name, is_asynchronous=self.is_asynchronous)
         )
+        stack = StackContext.of(self)
+        for other in cast("Construct", self.node.scope).node.find_all():
+            if isinstance(other, applicationautoscaling.CfnScalableTarget) and (
+                stack.resolve(other.resource_id) == stack.resolve(target.resource_id)
+            ):
+                raise ValueError(
+                    f"{path_of(other)} already scales this endpoint, and CloudFormation refuses a second scalable target "
+                    "for the same variant or component: leave out auto_scale, or the scaling there"
+                )
         scaling = EndpointScaling(
             self,
             "Scaling",
