@@ -464,8 +464,8 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
                 stack.resolve(other.resource_id) == stack.resolve(target.resource_id)
             ):
                 raise ValueError(
-                    f"{path_of(other)} already scales this endpoint, and CloudFormation refuses a second scalable target "
-                    "for the same variant or component: leave out auto_scale, or the scaling there"
+                    f"{path_of(other)} already scales this endpoint, and CloudFormation refuses a second "
+                    "scalable target for the same variant or component: leave out auto_scale, or the scaling there"
                 )
         scaling = EndpointScaling(
             self,
