@@ -135,7 +135,7 @@ def _refuse_existing_log_groups() -> None:
         name = properties.get("LogGroupName")
         if name in cloudwatch_logs._log_groups:
             raise ValueError(
-                'Resource handler returned message: "Resource of type \'AWS::Logs::LogGroup\' with identifier '
+                "Resource handler returned message: \"Resource of type 'AWS::Logs::LogGroup' with identifier "
                 f"'{name}' already exists.\" (HandlerErrorCode: AlreadyExists)"
             )
         return create(logical_id, properties, stack_name)
