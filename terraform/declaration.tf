@@ -1335,7 +1335,7 @@ variable "endpoints" {
     - `update_policy`: How a changed configuration reaches the endpoint, and what rolls the update back. Default: all at once, keeping the old fleet for 10 minutes.
     - `async_inference`: Asynchronous inference, which queues requests and writes responses to S3. Default: synchronous inference.
     - `data_capture`: Capture of requests and responses to S3. Default: no capture.
-    - `endpoint_name`: The endpoint's name. Default: generated from the stack's name and the endpoint's path in it.
+    - `endpoint_name`: The endpoint's name. Default: generated from the endpoint's path in the stack and the stack's name or, in a template for any number of stacks, its ID.
     - `encryption_key`: The KMS key of the instances' volumes, for types without NVMe disks. Default: SageMaker's.
     - `network`: The VPC of jobs and models, and whether the model's container is isolated from the network. Default: no VPC, and isolation if the techniques allow it.
     - `role`: The role that SageMaker assumes for the model, and for jobs without a role of their own. Default: one role for all models of the stack, without write permissions.

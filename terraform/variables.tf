@@ -46,7 +46,7 @@ variable "command" {
 }
 
 variable "template_file" {
-  description = "The path of `<stack>.template.json`, which `constructs-optim synth endpoint.yaml --format cloudformation --output FOLDER` writes together with the code. Use it where Terraform runs without Python. Default: the module renders the template at plan time."
+  description = "The path of `<stack>.template.json`, which `constructs-optim synth endpoint.yaml --format cloudformation --stack-name STACK --output FOLDER` writes together with the code. Use it where Terraform runs without Python. Default: the module renders the template at plan time."
   type        = string
   default     = null
 

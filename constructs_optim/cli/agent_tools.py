@@ -118,7 +118,7 @@ def plan_file(
 ) -> dict[str, dict[str, PlanReport]]:
     """Preview the recipes of an endpoint file, by endpoint or component and instance type. Makes no network call."""
     if not is_endpoint_file(_in_folder(file)):
-        raise ToolError(f"{file} is not a YAML or JSON file")
+        raise ToolError(f"{file!r} is not a YAML or JSON file")
     return plan_reports(planned_of_file(file, region))
 
 

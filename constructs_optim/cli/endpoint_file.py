@@ -18,6 +18,7 @@ import typer
 if TYPE_CHECKING:
     # The CDK takes a second to load, so it is imported only if needed.
     from constructs_optim.constructs.declaration.document import Document
+    from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
 
 STANDARD_INPUT = "-"
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -87,11 +88,11 @@ def synthesized(
     account: str | None = None,
     *,
     warn: Callable[[str], None] | None = None,
-) -> Path:
-    """Synthesize a document and return the folder of its cloud assembly.
+) -> DeclaredStack:
+    """Synthesize a document to a cloud assembly in a folder, and return the stack.
 
     The account and Region default to those of the credentials, as the CDK CLI passes them. ``warn`` receives the
-    constructs' warnings, and ``optim.lock.json`` is written; their errors are raised.
+    constructs' warnings; their errors are raised.
 
     Raises:
         DeclarationError: if the document has mistakes; lists all of them.
@@ -104,13 +105,13 @@ def synthesized(
     try:
         # Node may have been started in another directory.
         stack = DeclaredStack(document, outdir=output.absolute(), account=account, region=region)
-        folder = stack.synth()
+        stack.synth()
         if warn is not None:
-            for warning in (*stack.warnings, *filter(None, [stack.record_containers()])):
+            for warning in stack.warnings:
                 warn(warning)
     except RuntimeError as error:
         raise SynthesisError(error) from None
-    return folder
+    return stack
 
 
 @contextmanager
@@ -124,4 +125,4 @@ def assembly_of(path: Path) -> Iterator[Path]:
         yield path
         return
     with TemporaryDirectory() as folder:
-        yield synthesized(document_of(path), Path(folder))
+        yield synthesized(document_of(path), Path(folder)).synth()

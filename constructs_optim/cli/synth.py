@@ -97,23 +97,27 @@ def synth_command(
             stack, made = _template(document, code_bucket, reusable=reusable)
             written = {"template": folder / f"{stack.stack_name}.template.json"}
             written |= {file.parameter: folder / Path(file.key).name for file in made.files}
-            contents = [made.body.encode(), *(file.content for file in made.files)]
-            with _written(dict(zip(written.values(), contents, strict=True))):
+            # The template last, because it refers to the code.
+            contents = {written[file.parameter]: file.content for file in made.files}
+            with _written({**contents, written["template"]: made.body.encode()}):
                 bucket = code_bucket if code_bucket != _INLINE else None
                 uploaded = _upload(made, bucket, Account(profile, region)) if bucket is not None else []
-            warnings.extend(filter(None, [*(() if as_json else made.warnings), stack.record_containers()]))
+            advice = [*made.warnings, *filter(None, [stack.record_containers()])]
+            warnings.extend(() if as_json else advice)
             lines = [f"{name}: {path}" for name, path in written.items()]
-            lines += [f"{file.parameter}, default: {file.key}" for file in made.files if bucket is None]
+            lines += [f"upload to: {file.key}, the default of {file.parameter}" for file in made.files if not bucket]
             lines += uploaded
             # Terraform's external data source accepts a mapping of text and keeps it in the plan.
             result = {name: str(path) for name, path in written.items()}
-            result |= {"body": made.body, "warnings": "\n".join(made.warnings)}
+            result |= {"body": made.body, "warnings": "\n".join(advice)}
         else:
             # The CDK CLI names the folder for the assembly of an app that it runs, and prints its warnings.
             of_cli = os.environ.get("CDK_OUTDIR")
             folder = output or Path(of_cli or "cdk.out")
-            _check_writable(folder)
-            synthesized(document, folder, region, account, warn=None if of_cli else warnings.append)
+            with _cannot_write(folder):
+                NamedTemporaryFile(dir=_existing(folder)).close()
+            stack = synthesized(document, folder, region, account, warn=None if of_cli else warnings.append)
+            warnings.extend(filter(None, [stack.record_containers()]))
             result, lines = {"assembly": str(folder)}, [f"assembly: {folder}"]
     for warning in warnings:
         say(f"Warning: {warning}", style="yellow", err=True)
@@ -129,8 +133,6 @@ def _tag(text: str) -> tuple[str, str]:
     key, _, value = text.partition("=")
     if not key or not value:
         raise typer.BadParameter(f"--tag {text!r}: use KEY=VALUE")
-    if key.lower().startswith("aws:"):
-        raise typer.BadParameter(f"--tag {text!r}: AWS reserves keys that begin with aws:. Use another key")
     return key, value
 
 
@@ -162,10 +164,9 @@ def _upload(made: StandaloneTemplate, bucket: str, account: Account) -> list[str
     return [f"{'uploaded' if key in new else 'already uploaded'}: {folder}/{key}" for key in files]
 
 
-def _check_writable(folder: Path) -> None:
-    with _cannot_write(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        NamedTemporaryFile(dir=folder).close()
+def _existing(folder: Path) -> Path:
+    """Return a folder, or the folder in which it would be created."""
+    return next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
 
 
 @contextmanager
@@ -178,16 +179,16 @@ def _written(contents: Mapping[Path, bytes]) -> Generator[None]:
     try:
         for path, content in contents.items():
             with _cannot_write(path):
-                path.parent.mkdir(parents=True, exist_ok=True)
                 if path.is_dir():
                     raise IsADirectoryError(errno.EISDIR, "it is a folder")
-                with NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
+                with NamedTemporaryFile(dir=_existing(path.parent), prefix=path.name, delete=False) as file:
                     staged[path] = Path(file.name)
                     file.write(content)
                 staged[path].chmod(0o644)
         yield
         for path, temporary in staged.items():
             with _cannot_write(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
                 temporary.replace(path)
     finally:
         for temporary in staged.values():

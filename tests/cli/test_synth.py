@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -14,6 +15,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.main import app
+from constructs_optim.constructs.declaration.document import Document
+from constructs_optim.constructs.declared_stack.stack_file import declared_template
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
 from constructs_optim_local.cloud import LocalCloud
 
@@ -162,6 +165,23 @@ def test_a_template_is_for_any_number_of_stacks_or_for_a_named_one(folder: Path)
     assert endpoint("--stack-name", "Chat-prod") == "chat-prod-llama70b-730b7c99"
 
 
+def test_names_in_a_template_for_any_stack_do_not_depend_on_unrelated_endpoints() -> None:
+    """The name of a component in a partition contains a hash of the endpoint's name, which contains a token."""
+    endpoint = """
+  {}:
+    instance_type: ml.p5.4xlarge
+    variant: {{accelerator_partitions: [mig-3g.40gb, mig-3g.40gb]}}
+    components: {{Small: {{model: {{s3: {{uri: s3://models-of-mine/small/}}}}}}}}
+"""
+
+    def name(*ids: str) -> Any:
+        text = "stack: Chat\nendpoints:" + "".join(endpoint.format(each) for each in ids)
+        _, made = declared_template(Document.parsed(text, "file"), code_bucket=None, inline=False, reusable=True)
+        return made.template["Outputs"]["SlicesSmallInferenceComponentName"]
+
+    assert name("Slices") == name("Others", "Slices")
+
+
 def test_a_stack_without_resources_is_no_template(folder: Path) -> None:
     result = run("synth", "-", "--format", "cloudformation", text="stack: Chat\n")
     assert (result.exit_code, "the stack has no resources" in result.stderr) == (2, True)
@@ -190,6 +210,45 @@ def test_what_is_wrong_ends_with_status_2_and_writes_nothing(folder: Path, argum
     assert "OPT010 standard input:8:20 endpoints.Llama.instance_type = 'ml.g5.12xlarg'" in result.stderr
     assert "did you mean ml.g5.12xlarge" in result.stderr
     assert files_in(folder) == set()
+
+
+@pytest.mark.parametrize("format", ["cdk", "cloudformation"])
+def test_a_refused_file_records_no_containers_under_the_cdk_cli_either(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    monkeypatch.setenv("CDK_OUTDIR", str(folder / "of_cli"))
+    second = VALID.split("endpoints:\n")[1].replace("Llama", "Other").replace("ml.g5.12xlarge", "ml.g6.xlarg")
+    assert run("synth", "-", "--format", format, text=VALID + second).exit_code == 2
+    assert not (folder / LOCK_FILE).exists()
+
+
+@pytest.mark.parametrize("under_cli", [False, True])
+def test_what_a_lock_file_that_cannot_be_written_would_record_is_in_the_warnings(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, under_cli: bool
+) -> None:
+    def write(lock: Lock, path: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Lock, "write", write)
+    if under_cli:
+        monkeypatch.setenv("CDK_OUTDIR", str(folder / "of_cli"))
+    second = VALID.split("endpoints:\n")[1].replace("Llama", "Other").replace("llama-3-8b", "llama-3-70b")
+    template = run("synth", "-", "--format", "cloudformation", "--json", text=VALID + second)
+    assembly = run("synth", "-", text=VALID + second)
+    for text in (json.loads(template.stdout)["warnings"], assembly.stderr):
+        (line,) = [line for line in text.splitlines() if f"{LOCK_FILE} cannot be written (Permission denied)" in line]
+        assert {"llama-3-8b", "llama-3-70b"} <= set(re.findall(r"llama-3-\d+b", line))
+
+
+def test_the_template_is_written_after_its_code_and_before_the_record(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replaced: list[str] = []
+    replace = Path.replace
+    monkeypatch.setattr(Path, "replace", lambda path, target: replaced.append(target.name) or replace(path, target))
+    assert run("synth", QUICKSTART, "--format", "cloudformation").exit_code == 0
+    code, *others = replaced
+    assert (Path(code).suffix, others) == (".zip", ["Quickstart.template.json", LOCK_FILE])
 
 
 @pytest.mark.parametrize("command", [("synth",), ("synth", "--format", "cloudformation"), ("explain",)])

@@ -95,7 +95,7 @@ export interface EndpointDeclaration {
   readonly dataCapture?: DataCapture;
   /**
    * The endpoint's name.
-   * @default - generated from the stack's name and the endpoint's path in it
+   * @default - generated from the endpoint's path in the stack and the stack's name or, in a template for any number of stacks, its ID
    */
   readonly endpointName?: string;
   /**

@@ -130,7 +130,7 @@ function run(file: File, folder: string): SpawnSyncReturns<string> {
  */
 function withoutUsage(printed: string): string {
   const [, finding] = /^Usage: [^]*\nError: Invalid value: ([^]*)$/.exec(printed) ?? [];
-  return finding?.replace(/--(account|region)\b/g, "the stack's $1").replace('--stack-name', "the stack's name") ?? printed;
+  return finding?.replace(/--(account|region)\b/g, "the stack's $1") ?? printed;
 }
 
 function howEnded(done: SpawnSyncReturns<string>, code: string | undefined, printed: string): string {

@@ -170,7 +170,7 @@ def planned_of_file(file: str, region: str) -> dict[str, tuple[Plan, ...]]:
     from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
 
     if region not in images.registry_accounts():
-        hint = did_you_mean(region, images.registry_accounts(), f"a Region such as {DEFAULT_REGION}")
+        hint = did_you_mean(region, images.registry_accounts(), f"use a Region such as {DEFAULT_REGION}")
         raise typer.BadParameter(f"--region is {region}, and there is no such Region: {hint}")
     return DeclaredStack(document_of(file), region=region).plans
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ from constructs_optim.templates.resource_types import METADATA_KEY
 LOCK_FILE_CONTEXT = "constructs-optim:lock-file"
 """Context key: the path of the lock file. Default: ``optim.lock.json`` in the current folder."""
 # The CDK CLI sets it for apps (aws-cdk-lib, cx-api: OUTDIR_ENV). Unit tests synthesize without it, so they write no
-# lock file, and commands write it at their end.
+# lock file.
 _WRITTEN_BY_CLI = "CDK_OUTDIR"
 # The fields of a pool; all pools have the same model.
 _LOCATED_FIELDS = ("techniques", "instance_type", "environment", "server")
@@ -299,7 +300,8 @@ class _LockFile:
     def __init__(self, stack: Stack) -> None:
         self.path = Path(stack.node.try_get_context(LOCK_FILE_CONTEXT) or LOCK_FILE)
         self.lock = Lock.read(self.path)
-        self.pending: list[Lock] = []
+        self.pending: list[Lock] | None = None
+        """What ``write_containers`` writes; None to write at once, under the CDK CLI."""
 
     def write(self, containers: Lock) -> str | None:
         """Add containers to the file; return what to do if it cannot be written."""
@@ -334,18 +336,21 @@ def record_containers(scope: Construct, containers: Lock) -> None:
     file = _lock_file_of(scope)
     if containers.entries().keys() <= file.lock.entries().keys():
         return
-    if _WRITTEN_BY_CLI not in os.environ:
+    if file.pending is not None:
         file.pending.append(containers)
-    elif (problem := file.write(containers)) is not None:
+    elif _WRITTEN_BY_CLI in os.environ and (problem := file.write(containers)) is not None:
         advise(scope, Advice("constructs-optim:lock-file", problem))
 
 
+def keep_containers(stack: Stack) -> None:
+    """Keep the stack's containers for ``write_containers``, because a refused synthesis records nothing."""
+    _lock_file_of(stack).pending = []
+
+
 def write_containers(stack: Stack) -> str | None:
-    """Write the stack's containers to the lock file after a synthesis; return what to do if it cannot be written."""
+    """Write the kept containers to the lock file; return what to do if it cannot be written."""
     file = _lock_file_of(stack)
-    problems = [file.write(containers) for containers in file.pending]
-    file.pending.clear()
-    return next(filter(None, problems), None)
+    return file.write(reduce(Lock.adding, file.pending)) if file.pending else None
 
 
 def shown(text: str) -> str:

@@ -31,9 +31,8 @@ from .wording import in_yaml
 
 # CloudFormation user guide, "CloudFormation-supplied parameter types"; a resource's type is an AWS-specific one.
 _TYPE = r"(String|Number|CommaDelimitedList|AWS::[\w:]+::[\w:]+)"
-_PARAMETER_TYPE = (
-    rf"^({_TYPE}|List<{_TYPE}>|AWS::SSM::Parameter::Name|AWS::SSM::Parameter::Value<({_TYPE}|List<{_TYPE}>)>)$"
-)
+_LIST = r"List<(String|Number|AWS::[\w:]+::[\w:]+)>"
+_PARAMETER_TYPE = rf"^({_TYPE}|{_LIST}|AWS::SSM::Parameter::Value<({_TYPE}|{_LIST})>)$"
 
 
 class Parameter(Call):

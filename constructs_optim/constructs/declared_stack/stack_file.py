@@ -15,7 +15,7 @@ from pydantic import Field, StringConstraints, create_model
 
 from constructs_optim.constructs.artifacts.optimization_job import OptimizationJob
 from constructs_optim.constructs.artifacts.optimized_artifact import OptimizedArtifact
-from constructs_optim.constructs.artifacts.planned_recipe import write_containers
+from constructs_optim.constructs.artifacts.planned_recipe import keep_containers, write_containers
 from constructs_optim.constructs.declaration.builder import (
     ACKNOWLEDGE,
     Builder,
@@ -174,10 +174,13 @@ class DeclaredStack(Stack):
         env = Environment(account=form.account or account, region=form.region or region)
         super().__init__(self.app, form.stack, description=form.description, env=env, synthesizer=synthesizer)
         StackContext.of(self).is_reusable = reusable
+        keep_containers(self)
         self._builder = Builder(self, document, form.parameters)
         for name in form.parameters or ():
             self._builder.parameter(name)
         for key, value in (form.tags or {}).items():
+            if key.lower().startswith("aws:"):
+                self._builder.refuse(("tags", key), "AWS reserves tag keys that begin with `aws:`", "another key")
             if (text := self._builder.value(value, ("tags", key))) is not None:
                 # The CDK CLI passes a stack's own tags to CloudFormation, and does not know the values of tokens.
                 Tags.of(self).add(key, text, exclude_resource_types=["aws:cdk:stack"] if is_token(text) else [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -26,7 +27,7 @@ from constructs_optim.constructs.stack.arguments import MEMORY, refuse
 from constructs_optim.constructs.stack.custom_resource import COMPONENT_SECONDS, RESPONSE_SECONDS, drop_none
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import Statement, statements_of
-from constructs_optim.constructs.stack.stack_context import path_of, physical_name
+from constructs_optim.constructs.stack.stack_context import StackContext, path_of, physical_name
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Violation
 from constructs_optim.recipe.hosting import (
@@ -41,6 +42,7 @@ from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.rules.hosting_rules import MOST_ROLLBACK_ALARMS
+from constructs_optim.recipe.tokens import is_token
 from constructs_optim.templates.resource_types import OPTIMIZED_INFERENCE_COMPONENT
 
 from .endpoint_base import ModelServer, grant_invocations, name_in_arn, openai_base_url, warn_of_openai
@@ -201,7 +203,8 @@ class _ComponentResource(Resource):
             resource.add_property_override("ServiceTimeout", COMPONENT_SECONDS)
             # ARNs from known names, because the resources do not exist yet; a replacement has another suffix.
             arn = f"arn:{Aws.PARTITION}:sagemaker:{Aws.REGION}:{Aws.ACCOUNT_ID}"
-            component = f"{arn}:inference-component/{name_in_arn(name.rpartition(_ending(endpoint, partition))[0])}-*"
+            before, _, _ = name.rpartition(_ending(self, endpoint, partition))
+            component = f"{arn}:inference-component/{name_in_arn(before)}-*"
             host = f"{arn}:endpoint/{name_in_arn(endpoint.literal_name)}"
             runner.watcher.permit(statements_of("manage inference components", Component=component, Endpoint=host))
         self.inference_component_name = self._get_resource_name_attribute(_name_in(resource.ref))
@@ -252,7 +255,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
         self.fewest_copies = self.most_copies = requirements[0].copies
         endpoint.check_copies(self, self.most_copies)
         self._partition: str | None = requirements[0].partition
-        self._name = name or physical_name(scope, id, _ending(endpoint, self._partition))
+        self._name = name or physical_name(scope, id, _ending(scope, endpoint, self._partition))
         super().__init__(scope, id, physical_name=self._name)
         watch_template_size(self)
         self.models = tuple(models)
@@ -471,9 +474,14 @@ def current_copies(
     return Token.as_number(resource.get_att("CopyCount"))
 
 
-def _ending(endpoint: EndpointResources, partition: str | None) -> str:
+def _ending(scope: Construct, endpoint: EndpointResources, partition: str | None) -> str:
     """Return the suffix of a component's name: SageMaker can change neither its partition nor the endpoint's layout."""
-    return f"-{sha256(f'{endpoint.literal_name}{partition}')[:6]}" if partition is not None else ""
+    if partition is None:
+        return ""
+    name = endpoint.literal_name
+    # A token's text contains the number of tokens before it, which any change of the app changes.
+    known = json.dumps(StackContext.of(scope).resolve(name)) if is_token(name) else name
+    return f"-{sha256(f'{known}{partition}')[:6]}"
 
 
 def _as_in_templates(value: Any) -> Any:

@@ -179,7 +179,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             async_inference: asynchronous inference, which queues requests and writes responses to S3. Default:
                 synchronous inference.
             data_capture: capture of requests and responses to S3. Default: no capture.
-            endpoint_name: the endpoint's name. Default: generated from the stack's name and the endpoint's path in it.
+            endpoint_name: the endpoint's name. Default: generated from the endpoint's path in the stack and the stack's
+                name or, in a template for any number of stacks, its ID.
             encryption_key: the KMS key of the instances' volumes, for types without NVMe disks. Default: SageMaker's.
             network: the VPC of jobs and models, and whether the model's container is isolated from the network.
                 Default: no VPC, and isolation if the techniques allow it.

@@ -72,7 +72,8 @@ class RecommendedEndpoint(IOptimizedEndpoint):
             scope: the construct to create it in.
             id: its ID in that scope.
             recommendation: the reviewed recommendation: ``Recommendation.from_file(...)``.
-            endpoint_name: the endpoint's name. Default: generated from the stack's name and the endpoint's path in it.
+            endpoint_name: the endpoint's name. Default: generated from the endpoint's path in the stack and the stack's
+                name or, in a template for any number of stacks, its ID.
             role: the role that SageMaker assumes for the model; it gets permission to read the model's files. Default:
                 one role for all models of the stack.
             monitoring: the alarms, their actions, and the instance price for the dashboard. The saturation alarm needs
