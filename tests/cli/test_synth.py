@@ -240,6 +240,14 @@ def test_what_a_lock_file_that_cannot_be_written_would_record_is_in_the_warnings
         assert {"llama-3-8b", "llama-3-70b"} <= set(re.findall(r"llama-3-\d+b", line))
 
 
+@pytest.mark.parametrize("command", [("synth",), ("plan",), ("synth", "--format", "cloudformation")])
+def test_a_broken_lock_file_is_told_without_a_traceback(folder: Path, command: tuple[str, ...]) -> None:
+    (folder / LOCK_FILE).write_text('{"servers": 3')
+    result = run(*command, QUICKSTART)
+    assert (result.exit_code, isinstance(result.exception, SystemExit)) == (2, True)
+    assert f"{LOCK_FILE} is not a lock file of this release" in result.stderr
+
+
 def test_the_template_is_written_after_its_code_and_before_the_record(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

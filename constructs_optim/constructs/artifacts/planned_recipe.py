@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any
 
@@ -299,9 +299,17 @@ class _LockFile:
 
     def __init__(self, stack: Stack) -> None:
         self.path = Path(stack.node.try_get_context(LOCK_FILE_CONTEXT) or LOCK_FILE)
-        self.lock = Lock.read(self.path)
         self.pending: list[Lock] | None = None
         """What ``write_containers`` writes; None to write at once, under the CDK CLI."""
+
+    @cached_property
+    def lock(self) -> Lock:
+        """The file's content.
+
+        Raises:
+            ValueError: if it is not a lock file.
+        """
+        return Lock.read(self.path)
 
     def write(self, containers: Lock) -> str | None:
         """Add containers to the file; return what to do if it cannot be written."""
