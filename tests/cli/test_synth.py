@@ -246,6 +246,7 @@ def test_a_broken_lock_file_is_told_without_a_traceback(folder: Path, command: t
     result = run(*command, QUICKSTART)
     assert (result.exit_code, isinstance(result.exception, SystemExit)) == (2, True)
     assert f"{LOCK_FILE} is not a lock file of this release" in result.stderr
+    assert "restore it from version control, or delete it" in result.stderr
 
 
 def test_the_template_is_written_after_its_code_and_before_the_record(

@@ -399,4 +399,4 @@ def test_members_of_a_choice_that_this_release_does_not_have_are_refused_by_name
         Lock.read(path)
     assert said in str(refused.value)
     assert str(path) in str(refused.value)
-    assert "Restore it from version control" in str(refused.value)
+    assert "restore it from version control" in str(refused.value)

@@ -347,7 +347,7 @@ def test_a_lock_file_that_is_no_text_or_no_file_is_named_in_the_error(tmp_path: 
 def test_an_invalid_lock_file_raises_an_error_with_instructions(tmp_path: Path, content: str) -> None:
     path = tmp_path / LOCK_FILE
     path.write_text(content)
-    with pytest.raises(ValueError, match=r"is not a lock file of this release.*Restore it from version control"):
+    with pytest.raises(ValueError, match=r"is not a lock file of this release.*restore it from version control"):
         Lock.read(path)
 
 

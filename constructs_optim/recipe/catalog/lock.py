@@ -205,7 +205,7 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
                 else "it to choose the containers anew, which may rebuild artifacts and update endpoints"
             )
             raise ValueError(
-                f"{path} is not a lock file of this release ({problems}). Restore it from version control, or delete "
+                f"{path} is not a lock file of this release ({problems}): restore it from version control, or delete "
                 f"{otherwise}"
             ) from None
 
