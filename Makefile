@@ -39,7 +39,8 @@ test: install ## the test suite, without what make lint, e2e, medusa, package, d
 	  --ignore tests/constructs/test_examples.py --ignore tests/constructs/test_example_files.py
 
 e2e: install peer clients typescript/lib/index.js ## the tests that deploy with the CDK CLI or run whole programs otherwise
-	@$(PYTEST) -m "e2e and not exhaustive and not trains" tests/e2e tests/faults tests/cli/test_evaluate.py \
+	@# Files with few tests take longest, so tests/conftest.py says which ones come first.
+	@$(PYTEST) --no-loadscope-reorder -m "e2e and not exhaustive and not trains" tests/e2e tests/faults tests/cli/test_evaluate.py \
 	  tests/local/test_training_jobs.py tests/local/test_training_hosts.py tests/local/test_serving.py \
 	  tests/local/test_pytest_plugin.py
 

@@ -29,7 +29,30 @@ _MARKERS = {
     "e2e": ("local", "e2e"),
     "package": ("package",),
 }
-_LONGEST = ("e2e", "constructs/test_template_checks.py", "handlers", "local", "operations")
+_LONGEST = (
+    "cli/test_evaluate.py",
+    *(
+        f"e2e/test_{name}.py"
+        for name in (
+            "toolchains",
+            "terraform",
+            "lifecycle",
+            "changes",
+            "least_privilege",
+            "declared_endpoints",
+            "huggingface",
+            "techniques",
+            "standalone_template",
+            "evaluation",
+            "mcp",
+        )
+    ),
+    "e2e",
+    "constructs/test_template_checks.py",
+    "handlers",
+    "local",
+    "operations",
+)
 _HERE = Path(__file__).parent
 _shipped: dict[Any, dict[str, Any]] = {}
 

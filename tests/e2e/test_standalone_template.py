@@ -86,7 +86,7 @@ def deployed(cloud: LocalCloud, request: pytest.FixtureRequest) -> Iterator[Depl
         ("quickstart", "Llama70B", {"inline": True}),
         pytest.param("production", "Chat", {"code_bucket": "code-us-west-2"}, marks=pytest.mark.exhaustive),
         pytest.param("evaluation", "Chat", {"inline": True}, marks=pytest.mark.exhaustive),
-        ("medusa", "Sql", {"code_bucket": "code-us-west-2"}),
+        pytest.param("medusa", "Sql", {"code_bucket": "code-us-west-2"}, marks=pytest.mark.exhaustive),
     ],
 )
 def test_an_example_is_in_service_without_a_bootstrapped_account(

@@ -135,6 +135,7 @@ def test_a_plan_shows_what_changes_and_an_apply_changes_it(configuration: Config
     assert "Contents" not in cloud.client("s3").list_objects_v2(Bucket=BUCKET)
 
 
+@pytest.mark.exhaustive
 def test_a_change_that_was_rolled_back_is_planned_again(configuration: Configuration, cloud: LocalCloud) -> None:
     configuration.run("apply", "-auto-approve")
     found = cloud.client("s3").list_objects_v2(Bucket=BUCKET)["Contents"]
