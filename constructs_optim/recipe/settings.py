@@ -77,16 +77,7 @@ class Settings(BaseModel):
     @classmethod
     def violations(cls, error: ValidationError) -> list[Violation]:
         """Return the violations for pydantic's errors."""
-        by_location: dict[str, Violation] = {}
-        for problem in error.errors(include_url=False):
-            violation = cls._violation(problem)
-            previous = by_location.get(violation.location)
-            if previous is not None:
-                # pydantic reports a setting of several types once per type.
-                fix = f"{previous.suggestion} or {violation.suggestion}"
-                violation = previous.model_copy(update={"suggestion": fix})
-            by_location[violation.location] = violation
-        return list(by_location.values())
+        return one_by_location(map(cls._violation, error.errors(include_url=False)))
 
     @classmethod
     def _violation(cls, problem: Mapping[str, Any]) -> Violation:
@@ -167,6 +158,20 @@ def _attribute(path: str, value: object) -> str:
     names = ("_".join(words[start:]) for start in range(len(words) - 1))
     name = next((name for name in names if not isinstance(value, str) and hasattr(value, name)), None)
     return f"{name.rpartition('_')[0]}.{name}" if name is not None else ""
+
+
+def one_by_location(violations: Iterable[Violation]) -> list[Violation]:
+    """Return one violation for each location, with all suggestions.
+
+    pydantic reports a value of several types once per type.
+    """
+    found: dict[str, Violation] = {}
+    for violation in violations:
+        if (previous := found.get(violation.location)) is not None:
+            fix = f"{previous.suggestion} or {violation.suggestion}"
+            violation = previous.model_copy(update={"suggestion": fix})
+        found[violation.location] = violation
+    return list(found.values())
 
 
 def expected(problem: Mapping[str, Any]) -> str:

@@ -267,7 +267,7 @@ class Builder:
             found = _attribute(found, attribute, name)
         if not isinstance(found, str | int | float):
             members = _public(found)
-            fix = f"{name}.{members[0]}" if members else f"another attribute of {owner}"
+            fix = meant_name(members, "") if members else f"another attribute of {owner}"
             raise ValueError(f"{name!r} is not text, but of the type {type(found).__name__}: {fix}")
         return found
 

@@ -16,7 +16,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.errors import RecipeError, Violation
-from constructs_optim.recipe.settings import Settings, expected, meant_name
+from constructs_optim.recipe.settings import Settings, expected, meant_name, one_by_location
 
 from .schema import Call
 
@@ -169,14 +169,8 @@ class Document:
         try:
             return model.model_validate(self.value_at(path))
         except ValidationError as error:
-            found: dict[str, Violation] = {}
-            for problem in error.errors(include_url=False):
-                each = self._violation(problem, model, path)
-                if (other := found.get(each.location)) is not None:
-                    # pydantic reports a value of several types once per type.
-                    each = other.model_copy(update={"suggestion": f"{other.suggestion} or {each.suggestion}"})
-                found[each.location] = each
-            raise DeclarationError(found.values()) from None
+            found = [self._violation(problem, model, path) for problem in error.errors(include_url=False)]
+            raise DeclarationError(one_by_location(found)) from None
 
     def _violation(self, problem: Any, model: type[Call], below: Path_) -> Violation:
         kind, value, context = problem["type"], problem["input"], _mapping(problem.get("ctx"))

@@ -459,10 +459,10 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
             else ScalingTarget.variant(self.endpoint_name, self.variant_name, is_asynchronous=self.is_asynchronous)
         )
         stack = StackContext.of(self)
+        scaled = stack.resolve(target.resource_id)
         for other in cast("Construct", self.node.scope).node.find_all():
-            if isinstance(other, applicationautoscaling.CfnScalableTarget) and (
-                stack.resolve(other.resource_id) == stack.resolve(target.resource_id)
-            ):
+            is_target = isinstance(other, applicationautoscaling.CfnScalableTarget)
+            if is_target and stack.resolve(other.resource_id) == scaled:
                 raise ValueError(
                     f"{path_of(other)} already scales this endpoint, and CloudFormation refuses a second "
                     "scalable target for the same variant or component: leave out auto_scale, or the scaling there"
