@@ -1,4 +1,7 @@
-"""``make faults``: every fault at every step, and the resulting figures."""
+"""``make faults``: every fault at every step, the resulting figures, and a verdict in the last line.
+
+All that is printed is in the log as well.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,11 @@ import argparse
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -19,7 +25,8 @@ from .scenarios import SCENARIOS
 from .stacks import local_cloud
 from .trial import PHASES, Outcome, Trials
 
-_console = Console(width=120)
+_WIDTH = 120
+_LOG = Path("cdk.out/faults.log")
 
 
 class Workers:
@@ -42,9 +49,15 @@ class Workers:
         return self._pool.submit(lambda: work(self._mine.trials))
 
     def plan(self, phases: Iterable[str]) -> list[Callable[[Trials], Outcome]]:
-        """The trials of all phases, found by clean runs."""
-        found = self._pool.map(lambda phase: matrix.trials(self._mine.trials, phase), phases)
-        return [lambda on, trial=trial: on.run(trial) for trials in found for trial in trials]
+        """The trials of all phases, found by clean runs; of a phase without a clean run, what went wrong in it."""
+        return [work for works in self._pool.map(self._plan, phases) for work in works]
+
+    def _plan(self, phase: str) -> list[Callable[[Trials], Outcome]]:
+        try:
+            return [lambda on, trial=trial: on.run(trial) for trial in matrix.trials(self._mine.trials, phase)]
+        except matrix.NoCleanRun as broken:
+            outcome = broken.outcome
+            return [lambda _: outcome]
 
     def stop(self) -> None:
         """End the clouds."""
@@ -53,13 +66,30 @@ class Workers:
             cloud.stop()
 
 
+class Log:
+    """Prints to the terminal and to a file."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("w", encoding="utf-8")
+        self._consoles = (Console(width=_WIDTH), Console(width=_WIDTH, file=self._file))
+
+    def print(self, what: str | Table, **options: Any) -> None:
+        """Print it to both, at once: who waits for the terminal or reads the file sees the same."""
+        for console in self._consoles:
+            console.print(what, **options)
+        self._file.flush()
+
+
 def main() -> int:
     """Run and print; returns whether every deployment recovered."""
     parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
     parser.add_argument("--clouds", type=int, default=2, help="how many local clouds work side by side")
     parser.add_argument("--phase", action="append", choices=PHASES, help="only the calls of this phase")
     parser.add_argument("--scenario", action="append", choices=sorted(SCENARIOS), help="only this scenario")
+    parser.add_argument("--log", type=Path, default=_LOG, help="the file to which the output is written as well")
     given = parser.parse_args()
+    log = Log(given.log)
     started = time.monotonic()
     workers = Workers(given.clouds)
     outcomes: list[Outcome] = []
@@ -69,16 +99,28 @@ def main() -> int:
         work = [lambda on, name=name: on.judge(name, lambda: SCENARIOS[name](on)) for name in scenarios]
         work += workers.plan(given.phase or ([] if only else PHASES))
         for future in [workers.submit(one) for one in work]:
-            outcome = future.result()
-            outcomes.append(outcome)
-            mark = "[red]BROKEN[/]  " if outcome.problems else "survived"
-            _console.print(f"{mark} {outcome.seconds:5.1f} s  {outcome.name}", highlight=False)
-            for problem in outcome.problems:
-                _console.print(f"         {problem}", style="red", highlight=False, markup=False)
+            outcomes.append(future.result())
+            _show(outcomes[-1], log)
+    except Exception:
+        log.print(traceback.format_exc(), style="red", highlight=False, markup=False)
+        log.print(f"Verdict: none, because the harness failed after {len(outcomes)} lives. Log: {given.log}")
+        return 2
     finally:
         workers.stop()
-    _console.print(_summary(outcomes, time.monotonic() - started))
-    return 1 if any(outcome.problems for outcome in outcomes) else 0
+    log.print(_summary(outcomes, time.monotonic() - started))
+    broken = [outcome for outcome in outcomes if outcome.problems]
+    for outcome in broken:
+        _show(outcome, log)
+    verdict = f"{len(broken)} of {len(outcomes)} did not survive, see above" if broken else "all survived"
+    log.print(f"Verdict: {verdict}. Log: {given.log}", highlight=False)
+    return 1 if broken else 0
+
+
+def _show(outcome: Outcome, log: Log) -> None:
+    mark = "[red]BROKEN[/]  " if outcome.problems else "survived"
+    log.print(f"{mark} {outcome.seconds:5.1f} s  {outcome.name}", highlight=False)
+    for problem in outcome.problems:
+        log.print(f"         {problem}", style="red", highlight=False, markup=False)
 
 
 def _summary(outcomes: list[Outcome], seconds: float) -> Table:

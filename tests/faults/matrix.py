@@ -12,7 +12,7 @@ from typing import Any
 from constructs_optim_local.cloud import LocalCloud
 
 from .stacks import MODELS, STORE
-from .trial import Step, Strike, Trial, Trials, kind_of
+from .trial import Outcome, Step, Strike, Trial, Trials, kind_of
 
 _PLACES = ("owners/", "claim.json", "manifest.json", "/shadows/", f"/{MODELS}", f"/{STORE}")
 _OF_INTEREST = {
@@ -57,12 +57,25 @@ _CLEAN_RUNS = 2
 _MOST_OF_A_KIND = 3
 
 
+class NoCleanRun(Exception):
+    """A phase went wrong without any fault, so there is nothing to compare faults with: ``outcome`` says what."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.name, *outcome.problems)
+        self.outcome = outcome
+
+
 def trials(on: Trials, phase: str) -> list[Trial]:
-    """All trials of a phase, from clean runs of it."""
+    """All trials of a phase, from clean runs of it.
+
+    Raises:
+        NoCleanRun: A run without faults did not do what it must.
+    """
     clean_runs: list[list[Step]] = []
     for _ in range(_CLEAN_RUNS):
         clean = on.judge(f"a clean run of {phase}", lambda: clean_runs.append(_steps(on, phase)))
-        assert not clean.problems, clean
+        if clean.problems:
+            raise NoCleanRun(clean)
     steps = [step for step in clean_runs[0] if all(step in run for run in clean_runs)]
     assert steps, f"{phase} makes no call that a fault could strike"
     # Of the calls of a kind one in each trial: were all to fail in one, the SDK would wait longer each time.
