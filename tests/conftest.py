@@ -15,7 +15,7 @@ import boto3
 import botocore.loaders
 import botocore.session
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from constructs_optim.runtime import aws
 
@@ -60,9 +60,11 @@ _shipped: dict[Any, dict[str, Any]] = {}
 # examples' templates. A policy's plugins run without it.
 os.environ.setdefault("CDK_VALIDATION", "false")
 
-# How long an example takes says how busy the machine is.
-settings.register_profile("quick", deadline=None, max_examples=25)
-settings.register_profile("thorough", deadline=None, max_examples=300)
+# How long an example takes, or Hypothesis takes to generate it, depends on how busy the machine is. A test's fixtures
+# serve all of its examples. A test that passed suppress_health_check itself would replace this list.
+_CHECKS = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+settings.register_profile("quick", deadline=None, max_examples=25, suppress_health_check=_CHECKS)
+settings.register_profile("thorough", deadline=None, max_examples=300, suppress_health_check=_CHECKS)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 

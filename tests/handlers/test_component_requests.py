@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constructs_optim.runtime import custom_resource
@@ -157,7 +157,7 @@ def patch() -> Iterator[pytest.MonkeyPatch]:
         yield patched
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(data=st.data())
 def test_the_component_is_what_the_last_request_asked_for(patch: pytest.MonkeyPatch, data: Any) -> None:
     world = World(patch, data.draw(st.randoms(use_true_random=False)))

@@ -16,7 +16,7 @@ from typing import Any
 
 import boto3
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constructs_optim.runtime import custom_resource
@@ -102,7 +102,7 @@ def test_an_update_that_overtakes_a_create_takes_precedence(
     resource.assert_nothing_is_left()
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12)
 @given(overtaken=st.integers(0, CALLS_OF_A_CREATE - 1), further=st.integers(0, 12))
 def test_an_overtaken_create_that_dies_and_is_retried_leaves_no_job_and_no_claim(
     a_resource: Callable[..., Requests], at_call: Any, overtaken: int, further: int
@@ -125,7 +125,7 @@ def test_an_overtaken_create_that_dies_and_is_retried_leaves_no_job_and_no_claim
     resource.assert_nothing_is_left()
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6)
 @given(died=st.integers(0, 20))
 def test_an_update_that_dies_is_undone_by_the_rollback(
     a_resource: Callable[..., Requests], at_call: Any, died: int

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constructs_optim.policy import RULES, PlatformPolicy, PolicyError, check, rules_table
@@ -414,7 +414,7 @@ EVERY_RULE = PlatformPolicy(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(
     st.dictionaries(
         st.sampled_from(["A", "B", "C"]),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from constructs_optim.runtime import custom_resource
@@ -83,9 +83,7 @@ def test_success_carries_the_identifiers_and_the_attributes(receiver: Receiver) 
 
 # What custom resource response objects and the signals of wait conditions may have ("4096 bytes").
 _MOST_BYTES = 4096
-_FIXTURES = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150, derandomize=True
-)
+_FIXTURES = settings(max_examples=150, derandomize=True)
 # Any text at all, and texts that are too long whatever their characters take.
 _texts = st.text() | st.builds(lambda text, times: text * times, st.text(min_size=1), st.integers(100, 6000))
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constructs_optim.runtime.errors import DeploymentError
@@ -106,7 +106,7 @@ def rewrite(s3: Any, name: str, **added: Any) -> None:
     s3.put_object(Bucket=BUCKET, Key=name, Body=json.dumps({**read(s3, name), **added}).encode())
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8)
 @given(unknown=_UNKNOWN)
 def test_members_added_by_a_newer_release_survive_every_change(s3: Any, unknown: dict[str, Any]) -> None:
     store, records = ArtifactStore(s3, BUCKET), OwnerRecords(s3, BUCKET)
