@@ -163,7 +163,7 @@ def _refuse_long_messages() -> None:
                 custom_resource.deliver_response(path.removeprefix(_RESPONSES), failed)
                 return 200, {}, b""
             if path.startswith(_SIGNALS):
-                refused = f"the signal has {len(body)} bytes; wait condition data is at most {_LONGEST_MESSAGE} bytes"
+                refused = f"the signal has more than {_LONGEST_MESSAGE} bytes, the most for wait condition data"
                 return 400, {"Content-Type": "application/json"}, json.dumps({"message": refused}).encode()
         return await handle(method, path, headers, body, *more)
 
