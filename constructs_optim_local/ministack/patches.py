@@ -182,6 +182,10 @@ PATCHES: Mapping[str, Patch] = {
         "4bdd255fff26",
         "The physical ID of an added type is not the last member of its identifier.",
     ),
+    "services.cloudformation.provisioners._property_recreation": Patch(
+        "fbf103020978",
+        "Change sets report replacements by the types' schemas.",
+    ),
     "services.cloudformation.provisioners._delete_resource": Patch(
         "7826b054e390",
         "Keeps the dependencies of a resource whose deletion failed.",

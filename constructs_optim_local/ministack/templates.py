@@ -1,4 +1,5 @@
-"""CloudFormation's refusals of templates, custom resources' responses and signals that ministack accepts.
+"""CloudFormation's refusals of templates, custom resources' responses and signals that ministack accepts, and what it
+says of changes.
 
 ministack itself refuses more than 500 resources, more than 200 parameters, outputs or mappings, templates of more than
 51,200 bytes in a request or 1,000,000 bytes at a URL, and updates or change sets without changes.
@@ -12,7 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from constructs_optim_local.cloudformation.regional_types import resource_types
+from constructs_optim_local.cloudformation.registry import recreation, resource_types
 
 from .patches import replace, table
 
@@ -28,6 +29,7 @@ def refuse_like_aws() -> None:
     _refuse_existing_log_groups()
     _refuse_long_messages()
     _order_events()
+    _say_what_is_replaced()
 
 
 class _RefusedUpdate(Exception):
@@ -184,3 +186,15 @@ def _order_events() -> None:
             return last.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     replace("core.responses.now_iso", now_iso, stacks)
+
+
+def _say_what_is_replaced() -> None:
+    """Let change sets say which changes replace a resource, by the type's schema. ministack has a list of few types."""
+    from ministack.core.responses import get_region
+    from ministack.services.cloudformation import stacks
+
+    def property_recreation(resource_type: str, name: str) -> str:
+        return recreation(resource_type, name, get_region())
+
+    # Only in the reports: in updates, ministack's own list decides what it replaces.
+    replace("services.cloudformation.provisioners._property_recreation", property_recreation, stacks)

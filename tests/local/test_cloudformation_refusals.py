@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim_local.cloud import LocalCloud
-from constructs_optim_local.cloudformation.regional_types import resource_types
+from constructs_optim_local.cloudformation.registry import resource_types
 
 from ..support.cloudformation_stacks import Stack
 from ..support.local_cloud import BUCKET, ROLE
