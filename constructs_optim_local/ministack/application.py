@@ -30,6 +30,7 @@ from .patches import replace, table
 from .policies import limit_policies
 from .resource_arns import name_resources
 from .signatures import sign_links
+from .workers import free_workers
 
 _SERVED = (
     "s3,iam,sts,lambda,states,cloudformation,monitoring,logs,ssm,ecr,kms,events,dynamodb,tagging,ec2,sns,sqs,scheduler"
@@ -142,6 +143,7 @@ def application(
     name_resources()
     share_as_aws()
     sign_links()
+    free_workers()
     if roles is not None:
         roles.install()
     blocks = stacks._runs_on_worker_thread

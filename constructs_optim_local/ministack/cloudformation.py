@@ -11,9 +11,6 @@
   https://github.com/aws/aws-cdk/issues/26139 ("Resource creation cancelled", then Delete before Create is done).
 - If a resource cannot be deleted, AWS keeps its dependencies. If that fails a rollback, the stack keeps the resource.
   Deleting the stack again finds both. Source: CloudFormation user guide, "Delete stack fails" and "Rollback failed".
-
-This module also ends the process of a deleted function. Otherwise, hundreds of stacks in sequence would use up the
-memory.
 """
 
 from __future__ import annotations
@@ -22,7 +19,6 @@ import asyncio
 import datetime as dt
 import secrets
 import threading
-import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -36,8 +32,6 @@ from .templates import refuse_like_aws
 _EVENT_MEMBERS = {"RequestType", "ResponseURL", "StackId", "RequestId"}
 _SECOND_DELIVERY_SECONDS = 0.5
 _LONGEST_END_SECONDS = 2.0
-# The longest run of a function (Lambda developer guide, "Lambda quotas").
-_LONGEST_RUN_SECONDS = 900.0
 _POLL_SECONDS = 0.2
 _CANCELLED = "Resource creation cancelled"
 
@@ -51,7 +45,6 @@ def behave_like_aws(faults: Faults) -> None:
     _delete_failed_creations(creations)
     _keep_what_failed_deletions_need()
     _cancel_creations(creations)
-    _end_deleted_functions()
     refuse_like_aws()
 
 
@@ -351,35 +344,6 @@ def _keep_what_failed_deletions_need() -> None:
     replace("services.cloudformation.provisioners._delete_resource", delete, stacks)
     replace("services.cloudformation.stacks._delete_stack_async", delete_stack_async, stacks, handlers)
     replace("services.cloudformation.stacks._roll_back_operation", roll_back_operation, stacks, handlers)
-
-
-def _end_deleted_functions() -> None:
-    """End a deleted function's process after its running invocation completes."""
-    from ministack.core import lambda_runtime
-    from ministack.core.responses import get_account_id, get_region
-    from ministack.services.cloudformation import provisioners
-
-    forget = provisioners._lambda_delete
-
-    def end(name: str, account: str, region: str) -> None:
-        location = f"{account}:{region}:{name}:"
-        until = time.monotonic() + _LONGEST_RUN_SECONDS
-        while time.monotonic() < until and any(
-            worker.in_use
-            for key, workers in list(lambda_runtime._workers.items())
-            if key.startswith(location)
-            for worker in list(workers)
-        ):
-            time.sleep(_POLL_SECONDS)
-        lambda_runtime.invalidate_worker(name, account=account, region=region)
-
-    def delete(physical_id: str, properties: Any) -> None:
-        forget(physical_id, properties)
-        location = (physical_id, get_account_id(), get_region())
-        threading.Thread(target=end, args=location, name=f"end-{physical_id}", daemon=True).start()
-
-    replace("services.cloudformation.provisioners._lambda_delete", delete)
-    table("services.cloudformation.provisioners._RESOURCE_HANDLERS")["AWS::Lambda::Function"]["delete"] = delete
 
 
 Properties = dict[str, Any]

@@ -78,6 +78,14 @@ PATCHES: Mapping[str, Patch] = {
         "958ceba5b7f8",
         "A function's role must trust Lambda, and its session's secret must not be guessable.",
     ),
+    "core.lambda_runtime.acquire_worker": Patch(
+        "a756e63e7412",
+        "The processes of all functions are limited together; ministack keeps one of each function for good.",
+    ),
+    "core.lambda_runtime.release_worker": Patch(
+        "f3a675dc4c98",
+        "The process of a deleted function ends after its last invocation.",
+    ),
     "core.responses.now_iso": Patch(
         "1f6b7db9f074",
         "Every stack event has a unique time, because clients sort by it.",
@@ -174,13 +182,17 @@ PATCHES: Mapping[str, Patch] = {
         "4bdd255fff26",
         "The physical ID of an added type is not the last member of its identifier.",
     ),
+    "services.cloudformation.provisioners._property_recreation": Patch(
+        "fbf103020978",
+        "Change sets report replacements by the types' schemas.",
+    ),
     "services.cloudformation.provisioners._delete_resource": Patch(
         "7826b054e390",
         "Keeps the dependencies of a resource whose deletion failed.",
     ),
     "services.cloudformation.provisioners._lambda_delete": Patch(
         "f6babef7cccf",
-        "A deleted function's process ends after its last invocation.",
+        "A deleted function's idle processes end at once.",
     ),
     "services.cloudformation.provisioners._cw_metric_alarm_record": Patch(
         "dda9f52b8669",

@@ -31,7 +31,7 @@ def is_signed(headers: Mapping[str, str], query: Query) -> bool:
     )
 
 
-def refusal(method: str, path: str, query: Query, headers: Mapping[str, str], body: bytes) -> Response | None:
+def refusal(method: str, path: str, query: Query, headers: Mapping[str, str], body: bytes | None) -> Response | None:
     """Return the service's refusal of a request with an invalid signature; None if it is valid.
 
     Args:
@@ -39,13 +39,16 @@ def refusal(method: str, path: str, query: Query, headers: Mapping[str, str], bo
         path: the percent-encoded path.
         query: the decoded query.
         headers: values by lower-case name; repeated headers joined by commas.
-        body: the whole body.
+        body: the whole body; None before it is read, for a refusal of what is wrong without it. That includes a wrong
+            signature if the headers state the body's hash, as they do for S3.
     """
     if not is_signed(headers, query):
         failure = "MissingAuthenticationToken", "Request is missing Authentication Token"
     else:
         failure = _failure(method, path, query, headers, body)
-    return None if failure is None else _respond(*failure, _service(method, path, query, headers, body), headers)
+    if failure is None:
+        return None
+    return _respond(*failure, _service(method, path, query, headers, body or b""), headers)
 
 
 def signed_for_owner(query: Query, method: str, url: str, body: bytes) -> Mapping[str, str]:
@@ -77,7 +80,9 @@ def sign_links() -> None:
     replace("services.lambda_svc._layer_content_url", lambda name, number: _signed_link(layer(name, number)))
 
 
-def _failure(method: str, path: str, query: Query, headers: Mapping[str, str], body: bytes) -> tuple[str, str] | None:
+def _failure(
+    method: str, path: str, query: Query, headers: Mapping[str, str], body: bytes | None
+) -> tuple[str, str] | None:
     """Return AWS's error code and message; None for a valid signature."""
     from ministack.core import iam_evaluator, sigv4
     from ministack.core.router import extract_access_key_id
@@ -109,6 +114,16 @@ def _failure(method: str, path: str, query: Query, headers: Mapping[str, str], b
     if isinstance(found, iam_evaluator.CredentialResolutionError):
         return found.code, found.message
     hashed = headers.get("x-amz-content-sha256", "")
+    if body is None:
+        if not hashed and (in_header or signature.service != "s3"):
+            return None
+        _, signed = sigv4.header_signing_documents(
+            signature, method, path, plain, headers, b"", presigned=not in_header
+        )
+        scope = (signature.date_stamp, signature.region, signature.service)
+        expected = sigv4.calculate_signature(found.secret_access_key, *scope, signed)
+        is_right = sigv4.signatures_match(expected, signature.signature)
+        return None if is_right else ("SignatureDoesNotMatch", sigv4.SIGNATURE_MISMATCH)
     if in_header and _HASH.fullmatch(hashed) and hashed != hashlib.sha256(body).hexdigest():
         return "SignatureDoesNotMatch", "The provided 'x-amz-content-sha256' header does not match what was computed."
     return sigv4.header_signature_failure(
@@ -151,6 +166,9 @@ def _service(method: str, path: str, query: Query, headers: Mapping[str, str], b
 
     if scope := re.search(r"Credential=[^/]+/\d+/[^/]*/([^/]+)/", headers.get("authorization", "")):
         return scope[1]
+    if headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        # The body would say which of the services with this protocol. All of them respond alike.
+        return "sts"
     decoded, sent, plain = unquote(path), dict(headers), dict(query)
     return router.detect_service(
         method, decoded, sent, ministack_app._routing_params(method, decoded, sent, body, plain)

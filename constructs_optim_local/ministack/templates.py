@@ -1,4 +1,5 @@
-"""CloudFormation's refusals of templates, custom resources' responses and signals that ministack accepts.
+"""CloudFormation's refusals of templates, custom resources' responses and signals that ministack accepts, and what it
+says of changes.
 
 ministack itself refuses more than 500 resources, more than 200 parameters, outputs or mappings, templates of more than
 51,200 bytes in a request or 1,000,000 bytes at a URL, and updates or change sets without changes.
@@ -12,7 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from constructs_optim_local.cloudformation.regional_types import resource_types
+from constructs_optim_local.cloudformation.registry import recreation, resource_types
 
 from .patches import replace, table
 
@@ -28,6 +29,7 @@ def refuse_like_aws() -> None:
     _refuse_existing_log_groups()
     _refuse_long_messages()
     _order_events()
+    _say_what_is_replaced()
 
 
 class _RefusedUpdate(Exception):
@@ -163,7 +165,7 @@ def _refuse_long_messages() -> None:
                 custom_resource.deliver_response(path.removeprefix(_RESPONSES), failed)
                 return 200, {}, b""
             if path.startswith(_SIGNALS):
-                refused = f"the signal has {len(body)} bytes; wait condition data is at most {_LONGEST_MESSAGE} bytes"
+                refused = f"the signal has more than {_LONGEST_MESSAGE} bytes, the most for wait condition data"
                 return 400, {"Content-Type": "application/json"}, json.dumps({"message": refused}).encode()
         return await handle(method, path, headers, body, *more)
 
@@ -184,3 +186,15 @@ def _order_events() -> None:
             return last.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     replace("core.responses.now_iso", now_iso, stacks)
+
+
+def _say_what_is_replaced() -> None:
+    """Let change sets say which changes replace a resource, by the type's schema. ministack has a list of few types."""
+    from ministack.core.responses import get_region
+    from ministack.services.cloudformation import stacks
+
+    def property_recreation(resource_type: str, name: str) -> str:
+        return recreation(resource_type, name, get_region())
+
+    # Only in the reports: in updates, ministack's own list decides what it replaces.
+    replace("services.cloudformation.provisioners._property_recreation", property_recreation, stacks)

@@ -12,7 +12,7 @@ from typing import Any
 
 from constructs_optim_local.api.error import ApiError, validation_error
 from constructs_optim_local.api.model import ApiModel
-from constructs_optim_local.cloudformation.regional_types import resource_types
+from constructs_optim_local.cloudformation.registry import resource_types
 
 from .benchmarks.benchmark_jobs import BenchmarkJobs
 from .benchmarks.recommendation_jobs import RecommendationJobs

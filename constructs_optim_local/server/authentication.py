@@ -8,26 +8,29 @@ Other users do not know the secret, which changes at each start.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs
 
 from . import bearer_tokens
+from .bodies import LONGEST_BODY, LONGEST_OBJECT, BodyTooLong, Disconnected, Receive, read_body
 
 Message = dict[str, Any]
 Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 Response = tuple[int, dict[str, str], bytes]
-Verify = Callable[[str, str, Mapping[str, list[str]], Mapping[str, str], bytes], Response | None]
-
+Verify = Callable[[str, str, Mapping[str, list[str]], Mapping[str, str], bytes | None], Response | None]
 Sign = Callable[[Mapping[str, list[str]], str, str, bytes], Mapping[str, str]]
 
 _CAPABILITIES = ("/_ministack/cfn-response/", "/_ministack/cfn-signal/")
 """The paths for PUT requests that respond for custom resources and signal wait conditions. As with CloudFormation's
 presigned URLs, the URL is the permission: it contains a random UUID.
 """
+# CloudFormation user guide, "Understand CloudFormation quotas": custom resource response, cfn-signal wait condition
+# data.
+_LONGEST_CAPABILITY = 4_096
 _LARGE = 1_000_000
 # Assumed: the documentation has no example of a refused token.
 _INVALID_TOKEN: Response = (
@@ -43,7 +46,8 @@ class Authentication:
     Args:
         inner: the application that serves authenticated requests.
         port: the port on which this cloud listens.
-        verify: returns the refusal of a request whose signature is missing or wrong, otherwise None.
+        verify: returns the refusal of a request whose signature is missing or wrong, otherwise None. It is asked before
+            the body is read, without it, and again with the body.
         sign: returns signed headers for a request by the owner of a signed query.
     """
 
@@ -64,28 +68,46 @@ class Authentication:
             await _respond(send, (403, {"Content-Type": "text/plain"}, reason.encode()))
             return
         send = _without_cors(send)
+        with contextlib.suppress(Disconnected):
+            await self._serve(scope, headers, receive, send)
+
+    async def _serve(self, scope: Scope, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
         method: str = scope["method"]
         if method == "PUT" and scope["path"].startswith(_CAPABILITIES):
-            await self._inner(scope, receive, send)
+            try:
+                body = await read_body(receive, _LONGEST_CAPABILITY)
+            except BodyTooLong as too_long:
+                # Only its length matters: CloudFormation refuses it, and a custom resource fails.
+                body = too_long.start
+                scope = {**scope, "headers": _with(scope, {"Content-Length": str(len(body))})}
+            await self._inner(scope, _replay(body, receive), send)
             return
         query = parse_qs(scope.get("query_string", b"").decode(errors="replace"), keep_blank_values=True)
         path = scope["raw_path"].decode("latin-1")
-        body = await _body(receive)
-        if body is None:
-            return
-        check = (method, path, query, headers, body)
+        signed_query = None
         if bearer_tokens.is_openai(path) and "authorization" in headers:
             # Verify the request in the token, and sign this one for the token's owner.
             signed_query = bearer_tokens.signed_query(headers)
             if signed_query is None:
                 await _respond(send, _INVALID_TOKEN)
                 return
-            check = ("POST", "/", signed_query, {"host": bearer_tokens.HOST}, b"")
-            if (refusal := self._verify(*check)) is None:
-                signed = self._sign(signed_query, method, f"http://{headers['host']}{path}", body)
-                await self._inner({**scope, "headers": _with(scope, signed)}, _replay(body, receive), send)
-                return
-        refusal = await asyncio.to_thread(self._verify, *check) if len(body) > _LARGE else self._verify(*check)
+            refusal = self._verify("POST", "/", signed_query, {"host": bearer_tokens.HOST}, b"")
+        else:
+            refusal = self._verify(method, path, query, headers, None)
+        if refusal is not None:
+            await _respond(send, refusal)
+            return
+        try:
+            body = await _declared_body(headers, query, receive)
+        except BodyTooLong as too_long:
+            await _respond(send, (413, {"Content-Type": "text/plain"}, f"{too_long}\n".encode()))
+            return
+        if signed_query is not None:
+            signed = self._sign(signed_query, method, f"http://{headers['host']}{path}", body)
+            scope = {**scope, "headers": _with(scope, signed)}
+        else:
+            check = (method, path, query, headers, body)
+            refusal = await asyncio.to_thread(self._verify, *check) if len(body) > _LARGE else self._verify(*check)
         if refusal is not None:
             await _respond(send, refusal)
             return
@@ -137,16 +159,23 @@ async def _respond(send: Send, response: Response) -> None:
     await send({"type": "http.response.body", "body": content})
 
 
-async def _body(receive: Receive) -> bytes | None:
-    """Return the whole body; None if the client disconnects."""
-    parts: list[bytes] = []
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return None
-        parts.append(message.get("body", b""))
-        if not message.get("more_body"):
-            return b"".join(parts)
+async def _declared_body(headers: Mapping[str, str], query: Mapping[str, list[str]], receive: Receive) -> bytes:
+    """Return the body of a request, unless its declared or its real length exceeds the limit."""
+    limit = LONGEST_OBJECT if _is_verified_without_body(headers, query) else LONGEST_BODY
+    declared = headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > limit:
+        raise BodyTooLong(limit)
+    return await read_body(receive, limit)
+
+
+def _is_verified_without_body(headers: Mapping[str, str], query: Mapping[str, list[str]]) -> bool:
+    """Return whether the signature was verified before the body is read: that of S3's requests and presigned URLs."""
+    return (
+        "x-amz-content-sha256" in headers
+        or query.get("X-Amz-Credential", [""])[0].split("/")[3:4] == ["s3"]
+        or headers.get("authorization", "").startswith("AWS ")
+        or "AWSAccessKeyId" in query
+    )
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

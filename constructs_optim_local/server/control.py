@@ -25,6 +25,8 @@ from constructs_optim_local.faults import Fault, Faults
 from constructs_optim_local.sagemaker.quotas import Quotas
 from constructs_optim_local.sagemaker.service import SageMaker
 
+from .bodies import BodyTooLong, Disconnected, Receive, read_body
+
 if TYPE_CHECKING:
     # Starting a local cloud needs no metrics parser.
     from constructs_optim_local.cloudwatch.telemetry import Telemetry
@@ -34,7 +36,6 @@ PREFIX = "/_constructs_optim/"
 _LARGEST_BODY = 1_048_576
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
 Asgi = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
 
@@ -64,11 +65,15 @@ class Control:
             await self._inner(scope, receive, send)
             return
         try:
-            body = await _read(receive)
+            body = await read_body(receive, _LARGEST_BODY)
             result = await asyncio.to_thread(self._respond, scope, body)
             status, content = 200, json.dumps(result, default=str).encode()
+        except BodyTooLong as too_long:
+            status, _, content = validation_error(str(too_long)).to_response()
         except ApiError as error:
             status, _, content = error.to_response()
+        except Disconnected:
+            return
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
@@ -172,14 +177,3 @@ def _object(body: bytes) -> dict[str, Any]:
     if not isinstance(parsed, dict):
         raise validation_error("the body is not a JSON object")
     return parsed
-
-
-async def _read(receive: Receive) -> bytes:
-    body = b""
-    while True:
-        message = await receive()
-        body += message.get("body", b"")
-        if len(body) > _LARGEST_BODY:
-            raise validation_error("the request is too large")
-        if not message.get("more_body"):
-            return body

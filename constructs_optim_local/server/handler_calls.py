@@ -16,9 +16,10 @@ from urllib.parse import parse_qs
 from constructs_optim_local.api.call_log import CallLog
 from constructs_optim_local.faults import Fault, Faults
 
+from .bodies import LONGEST_OBJECT, Disconnected, Receive, read_body
+
 Message = dict[str, Any]
 Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -52,7 +53,10 @@ class HandlerCalls:
         if scope["type"] != "http" or not _is_of_a_function(scope):
             await self._inner(scope, receive, send)
             return
-        body = await _body(receive)
+        try:
+            body = await read_body(receive, LONGEST_OBJECT)
+        except Disconnected:
+            return
         service, operation = _named(scope, body)
         path: str = scope["path"]
         self._calls.add(service, operation, path, "")
@@ -145,15 +149,6 @@ async def _respond(send: Send, status: int, content: bytes, kind: str) -> None:
 
 async def _nowhere(_: Message) -> None:
     pass
-
-
-async def _body(receive: Receive) -> bytes:
-    body = b""
-    while True:
-        message = await receive()
-        body += message.get("body", b"")
-        if not message.get("more_body"):
-            return body
 
 
 def _replay(body: bytes) -> Receive:

@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim_local.cloud import LocalCloud
-from constructs_optim_local.cloudformation.regional_types import resource_types
+from constructs_optim_local.cloudformation.registry import resource_types
 
 from ..support.cloudformation_stacks import Stack
 from ..support.local_cloud import BUCKET, ROLE
@@ -200,8 +200,10 @@ def test_a_custom_resource_response_above_4096_bytes_fails_the_stack(cloud: Loca
     assert stack.physical_id("Custom") == "long"
     # Its handler answers the deletion in as many bytes.
     stack.delete()
-    assert stack.deploy(answering(4097)) in ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
-    assert "Response object is too long." in stack.reasons()
+    for size in (4097, 3_000_000):
+        refused = Stack(cloud, f"answers-{size}")
+        assert refused.deploy(answering(size)) in ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
+        assert "Response object is too long." in refused.reasons()
 
 
 def test_a_wait_condition_signal_above_4096_bytes_is_refused(cloud: LocalCloud) -> None:

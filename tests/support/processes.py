@@ -24,6 +24,19 @@ def marked(marker: str) -> list[int]:
     return found
 
 
+def children(pid: int | None) -> list[int]:
+    """The running processes that a process started itself."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                # The name of the program, in parentheses, may have spaces.
+                state, parent, *_ = (entry / "stat").read_text().rpartition(")")[2].split()
+                if int(parent) == pid and state != "Z":
+                    found.append(int(entry.name))
+    return found
+
+
 def none_left(marker: str, seconds: float = 15) -> bool:
     """Whether all the marked processes are gone within ``seconds``."""
     return not settled(lambda: marked(marker), lambda processes: not processes, seconds)
