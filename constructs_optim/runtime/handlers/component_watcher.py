@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import time
+import urllib.error
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from ..aws import client
-from ..custom_resource import DONE, Output, again, respond
+from ..custom_resource import DONE, Output, again, poll_or_give_up, respond
 from ..documents import is_component_arn, is_object, not_created, object_in
 from ..errors import DeploymentError, InvalidEvent, code_of, message_of
 from ..immutable_resources import retag
@@ -36,15 +37,14 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     if watch.settle and not watch.look:
         # A call by the earlier request's watcher may still take effect.
         return again(_SECONDS)
-    if watch.error:
-        return component.end(f"polling the inference component failed: {watch.error}. Deploy again")
     if time.time() >= watch.until:
         last = watch.look.get("Reason") or "SageMaker has not finished"
         return component.end(f"the inference component took longer than the hour that CloudFormation waits: {last}")
-    try:
-        return component.delete() if component.event["RequestType"] == "Delete" else component.ensure()
-    except DeploymentError as error:
-        return component.end(str(error))
+    return poll_or_give_up(
+        watch.error,
+        component.poll,
+        lambda reason: component.end(f"polling the inference component failed: {reason}. Deploy again"),
+    )
 
 
 class _Component:
@@ -56,6 +56,13 @@ class _Component:
         logical_id = hashlib.sha256(self.event["LogicalResourceId"].encode()).hexdigest()[:16]
         self._owner = f"{self.event['StackId']}/{logical_id}"
         self._arn: str | None = None
+
+    def poll(self) -> Output:
+        """Take the next step toward the request, or respond."""
+        try:
+            return self.delete() if self.event["RequestType"] == "Delete" else self.ensure()
+        except DeploymentError as error:
+            return self.end(str(error))
 
     def ensure(self) -> Output:
         """Create or update the component, and respond when it is in service."""
@@ -110,7 +117,13 @@ class _Component:
         physical_id = (self.event.get("PhysicalResourceId") or created) if failure or self._arn is None else self._arn
         reason = f"{self.event['LogicalResourceId']}: {failure}" if failure is not None else None
         log(Counted.deployment_failed if failure else "responded", reason=failure or "")
-        respond(self.event, physical_id=physical_id, failure=reason)
+        try:
+            respond(self.event, physical_id=physical_id, failure=reason)
+        except urllib.error.HTTPError as error:
+            if error.code not in (403, 404):
+                raise
+            # The pre-signed URL has expired, so CloudFormation no longer waits.
+            log("response is late", status=error.code)
         return DONE
 
     _reason = ""
