@@ -22,7 +22,7 @@ from urllib.parse import parse_qs, urlsplit
 from botocore.exceptions import BotoCoreError, ClientError
 
 from .aws import client
-from .documents import not_created
+from .documents import nested, not_created
 from .errors import DeploymentError, LeftToWatcher, Superseded, code_of, message_of
 from .telemetry import Counted, LambdaContext, entry_point, log, redacted
 
@@ -38,6 +38,10 @@ DONE: Output = {"Done": True}
 # applies to wait conditions (CloudFormation quotas, "Wait condition data").
 _BODY_LIMIT = 4000
 _ATTEMPTS = 5
+# The errors of an invocation that did not return. Source: AWS Step Functions developer guide, "Handling errors in Step
+# Functions workflows" (Lambda.Unknown, Sandbox.Timedout, States.Timeout); AWS Lambda developer guide, "Runtime API".
+_DETAILS = "For details, see the function's log"
+_CRASHES = ("Lambda.Unknown", "Runtime.", "Sandbox.", "States.")
 
 
 class Event(TypedDict):
@@ -76,11 +80,11 @@ def custom_resource(
 
     @entry_point
     def handler(event: Event, context: LambdaContext) -> None:
-        physical_id = event.get("PhysicalResourceId") or not_created(event["RequestId"])
+        physical_id = event.get("PhysicalResourceId") or not_created(event.get("RequestId", ""))
         data: dict[str, str] = {}
         failure = None
-        log("received", request_type=event["RequestType"])
         try:
+            log("received", request_type=event["RequestType"])
             if event["RequestType"] == "Delete":
                 delete(event)
             else:
@@ -91,22 +95,33 @@ def custom_resource(
             return
         except LeftToWatcher:
             return
-        except DeploymentError as error:
-            failure = str(error)
-            log(Counted.deployment_failed, reason=failure)
-        except (ClientError, BotoCoreError) as error:
-            failure = _explained(error, event)
-            log(Counted.deployment_failed, reason=str(error))
         except Exception as error:
             # Not raised: CloudFormation invokes asynchronously, so Lambda would retry a failed invocation after the
             # stack has rolled back.
-            log(Counted.deployment_failed, reason=repr(error), traceback=traceback.format_exc())
-            log_group = os.environ.get("AWS_LAMBDA_LOG_GROUP_NAME", "")
-            failure = f"unexpected {type(error).__name__}: {error}. For details, see the function's log {log_group}"
-        reason = f"{event['LogicalResourceId']}: {failure}" if failure is not None else None
+            failure = _failure(error, event)
+        reason = f"{event.get('LogicalResourceId', 'the resource')}: {failure}" if failure is not None else None
         respond(event, physical_id=physical_id, failure=reason, data=data)
 
     return handler
+
+
+def _failure(error: Exception, event: Event) -> str:
+    """Log an error and return it as the reason for the stack; whatever goes wrong here, there is a reason."""
+    try:
+        match error:
+            case DeploymentError():
+                failure = str(error)
+                log(Counted.deployment_failed, reason=failure)
+            case ClientError() | BotoCoreError():
+                failure = _explained(error, event)
+                log(Counted.deployment_failed, reason=str(error))
+            case _:
+                log_group = os.environ.get("AWS_LAMBDA_LOG_GROUP_NAME", "")
+                failure = f"unexpected {type(error).__name__}: {error}. {_DETAILS} {log_group}"
+                log(Counted.deployment_failed, reason=repr(error), traceback=traceback.format_exc())
+    except Exception:
+        return f"unexpected {type(error).__name__}. {_DETAILS}"
+    return failure
 
 
 def _patiently(
@@ -160,7 +175,7 @@ def _explained(error: ClientError | BotoCoreError, event: Event) -> str:
     store = event["ResourceProperties"].get("Bucket")
     if next_step == _PERMISSIONS and store:
         # S3 gives other accounts no details.
-        account = event["StackId"].split(":")[4]
+        account, _ = account_and_region(event)
         next_step += (
             f". If another account owns the store {store}, that account must share it with this one, {account} "
             "(ArtifactStore.share_with_account)"
@@ -176,21 +191,30 @@ def respond(
         event["ResponseURL"],
         {
             "Status": "SUCCESS" if failure is None else "FAILED",
-            "Reason": redacted(failure or "done"),
+            "Reason": _redacted(failure or "done"),
             "PhysicalResourceId": physical_id,
-            "StackId": event["StackId"],
-            "RequestId": event["RequestId"],
-            "LogicalResourceId": event["LogicalResourceId"],
+            "StackId": event.get("StackId", ""),
+            "RequestId": event.get("RequestId", ""),
+            "LogicalResourceId": event.get("LogicalResourceId", ""),
             "Data": dict(data or {}),
         },
     )
+
+
+def _redacted(reason: str) -> str:
+    """Return a reason without secrets; if it cannot be redacted, a constant one, because the stack waits."""
+    try:
+        return redacted(reason)
+    except Exception:
+        log("reason not redacted", traceback=traceback.format_exc())
+        return f"the reason could not be shown. {_DETAILS}"
 
 
 def signal(handle: str, *, failure: str | None = None, data: str = "") -> None:
     """Signal a wait condition, which may have been deleted with its stack."""
     body = {
         "Status": "SUCCESS" if failure is None else "FAILURE",
-        "Reason": redacted(failure or "the artifact is ready"),
+        "Reason": _redacted(failure or "the artifact is ready"),
         # CloudFormation treats a signal with the same ID as a retransmission and keeps the first.
         "UniqueId": "artifact",
         "Data": data,
@@ -248,6 +272,27 @@ def start_watching(props: WatchedProperties, name: str, document: Mapping[str, o
             raise
         return False
     return True
+
+
+def poll_or_give_up(caught: object, poll: Callable[[], Output], give_up: Callable[[str], Output]) -> Output:
+    """Return the output of a poll or, if polls keep failing, of ``give_up``, which gets the reason.
+
+    ``caught`` is what the state machine caught after its last retry; None or empty if it caught nothing. What failed
+    may work by now, so this is one more poll, except after a crash: the next one would not return either.
+
+    Raises:
+        Exception: what ``poll`` raises, unless the state machine caught an error before.
+    """
+    if not caught:
+        return poll()
+    name = str(nested(caught, "Error") or "unknown")
+    if name.startswith(_CRASHES):
+        return give_up(f"the function ended as {name}, out of time or memory")
+    try:
+        return poll()
+    except Exception as error:
+        log("polls keep failing", reason=repr(error), traceback=traceback.format_exc())
+        return give_up(f"{type(error).__name__}: {error}")
 
 
 def again(seconds: int) -> Output:

@@ -15,12 +15,13 @@ from constructs_optim.runtime.handlers import component_handler, component_watch
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.hosting import IMAGE
-from ..support.inference_components import component, create
+from ..support.inference_components import component
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import ROLE, Responses
 from ..support.waiting import until
 
 STACK = "arn:aws:cloudformation:us-west-2:000000000000:stack/Slices/1234"
+OWNER = "constructs-optim:owner"
 ENDPOINTS = ("sliced", "other-sliced")
 LAYOUT = ["mig-3g.40gb", "mig-2g.20gb", "mig-2g.20gb"]
 TAGS = [{"Key": "team", "Value": "chat"}]
@@ -129,7 +130,7 @@ def test_a_component_is_created_changed_and_deleted(responses: Responses, sagema
     assert (created["Status"], arn.rpartition("/")[2]) == ("SUCCESS", "chat"), created
     found = component(sagemaker, "chat")
     assert found["Specification"]["ComputeResourceRequirements"]["AcceleratorPartitionType"] == "mig-3g.40gb"
-    assert sagemaker.list_tags(ResourceArn=arn)["Tags"] == TAGS
+    assert [tag for tag in sagemaker.list_tags(ResourceArn=arn)["Tags"] if tag["Key"] != OWNER] == TAGS
 
     new, old = properties(memory="8192", copies="2"), properties()
     updated = watched(responses, request(responses, "Update", arn, ResourceProperties=new, OldResourceProperties=old))
@@ -137,6 +138,9 @@ def test_a_component_is_created_changed_and_deleted(responses: Responses, sagema
     found = component(sagemaker, "chat")
     assert found["Specification"]["ComputeResourceRequirements"]["MinMemoryRequiredInMb"] == 8192
     assert found["RuntimeConfig"]["DesiredCopyCount"] == 2
+
+    # Setting the user's tags keeps the one by which a later request knows the component.
+    assert {tag["Key"] for tag in sagemaker.list_tags(ResourceArn=arn)["Tags"]} == {"team", OWNER}
 
     deleted = watched(responses, request(responses, "Delete", arn, ResourceProperties=new))
     assert deleted["Status"] == "SUCCESS"
@@ -204,18 +208,83 @@ def test_another_name_makes_another_component_and_a_rollback_takes_it_back(
     watched(responses, request(responses, "Delete", arn))
 
 
-def test_a_component_of_another_endpoint_with_that_name_is_left_alone(responses: Responses, sagemaker: Any) -> None:
-    requirements = properties()["Specification"]["ComputeResourceRequirements"] | {
+def foreign(sagemaker: Any, name: str, on: str, **more: Any) -> dict[str, Any]:
+    """A component that no request of this resource created."""
+    requirements = {
+        "AcceleratorPartitionType": "mig-2g.20gb",
         "NumberOfAcceleratorDevicesRequired": 1,
         "MinMemoryRequiredInMb": 1024,
     }
-    create(sagemaker, "chat", "other-sliced", {"ModelName": "sliced", "ComputeResourceRequirements": requirements})
+    sagemaker.create_inference_component(
+        InferenceComponentName=name,
+        EndpointName=on,
+        VariantName="AllTraffic",
+        Specification={"ModelName": "sliced", "ComputeResourceRequirements": requirements},
+        RuntimeConfig={"CopyCount": 1},
+        **more,
+    )
+    return component(sagemaker, name)
+
+
+TAGGED_BY_ANOTHER = {"Tags": [{"Key": OWNER, "Value": f"{STACK}/{'0' * 16}"}]}
+
+
+@pytest.mark.parametrize("on", ENDPOINTS)
+@pytest.mark.parametrize("tagged", [{}, TAGGED_BY_ANOTHER], ids=["untagged", "tagged_by_another"])
+def test_a_component_that_another_resource_created_is_left_alone(
+    responses: Responses, sagemaker: Any, on: str, tagged: dict[str, Any]
+) -> None:
+    foreign(sagemaker, "chat", on, **tagged)
+    before = component(sagemaker, "chat")
     failed = watched(responses, request(responses, "Create"))
     assert failed["Status"] == "FAILED"
-    assert "the endpoint other-sliced already has an inference component chat" in failed["Reason"]
+    assert f"the endpoint {on} already has an inference component chat" in failed["Reason"]
     assert watched(responses, request(responses, "Delete", failed["PhysicalResourceId"]))["Status"] == "SUCCESS"
-    assert component(sagemaker, "chat")["EndpointName"] == "other-sliced"
+    assert component(sagemaker, "chat") | {"ResponseMetadata": None} == before | {"ResponseMetadata": None}
+
+
+@pytest.mark.parametrize("on", ENDPOINTS)
+@pytest.mark.parametrize("tagged", [{}, TAGGED_BY_ANOTHER], ids=["untagged", "tagged_by_another"])
+def test_a_rename_to_a_taken_name_fails_and_its_rollback_leaves_the_other_component(
+    responses: Responses, sagemaker: Any, on: str, tagged: dict[str, Any]
+) -> None:
+    foreign(sagemaker, "embed", on, **tagged)
+    old, new = properties(), properties("embed", partition="mig-2g.20gb")
+    arn = watched(responses, request(responses, "Create"))["PhysicalResourceId"]
+    failed = watched(responses, request(responses, "Update", arn, ResourceProperties=new, OldResourceProperties=old))
+    assert failed["Status"] == "FAILED"
+    back = watched(responses, request(responses, "Update", arn, ResourceProperties=old, OldResourceProperties=new))
+    assert (back["Status"], back["PhysicalResourceId"]) == ("SUCCESS", arn)
+    assert names(sagemaker) == {"chat", "embed"}
+    assert component(sagemaker, "embed")["InferenceComponentStatus"] == "InService"
+
+
+def test_a_failed_component_of_another_resource_is_left_alone(responses: Responses, sagemaker: Any) -> None:
+    requirements = {"AcceleratorPartitionType": "mig-2g.20gb", "NumberOfAcceleratorDevicesRequired": 1}
+    sagemaker.create_inference_component(
+        InferenceComponentName="chat",
+        EndpointName="sliced",
+        VariantName="AllTraffic",
+        Specification={
+            "ModelName": "sliced",
+            "ComputeResourceRequirements": {**requirements, "MinMemoryRequiredInMb": 1024},
+        },
+        RuntimeConfig={"CopyCount": 99},
+    )
+    assert component(sagemaker, "chat")["InferenceComponentStatus"] == "Failed"
+    failed = watched(responses, request(responses, "Create"))
+    assert (failed["Status"], names(sagemaker)) == ("FAILED", {"chat"})
+
+
+def test_a_component_that_was_created_again_outside_the_stack_is_not_deleted_with_it(
+    responses: Responses, sagemaker: Any
+) -> None:
+    arn = watched(responses, request(responses, "Create"))["PhysicalResourceId"]
     sagemaker.delete_inference_component(InferenceComponentName="chat")
+    until(lambda: names(sagemaker), lambda found: not found)
+    foreign(sagemaker, "chat", "sliced", **TAGGED_BY_ANOTHER)
+    assert watched(responses, request(responses, "Delete", arn))["Status"] == "SUCCESS"
+    assert component(sagemaker, "chat")["InferenceComponentStatus"] == "InService"
 
 
 def test_a_look_after_the_hour_fails_the_request_with_what_it_waits_for(responses: Responses, sagemaker: Any) -> None:

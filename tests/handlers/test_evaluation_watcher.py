@@ -27,6 +27,7 @@ from constructs_optim_local.cloud import LocalCloud
 from ..support.endpoint_updates import serving
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import BUCKET, ROLE, Responses, idle_state_machine
+from ..support.run_files import content
 from ..support.sampling import one_in
 from ..support.waiting import until
 
@@ -143,23 +144,23 @@ def die() -> None:
 def test_an_evaluation_ends_with_a_result_a_report_and_a_decision(evaluation: Evaluation) -> None:
     signal = evaluation.poll_to_the_end()
     assert signal["Status"] == "SUCCESS"
-    result = evaluation.records.read(RESULT)
+    result = content(evaluation.records, RESULT)
     assert result is not None
     assert result["subject"]["endpoint_name"] == evaluation.name
-    decision = evaluation.records.read(CURRENT)
+    decision = content(evaluation.records, CURRENT)
     assert decision is not None
     assert (decision["accepted"], decision["run"]) == (True, evaluation.run)
-    for users, sample in samples_of(evaluation.records.read(REQUESTS, evaluation.run) or {}):
+    for users, sample in samples_of(content(evaluation.records, REQUESTS, evaluation.run) or {}):
         (level,) = [level for level in result["levels"] if level["concurrency"] == users]
         assert sample.drawn()["time_to_first_token_p50"] == pytest.approx(level["metrics"]["time_to_first_token_p50"])
 
 
 def test_a_scheduled_run_becomes_the_current_result_and_keeps_the_decision(evaluation: Evaluation) -> None:
     evaluation.poll_to_the_end(Before="b" * 64)
-    decided = evaluation.records.read(CURRENT)
+    decided = content(evaluation.records, CURRENT)
     evaluation.run = "scheduled"
     until(lambda: evaluation.poll(WaitHandle=None), lambda output: output["Done"])
-    assert evaluation.records.read(CURRENT) == {**(decided or {}), "run": "scheduled"}
+    assert content(evaluation.records, CURRENT) == {**(decided or {}), "run": "scheduled"}
 
 
 @pytest.mark.parametrize("step", one_in(3, [1, 3, 4, 5, 6, 9, 12, 15, 17]))
@@ -237,7 +238,7 @@ def test_an_evaluation_of_an_instance_type_without_a_price_has_a_note_and_no_pri
 ) -> None:
     evaluation.request["Subjects"][0]["InstanceType"] = "ml.g5.unheard"
     assert evaluation.poll_to_the_end()["Status"] == "SUCCESS"
-    result = evaluation.records.read(RESULT)
+    result = content(evaluation.records, RESULT)
     assert result is not None
     assert "price" not in result
     assert "price_per_million_output_tokens" not in result["levels"][0]["metrics"]
@@ -262,7 +263,7 @@ def test_an_endpoint_beyond_a_gate_limit_fails_the_deployment_without_a_baseline
     assert signal["Status"] == "FAILURE"
     assert "TTFT, p99 at 2 users is" in signal["Reason"]
     assert "above the maximum of 2,000 ms" in signal["Reason"]
-    decision = evaluation.records.read(CURRENT)
+    decision = content(evaluation.records, CURRENT)
     assert decision is not None
     assert not decision["accepted"]
 
@@ -299,7 +300,7 @@ def test_an_evaluation_of_drafts_measures_their_acceptance(
         evaluation.cloud.collect_engine_metrics(text, endpoint=evaluation.name, seconds_ago=-60 * minute)
     evaluation.request["Acceptance"] = SPECULATING
     assert evaluation.poll_to_the_end()["Status"] == "SUCCESS"
-    result = evaluation.records.read(RESULT)
+    result = content(evaluation.records, RESULT)
     assert result is not None
     [level] = result["levels"]
     assert level["metrics"]["acceptance_length"] == pytest.approx(3.2)
@@ -322,7 +323,7 @@ def test_without_published_metrics_an_evaluation_says_so(
     monkeypatch.setattr(acceptance, "_LATE_SECONDS", 0)
     evaluation.request["Acceptance"] = {"Length": "absent"}
     assert evaluation.poll_to_the_end()["Status"] == "SUCCESS"
-    result = evaluation.records.read(RESULT)
+    result = content(evaluation.records, RESULT)
     assert result is not None
     assert "acceptance_length" not in result["levels"][0]["metrics"]
     assert "CloudWatch has no acceptance length for the time with 2 users." in result["notes"]
@@ -332,7 +333,7 @@ def test_a_query_that_is_refused_is_a_note_too(evaluation: Evaluation, monkeypat
     monkeypatch.setattr(acceptance, "_LATE_SECONDS", 0)
     evaluation.request["Acceptance"] = {"Length": "sum(drafts"}
     assert evaluation.poll_to_the_end()["Status"] == "SUCCESS"
-    result = evaluation.records.read(RESULT)
+    result = content(evaluation.records, RESULT)
     assert result is not None
     assert any("no acceptance length" in note for note in result["notes"])
 

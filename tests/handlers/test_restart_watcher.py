@@ -158,8 +158,21 @@ def test_an_endpoint_that_is_gone_is_not_restarted(restarted: Restarted) -> None
     assert restarted.poll("a")["Done"]
 
 
-def test_a_state_machine_that_failed_ends(restarted: Restarted) -> None:
-    assert restarted.poll("a", Error={"Cause": "timed out"})["Done"]
+@pytest.mark.parametrize("error", ["ClientError", "Lambda.Unknown"])
+def test_a_restart_goes_on_after_polls_that_failed(restarted: Restarted, error: str) -> None:
+    until(lambda: restarted.poll("a", Error={"Error": error}), lambda output: output["Done"])
+    assert restarted.config == f"{restarted.name}-2"
+
+
+@pytest.mark.parametrize("damaged", [b"{", b"[]", b"{}", b'"x"', b'{"run":1,"restarted":"x"}', b'{"schema":99}'])
+def test_a_record_that_cannot_be_read_ends_a_restart_with_its_name(
+    restarted: Restarted, cloud: LocalCloud, caplog: pytest.LogCaptureFixture, damaged: bytes
+) -> None:
+    name = f"restarts/000000000000/us-west-2/{restarted.name}.json"
+    cloud.client("s3").put_object(Bucket=BUCKET, Key=name, Body=damaged)
+    assert restarted.poll("a") == {"Done": True}
+    (failed,) = [record for record in caplog.records if record.message == "restart failed"]
+    assert name in vars(failed)["reason"]
     assert restarted.config == restarted.name
 
 

@@ -13,7 +13,9 @@ from itertools import count
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
+from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.handlers import shadow_handler, shadow_watcher
 from constructs_optim.runtime.requests.properties import validate
 from constructs_optim.runtime.requests.shadow_properties import ShadowRequest
@@ -24,6 +26,7 @@ from ..support.hosting import make_model, settled
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import BUCKET, Responses, idle_state_machine
 from ..support.notifications import Notifications
+from ..support.run_files import content
 
 ACCOUNT, REGION = "000000000000", "us-west-2"
 _numbers = count()
@@ -101,7 +104,7 @@ class Run:
 
     def publish(self, minutes: int, requests: int = 20) -> None:
         """Metrics of the minutes after the run began, the same for both variants."""
-        stored = self.records.read(RUN, self.run)
+        stored = content(self.records, RUN, self.run)
         assert stored is not None
         data: list[Any] = []
         for minute in range(minutes):
@@ -145,7 +148,7 @@ class Run:
 
     @property
     def report(self) -> dict[str, Any]:
-        found = self.records.read(RESULT)
+        found = content(self.records, RESULT)
         assert found is not None
         return found
 
@@ -225,7 +228,7 @@ def test_captures_are_read_once(run: Run) -> None:
     run.ask(3)
     for _ in range(3):
         run.poll()
-    stored = run.records.read(RUN, run.run)
+    stored = content(run.records, RUN, run.run)
     assert stored is not None
     assert stored["observed"]["pairs"] == 3
     # What is kept has no prompt and no answer.
@@ -235,7 +238,7 @@ def test_captures_are_read_once(run: Run) -> None:
 def test_what_was_decided_before_is_not_compared_again(run: Run) -> None:
     run.records.write(CURRENT, {"outcome": "worse", "run": "0" * 16})
     assert run.end()["EndpointConfigName"] == f"{run.name}-ended"
-    assert run.records.read(RESULT) is None
+    assert content(run.records, RESULT) is None
 
 
 def test_a_run_ends_where_another_configuration_was_deployed(run: Run) -> None:
@@ -294,6 +297,74 @@ def test_a_run_whose_watching_fails_ends_the_shadow(run: Run) -> None:
     assert run.poll(Error={"Error": "Lambda.Unknown"})["Done"] is False
     assert run.end()["EndpointConfigName"] == f"{run.name}-ended"
     assert run.report["outcome"] == "not decided"
+
+
+POLLS_FAIL = {"Error": "DeploymentError", "Cause": "it is damaged"}
+DAMAGED = [b"", b"{", b"[]", b"{}", b'"x"', b'{"schema":1,"began":"x"}', b'{"schema":99}']
+
+
+@pytest.mark.parametrize("file", ["current.json", "run.json", "given_up.json"])
+@pytest.mark.parametrize("damaged", DAMAGED)
+def test_a_run_whose_records_cannot_be_read_ends_the_shadow(run: Run, file: str, damaged: bytes) -> None:
+    run.poll()
+    folder = f"shadows/{run.records.key}/"
+    name = f"{folder}runs/{run.run}/{file}" if file == "run.json" else f"{folder}{file}"
+    run.cloud.client("s3").put_object(Bucket=BUCKET, Key=name, Body=damaged)
+    if file == "current.json":
+        # It is read at the end, which writes it before.
+        run.clock = 7300
+    else:
+        with pytest.raises(DeploymentError, match=file):
+            run.poll()
+    for _ in range(20):
+        if run.poll(Error=POLLS_FAIL)["Done"]:
+            break
+        settled(run.sagemaker, run.name)
+    ended = settled(run.sagemaker, run.name)
+    assert (ended["EndpointConfigName"], "ShadowProductionVariants" in ended) == (f"{run.name}-ended", False)
+
+
+class NoStore:
+    """The store's records, when the store is gone."""
+
+    key = "none"
+
+    def __init__(self, *_: object) -> None: ...
+
+    def __getattr__(self, name: str) -> Any:
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "the key is disabled"}}, "GetObject")
+
+
+def test_a_run_without_its_store_ends_the_shadow(run: Run, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    run.poll()
+    topic = cloud.client("sns").create_topic(Name=run.name)["TopicArn"]
+    notifications = Notifications.of(cloud, topic)
+    run.request["TopicArn"] = topic
+    monkeypatch.setattr(shadow_watcher, "RunRecords", NoStore)
+    cloud.inject("limit_exceeded", operation="UpdateEndpoint", count=1, reason="the limit is 1 Instances")
+    assert run.poll(Error=POLLS_FAIL) == {"Done": False, "WaitSeconds": 3600}
+    [message] = notifications.received()
+    assert message["Subject"] == f"Shadow of {run.name}: not ended"
+    assert run.poll(Error=POLLS_FAIL) == {"Done": False, "WaitSeconds": 30}
+    assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-ended"
+    assert run.poll(Error=POLLS_FAIL) == {"Done": True}
+
+
+def test_a_run_goes_on_if_polls_work_again(run: Run) -> None:
+    run.poll()
+    run.ask(3)
+    assert run.poll(Error={"Error": "ClientError", "Cause": "throttled"})["Done"] is False
+    assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-shadow"
+
+
+def test_an_event_does_not_end_the_shadow_of_a_run_when_polls_fail(
+    run: Run, deployed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shadow_handler.handler(run.event("Create", "first"), LambdaContext())
+    watch = {"Request": run.request, "Run": FIRST, "StackId": run.event("Update", "none")["StackId"]}
+    for error in ("ClientError", "Lambda.Unknown"):
+        assert shadow_watcher.handler({**watch, "Error": {"Error": error}}, LambdaContext(120)) == {"Done": True}
+    assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-shadow"
 
 
 def test_a_deleted_run_stops_and_leaves_the_endpoint_to_the_stack(run: Run) -> None:

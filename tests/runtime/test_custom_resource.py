@@ -166,3 +166,45 @@ def test_a_request_is_repeated_while_permissions_may_not_be_effective_yet(
     ((_, body),) = receiver.received
     assert body["Status"] == status
     assert (code in body["Reason"]) is (status == "FAILED")
+
+
+def _denied(_: Any) -> Any:
+    raise ClientError({"Error": {"Code": "AccessDenied", "Message": "denied"}}, "GetObject")
+
+
+def _unlogged(*_: Any, **__: Any) -> None:
+    raise ValueError("the log line cannot be written")
+
+
+@pytest.mark.parametrize("missing", ["StackId", "LogicalResourceId", "RequestType", "ResourceProperties"])
+@pytest.mark.parametrize("kind", ["Create", "Delete"])
+def test_an_incomplete_request_is_answered(receiver: Receiver, kind: str, missing: str) -> None:
+    whole = {**event(receiver), "RequestType": kind, "ResourceProperties": {"Bucket": "store"}}
+    given: Any = {name: value for name, value in whole.items() if name != missing}
+    handler = custom_resource.custom_resource(ensure=_denied, delete=lambda event: event["ResourceProperties"].clear())
+    handler(given, LambdaContext(0.1))
+    ((_, body),) = receiver.received
+    assert body["RequestId"] == "request"
+    assert (body["Status"] == "FAILED") is (kind == "Create" or missing in ("RequestType", "ResourceProperties"))
+
+
+@pytest.mark.parametrize("broken", ["the stack's ID", "log", "redacted"])
+def test_a_fault_while_a_reason_is_written_is_answered_with_a_constant_reason(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    stack = "stack" if broken == "the stack's ID" else "arn:aws:cloudformation:us-west-2:111122223333:stack/Chat/1"
+    given: Any = {
+        **event(receiver),
+        "StackId": stack,
+        "RequestType": "Create",
+        "ResourceProperties": {"Bucket": "store"},
+    }
+    with monkeypatch.context() as patched:
+        if broken == "redacted":
+            patched.setattr(custom_resource, "redacted", _unlogged)
+        if broken == "log":
+            patched.setattr(custom_resource, "log", _unlogged)
+        custom_resource.custom_resource(ensure=_denied, delete=_denied)(given, LambdaContext(0.1))
+    ((_, body),) = receiver.received
+    assert body["Status"] == "FAILED"
+    assert "see the function's log" in body["Reason"]

@@ -26,6 +26,7 @@ from constructs_optim.runtime.evaluation.samples import Observation, Sample
 from constructs_optim.runtime.requests.run_properties import Comparison, EvaluationRequest, Gate, Limit, Quality
 from constructs_optim.runtime.store.run_records import COMPLETIONS, CURRENT, REQUESTS, RESULT, RunRecords
 
+from ..support.run_files import content
 from ..support.s3_clients import BUCKET
 
 TTFT = Limit(formula="time_to_first_token_p99", title="Time to first token, p99", unit="ms", at_most=500.0)
@@ -335,7 +336,7 @@ def test_prompts_that_do_not_fit_one_poll_are_continued_in_the_next(s3: Any, mon
         polls.append(complete_prompts(request(gate(quality=prompts)), stored, "run", context))
     assert sent == ["first", "second", "third"]
     assert polls == [False, False, False, True]
-    written = stored.read(COMPLETIONS, "run")
+    written = content(stored, COMPLETIONS, "run")
     assert written is not None
     assert written["answers"] == ["FIRST", "SECOND", "THIRD"]
 
@@ -352,7 +353,7 @@ def test_completions_of_texts_in_a_chat_are_of_other_prompts(s3: Any, monkeypatc
         stored, asked = RunRecords(s3, "evaluations", BUCKET, None, server[0] * 64), request(gate(quality=prompts))
         subject = asked.subjects[0].model_copy(update={"server": server})
         assert complete_prompts(asked.model_copy(update={"subjects": (subject,)}), stored, "run", context)
-        written = stored.read(COMPLETIONS, "run")
+        written = content(stored, COMPLETIONS, "run")
         assert written is not None
         return written["prompts_digest"]
 

@@ -27,7 +27,7 @@ from constructs_optim.constructs.stack.arguments import MEMORY, refuse
 from constructs_optim.constructs.stack.custom_resource import COMPONENT_SECONDS, RESPONSE_SECONDS, drop_none
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import Statement, statements_of
-from constructs_optim.constructs.stack.stack_context import StackContext, path_of, physical_name
+from constructs_optim.constructs.stack.stack_context import StackContext, generated_name, path_of, physical_name
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Violation
 from constructs_optim.recipe.hosting import (
@@ -182,8 +182,15 @@ class _ComponentResource(Resource):
         return InferenceComponentReference(inference_component_arn=self.inference_component_arn)
 
     def _declare(
-        self, endpoint: EndpointResources, name: str, *, partition: str | None = None, **properties: Any
+        self,
+        endpoint: EndpointResources,
+        name: str,
+        *,
+        partition: str | None = None,
+        pattern: str = "",
+        **properties: Any,
     ) -> sagemaker.CfnInferenceComponent:
+        """Declare the resource; ``pattern`` is that of its name in ARNs, for a component on a ``partition``."""
         self._endpoint = endpoint
         resource = sagemaker.CfnInferenceComponent(
             self,
@@ -201,10 +208,9 @@ class _ComponentResource(Resource):
             for property_name, value in runner.properties.items():
                 resource.add_property_override(property_name, value)
             resource.add_property_override("ServiceTimeout", COMPONENT_SECONDS)
-            # ARNs from known names, because the resources do not exist yet; a replacement has another suffix.
+            # ARNs from known names, because the resources do not exist yet.
             arn = f"arn:{Aws.PARTITION}:sagemaker:{Aws.REGION}:{Aws.ACCOUNT_ID}"
-            before, _, _ = name.rpartition(_ending(self, endpoint, partition))
-            component = f"{arn}:inference-component/{name_in_arn(before)}-*"
+            component = f"{arn}:inference-component/{pattern}"
             host = f"{arn}:endpoint/{name_in_arn(endpoint.literal_name)}"
             runner.watcher.permit(statements_of("manage inference components", Component=component, Endpoint=host))
         self.inference_component_name = self._get_resource_name_attribute(_name_in(resource.ref))
@@ -255,7 +261,8 @@ class InferenceComponent(_ComponentResource, ModelServer):
         self.fewest_copies = self.most_copies = requirements[0].copies
         endpoint.check_copies(self, self.most_copies)
         self._partition: str | None = requirements[0].partition
-        self._name = name or physical_name(scope, id, _ending(scope, endpoint, self._partition))
+        generated = generated_name(scope, id, _ending(scope, endpoint, self._partition))
+        self._name = name or generated.name
         super().__init__(scope, id, physical_name=self._name)
         watch_template_size(self)
         self.models = tuple(models)
@@ -280,6 +287,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
             endpoint,
             self._name,
             partition=self._partition,
+            pattern=generated.pattern if name is None else name_in_arn(name),
             runtime_config={"copyCount": requirements[0].copies},
             **self._definition,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -151,7 +152,20 @@ def endpoint_name_of(scope: Construct, id: str, name: str | None, ending: str = 
     return name
 
 
+@dataclass(frozen=True)
+class GeneratedName:
+    """A generated name, and the pattern in ARNs of this name and those of its replacements."""
+
+    name: str
+    pattern: str
+
+
 def physical_name(scope: Construct, id: str, ending: str = "") -> str:
+    """Return the generated name for the child ``id`` of ``scope``; see ``generated_name``."""
+    return generated_name(scope, id, ending).name
+
+
+def generated_name(scope: Construct, id: str, ending: str = "") -> GeneratedName:
     """Return a name for the child ``id`` of ``scope``, known before it exists and unique in its account and Region.
 
     A resource that cannot change in place has a suffix (``ending``) of seven characters, which its replacement changes.
@@ -170,5 +184,6 @@ def physical_name(scope: Construct, id: str, ending: str = "") -> str:
     # 63 characters, less 9 of the hash, and 37 of a hyphen and a UUID.
     longest = (17 if stack_name is None else 54) - len(ending)
     words = "-".join(filter(None, (re.sub(r"[^a-zA-Z0-9-]", "", part).strip("-") for part in parts)))
-    name = f"{words.lower()[:longest].rstrip('-')}-{sha256('/'.join(parts))[:8]}{ending}"
-    return name if stack_name is not None else f"{name}-{context.uuid}"
+    base = f"{words.lower()[:longest].rstrip('-')}-{sha256('/'.join(parts))[:8]}"
+    end = ending if stack_name is not None else f"{ending}-{context.uuid}"
+    return GeneratedName(f"{base}{end}", f"{base}-*")

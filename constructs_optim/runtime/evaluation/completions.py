@@ -19,7 +19,7 @@ from ..documents import is_list, is_object, nested, object_in
 from ..errors import DeploymentError, code_of
 from ..requests.run_properties import EvaluationRequest
 from ..store.json_records import get_object
-from ..store.run_records import COMPLETIONS, RunRecords
+from ..store.run_records import COMPLETIONS, Answers, RunRecords
 from ..telemetry import LambdaContext, log
 
 if TYPE_CHECKING:
@@ -140,8 +140,8 @@ def complete_prompts(request: EvaluationRequest, records: RunRecords, run: str, 
     quality = request.gate.quality if request.gate is not None else None
     if quality is None:
         return True
-    stored = records.read(COMPLETIONS, run)
-    if stored is not None and len(stored["answers"]) == len(stored["references"]):
+    stored = records.get(COMPLETIONS, Answers, run)
+    if stored is not None and len(stored.answers) == len(stored.references):
         return True
     content = _read(quality.prompts)
     form = form_of_texts({subject.server for subject in request.subjects})
@@ -151,7 +151,7 @@ def complete_prompts(request: EvaluationRequest, records: RunRecords, run: str, 
     # Start again if the file has changed since the last poll. A text inside a chat template is not the same prompt as
     # the bare text, so their completions are not compared.
     digest = hashlib.sha256(content + (b"messages" if form == "messages" else b"")).hexdigest()
-    completions = list(stored["answers"]) if stored is not None and stored["prompts_digest"] == digest else []
+    completions = list(stored.answers) if stored is not None and stored.prompts_digest == digest else []
     while len(completions) < len(prompts) and context.get_remaining_time_in_millis() > _ROOM_MILLISECONDS:
         completions.append(complete(request, prompts[len(completions)]))
     references = [prompt.reference for prompt in prompts]

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..requests.run_properties import EvaluationRequest, Gate, Limit, Quality
-from ..store.run_records import COMPLETIONS, CURRENT, REQUESTS, RESULT, RunRecords
+from ..store.run_records import (
+    COMPLETIONS,
+    CURRENT,
+    REQUESTS,
+    RESULT,
+    Answers,
+    Decision,
+    Measurements,
+    RunRecords,
+    StoredSamples,
+)
 from .differences import COUNTS, SAMPLED, Comparison, Difference, Measured
 from .forecasts import missed, other_fleet
 from .formatting import number, users_of
@@ -155,18 +165,18 @@ class Verdict(NamedTuple):
 
 def judge(request: EvaluationRequest, records: RunRecords, before: RunRecords | None, run: str) -> Verdict:
     """Return the verdict on a run; ``before`` has the replaced endpoint's records, used if they were accepted."""
-    earlier = (before.read(CURRENT) if before is not None else None) or {}
-    if not earlier.get("accepted"):
-        before = None
+    earlier = before.get(CURRENT, Decision) if before is not None else None
+    if earlier is None or not earlier.accepted:
+        before = earlier = None
     found = Findings([], [], {})
     if request.gate is not None:
         compared = _compared(request, records, run, before, earlier) if request.gate.quality is not None else None
-        replaced: Levels = _levels(before, str(earlier.get("run", ""))) if before is not None else {}
+        replaced: Levels = _levels(before, earlier.run) if before is not None and earlier is not None else {}
         levels = _levels(records, run)
         found = find(request.gate, levels, replaced, compared)
         if request.gate.forecast:
-            subject = (records.read(RESULT, run) or {}).get("subject", {})
-            unlike = other_fleet(request.forecasts, subject.get("instance_type", ""), subject.get("copies", 0))
+            result = records.get(RESULT, Measurements, run) or Measurements(levels=())
+            unlike = other_fleet(request.forecasts, result.subject.instance_type, result.subject.copies)
             measured = {users: level.metrics for users, level in levels.items()}
             found.misses.extend(missed(request.forecasts, measured) if unlike is None else ())
             found.undecided.extend([unlike] if unlike is not None else ())
@@ -176,27 +186,30 @@ def judge(request: EvaluationRequest, records: RunRecords, before: RunRecords | 
 
 
 def _compared(
-    request: EvaluationRequest, records: RunRecords, run: str, before: RunRecords | None, decision: Mapping[str, Any]
+    request: EvaluationRequest, records: RunRecords, run: str, before: RunRecords | None, decision: Decision | None
 ) -> Completions | None:
-    stored = records.read(COMPLETIONS, run)
+    stored = records.get(COMPLETIONS, Answers, run)
     if stored is None:
         return None
-    completions, references = stored["answers"], stored["references"]
+    completions, references = stored.answers, stored.references
     if any(reference is not None for reference in references):
         return Completions(completions, references, same_weights=False, reference_name="the reference completions")
-    earlier = before.read(COMPLETIONS, decision["run"]) if before is not None else None
-    if earlier is None or earlier.get("prompts_digest") != stored["prompts_digest"]:
+    earlier = None
+    if before is not None and decision is not None:
+        earlier = before.get(COMPLETIONS, Answers, decision.run)
+    if earlier is None or decision is None or earlier.prompts_digest != stored.prompts_digest:
         # Without references, only missing completions are findings.
         return Completions(completions, [], same_weights=False, reference_name="")
-    lossless = request.lossless and bool(decision.get("lossless"))
-    return Completions(completions, earlier["answers"], lossless, reference_name="those of the replaced version")
+    lossless = request.lossless and decision.lossless
+    return Completions(completions, earlier.answers, lossless, reference_name="those of the replaced version")
 
 
 def _levels(records: RunRecords, run: str) -> Levels:
     """Return a run's measurements, with the requests if they are stored."""
-    result, stored = records.read(RESULT, run) or records.read(RESULT), records.read(REQUESTS, run)
-    samples = dict(samples_of(stored or {}))
+    result = records.get(RESULT, Measurements, run) or records.get(RESULT, Measurements)
+    stored = records.get(REQUESTS, StoredSamples, run)
+    samples = dict(samples_of(stored.to_record())) if stored is not None else {}
     return {
-        level["concurrency"]: Measured(level["metrics"], samples.get(level["concurrency"]))
-        for level in (result or {}).get("levels", [])
+        level.concurrency: Measured(level.metrics, samples.get(level.concurrency))
+        for level in (result.levels if result is not None else ())
     }

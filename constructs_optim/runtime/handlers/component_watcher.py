@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
+import urllib.error
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from ..aws import client
-from ..custom_resource import DONE, Output, again, respond
+from ..custom_resource import DONE, Output, again, poll_or_give_up, respond
 from ..documents import is_component_arn, is_object, not_created, object_in
 from ..errors import DeploymentError, InvalidEvent, code_of, message_of
 from ..immutable_resources import retag
 from ..jobs.sagemaker_jobs import is_not_found, typed
-from ..requests.properties import ComponentProperties, ComponentWatch, validate
+from ..requests.properties import ComponentProperties, ComponentWatch, Tag, validate
 from ..telemetry import Counted, LambdaContext, entry_point, log
 
 if TYPE_CHECKING:
     from mypy_boto3_sagemaker.client import SageMakerClient
 
 _SECONDS = 10
+# A name alone does not prove that this resource created a component: names are the user's, and unique in an account and
+# Region. The value fits into a tag's 256 characters. statements.toml permits deletions by this tag.
+_OWNER = "constructs-optim:owner"
 _IN_PROGRESS = ("Creating", "Updating", "Deleting")
 
 
@@ -32,15 +37,14 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     if watch.settle and not watch.look:
         # A call by the earlier request's watcher may still take effect.
         return again(_SECONDS)
-    if watch.error:
-        return component.end(f"polling the inference component failed: {watch.error}. Deploy again")
     if time.time() >= watch.until:
         last = watch.look.get("Reason") or "SageMaker has not finished"
         return component.end(f"the inference component took longer than the hour that CloudFormation waits: {last}")
-    try:
-        return component.delete() if component.event["RequestType"] == "Delete" else component.ensure()
-    except DeploymentError as error:
-        return component.end(str(error))
+    return poll_or_give_up(
+        watch.error,
+        component.poll,
+        lambda reason: component.end(f"polling the inference component failed: {reason}. Deploy again"),
+    )
 
 
 class _Component:
@@ -49,7 +53,16 @@ class _Component:
     def __init__(self, sagemaker: SageMakerClient, watch: ComponentWatch) -> None:
         self._sagemaker, self.event, self._was_asked = sagemaker, watch.event, bool(watch.look.get("Asked"))
         self._props = validate(ComponentProperties, self.event["ResourceProperties"])
+        logical_id = hashlib.sha256(self.event["LogicalResourceId"].encode()).hexdigest()[:16]
+        self._owner = f"{self.event['StackId']}/{logical_id}"
         self._arn: str | None = None
+
+    def poll(self) -> Output:
+        """Take the next step toward the request, or respond."""
+        try:
+            return self.delete() if self.event["RequestType"] == "Delete" else self.ensure()
+        except DeploymentError as error:
+            return self.end(str(error))
 
     def ensure(self) -> Output:
         """Create or update the component, and respond when it is in service."""
@@ -60,10 +73,12 @@ class _Component:
         if found is None:
             self._call("create", VariantName=self._props.variant_name, EndpointName=self._props.endpoint_name)
             return self._asked()
-        if found["EndpointName"].lower() != self._props.endpoint_name.lower():
+        is_here = self._is_here(found)
+        if not is_here or not (self._was_asked or self._owns(found)):
             raise DeploymentError(
                 f"the endpoint {found['EndpointName']} already has an inference component {name}: names are unique in "
-                "an account and Region. Delete it, or change the id of this one"
+                "an account and Region, and this resource did not create it. Next: delete it, or change the name or id "
+                "of this one"
             )
         arn, status = found["InferenceComponentArn"], found["InferenceComponentStatus"]
         self._arn = arn
@@ -84,18 +99,16 @@ class _Component:
             deployment = {"DeploymentConfig": self._props.deployment_config} if self._props.deployment_config else {}
             self._call("update", **deployment)
             return self._asked()
-        retag(self._sagemaker, arn, self._props.tags)
+        retag(self._sagemaker, arn, self._tags)
         return self.end()
 
     def delete(self) -> Output:
         """Delete the component, and respond when it is gone."""
         physical_id = self.event.get("PhysicalResourceId")
-        if is_component_arn(physical_id):
-            name, is_own = physical_id.rpartition("/")[2], True
-        else:
-            # Its creation failed, or the response was lost.
-            name, is_own = self._props.inference_component_name, False
-        return again(_SECONDS) | {"Reason": self._reason} if self._is_there_still(name, is_own=is_own) else self.end()
+        # Without an ARN, the creation failed or its response was lost.
+        is_known = is_component_arn(physical_id)
+        name = physical_id.rpartition("/")[2] if is_known else self._props.inference_component_name
+        return again(_SECONDS) | {"Reason": self._reason} if self._is_there_still(name) else self.end()
 
     def end(self, failure: str | None = None) -> Output:
         """Respond to CloudFormation."""
@@ -104,7 +117,13 @@ class _Component:
         physical_id = (self.event.get("PhysicalResourceId") or created) if failure or self._arn is None else self._arn
         reason = f"{self.event['LogicalResourceId']}: {failure}" if failure is not None else None
         log(Counted.deployment_failed if failure else "responded", reason=failure or "")
-        respond(self.event, physical_id=physical_id, failure=reason)
+        try:
+            respond(self.event, physical_id=physical_id, failure=reason)
+        except urllib.error.HTTPError as error:
+            if error.code not in (403, 404):
+                raise
+            # The pre-signed URL has expired, so CloudFormation no longer waits.
+            log("response is late", status=error.code)
         return DONE
 
     _reason = ""
@@ -119,12 +138,10 @@ class _Component:
         known = str(self.event.get("PhysicalResourceId")).rpartition("/")[2]
         return name if name not in (None, self._props.inference_component_name, known) else None
 
-    def _is_there_still(self, name: str, *, is_own: bool = True) -> bool:
-        """Delete a component unless another resource owns it; return whether it still exists."""
+    def _is_there_still(self, name: str) -> bool:
+        """Delete a component if this resource created it; return whether it still exists."""
         found = self._describe(name)
-        if found is None:
-            return False
-        if not is_own and found["EndpointName"].lower() != self._props.endpoint_name.lower():
+        if found is None or not self._owns(found):
             return False
         if found["InferenceComponentStatus"] != "Deleting":
             try:
@@ -136,6 +153,28 @@ class _Component:
                     raise
                 self._reason = message_of(error)
         return True
+
+    def _is_here(self, found: Mapping[str, Any]) -> bool:
+        return found["EndpointName"].lower() == self._props.endpoint_name.lower()
+
+    def _owns(self, found: Mapping[str, Any]) -> bool:
+        """Return whether this resource created a component: by its tag or, without it, the ARN that was responded."""
+        arn = found["InferenceComponentArn"]
+        try:
+            pages = list(self._sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn))
+        except ClientError as error:
+            if not is_not_found(error):
+                raise
+            # It was deleted after it was described.
+            return True
+        owner = next((tag["Value"] for page in pages for tag in page["Tags"] if tag["Key"] == _OWNER), None)
+        if owner is None:
+            return arn == self.event.get("PhysicalResourceId") and self._is_here(found)
+        return owner == self._owner
+
+    @property
+    def _tags(self) -> list[Tag]:
+        return [*self._props.tags, {"Key": _OWNER, "Value": self._owner}]
 
     def _differs(self, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
         """Return whether the component lacks a wanted member, or keeps one that only the earlier properties had."""
@@ -161,7 +200,7 @@ class _Component:
             shape = self._sagemaker.meta.service_model.operation_model("UpdateInferenceComponent").input_shape
             request = typed(request, shape)
         if verb == "create":
-            request["Tags"] = self._props.tags
+            request["Tags"] = self._tags
         try:
             answer = getattr(self._sagemaker, f"{verb}_inference_component")(**request)
         except ClientError as error:

@@ -15,7 +15,7 @@ from ..jobs.runs import give_up_runs
 from ..jobs.sagemaker_jobs import BENCHMARK
 from ..requests.properties import validate
 from ..requests.run_properties import EvaluationProperties, EvaluationRequest
-from ..store.run_records import CURRENT, RESULT, RunRecords, run_of
+from ..store.run_records import CURRENT, RESULT, Decision, RunRecords, run_of
 from ..telemetry import log
 
 
@@ -26,12 +26,12 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     physical_id = event.get("PhysicalResourceId")
     replaced = physical_id if is_artifact_key(physical_id) and physical_id != key else None
     records = _records(request, key)
-    decision = records.read(CURRENT)
-    if decision is not None and decision["accepted"]:
+    decision = records.get(CURRENT, Decision)
+    if decision is not None and decision.accepted:
         # An update back to an evaluated version, or with other requirements. The verdict does not affect a rollback,
         # whose wait condition is already complete.
-        before = replaced or decision.get("before")
-        verdict = judge(request, records, _records(request, before) if before else None, decision["run"])
+        before = replaced or decision.before
+        verdict = judge(request, records, _records(request, before) if before else None, decision.run)
         log("evaluated before", evaluation=key, misses=len(verdict.misses))
         if props.wait_handle:
             signal(props.wait_handle, failure=verdict.refusal, data=key)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..aws import client
-from ..custom_resource import DONE, Output, again, end, poll, send_signal
+from ..custom_resource import DONE, Output, again, end, poll, poll_or_give_up, send_signal
 from ..errors import DeploymentError
 from ..evaluation import evaluation_report
 from ..evaluation.acceptance import seconds_until_published, with_acceptance
@@ -20,7 +20,17 @@ from ..jobs.runs import create_run
 from ..jobs.sagemaker_jobs import BENCHMARK, SageMakerJobs
 from ..requests.properties import validate
 from ..requests.run_properties import EvaluationWatch
-from ..store.run_records import CURRENT, REQUESTS, RESULT, RUN, RunRecords, run_job_name
+from ..store.run_records import (
+    CURRENT,
+    REQUESTS,
+    RESULT,
+    RUN,
+    Decision,
+    Measurements,
+    ReportedResult,
+    RunRecords,
+    run_job_name,
+)
 from ..telemetry import Counted, LambdaContext, entry_point, log
 
 
@@ -28,15 +38,24 @@ from ..telemetry import Counted, LambdaContext, entry_point, log
 def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     """Entry point. ``event`` is the execution's input, with ``Error`` if the state machine failed."""
     watch = validate(EvaluationWatch, event)
+    failed = f"watching the evaluation of {watch.request.label} failed"
+    return poll_or_give_up(
+        watch.error,
+        lambda: _poll(watch, context),
+        lambda reason: end(watch, failure=f"{failed}: {reason}. Deploy again"),
+    )
+
+
+def _poll(watch: EvaluationWatch, context: LambdaContext) -> Output:
     request = watch.request
-    if watch.error:
-        return end(watch, failure=f"watching the evaluation of {request.label} failed: {watch.error}. Deploy again")
     region, account = context.invoked_function_arn.split(":")[3:5]
     records = RunRecords(client("s3"), "evaluations", request.bucket, request.kms_key_arn, request.key(account, region))
     if records.is_given_up(watch.issued):
         return end(watch, failure=f"the evaluation of {request.label} was canceled: its resource was deleted")
     try:
-        if records.read(RESULT, watch.run) is None and (waiting := _measure(watch, records, region, context)):
+        if records.get(RESULT, Measurements, watch.run) is None and (
+            waiting := _measure(watch, records, region, context)
+        ):
             return waiting
         return _judge(watch, records)
     except DeploymentError as error:
@@ -97,20 +116,23 @@ def _judge(watch: EvaluationWatch, records: RunRecords) -> Output:
     if watch.before:
         replaced = RunRecords(client("s3"), "evaluations", request.bucket, request.kms_key_arn, watch.before)
     verdict = judge(request, records, replaced, watch.run)
-    decision = records.read(CURRENT)
+    decision = records.get(CURRENT, Decision)
     if watch.wait_handle or decision is None:
-        decision = {
-            "accepted": not verdict.misses,
-            "before": verdict.before,
-            "lossless": request.lossless,
-            "misses": verdict.misses,
-            "undecided": verdict.found.undecided,
-        }
-        records.write(CURRENT, {**decision, "run": watch.run})
+        decision = Decision(
+            run=watch.run,
+            accepted=not verdict.misses,
+            before=verdict.before,
+            lossless=request.lossless,
+            misses=tuple(verdict.misses),
+            undecided=tuple(verdict.found.undecided),
+        )
+        records.write(CURRENT, decision.to_record())
     elif not verdict.misses:
         # A scheduled run: later evaluations are compared with its results.
-        records.write(CURRENT, {**decision, "run": watch.run})
-    records.write_report(watch.run, evaluation_report.markdown(records.read(RESULT, watch.run) or {}, verdict.found))
+        records.write(CURRENT, decision.updated(run=watch.run).to_record())
+    if (result := records.get(RESULT, ReportedResult, watch.run)) is not None:
+        report = evaluation_report.markdown(result.model_dump(exclude_none=True), verdict.found)
+        records.write_report(watch.run, report)
     log(Counted.evaluated, evaluation=records.key, run=watch.run, misses=len(verdict.misses))
     if verdict.refusal is None:
         return end(watch, data=records.key)

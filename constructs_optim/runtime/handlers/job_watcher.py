@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..aws import client
-from ..custom_resource import DONE, Output, again, end, is_out_of_time, poll
+from ..custom_resource import DONE, Output, again, end, is_out_of_time, poll, poll_or_give_up
 from ..errors import DeploymentError
 from ..jobs.sagemaker_jobs import ARTIFACT_JOBS, ArtifactJobKind, SageMakerJobs, job_name, remove_setting
 from ..requests.properties import ArtifactWatch, validate
@@ -20,9 +20,15 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     """Entry point. ``event`` is the execution's input, with ``Error`` if the state machine failed."""
     watch = validate(ArtifactWatch, event)
     name, kind = job_name(watch.bucket, watch.artifact_key, watch.attempt), ARTIFACT_JOBS[watch.kind]
-    if watch.error:
-        failure = f"watching the {kind.title} {name} failed: {watch.error}. Deploy again to attach to it"
-        return end(watch, failure=failure)
+    again_later = "Deploy again to attach to it"
+    return poll_or_give_up(
+        watch.error,
+        lambda: _poll(watch, name, kind),
+        lambda reason: end(watch, failure=f"watching the {kind.title} {name} failed: {reason}. {again_later}"),
+    )
+
+
+def _poll(watch: ArtifactWatch, name: str, kind: ArtifactJobKind) -> Output:
     store = ArtifactStore(client("s3"), watch.bucket, watch.kms_key_arn)
     claim = store.claim(watch.artifact_key)
     if claim is not None and not claim.made_in(watch.account):

@@ -15,25 +15,34 @@ from ..jobs.sagemaker_jobs import RECOMMENDATION, RUNNING, SageMakerJobs
 from ..jobs.source import resolve
 from ..requests.properties import S3Source, validate
 from ..requests.run_properties import RecommendationProperties, RecommendationRequest
-from ..store.run_records import RESULT, RUN, RunRecords, owner_of, run_job_name, run_of
+from ..store.run_records import (
+    RESULT,
+    RUN,
+    BegunRun,
+    RecommendationResult,
+    RunRecords,
+    owner_of,
+    run_job_name,
+    run_of,
+)
 from ..telemetry import Counted, log
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     props = validate(RecommendationProperties, event["ResourceProperties"])
     records = _records(event, props.request, props.request.key(*account_and_region(event)))
-    result = records.read(RESULT)
+    result = records.get(RESULT, RecommendationResult)
     # A resource keeps its result: its wait condition is complete, so the stack cannot receive another one.
     known = event.get("PhysicalResourceId") == records.key
     fingerprint = None
     if result is None or not known:
         source = S3Source(S3Uri=props.request.model_uri)
         fingerprint = resolve(source, sagemaker=client("sagemaker"), s3=client("s3")).identity
-    if result is not None and fingerprint in (None, result["asked"]["fingerprint"]):
+    if result is not None and fingerprint in (None, result.asked.fingerprint):
         log("recommended before", recommendation=records.key)
         if props.wait_handle:
-            signal(props.wait_handle, data=recommendation_data(result))
-        name = result["job"]["name"]
+            signal(props.wait_handle, data=recommendation_data(result.recommendations[0]))
+        name = result.job.name
     else:
         name = _start(event, props, records, str(fingerprint), known=known)
     return records.key, {"JobName": name, "RecommendationKey": records.key, "ResultUri": records.uri(RESULT)}
@@ -62,7 +71,13 @@ def _start(event: Event, props: RecommendationProperties, records: RunRecords, f
 def _usable_run(records: RunRecords, jobs: SageMakerJobs, fingerprint: str | None) -> tuple[str, str] | None:
     """Return this resource's run that is active or has an unread result, with the fingerprint of its files."""
     for run in records.runs():
-        files = (records.read(RUN, run) or {}).get("fingerprint")
+        try:
+            begun = records.get(RUN, BegunRun, run)
+        except DeploymentError as error:
+            # Another job makes the result.
+            log("run not joined", run=run, reason=str(error))
+            continue
+        files = begun.fingerprint if begun is not None else None
         if not files or fingerprint not in (None, files):
             continue
         job = jobs.describe(run_job_name(records.key, run))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..aws import client
-from ..custom_resource import Output, end, poll
+from ..custom_resource import Output, end, poll, poll_or_give_up
 from ..errors import DeploymentError
 from ..jobs.runs import recommendation_data
 from ..jobs.sagemaker_jobs import RECOMMENDATION, SageMakerJobs
@@ -19,16 +19,23 @@ from ..telemetry import LambdaContext, entry_point
 def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     """Entry point. ``event`` is the execution's input, with ``Error`` if the state machine failed."""
     watch = validate(RecommendationWatch, event)
-    if watch.error:
-        return end(watch, failure=f"watching the recommendation job failed: {watch.error}. Deploy again")
     region, account = context.invoked_function_arn.split(":")[3:5]
+    return poll_or_give_up(
+        watch.error,
+        lambda: _poll(watch, watch.request.key(account, region)),
+        lambda reason: end(watch, failure=f"watching the recommendation job failed: {reason}. Deploy again"),
+    )
+
+
+def _poll(watch: RecommendationWatch, key: str) -> Output:
     try:
-        return _poll(watch, watch.request.key(account, region))
+        return _stored(watch, key)
     except DeploymentError as error:
         return end(watch, failure=str(error))
 
 
-def _poll(watch: RecommendationWatch, key: str) -> Output:
+def _stored(watch: RecommendationWatch, key: str) -> Output:
+    """Store the job's result once it has ended."""
     request, name = watch.request, run_job_name(key, watch.run)
     job = SageMakerJobs(client("sagemaker"), RECOMMENDATION).describe(name)
     if job is None:
@@ -49,4 +56,4 @@ def _poll(watch: RecommendationWatch, key: str) -> Output:
     records = RunRecords(client("s3"), "recommendations", request.bucket, request.kms_key_arn, key)
     records.write(RESULT, result, watch.run)
     records.write(RESULT, result)
-    return end(watch, data=recommendation_data(result))
+    return end(watch, data=recommendation_data(job["Recommendations"][0]))

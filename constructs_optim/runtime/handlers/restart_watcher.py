@@ -20,10 +20,11 @@ from botocore.exceptions import ClientError
 
 from ..aws import client
 from ..custom_resource import DONE, Output, again
-from ..errors import code_of, message_of
+from ..errors import DeploymentError, code_of, message_of
+from ..hosting.serving import stack_status
 from ..requests.properties import validate
 from ..requests.restart_properties import RestartRequest, RestartWatch
-from ..store.json_records import JsonRecords, Record
+from ..store.json_records import JsonRecords, StoredRecord
 from ..telemetry import Counted, LambdaContext, entry_point, log
 
 _BUSY_SECONDS, _UPDATE_SECONDS, _LONGEST_WAIT_SECONDS = 60, 30, 3_600
@@ -34,37 +35,59 @@ _BUSY = "in-progress"
 _CHANGING = ("Creating", "Updating", "SystemUpdating", "RollingBack")
 
 
+class RestartRecord(StoredRecord):
+    """The last restart of an endpoint: the run that holds it, since ``restarted`` in seconds since 1970.
+
+    ``updates`` counts its attempts, and ``refusal`` is the reason if SageMaker refused the last one. ``reported``: its
+    failure was logged.
+    """
+
+    run: str
+    restarted: int
+    target: str
+    updates: int = 0
+    refusal: str = ""
+    reported: bool = False
+
+
 class _TooSoon(Exception):
     """Another run holds or recently held the endpoint, or this one has failed."""
 
 
 @entry_point
 def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
-    """Entry point. ``event`` is the execution's input, with ``Error`` if the state machine failed."""
+    """Entry point. ``event`` is the execution's input."""
     watch = validate(RestartWatch, event)
     request = watch.request
     region, account = context.invoked_function_arn.split(":")[3:5]
     name = f"restarts/{account}/{region}/{request.endpoint_name}.json"
-    if watch.error:
-        log(Counted.restart_failed, endpoint_name=request.endpoint_name, reason=str(watch.error))
-        return DONE
     records = JsonRecords(client("s3"), request.bucket, request.kms_key_arn)
-    endpoint = _endpoint(request)
+    # The watcher has no answer to give, so it goes on polling after errors that the state machine caught.
+    try:
+        return _poll(watch, records, name)
+    except DeploymentError as error:
+        log(Counted.restart_failed, endpoint_name=request.endpoint_name, reason=str(error))
+        return DONE
+
+
+def _poll(watch: RestartWatch, records: JsonRecords, name: str) -> Output:
+    request, endpoint = watch.request, _endpoint(watch.request)
     if endpoint is None:
         return _end(request, "the endpoint does not exist")
     status, config = endpoint["EndpointStatus"], endpoint["EndpointConfigName"]
-    record = records.read(name) or {}
-    if record.get("run") == watch.run and config == record.get("target") and status == "InService":
+    record = records.get(name, RestartRecord)
+    held = record if record is not None and record.run == watch.run else None
+    if held is not None and config == held.target and status == "InService":
         log(Counted.restarted, endpoint_name=request.endpoint_name, config=config)
         return DONE
     if status in _CHANGING or _is_deployed(request):
         # This includes this run's own update.
-        return again(_UPDATE_SECONDS if record.get("run") == watch.run else _BUSY_SECONDS)
+        return again(_UPDATE_SECONDS if held is not None else _BUSY_SECONDS)
     if status != "InService":
         return _end(request, f"it is {status}")
     if config not in request.config_names:
         return _end(request, f"it serves {config}, which belongs to another deployment or to a shadow run")
-    goes_on = record.get("run") == watch.run and record["updates"] < _MOST_UPDATES
+    goes_on = held is not None and held.updates < _MOST_UPDATES
     if not goes_on and not _is_alarming(request):
         return _end(request, "the alarm is no longer in ALARM")
     return _restart(watch, records, name, config, endpoint)
@@ -76,19 +99,19 @@ def _restart(watch: RestartWatch, records: JsonRecords, name: str, config: str, 
     first, second = request.config_names
     target = second if config == first else first
 
-    def taken(before: Record | None) -> Record:
-        if before is None or now - before["restarted"] >= request.at_most_every_seconds:
-            return {"schema": 1, "run": watch.run, "restarted": int(now), "target": target, "updates": 0}
-        if before["run"] != watch.run or before["updates"] >= _MOST_UPDATES:
+    def taken(before: RestartRecord | None) -> RestartRecord:
+        if before is None or now - before.restarted >= request.at_most_every_seconds:
+            return RestartRecord(run=watch.run, restarted=int(now), target=target)
+        if before.run != watch.run or before.updates >= _MOST_UPDATES:
             raise _TooSoon
         return before
 
-    def tried(before: Record | None, refusal: str) -> Record:
-        before = before or {}
-        return {**before, "updates": before.get("updates", 0) + 1, "refusal": refusal}
+    def tried(before: RestartRecord | None, refusal: str) -> RestartRecord:
+        before = before or RestartRecord(run=watch.run, restarted=int(now), target=target)
+        return before.updated(updates=before.updates + 1, refusal=refusal)
 
     try:
-        records.swap(name, taken)
+        records.change(name, RestartRecord, taken)
         client("sagemaker").update_endpoint(
             EndpointName=request.endpoint_name,
             EndpointConfigName=target,
@@ -107,21 +130,21 @@ def _restart(watch: RestartWatch, records: JsonRecords, name: str, config: str, 
             log("endpoint is busy", endpoint_name=request.endpoint_name, reason=refusal)
         else:
             log("restart refused", endpoint_name=request.endpoint_name, reason=refusal)
-            records.swap(name, lambda before: tried(before, refusal))
+            records.change(name, RestartRecord, lambda before: tried(before, refusal))
     else:
         log("restart started", endpoint_name=request.endpoint_name, config=target)
-        records.swap(name, lambda before: tried(before, ""))
+        records.change(name, RestartRecord, lambda before: tried(before, ""))
     return again(_UPDATE_SECONDS)
 
 
 def _wait(watch: RestartWatch, records: JsonRecords, name: str, failure: str, now: float) -> Output:
     """Poll the alarm again when the next restart is allowed: an alarm that stays in ALARM starts no execution."""
-    request, record = watch.request, records.read(name) or {}
-    if record.get("run") == watch.run and not record.get("reported"):
-        reason = record.get("refusal") or failure or "SageMaker rolled back the endpoint's update"
+    request, record = watch.request, records.get(name, RestartRecord)
+    if record is not None and record.run == watch.run and not record.reported:
+        reason = record.refusal or failure or "SageMaker rolled back the endpoint's update"
         log(Counted.restart_failed, endpoint_name=request.endpoint_name, reason=reason)
-        records.swap(name, lambda before: {**(before or {}), "reported": True})
-    left = record.get("restarted", 0) + request.at_most_every_seconds - now
+        records.change(name, RestartRecord, lambda before: (before or record).updated(reported=True))
+    left = (record.restarted if record is not None else 0) + request.at_most_every_seconds - now
     log("restart waits", endpoint_name=request.endpoint_name, seconds=int(left))
     return again(max(_UPDATE_SECONDS, min(_LONGEST_WAIT_SECONDS, int(left) + 1)))
 
@@ -141,8 +164,7 @@ def _endpoint(request: RestartRequest) -> Mapping[str, Any] | None:
 
 
 def _is_deployed(request: RestartRequest) -> bool:
-    stacks = client("cloudformation").describe_stacks(StackName=request.stack_id)["Stacks"]
-    return any(stack["StackStatus"].endswith("_IN_PROGRESS") for stack in stacks)
+    return (stack_status(request.stack_id) or "").endswith("_IN_PROGRESS")
 
 
 def _is_alarming(request: RestartRequest) -> bool:

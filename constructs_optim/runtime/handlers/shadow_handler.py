@@ -15,8 +15,7 @@ from ..documents import is_artifact_key
 from ..errors import code_of
 from ..requests.properties import validate
 from ..requests.shadow_properties import ShadowProperties, ShadowRequest
-from ..store.json_records import Record
-from ..store.run_records import CURRENT, OBSERVING, RESULT, RunRecords, run_of
+from ..store.run_records import CURRENT, OBSERVING, RESULT, RunRecords, ShadowDecision, run_of
 from ..telemetry import log
 
 
@@ -29,13 +28,13 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         _records(props.request, replaced).give_up(issued - 1)
     run = run_of(event["StackId"], event["RequestId"])
 
-    def begun(before: Record | None) -> Record:
+    def begun(before: ShadowDecision | None) -> ShadowDecision:
         # Keeps a verdict, and the run of an earlier attempt at this request.
-        if before is not None and (before["run"] == run or before["outcome"] not in ("not decided", OBSERVING)):
+        if before is not None and (before.run == run or before.is_final):
             return before
-        return {"schema": 1, "outcome": OBSERVING, "run": run}
+        return ShadowDecision(outcome=OBSERVING, run=run)
 
-    _records(props.request, key).swap(CURRENT, begun)
+    _records(props.request, key).change(CURRENT, ShadowDecision, begun)
     document = {"Request": event["ResourceProperties"]["Request"], "Run": run, "Issued": issued}
     if start_watching(props, f"{key[:32]}-{run}", document):
         log("shadow started", shadow=key, run=run)

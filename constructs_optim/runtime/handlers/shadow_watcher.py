@@ -11,13 +11,13 @@ run watches.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
 
 from ..aws import client
-from ..custom_resource import DONE, Output, again
+from ..custom_resource import DONE, Output, again, poll_or_give_up
 from ..errors import DeploymentError, code_of, message_of
 from ..hosting.serving import stack_status
 from ..requests.properties import validate
@@ -25,10 +25,10 @@ from ..requests.shadow_properties import ShadowRequest, ShadowWatch
 from ..shadow import report
 from ..shadow.observation import Observer, Reading, RunState, criteria_of
 from ..shadow.verdict import Verdict, verdict
-from ..store.json_records import Record
-from ..store.run_records import CURRENT, OBSERVING, RESULT, RUN, RunRecords
+from ..store.run_records import CURRENT, OBSERVING, RESULT, RUN, RunRecords, ShadowDecision
 from ..telemetry import Counted, LambdaContext, entry_point, log
 
+_T = TypeVar("_T")
 _POLL_SECONDS, _UPDATE_SECONDS = 300, 30
 # Limits the execution's history, which holds 25,000 events: a poll adds about 5.
 _LONGEST_POLLS = 4_000
@@ -38,6 +38,9 @@ _LONGEST_END_SECONDS = 86_400
 # The errors that refuse an update. "Cannot update in-progress endpoint" is the only temporary ValidationException.
 _REFUSALS = ("ValidationException", "ResourceLimitExceeded")
 _BUSY = "in-progress"
+_CHANGING = ("Creating", "Updating", "SystemUpdating", "RollingBack")
+# Each refusal that follows is told, so that this is not too often.
+_REFUSED_SECONDS = 3_600
 
 
 @entry_point
@@ -47,29 +50,85 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     request = watch.request
     region, account = context.invoked_function_arn.split(":")[3:5]
     records = RunRecords(client("s3"), "shadows", request.bucket, request.kms_key_arn, request.key(account, region))
-    now = time.time()
+    return poll_or_give_up(
+        watch.error, lambda: _poll(watch, records, time.time()), lambda reason: _give_up(watch, records, reason)
+    )
+
+
+def _poll(watch: ShadowWatch, records: RunRecords, now: float) -> Output:
     if watch.issued is None:
         if (output := _wait_for_others(watch, records, now)) is not None:
             return output
-    elif records.is_given_up(watch.issued):
+    elif (output := _given_up(records, watch.issued)) is not None:
         log("shadow given up", shadow=records.key, run=watch.run)
-        return DONE
-    state = _state(records, watch, now)
-    if watch.error and state.phase == "observing":
-        # Polling kept failing: the shadow's instances cost money, and nothing watches the shadow now.
-        _conclude(watch, records, state, Verdict("not decided"), f"Watching failed: {watch.error}", now)
+        return output
+    return _continued(watch, records, _state(records, watch, now), now)
+
+
+def _continued(watch: ShadowWatch, records: RunRecords, state: RunState, now: float) -> Output:
     output = _observe(watch, records, state, now) if state.phase == "observing" else None
     output = output or _end(watch, records, state)
     if output == DONE:
         # If the shadow comes back again, another execution ends it.
-        records.swap(CURRENT, lambda before: {**(before or {}), "ending": None})
+        records.change(CURRENT, ShadowDecision, lambda before: (before or _undecided(watch)).updated(ending=None))
     return output
+
+
+def _give_up(watch: ShadowWatch, records: RunRecords, reason: str) -> Output:
+    """End the shadow after polls kept failing: its instances cost money, and nothing watches it.
+
+    Each step may fail for the same reason as the polls. The last one needs only the request.
+    """
+    now = time.time()
+    own = watch.issued
+    other = _tried(lambda: _wait_for_others(watch, records, now) if own is None else _given_up(records, own))
+    if other is not None:
+        return other
+    state = _tried(lambda: _state(records, watch, now)) or RunState(began=now, minute=now // 60 * 60 + 60)
+
+    def concluded() -> Output:
+        if state.phase == "observing":
+            _conclude(watch, records, state, Verdict("not decided"), f"Watching failed: {reason}", now)
+        return _continued(watch, records, state, now)
+
+    return _tried(concluded) or _end_without_records(watch)
+
+
+def _given_up(records: RunRecords, issued: int) -> Output | None:
+    """Return the output of the poll if the run's resource was deleted."""
+    return DONE if records.is_given_up(issued) else None
+
+
+def _tried(step: Callable[[], _T]) -> _T | None:
+    """Return the result of a step; None if it fails."""
+    try:
+        return step()
+    except Exception as error:
+        log("shadow ends without records", reason=repr(error))
+        return None
+
+
+def _end_without_records(watch: ShadowWatch) -> Output:
+    """Take the shadow variant off the endpoint, as long as the endpoint has it; return the output of the poll."""
+    request = watch.request
+    if watch.stack_id is not None and (stack_status(watch.stack_id) or "").endswith("_IN_PROGRESS"):
+        return again(_UPDATE_SECONDS)
+    endpoint = _endpoint(request)
+    if endpoint is None or endpoint["EndpointConfigName"] != request.shadow_config_name:
+        return DONE
+    if endpoint["EndpointStatus"] in _CHANGING:
+        return again(_UPDATE_SECONDS)
+    refusal = _move(request, request.ended_config_name)
+    if not refusal or _BUSY in refusal:
+        return again(_UPDATE_SECONDS)
+    _tell_of_remaining(request, refusal)
+    return again(_REFUSED_SECONDS)
 
 
 def _wait_for_others(watch: ShadowWatch, records: RunRecords, now: float) -> Output | None:
     """Return the output of the poll, or None if this execution must end the shadow because no run watches it."""
-    current = records.read(CURRENT)
-    if current is not None and current.get("ending") == watch.run:
+    current = records.get(CURRENT, ShadowDecision)
+    if current is not None and current.ending == watch.run:
         return None
     status = stack_status(watch.stack_id) if watch.stack_id is not None else None
     if status is None or status.startswith("DELETE_"):
@@ -79,28 +138,33 @@ def _wait_for_others(watch: ShadowWatch, records: RunRecords, now: float) -> Out
     endpoint = _endpoint(watch.request)
     if endpoint is None or endpoint["EndpointConfigName"] != watch.request.shadow_config_name:
         return DONE
-    if current is None or current["outcome"] == OBSERVING:
+    if current is None or current.outcome == OBSERVING:
         return DONE
 
-    def taken(before: Record | None) -> Record:
+    def taken(before: ShadowDecision | None) -> ShadowDecision:
         before = before or current
-        is_free = before.get("ending") is None or before.get("since", 0) < now - _LONGEST_END_SECONDS
-        return {**before, "ending": watch.run, "since": int(now)} if is_free else before
+        is_free = before.ending is None or before.since < now - _LONGEST_END_SECONDS
+        return before.updated(ending=watch.run, since=int(now)) if is_free else before
 
-    return None if records.swap(CURRENT, taken).get("ending") == watch.run else DONE
+    return None if records.change(CURRENT, ShadowDecision, taken).ending == watch.run else DONE
+
+
+def _undecided(watch: ShadowWatch) -> ShadowDecision:
+    return ShadowDecision(outcome="not decided", run=watch.run)
 
 
 def _state(records: RunRecords, watch: ShadowWatch, now: float) -> RunState:
-    if (stored := records.read(RUN, watch.run)) is not None:
-        return RunState.model_validate(stored)
+    if (stored := records.get(RUN, RunState, watch.run)) is not None:
+        return stored
     state = RunState(began=now, minute=now // 60 * 60 + 60)
-    earlier = records.read(CURRENT)
+    earlier = records.get(CURRENT, ShadowDecision)
     if watch.issued is None:
         state.phase = "ending"
-    elif earlier is not None and earlier["outcome"] not in ("not decided", OBSERVING):
-        log("decided before", shadow=records.key, outcome=earlier["outcome"])
+    elif earlier is not None and earlier.is_final:
+        log("decided before", shadow=records.key, outcome=earlier.outcome)
         state.phase = "ending"
-        records.write(CURRENT, {**earlier, "ending": watch.run, "since": int(now), "promotion_failed": False})
+        decided = earlier.updated(ending=watch.run, since=int(now), promotion_failed=False)
+        records.write(CURRENT, decided.to_record())
     return state
 
 
@@ -154,7 +218,8 @@ def _conclude(
     records.write_report(watch.run, report.markdown(result))
     records.write(RESULT, result, watch.run)
     records.write(RESULT, result)
-    records.write(CURRENT, {"outcome": found.outcome, "run": watch.run, "ending": watch.run, "since": int(now)})
+    decision = ShadowDecision(outcome=found.outcome, run=watch.run, ending=watch.run, since=int(now))
+    records.write(CURRENT, decision.to_record())
     # Ending the shadow needs neither files nor places.
     state.phase, state.files = "ending", []
     state.production, state.candidate = Reading(), Reading()
@@ -179,18 +244,18 @@ def _tell(request: ShadowRequest, what: str, message: str) -> None:
 def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
     """Remove the shadow variant or promote the candidate; return the output of the poll."""
     request = watch.request
-    current = records.read(CURRENT)
+    current = records.get(CURRENT, ShadowDecision)
     promotes = (
         current is not None
-        and current["outcome"] == "pass"
+        and current.outcome == "pass"
         and request.promoted_config_name is not None
-        and not current.get("promotion_failed")
+        and not current.promotion_failed
     )
     target = request.promoted_config_name if promotes else request.ended_config_name
     endpoint = _endpoint(request)
     if endpoint is None:
         return DONE
-    if endpoint["EndpointStatus"] in ("Creating", "Updating", "SystemUpdating", "RollingBack"):
+    if endpoint["EndpointStatus"] in _CHANGING:
         return again(_UPDATE_SECONDS)
     if endpoint["EndpointConfigName"] != request.shadow_config_name:
         # This execution or another deployment moved the endpoint.
@@ -198,21 +263,32 @@ def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
         return DONE
     if state.updates >= _UPDATE_ATTEMPTS:
         reason = state.refusal or str(endpoint.get("FailureReason", "unknown"))
-        log(Counted.job_failed, shadow=records.key, failure=f"the shadow variant could not be removed: {reason}")
-        _tell(
-            request, "not ended", f"The shadow variant could not be removed, and its instances keep running: {reason}"
-        )
+        _tell_of_remaining(request, reason)
         return DONE
     if state.updates and promotes:
         # Alarms rolled back the promotion, or the candidate did not start. Production stays.
         reason = state.refusal or str(endpoint.get("FailureReason", ""))
         log("promotion failed", shadow=records.key, reason=reason)
         target = request.ended_config_name
-        records.swap(CURRENT, lambda before: {**(before or {}), "promotion_failed": True})
+        records.change(
+            CURRENT, ShadowDecision, lambda before: (before or _undecided(watch)).updated(promotion_failed=True)
+        )
+    state.refusal = _move(request, str(target))
+    if _BUSY in state.refusal:
+        # CloudFormation began an update in the meantime.
+        log("endpoint is busy", shadow=records.key)
+        return again(_UPDATE_SECONDS)
+    state.updates += 1
+    records.write(RUN, state.model_dump(), watch.run)
+    return again(_UPDATE_SECONDS)
+
+
+def _move(request: ShadowRequest, config_name: str) -> str:
+    """Update the endpoint to a configuration; return SageMaker's refusal, empty if it accepts the update."""
     try:
         client("sagemaker").update_endpoint(
             EndpointName=request.endpoint_name,
-            EndpointConfigName=str(target),
+            EndpointConfigName=config_name,
             # Keeps the scaled number of instances, and the deployment configuration with its alarms.
             RetainAllVariantProperties=True,
             RetainDeploymentConfig=True,
@@ -220,17 +296,18 @@ def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
     except ClientError as error:
         if code_of(error) not in _REFUSALS:
             raise
-        if _BUSY in message_of(error):
-            # CloudFormation began an update in the meantime.
-            log("endpoint is busy", shadow=records.key)
-            return again(_UPDATE_SECONDS)
-        state.refusal = message_of(error)
-        log("update refused", shadow=records.key, reason=state.refusal)
-    else:
-        state.refusal = ""
-    state.updates += 1
-    records.write(RUN, state.model_dump(), watch.run)
-    return again(_UPDATE_SECONDS)
+        log("update refused", endpoint_name=request.endpoint_name, reason=message_of(error))
+        return message_of(error)
+    return ""
+
+
+def _tell_of_remaining(request: ShadowRequest, reason: str) -> None:
+    log(
+        Counted.job_failed,
+        endpoint_name=request.endpoint_name,
+        failure=f"the shadow variant could not be removed: {reason}",
+    )
+    _tell(request, "not ended", f"The shadow variant could not be removed, and its instances keep running: {reason}")
 
 
 def _endpoint(request: ShadowRequest) -> Mapping[str, Any] | None:

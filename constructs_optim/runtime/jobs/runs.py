@@ -68,13 +68,15 @@ def give_up_runs(kind: JobKind, records: RunRecords, issued: int) -> None:
 
 # With the bars, a template can use Fn::Split to take a part out of the JSON in which CloudFormation wraps a wait
 # condition's Data.
-def recommendation_data(document: Mapping[str, Any]) -> str:
-    """Return ``|instance type|instance count|model package ARN|inference specification|``; missing parts are empty."""
-    first = document["recommendations"][0]
-    model = object_in(nested(first, "ModelDetails"))
+def recommendation_data(recommendation: Mapping[str, Any]) -> str:
+    """Return ``|instance type|instance count|model package ARN|inference specification|`` of a recommendation.
+
+    Missing parts are empty.
+    """
+    model = object_in(nested(recommendation, "ModelDetails"))
     # The deployment's configuration is more specific than the model package's list of supported instances.
     listed = [object_in(details) for details in list_in(model.get("InstanceDetails"))[:1]]
-    instance = {**(listed[0] if listed else {}), **object_in(nested(first, "DeploymentConfiguration"))}
+    instance = {**(listed[0] if listed else {}), **object_in(nested(recommendation, "DeploymentConfiguration"))}
     parts = [instance.get(name) for name in ("InstanceType", "InstanceCount")]
     parts += [model.get(name) for name in ("ModelPackageArn", "InferenceSpecificationName")]
     return f"|{'|'.join('' if part is None else str(part) for part in parts)}|"

@@ -77,6 +77,7 @@ class StoredRecord(StoredPart):
 
 
 Stored = TypeVar("Stored", bound=StoredRecord)
+Model = TypeVar("Model", bound=BaseModel)
 
 
 def in_threads(function: Callable[[In], Out], items: Iterable[In], *, threads: int = 8) -> Generator[Out]:
@@ -170,7 +171,7 @@ class JsonRecords:
         stored = self._read(name)
         return stored[0] if stored else None
 
-    def get(self, name: str, model: type[Stored]) -> Stored | None:
+    def get(self, name: str, model: type[Model]) -> Model | None:
         """Return the record as a model; None if it does not exist."""
         record = self.read(name)
         return self._parsed(name, record, model) if record is not None else None
@@ -184,7 +185,7 @@ class JsonRecords:
                 "then try again"
             )
 
-    def _parsed(self, name: str, record: Record, model: type[Stored]) -> Stored:
+    def _parsed(self, name: str, record: Record, model: type[Model]) -> Model:
         self.check_schema(name, record)
         try:
             return model.model_validate(record)
@@ -258,8 +259,8 @@ class JsonRecords:
 
     def _damaged(self, name: str, problem: str) -> DeploymentError:
         return DeploymentError(
-            f"{self.uri(name)} is damaged: {problem}. The bucket is versioned: restore the previous version, then "
-            "deploy again"
+            f"{self.uri(name)} is damaged: {problem}. The bucket is versioned: restore the previous version, or delete "
+            "it if there is none, then deploy again"
         )
 
 

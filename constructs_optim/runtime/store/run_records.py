@@ -32,10 +32,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, model_validator
 
 from ..errors import DeploymentError
-from .json_records import JsonRecords, Record, encryption, get_object
+from .json_records import JsonRecords, Model, NewerRecord, Stored, StoredPart, StoredRecord, encryption, get_object
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
@@ -45,6 +47,159 @@ CURRENT, RESULT, RUN, COMPLETIONS = "current.json", "result.json", "run.json", "
 REQUESTS = "requests.json"
 OBSERVING = "observing"
 """The outcome of a shadow run that is still active."""
+
+
+class GivenUp(StoredRecord):
+    """When a resource was last deleted, in seconds since 1970."""
+
+    issued: int
+
+
+class BegunRun(StoredRecord):
+    """A run's job; for a recommendation, with the fingerprint of the model's files."""
+
+    job_name: str
+    fingerprint: str | None = None
+
+
+class Decision(StoredRecord):
+    """An evaluation's current run, and whether it met its requirements; ``before`` is the replaced version's key."""
+
+    run: str
+    accepted: bool
+    before: str | None = None
+    lossless: bool = False
+    misses: tuple[str, ...] = ()
+    undecided: tuple[str, ...] = ()
+
+
+class Answers(StoredRecord):
+    """Completions, the references of the first of them, and the digest of the prompts' file."""
+
+    answers: tuple[str | None, ...]
+    references: tuple[str | None, ...]
+    prompts_digest: str
+
+
+class MeasuredLevel(StoredPart):
+    """An evaluation's metrics at one concurrency."""
+
+    concurrency: int
+    metrics: dict[str, float]
+
+
+class MeasuredSubject(StoredPart):
+    """The fleet that an evaluation measured."""
+
+    instance_type: str = ""
+    copies: int = 0
+
+
+class Measurements(StoredRecord):
+    """The members of an evaluation's result that the gate reads."""
+
+    levels: tuple[MeasuredLevel, ...]
+    subject: MeasuredSubject = MeasuredSubject()
+
+
+class ReportedSubject(MeasuredSubject):
+    """The fleet as the report names it."""
+
+    label: str
+    endpoint_name: str
+    instance_count: int
+    artifact_key: str
+
+
+class ReportedPrice(StoredPart):
+    """The price that the report shows."""
+
+    instance_price_per_hour: float
+    discount: float
+    source: str
+
+
+class ReportedForecast(StoredPart):
+    """A forecast that the report compares with the measurement."""
+
+    concurrency: int
+    metric: str
+    value: float
+    low: float
+    high: float
+    measured: float
+    holds: bool
+
+
+class ReportedResult(StoredRecord):
+    """The members of an evaluation's result that the report shows."""
+
+    levels: tuple[MeasuredLevel, ...]
+    subject: ReportedSubject
+    started: str
+    price: ReportedPrice | None = None
+    forecast: tuple[ReportedForecast, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class _LevelSamples(StoredPart):
+    concurrency: int
+    seconds: float
+    requests: tuple[tuple[float | int | str | None, ...], ...]
+
+
+class StoredSamples(StoredRecord):
+    """The requests of a run as rows, in the order of ``columns``; only the column ``prompt`` may have text."""
+
+    columns: tuple[str, ...]
+    levels: tuple[_LevelSamples, ...]
+
+    @model_validator(mode="after")
+    def _has_rows_of_columns(self) -> StoredSamples:
+        if "start" not in self.columns:
+            raise ValueError("there is no column start")
+        for level in self.levels:
+            for row in level.requests:
+                if len(row) != len(self.columns):
+                    raise ValueError("a row and the columns have different lengths")
+                cells = zip(self.columns, row, strict=True)
+                if any(isinstance(cell, str) and column != "prompt" for column, cell in cells):
+                    raise ValueError("a number is text")
+        return self
+
+
+class _Asked(StoredPart):
+    fingerprint: str | None = None
+
+
+class _RecommendationJob(StoredPart):
+    name: str
+
+
+class RecommendationResult(StoredRecord):
+    """The members of a recommendation's result that the handler reads."""
+
+    asked: _Asked
+    job: _RecommendationJob
+    recommendations: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)]
+
+
+class ShadowDecision(StoredRecord):
+    """The verdict on a candidate.
+
+    ``ending`` is the execution that ends the shadow, since ``since`` in seconds since 1970; None if none does.
+    """
+
+    outcome: Literal["observing", "not decided", "worse", "pass"]
+    run: str
+    ending: str | None = None
+    since: float = 0
+    promotion_failed: bool = False
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the candidate is not compared again."""
+        return self.outcome in ("worse", "pass")
 
 
 def run_of(*parts: str) -> str:
@@ -83,17 +238,17 @@ class RunRecords:
         self._records = JsonRecords(s3, bucket, kms_key_arn)
         self._encryption = encryption(kms_key_arn)
 
-    def read(self, file: str, run: str = "") -> Record | None:
-        """Return a file's content; None if the file does not exist."""
-        return self._records.read(self._name(file, run))
+    def get(self, file: str, model: type[Model], run: str = "") -> Model | None:
+        """Return a file's content as a model; None if the file does not exist."""
+        return self._records.get(self._name(file, run), model)
 
     def write(self, file: str, content: Mapping[str, object], run: str = "") -> None:
         """Write a file of the evaluation or recommendation, or of one run."""
         self._records.write(self._name(file, run), {"schema": 1, **content})
 
-    def swap(self, file: str, change: Callable[[Record | None], Record]) -> Record:
+    def change(self, file: str, model: type[Stored], change: Callable[[Stored | None], Stored]) -> Stored:
         """Change a file by compare-and-swap; return its new content."""
-        return self._records.swap(self._name(file, ""), change)
+        return self._records.change(self._name(file, ""), model, change)
 
     def write_report(self, run: str, report: str) -> None:
         """Write a run's report."""
@@ -111,11 +266,22 @@ class RunRecords:
 
     def give_up(self, issued: int) -> None:
         """Give up all requests up to ``issued``, in seconds since 1970."""
-        self._records.swap(self._given_up, lambda before: {"issued": max(issued, (before or {}).get("issued", 0))})
+
+        def given_up(before: GivenUp | None) -> GivenUp:
+            return GivenUp(issued=max(issued, before.issued)) if before is not None else GivenUp(issued=issued)
+
+        try:
+            self._records.change(self._given_up, GivenUp, given_up)
+        except NewerRecord:
+            raise
+        except DeploymentError:
+            # A deletion is later than the requests that the damaged record gave up, and must not depend on it.
+            self._records.write(self._given_up, GivenUp(issued=issued).to_record())
 
     def is_given_up(self, issued: int) -> bool:
         """Return whether the requests issued at ``issued``, in seconds since 1970, were given up."""
-        return (self._records.read(self._given_up) or {}).get("issued", -1) >= issued
+        given_up = self._records.get(self._given_up, GivenUp)
+        return given_up is not None and given_up.issued >= issued
 
     def runs(self) -> list[str]:
         """Return the runs that have begun, only those of this owner if there is one."""

@@ -1,0 +1,201 @@
+"""Every resource in the policies of a template's roles exists: in the template, or by a listed reason outside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pytest
+from aws_cdk import aws_s3 as s3
+
+from constructs_optim import (
+    AnswerCheck,
+    ArtifactStore,
+    ComponentOptions,
+    DataCapture,
+    Model,
+    MonitoringOptions,
+    OptimizedEndpoint,
+    Quantization,
+    ShadowCandidate,
+    SpeculationCure,
+    SpeculativeDecoding,
+    VariantOptions,
+)
+
+from ..support.construct_stacks import STACKS, resource, stack, template_of
+
+# Resources that are in no template. Each pattern is a whole one: a name with a wildcard beside it must be a name of the
+# template. The reasons for wildcards are beside the statements (constructs/stack/statements.toml).
+OUTSIDE = {
+    r"\*": "actions without resource-level permissions",
+    r"arn:.*:(endpoint|endpoint-config|inference-component|model|model-package|model-package-group)/\*": "all, by kind",
+    r"arn:.*:(optimization-job|training-job|scalable-target)/\*": "a service generates the names",
+    r"arn:.*:cloudformation:.*:stack/\*": "the stacks that share a store",
+    r"\$\{AWS::StackId\}": "the stack itself",
+    r"arn:.*:(endpoint-config|model|[a-z-]*-job)/optim-[*]": "the functions of the stack name them",
+    r"arn:.*:alarm:\$\{AWS::StackName\}-\*": "CloudFormation generates the names",
+    r"arn:.*:log-group:/aws/sagemaker/\*": "SageMaker names its log groups",
+    r"arn:.*:hub/\w+|arn:.*:hub-content/\w+/Model/[\w-]+/\*": "a model in a hub",
+    r"arn:.*:servicequotas:.*:sagemaker/\*": "quotas",
+    r"arn:.*:s3:::(?!.*\$\{(?!AWS::)).+": "a bucket that exists",
+    r"arn:.*:repository/[\w-]+": "AWS's container images",
+    r"arn:aws:(iam|kms|sagemaker|secretsmanager|sns):us-west-2:?\d*:\d{12}:.+|arn:aws:iam::\d{12}:role/.+": "given",
+}
+_NAMED = {
+    "AWS::CloudWatch::Alarm": ("AlarmName", "cloudwatch", "alarm:{name}"),
+    "AWS::SageMaker::Endpoint": ("EndpointName", "sagemaker", "endpoint/{name}"),
+    "AWS::SageMaker::InferenceComponent": ("InferenceComponentName", "sagemaker", "inference-component/{name}"),
+    "Custom::OptimizedInferenceComponent": ("InferenceComponentName", "sagemaker", "inference-component/{name}"),
+}
+_PREFIX = "arn:${{AWS::Partition}}:{service}:${{AWS::Region}}:${{AWS::AccountId}}:{resource}"
+
+
+def text(value: Any) -> str:
+    """An ARN as text, with references in braces."""
+    match value:
+        case str():
+            return value
+        case {"Fn::Sub": str() as template} | {"Fn::Sub": [str() as template, _]}:
+            return template
+        case {"Fn::Join": [str() as delimiter, list() as parts]}:
+            return delimiter.join(map(text, parts))
+        case {"Fn::Select": [_, {"Fn::Split": [_, inner]}]}:
+            return text(inner)
+        case {"Ref": str() as name}:
+            return f"${{{name}}}"
+        case {"Fn::GetAtt": [str() as name, str() as attribute]}:
+            return f"${{{name}.{attribute}}}"
+    raise AssertionError(f"an ARN of an unknown form: {value}")
+
+
+def granted(template: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The statement's ID and the ARN of each resource that a role of the template may use."""
+    for declared in template["Resources"].values():
+        properties = declared.get("Properties", {})
+        documents = [policy["PolicyDocument"] for policy in properties.get("Policies", ())]
+        if declared["Type"] in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"):
+            documents.append(properties["PolicyDocument"])
+        for document in documents:
+            for statement in document["Statement"]:
+                of_statement = statement["Resource"]
+                for arn in of_statement if isinstance(of_statement, list) else [of_statement]:
+                    yield statement.get("Sid", ""), text(arn)
+
+
+def unknown(template: dict[str, Any]) -> list[tuple[str, str]]:
+    """The granted resources that are neither of the template nor listed."""
+    names = {*template["Resources"], *template.get("Parameters", ())}
+    arns: list[str] = []
+    for declared in template["Resources"].values():
+        member, service, form = _NAMED.get(declared["Type"], ("", "", ""))
+        name = declared.get("Properties", {}).get(member)
+        if name is not None:
+            arns.append(_PREFIX.format(service=service, resource=form.format(name=text(name))))
+        if declared["Type"] == "AWS::SageMaker::Endpoint" and name is not None:
+            # Application Auto Scaling names the alarms of target tracking policies after the scalable target.
+            alarm = f"alarm:TargetTracking-endpoint/{text(name)}/variant/Any"
+            arns.append(_PREFIX.format(service="cloudwatch", resource=alarm))
+
+    def is_known(arn: str) -> bool:
+        references = [found.partition(".")[0] for found in re.findall(r"\$\{((?!AWS::)[^}]+)\}", arn)]
+        return (
+            bool(names & set(references))
+            or any(fnmatchcase(of_template, arn.replace("[", "[[]")) for of_template in arns)
+            or any(re.fullmatch(pattern, arn) for pattern in OUTSIDE)
+        )
+
+    return sorted({(sid, arn) for sid, arn in granted(template) if not is_known(arn)})
+
+
+def named(component_name: str = "chat") -> dict[str, Any]:
+    """A template in which everything that can have a name of the user's has one."""
+    scope = stack()
+    store = ArtifactStore(scope, "Artifacts", bucket_name="artifacts-of-mine")
+    capture = DataCapture(bucket=s3.Bucket(scope, "Captures", bucket_name="captures-of-mine"))
+    shared = OptimizedEndpoint(
+        scope,
+        "Sliced",
+        endpoint_name="sliced-of-mine",
+        instance_type="ml.p5.48xlarge",
+        variant=VariantOptions(accelerator_partitions=["mig-3g.40gb", "mig-3g.40gb"]),
+    )
+    options = ComponentOptions(accelerator_partition="mig-3g.40gb")
+    small = Model.s3("s3://models/small/")
+    shared.add_component("Chat", model=small, component_name=component_name, options=options)
+    whole = OptimizedEndpoint(scope, "Whole", endpoint_name="whole-of-mine", instance_type="ml.g5.12xlarge")
+    whole.add_component("Embed", model=small, component_name="embed-of-mine").auto_scale(max_capacity=2)
+    scaled = OptimizedEndpoint(
+        scope,
+        "Scaled",
+        model=small,
+        techniques=[Quantization.awq()],
+        artifact_store=store,
+        endpoint_name="scaled-of-mine",
+        instance_type="ml.g5.12xlarge",
+        variant=VariantOptions(name="Main"),
+    )
+    scaled.auto_scale(max_capacity=2).on_concurrency(target=4)
+    OptimizedEndpoint(
+        scope,
+        "Shadowed",
+        model=small,
+        techniques=[],
+        artifact_store=store,
+        endpoint_name="shadowed-of-mine",
+        instance_type="ml.g5.12xlarge",
+        data_capture=capture,
+    ).shadow(candidate=ShadowCandidate(techniques=[Quantization.awq()]), checks=[AnswerCheck.answered()])
+    OptimizedEndpoint(
+        scope,
+        "Cured",
+        model=small,
+        techniques=[SpeculativeDecoding.ngram(speculative_tokens=5)],
+        artifact_store=store,
+        endpoint_name="cured-of-mine",
+        instance_type="ml.p5.48xlarge",
+        monitoring=MonitoringOptions(speculation_cure=SpeculationCure.restart()),
+    )
+    return template_of(scope)
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_every_role_names_resources_that_exist(name: str) -> None:
+    scope = stack()
+    STACKS[name](scope)
+    assert unknown(template_of(scope)) == []
+
+
+def test_every_role_names_resources_that_exist_where_users_name_them() -> None:
+    template = named()
+    assert unknown(template) == []
+    arns = dict(granted(template))
+    assert arns["ManageComponents"].endswith(":inference-component/chat")
+
+
+@pytest.mark.parametrize("name", ["inference-component/-*", "inference-component/other", "endpoint/", "alarm:-Errors"])
+def test_a_resource_with_an_empty_or_another_name_is_detected(name: str) -> None:
+    template = named()
+    service = "cloudwatch" if name.startswith("alarm") else "sagemaker"
+    arn = {"Fn::Sub": _PREFIX.format(service=service, resource=name)}
+    statement = {"Sid": "Made", "Effect": "Allow", "Action": "sagemaker:DescribeEndpoint", "Resource": arn}
+    role = next(each for each in template["Resources"].values() if each["Type"] == "AWS::IAM::Role")
+    role["Properties"]["Policies"][0]["PolicyDocument"]["Statement"].append(statement)
+    assert [sid for sid, _ in unknown(template)] == ["Made"]
+
+
+def test_the_functions_delete_a_component_of_another_name_only_by_the_tag_of_their_stack() -> None:
+    template = named()
+    statements = [
+        statement
+        for declared in template["Resources"].values()
+        for policy in declared.get("Properties", {}).get("Policies", ())
+        for statement in policy["PolicyDocument"]["Statement"]
+        if "sagemaker:DeleteInferenceComponent" in statement["Action"]
+    ]
+    conditions = {statement["Sid"]: statement.get("Condition") for statement in statements}
+    by_tag = {"StringLike": {"aws:ResourceTag/constructs-optim:owner": {"Fn::Sub": "${AWS::StackId}/*"}}}
+    assert conditions == {"ManageComponents": None, "DeleteFormerComponents": by_tag}
+    assert resource(template, "Custom::OptimizedInferenceComponent")["InferenceComponentName"] == "chat"
