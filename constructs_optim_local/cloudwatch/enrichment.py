@@ -75,22 +75,18 @@ class Enrichment:
             raise EnrichmentError("ValidationException", f"at most {_MOST_FILTERS} filters are allowed")
         with self._lock:
             running = self._set.get(location, self._initial)
-            match operation:
-                case "StopOTelEnrichment":
-                    self._set[location] = None
-                    return {}
-                case "GetOTelEnrichment" if running is None:
-                    return {"Status": "Stopped"}
-                case "GetOTelEnrichment":
-                    return {"Status": "Running", **running.described()}
-                case "UpdateOTelEnrichment":
-                    if running is None:
-                        raise EnrichmentError("ResourceNotFoundException", "OTel enrichment is not running")
-                    running = self._set[location] = _Running(filters, running.created, now)
-                case _:
-                    # Starting it again changes nothing, and keeps the filters.
-                    if running is None:
-                        running = self._set[location] = _Running(filters, now, now)
+            if operation == "StopOTelEnrichment":
+                self._set[location] = None
+                return {}
+            if operation == "GetOTelEnrichment":
+                return {"Status": "Running", **running.described()} if running is not None else {"Status": "Stopped"}
+            if operation == "UpdateOTelEnrichment":
+                if running is None:
+                    raise EnrichmentError("ResourceNotFoundException", "OTel enrichment is not running")
+                running = self._set[location] = _Running(filters, running.created, now)
+            # Starting it again changes nothing, and keeps the filters.
+            elif running is None:
+                running = self._set[location] = _Running(filters, now, now)
             return running.described()
 
 

@@ -92,7 +92,7 @@ class MinistackAlarms:
             method: str, path: str, headers: dict[str, str], body: bytes, query_params: dict[str, Any]
         ) -> Response:
             if path != "/api/v1/query":
-                operation = _operation(path, headers, body, query_params)
+                operation = _operation(headers, body, query_params)
                 if operation not in OPERATIONS:
                     return await others(method, path, headers, body, query_params)
                 return self._enrichment(operation, headers, body, account=get_account_id(), region=get_region())
@@ -116,22 +116,13 @@ class MinistackAlarms:
     ) -> Response:
         from ministack.services import cloudwatch
 
-        is_cbor, is_json = _protocol(headers)
+        is_json = bool(headers.get("x-amz-target"))
         try:
-            request = _decoded(body, is_cbor=is_cbor, is_json=is_json)
+            request = json.loads(body or b"{}") if is_json else _without_filters(body)
             found = self.telemetry.enrichment.invoke(operation, request, account=account, region=region)
         except EnrichmentError as error:
-            return cloudwatch._error(error.code, str(error), 400, use_json=is_json, use_cbor=is_cbor)
-        if is_cbor:
-            from cbor2 import CBORTag
-
-            # Tag 1 is a time in seconds since 1970 (RFC 8949).
-            return cloudwatch._cbor_ok(
-                {name: CBORTag(1, value) if isinstance(value, float) else value for name, value in found.items()}
-            )
-        if is_json:
-            return cloudwatch._json_ok(found)
-        return cloudwatch._xml(200, f"{operation}Response", _as_xml(operation, found))
+            return cloudwatch._error(error.code, str(error), 400, use_json=is_json, use_cbor=False)
+        return cloudwatch._json_ok(found) if is_json else _as_xml(operation, found)
 
     def missing(self, names: Sequence[str], *, account: str, region: str) -> list[str]:
         """Return the names for which there is no metric alarm or composite alarm."""
@@ -393,47 +384,30 @@ class MinistackAlarms:
         handlers["AWS::CloudWatch::CompositeAlarm"] = {"create": create, "update": update, "delete": delete}
 
 
-def _protocol(headers: Mapping[str, str]) -> tuple[bool, bool]:
-    """Return whether a request is in CBOR, and whether in JSON; otherwise it is of the query protocol."""
-    content, protocol = headers.get("content-type", ""), headers.get("smithy-protocol", "")
-    is_cbor = "cbor" in content or "cbor" in protocol
-    return is_cbor, not is_cbor and ("json" in content or bool(headers.get("x-amz-target")))
-
-
-def _operation(path: str, headers: Mapping[str, str], body: bytes, query: Mapping[str, Any]) -> str:
-    """Return the operation of a request in any of CloudWatch's three protocols."""
+def _operation(headers: Mapping[str, str], body: bytes, query: Mapping[str, Any]) -> str:
+    """Return the operation of a request in JSON or in the query protocol."""
     if target := headers.get("x-amz-target", ""):
         return target.rpartition(".")[2]
-    if "/operation/" in path:
-        return path.rpartition("/operation/")[2]
     stated = {**parse_qs(body.decode(errors="replace")), **query}.get("Action", "")
-    return str(stated[0]) if isinstance(stated, list) else str(stated)
+    return str(stated[0] if isinstance(stated, list) else stated)
 
 
-def _decoded(body: bytes, *, is_cbor: bool, is_json: bool) -> dict[str, Any]:
-    """Return a request's members.
-
-    Raises:
-        EnrichmentError: if they are in the query protocol, in which botocore does not send them.
-    """
-    if is_cbor:
-        import cbor2
-
-        return (cbor2.loads(body) if body else None) or {}
-    if is_json:
-        return json.loads(body or b"{}")
+def _without_filters(body: bytes) -> dict[str, Any]:
+    """Refuse filters in the query protocol, which botocore does not use for CloudWatch."""
     if any("Filters" in name for name in parse_qs(body.decode(errors="replace"))):
-        raise EnrichmentError("ValidationException", "the local cloud reads filters only in JSON or CBOR")
+        raise EnrichmentError("ValidationException", "the local cloud reads filters only in JSON")
     return {}
 
 
-def _as_xml(operation: str, found: Mapping[str, Any]) -> str:
+def _as_xml(operation: str, found: Mapping[str, Any]) -> Response:
     """Return a response without filters in the query protocol."""
+    from ministack.services import cloudwatch
+
     content = ""
     for name, value in found.items():
         written = dt.datetime.fromtimestamp(value, dt.UTC).isoformat() if name.endswith("At") else value
         content += f"<{name}>{written}</{name}>" if not name.endswith("Filters") else ""
-    return f"<{operation}Result>{content}</{operation}Result>"
+    return cloudwatch._xml(200, f"{operation}Response", f"<{operation}Result>{content}</{operation}Result>")
 
 
 def _answered(status: int, document: dict[str, Any]) -> Response:

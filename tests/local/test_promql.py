@@ -6,7 +6,10 @@ import math
 from typing import Any
 
 import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
 from botocore.exceptions import ClientError
+from botocore.httpsession import URLLib3Session
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -289,3 +292,18 @@ def test_a_region_without_promql_has_no_enrichment_and_the_catalog_knows_it() ->
     assert elsewhere.query("load", 600, account="000000000000", region="il-central-1") == {}
     elsewhere.collect("load 1\n", {}, 600, **LOCATION)
     assert len(elsewhere.query("load", 600, **LOCATION)) == 1
+
+
+def test_enrichment_answers_in_the_query_protocol_too(brisk: LocalCloud) -> None:
+    account = "210000000004"
+    for operation, expected in (
+        ("GetOTelEnrichment", "<Status>Stopped</Status>"),
+        ("StartOTelEnrichment", "<CreatedAt>"),
+        ("GetOTelEnrichment", "<Status>Running</Status>"),
+    ):
+        signed = brisk.client("cloudwatch", account=account)._request_signer
+        request = AWSRequest("POST", brisk.endpoint_url, data=f"Action={operation}&Version=2010-08-01")
+        request.headers["Content-Type"] = "application/x-www-form-urlencoded"
+        SigV4Auth(signed._credentials, "monitoring", brisk.region).add_auth(request)
+        response = URLLib3Session().send(request.prepare())
+        assert (response.status_code, expected in response.text) == (200, True)
