@@ -5,9 +5,12 @@ UpdateOTelEnrichment, and StopOTelEnrichment (also in botocore 1.44.5); SageMake
 detailed observability", which requires it "to query metrics via PromQL"; CloudWatch user guide, "Troubleshooting
 SageMaker AI Insights" (without it, there is no data).
 
+Resource tags on telemetry is a second setting, which AWS asks for first: CloudWatch Observability Admin API reference,
+StartTelemetryEnrichment, StopTelemetryEnrichment, GetTelemetryEnrichmentStatus.
+
 Assumed, without a source: filters do not affect the metrics of serving engines, and metrics that were collected before
-enrichment started can be queried afterwards. The operations do not require resource tags on telemetry first
-(observabilityadmin:StartTelemetryEnrichment), because their error for that case is not documented. A Region without
+enrichment started can be queried afterwards. The operations do not require resource tags on telemetry first,
+because their error for that case is not documented. A Region without
 PromQL (``data/promql_regions.json``) answers as to an unknown operation.
 """
 
@@ -24,6 +27,12 @@ from typing import Any
 from constructs_optim_local.clock import Clock
 
 OPERATIONS = frozenset({"GetOTelEnrichment", "StartOTelEnrichment", "StopOTelEnrichment", "UpdateOTelEnrichment"})
+TAG_OPERATIONS = {
+    "/StartTelemetryEnrichment": (202, "Running"),
+    "/StopTelemetryEnrichment": (202, "Stopped"),
+    "/GetTelemetryEnrichmentStatus": (200, None),
+}
+"""The paths of operations on resource tags, with the HTTP status and the new state."""
 _FILTERS = ("IncludeFilters", "ExcludeFilters")
 _MOST_FILTERS = 100
 _REGIONS = Path(__file__).parent.parent / "data" / "promql_regions.json"
@@ -56,10 +65,19 @@ class Enrichment:
         start = clock.now().timestamp()
         self._initial = _Running({}, start, start) if everywhere else None
         self._set: dict[_Location, _Running | None] = {}
+        self._tags: dict[_Location, str] = {}
 
     def is_running(self, *, account: str, region: str) -> bool:
         """Return whether metrics of endpoints can be queried with PromQL."""
         return region in regions() and self._set.get((account, region), self._initial) is not None
+
+    def tags(self, path: str, *, account: str, region: str) -> tuple[int, dict[str, str]]:
+        """Run one of ``TAG_OPERATIONS``, and return the HTTP status and the response."""
+        status, state = TAG_OPERATIONS[path]
+        with self._lock:
+            if state is not None:
+                self._tags[account, region] = state
+            return status, {"Status": self._tags.get((account, region), "Stopped")}
 
     def invoke(self, operation: str, request: Mapping[str, Any], *, account: str, region: str) -> dict[str, Any]:
         """Run one of ``OPERATIONS``; times in the response are in seconds since 1970.

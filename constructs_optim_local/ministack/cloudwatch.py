@@ -25,7 +25,7 @@ from constructs_optim_local.access.authorization import Permission
 from constructs_optim_local.clock import Clock
 from constructs_optim_local.cloudwatch import promql_alarms
 from constructs_optim_local.cloudwatch.alarms import Tripped, alarm_arn
-from constructs_optim_local.cloudwatch.enrichment import OPERATIONS, Enrichment, EnrichmentError
+from constructs_optim_local.cloudwatch.enrichment import OPERATIONS, TAG_OPERATIONS, Enrichment, EnrichmentError
 from constructs_optim_local.cloudwatch.evaluation import Evaluation, evaluated, problems
 from constructs_optim_local.cloudwatch.promql_alarms import Contributors
 from constructs_optim_local.cloudwatch.telemetry import PromqlError, Telemetry
@@ -109,7 +109,16 @@ class MinistackAlarms:
             result = [{"metric": dict(labels), "value": [at, f"{value:.17g}"]} for labels, value in found.items()]
             return _answered(200, {"status": "success", "data": {"resultType": "vector", "result": result}})
 
+        async def observability_admin(
+            method: str, path: str, headers: dict[str, str], body: bytes, query_params: dict[str, Any]
+        ) -> Response:
+            if path not in TAG_OPERATIONS:
+                return _answered(400, {"message": f"{path} is not an operation of the local cloud"})
+            return _answered(*self.telemetry.enrichment.tags(path, account=get_account_id(), region=get_region()))
+
         handlers["monitoring"] = monitoring
+        table("core.router.SERVICE_PATTERNS")["observabilityadmin"] = {}
+        handlers["observabilityadmin"] = observability_admin
 
     def _enrichment(
         self, operation: str, headers: Mapping[str, str], body: bytes, *, account: str, region: str

@@ -307,3 +307,13 @@ def test_enrichment_answers_in_the_query_protocol_too(brisk: LocalCloud) -> None
         SigV4Auth(signed._credentials, "monitoring", brisk.region).add_auth(request)
         response = URLLib3Session().send(request.prepare())
         assert (response.status_code, expected in response.text) == (200, True)
+
+
+def test_the_command_that_the_preflight_names_turns_both_settings_on(brisk: LocalCloud) -> None:
+    account = "210000000005"
+    admin, cloudwatch = (brisk.client(name, account=account) for name in ("observabilityadmin", "cloudwatch"))
+    assert admin.get_telemetry_enrichment_status()["Status"] == "Stopped"
+    assert admin.start_telemetry_enrichment()["Status"] == "Running"
+    cloudwatch.start_otel_enrichment()
+    assert admin.get_telemetry_enrichment_status()["Status"] == cloudwatch.get_otel_enrichment()["Status"] == "Running"
+    assert admin.stop_telemetry_enrichment()["Status"] == "Stopped"
