@@ -77,6 +77,7 @@ class LocalCloud:
         training_stop_seconds: float = 120.0,
         sdk_lacks: Sequence[str] = (),
         quotas: Mapping[str, float] | None = None,
+        otel_enrichment: bool = False,
         serve: bool | str = False,
         log_file: Path | None = None,
     ) -> None:
@@ -101,6 +102,8 @@ class LocalCloud:
             sdk_lacks: SageMaker operations that the functions' SDK lacks, for example ``CreateAIBenchmarkJob``, because
                 the SDK of Lambda's runtimes is months old. Default: none, as in this Python's SDK.
             quotas: quotas by name, see ``set_quota``. Default: none.
+            otel_enrichment: whether every account and Region has OTel enrichment, without which PromQL finds no engine
+                metrics. Default: False, as on AWS; ``aws cloudwatch start-otel-enrichment`` starts it.
             serve: whether endpoints have model servers, which are processes of this machine; or the command line of
                 such a server, for example ``vllm serve {arguments} --host 127.0.0.1 --port {port}``. ``{arguments}``
                 are the options that AWS's vLLM and SGLang containers derive from their variables, ``{model}`` is the
@@ -130,6 +133,7 @@ class LocalCloud:
             "training_stop_seconds": training_stop_seconds,
             "sdk_lacks": list(sdk_lacks),
             "quotas": dict(quotas or {}),
+            "otel_enrichment": otel_enrichment,
             "serve": LIGHT_SERVER if serve is True else serve or "",
         }
         self._log_file = log_file
@@ -443,7 +447,10 @@ class LocalCloud:
         self._control("POST", "engine-metrics", {**sample, "account": account, "region": region or self.region})
 
     def engine_metrics(self, query: str, *, account: str = ACCOUNT, region: str | None = None) -> list[dict[str, Any]]:
-        """Return the result of a PromQL query: ``labels`` and ``value`` of each series."""
+        """Return the result of a PromQL query: ``labels`` and ``value`` of each series.
+
+        There are none while OTel enrichment is stopped.
+        """
         parameters = {"query": query, "account": account, "region": region or self.region}
         return self._control(
             "GET", f"engine-metrics?{urllib.parse.urlencode(parameters, quote_via=urllib.parse.quote)}"

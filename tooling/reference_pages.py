@@ -27,7 +27,36 @@ dashboard charts them. `<>` stands for the selector of the endpoint or component
 | JumpStart's containers | unknown, so these metrics are refused |
 | asynchronous endpoints | none |
 
-PromQL is not available in every Region (Amazon CloudWatch user guide, "Query metrics with PromQL")."""
+### OTel enrichment
+
+PromQL finds the metrics of engines only while **OTel enrichment** is running. It is a setting of the account and
+Region, and off by default. Start it once:
+
+```bash
+aws observabilityadmin start-telemetry-enrichment
+aws cloudwatch start-otel-enrichment
+```
+
+As CloudFormation resources, these are `AWS::ObservabilityAdmin::TelemetryEnrichment` (`Scope: ACCOUNT`) and
+`AWS::CloudWatch::OTelEnrichment`. This library does not declare them, because the setting is the account's: deleting a
+stack that declares it stops the enrichment for everything else. Enriched metrics cost $0.50 per GB, in addition to the
+metrics themselves ([costs](observability.md#costs)). Sources: SageMaker developer guide, ["Getting started with
+detailed observability"](https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-detailed-observability-getting-started.html);
+Amazon CloudWatch user guide, "Troubleshooting SageMaker AI Insights". An article of the AWS Machine Learning Blog
+("Monitor and debug generative AI inference with SageMaker detailed metrics and Insights dashboard", June 2026) says
+instead that only CloudWatch's classic metrics need enrichment. Which of the two is right has not been tested on AWS.
+
+Without enrichment, PromQL alarms do not go off, scaling on engine metrics does not scale, charts stay empty, and
+evaluations have no acceptance length. The [preflight](preflight.md) checks for it: what needs engine metrics (scaling,
+a required acceptance length) fails the deployment before it starts anything; alarms and charts cause advice.
+
+### Regions with PromQL
+
+CloudWatch has PromQL in 31 Regions (Amazon CloudWatch user guide, ["Query metrics with
+PromQL"](https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch-PromQL.html#CloudWatch-PromQL-Regions)),
+but not in `il-central-1`, `me-central-1`, `me-south-1`, GovCloud, China, or the European Sovereign Cloud. There, the
+library refuses alarms, scaling and requirements on engine metrics ([OPT240](rules.md#opt240)), and dashboards omit
+their charts."""
 
 
 # Product names that stay lowercase at the beginning of a sentence.

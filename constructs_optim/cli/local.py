@@ -51,6 +51,8 @@ def _checked(command: str | None) -> str | None:
 
 
 ServeWith = Annotated[str | None, typer.Option("--serve-with", metavar="COMMAND", help=_SERVE_WITH, callback=_checked)]
+_ENRICHMENT = "Start OTel enrichment, without which PromQL finds no metrics of engines. Default: stopped, as on AWS."
+OtelEnrichment = Annotated[bool, typer.Option("--otel-enrichment", help=_ENRICHMENT)]
 Port = Annotated[int | None, typer.Option(help="Port to listen on. Default: a free port.")]
 
 
@@ -61,6 +63,7 @@ def start(
     enforce_iam: EnforceIam = False,
     training_path: TrainingPath = None,
     quota: QuotaOption = None,
+    otel_enrichment: OtelEnrichment = False,
     serve: Serve = False,
     serve_with: ServeWith = None,
     as_json: JsonOption = False,
@@ -78,6 +81,7 @@ def start(
         enforce_iam=enforce_iam,
         training_path=training_path,
         quotas=_quotas(quota),
+        otel_enrichment=otel_enrichment,
         serve=serve_with or serve,
     )
     with contextlib.suppress(KeyboardInterrupt), _interruptible(), _failures_printed(), contextlib.ExitStack() as stack:
@@ -112,6 +116,7 @@ def run(
     enforce_iam: EnforceIam = False,
     training_path: TrainingPath = None,
     quota: QuotaOption = None,
+    otel_enrichment: OtelEnrichment = False,
     serve: Serve = False,
     serve_with: ServeWith = None,
 ) -> None:
@@ -133,6 +138,7 @@ def run(
         enforce_iam=enforce_iam,
         training_path=training_path,
         quotas=_quotas(quota),
+        otel_enrichment=otel_enrichment,
         serve=serve_with or serve,
     )
     try:

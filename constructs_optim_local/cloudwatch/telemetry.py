@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from .enrichment import Enrichment
 from .promql import Histogram, Labels, PromqlError, Series, Value, evaluate
 
 # The longest range of a query: CloudWatch user guide, "PromQL limits and restrictions".
@@ -22,9 +23,10 @@ _Location = tuple[str, str]
 
 
 class Telemetry:
-    """The engines' metrics of every account and Region."""
+    """The engines' metrics of every account and Region, which queries see only while ``enrichment`` is running."""
 
-    def __init__(self) -> None:
+    def __init__(self, enrichment: Enrichment) -> None:
+        self.enrichment = enrichment
         self._lock = threading.Lock()
         self._series: dict[_Location, dict[tuple[str, Labels], list[tuple[float, Value]]]] = {}
 
@@ -48,13 +50,14 @@ class Telemetry:
                         del samples[0]
 
     def query(self, query: str, at: float, *, account: str, region: str) -> dict[Labels, float]:
-        """Return the result of an instant query.
+        """Return the result of an instant query; without OTel enrichment, of a query without data.
 
         Raises:
             PromqlError: if the query is invalid.
         """
+        is_enriched = self.enrichment.is_running(account=account, region=region)
         with self._lock:
-            kept = self._series.get((account, region), {})
+            kept = self._series.get((account, region), {}) if is_enriched else {}
             series = [Series(name, labels, tuple(samples)) for (name, labels), samples in kept.items()]
         return evaluate(query, series, at)
 

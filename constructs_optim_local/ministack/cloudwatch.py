@@ -4,7 +4,7 @@
   ``constructs_optim_local.cloudwatch.evaluation`` and ``metric_math``.
 - An alarm runs scaling policies when it goes into ALARM, and again with each datapoint while it stays there (CloudWatch
   user guide, "Alarm actions": an Auto Scaling action is invoked once a minute while the alarm is in its state).
-- An alarm may watch a PromQL query over the metrics of serving engines in ``Telemetry``.
+- An alarm may watch a PromQL query over the metrics of serving engines in ``Telemetry``, which need OTel enrichment.
 - A service can check whether an alarm was in ALARM between two times.
 - Stacks can have composite alarms.
 """
@@ -25,6 +25,7 @@ from constructs_optim_local.access.authorization import Permission
 from constructs_optim_local.clock import Clock
 from constructs_optim_local.cloudwatch import promql_alarms
 from constructs_optim_local.cloudwatch.alarms import Tripped, alarm_arn
+from constructs_optim_local.cloudwatch.enrichment import OPERATIONS, TAG_OPERATIONS, Enrichment, EnrichmentError
 from constructs_optim_local.cloudwatch.evaluation import Evaluation, evaluated, problems
 from constructs_optim_local.cloudwatch.promql_alarms import Contributors
 from constructs_optim_local.cloudwatch.telemetry import PromqlError, Telemetry
@@ -39,6 +40,7 @@ The alarm holds until it leaves its state or invokes its actions again."""
 
 _ACTIONS = {"ALARM": "AlarmActions", "OK": "OKActions", "INSUFFICIENT_DATA": "InsufficientDataActions"}
 _OF_COMPARISONS = ("ComparisonOperator", "Threshold", "EvaluationPeriods", "DatapointsToAlarm", "TreatMissingData")
+_QUERYING = ("GetMetricData", "ListMetrics", "QueryMetrics")
 _PROMQL_TICK_SECONDS = 0.1
 _AGAIN_SECONDS = 60
 _OF_ONE_METRIC = ("MetricName", "Namespace", "Statistic", "ExtendedStatistic", "Period", "Dimensions", "Unit")
@@ -47,10 +49,13 @@ _OF_ONE_METRIC = ("MetricName", "Namespace", "Statistic", "ExtendedStatistic", "
 class MinistackAlarms:
     """An implementation of ``alarms.Alarms``."""
 
-    def __init__(self, clock: Clock, scale: float) -> None:
-        """Start without alarms; ``scale`` is the real seconds for each second of pending and recovery periods."""
+    def __init__(self, clock: Clock, scale: float, *, otel_enrichment: bool = False) -> None:
+        """Start without alarms; ``scale`` is the real seconds for each second of pending and recovery periods.
+
+        ``otel_enrichment`` tells whether it is running in every account and Region. On AWS, it is stopped at first.
+        """
         self._clock, self._lock, self._scale = clock, threading.Lock(), scale
-        self.telemetry = Telemetry()
+        self.telemetry = Telemetry(Enrichment(clock, everywhere=otel_enrichment))
         # By account, Region and name.
         self._on_promql: dict[tuple[str, str, str], Contributors] = {}
         # By account, Region and name: the alarm's states since its creation.
@@ -72,8 +77,10 @@ class MinistackAlarms:
         threading.Thread(target=self._watch_promql, daemon=True).start()
 
     def _answer_promql(self, roles: EnforcedRoles | None) -> None:
-        """Serve instant queries at ``/api/v1/query``: CloudWatch user guide, "QueryMetrics" (the two actions it needs).
+        """Serve OTel enrichment, and instant queries at ``/api/v1/query``.
 
+        The actions that a query needs: CloudWatch user guide, "QueryMetrics" (GetMetricData and ListMetrics), and
+        SageMaker developer guide, "Connect to your observability tool" (QueryMetrics, too).
         Assumed, without a source: errors in the format of Prometheus' HTTP API.
         """
         from ministack.core.responses import get_account_id, get_region
@@ -85,8 +92,11 @@ class MinistackAlarms:
             method: str, path: str, headers: dict[str, str], body: bytes, query_params: dict[str, Any]
         ) -> Response:
             if path != "/api/v1/query":
-                return await others(method, path, headers, body, query_params)
-            needed = (Permission(f"cloudwatch:{action}", "*") for action in ("GetMetricData", "ListMetrics"))
+                operation = _operation(headers, body, query_params)
+                if operation not in OPERATIONS:
+                    return await others(method, path, headers, body, query_params)
+                return self._enrichment(operation, headers, body, account=get_account_id(), region=get_region())
+            needed = (Permission(f"cloudwatch:{action}", "*") for action in _QUERYING)
             if roles is not None and (message := roles.refusal(headers, query_params, needed)):
                 return _answered(403, {"status": "error", "errorType": "AccessDenied", "error": message})
             asked = {**{name: str(values[0]) for name, values in parse_qs(body.decode()).items()}}
@@ -99,7 +109,29 @@ class MinistackAlarms:
             result = [{"metric": dict(labels), "value": [at, f"{value:.17g}"]} for labels, value in found.items()]
             return _answered(200, {"status": "success", "data": {"resultType": "vector", "result": result}})
 
+        async def observability_admin(
+            method: str, path: str, headers: dict[str, str], body: bytes, query_params: dict[str, Any]
+        ) -> Response:
+            if path not in TAG_OPERATIONS:
+                return _answered(400, {"message": f"{path} is not an operation of the local cloud"})
+            return _answered(*self.telemetry.enrichment.tags(path, account=get_account_id(), region=get_region()))
+
         handlers["monitoring"] = monitoring
+        table("core.router.SERVICE_PATTERNS")["observabilityadmin"] = {}
+        handlers["observabilityadmin"] = observability_admin
+
+    def _enrichment(
+        self, operation: str, headers: Mapping[str, str], body: bytes, *, account: str, region: str
+    ) -> Response:
+        from ministack.services import cloudwatch
+
+        is_json = bool(headers.get("x-amz-target"))
+        try:
+            request = json.loads(body or b"{}") if is_json else _without_filters(body)
+            found = self.telemetry.enrichment.invoke(operation, request, account=account, region=region)
+        except EnrichmentError as error:
+            return cloudwatch._error(error.code, str(error), 400, use_json=is_json, use_cbor=False)
+        return cloudwatch._json_ok(found) if is_json else _as_xml(operation, found)
 
     def missing(self, names: Sequence[str], *, account: str, region: str) -> list[str]:
         """Return the names for which there is no metric alarm or composite alarm."""
@@ -359,6 +391,32 @@ class MinistackAlarms:
 
         handlers = table("services.cloudformation.provisioners._RESOURCE_HANDLERS")
         handlers["AWS::CloudWatch::CompositeAlarm"] = {"create": create, "update": update, "delete": delete}
+
+
+def _operation(headers: Mapping[str, str], body: bytes, query: Mapping[str, Any]) -> str:
+    """Return the operation of a request in JSON or in the query protocol."""
+    if target := headers.get("x-amz-target", ""):
+        return target.rpartition(".")[2]
+    stated = {**parse_qs(body.decode(errors="replace")), **query}.get("Action", "")
+    return str(stated[0] if isinstance(stated, list) else stated)
+
+
+def _without_filters(body: bytes) -> dict[str, Any]:
+    """Refuse filters in the query protocol, which botocore does not use for CloudWatch."""
+    if any("Filters" in name for name in parse_qs(body.decode(errors="replace"))):
+        raise EnrichmentError("ValidationException", "the local cloud reads filters only in JSON")
+    return {}
+
+
+def _as_xml(operation: str, found: Mapping[str, Any]) -> Response:
+    """Return a response without filters in the query protocol."""
+    from ministack.services import cloudwatch
+
+    content = ""
+    for name, value in found.items():
+        written = dt.datetime.fromtimestamp(value, dt.UTC).isoformat() if name.endswith("At") else value
+        content += f"<{name}>{written}</{name}>" if not name.endswith("Filters") else ""
+    return cloudwatch._xml(200, f"{operation}Response", f"<{operation}Result>{content}</{operation}Result>")
 
 
 def _answered(status: int, document: dict[str, Any]) -> Response:

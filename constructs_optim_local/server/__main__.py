@@ -89,7 +89,7 @@ async def _serve(settings: dict[str, Any], inherited: dict[str, str]) -> None:
         settings["time_scale"],
     )
     hub = Hub(*(Path(folder) for folder in settings["hub_folders"]))
-    alarms = MinistackAlarms(clock, settings["time_scale"])
+    alarms = MinistackAlarms(clock, settings["time_scale"], otel_enrichment=settings["otel_enrichment"])
     clients = OwnClients()
     quotas = Quotas()
     for name, value in settings["quotas"].items():

@@ -29,7 +29,7 @@ def test_an_endpoint_answers_with_vllms_words_and_has_its_metrics(
     for name, value in (("VLLM_CPU_KVCACHE_SPACE", "1"), ("HF_HUB_OFFLINE", "1"), ("OMP_NUM_THREADS", "2")):
         monkeypatch.setenv(name, value)
     container = plan(Recipe(Model.s3("s3://models/tiny/"), [], "ml.g6.12xlarge", "us-west-2")).container
-    with LocalCloud(serve=COMMAND, endpoint_seconds=0.1) as cloud:
+    with LocalCloud(serve=COMMAND, endpoint_seconds=0.1, otel_enrichment=True) as cloud:
         s3, sagemaker = cloud.client("s3"), cloud.client("sagemaker")
         s3.create_bucket(Bucket="models", CreateBucketConfiguration={"LocationConstraint": cloud.region})
         for path in tiny_model.write(tmp_path / "tiny").iterdir():

@@ -33,6 +33,9 @@ UNLISTED = _BEARER | {
     for verb in ("Create", "Delete", "Describe", "Stop")
     if (verb, name) != ("Stop", "AIWorkloadConfig")
 }
+# Also missing there. Sources: CloudWatch API reference, GetOTelEnrichment (in botocore 1.44.5); SageMaker developer
+# guide, "Connect to your observability tool", required permissions.
+UNLISTED |= {f"cloudwatch:{name}": frozenset[str]() for name in ("GetOTelEnrichment", "QueryMetrics")}
 _TAGGING = frozenset(f"sagemaker:{name}" for name in ("AddTags", "DeleteTags", "ListTags"))
 # Source: IAM user guide, "AWS global condition context keys".
 _GLOBAL_KEYS = frozenset(

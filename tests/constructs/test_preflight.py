@@ -11,21 +11,32 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 
 from constructs_optim import (
+    Alarms,
     AnswerCheck,
     ArtifactStore,
     CapacityReservation,
     DataCapture,
     JobOptions,
     Model,
+    MonitoringOptions,
     NetworkOptions,
+    Observability,
     OptimizationJob,
     Quantization,
+    Server,
     ShadowCandidate,
+    SpeculativeDecoding,
     TrainingCompute,
     UpdatePolicy,
     VariantOptions,
 )
 from constructs_optim.constructs.artifacts.preflight import PREFLIGHT_CONTEXT
+from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
+from constructs_optim.constructs.monitoring.served_model import ServedModel
+from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
+from constructs_optim.constructs.scaling.policies import ScalingTarget
+from constructs_optim.recipe.hosting.scaling import ScalingDefaults
+from constructs_optim.recipe.metrics.engines import Engine
 from constructs_optim.runtime.requests.preflight_properties import PreflightProperties
 from constructs_optim.runtime.requests.properties import as_delivered, validate
 from constructs_optim.templates.resource_types import PREFLIGHT
@@ -220,3 +231,79 @@ def test_a_role_of_the_user_s_is_simulated_as_it_is() -> None:
     assert need["RoleArn"] == "arn:aws:iam::111122223333:role/mine"
     assert need["Reads"] == ["s3://models/llama/"]
     assert need["Writes"] == ["s3://store/artifacts/preflight/model/"]
+
+
+VLLM = {"server": Server.vllm()}
+
+
+def uses_of(scope: Stack) -> dict[str, bool]:
+    """The uses of engine metrics that the stack's preflight checks, and whether they need them."""
+    return {each["UsedBy"]: each.get("Required", False) for each in looked_at(scope).get("EngineMetrics", [])}
+
+
+def may_look_for_enrichment(scope: Stack) -> bool:
+    return "cloudwatch:GetOTelEnrichment" in str(template_of(scope))
+
+
+def test_charts_alarms_and_scaling_on_engine_metrics_are_checked_for_otel_enrichment() -> None:
+    scope = stack()
+    monitoring = MonitoringOptions(alarms=Alarms(kv_cache=True))
+    served = endpoint(scope, "Chat", monitoring=monitoring, **VLLM)
+    served.auto_scale(max_capacity=4).on_queue(target=2)
+    served.metric_kv_cache_usage()
+    assert uses_of(scope) == {
+        "Chat/Alarms": False,
+        "Chat/Dashboard": False,
+        "Chat/Scaling": True,
+        "Chat": False,
+    }
+    assert may_look_for_enrichment(scope)
+
+
+def test_an_endpoint_whose_engine_publishes_no_metrics_is_not_checked_for_otel_enrichment() -> None:
+    scope = stack()
+    monitoring = MonitoringOptions(observability=Observability(detailed=False))
+    endpoint(scope, monitoring=monitoring, **VLLM)
+    assert uses_of(scope) == {}
+    assert not may_look_for_enrichment(scope)
+
+
+def test_an_evaluation_that_requires_an_acceptance_length_needs_otel_enrichment() -> None:
+    required: list[dict[str, bool]] = []
+    for limits in ({}, {"min_acceptance_length": 2}):
+        scope = stack()
+        served = endpoint(
+            scope, "Chat", model=Model.s3("s3://models/chat/"), techniques=[SpeculativeDecoding.ngram()], **VLLM
+        )
+        evaluation = served.evaluate()
+        if limits:
+            evaluation.require(**limits)
+        required.append(uses_of(scope))
+    assert [uses["Chat/Evaluation"] for uses in required] == [False, True]
+
+
+def test_a_stack_without_endpoints_that_scales_on_engine_metrics_has_a_preflight() -> None:
+    scope, other = stack(), stack()
+    scaling, tracking = (
+        EndpointScaling(
+            each,
+            "Scaling",
+            target=ScalingTarget.variant("chat", "AllTraffic"),
+            min_capacity=1,
+            max_capacity=4,
+            defaults=ScalingDefaults(8, 5.6),
+            served=ServedModel("chat", "AllTraffic", engine=Engine("vllm", "vLLM")),
+        )
+        for each in (scope, other)
+    )
+    scaling.on_kv_cache(target=70)
+    tracking.on_concurrency()
+    assert uses_of(scope) == {"Scaling": True}
+    assert may_look_for_enrichment(scope)
+    assert PREFLIGHT not in str(template_of(other))
+
+
+def test_a_dashboard_alone_brings_no_preflight() -> None:
+    scope = stack()
+    EndpointDashboard(scope, "Dashboard", served=ServedModel("chat", "AllTraffic", engine=Engine("vllm", "vLLM")))
+    assert PREFLIGHT not in str(template_of(scope))

@@ -22,7 +22,7 @@ MODELS = "models-of-mine"
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[LocalCloud]:
-    with LocalCloud(time_scale=0.002, endpoint_seconds=0.2, enforce_iam=True) as running:
+    with LocalCloud(time_scale=0.002, endpoint_seconds=0.2, enforce_iam=True, otel_enrichment=True) as running:
         client = running.client("s3")
         for bucket in (ASSETS, MODELS):
             client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})

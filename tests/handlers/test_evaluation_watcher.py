@@ -293,6 +293,7 @@ def test_an_evaluation_of_drafts_measures_their_acceptance(
     evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acceptance, "_LATE_SECONDS", 0)
+    evaluation.cloud.client("cloudwatch").start_otel_enrichment()
     for minute in range(-30, 31):
         # Ten drafts a second, of which 2.2 tokens each are accepted.
         count = 600 * (minute + 31)
@@ -326,7 +327,9 @@ def test_without_published_metrics_an_evaluation_says_so(
     result = content(evaluation.records, RESULT)
     assert result is not None
     assert "acceptance_length" not in result["levels"][0]["metrics"]
-    assert "CloudWatch has no acceptance length for the time with 2 users." in result["notes"]
+    (note,) = [note for note in result["notes"] if "acceptance length" in note]
+    assert note.startswith("CloudWatch has no acceptance length for the time with 2 users.")
+    assert "aws cloudwatch get-otel-enrichment" in note
 
 
 def test_a_query_that_is_refused_is_a_note_too(evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:

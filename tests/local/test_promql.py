@@ -6,12 +6,18 @@ import math
 from typing import Any
 
 import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
 from botocore.exceptions import ClientError
+from botocore.httpsession import URLLib3Session
 from hypothesis import given
 from hypothesis import strategies as st
 
+from constructs_optim.recipe.catalog import availability
 from constructs_optim.recipe.metrics import engines
+from constructs_optim_local.clock import Clock
 from constructs_optim_local.cloud import LocalCloud
+from constructs_optim_local.cloudwatch.enrichment import Enrichment, regions
 from constructs_optim_local.cloudwatch.promql import Histogram, PromqlError, Series, evaluate
 from constructs_optim_local.cloudwatch.promql_alarms import Contributors
 from constructs_optim_local.cloudwatch.telemetry import Telemetry
@@ -20,6 +26,10 @@ from ..support.waiting import until
 
 NOBODY = frozenset[tuple[str, str]]()
 LOCATION = {"account": "000000000000", "region": "us-west-2"}
+
+
+def enriched() -> Telemetry:
+    return Telemetry(Enrichment(Clock(), everywhere=True))
 
 
 def series(name: str, *values: float, every: int = 60, **labels: str) -> Series:
@@ -115,7 +125,7 @@ def test_a_quantile_lies_in_the_bucket_that_has_its_rank(bounds: list[float], co
 
 
 def test_histograms_of_an_exposition_are_native_ones() -> None:
-    telemetry = Telemetry()
+    telemetry = enriched()
     for minute, count in enumerate((0, 10, 20)):
         text = "\n".join(
             [
@@ -157,7 +167,8 @@ def on_promql(query: str, **more: Any) -> dict[str, Any]:
 
 
 def test_an_alarm_on_promql_follows_what_engines_expose(brisk: LocalCloud) -> None:
-    cloudwatch = brisk.client("cloudwatch")
+    cloudwatch = brisk.client("cloudwatch", account="210000000001")
+    cloudwatch.start_otel_enrichment()
     query = 'sum(vllm:num_requests_waiting{"aws.sagemaker.endpoint.name"="waits"}) > 5'
     cloudwatch.put_metric_alarm(AlarmName="waits", **on_promql(query))
 
@@ -167,10 +178,10 @@ def test_an_alarm_on_promql_follows_what_engines_expose(brisk: LocalCloud) -> No
         return alarm["StateValue"]
 
     assert state() == "OK"
-    brisk.collect_engine_metrics("vllm:num_requests_waiting 7\n", endpoint="waits")
-    assert brisk.engine_metrics(query) == [{"labels": {}, "value": 7.0}]
+    brisk.collect_engine_metrics("vllm:num_requests_waiting 7\n", endpoint="waits", account="210000000001")
+    assert brisk.engine_metrics(query, account="210000000001") == [{"labels": {}, "value": 7.0}]
     until(state, lambda now: now == "ALARM")
-    brisk.collect_engine_metrics("vllm:num_requests_waiting 0\n", endpoint="waits")
+    brisk.collect_engine_metrics("vllm:num_requests_waiting 0\n", endpoint="waits", account="210000000001")
     until(state, lambda now: now == "OK")
 
 
@@ -203,7 +214,7 @@ def kept(telemetry: Telemetry, at: float) -> float:
 
 
 def test_a_container_whose_drafts_are_accepted_less_has_not_kept_its_acceptance_length() -> None:
-    telemetry, accepted = Telemetry(), 0.0
+    telemetry, accepted = enriched(), 0.0
     labels = {"aws.sagemaker.endpoint.name": "chat", "@resource.host.id": "i-1", "aws.sagemaker.container.id": "a"}
     for minute in range(20 * 60 + 1):
         # Two of each draft are accepted for nineteen hours, then one.
@@ -227,7 +238,7 @@ def test_a_container_whose_drafts_are_accepted_less_has_not_kept_its_acceptance_
 
 
 def test_a_container_without_drafts_says_nothing_about_the_others() -> None:
-    telemetry = Telemetry()
+    telemetry = enriched()
     for minute in range(40):
         for name, rate in (("busy", 1.0), ("idle", 0.0)):
             labels = {
@@ -237,4 +248,72 @@ def test_a_container_without_drafts_says_nothing_about_the_others() -> None:
             }
             telemetry.collect(drafts(60 * minute * rate, 2), labels, 60 * minute, **LOCATION)
     assert kept(telemetry, 39 * 60) == pytest.approx(100)
-    assert math.isnan(kept(Telemetry(), 39 * 60))
+    assert math.isnan(kept(enriched(), 39 * 60))
+
+
+def test_without_otel_enrichment_promql_has_no_data_and_its_alarms_stay_ok(brisk: LocalCloud) -> None:
+    account, query = "210000000002", 'sum(vllm:num_requests_waiting{"aws.sagemaker.endpoint.name"="dark"}) > 5'
+    cloudwatch = brisk.client("cloudwatch", account=account)
+    assert cloudwatch.get_otel_enrichment()["Status"] == "Stopped"
+    cloudwatch.put_metric_alarm(AlarmName="dark", **on_promql(query))
+    brisk.collect_engine_metrics("vllm:num_requests_waiting 7\n", endpoint="dark", account=account)
+    assert brisk.engine_metrics(query, account=account) == []
+
+    def state() -> str:
+        return cloudwatch.describe_alarms(AlarmNames=["dark"])["MetricAlarms"][0]["StateValue"]
+
+    assert state() == "OK"
+    cloudwatch.start_otel_enrichment()
+    assert cloudwatch.get_otel_enrichment()["Status"] == "Running"
+    until(state, lambda now: now == "ALARM")
+    cloudwatch.stop_otel_enrichment()
+    until(state, lambda now: now == "OK")
+    assert cloudwatch.get_otel_enrichment()["Status"] == "Stopped"
+
+
+def test_starting_enrichment_again_keeps_its_filters_and_an_update_replaces_them(brisk: LocalCloud) -> None:
+    cloudwatch = brisk.client("cloudwatch", account="210000000003")
+    with pytest.raises(ClientError, match="ResourceNotFoundException"):
+        cloudwatch.update_otel_enrichment()
+    sagemaker = [{"Namespace": "AWS/SageMaker"}]
+    first = cloudwatch.start_otel_enrichment(IncludeFilters=sagemaker)
+    again = cloudwatch.start_otel_enrichment(IncludeFilters=[{"Namespace": "AWS/EC2"}])
+    assert first["IncludeFilters"] == again["IncludeFilters"] == sagemaker
+    assert first["CreatedAt"] == again["CreatedAt"]
+    cloudwatch.update_otel_enrichment(ExcludeFilters=sagemaker)
+    found = cloudwatch.get_otel_enrichment()
+    assert (found.get("IncludeFilters"), found["ExcludeFilters"]) == (None, sagemaker)
+
+
+def test_a_region_without_promql_has_no_enrichment_and_the_catalog_knows_it() -> None:
+    assert regions() == set(availability.regions_with_promql())
+    elsewhere = Telemetry(Enrichment(Clock(), everywhere=True))
+    elsewhere.collect("load 1\n", {}, 600, account="000000000000", region="il-central-1")
+    assert elsewhere.query("load", 600, account="000000000000", region="il-central-1") == {}
+    elsewhere.collect("load 1\n", {}, 600, **LOCATION)
+    assert len(elsewhere.query("load", 600, **LOCATION)) == 1
+
+
+def test_enrichment_answers_in_the_query_protocol_too(brisk: LocalCloud) -> None:
+    account = "210000000004"
+    for operation, expected in (
+        ("GetOTelEnrichment", "<Status>Stopped</Status>"),
+        ("StartOTelEnrichment", "<CreatedAt>"),
+        ("GetOTelEnrichment", "<Status>Running</Status>"),
+    ):
+        signed = brisk.client("cloudwatch", account=account)._request_signer
+        request = AWSRequest("POST", brisk.endpoint_url, data=f"Action={operation}&Version=2010-08-01")
+        request.headers["Content-Type"] = "application/x-www-form-urlencoded"
+        SigV4Auth(signed._credentials, "monitoring", brisk.region).add_auth(request)
+        response = URLLib3Session().send(request.prepare())
+        assert (response.status_code, expected in response.text) == (200, True)
+
+
+def test_the_command_that_the_preflight_names_turns_both_settings_on(brisk: LocalCloud) -> None:
+    account = "210000000005"
+    admin, cloudwatch = (brisk.client(name, account=account) for name in ("observabilityadmin", "cloudwatch"))
+    assert admin.get_telemetry_enrichment_status()["Status"] == "Stopped"
+    assert admin.start_telemetry_enrichment()["Status"] == "Running"
+    cloudwatch.start_otel_enrichment()
+    assert admin.get_telemetry_enrichment_status()["Status"] == cloudwatch.get_otel_enrichment()["Status"] == "Running"
+    assert admin.stop_telemetry_enrichment()["Status"] == "Stopped"

@@ -35,7 +35,7 @@ MARK = uuid.uuid4().hex
 def cloud() -> Iterator[LocalCloud]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("SERVING_TEST", MARK)
-        with LocalCloud(serve=PROGRAM, endpoint_seconds=0.1, time_scale=0.001) as running:
+        with LocalCloud(serve=PROGRAM, endpoint_seconds=0.1, time_scale=0.001, otel_enrichment=True) as running:
             s3 = running.client("s3")
             s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": running.region})
             for name in ("model.safetensors", "sub/tokenizer.json"):

@@ -365,3 +365,42 @@ def test_what_a_mirror_answers_is_advice() -> None:
 def test_a_check_that_fails_itself_is_advice() -> None:
     ((level, text),) = found(Answers(ecr=[("describe_images", {})]), Images=[IMAGE, IMAGE])
     assert (level, "not checked" in text) == ("advice", True)
+
+
+READS = {"UsedBy": "Llama70B/Dashboard"}
+SCALES = {"UsedBy": "Llama70B/Scaling", "Required": True}
+
+
+@pytest.mark.parametrize(
+    ("answer", "uses", "expected"),
+    [
+        ({"Status": "Running"}, [READS, SCALES], []),
+        ({"Status": "Stopped"}, [READS], [("advice", "Llama70B/Dashboard shows engine metrics")]),
+        ({"Status": "Stopped"}, [SCALES], [("problem", "Llama70B/Scaling needs engine metrics")]),
+        (
+            {"Status": "Stopped"},
+            [READS, SCALES],
+            [("problem", "Llama70B/Scaling needs"), ("advice", "Llama70B/Dashboard shows")],
+        ),
+        ("AccessDeniedException", [SCALES], [("advice", "not checked: GetOTelEnrichment is denied")]),
+    ],
+)
+def test_without_otel_enrichment_scaling_on_engine_metrics_is_a_problem_and_a_chart_is_advice(
+    answer: Any, uses: list[dict[str, Any]], expected: list[tuple[str, str]]
+) -> None:
+    findings = found(Answers(cloudwatch=[("get_otel_enrichment", answer)]), EngineMetrics=uses)
+    assert [level for level, _ in findings] == [level for level, _ in expected]
+    assert all(text.startswith(start) for (_, text), (_, start) in zip(findings, expected, strict=True))
+
+
+def test_the_fix_of_missing_enrichment_is_a_command_that_starts_it() -> None:
+    needs = validate(PreflightProperties, {"EngineMetrics": [SCALES]})
+    answers = Answers(cloudwatch=[("get_otel_enrichment", {"Status": "Stopped"})])
+    (finding,) = run(needs, answers.context()).findings
+    assert "aws observabilityadmin start-telemetry-enrichment && aws cloudwatch start-otel-enrichment" in finding.fix
+
+
+def test_only_new_uses_of_engine_metrics_are_checked_in_an_update() -> None:
+    before = validate(PreflightProperties, {"EngineMetrics": [READS]})
+    after = validate(PreflightProperties, {"EngineMetrics": [READS, SCALES]})
+    assert [need.used_by for need in after.since(before).engine_metrics] == ["Llama70B/Scaling"]

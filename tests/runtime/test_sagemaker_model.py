@@ -82,5 +82,7 @@ def test_alarms_on_promql_are_described_and_put_with_an_older_boto3() -> None:
     ]
     for shape, name in ((put, "PutMetricAlarmInput"), (described, "MetricAlarm")):
         assert set(added[name]["members"]) == {"EvaluationCriteria", "EvaluationInterval"} <= set(shape.members)
+    status = model.operation_model("GetOTelEnrichment").output_shape.members["Status"]
+    assert added["OTelEnrichmentStatus"]["enum"] == status.enum
     criteria = put.members["EvaluationCriteria"].members["PromQLCriteria"]
     assert set(added["AlarmPromQLCriteria"]["members"]) == set(criteria.members)

@@ -17,6 +17,8 @@ from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.recipe.hosting.scaling import ScalingDefaults
 from constructs_optim.recipe.metrics.engines import Engine
+from constructs_optim_local.clock import Clock
+from constructs_optim_local.cloudwatch.enrichment import Enrichment
 from constructs_optim_local.cloudwatch.promql_alarms import Contributors
 from constructs_optim_local.cloudwatch.telemetry import Telemetry
 
@@ -135,7 +137,7 @@ class EngineFleet:
         self._scaling: Any = cloud.client("application-autoscaling")
         self._service = cloud.services["application-autoscaling"]
         self.prefill_seconds = 0.2
-        self.telemetry = Telemetry()
+        self.telemetry = Telemetry(Enrichment(Clock(), everywhere=True))
         self._copies: list[_Copy] = []
         self._started = 0
         self._follow(self._described()["CurrentCopyCount"])

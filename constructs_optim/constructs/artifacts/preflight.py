@@ -7,7 +7,7 @@ declares their input, in the order of the constructs.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from aws_cdk import CfnOutput, CfnResource
@@ -18,7 +18,7 @@ from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, 
 from constructs_optim.constructs.stack.handler import Handler
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import Statement, statements_of
-from constructs_optim.constructs.stack.stack_context import StackContext, late_value
+from constructs_optim.constructs.stack.stack_context import StackContext, late_value, path_of
 from constructs_optim.recipe.hosting.options import UpdateSettings
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.plan_data import TOKEN_VARIABLE, HuggingFaceSource, JobPlan, Plan, S3Source, Source
@@ -39,6 +39,38 @@ PREFLIGHT_CONTEXT = "constructs-optim:preflight"
 _HUB_VARIABLE = "HF_ENDPOINT"
 
 
+class EngineMetricUses:
+    """The constructs of a stack that read engine metrics, which its preflight checks if it has one. Use ``of``."""
+
+    def __init__(self) -> None:
+        # Whether its function depends on them, by path in the stack.
+        self._required: dict[str, bool] = {}
+        self._checks: Callable[[], None] | None = None
+
+    @staticmethod
+    def of(scope: Construct) -> EngineMetricUses:
+        """Return those of ``scope``'s stack."""
+        return StackContext.of(scope).once(EngineMetricUses, EngineMetricUses)
+
+    @property
+    def needs(self) -> list[dict[str, Any]]:
+        """The property of the stack's preflight."""
+        return [drop_none(UsedBy=path, Required=needed or None) for path, needed in self._required.items()]
+
+    def add(self, user: Construct, *, required: bool = False) -> None:
+        """Add a construct; ``required`` tells whether it does not work without the metrics, as scaling on them."""
+        path = path_of(user).removeprefix(f"{path_of(StackContext.of(user).stack)}/")
+        self._required[path] = required or self._required.get(path, False)
+        if self._checks is not None:
+            self._checks()
+
+    def check_with(self, checks: Callable[[], None]) -> None:
+        """Call a function as soon as there is a construct."""
+        self._checks = checks
+        if self._required:
+            checks()
+
+
 class Preflight(Construct):
     """The preflight of a stack; all jobs, models and endpoints wait for it. Use ``of``."""
 
@@ -55,6 +87,7 @@ class Preflight(Construct):
         self._needs: dict[str, list[dict[str, Any]]] = {}
         self._images: dict[str, None] = {}
         self._optimization_jobs: list[str] = []
+        uses = EngineMetricUses.of(self)
         lists: Any = {name: late_value(lambda name=name: self._needs.get(name)) for name in _LISTS}
         self._resource = CfnResource(
             self,
@@ -66,8 +99,10 @@ class Preflight(Construct):
                 **lists,
                 "Images": late_value(lambda: list(self._images) or None),
                 "OptimizationJobs": late_value(lambda: self._optimization_jobs or None),
+                "EngineMetrics": late_value(lambda: uses.needs or None),
             },
         )
+        uses.check_with(lambda: self._handler.permit(statements_of("preflight engine metrics")))
         description = "The preflight's warnings, and the checks that it could not make"
         CfnOutput(self, "Advice", value=self._resource.get_att("Advice").to_string(), description=description)
 

@@ -15,6 +15,7 @@ from pydantic.alias_generators import to_pascal
 from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore, IArtifactStore, store_statements
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
 from constructs_optim.constructs.artifacts.model_source import S3Location
+from constructs_optim.constructs.artifacts.preflight import EngineMetricUses
 from constructs_optim.constructs.artifacts.roles import running_statements
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.stack.arguments import WORKLOAD, check_options, refuse
@@ -25,6 +26,7 @@ from constructs_optim.constructs.stack.permissions import Arn, Statement, statem
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.catalog.lock import RecordedChoice
+from constructs_optim.recipe.errors import Advice
 from constructs_optim.recipe.evaluation import Benchmark, Requirements, Workload
 from constructs_optim.recipe.evaluation.requirements import (
     REGRESSION_METRICS,
@@ -33,6 +35,7 @@ from constructs_optim.recipe.evaluation.requirements import (
     requirements_of,
 )
 from constructs_optim.recipe.memory import longest_request
+from constructs_optim.recipe.metrics.engines import EngineMetricUse
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.techniques.parsing import written
 from constructs_optim.recipe.tokens import is_token
@@ -177,6 +180,8 @@ class EndpointEvaluation(Construct):
         super().__init__(scope, id)
         advise(self, *warnings(self._benchmark))
         self.target: EvaluationTarget = target
+        self._served = target.served.in_stack_of(self)
+        self._advise_on_acceptance()
         self._store = ArtifactStore.writable_of(self, (subject.store for subject in target.subjects if subject.store))
         self._requirements: Requirements | None = None
         self._tag_manager = TagManager(TagType.KEY_VALUE, _TYPE)
@@ -276,7 +281,13 @@ class EndpointEvaluation(Construct):
             quality=quality,
             forecast=forecast,
         )
-        refuse(check(replace(self._benchmark, requirements=required)))
+        violations = check(replace(self._benchmark, requirements=required))
+        if "min_acceptance_length" in limits:
+            use = EngineMetricUse("require.min_acceptance_length", ("acceptance_length",), self._served.engine)
+            violations += check(use)
+        refuse(violations)
+        if "min_acceptance_length" in limits:
+            EngineMetricUses.of(self).add(self, required=True)
         self._requirements = required
         if quality is not None:
             read = S3Location(quality.prompts).object_arn
@@ -369,10 +380,22 @@ class EndpointEvaluation(Construct):
     @property
     def _acceptance(self) -> dict[str, str] | None:
         """The query for the acceptance length, if the recipe uses speculative decoding and the engine publishes it."""
-        length = self.target.served.windowed_engine_query("acceptance_length")
+        length = self._served.windowed_engine_query("acceptance_length")
         if length is None:
             return None
-        return drop_none(Length=length, Drafts=self.target.served.windowed_engine_query("drafts_per_second"))
+        return drop_none(Length=length, Drafts=self._served.windowed_engine_query("drafts_per_second"))
+
+    def _advise_on_acceptance(self) -> None:
+        """Say that the acceptance length is not measured for the lack of PromQL; its preflight says so otherwise."""
+        engine = self._served.engine
+        if engine.speculates and engine.lacks_promql:
+            message = (
+                f"{self.node.path} does not measure the acceptance length of speculative decoding, because CloudWatch "
+                f"has no PromQL in {engine.region}"
+            )
+            advise(self, Advice("constructs-optim:OPT240", message))
+        elif self._acceptance is not None:
+            EngineMetricUses.of(self).add(self)
 
     def _scheduled(self, schedule: str) -> CfnResource:
         # Not aws_scheduler.CfnSchedule: its module is slow to import, and most stacks have no schedule.

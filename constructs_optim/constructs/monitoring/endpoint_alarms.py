@@ -11,6 +11,7 @@ from aws_cdk import Names
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
+from constructs_optim.constructs.artifacts.preflight import EngineMetricUses
 from constructs_optim.constructs.stack.arguments import refuse
 from constructs_optim.constructs.stack.handler import NAMESPACE
 from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, path_of
@@ -167,7 +168,7 @@ class EndpointAlarms(Construct):
             RecipeError: if CloudWatch does not support an alarm's settings.
             ValueError: if an alarm has more actions than CloudWatch allows.
         """
-        self._settings = alarms if alarms is not None else Alarms()
+        self._settings, served = alarms if alarms is not None else Alarms(), served.in_stack_of(scope)
         of_engine = [
             EngineMetricUse(f"alarms.{alarm.name}", (alarm.engine,), served.engine)
             for alarm in endpoint_alarms(self._settings, Watched(served.is_component, capacity))
@@ -175,6 +176,8 @@ class EndpointAlarms(Construct):
         ]
         refuse([*check(self._settings), *(violation for use in of_engine for violation in check(use))])
         super().__init__(scope, id)
+        if of_engine:
+            EngineMetricUses.of(self).add(self)
         self._served, self._endpoint, self._runbook, self._cure = served, endpoint, runbook, cure
         self._concurrency: int | None = None
         self._name_prefix = name_prefix

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from constructs import Construct
 
+from constructs_optim.constructs.artifacts.preflight import EngineMetricUses
 from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext
 from constructs_optim.recipe import metrics, pricing
+from constructs_optim.recipe.metrics import engines
 from constructs_optim.recipe.tokens import is_known, is_token
 
 from .graphs import COLORS, GraphContext, Line, dashboards, graph_properties
@@ -77,6 +79,7 @@ class EndpointDashboard(Dashboard):
         self._jobs = artifact if artifact is not None and artifact.plan.jobs else None
         if instance_types:
             served = replace(served, instance_type=metrics.like_all(instance_types))
+        served = self._reading(served)
         self._instance_types = instance_types or [name for name in [served.instance_type] if name]
         self.served: ServedModel = served
         self._price: float | None = None
@@ -219,7 +222,7 @@ class EndpointDashboard(Dashboard):
             name: the component's name on the dashboard, and the prefix of its widgets' names.
             served: the component.
         """
-        self._components[name] = served
+        self._components[name] = self._reading(served)
         return self._checked()
 
     def show_scaling(
@@ -283,6 +286,13 @@ class EndpointDashboard(Dashboard):
         pricing.check_price(instance_price_per_hour, discount)
         self._price, self._discount = instance_price_per_hour, discount
         return self._checked()
+
+    def _reading(self, served: ServedModel) -> ServedModel:
+        """Return it for this stack's Region; its charts of engine metrics need OTel enrichment."""
+        here = served.in_stack_of(self)
+        if any(map(here.engine.has, engines.by_name().values())):
+            EngineMetricUses.of(self).add(self)
+        return here
 
     def _history(self, jobs: RecipeArtifact) -> Segment:
         """Return the history of jobs and artifacts, from the handlers' logs (https://constructs-optim.dev/observability/)."""

@@ -11,6 +11,7 @@ from aws_cdk import Duration, Resource, Token
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
+from constructs_optim.constructs.artifacts.preflight import EngineMetricUses
 from constructs_optim.constructs.stack.arguments import DURATION, refuse
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.metrics import MetricDefinition, engines
@@ -248,10 +249,11 @@ class MeasuredResource(Resource):
         return self._calculated(definition, text, options)
 
     def _engine_metric(self, definition: EngineMetric, options: PromqlOptions) -> PromqlMetric:
-        served, quantile, window = self.served, options.get("quantile"), options.get("window")
+        served, quantile, window = self.served.in_stack_of(self), options.get("quantile"), options.get("window")
         location = f"{self.node.path}.metric_{definition.name}"
         DURATION.check(f"{location}.window", window)
         refuse(check(EngineMetricUse(location, (definition.name,), served.engine, quantile)))
+        EngineMetricUses.of(self).add(self)
         seconds = int(window.to_seconds()) if window is not None else None
         query = served.engine_query(definition, window_seconds=seconds, quantile=quantile)
         return PromqlMetric(definition.name, definition.title, definition.unit.value, query)

@@ -168,9 +168,9 @@ class GraphContext:
         )
 
     def _engine_lines(self, graph: Graph) -> list[tuple[EngineLine, EngineMetric]]:
-        """Return the lines whose metrics the engine publishes."""
+        """Return the lines whose metrics CloudWatch has."""
         lines = [(line, engines.find(line.metric)) for line in graph.engine_lines]
-        return [(line, metric) for line, metric in lines if self.served.engine.lack_of(metric) is None]
+        return [(line, metric) for line, metric in lines if self.served.engine.has(metric)]
 
     def graph(
         self, graph: Graph, name: str, width: int, height: int = 6, *, thresholds: Sequence[tuple[float, str]] = ()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from constructs import Construct
+
+from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe import metrics, pricing
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.documentation import page
@@ -51,6 +54,11 @@ class ServedModel:
         row = instances.find(self.instance_type)
         return row is None or row.kind == "gpu"
 
+    def in_stack_of(self, scope: Construct) -> ServedModel:
+        """Return it with the Region of ``scope``'s stack, if known: CloudWatch lacks engine metrics in some Regions."""
+        region = self.engine.region or StackContext.of(scope).known_region
+        return replace(self, engine=replace(self.engine, region=region))
+
     def publishes(self, metric: MetricDefinition) -> bool:
         """Return whether CloudWatch receives ``metric``, or all operands of its formula."""
         if metric.gpus_only and not self.has_gpus:
@@ -67,9 +75,9 @@ class ServedModel:
         return metric.query(server, self._selector, window_seconds=window_seconds, quantile=quantile)
 
     def windowed_engine_query(self, name: str) -> str | None:
-        """Return the PromQL query of a metric with ``$window`` as its range; None if the engine does not publish it."""
+        """Return the PromQL query of a metric with ``$window`` as its range; None if CloudWatch lacks it."""
         metric = engines.find(name)
-        if self.engine.lack_of(metric) is not None:
+        if not self.engine.has(metric):
             return None
         return metric.windowed(self.engine.server or "", self._selector)
 

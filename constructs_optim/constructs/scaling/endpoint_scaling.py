@@ -12,6 +12,7 @@ from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
+from constructs_optim.constructs.artifacts.preflight import EngineMetricUses, Preflight
 from constructs_optim.constructs.stack.arguments import DURATION, METRIC, check_options, refuse
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.stack_context import late_value
@@ -130,7 +131,8 @@ class EndpointScaling(Construct):
         refuse(check(self._request))
         super().__init__(scope, id)
         self._target, self._defaults = target, defaults
-        self._alarms, self._set_range, self._served = alarms, set_range, served
+        self._alarms, self._set_range = alarms, set_range
+        self._served = served.in_stack_of(scope) if served is not None else None
         self._imported = imported
         self._scheduled: list[dict[str, Any]] = []
         self._least, self._most = min_capacity, max_capacity
@@ -507,6 +509,10 @@ class EndpointScaling(Construct):
         if self._defaults is None or not is_known(target):
             raise ValueError(f"{self.node.path}: {location} needs a target that is known at synthesis, and {_CAPACITY}")
         self._request = replace(self._request, ids=[*self._request.ids, id])
+        EngineMetricUses.of(self).add(self, required=True)
+        if not self._imported:
+            # An import allows no further resources. Otherwise, a stack without jobs and endpoints gets its preflight.
+            Preflight.of(self)
         self._held.append(held)
         self._engine_cooldowns = {
             name: max(value, self._engine_cooldowns.get(name, 0)) for name, value in cooldowns.items()

@@ -1,4 +1,4 @@
-"""Regional availability of resource types, the Lambda layer, and the limits of SageMaker's recommendation jobs."""
+"""Regional availability of resource types, PromQL and the Lambda layer, and the limits of recommendation jobs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import cache
 from pydantic import BaseModel
 
 from . import load
+from .images import registry_accounts
 
 INFERENCE_COMPONENT = "AWS::SageMaker::InferenceComponent"
 WORKLOAD_CONFIG = "AWS::SageMaker::AIWorkloadConfig"
@@ -51,3 +52,14 @@ def regions_with(resource_type: str) -> tuple[str, ...]:
 def is_missing(resource_type: str, region: str) -> bool:
     """Return whether a Region lacks a resource type; False for a Region that is not in the catalog."""
     return region in load("resource_types")["regions"] and region not in regions_with(resource_type)
+
+
+def regions_with_promql() -> tuple[str, ...]:
+    """Return the Regions where CloudWatch's metrics can be queried with PromQL, in alphabetical order."""
+    return tuple(load("regional_features")["features"]["promql"]["regions"])
+
+
+def lacks_promql(region: str) -> bool:
+    """Return whether a Region has no PromQL; False for a Region that the catalog does not know."""
+    known = {*load("resource_types")["regions"], *registry_accounts()}
+    return region in known and region not in regions_with_promql()

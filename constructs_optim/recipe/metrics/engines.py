@@ -13,6 +13,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
+from constructs_optim.recipe.catalog import availability
 from constructs_optim.recipe.errors import did_you_mean
 
 from . import Unit
@@ -21,6 +22,8 @@ SOURCE = "https://docs.aws.amazon.com/sagemaker/latest/dg/inference-monitoring.h
 """AWS's list of vLLM's metrics; it calls SGLang's "equivalent counterparts"."""
 WINDOW_SECONDS = 300
 """The default time range of rates."""
+PROMQL_REGIONS = "https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch-PromQL.html"
+"""AWS's list of the Regions with PromQL."""
 _OF_SPECULATION = ("acceptance_length", "drafts_per_second", "acceptance_length_kept")
 _SERVERS = ("vllm", "sglang", "text_generation_inference")
 
@@ -60,16 +63,27 @@ class Engine:
     """The engine behind an endpoint or component, as far as its metrics need it.
 
     ``server`` is the name of its server, ``title`` its name in texts. ``unpublished`` is the reason why SageMaker
-    publishes no engine metrics, if so. ``speculates`` tells whether the recipe has speculative decoding.
+    publishes no engine metrics, if so. ``speculates`` tells whether the recipe has speculative decoding. ``region`` is
+    its Region, or None for an environment-agnostic stack.
     """
 
     server: str | None = None
     title: str | None = None
     unpublished: str | None = None
     speculates: bool = False
+    region: str | None = None
+
+    @property
+    def lacks_promql(self) -> bool:
+        """Whether its Region has no PromQL, without which no engine metric can be read."""
+        return self.region is not None and availability.lacks_promql(self.region)
+
+    def has(self, metric: EngineMetric) -> bool:
+        """Return whether this engine's ``metric`` can be read from CloudWatch."""
+        return not self.lacks_promql and self.lack_of(metric) is None
 
     def lack_of(self, metric: EngineMetric) -> str | None:
-        """Return why CloudWatch does not have this engine's ``metric``; None if it does."""
+        """Return why SageMaker does not publish this engine's ``metric``; None if it does."""
         if self.unpublished is not None:
             return self.unpublished
         if self.server is None:

@@ -258,6 +258,16 @@ def _engines_publish_the_metric(use: EngineMetricUse) -> Iterator[Finding]:
             yield Finding(use.location, name, fix, reason)
 
 
+@rule("OPT240", engines.PROMQL_REGIONS)
+def _the_region_has_promql(use: EngineMetricUse) -> Iterator[Finding]:
+    """The Region has PromQL: engine metrics can only be read with PromQL, which CloudWatch lacks in this Region, so
+    this would have no effect.
+    """
+    if use.engine.lacks_promql:
+        fix = f"leave it out in {use.engine.region}, or deploy to a Region with PromQL, such as eu-central-1"
+        yield Finding(use.location, ", ".join(use.metrics), fix)
+
+
 @rule("OPT171", engines.SOURCE)
 def _quantiles_are_shares(use: EngineMetricUse) -> Iterator[Finding]:
     """A quantile is between 0 and 1: for example, 90% of requests are faster than the 0.9 quantile."""

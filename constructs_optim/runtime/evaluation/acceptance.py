@@ -27,6 +27,11 @@ from .benchmark_output import Level
 
 # The interval at which SageMaker collects the metrics, and the longest delay until CloudWatch has them.
 _COLLECTED_SECONDS, _LATE_SECONDS = 60, 180
+# SageMaker developer guide, "Getting started with detailed observability".
+_WHY = (
+    "PromQL finds the metrics of engines only while OTel enrichment is running in this account and Region "
+    "(aws cloudwatch get-otel-enrichment), and the function's log says if CloudWatch refused the query."
+)
 
 
 def seconds_until_published(ended: dt.datetime | None) -> int:
@@ -53,7 +58,7 @@ def with_acceptance(request: EvaluationRequest, levels: Sequence[Level]) -> tupl
         rate = _asked(acceptance.drafts, window, at) if acceptance.drafts is not None else None
         found.append(level.accepting(length, round(rate * window) if rate is not None else None))
     users = " and ".join(missing)
-    notes = [f"CloudWatch has no acceptance length for the time with {users} users."] if missing else []
+    notes = [f"CloudWatch has no acceptance length for the time with {users} users. {_WHY}"] if missing else []
     return found, notes
 
 

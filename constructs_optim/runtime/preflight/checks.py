@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 from ..errors import code_of, message_of
 from ..requests.preflight_properties import PreflightProperties
 from .context import Context, is_denied
+from .engine_metrics import check_enrichment
 from .images import check_image
 from .models import check_copy, check_data, check_model
 from .networks import check_network
@@ -62,6 +63,7 @@ CHECKS: tuple[Check, ...] = (
     Check("role", lambda needs: needs.roles, check_role),
     Check("network", lambda needs: needs.networks, check_network),
     Check("reservation", lambda needs: needs.reservations, check_reservation),
+    Check("engine metrics", lambda needs: [needs.engine_metrics] if needs.engine_metrics else [], check_enrichment),
 )
 
 

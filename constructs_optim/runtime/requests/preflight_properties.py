@@ -103,6 +103,16 @@ class ReservationNeed(Properties):
     use: Literal["training-job", "endpoint"] | None = None
 
 
+class EngineMetricNeed(Properties):
+    """A construct that reads engine metrics, by its path in the stack.
+
+    ``required`` tells whether it does not work without them: it scales on them, or a deployment must pass a limit.
+    """
+
+    used_by: Annotated[str, Field(min_length=1, max_length=1024)]
+    required: bool = False
+
+
 class PreflightProperties(Properties):
     """One ``Custom::Preflight``."""
 
@@ -119,6 +129,7 @@ class PreflightProperties(Properties):
     roles: tuple[RoleNeed, ...] = ()
     networks: tuple[NetworkNeed, ...] = ()
     reservations: tuple[ReservationNeed, ...] = ()
+    engine_metrics: tuple[EngineMetricNeed, ...] = ()
 
     def since(self, before: PreflightProperties) -> PreflightProperties:
         """Return the new or changed needs; those of an earlier deployment are not checked again."""
