@@ -29,7 +29,8 @@ class _Data(BaseModel):
 class HubSource(_Data):
     """A model of a SageMaker hub; the newest version if ``version`` is None.
 
-    ``configuration`` names one of the document's inference configurations; None for its default.
+    ``configuration`` names one of the document's inference configurations; None for its default. ``accept_draft_eula``:
+    whether the license of a draft model is accepted that the configuration itself serves.
     """
 
     kind: Literal["hub"] = "hub"
@@ -38,6 +39,8 @@ class HubSource(_Data):
     version: str | None = None
     accept_eula: bool = False
     configuration: str | None = None
+    # Excluded unless accepted, so that other plans keep their hashes.
+    accept_draft_eula: bool = Field(default=False, exclude_if=lambda accepted: not accepted)
 
 
 class HubDraftSource(_Data):

@@ -181,11 +181,13 @@ class _Planner:
             )
         if model.kind == "huggingface":
             return HuggingFaceSource(model_id=model.model_id, revision=str(self.recipe.revision(model)))
+        chosen = next((technique for technique in self.techniques if isinstance(technique, PreOptimized)), None)
         return HubSource(
             model_id=model.model_id,
             version=model.version,
             accept_eula=model.accept_eula,
-            configuration=next((t.config for t in self.techniques if isinstance(t, PreOptimized)), None),
+            configuration=chosen.config if chosen is not None else None,
+            accept_draft_eula=chosen is not None and chosen.accept_draft_eula,
         )
 
     def _in_store(self, source: ModelSource) -> Source:

@@ -185,12 +185,30 @@ def bearer_token() -> str | None:
     return str(generate_token(region="eu-central-1", expiry=dt.timedelta(minutes=5)))
 
 
+def hub_document() -> dict[str, list[str]] | None:
+    """The fields of JumpStart's documents that are about hosting, and those that the SDK deploys with; None without."""
+    try:
+        from sagemaker.core.jumpstart import models
+        from sagemaker.core.jumpstart.enums import ModelSpecKwargType, NamingConventionType
+        from sagemaker.core.jumpstart.hub.parsers import get_model_spec_arg_keys
+    except ModuleNotFoundError:
+        return None
+    training = set(models.TrainingComponentsModel.model_fields)
+    return {
+        "deploy": sorted(get_model_spec_arg_keys(ModelSpecKwargType.DEPLOY, NamingConventionType.UPPER_CAMEL_CASE)),
+        "document": sorted(set(models.HubContentDocument.model_fields) - training),
+        "hosting": sorted(models.HostingComponentsModel.model_fields),
+        "of_an_instance_type": sorted(models.HostingVariantPropertiesModel.model_fields),
+    }
+
+
 def main() -> None:
     """Write what was recorded to the file named on the command line."""
     logging.disable(logging.CRITICAL)
     recorded: dict[str, Any] = {"sagemaker": version("sagemaker")}
     recorded["cases"] = {name: record(case) for name, case in CASES.items()}
     recorded["bearer_token"] = bearer_token()
+    recorded["hub_document"] = hub_document()
     Path(sys.argv[1]).write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n")
 
 

@@ -416,6 +416,46 @@ def test_a_pre_optimized_model_uses_the_hubs_own_configuration() -> None:
     assert model["InstanceType"] == "ml.p4d.24xlarge"
 
 
+def test_a_hubs_configuration_decides_the_variants_options_that_the_user_leaves_out() -> None:
+    scope = stack()
+    endpoint(scope, techniques=[PreOptimized()], instance_type="ml.g5.48xlarge")
+    template = template_of(scope)
+    assert "EnableNetworkIsolation" not in resource(template, "Custom::OptimizedModel")
+    (name,) = [name for name, each in template["Resources"].items() if each["Type"] == "Custom::OptimizedModel"]
+    (variant,) = resource(template, "Custom::OptimizedEndpointConfig")["ProductionVariants"]
+    assert variant["InferenceAmiVersion"] == {"Fn::GetAtt": [name, "InferenceAmiVersion"]}
+    assert "VolumeSizeInGB" not in variant, "the type has NVMe disks"
+
+
+def test_the_users_own_options_override_a_hubs_configuration() -> None:
+    scope = stack()
+    endpoint(
+        scope,
+        techniques=[PreOptimized()],
+        instance_type="ml.g5.48xlarge",
+        variant=VariantOptions(inference_ami_version="al2-ami-sagemaker-inference-gpu-2"),
+        network=NetworkOptions(isolation=True),
+    )
+    template = template_of(scope)
+    assert resource(template, "Custom::OptimizedModel")["EnableNetworkIsolation"] is True
+    (variant,) = resource(template, "AWS::SageMaker::EndpointConfig")["ProductionVariants"]
+    assert variant["InferenceAmiVersion"] == "al2-ami-sagemaker-inference-gpu-2"
+
+
+def test_a_component_of_a_hubs_configuration_states_what_its_instances_are() -> None:
+    scope = stack()
+    OptimizedEndpoint(
+        scope,
+        "Shared",
+        instance_type="ml.g5.48xlarge",
+        variant=VariantOptions(inference_ami_version="al2-ami-sagemaker-inference-gpu-2"),
+    ).add_component("Llama", model=llama(), techniques=[PreOptimized()])
+    template = template_of(scope)
+    host = resource(template, "Custom::OptimizedModel")["Host"]
+    assert host == {"EnableNetworkIsolation": True, "InferenceAmiVersion": "al2-ami-sagemaker-inference-gpu-2"}
+    assert resource(template, "AWS::SageMaker::EndpointConfig")["EnableNetworkIsolation"] is True
+
+
 def test_a_chain_of_jobs_without_waiting_is_refused() -> None:
     from constructs_optim import OptimizationJob
 

@@ -115,7 +115,15 @@ def test_shards_come_from_the_quantized_artifact_and_are_served_by_a_component(
 def test_a_pre_optimized_configuration_is_served_as_the_hub_describes_it(deployed: DeployedStack) -> None:
     found = container(deployed, "PreOptimized")
     assert found["Image"].endswith("djl-inference:0.32.0-lmi14.0.0-cu126")
-    assert found["Environment"] == {"OPTION_ROLLING_BATCH": "auto"}
+    draft = "/opt/ml/additional-model-data-sources/draft_model"
+    assert found["Environment"] == {"OPTION_ROLLING_BATCH": "auto", "OPTION_SPECULATIVE_DRAFT_MODEL": draft}
+    assert channels(found) == {"draft_model": "s3://sagemaker-sd-models-prod-us-west-2/llama/"}
+    sagemaker = deployed.client("sagemaker")
+    endpoint = sagemaker.describe_endpoint(EndpointName=deployed.outputs["PreOptimized"])
+    config = sagemaker.describe_endpoint_config(EndpointConfigName=endpoint["EndpointConfigName"])
+    (variant,) = config["ProductionVariants"]
+    assert variant["InferenceAmiVersion"] == "al2-ami-sagemaker-inference-gpu-3-1"
+    assert variant["ModelDataDownloadTimeoutInSeconds"] == 1200
 
 
 def test_deploying_all_stacks_again_changes_nothing(deployed: DeployedStack, cloud: LocalCloud) -> None:

@@ -76,6 +76,43 @@ def test_a_created_configuration_has_the_values_in_their_types(responses: Respon
     assert send(responses, "Delete", name)["Status"] == "SUCCESS"
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"InferenceAmiVersion": "default", "VolumeSizeInGB": "default"}, {}),
+        (
+            {"InferenceAmiVersion": "default|al2-ami-sagemaker-inference-gpu-3-1|default"},
+            {"InferenceAmiVersion": "al2-ami-sagemaker-inference-gpu-3-1"},
+        ),
+        ({"VolumeSizeInGB": "256|default|512"}, {"VolumeSizeInGB": 512}),
+        ({"VolumeSizeInGB": "64"}, {"VolumeSizeInGB": 64}),
+    ],
+)
+def test_a_variant_has_what_its_models_documents_say(
+    responses: Responses, sagemaker: Any, given: dict[str, str], expected: dict[str, Any]
+) -> None:
+    sent = properties()
+    sent["ProductionVariants"][0] |= given
+    response = send(responses, "Create", ResourceProperties=sent)
+    assert response["Status"] == "SUCCESS", response
+    (variant,) = sagemaker.describe_endpoint_config(EndpointConfigName=response["PhysicalResourceId"])[
+        "ProductionVariants"
+    ]
+    found = {name: variant[name] for name in ("InferenceAmiVersion", "VolumeSizeInGB") if name in variant}
+    assert found == expected
+    send(responses, "Delete", response["PhysicalResourceId"])
+
+
+def test_pools_whose_documents_name_different_machine_images_are_refused(responses: Responses) -> None:
+    sent = properties()
+    sent["ProductionVariants"][0]["InferenceAmiVersion"] = (
+        "al2-ami-sagemaker-inference-gpu-2|al2-ami-sagemaker-inference-gpu-3-1"
+    )
+    response = send(responses, "Create", ResourceProperties=sent)
+    assert response["Status"] == "FAILED"
+    assert "inference_ami_version=" in response["Reason"]
+
+
 def test_a_change_makes_another_configuration_and_a_rollback_takes_the_old_one(
     responses: Responses, sagemaker: Any
 ) -> None:

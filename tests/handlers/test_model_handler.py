@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim.runtime.handlers import model_handler
+from constructs_optim.runtime.jobs import hub_document, source
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.hosting import IMAGE
@@ -111,6 +114,119 @@ def test_changed_tags_update_the_model_in_place(responses: Responses, sagemaker:
 @pytest.mark.parametrize("name", ["not-created", "optim-never-was"])
 def test_deleting_a_model_that_does_not_exist_succeeds(responses: Responses, name: str) -> None:
     assert send(responses, "Delete", name)["Status"] == "SUCCESS"
+
+
+MODEL_OF_THE_HUB = "meta-textgeneration-llama-3-70b-instruct"
+AMI = "al2-ami-sagemaker-inference-gpu-3-1"
+GATED = {
+    "ChannelName": "draft_model",
+    "HostingEulaUri": "s3://jumpstart-cache-prod-us-west-2/eula.txt",
+    "Provider": {"Name": "JumpStart", "Classification": "gated"},
+    "S3DataSource": {"S3Uri": "s3://jumpstart-cache-prod-us-west-2/small/"},
+}
+
+
+@pytest.fixture
+def of_hub(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """Changes the hub's document, and returns the properties of a model that is served as the document says."""
+
+    def changed(**fields: Any) -> dict[str, Any]:
+        described = hub_document.hub_content
+
+        def content(sagemaker: Any, hub: str, model: str, version: str | None) -> tuple[str, str]:
+            text, found = described(sagemaker, hub, model, version)
+            document = json.loads(text)
+            document["InferenceConfigComponents"]["lmi-optimized"] |= {"InferenceAmiVersion": None, **fields}
+            return json.dumps(document), found
+
+        monkeypatch.setattr(source, "hub_content", content)
+        hub = {"HubName": "SageMakerPublicHub", "ModelId": MODEL_OF_THE_HUB, "AcceptEula": "true"}
+        return {
+            "Image": "",
+            "Environment": {},
+            "Channels": [],
+            "EnableNetworkIsolation": "",
+            "Source": {"Kind": "hub", "Configuration": "lmi-optimized", **hub},
+        }
+
+    return changed
+
+
+def test_a_configuration_of_the_hub_decides_how_its_model_is_hosted(
+    responses: Responses, sagemaker: Any, of_hub: Callable[..., dict[str, Any]]
+) -> None:
+    changed = of_hub(InferenceAmiVersion=AMI, InferenceVolumeSize=256, InferenceEnableNetworkIsolation=False)
+    response = send(responses, "Create", **changed)
+    assert response["Status"] == "SUCCESS", response
+    attributes = response["Data"]
+    assert (attributes["InferenceAmiVersion"], attributes["VolumeSizeInGB"]) == (AMI, "256")
+    model = sagemaker.describe_model(ModelName=response["PhysicalResourceId"])
+    assert model["EnableNetworkIsolation"] is False
+    (files,) = model["PrimaryContainer"]["AdditionalModelDataSources"]
+    assert files["S3DataSource"]["S3Uri"].startswith("s3://sagemaker-sd-models-prod-us-west-2/")
+    send(responses, "Delete", response["PhysicalResourceId"])
+
+
+def test_a_configuration_that_leaves_hosting_options_out_gets_sagemakers_defaults(
+    responses: Responses, sagemaker: Any, of_hub: Callable[..., dict[str, Any]]
+) -> None:
+    response = send(responses, "Create", **of_hub(InferenceVolumeSize=None))
+    attributes = response["Data"]
+    assert (attributes["InferenceAmiVersion"], attributes["VolumeSizeInGB"]) == ("default", "default")
+    assert sagemaker.describe_model(ModelName=response["PhysicalResourceId"])["EnableNetworkIsolation"] is True
+    send(responses, "Delete", response["PhysicalResourceId"])
+
+
+def test_the_users_own_isolation_overrides_the_hubs(
+    responses: Responses, sagemaker: Any, of_hub: Callable[..., dict[str, Any]]
+) -> None:
+    changed = of_hub(InferenceEnableNetworkIsolation=False) | {"EnableNetworkIsolation": "true"}
+    response = send(responses, "Create", **changed)
+    assert sagemaker.describe_model(ModelName=response["PhysicalResourceId"])["EnableNetworkIsolation"] is True
+    send(responses, "Delete", response["PhysicalResourceId"])
+
+
+def test_a_configurations_gated_draft_needs_its_own_acceptance(
+    responses: Responses, sagemaker: Any, of_hub: Callable[..., dict[str, Any]]
+) -> None:
+    changed = of_hub(HostingAdditionalDataSources={"speculative_decoding": [GATED]})
+    refused = send(responses, "Create", **changed)
+    assert refused["Status"] == "FAILED"
+    assert "accept_draft_eula=True" in refused["Reason"]
+    accepted = send(responses, "Create", **changed | {"Source": {**changed["Source"], "AcceptDraftEula": "true"}})
+    assert accepted["Status"] == "SUCCESS", accepted
+    model = sagemaker.describe_model(ModelName=accepted["PhysicalResourceId"])
+    (files,) = model["PrimaryContainer"]["AdditionalModelDataSources"]
+    assert files["S3DataSource"]["ModelAccessConfig"] == {"AcceptEula": True}
+    send(responses, "Delete", accepted["PhysicalResourceId"])
+
+
+@pytest.mark.parametrize(
+    ("stated", "host", "expected"),
+    [
+        ({"InferenceAmiVersion": AMI}, {}, f'inference_ami_version="{AMI}"'),
+        ({"InferenceAmiVersion": AMI}, {"InferenceAmiVersion": "al2-ami-sagemaker-inference-gpu-2"}, "gpu-2"),
+        ({"InferenceAmiVersion": AMI}, {"InferenceAmiVersion": AMI}, None),
+        ({}, {"InferenceAmiVersion": AMI}, None),
+        ({"InferenceEnableNetworkIsolation": False}, {"EnableNetworkIsolation": "true"}, "isolation=False"),
+        ({"InferenceEnableNetworkIsolation": False}, {"EnableNetworkIsolation": "false"}, None),
+    ],
+)
+def test_a_component_does_not_start_on_instances_that_its_configuration_does_not_fit(
+    responses: Responses,
+    of_hub: Callable[..., dict[str, Any]],
+    stated: dict[str, Any],
+    host: dict[str, str],
+    expected: str | None,
+) -> None:
+    # CloudFormation sends an empty object too.
+    changed = of_hub(**stated) | {"Host": host or {"EnableNetworkIsolation": "false"}, "EnableNetworkIsolation": "true"}
+    response = send(responses, "Create", **changed)
+    assert response["Status"] == ("FAILED" if expected else "SUCCESS"), response
+    if expected is not None:
+        assert expected in response["Reason"]
+    else:
+        send(responses, "Delete", response["PhysicalResourceId"])
 
 
 def test_an_empty_draft_prefix_fails_with_its_s3_uri(responses: Responses) -> None:

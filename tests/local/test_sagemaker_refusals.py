@@ -144,6 +144,24 @@ def test_a_container_for_cuda_13_starts_only_on_a_machine_image_with_its_driver(
         assert found["EndpointStatus"] == "InService"
 
 
+@pytest.mark.parametrize(("channel", "status"), [("draft_model", "InService"), ("eagle", "Failed"), (None, "Failed")])
+def test_a_container_whose_environment_names_missing_files_does_not_start(
+    in_process: InProcessCloud, sagemaker: Any, channel: str | None, status: str
+) -> None:
+    name, source = named("channels"), {"S3Uri": f"s3://{BUCKET}/", "S3DataType": "S3Prefix", "CompressionType": "None"}
+    channels = [{"ChannelName": channel, "S3DataSource": source}] if channel is not None else []
+    folder = "/opt/ml/additional-model-data-sources/draft_model"
+    container = {
+        "Image": IMAGE,
+        "Environment": {"SM_VLLM_SPECULATIVE_CONFIG": json.dumps({"model": folder})},
+        **({"AdditionalModelDataSources": channels} if channels else {}),
+    }
+    sagemaker.create_model(ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer=container)
+    make_config(sagemaker, name, name)
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    assert settled(sagemaker, name)["EndpointStatus"] == status
+
+
 @pytest.mark.parametrize(
     ("tag", "instance_type", "status"),
     [

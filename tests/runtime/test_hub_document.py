@@ -69,6 +69,44 @@ def test_an_unknown_configuration_is_reported_with_the_available_ones() -> None:
         document("tgi")
 
 
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, {"InferenceAmiVersion": "default", "VolumeSizeInGB": "default"}),
+        (
+            {"InferenceAmiVersion": "al2-ami-sagemaker-inference-gpu-3-1", "InferenceVolumeSize": 256},
+            {"InferenceAmiVersion": "al2-ami-sagemaker-inference-gpu-3-1", "VolumeSizeInGB": "256"},
+        ),
+        (
+            {"inference_ami_version": "x", "inference_volume_size": 2048},
+            {"InferenceAmiVersion": "x", "VolumeSizeInGB": "512"},
+        ),
+        (
+            {"InferenceAmiVersion": {}, "InferenceVolumeSize": "256"},
+            {"InferenceAmiVersion": "default", "VolumeSizeInGB": "default"},
+        ),
+    ],
+)
+def test_the_hosting_of_a_configuration_has_its_machine_image_and_volume(
+    fields: dict[str, Any], expected: dict[str, str]
+) -> None:
+    assert HubDocument("some-model 1.0.0", json.dumps(DOCUMENT | fields)).hosting.attributes == expected
+
+
+@pytest.mark.parametrize(("stated", "isolated"), [(None, True), (True, True), (False, False)])
+def test_a_container_is_isolated_unless_its_document_says_that_it_needs_a_network(
+    stated: bool | None, isolated: bool
+) -> None:
+    fields = {} if stated is None else {"InferenceEnableNetworkIsolation": stated}
+    assert HubDocument("some-model 1.0.0", json.dumps(DOCUMENT | fields)).network_isolation is isolated
+
+
+def test_a_configuration_names_its_additional_files_once_for_each_channel() -> None:
+    (files,) = document("lmi-optimized").additional_files()
+    assert (files.channel, files.uri, files.eula) == ("draft_model", "s3://jumpstart/small/", "s3://jumpstart/eula.txt")
+    assert list(document().additional_files()) == []
+
+
 def test_the_draft_model_of_a_provider_is_resolved_from_any_component() -> None:
     assert document().draft("sagemaker") == ("s3://drafts/llama/", None)
     assert document().draft("jumpstart") == ("s3://jumpstart/small/", "s3://jumpstart/eula.txt")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from aws_cdk import CfnResource, RemovalPolicy
+from aws_cdk import CfnResource, IResolvable, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
@@ -56,14 +56,31 @@ class ModelOptions(Settings):
 
 
 @dataclass(frozen=True)
+class ModelHost:
+    """A variant whose options cannot follow the hub document of a model that it hosts.
+
+    Attributes:
+        ami_version: its machine image, or a token for it; None for SageMaker's default.
+        isolated: whether it isolates all containers, or a token for that; None if each model decides, or the user did.
+    """
+
+    ami_version: IResolvable | str | None = None
+    isolated: IResolvable | None = None
+
+
+@dataclass(frozen=True)
 class HostedModel:
-    """A SageMaker model with its name (a token), its declared recipe, and its artifact."""
+    """A SageMaker model with its name (a token), its declared recipe, and its artifact.
+
+    ``follows_hub``: whether the hub's configuration decides the variant's options that the user leaves out.
+    """
 
     recipe: ModelRecipe
     artifact: RecipeArtifact
     resource: CfnResource
     model_name: str
     startup_timeouts: StartupTimeouts
+    follows_hub: bool = False
 
     @property
     def plan(self) -> Plan:
@@ -81,8 +98,10 @@ class HostedModel:
         return self.artifact_key or self.plan.container_key
 
 
-def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -> HostedModel:
-    """Declare the model, and its artifact or a reference to it."""
+def create_model(
+    scope: Construct, recipe: ModelRecipe, options: ModelOptions, *, host: ModelHost | None = None
+) -> HostedModel:
+    """Declare the model, and its artifact or a reference to it; ``host`` if the variant does not follow the model."""
     declared: Any = {name: getattr(recipe, name) for name in _DECLARED}
     declared |= {"network": options.network.model_copy(update={"isolation": None}), "role": options.role}
     artifact: RecipeArtifact
@@ -97,20 +116,22 @@ def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -
     # ID ("Update of resource type is not permitted. The new template modifies resource type of the following resources:
     # ...").
     container, isolated, timeouts = artifact.plan.container, options.network.isolation, artifact.startup_timeouts
-    isolated = container.network_isolation if isolated is None else isolated
+    of_hub = container.image is None
+    if isolated is None and (host is not None or not of_hub):
+        isolated = container.network_isolation
     model: CfnResource
     if container.is_native:
         native = _native_model(scope, artifact, isolated=isolated)
         model, name = native, native.attr_model_name
     else:
-        model = _custom_model(scope, artifact, isolated=isolated)
+        model = _custom_model(scope, artifact, host if of_hub else None, isolated=isolated)
         name = model.ref
         if isinstance(container.model, HubSource):
             timeouts = StartupTimeouts.of_hub(model)
     artifact.execution_role.delay(model)
     if (preflight := Preflight.of(scope)) is not None:
         preflight.add_model(model, artifact.plan, artifact.artifact_store, artifact.execution_role, artifact.network)
-    hosted = HostedModel(recipe, artifact, model, name, timeouts)
+    hosted = HostedModel(recipe, artifact, model, name, timeouts, follows_hub=of_hub and host is None)
     add_recipe_metadata(model, artifact.plan, hosted.artifact_key)
     if isinstance(artifact, OptimizationJob):
         model.add_metadata("cfn-lint", SIGNALED_VALUES)
@@ -132,7 +153,7 @@ def _store_of_reference(artifact_key: str, options: ModelOptions) -> IArtifactSt
     return options.artifact_store
 
 
-def _native_model(scope: Construct, artifact: RecipeArtifact, *, isolated: bool) -> sagemaker.CfnModel:
+def _native_model(scope: Construct, artifact: RecipeArtifact, *, isolated: bool | None) -> sagemaker.CfnModel:
     network = artifact.network
     files = {"compressionType": "None", "s3DataType": "S3Prefix", "s3Uri": artifact.model_data_uri}
     return sagemaker.CfnModel(
@@ -149,7 +170,9 @@ def _native_model(scope: Construct, artifact: RecipeArtifact, *, isolated: bool)
     )
 
 
-def _custom_model(scope: Construct, artifact: RecipeArtifact, *, isolated: bool) -> CfnResource:
+def _custom_model(
+    scope: Construct, artifact: RecipeArtifact, host: ModelHost | None, *, isolated: bool | None
+) -> CfnResource:
     """Declare a model with draft models, heads or hub files, which ``AWS::SageMaker::Model`` does not support."""
     plan, container, network = artifact.plan, artifact.plan.container, artifact.network
     role_arn = artifact.execution_role.role_arn
@@ -166,6 +189,9 @@ def _custom_model(scope: Construct, artifact: RecipeArtifact, *, isolated: bool)
         ],
         RoleArn=role_arn,
         EnableNetworkIsolation=isolated,
+        Host={"EnableNetworkIsolation": host.isolated, "InferenceAmiVersion": host.ami_version}
+        if host is not None
+        else None,
         VpcConfig=network.to_property("SecurityGroupIds") if network is not None else None,
     )
     return TaggedResource(

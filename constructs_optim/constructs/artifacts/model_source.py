@@ -88,6 +88,7 @@ def properties(source: Source, artifacts: Mapping[int, Artifact] = MappingProxyT
                 Version=source.version or None,
                 AcceptEula=source.accept_eula,
                 Configuration=(source.configuration or None) if isinstance(source, HubSource) else None,
+                AcceptDraftEula=(source.accept_draft_eula or None) if isinstance(source, HubSource) else None,
             )
         case HuggingFaceSource():
             return {"Kind": source.kind, "ModelId": source.model_id, "Revision": source.revision}
@@ -124,6 +125,9 @@ def read_statements(*sources: HubSource | HubDraftSource | S3Source) -> list[Sta
     for source in sources:
         if not isinstance(source, S3Source):
             statements += statements_of("read hub models" if isinstance(source, HubSource) else "read hub drafts")
+            if isinstance(source, HubSource) and source.configuration is not None:
+                # A configuration can serve one of SageMaker's draft models too.
+                statements += statements_of("read hub drafts")
             continue
         location = S3Location(source.uri, names_bucket=source.names_bucket)
         reason = "the model is all the files under the prefix"

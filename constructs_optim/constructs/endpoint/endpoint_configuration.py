@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
+from aws_cdk import CfnResource, Token
 from aws_cdk import aws_kms as kms
 from pydantic import Field
 
@@ -120,11 +121,21 @@ class EndpointConfiguration(Settings):
             else None,
         )
 
-    @property
-    def is_native(self) -> bool:
-        """Whether ``AWS::SageMaker::EndpointConfig`` supports all of the options."""
+    def is_native(self, hosting: Hosting, models: Sequence[HostedModel]) -> bool:
+        """Return whether ``AWS::SageMaker::EndpointConfig`` supports all options, and no hub document decides one."""
         routed = self.variant.routing is None or self.variant.routing.strategy != "KV_AWARE"
-        return routed and not self.variant.accelerator_partitions
+        return routed and not self.variant.accelerator_partitions and not self._of_hub(hosting, models)
+
+    def _of_hub(self, hosting: Hosting, models: Sequence[HostedModel]) -> dict[str, Any]:
+        """Return the variant's properties that hub documents decide, as tokens for the values of all models."""
+        resources = [model.resource for model in models if model.follows_hub]
+        properties: dict[str, Any] = {}
+        if resources and self.variant.inference_ami_version is None:
+            properties["inferenceAmiVersion"] = Token.as_string(_joined(resources, "InferenceAmiVersion"))
+        # SageMaker accepts a size only for types without NVMe disks (OPT107); the SDK omits it for the others too.
+        if resources and hosting.volume_gib is None and not any(row.nvme_gb for row in hosting.rows):
+            properties["volumeSizeInGb"] = Token.as_number(_joined(resources, "VolumeSizeInGB"))
+        return properties
 
     def variant_property(
         self, hosting: Hosting, models: Sequence[HostedModel], managed_range: tuple[int, int] | None = None
@@ -141,7 +152,7 @@ class EndpointConfiguration(Settings):
             else None,
             coreDumpConfig=options.core_dumps.to_property() if options.core_dumps is not None else None,
             enableSsmAccess=True if options.ssm_access else None,
-            inferenceAmiVersion=options.inference_ami_version or _needed_ami(models),
+            inferenceAmiVersion=self.ami_version(models),
             initialInstanceCount=max(hosting.initial_instance_count, fewest),
             instanceType=hosting.instance_types[0] if not hosting.pooled else None,
             managedInstanceScaling={
@@ -157,6 +168,7 @@ class EndpointConfiguration(Settings):
             variantName=options.name,
             volumeSizeInGb=hosting.volume_gib,
         )
+        variant |= self._of_hub(hosting, models)
         if hosting.pooled:
             variant["instancePools"] = [
                 {
@@ -172,6 +184,10 @@ class EndpointConfiguration(Settings):
             variant |= self.startup_parameters(models[0])
         return dict(sorted(variant.items()))
 
+    def ami_version(self, models: Sequence[HostedModel]) -> str | None:
+        """Return the instances' machine image: as set, or the one that the models' containers need."""
+        return self.variant.inference_ami_version or _needed_ami(models)
+
     def startup_parameters(self, model: HostedModel, *, longest: int | None = None) -> dict[str, Any]:
         """Return a model's startup timeouts in seconds: as set, or its own defaults, at most ``longest``."""
         startup, download = self.variant.container_startup_timeout, self.variant.model_data_download_timeout
@@ -185,6 +201,12 @@ class EndpointConfiguration(Settings):
 def _needed_ami(models: Sequence[HostedModel]) -> str | None:
     """Return the machine image that the models' containers need; rules refuse containers that need different ones."""
     return next(filter(None, (model.plan.container.inference_ami_version for model in models)), None)
+
+
+def _joined(resources: Sequence[CfnResource], attribute: str) -> dict[str, Any]:
+    """Return an attribute of all resources, in the form that the handler of endpoint configurations reads."""
+    values = [{"Fn::GetAtt": [resource.logical_id, attribute]} for resource in resources]
+    return values[0] if len(values) == 1 else {"Fn::Join": ["|", values]}
 
 
 def _scale_in(policy: ScaleIn) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field
 from pydantic.alias_generators import to_snake
 
 from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore, IArtifactStore
-from constructs_optim.constructs.artifacts.hosted_model import HostedModel, ModelOptions, create_model
+from constructs_optim.constructs.artifacts.hosted_model import HostedModel, ModelHost, ModelOptions, create_model
 from constructs_optim.constructs.artifacts.planned_recipe import Pool, recipes_of
 from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluatedSubject, EvaluationTarget
 from constructs_optim.constructs.evaluation.shadow_run import ShadowCandidate, ShadowedEndpoint, ShadowRun
@@ -377,7 +377,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         refuse([*recipe.violations(self), *check(settings)])
         scope = Construct(self, id)
         advise(scope, *warnings(settings))
-        hosted = create_model(scope, recipe, ModelOptions(artifact_store=self._store))
+        hosted = create_model(scope, recipe, ModelOptions(artifact_store=self._store), host=ModelHost())
         hosted.artifact.execution_role.permit(list(data_capture.statements()))
         of_candidate = replace(
             hosting, instance_types=(instance_type,), initial_instance_count=candidate.instance_count

@@ -15,7 +15,13 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore, IArtifactStore
-from constructs_optim.constructs.artifacts.hosted_model import HostedModel, ModelOptions, create_model, describe_hosted
+from constructs_optim.constructs.artifacts.hosted_model import (
+    HostedModel,
+    ModelHost,
+    ModelOptions,
+    create_model,
+    describe_hosted,
+)
 from constructs_optim.constructs.artifacts.optimization_job import JobOptions
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.artifacts.planned_recipe import (
@@ -257,7 +263,10 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         shared = self._model_options.network.with_shared_security_groups(self)
         self._model_options = self._model_options.model_copy(update={"network": shared})
         self._network = Network.of(self, shared)
-        self.models = tuple(create_model(pool_scope(self, recipe), recipe, self._model_options) for recipe in recipes)
+        host = self._host() if self._hosting.serves_components else None
+        self.models = tuple(
+            create_model(pool_scope(self, recipe), recipe, self._model_options, host=host) for recipe in recipes
+        )
         self._role: SageMakerRole
         if self.models:
             self._role = self.models[0].artifact.execution_role
@@ -362,7 +371,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     def _declare_config(self) -> sagemaker.CfnEndpointConfig:
         properties = self._configuration.properties()
         # CloudFormation cannot change a resource's type, so a custom resource needs another logical ID.
-        name = "Config" if self._configuration.is_native else "OptimizedConfig"
+        name = "Config" if self._has_native_config else "OptimizedConfig"
         if self._restarts:
             # Another logical ID: removing the cure moves the endpoint back to the configuration that remains.
             name = f"Restartable{name}"
@@ -387,9 +396,23 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         )
         return self._by_api(config)
 
+    @property
+    def _has_native_config(self) -> bool:
+        return self._configuration.is_native(self._hosting, self.models)
+
+    def _host(self) -> ModelHost:
+        """Return what the endpoint's instances decide for all of its components."""
+
+        def ami_version() -> str | None:
+            models = (*self.models, *self._component_models)
+            return self._configuration.ami_version(models)
+
+        decided = self._model_options.network.isolation is not None
+        return ModelHost(late_value(ami_version), None if decided else late_value(lambda: self._isolated))
+
     def _by_api(self, config: sagemaker.CfnEndpointConfig) -> sagemaker.CfnEndpointConfig:
         """Turn the configuration into a custom resource if CloudFormation does not support one of its values."""
-        if not self._configuration.is_native:
+        if not self._has_native_config:
             service = OptimizationService.of(self)
             role = self._role.role_arn if self._hosting.serves_components else None
             token = service.endpoint_config_service_token(role)
@@ -402,7 +425,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         return config
 
     def _config_arn(self, config: sagemaker.CfnEndpointConfig) -> str:
-        if self._configuration.is_native:
+        if self._has_native_config:
             return config.ref
         return config.get_att("EndpointConfigArn").to_string()
 
@@ -727,7 +750,10 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         refuse([*violations, *check(hosting)])
         self._check_isolation(label, recipes)
         scope = Construct(self, id)
-        models = [create_model(pool_scope(scope, recipe), recipe, self._model_options) for recipe in recipes]
+        models = [
+            create_model(pool_scope(scope, recipe), recipe, self._model_options, host=self._host())
+            for recipe in recipes
+        ]
         self._component_models += models
         component = InferenceComponent(
             scope,
@@ -832,7 +858,9 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         assert capture is not None  # noqa: S101 - OPT191
         scope = Construct(self, id)
         advise(scope, *warnings(settings))
-        hosted = create_model(scope, recipes[0], self._model_options)
+        # A shadow variant is added to a configuration whose resource type is already chosen.
+        host = ModelHost(self._configuration.variant.inference_ami_version) if self._has_native_config else None
+        hosted = create_model(scope, recipes[0], self._model_options, host=host)
         if self._model_options.removal_policy is not None:
             hosted.resource.apply_removal_policy(self._model_options.removal_policy)
         described = dict(self._configuration.properties())

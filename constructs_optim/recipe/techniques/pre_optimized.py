@@ -10,6 +10,8 @@ class PreOptimized(Technique):
 
     Attributes:
         config: the configuration's name in the model's hub document. Default: ``lmi-optimized``.
+        accept_draft_eula: whether you have read and accept the license of the draft model that the configuration
+            serves, if that draft is gated. Default: no.
     """
 
     kind = "pre_optimized"
@@ -22,3 +24,4 @@ class PreOptimized(Technique):
     lossless = False
 
     config: str = "lmi-optimized"
+    accept_draft_eula: bool = False

@@ -1,6 +1,7 @@
 """``Custom::OptimizedEndpointConfig``: an endpoint configuration with members or values that CloudFormation lacks.
 
-It has the properties of ``AWS::SageMaker::EndpointConfig``, which the API validates.
+It has the properties of ``AWS::SageMaker::EndpointConfig``, which the API validates. A variant's machine image and
+volume can be attributes of ``Custom::OptimizedModel``, which CloudFormation cannot leave out if the hub's document does.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from ..aws import client
 from ..custom_resource import Event, custom_resource
 from ..errors import DeploymentError
 from ..immutable_resources import ENDPOINT_CONFIG, NAME_PREFIX, name_of
+from ..jobs.hub_document import HubHosting
 from ..jobs.sagemaker_jobs import typed
 from ..requests.properties import EndpointConfigProperties, validate
 from ..telemetry import log
 
 # Properties for CloudFormation and the handlers' framework, which are not part of the API request.
 _NOT_OF_THE_REQUEST = frozenset({"ServiceToken", "ServiceTimeout", "Tags"})
+_VARIANTS = frozenset({"ProductionVariants", "ShadowProductionVariants"})
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
@@ -38,7 +41,10 @@ def _request(properties: object) -> tuple[dict[str, Any], list[Any]]:
     props = validate(EndpointConfigProperties, properties)
     operation = client("sagemaker").meta.service_model.operation_model("CreateEndpointConfig")
     members = {name: value for name, value in (props.model_extra or {}).items() if name not in _NOT_OF_THE_REQUEST}
-    return typed({"ProductionVariants": props.production_variants, **members}, operation.input_shape), props.tags
+    members["ProductionVariants"] = props.production_variants
+    for name in _VARIANTS & members.keys():
+        members[name] = [HubHosting.of_variant(variant) for variant in members[name]]
+    return typed(members, operation.input_shape), props.tags
 
 
 def _name_from(event: Event, properties: Mapping[str, object]) -> str | None:

@@ -2,12 +2,19 @@
 
 Keys are matched without case and underscores ("HostingEcrUri", "image_uri"). An inference configuration names
 components, which override the base document in order. The first configuration in the overall ranking is the default.
+
+Source of the fields and of what they decide at a deployment: aws/sagemaker-python-sdk, commit a248126 of 2026-08-21,
+sagemaker-core, ``jumpstart/models.py`` (``HostingComponentsModel``), ``jumpstart/hub/parsers.py``
+(``get_model_spec_arg_keys``) and ``jumpstart/factory/utils.py`` (``_add_additional_model_data_sources_to_kwargs``).
+``tests/conformance/test_hub_documents.py`` lists each field as used or not.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
@@ -19,7 +26,69 @@ if TYPE_CHECKING:
 
 LONGEST_STARTUP = 3600
 """The API's limit in seconds for downloading a model, and for loading it."""
+LARGEST_VOLUME = 512
+"""The API's limit in GB for the volume of an instance that hosts a model (ProductionVariant.VolumeSizeInGB)."""
 _ARTIFACTS = ("hostingprepackedartifacturi", "hostingartifacturi")
+
+
+# The text for a value that a document leaves to SageMaker: an attribute of a custom resource has no other form for it.
+_DEFAULT = "default"
+
+
+@dataclass(frozen=True)
+class HubHosting:
+    """What a document says about the instances that host the model; None for SageMaker's default.
+
+    Attributes:
+        ami_version: their machine image.
+        volume_gb: the size of their volumes, on types without NVMe disks.
+    """
+
+    ami_version: str | None = None
+    volume_gb: int | None = None
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """The values as attributes of a custom resource."""
+        return {
+            "InferenceAmiVersion": self.ami_version or _DEFAULT,
+            "VolumeSizeInGB": _DEFAULT if self.volume_gb is None else str(self.volume_gb),
+        }
+
+    @staticmethod
+    def of_variant(variant: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a variant with the values of its models' documents, which are attributes joined by ``|``.
+
+        Raises:
+            DeploymentError: if documents name different machine images.
+        """
+        decided = dict(variant)
+        for member in HubHosting().attributes:
+            if not isinstance(joined := decided.get(member), str):
+                continue
+            stated = sorted({value for value in joined.split("|") if value != _DEFAULT})
+            if not stated:
+                del decided[member]
+            elif all(map(str.isdigit, stated)):
+                decided[member] = str(max(map(int, stated)))
+            elif len(stated) == 1:
+                (decided[member],) = stated
+            else:
+                raise DeploymentError(
+                    "the instance pools' configurations of JumpStart name different machine images, "
+                    f"{' and '.join(stated)}, and a variant has one: choose it with "
+                    "variant=VariantOptions(inference_ami_version=...)"
+                )
+        return decided
+
+
+@dataclass(frozen=True)
+class AdditionalFiles:
+    """Files that a configuration's container reads next to the model; ``eula``: the license to accept, if any."""
+
+    channel: str
+    uri: str
+    eula: str | None
 
 
 class HubDocument:
@@ -59,7 +128,8 @@ class HubDocument:
         """The URI of the license to accept; None if there is none."""
         if uri := self._fields.get("hostingeulauri"):
             return str(uri)
-        return "see the model card" if self._fields.get("gatedbucket") else None
+        link = self._fields.get("hostingeulaexternallink")
+        return str(link or "see the model card") if self._fields.get("gatedbucket") else None
 
     @property
     def model_uri(self) -> str:
@@ -67,7 +137,8 @@ class HubDocument:
         uri = next((self._fields[key] for key in _ARTIFACTS if self._fields.get(key)), None)
         if not isinstance(uri, str) or not uri.startswith("s3://"):
             raise DeploymentError(f"the hub's document of {self._model} names no model artifact in S3")
-        if uri.endswith((".tar.gz", ".tgz")):
+        kinds = [self._fields.get(f"hostingartifact{kind}") for kind in ("s3datatype", "compressiontype")]
+        if uri.endswith((".tar.gz", ".tgz")) or "S3Object" in kinds or "Gzip" in kinds:
             raise DeploymentError(
                 f"{self._model} is stored as an archive ({uri}), but uncompressed files are needed: choose a newer "
                 "version, or copy the unpacked files to S3 and use Model.s3(...)"
@@ -81,6 +152,40 @@ class HubDocument:
         download, startup = (value if isinstance(value, int) and value > 0 else LONGEST_STARTUP for value in stated)
         return min(download, LONGEST_STARTUP), min(startup, LONGEST_STARTUP)
 
+    @property
+    def hosting(self) -> HubHosting:
+        """What the document says about instances."""
+        ami, volume = self._fields.get("inferenceamiversion"), self._fields.get("inferencevolumesize")
+        return HubHosting(
+            ami if isinstance(ami, str) and ami else None,
+            min(volume, LARGEST_VOLUME) if isinstance(volume, int) and volume > 0 else None,
+        )
+
+    @property
+    def network_isolation(self) -> bool:
+        """Whether the container runs without a network: yes, unless the document says that it needs one."""
+        return self._fields.get("inferenceenablenetworkisolation") is not False
+
+    def additional_files(self) -> Iterator[AdditionalFiles]:
+        """Yield the configuration's files next to the model, whose paths its environment names; the first of a channel.
+
+        Raises:
+            DeploymentError: if the document does not say where they are.
+        """
+        seen = set[str]()
+        for source in list_in(nested(self._fields, "hostingadditionaldatasources", "speculativedecoding")):
+            channel, uri = nested(source, "channelname"), nested(source, "s3datasource", "s3uri")
+            if not isinstance(channel, str) or not isinstance(uri, str) or not uri.startswith("s3://"):
+                raise DeploymentError(
+                    f"the hub's document of {self._model} names additional files without a channel or an S3 prefix: "
+                    "choose another version of the model, or another configuration"
+                )
+            if channel in seen:
+                # The same files of another provider.
+                continue
+            seen.add(channel)
+            yield AdditionalFiles(channel, f"{uri.rstrip('/')}/", _eula_of(source))
+
     def draft(self, provider: str) -> tuple[str, str | None]:
         """Return the S3 prefix of ``provider``'s draft for the model, and the license's URI if the draft is gated."""
         for fields in (self._fields, *self._components.values()):
@@ -88,9 +193,7 @@ class HubDocument:
                 uri = nested(source, "s3datasource", "s3uri")
                 is_of_provider = str(nested(source, "provider", "name")).lower() == provider
                 if is_of_provider and isinstance(uri, str) and uri.startswith("s3://"):
-                    gated = str(nested(source, "provider", "classification")).lower() == "gated"
-                    eula = nested(source, "hostingeulauri") or nested(source, "hostingeulakey") or "see the model card"
-                    return uri, str(eula) if gated else None
+                    return uri, _eula_of(source)
         raise DeploymentError(
             f"the hub's document of {self._model} names no draft model by {provider}; use "
             "SpeculativeDecoding.jumpstart_draft(...) or .custom_draft(...)"
@@ -135,6 +238,13 @@ def hub_content(sagemaker: SageMakerClient, hub_name: str, model_id: str, versio
             f"lists the versions. SageMaker's error: {message_of(error)}"
         ) from None
     return content["HubContentDocument"], content["HubContentVersion"]
+
+
+def _eula_of(source: object) -> str | None:
+    """Return the license of gated additional files."""
+    if str(nested(source, "provider", "classification")).lower() != "gated":
+        return None
+    return str(nested(source, "hostingeulauri") or nested(source, "hostingeulakey") or "see the model card")
 
 
 def _folded(name: str) -> str:

@@ -176,6 +176,8 @@ class HubSource(Properties):
     version: _Version | None = None
     accept_eula: bool = False
     configuration: Annotated[str, pattern("[A-Za-z0-9_.-]{1,128}")] | None = None
+    # Whether the license of a draft model is accepted that the configuration itself serves.
+    accept_draft_eula: bool = False
 
 
 class S3Source(Properties):
@@ -297,8 +299,23 @@ def _distinct(channels: tuple[Channel, ...]) -> tuple[Channel, ...]:
 _Variable = Annotated[str, pattern("[a-zA-Z_][a-zA-Z0-9_]*", 1024)]
 
 
+class ModelHost(Properties):
+    """What the variant that hosts a model decides, and the model's hub document can therefore not.
+
+    ``inference_ami_version`` is None for SageMaker's default. ``enable_network_isolation`` is None if the user decided
+    it, whatever the document says.
+    """
+
+    inference_ami_version: str | None = None
+    enable_network_isolation: bool | None = None
+
+
 class ModelProperties(Properties):
-    """One ``Custom::OptimizedModel``; the default of ``image`` is the image of the hub's configuration."""
+    """One ``Custom::OptimizedModel``; the default of ``image`` is the image of the hub's configuration.
+
+    ``enable_network_isolation`` is None if the hub's configuration decides it. ``host`` is None if the variant follows
+    the configuration.
+    """
 
     image: _Image | None = None
     environment: Annotated[dict[_Variable, Annotated[str, Field(max_length=1024)]], Field(max_length=100)] = Field(
@@ -308,7 +325,8 @@ class ModelProperties(Properties):
     source: Source
     channels: Annotated[tuple[Channel, ...], Field(max_length=5), AfterValidator(_distinct)] = ()
     role_arn: RoleArn
-    enable_network_isolation: bool = True
+    enable_network_isolation: bool | None = None
+    host: ModelHost | None = None
     vpc_config: VpcConfig | None = None
     tags: Tags = Field(default_factory=list[Tag])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from constructs_optim_local.api.error import validation_error
@@ -16,6 +17,9 @@ from constructs_optim_local.sagemaker.records import (
 
 from .fleets import models, pool_problems, pools, variants_of
 from .model_packages import ModelPackages
+
+
+_CHANNEL = re.compile(r"/opt/ml/additional-model-data-sources/([A-Za-z0-9_.-]+)")
 
 
 def could_not_find(kind: str, scope: Scope, path: str) -> Any:
@@ -112,10 +116,17 @@ class Hosting:
         return (self.models.find(model_name or "") or {}).get("ExecutionRoleArn")
 
     def starts_on(self, model_name: str | None, instance_type: str, ami_version: str | None) -> bool:
-        """Return whether a model's image suits an instance type's accelerators, and the driver is recent enough."""
-        image = ((self.models.find(model_name or "") or {}).get("PrimaryContainer") or {}).get("Image")
+        """Return whether a model's container starts.
+
+        Its image must suit the instance type's accelerators and driver, and the files that its environment names must
+        be there.
+        """
+        container = (self.models.find(model_name or "") or {}).get("PrimaryContainer") or {}
+        image = container.get("Image")
         return not (
-            is_for_other_accelerators(image, instance_type) or driver_is_too_old(image, instance_type, ami_version)
+            is_for_other_accelerators(image, instance_type)
+            or driver_is_too_old(image, instance_type, ami_version)
+            or _missing_channels(container)
         )
 
     def image_refused(self, model_name: str | None) -> str | None:
@@ -201,6 +212,16 @@ def _data_uris(request: Record) -> list[str]:
     """Return the S3 prefixes and manifests that a model's containers read."""
     sources = _data_sources(request)
     return [source[name] for name in ("S3Uri", "ManifestS3Uri") for source in sources if name in source]
+
+
+def _missing_channels(container: Record) -> set[str]:
+    """Return the additional data sources whose folders the environment names, but that the container does not have.
+
+    Source: API reference, AdditionalModelDataSource (ChannelName), for the folder below
+    ``/opt/ml/additional-model-data-sources``. An engine ends if its draft model's folder does not exist.
+    """
+    named = {name for value in container.get("Environment", {}).values() for name in _CHANNEL.findall(value)}
+    return named - {source["ChannelName"] for source in container.get("AdditionalModelDataSources", [])}
 
 
 def _containers(request: Record) -> list[Record]:
