@@ -14,6 +14,7 @@ from constructs import Construct
 
 from constructs_optim.constructs.stack.arguments import DURATION, METRIC, check_options, refuse
 from constructs_optim.constructs.stack.custom_resource import drop_none
+from constructs_optim.constructs.stack.findings import advise_when_complete
 from constructs_optim.constructs.stack.stack_context import late_value
 from constructs_optim.recipe.hosting.engine_scaling import (
     ADDED_PERCENT,
@@ -27,6 +28,7 @@ from constructs_optim.recipe.hosting.scaling import (
     SCALE_IN_COOLDOWN_SECONDS,
     SCALE_OUT_COOLDOWN_SECONDS,
     WAKE_COOLDOWN_SECONDS,
+    DeclaredScaling,
     EngineTargetRequest,
     Scaling,
     ScalingDefaults,
@@ -38,7 +40,7 @@ from constructs_optim.recipe.hosting.scaling import (
 )
 from constructs_optim.recipe.metrics import engines
 from constructs_optim.recipe.metrics.engines import Engine, EngineMetricUse
-from constructs_optim.recipe.rules import check
+from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.rules.scaling_rules import in_utc
 from constructs_optim.recipe.tokens import is_known, is_number
 
@@ -132,6 +134,8 @@ class EndpointScaling(Construct):
         self._target, self._defaults = target, defaults
         self._alarms, self._set_range, self._served = alarms, set_range, served
         self._imported = imported
+        self._policies: list[str] = []
+        self._schedules: list[ScheduleRequest] = []
         self._scheduled: list[dict[str, Any]] = []
         self._least, self._most = min_capacity, max_capacity
         self._concurrency: float | None = None
@@ -151,6 +155,8 @@ class EndpointScaling(Construct):
         if imported:
             self._resource.apply_removal_policy(RemovalPolicy.RETAIN)
         self._wake_from_zero(min_capacity, max_capacity)
+        if not imported:
+            advise_when_complete(self, lambda: warnings(self._declared))
 
     @property
     def capacity(self) -> float | None:
@@ -370,6 +376,7 @@ class EndpointScaling(Construct):
         pause = _seconds(f"{location}.cooldown", cooldown, 300)
         request = StepRequest(location, steps, adjustment, pause, evaluation_periods, datapoints_to_alarm)
         self._check(id, f"{id}Out", f"{id}In", steps=[request])
+        self._policies.append(location)
         declare_steps(self, id, self._registered, request, metric, min_adjustment_magnitude)
         return self
 
@@ -399,6 +406,7 @@ class EndpointScaling(Construct):
         check_options(location, options, ScheduleOptions)
         request = ScheduleRequest(location, expression, min_capacity, max_capacity, **options)
         self._check(id, schedules=[request])
+        self._schedules.append(request)
         times = {"endTime": request.end, "startTime": request.start}
         self._scheduled.append(
             {
@@ -460,6 +468,17 @@ class EndpointScaling(Construct):
             **options,
         )
 
+    @property
+    def _declared(self) -> DeclaredScaling:
+        return DeclaredScaling(
+            self._request.min_capacity,
+            self._request.max_capacity,
+            dt.datetime.now(dt.UTC),
+            tuple(self._policies),
+            tuple(self._schedules),
+            wakes=self._wakes,
+        )
+
     def _check(self, id: str, *more_ids: str, **requests: Any) -> None:
         """Refuse a policy or schedule that breaks a rule, and reserve its IDs."""
         refuse(check(replace(self._request, new_id=id, **requests)))
@@ -479,6 +498,7 @@ class EndpointScaling(Construct):
             "scaleOutCooldown": int(cooldowns["scale_out_cooldown"]),
             **({"disableScaleIn": True} if options.get("disable_scale_in") else {}),
         }
+        self._policies.append(location)
         policy = self._registered.policy(
             self,
             id,
@@ -508,6 +528,7 @@ class EndpointScaling(Construct):
             raise ValueError(f"{self.node.path}: {location} needs a target that is known at synthesis, and {_CAPACITY}")
         self._request = replace(self._request, ids=[*self._request.ids, id])
         self._held.append(held)
+        self._policies.append(location)
         self._engine_cooldowns = {
             name: max(value, self._engine_cooldowns.get(name, 0)) for name, value in cooldowns.items()
         }
