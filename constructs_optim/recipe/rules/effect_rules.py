@@ -7,10 +7,13 @@ import re
 from collections.abc import Iterator, Sequence
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from constructs_optim.recipe.hosting import Hosting
+from constructs_optim.recipe.hosting.alarms import Watched, endpoint_alarms
+from constructs_optim.recipe.hosting.options import Preparation
 from constructs_optim.recipe.hosting.scaling import DeclaredScaling, ScheduleRequest
 from constructs_optim.recipe.tokens import is_known
 
-from .registry import Finding, rule
+from .registry import API, Finding, rule
 from .scaling_rules import in_utc
 
 _ONCE = re.compile(r"at\((?P<time>[^)]+)\)")
@@ -115,3 +118,50 @@ def _zone(name: str | None) -> dt.tzinfo:
         return ZoneInfo(name) if name is not None else dt.UTC
     except (ZoneInfoNotFoundError, OSError, ValueError):
         return dt.UTC
+
+
+@rule("OPT238", f"{API}CreateEndpointConfig.html", advisory=True)
+def _options_have_an_effect(hosting: Hosting) -> Iterator[Finding]:
+    """An option of an endpoint has an effect: another option makes this one ineffective."""
+    if hosting.capture_percentage == 0:
+        fix = "Use 1 to 100, or leave data_capture out"
+        yield Finding("data_capture.sampling_percentage", 0, fix, "0% captures no request")
+    if not hosting.alarms.switched_on():
+        for name in ("alarm_actions", "ok_actions"):
+            if count := getattr(hosting, name):
+                fix = f"Switch an alarm on, such as Alarms(error_rate=True), or leave {name} out"
+                value = f"{count} action{'s' if count > 1 else ''}"
+                yield Finding(f"monitoring.{name}", value, fix, "all alarms are off, so nothing runs the actions")
+    watched = Watched(hosting.serves_components, 1, is_asynchronous=hosting.asynchronous)
+    is_watched = hosting.rollback_alarms or any(each.rolls_back for each in endpoint_alarms(hosting.alarms, watched))
+    if hosting.update.bake_seconds and not is_watched:
+        fix = "Switch such an alarm on, Alarms(error_rate=True), name others in rollback_alarms, or set bake_time to 0"
+        reason = "no alarm rolls updates back, so SageMaker waits after each step and continues in any case"
+        yield Finding("update_policy", hosting.update.strategy, fix, reason)
+    for topic in hosting.unsent_responses:
+        name = f"{topic.partition('_')[0].lower()}_topic"
+        fix = f"Set {name}, or leave {topic} out"
+        yield Finding("async_inference.include_responses_in", topic, fix, f"there is no {name} to notify")
+
+
+_CALLS = {
+    "add_component": (
+        "the endpoint has no model, so its instances serve nothing",
+        'Call add_component("Chat", model=...), or set model',
+    ),
+    "add_adapter": (
+        "the server reserves memory for adapters, and the component has none",
+        'Call add_adapter("Support", artifact_uri="s3://bucket/support.tar.gz"), or leave adapters out',
+    ),
+    "evaluate": (
+        "no evaluation has a schedule, so this alarm is not created",
+        'Call evaluate("Daily", schedule="rate(1 day)"), or leave the alarm out',
+    ),
+}
+
+
+@rule("OPT239", f"{API}CreateInferenceComponent.html", advisory=True)
+def _prepared_calls_are_made(preparation: Preparation) -> Iterator[Finding]:
+    """What an option prepares is declared: the option only has an effect with another call."""
+    reason, fix = _CALLS[preparation.needs]
+    yield Finding(preparation.location, preparation.value, fix, reason)

@@ -14,6 +14,7 @@ from constructs_optim.recipe.evaluation.recommendation import RecommendedDeploym
 from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.alarms import Alarms
 from constructs_optim.recipe.hosting.options import API as API
+from constructs_optim.recipe.hosting.options import Preparation
 from constructs_optim.recipe.hosting.scaling import DeclaredScaling, Scaling
 from constructs_optim.recipe.hosting.shadow import Shadow
 from constructs_optim.recipe.hosting.speculation import Speculation
@@ -28,6 +29,7 @@ Subject = (
     | Hosting
     | Scaling
     | DeclaredScaling
+    | Preparation
     | Shadow
     | Alarms
     | EngineMetricUse
