@@ -38,6 +38,7 @@ def effective() -> list[DeclaredScaling]:
         declared(policies=["on_concurrency"], schedules=[at("cron(0 7 1 1 ? 2026-2030)", 2)]),
         declared(policies=["on_concurrency"], schedules=[at(MORNING, 2, start=dt.datetime(2020, 1, 1))]),
         declared(min_capacity=0, policies=["on_concurrency"]),
+        declared(max_capacity=1, policies=["on_concurrency"], follows_objectives=True),
     ]
 
 

@@ -134,6 +134,8 @@ class EndpointScaling(Construct):
         self._target, self._defaults = target, defaults
         self._alarms, self._set_range, self._served = alarms, set_range, served
         self._imported = imported
+        self.follows_objectives = False
+        """Whether the maximum is what the choice for the objectives needs, which may also be the minimum."""
         self._policies: list[str] = []
         self._schedules: list[ScheduleRequest] = []
         self._scheduled: list[dict[str, Any]] = []
@@ -477,6 +479,7 @@ class EndpointScaling(Construct):
             tuple(self._policies),
             tuple(self._schedules),
             wakes=self._wakes,
+            follows_objectives=self.follows_objectives,
         )
 
     def _check(self, id: str, *more_ids: str, **requests: Any) -> None:

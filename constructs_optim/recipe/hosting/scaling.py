@@ -130,8 +130,8 @@ class Scaling:
 class DeclaredScaling:
     """All that a scaling declares, for the rules to check once the app is complete. None: known only at deployment.
 
-    ``policies`` are the methods that declared them. ``wakes``: whether a request that finds no copy starts one. ``now``
-    is the time of the synthesis, with a time zone.
+    ``policies`` are the methods that declared them. ``wakes``: whether a request that finds no copy starts one.
+    ``follows_objectives``: whether the maximum is what a choice for objectives needs. ``now`` is the time of the synthesis, with a time zone.
     """
 
     min_capacity: int | None
@@ -140,6 +140,7 @@ class DeclaredScaling:
     policies: Sequence[str] = ()
     schedules: Sequence[ScheduleRequest] = ()
     wakes: bool = False
+    follows_objectives: bool = False
 
 
 def requests_in_flight(plan: Plan) -> int:

@@ -59,7 +59,7 @@ def _without_effect(scaling: DeclaredScaling, schedules: Sequence[ScheduleReques
         reason = f"the range is already {least} to {most}, so the schedule changes nothing"
         name = "min_capacity" if schedules[0].min_capacity is not None else "max_capacity"
         yield Finding(f"{schedules[0].location}.{name}", getattr(schedules[0], name), fix, reason)
-    elif scaling.policies and is_pinned:
+    elif scaling.policies and is_pinned and not scaling.follows_objectives:
         fix = f"Increase max_capacity, or leave {' and '.join(scaling.policies)} out"
         reason = "the minimum is the same, so no policy can change the capacity"
         yield Finding("max_capacity", most, fix, reason)
