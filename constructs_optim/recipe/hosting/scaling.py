@@ -131,7 +131,8 @@ class DeclaredScaling:
     """All that a scaling declares, for the rules to check once the app is complete. None: known only at deployment.
 
     ``policies`` are the methods that declared them. ``wakes``: whether a request that finds no copy starts one.
-    ``follows_objectives``: whether the maximum is what a choice for objectives needs. ``now`` is the time of the synthesis, with a time zone.
+    ``follows_objectives``: whether the maximum is what a choice for objectives needs. ``now`` is the time of the
+    synthesis, with a time zone.
     """
 
     min_capacity: int | None
