@@ -139,6 +139,14 @@ def capacities(endpoint: Endpoint) -> Iterator[Capacity]:
             reason = "SageMaker launches them for the copies of its components"
         elif targets := targets_of_variant(endpoint.template, variant):
             least, most, reason = _scaled_range(targets[0])
+            if not _changes_capacity(endpoint.template, targets[0]):
+                initial = number(variant.properties.get("InitialInstanceCount", 1))
+                described = between(*(str(bound) if bound is not None else "?" for bound in (least, most)))
+                if None not in (initial, least, most):
+                    least = most = min(max(initial or 0, least or 0), most or 0)
+                    reason = f"range {described}, no policy: stays at {least}"
+                else:
+                    reason = "no policy"
         else:
             least = most = number(variant.properties.get("InitialInstanceCount"))
             reason = "not scaled"
@@ -149,6 +157,15 @@ def capacities(endpoint: Endpoint) -> Iterator[Capacity]:
             reason=reason,
             is_reserved=reservation.get("CapacityReservationPreference") == "capacity-reservations-only",
         )
+
+
+def _changes_capacity(template: Template, target: Resource) -> bool:
+    """Return whether a policy or schedule can change the capacity of a scalable target."""
+    resource_id = text_of(target.get("ResourceId"))
+    return bool(as_array(target.properties.get("ScheduledActions"))) or any(
+        target.logical_id in policy.references or text_of(policy.get("ResourceId")) == resource_id
+        for policy in template.of_type(SCALING_POLICY)
+    )
 
 
 def _scaled_range(target: Resource) -> tuple[int | None, int | None, str]:

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import CfnParameter, Duration, Stack
+from aws_cdk import Annotations, App, CfnParameter, Duration, Stack
 from aws_cdk import aws_applicationautoscaling as appscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from constructs_optim import Quantization, RecipeError, Sharding
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
+from constructs_optim.constructs.stack.findings import warnings_of
 from constructs_optim.recipe.hosting.scaling import ScalingDefaults, ScalingStep
 
 from ..support.construct_stacks import endpoint, resource, resources, stack, template_of
@@ -368,3 +372,54 @@ def test_calling_auto_scale_twice_is_refused() -> None:
     created.auto_scale(max_capacity=2)
     with pytest.raises(ValueError, match="already has auto scaling"):
         created.auto_scale(max_capacity=3)
+
+
+def advice_of(scope: Stack) -> list[str]:
+    """The IDs of the warnings of a synthesized stack."""
+    folder = App.of(scope).synth().directory  # type: ignore[union-attr]
+    return [text.rpartition("ack: ")[2].rstrip("]") for text in warnings_of(Path(folder), scope)]
+
+
+def test_a_range_without_a_policy_is_advised_against_at_the_line_that_declares_it() -> None:
+    scope = stack()
+    first = inspect.currentframe()
+    assert first is not None
+    line = first.f_lineno + 1
+    scaling = endpoint(scope).auto_scale(max_capacity=4)
+    scope.node.root.synth()  # type: ignore[attr-defined]
+    found = {each.type: each.data for each in scaling.node.metadata}
+    assert str(found["aws:cdk:warning"]).endswith("[ack: constructs-optim:OPT237]")
+    assert found["aws:cdk:creationStack"][0].endswith(f"({__file__}:{line})")
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [
+        lambda scaling: scaling.on_concurrency(target=8),
+        lambda scaling: scaling.on_queue(target=4),
+        lambda scaling: scaling.on_metric("Load", metric=load(), target=5),
+        lambda scaling: scaling.on_steps("Load", metric=load(), steps=[ScalingStep(change=1, lower=16)]),
+        lambda scaling: scaling.on_schedule("Day", schedule="rate(1 day)", min_capacity=4, max_capacity=4).on_schedule(
+            "Night", schedule="rate(1 day)", min_capacity=1, max_capacity=1
+        ),
+    ],
+)
+def test_a_range_with_a_policy_or_schedules_that_change_it_has_no_advice(
+    declare: Callable[[EndpointScaling], object],
+) -> None:
+    scope = stack()
+    declare(endpoint(scope).auto_scale(max_capacity=4))
+    assert "constructs-optim:OPT237" not in advice_of(scope)
+
+
+def test_scaling_of_every_construct_is_advised_on_and_the_advice_can_be_acknowledged() -> None:
+    scope = stack()
+    served = endpoint(scope, inference_component=True)
+    served.auto_scale(max_capacity=2)
+    one = endpoint(scope, "Other")
+    one.auto_scale(max_capacity=2).on_schedule("Once", schedule="at(2026-01-01T00:00:00)", min_capacity=2)
+    assert advice_of(scope).count("constructs-optim:OPT237") == 3
+    acknowledged = stack()
+    Annotations.of(acknowledged).acknowledge_warning("constructs-optim:OPT237")
+    endpoint(acknowledged).auto_scale(max_capacity=2)
+    assert "constructs-optim:OPT237" not in advice_of(acknowledged)

@@ -16,7 +16,7 @@ from constructs_optim.explanation.endpoints import (
 from constructs_optim.explanation.formatting import duration, money
 from constructs_optim.explanation.report import Capacity
 
-from ..support.handwritten_templates import chat, resource, scaled, serving, template
+from ..support.handwritten_templates import chat, resource, scaled, serving, template, tracking
 
 
 def endpoint(**resources: Any) -> Endpoint:
@@ -39,6 +39,32 @@ def test_an_endpoint_without_scaling_has_its_initial_instance_count() -> None:
 def test_scaling_sets_the_range_of_instances() -> None:
     (found,) = capacities(endpoint(**chat(Target=scaled(0, 4))))
     assert describe_capacity(found) == "0 to 4 instances of ml.g5.12xlarge (scaling)"
+
+
+@pytest.mark.parametrize(("least", "initial", "stays"), [(0, 1, 1), (1, 3, 3), (2, 1, 2), (1, 9, 4)])
+def test_a_range_without_a_policy_or_schedule_is_one_number_of_instances(least: int, initial: int, stays: int) -> None:
+    resources = chat(Target=scaled(least, 4), Policy=None)
+    (variant,) = resources["Config"]["Properties"]["ProductionVariants"]
+    variant["InitialInstanceCount"] = initial
+    (found,) = capacities(endpoint(**resources))
+    assert (found.least, found.most) == (stays, stays)
+    instances = "1 instance" if stays == 1 else f"{stays} instances"
+    described = f"{instances} of ml.g5.12xlarge (range {least} to 4, no policy: stays at {stays})"
+    assert describe_capacity(found) == described
+
+
+def test_a_range_without_a_policy_that_is_known_only_at_deployment_is_reported_as_such() -> None:
+    (found,) = capacities(endpoint(**chat(Target=scaled(1, {"Ref": "Most"}), Policy=None)))
+    assert (found.least, found.most, found.reason) == (1, None, "no policy")
+
+
+def test_a_policy_by_the_name_of_the_resource_scales_it() -> None:
+    policy = tracking(8)
+    target = scaled(1, 4)
+    policy["Properties"]["ResourceId"] = target["Properties"]["ResourceId"]
+    del policy["Properties"]["ScalingTargetId"]
+    (found,) = capacities(endpoint(**chat(Target=target, Policy=policy)))
+    assert (found.least, found.most, found.reason) == (1, 4, "scaling")
 
 
 def test_scheduled_actions_widen_the_range_and_are_named() -> None:

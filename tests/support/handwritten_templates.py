@@ -106,10 +106,32 @@ def role(*statements: dict[str, Any]) -> dict[str, Any]:
 
 
 def chat(**changed: Any) -> dict[str, Any]:
-    """An endpoint with its job; ``changed`` are arguments of :func:`job`, and resources by their ids."""
+    """An endpoint with its job; ``changed`` are arguments of :func:`job`, and resources by their ids.
+
+    A ``Target`` has a policy, ``Policy``, unless that is None.
+    """
+    if "Target" in changed:
+        changed.setdefault("Policy", tracking(8))
+    changed = {name: value for name, value in changed.items() if value is not None}
     generation = changed.get("generation", "1")
     of_job = {name: changed.pop(name) for name in ("key", "generation", "bucket") if name in changed}
     return {**job(**of_job), **serving(generation=generation), **changed}
+
+
+def tracking(target: float, *, of: str = "Target") -> dict[str, Any]:
+    """A policy that keeps the concurrency near a target."""
+    return resource(
+        "AWS::ApplicationAutoScaling::ScalingPolicy",
+        PolicyName="OnConcurrency",
+        PolicyType="TargetTrackingScaling",
+        ScalingTargetId={"Ref": of},
+        TargetTrackingScalingPolicyConfiguration={
+            "PredefinedMetricSpecification": {
+                "PredefinedMetricType": "SageMakerVariantConcurrentRequestsPerModelHighResolution"
+            },
+            "TargetValue": target,
+        },
+    )
 
 
 def scaled(least: Any, most: Any, **more: Any) -> dict[str, Any]:

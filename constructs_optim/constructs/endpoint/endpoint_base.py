@@ -254,6 +254,7 @@ class ModelServer(MeasuredResource):
         if most is None:
             raise ValueError(f"{self.node.path} has no objectives: auto_scale needs max_capacity=4, for instance")
         self._scaling = self._scaled(min_capacity, most)
+        self._scaling.follows_objectives = max_capacity is None
         return self._scaling
 
     @property

@@ -25,11 +25,13 @@ from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.constructs.stack.arguments import MEMORY, refuse
 from constructs_optim.constructs.stack.custom_resource import COMPONENT_SECONDS, RESPONSE_SECONDS, drop_none
+from constructs_optim.constructs.stack.findings import advise_when_complete
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import Statement, statements_of
 from constructs_optim.constructs.stack.stack_context import StackContext, generated_name, path_of, physical_name
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Violation
+from constructs_optim.recipe.errors import Advice
 from constructs_optim.recipe.hosting import (
     COMPONENT_STARTUP_SECONDS,
     PARTITION_STARTUP_SECONDS,
@@ -38,9 +40,10 @@ from constructs_optim.recipe.hosting import (
     Hosting,
     instances_for_copies,
 )
+from constructs_optim.recipe.hosting.options import Preparation
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.keys import sha256
-from constructs_optim.recipe.rules import check
+from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.rules.hosting_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.recipe.tokens import is_token
 from constructs_optim.templates.resource_types import OPTIMIZED_INFERENCE_COMPONENT
@@ -299,6 +302,12 @@ class InferenceComponent(_ComponentResource, ModelServer):
             # A new configuration starts with fewer instances than the copies need.
             endpoint.endpoint.retain_all_variant_properties = True
         endpoint.components.append(self)
+        self._adapters: list[LoraAdapter] = []
+        if self._loads_adapters:
+            advise_when_complete(self, self._advice_without_adapters)
+
+    def _advice_without_adapters(self) -> Sequence[Advice]:
+        return () if self._adapters else warnings(Preparation("server.adapters", "set", "add_adapter"))
 
     def _properties(self) -> dict[str, Any]:
         """Return the component's properties without ``RuntimeConfig``."""
@@ -423,7 +432,8 @@ class InferenceComponent(_ComponentResource, ModelServer):
         base_name = _name_in(self._resource.ref)
         digest = self._endpoint.configuration.variant.partition_digest
         name = adapter_name or physical_name(self, id, digest)
-        return LoraAdapter(self, id, self._endpoint, base_name, artifact_uri, name)
+        self._adapters.append(LoraAdapter(self, id, self._endpoint, base_name, artifact_uri, name))
+        return self._adapters[-1]
 
 
 class LoraAdapter(_ComponentResource):

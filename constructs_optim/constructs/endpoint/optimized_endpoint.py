@@ -53,14 +53,16 @@ from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.constructs.stack.arguments import DURATION, collected, refuse, suggests_keywords, unique_ids
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
-from constructs_optim.constructs.stack.findings import advise
+from constructs_optim.constructs.stack.findings import advise, advise_when_complete
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, make_connectable
 from constructs_optim.constructs.stack.property_injection import property_injectable
 from constructs_optim.constructs.stack.stack_context import StackContext, endpoint_name_of, late_value, path_of
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model, Plan, Violation
 from constructs_optim.recipe.catalog.lock import RecordedChoice
+from constructs_optim.recipe.errors import Advice
 from constructs_optim.recipe.hosting import Component
+from constructs_optim.recipe.hosting.options import Preparation
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.hosting.shadow import SHADOW_VARIANT, AnswerCheck, Shadow
 from constructs_optim.recipe.hosting.speculation import Speculation
@@ -316,6 +318,11 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         self.dashboard: EndpointDashboard = self._declare_dashboard()
         if self.component is not None:
             self.component.dashboard = self.dashboard
+        if not self.models:
+            advise_when_complete(self, self._advice_without_components)
+
+    def _advice_without_components(self) -> Sequence[Advice]:
+        return () if self._resources.components else warnings(Preparation("model", None, "add_component"))
 
     @classmethod
     def from_file(

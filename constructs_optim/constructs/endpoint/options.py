@@ -349,6 +349,12 @@ class AsyncInference(Settings):
     include_responses_in: Sequence[Literal["SUCCESS_NOTIFICATION_TOPIC", "ERROR_NOTIFICATION_TOPIC"]] = ()
     encryption_key: Key | None = None
 
+    @property
+    def unsent_responses(self) -> list[str]:
+        """The topics of ``include_responses_in`` that are not set."""
+        topics = {"SUCCESS_NOTIFICATION_TOPIC": self.success_topic, "ERROR_NOTIFICATION_TOPIC": self.error_topic}
+        return [name for name in self.include_responses_in if topics[name] is None]
+
     def to_property(self) -> dict[str, Any]:
         """Return the ``asyncInferenceConfig`` property of an endpoint configuration."""
         most = self.max_concurrent_invocations_per_instance

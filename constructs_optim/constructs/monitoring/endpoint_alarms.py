@@ -13,10 +13,12 @@ from constructs import Construct
 
 from constructs_optim.constructs.artifacts.preflight import EngineMetricUses
 from constructs_optim.constructs.stack.arguments import refuse
+from constructs_optim.constructs.stack.findings import advise_when_complete
 from constructs_optim.constructs.stack.handler import NAMESPACE
 from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, path_of
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.documentation import page
+from constructs_optim.recipe.errors import Advice
 from constructs_optim.recipe.hosting.alarms import (
     Alarm,
     Alarms,
@@ -26,9 +28,10 @@ from constructs_optim.recipe.hosting.alarms import (
     configured_alarm,
     endpoint_alarms,
 )
+from constructs_optim.recipe.hosting.options import Preparation
 from constructs_optim.recipe.metrics import engines
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
-from constructs_optim.recipe.rules import check
+from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.tokens import is_known
 
 if TYPE_CHECKING:
@@ -185,6 +188,8 @@ class EndpointAlarms(Construct):
         self._actions = {"alarm_actions": [*alarm_actions], "ok_actions": [*ok_actions]}
         self._alarms: dict[str, _ActingAlarm] = {}
         self.watch()
+        if isinstance(self._settings.stale_evaluation, AlarmSettings):
+            advise_when_complete(self, self._advice_without_evaluation)
         settings = self._settings.switched_on().get("failed_job")
         if not runs_jobs or settings is None:
             return
@@ -197,6 +202,11 @@ class EndpointAlarms(Construct):
             )
         for kind, actions in self._actions.items():
             job_alarm.add(kind, actions)
+
+    def _advice_without_evaluation(self) -> Sequence[Advice]:
+        if "stale_evaluation" in self._alarms:
+            return ()
+        return warnings(Preparation("alarms.stale_evaluation", self._settings.stale_evaluation, "evaluate"))
 
     @property
     def alarms(self) -> dict[str, cloudwatch.CfnAlarm]:

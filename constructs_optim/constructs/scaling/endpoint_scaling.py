@@ -15,6 +15,7 @@ from constructs import Construct
 from constructs_optim.constructs.artifacts.preflight import EngineMetricUses, Preflight
 from constructs_optim.constructs.stack.arguments import DURATION, METRIC, check_options, refuse
 from constructs_optim.constructs.stack.custom_resource import drop_none
+from constructs_optim.constructs.stack.findings import advise_when_complete
 from constructs_optim.constructs.stack.stack_context import late_value
 from constructs_optim.recipe.hosting.engine_scaling import (
     ADDED_PERCENT,
@@ -28,6 +29,7 @@ from constructs_optim.recipe.hosting.scaling import (
     SCALE_IN_COOLDOWN_SECONDS,
     SCALE_OUT_COOLDOWN_SECONDS,
     WAKE_COOLDOWN_SECONDS,
+    DeclaredScaling,
     EngineTargetRequest,
     Scaling,
     ScalingDefaults,
@@ -39,7 +41,7 @@ from constructs_optim.recipe.hosting.scaling import (
 )
 from constructs_optim.recipe.metrics import engines
 from constructs_optim.recipe.metrics.engines import Engine, EngineMetricUse
-from constructs_optim.recipe.rules import check
+from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.rules.scaling_rules import in_utc
 from constructs_optim.recipe.tokens import is_known, is_number
 
@@ -134,6 +136,10 @@ class EndpointScaling(Construct):
         self._alarms, self._set_range = alarms, set_range
         self._served = served.in_stack_of(scope) if served is not None else None
         self._imported = imported
+        self.follows_objectives = False
+        """Whether the maximum is what the choice for the objectives needs, which may also be the minimum."""
+        self._policies: list[str] = []
+        self._schedules: list[ScheduleRequest] = []
         self._scheduled: list[dict[str, Any]] = []
         self._least, self._most = min_capacity, max_capacity
         self._concurrency: float | None = None
@@ -153,6 +159,8 @@ class EndpointScaling(Construct):
         if imported:
             self._resource.apply_removal_policy(RemovalPolicy.RETAIN)
         self._wake_from_zero(min_capacity, max_capacity)
+        if not imported:
+            advise_when_complete(self, lambda: warnings(self._declared))
 
     @property
     def capacity(self) -> float | None:
@@ -372,6 +380,7 @@ class EndpointScaling(Construct):
         pause = _seconds(f"{location}.cooldown", cooldown, 300)
         request = StepRequest(location, steps, adjustment, pause, evaluation_periods, datapoints_to_alarm)
         self._check(id, f"{id}Out", f"{id}In", steps=[request])
+        self._policies.append(location)
         declare_steps(self, id, self._registered, request, metric, min_adjustment_magnitude)
         return self
 
@@ -401,6 +410,7 @@ class EndpointScaling(Construct):
         check_options(location, options, ScheduleOptions)
         request = ScheduleRequest(location, expression, min_capacity, max_capacity, **options)
         self._check(id, schedules=[request])
+        self._schedules.append(request)
         times = {"endTime": request.end, "startTime": request.start}
         self._scheduled.append(
             {
@@ -462,6 +472,18 @@ class EndpointScaling(Construct):
             **options,
         )
 
+    @property
+    def _declared(self) -> DeclaredScaling:
+        return DeclaredScaling(
+            self._request.min_capacity,
+            self._request.max_capacity,
+            dt.datetime.now(dt.UTC),
+            tuple(self._policies),
+            tuple(self._schedules),
+            wakes=self._wakes,
+            follows_objectives=self.follows_objectives,
+        )
+
     def _check(self, id: str, *more_ids: str, **requests: Any) -> None:
         """Refuse a policy or schedule that breaks a rule, and reserve its IDs."""
         refuse(check(replace(self._request, new_id=id, **requests)))
@@ -481,6 +503,7 @@ class EndpointScaling(Construct):
             "scaleOutCooldown": int(cooldowns["scale_out_cooldown"]),
             **({"disableScaleIn": True} if options.get("disable_scale_in") else {}),
         }
+        self._policies.append(location)
         policy = self._registered.policy(
             self,
             id,
@@ -514,6 +537,7 @@ class EndpointScaling(Construct):
             # An import allows no further resources. Otherwise, a stack without jobs and endpoints gets its preflight.
             Preflight.of(self)
         self._held.append(held)
+        self._policies.append(location)
         self._engine_cooldowns = {
             name: max(value, self._engine_cooldowns.get(name, 0)) for name, value in cooldowns.items()
         }

@@ -18,12 +18,13 @@ import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import FrameType, TracebackType
 
+import jsii
 from aws_cdk import Annotations, App, Stack, Validations
-from constructs import Construct, IConstruct
+from constructs import Construct, IConstruct, IValidation
 
 from constructs_optim.recipe import RecipeError, Violation
 from constructs_optim.recipe.errors import Advice, shown
@@ -41,7 +42,45 @@ _RUN_BY_CLI = "CDK_OUTDIR"
 def advise(construct: IConstruct, *advice: Advice) -> None:
     """Add warnings to a construct, located at the app's line."""
     if advice:
-        _trace(construct, traceback.walk_stack(None))
+        _advise(construct, _frames_of_app(traceback.walk_stack(None)), advice)
+
+
+def advise_when_complete(construct: Construct, advice: Callable[[], Iterable[Advice]]) -> None:
+    """Add warnings that depend on the whole app, located at the app's current line, when it is synthesized."""
+    frames = _frames_of_app(traceback.walk_stack(None))
+    context = StackContext.of(construct)
+
+    def pending() -> _PendingAdvice:
+        created = _PendingAdvice()
+        context.stack.node.add_validation(created)
+        return created
+
+    context.once(_PendingAdvice, pending).add(lambda: _advise(construct, frames, tuple(advice())))
+
+
+@jsii.implements(IValidation)
+class _PendingAdvice:
+    """Adds warnings after all constructs and aspects, before the templates are written."""
+
+    def __init__(self) -> None:
+        self._pending: list[Callable[[], None]] = []
+
+    def add(self, advise: Callable[[], None]) -> None:
+        """Add a function that adds warnings."""
+        self._pending.append(advise)
+
+    def validate(self) -> list[str]:
+        """Return no errors."""
+        # An app may be synthesized several times.
+        pending, self._pending = self._pending, []
+        for each in pending:
+            each()
+        return []
+
+
+def _advise(construct: IConstruct, frames: list[str], advice: tuple[Advice, ...]) -> None:
+    if advice:
+        _trace(construct, frames)
     for each in advice:
         Annotations.of(construct).add_warning_v2(each.id, each.message)
 
@@ -64,7 +103,7 @@ def warnings_of(assembly: Path, stack: Stack) -> tuple[str, ...]:
     return warnings
 
 
-def _trace(construct: IConstruct, frames: Iterable[tuple[FrameType, int]]) -> None:
+def _trace(construct: IConstruct, frames: list[str]) -> None:
     """Locate a construct's findings at ``frames``, the innermost first, unless they already have a location."""
     node = construct.node
     if any(entry.type == _CREATED_AT for entry in node.metadata):
@@ -72,12 +111,15 @@ def _trace(construct: IConstruct, frames: Iterable[tuple[FrameType, int]]) -> No
     if not node.children:
         # A construct with children does not accept context.
         node.set_context(_NO_TRACES, True)
-    trace = [
+    node.add_metadata(_CREATED_AT, frames)
+
+
+def _frames_of_app(frames: Iterable[tuple[FrameType, int]]) -> list[str]:
+    return [
         f"{frame.f_code.co_name} ({frame.f_code.co_filename}:{line})"
         for frame, line in frames
         if not frame.f_code.co_filename.startswith(_NOT_OF_THE_APP)
     ]
-    node.add_metadata(_CREATED_AT, trace)
 
 
 class _UncaughtRefusal:
@@ -110,7 +152,7 @@ class _UncaughtRefusal:
         if scope.node.try_find_child(name) is not None:
             name = error.violations[0].rule
         refused = Construct(scope, name)
-        _trace(refused, [*traceback.walk_tb(trace)][::-1])
+        _trace(refused, _frames_of_app([*traceback.walk_tb(trace)][::-1]))
         for violation in error.violations:
             Validations.of(refused).add_error(f"constructs-optim::{violation.rule}", _described(violation))
         app.synth(skip_validation=True)

@@ -10,6 +10,7 @@ from functools import cached_property
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.techniques import Technique
 
+from .alarms import Alarms
 from .options import Adapter, CapacityReservation, Component, Routing, ScaleIn, UpdateSettings
 
 COMPONENT_STARTUP_SECONDS = 2700
@@ -29,7 +30,8 @@ class Hosting:
     If ``pooled``, ``instance_types`` are the types of the instance pools by priority. An endpoint without a model
     serves the models of its components. ``techniques`` are the techniques of all pools. The instance counts are the
     range of managed instance scaling. ``partitions`` is the layout of each GPU. ``servers`` are the names of its
-    models' servers. ``container_amis`` are the machine images that containers need. ``existing_configuration`` and
+    models' servers. ``container_amis`` are the machine images that containers need. ``unsent_responses`` are the
+    notifications with responses that have no topic. ``existing_configuration`` and
     ``existing_model`` are the names that an imported endpoint and component keep. ``region`` is None if it is known
     only at deployment.
     """
@@ -65,6 +67,10 @@ class Hosting:
     container_amis: Sequence[str] = ()
     capacity_reservation: CapacityReservation | None = None
     rollback_alarms: int = 0
+    alarms: Alarms = field(default_factory=Alarms)
+    alarm_actions: int = 0
+    ok_actions: int = 0
+    unsent_responses: Sequence[str] = ()
     components: Sequence[Component] = ()
     adapters: Sequence[Adapter] = ()
     partitions: Sequence[str] = ()

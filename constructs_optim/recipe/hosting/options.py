@@ -170,6 +170,15 @@ class Component:
 
 
 @dataclass(frozen=True)
+class Preparation:
+    """An option that only has an effect with another call, ``needs``, which the complete app does not make."""
+
+    location: str
+    value: object
+    needs: Literal["add_component", "add_adapter", "evaluate"]
+
+
+@dataclass(frozen=True)
 class Adapter:
     """One LoRA adapter, with your name for it, if any; ``loads``: whether the base model's container loads adapters."""
 

@@ -126,6 +126,24 @@ class Scaling:
     engine_targets: Sequence[EngineTargetRequest] = ()
 
 
+@dataclass(frozen=True)
+class DeclaredScaling:
+    """All that a scaling declares, for the rules to check once the app is complete. None: known only at deployment.
+
+    ``policies`` are the methods that declared them. ``wakes``: whether a request that finds no copy starts one.
+    ``follows_objectives``: whether the maximum is what a choice for objectives needs. ``now`` is the time of the
+    synthesis, with a time zone.
+    """
+
+    min_capacity: int | None
+    max_capacity: int | None
+    now: dt.datetime
+    policies: Sequence[str] = ()
+    schedules: Sequence[ScheduleRequest] = ()
+    wakes: bool = False
+    follows_objectives: bool = False
+
+
 def requests_in_flight(plan: Plan) -> int:
     """Return the concurrent requests of one copy of the model: its batch size, or fewer if the KV cache is smaller."""
     memory = plan.memory

@@ -14,7 +14,8 @@ from constructs_optim.recipe.evaluation.recommendation import RecommendedDeploym
 from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.alarms import Alarms
 from constructs_optim.recipe.hosting.options import API as API
-from constructs_optim.recipe.hosting.scaling import Scaling
+from constructs_optim.recipe.hosting.options import Preparation
+from constructs_optim.recipe.hosting.scaling import DeclaredScaling, Scaling
 from constructs_optim.recipe.hosting.shadow import Shadow
 from constructs_optim.recipe.hosting.speculation import Speculation
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
@@ -27,6 +28,8 @@ Subject = (
     Recipe
     | Hosting
     | Scaling
+    | DeclaredScaling
+    | Preparation
     | Shadow
     | Alarms
     | EngineMetricUse

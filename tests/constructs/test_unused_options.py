@@ -1,0 +1,93 @@
+"""Advice on options that wait for a call that the complete app does not make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk import aws_s3 as s3
+
+from constructs_optim import (
+    Alarms,
+    AlarmSettings,
+    AsyncInference,
+    DataCapture,
+    Model,
+    MonitoringOptions,
+    OptimizedEndpoint,
+    UpdatePolicy,
+    VariantOptions,
+)
+from constructs_optim.constructs.stack.findings import warnings_of
+from constructs_optim.recipe.servers import Adapters, Server
+
+from ..support.construct_stacks import endpoint, stack
+
+_SMALL = Model.huggingface("Qwen/Qwen3-8B", revision="0" * 40)
+
+
+def advice_on(scope: Stack) -> dict[str, str]:
+    """The warnings of a synthesized stack by their IDs."""
+    app = scope.node.root
+    assert isinstance(app, App)
+    found = [each.rpartition(" [ack: ") for each in warnings_of(Path(app.synth().directory), scope)]
+    return {name.rstrip("]"): message for message, _, name in found}
+
+
+def host(scope: Stack) -> OptimizedEndpoint:
+    return OptimizedEndpoint(scope, "Host", instance_type="ml.g6e.12xlarge")
+
+
+def test_an_endpoint_without_a_model_waits_for_components() -> None:
+    scope = stack()
+    created = host(scope)
+    assert "add_component(" in advice_on(scope)["constructs-optim:OPT239"]
+    other = stack()
+    created = host(other)
+    created.add_component("Chat", model=_SMALL)
+    assert "constructs-optim:OPT239" not in advice_on(other)
+
+
+def test_a_component_that_can_load_adapters_waits_for_one() -> None:
+    scope = stack()
+    host(scope).add_component("Chat", model=_SMALL, server=Server.vllm(adapters=Adapters()))
+    assert "add_adapter(" in advice_on(scope)["constructs-optim:OPT239"]
+    other = stack()
+    component = host(other).add_component("Chat", model=_SMALL, server=Server.vllm(adapters=Adapters()))
+    component.add_adapter("Support", artifact_uri="s3://adapters/support.tar.gz")
+    assert "constructs-optim:OPT239" not in advice_on(other)
+
+
+@pytest.mark.parametrize("schedule", [None, "rate(1 day)"])
+def test_the_alarm_on_stale_evaluations_waits_for_a_schedule(schedule: str | None) -> None:
+    scope = stack()
+    alarms = Alarms(stale_evaluation=AlarmSettings(threshold=2))
+    endpoint(scope, monitoring=MonitoringOptions(alarms=alarms)).evaluate("Load", schedule=schedule)
+    assert ("constructs-optim:OPT239" in advice_on(scope)) is (schedule is None)
+
+
+def test_options_of_the_endpoint_without_effect_are_advised_against_together() -> None:
+    scope = stack()
+    bucket = s3.Bucket(scope, "Captures")
+    endpoint(
+        scope,
+        data_capture=DataCapture(bucket=bucket, sampling_percentage=0),
+        monitoring=MonitoringOptions(alarms=Alarms.none()),
+        update_policy=UpdatePolicy.canary(),
+        variant=VariantOptions(initial_instance_count=2),
+    )
+    app = scope.node.root
+    assert isinstance(app, App)
+    found = [each for each in warnings_of(Path(app.synth().directory), scope) if "OPT238" in each]
+    assert [each.partition(" = ")[0].rpartition(" ")[2] for each in found] == [
+        "data_capture.sampling_percentage",
+        "update_policy",
+    ]
+
+
+def test_responses_for_a_topic_that_is_not_set_are_advised_against() -> None:
+    scope = stack()
+    queue = AsyncInference(bucket=s3.Bucket(scope, "Answers"), include_responses_in=["SUCCESS_NOTIFICATION_TOPIC"])
+    endpoint(scope, async_inference=queue)
+    assert "success_topic" in advice_on(scope)["constructs-optim:OPT238"]

@@ -1,0 +1,117 @@
+"""Whether a declared scaling range, its policies and its schedules can change the capacity."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from constructs_optim.recipe.hosting.scaling import DeclaredScaling, ScheduleRequest
+from constructs_optim.recipe.rules import all_rules, warnings
+
+NOW = dt.datetime(2026, 11, 27, tzinfo=dt.UTC)
+MORNING, EVENING = "cron(0 7 ? * MON-FRI *)", "cron(0 19 ? * MON-FRI *)"
+TOKEN = -1.8881545897087626e289
+
+
+def declared(**options: Any) -> DeclaredScaling:
+    return DeclaredScaling(**{"min_capacity": 1, "max_capacity": 4, "now": NOW, **options})
+
+
+def at(expression: str, least: Any = None, most: Any = None, **options: Any) -> ScheduleRequest:
+    return ScheduleRequest("on_schedule('Day')", expression, least, most, **options)
+
+
+def effective() -> list[DeclaredScaling]:
+    """Scaling that changes the capacity."""
+    return [
+        declared(policies=["on_concurrency"]),
+        declared(min_capacity=2, max_capacity=2),
+        declared(min_capacity=TOKEN),
+        declared(min_capacity=TOKEN, max_capacity=TOKEN, policies=["on_queue"]),
+        declared(schedules=[at(MORNING, 4, 4), at(EVENING, 1, 1)]),
+        declared(schedules=[at(EVENING, 0, 0), at(MORNING, 1, 4)]),
+        declared(schedules=[at("at(2027-01-31T07:00:00)", 4)]),
+        declared(schedules=[at(MORNING, 4, TOKEN)]),
+        declared(schedules=[at(MORNING, 2)], policies=["on_concurrency"]),
+        declared(policies=["on_concurrency"], schedules=[at("cron(0 7 1 1 ? 2026-2030)", 2)]),
+        declared(policies=["on_concurrency"], schedules=[at(MORNING, 2, start=dt.datetime(2020, 1, 1))]),
+        declared(min_capacity=0, policies=["on_concurrency"]),
+        declared(max_capacity=1, policies=["on_concurrency"], follows_objectives=True),
+    ]
+
+
+@pytest.mark.parametrize("scaling", effective())
+def test_scaling_that_changes_the_capacity_has_no_advice(scaling: DeclaredScaling) -> None:
+    assert warnings(scaling) == ()
+
+
+@pytest.mark.parametrize(
+    ("scaling", "location", "message"),
+    [
+        (declared(), "max_capacity", "add on_concurrency(target=8)"),
+        (
+            declared(min_capacity=0, wakes=True),
+            "max_capacity",
+            "a request starts the first copy, and nothing removes it",
+        ),
+        (declared(schedules=[at(MORNING, None, 8)]), "max_capacity", "no policy"),
+        # Without a policy, nothing scales in after the first morning.
+        (declared(schedules=[at(MORNING, 4), at(EVENING, 1)]), "max_capacity", "max_capacity"),
+        (declared(min_capacity=3, max_capacity=3, policies=["on_concurrency"]), "max_capacity", "on_concurrency"),
+        (
+            declared(policies=["on_queue"], schedules=[at(MORNING, 4, 4), at(EVENING, 1, 1)]),
+            "max_capacity",
+            "on_queue",
+        ),
+        (
+            declared(policies=["on_concurrency"], schedules=[at(EVENING, 0, 0)]),
+            "on_schedule('Day').max_capacity",
+            "start_on",
+        ),
+        (
+            declared(policies=["on_concurrency"], schedules=[at(MORNING, 1, 4)]),
+            "on_schedule('Day').min_capacity",
+            "1 to 4",
+        ),
+        (
+            declared(policies=["on_concurrency"], schedules=[at("at(2026-01-31T07:00:00)", 2)]),
+            "on_schedule('Day').schedule",
+            "after 2026-11-27",
+        ),
+        (
+            declared(policies=["on_concurrency"], schedules=[at("cron(0 7 1 1 ? 2020-2025)", 2)]),
+            "on_schedule('Day').schedule",
+            "after 2026-11-27",
+        ),
+        (
+            declared(policies=["on_concurrency"], schedules=[at(MORNING, 2, end=dt.datetime(2026, 11, 1))]),
+            "on_schedule('Day').end",
+            "after 2026-11-27",
+        ),
+    ],
+)
+def test_scaling_without_effect_is_advised_against(scaling: DeclaredScaling, location: str, message: str) -> None:
+    (advice,) = warnings(scaling)
+    assert advice.id == "constructs-optim:OPT237"
+    assert advice.message.startswith(f"{location} = "), advice.message
+    assert message in advice.message
+
+
+def test_a_one_time_schedule_is_in_its_own_time_zone() -> None:
+    # 23:30 of the day before in UTC is 07:30 in Singapore.
+    past = at("at(2026-11-27T07:30:00)", 2, time_zone="Asia/Singapore")
+    assert len(warnings(declared(policies=["on_concurrency"], schedules=[past]))) == 1
+    future = at("at(2026-11-26T23:30:00)", 2, time_zone="America/New_York")
+    assert warnings(declared(policies=["on_concurrency"], schedules=[future])) == ()
+
+
+def test_a_past_schedule_does_not_count_as_a_schedule() -> None:
+    past = at("at(2026-01-31T07:00:00)", 4, 4)
+    ids = [advice.message.partition(" = ")[0] for advice in warnings(declared(schedules=[past]))]
+    assert ids == ["on_schedule('Day').schedule", "max_capacity"]
+
+
+def test_the_rule_is_the_only_one_about_declared_scaling() -> None:
+    assert [rule.id for rule in all_rules(DeclaredScaling)] == ["OPT237"]
