@@ -1,23 +1,17 @@
 locals {
-  # The release of the module, whose variables follow the schema of the command of that release.
+  # The release of the module and of the command.
   version = "0.1.0"
 
-  # The variables in a file's format, without null members, because Terraform has neither optional keys nor unions. Keys in
-  # JSON are between unescaped quotes, so the expressions match nothing inside text.
-  without_nulls = replace(replace(jsonencode(local.variables), "/\"[\\w-]+\":null,/", ""), "/,?\"[\\w-]+\":null/", "")
-  typed         = jsondecode(replace(local.without_nulls, "/\"(${local.alternatives})\":{\"value\":(true|false|\"(?:[^\"\\\\]|\\\\.)*\")}/", "\"$1\":$2"))
   # Names of parameters are not secret.
   given       = nonsensitive(keys(var.parameters))
   parameters  = { for name in local.given : name => { type = "String" } }
-  declaration = merge({ schema = 1, parameters = local.parameters }, local.typed, var.declaration, { stack = var.stack })
-  # Section names are not secret.
-  repeated = nonsensitive(setintersection(keys(var.declaration), keys(local.typed)))
-  query    = jsonencode(local.declaration)
-  region   = lookup(local.declaration, "region", null)
-  account  = lookup(local.declaration, "account", null)
+  declaration = merge({ schema = 1, parameters = local.parameters }, var.declaration, { stack = var.stack })
+  query       = jsonencode(local.declaration)
+  region      = lookup(local.declaration, "region", null)
+  account     = lookup(local.declaration, "account", null)
 
   rendered = var.template_file != null ? {
-    template = var.template_file, body = file(var.template_file), warnings = "", version = local.version
+    template = var.template_file, body = file(var.template_file), warnings = "", explanation = "", version = local.version
   } : data.external.template[0].result
   sections = merge({ Parameters = {}, Outputs = {} }, jsondecode(local.rendered.body))
   defaults = { for name, parameter in local.sections.Parameters : name => lookup(parameter, "Default", null) }
@@ -40,6 +34,13 @@ locals {
   missing_parameters = setsubtract([for name, default in local.defaults : name if default == null], concat(local.given, keys(local.code)))
   # The declared sections, except those that locate a stack, which a template does not have.
   declared = setsubtract(keys(local.declaration), ["schema", "parameters", "stack", "account", "region"])
+
+  types = { for id, resource in local.sections.Resources : resource.Type => id... }
+  explanation = join("\n", concat(
+    compact([lookup(local.rendered, "explanation", "")]),
+    ["Resources of ${var.stack}"],
+    [for type, ids in local.types : "  ${length(ids)} ${type}"],
+  ))
 }
 
 data "aws_caller_identity" "current" {}
@@ -64,11 +65,6 @@ data "external" "template" {
       condition     = !issensitive(local.query)
       error_message = "The declaration contains a sensitive value, which everyone who can read the stack could read in its template. Name a secret by its ARN. If the value is not a secret, wrap it in nonsensitive()."
     }
-
-    precondition {
-      condition     = length(local.repeated) == 0
-      error_message = "Both `declaration` and a variable set ${join(", ", local.repeated)}: set one of them."
-    }
   }
 }
 
@@ -80,7 +76,7 @@ check "advice" {
 
   assert {
     condition     = lookup(local.rendered, "version", "") == local.version
-    error_message = "constructs-optim ${lookup(local.rendered, "version", "of an earlier release")} renders the template, but the module is of release ${local.version}, so the command may refuse variables or not know them. Use the same release of both."
+    error_message = "constructs-optim ${lookup(local.rendered, "version", "of an earlier release")} renders the template, but the module is of release ${local.version}, so the command may not know what the module passes. Use the same release of both."
   }
 }
 
@@ -172,13 +168,19 @@ resource "aws_cloudformation_stack" "this" {
   }
 }
 
-# The deployed template, so that a plan shows its changes. It is written after the stack, so a failed update keeps the
-# previous template.
+# What the stack has, so that the first plan and each plan that changes it says so.
+resource "terraform_data" "explanation" {
+  input = local.explanation
+}
+
+# The deployed template, so that a plan shows its changes property by property. It is written after the stack, so a failed
+# update keeps the previous template.
 resource "aws_s3_object" "deployed" {
-  region  = local.region
-  bucket  = data.aws_s3_bucket.code.bucket
-  key     = "${var.stack}/deployed.template.json"
-  content = local.rendered.body
+  region = local.region
+  bucket = data.aws_s3_bucket.code.bucket
+  key    = "${var.stack}/deployed.template.json"
+  # Unknown until the stack exists, so that the first plan does not print thousands of lines.
+  content = aws_cloudformation_stack.this.id == "" ? "" : local.rendered.body
 
   # As above.
   override_provider {
@@ -186,6 +188,4 @@ resource "aws_s3_object" "deployed" {
       tags = {}
     }
   }
-
-  depends_on = [aws_cloudformation_stack.this]
 }

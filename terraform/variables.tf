@@ -1,3 +1,8 @@
+variable "stack" {
+  description = "The name of the CloudFormation stack."
+  type        = string
+}
+
 variable "code_bucket" {
   description = "An S3 bucket in the stack's Region. The module uploads the template and the code of the Lambda functions to it."
   type        = string
@@ -9,10 +14,7 @@ variable "code_bucket" {
 }
 
 variable "declaration" {
-  description = <<-EOT
-    A whole declaration, such as `yamldecode(file("endpoint.yaml"))`, or the sections that you do not set as variables.
-    The command refuses keys that it does not know. In the other variables, Terraform drops unknown attributes silently.
-  EOT
+  description = "What an endpoint file says, such as `yamldecode(file(\"endpoint.yaml\"))`, or the same sections in HCL: `endpoints`, `outputs`, `tags`, `region`. The command validates it and refuses names that it does not know. Omit it with `template_file`."
   type        = any
   default     = {}
   nullable    = false
@@ -80,7 +82,7 @@ variable "on_failure" {
 }
 
 variable "stack_tags" {
-  description = "Tags of the CloudFormation stack, which CloudFormation adds to the stack's resources. `tags` is part of the template."
+  description = "Tags of the CloudFormation stack, which CloudFormation adds to the stack's resources. `tags` of the declaration are part of the template."
   type        = map(string)
   default     = null
 }

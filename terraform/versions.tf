@@ -4,11 +4,11 @@ terraform {
   required_providers {
     aws = {
       source  = "hashicorp/aws"
-      version = ">= 6.0"
+      version = ">= 6.0, < 7.0"
     }
     external = {
       source  = "hashicorp/external"
-      version = ">= 2.3"
+      version = ">= 2.3, < 3.0"
     }
   }
 }

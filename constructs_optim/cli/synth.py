@@ -10,10 +10,13 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from constructs_optim.explanation.assembly import StackTemplate
+from constructs_optim.explanation.explain import explain
+from constructs_optim.explanation.text import contents
 from constructs_optim.operations.code_upload import upload
 from constructs_optim.recipe import RecipeError
 
@@ -109,7 +112,7 @@ def synth_command(
             lines += uploaded
             # Terraform's external data source accepts a mapping of text and keeps it in the plan.
             result = {name: str(path) for name, path in written.items()}
-            result |= {"body": made.body, "warnings": "\n".join(advice)}
+            result |= {"body": made.body, "warnings": "\n".join(advice), "explanation": _explanation(stack, made)}
         else:
             # The CDK CLI names the folder for the assembly of an app that it runs, and prints its warnings.
             of_cli = os.environ.get("CDK_OUTDIR")
@@ -150,6 +153,11 @@ def _template(
         raise
     except (RuntimeError, ValueError) as error:
         raise SynthesisError(error) from None
+
+
+def _explanation(stack: DeclaredStack, made: StandaloneTemplate) -> str:
+    template: dict[str, Any] = json.loads(made.body)
+    return "\n".join(contents(explain([StackTemplate(stack.stack_name, stack.stack_name, template)])))
 
 
 def _upload(made: StandaloneTemplate, bucket: str, account: Account) -> list[str]:

@@ -37,12 +37,35 @@ def text_lines(report: Report, width: int) -> list[str]:
         line
         for indent, text in _outline(report)
         for line in wrapped(
-            _INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split())),
+            _printable(text),
             width,
             indent=indent,
             then=f"{indent}  " if indent else "",
         ).splitlines()
     ]
+
+
+def _printable(text: str) -> str:
+    """Return a text on one line, without characters that a terminal does not show or obeys."""
+    return _INVISIBLE.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split()))
+
+
+def contents(report: Report) -> list[str]:
+    """Describe what the stacks of a first deployment contain: recipes, jobs, capacities, number of permissions.
+
+    The lines are not wrapped, and the same for the same templates, so that programs can compare two descriptions.
+    """
+    paragraphs: list[tuple[str, str]] = []
+    for stack in report.stacks:
+        for endpoint in stack.endpoints:
+            without_resources = endpoint.model_copy(update={"resources": ()})
+            paragraphs += [("", endpoint.name), *(("  ", text) for text in _endpoint(without_resources))]
+        if stack.artifacts:
+            heading = f"Artifacts of {stack.name} that other stacks serve"
+            paragraphs += [("", heading), *(("  ", text) for text in _artifacts(stack))]
+        if granted := sum(len(change.gained) for change in stack.permissions):
+            paragraphs.append(("", f"Permissions of {stack.name}: {granted}"))
+    return [f"{indent}{_printable(text)}" for indent, text in paragraphs]
 
 
 def markdown(report: Report) -> str:
@@ -87,12 +110,16 @@ def _stack(stack: StackReport) -> Iterator[tuple[str, Iterable[str]]]:
     if unchanged and stack.change != "unchanged":
         yield f"Unchanged: {', '.join(unchanged)}.", ()
     if any(job.outcome != "stays" for job in stack.artifacts):
-        artifacts = [f"artifact: {job.recipe}. {' '.join(job.sentences)}" for job in stack.artifacts]
-        yield f"Artifacts of {stack.name} that other stacks serve", artifacts
+        yield f"Artifacts of {stack.name} that other stacks serve", _artifacts(stack)
     if stack.permissions:
         yield f"Permissions of {stack.name}", _permissions(stack)
     if any(resource.action != "refuse" for resource in stack.resources):
         yield f"Other resources of {stack.name}", _resources(stack.resources, is_new=is_new)
+
+
+def _artifacts(stack: StackReport) -> Iterator[str]:
+    for job in stack.artifacts:
+        yield f"artifact: {job.recipe}. {' '.join(job.sentences)}"
 
 
 def _endpoint(endpoint: EndpointReport) -> Iterator[str]:

@@ -25,10 +25,11 @@ mock_provider "external" {
   mock_data "external" {
     defaults = {
       result = {
-        template = "rendered/Chat.template.json"
-        body     = "{\"Parameters\":{\"RoleArn\":{\"Type\":\"String\"}},\"Resources\":{},\"Outputs\":{\"ChatEndpointName\":{},\"ChatAlarmNames\":{},\"EndpointName\":{}}}"
-        version  = "0.1.0"
-        warnings = ""
+        template    = "rendered/Chat.template.json"
+        body        = "{\"Parameters\":{\"RoleArn\":{\"Type\":\"String\"}},\"Resources\":{\"A\":{\"Type\":\"AWS::IAM::Role\"},\"B\":{\"Type\":\"AWS::SageMaker::Endpoint\"},\"C\":{\"Type\":\"AWS::IAM::Role\"}},\"Outputs\":{\"ChatEndpointName\":{},\"ChatAlarmNames\":{}}}"
+        version     = "0.1.0"
+        explanation = "Chat/Chat\n  capacity: 1 instance"
+        warnings    = ""
       }
     }
   }
@@ -40,50 +41,18 @@ variables {
   parameters  = { RoleArn = "arn:aws:iam::111122223333:role/chat" }
 }
 
-run "what_is_not_set_is_not_declared" {
-  command = plan
-
-  variables {
-    endpoints = {
-      Chat = {
-        model          = { s3 = { uri = "s3://models/\"chat\":null,/" } }
-        techniques     = [{ quantization = { awq = {} } }, { speculative_decoding = { eagle = { training_data = { value = "s3://prompts/" } } } }]
-        artifact_store = { value = "Shared \"store\"" }
-        monitoring     = { alarms = { error_rate = { value = false }, latency = { threshold = 2.5 } } }
-        environment    = { value = "kept" }
-        role           = "$${RoleArn}"
-      }
-      Plain = { inference_component = { value = true } }
-    }
-  }
-
-  assert {
-    condition = jsondecode(data.external.template[0].query.query) == {
-      schema     = 1
-      stack      = "Chat"
-      parameters = { RoleArn = { type = "String" } }
-      endpoints = {
-        Chat = {
-          model          = { s3 = { uri = "s3://models/\"chat\":null,/" } }
-          techniques     = [{ quantization = { awq = {} } }, { speculative_decoding = { eagle = { training_data = "s3://prompts/" } } }]
-          artifact_store = "Shared \"store\""
-          monitoring     = { alarms = { error_rate = false, latency = { threshold = 2.5 } } }
-          environment    = { value = "kept" }
-          role           = "$${RoleArn}"
-        }
-        Plain = { inference_component = true }
-      }
-    }
-    error_message = data.external.template[0].query.query
-  }
-}
-
 run "a_declaration_goes_to_the_command_as_it_is" {
   command = plan
 
   variables {
-    declaration = { stack = "Chat", endpoints = { Chat = { alarm = null, artifact_store = { value = "Shared" } } } }
-    tags        = { team = "chat" }
+    declaration = {
+      stack = "Chat"
+      tags  = { team = "chat" }
+      endpoints = {
+        Chat  = { alarm = null, artifact_store = "Shared \"store\"", techniques = [{ quantization = "awq" }, { eagle = { training_data = "s3://prompts/" } }], role = "$${RoleArn}" }
+        Plain = { inference_component = true, environment = { value = "kept" } }
+      }
+    }
   }
 
   assert {
@@ -92,21 +61,13 @@ run "a_declaration_goes_to_the_command_as_it_is" {
       stack      = "Chat"
       tags       = { team = "chat" }
       parameters = { RoleArn = { type = "String" } }
-      endpoints  = { Chat = { alarm = null, artifact_store = { value = "Shared" } } }
+      endpoints = {
+        Chat  = { alarm = null, artifact_store = "Shared \"store\"", techniques = [{ quantization = "awq" }, { eagle = { training_data = "s3://prompts/" } }], role = "$${RoleArn}" }
+        Plain = { inference_component = true, environment = { value = "kept" } }
+      }
     }
     error_message = data.external.template[0].query.query
   }
-}
-
-run "a_section_is_set_once" {
-  command = plan
-
-  variables {
-    declaration = { tags = { team = "search" } }
-    tags        = { team = "chat" }
-  }
-
-  expect_failures = [data.external.template]
 }
 
 run "a_sensitive_value" {
@@ -137,7 +98,7 @@ run "advice_of_the_command" {
     values = {
       result = {
         template = "rendered/Chat.template.json"
-        body     = "{\"Parameters\":{\"RoleArn\":{}}}"
+        body     = "{\"Parameters\":{\"RoleArn\":{}},\"Resources\":{}}"
         version  = "0.1.0"
         warnings = "ml.g6e.12xlarge is new"
       }
@@ -152,7 +113,7 @@ run "a_command_of_another_release" {
 
   override_data {
     target = data.external.template
-    values = { result = { template = "rendered/Chat.template.json", body = "{\"Parameters\":{\"RoleArn\":{}}}", version = "0.0.9", warnings = "" } }
+    values = { result = { template = "rendered/Chat.template.json", body = "{\"Parameters\":{\"RoleArn\":{}},\"Resources\":{}}", version = "0.0.9", warnings = "" } }
   }
 
   expect_failures = [check.advice]
@@ -163,7 +124,7 @@ run "a_command_of_a_release_that_does_not_say_which" {
 
   override_data {
     target = data.external.template
-    values = { result = { template = "rendered/Chat.template.json", body = "{\"Parameters\":{\"RoleArn\":{}}}", warnings = "" } }
+    values = { result = { template = "rendered/Chat.template.json", body = "{\"Parameters\":{\"RoleArn\":{}},\"Resources\":{}}", warnings = "" } }
   }
 
   expect_failures = [check.advice]
@@ -189,30 +150,51 @@ run "another_account" {
   command = plan
 
   variables {
-    account = "444455556666"
+    declaration = { account = "444455556666" }
   }
 
   expect_failures = [aws_cloudformation_stack.this]
 }
 
-run "keys_of_outputs_are_known_when_the_stack_is_planned" {
+run "a_first_plan_has_the_names_of_outputs_and_an_explanation_and_no_template" {
   command = plan
 
   assert {
-    condition     = keys(output.endpoint_names) == ["Chat"] && keys(output.alarm_names) == ["Chat"] && length(keys(output.outputs)) == 3
+    condition     = keys(output.outputs) == ["ChatAlarmNames", "ChatEndpointName"]
     error_message = jsonencode(keys(output.outputs))
+  }
+
+  assert {
+    condition     = terraform_data.explanation.input == "Chat/Chat\n  capacity: 1 instance\nResources of Chat\n  2 AWS::IAM::Role\n  1 AWS::SageMaker::Endpoint"
+    error_message = terraform_data.explanation.input
   }
 }
 
-run "values_of_outputs_are_those_of_the_stack" {
+run "what_is_deployed_is_recorded_to_the_byte" {
   assert {
-    condition     = output.endpoint_names == { Chat = "chat-1" }
-    error_message = jsonencode(output.endpoint_names)
+    condition     = output.outputs == { ChatEndpointName = "chat-1", ChatAlarmNames = "chat-1-ErrorRate,chat-1-Queue" }
+    error_message = jsonencode(output.outputs)
   }
 
   assert {
-    condition     = output.alarm_names["Chat"] == tolist(["chat-1-ErrorRate", "chat-1-Queue"])
-    error_message = jsonencode(output.alarm_names)
+    condition     = aws_s3_object.deployed.content == data.external.template[0].result.body
+    error_message = aws_s3_object.deployed.content
+  }
+}
+
+run "a_change_of_a_deployed_template_is_in_the_plan" {
+  command = plan
+
+  override_data {
+    target = data.external.template
+    values = {
+      result = { template = "rendered/Chat.template.json", body = "{\"Parameters\":{\"RoleArn\":{}},\"Resources\":{\"A\":{\"Type\":\"T\",\"Properties\":{\"Threshold\":2}}}}", version = "0.1.0", warnings = "", explanation = "" }
+    }
+  }
+
+  assert {
+    condition     = jsondecode(aws_s3_object.deployed.content).Resources.A.Properties.Threshold == 2
+    error_message = aws_s3_object.deployed.content
   }
 }
 
@@ -285,7 +267,7 @@ run "a_template_file_beside_a_declaration" {
 
   variables {
     template_file = "tests/Chat.template.json"
-    tags          = { team = "chat" }
+    declaration   = { tags = { team = "chat" } }
   }
 
   expect_failures = [aws_cloudformation_stack.this]

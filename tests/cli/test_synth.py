@@ -197,10 +197,22 @@ def test_a_file_is_read_from_standard_input_and_from_the_query_of_a_data_source(
         made = json.loads(result.stdout)
         assert made.pop("body") == (folder / name / "Quickstart.template.json").read_text()
         assert made.pop("warnings") == ""
+        assert made.pop("explanation").splitlines()[0] == "Quickstart/Llama70B"
         assert made.pop("version") == version("constructs-optim")
         assert {key: Path(path).parent.name for key, path in made.items()} == {"template": name, "CodeKey": name}
         written[name] = {path.name: path.read_bytes() for path in (folder / name).iterdir()}
     assert written["yaml"] == written["query"]
+
+
+def test_the_explanation_of_a_template_is_that_of_a_first_deployment(folder: Path) -> None:
+    made = json.loads(run("synth", QUICKSTART, "--format", "cloudformation", "--json").stdout)
+    lines = made["explanation"].splitlines()
+    assert [line.split(":")[0] for line in lines] == [
+        "Quickstart/Llama70B", "  recipe", "  artifact", "  capacity", "Permissions of Quickstart"
+    ]  # fmt: skip
+    explained = run("explain", QUICKSTART).stdout
+    assert " ".join(lines[1].split()) in " ".join(explained.split())
+    assert lines[3].strip() in explained
 
 
 @pytest.mark.parametrize("arguments", [("synth", "-"), ("plan", "-"), ("synth", "-", "--format", "cloudformation")])

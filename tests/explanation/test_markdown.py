@@ -6,6 +6,7 @@ import re
 import types
 import typing
 from typing import Any, Literal
+from unicodedata import category
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from markdown_it import MarkdownIt
 from pydantic import BaseModel
 
 from constructs_optim.explanation.report import Report
-from constructs_optim.explanation.text import markdown
+from constructs_optim.explanation.text import contents, markdown
 
 _RENDERER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 _PIECES = st.sampled_from(
@@ -67,3 +68,13 @@ def test_no_text_leaves_the_code_block(text: str) -> None:
     assert refused == "[!CAUTION]\nAWS refuses this deployment."
     assert conclusion == "**AWS refuses this deployment for 4 reasons: see the top.**"
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", comment)
+
+
+@settings(deadline=None, max_examples=100, derandomize=True)
+@given(text=_texts)
+@example(text="x\r\nPermissions of Prod: 0")
+def test_no_text_adds_a_line_to_the_contents(text: str) -> None:
+    lines = contents(filled(Report, text))
+    assert len(lines) == len(contents(filled(Report, "x")))
+    assert "\n".join(lines).splitlines() == lines
+    assert not {category(each) for line in lines for each in line} & {"Cc", "Cs"}

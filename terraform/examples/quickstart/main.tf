@@ -11,24 +11,25 @@ module "endpoints" {
   stack       = "Quickstart"
   code_bucket = var.code_bucket
 
-  endpoints = {
-    Llama70B = {
-      model = {
-        jumpstart = { model_id = "meta-textgeneration-llama-3-70b-instruct", version = "2.25.0", accept_eula = true }
+  declaration = {
+    endpoints = {
+      Llama70B = {
+        model = {
+          jumpstart = { model_id = "meta-textgeneration-llama-3-70b-instruct", version = "2.25.0", accept_eula = true }
+        }
+        techniques    = [{ quantization = "awq" }]
+        instance_type = "ml.g5.12xlarge"
+        scaling       = { max_capacity = 4, on_concurrency = { target = 8 } }
       }
-      techniques    = [{ quantization = { awq = {} } }]
-      instance_type = "ml.g5.12xlarge"
-      scaling       = { max_capacity = 4, on_concurrency = { target = 8 } }
     }
+    outputs = { EndpointName = "$${Llama70B.endpoint_name}" }
   }
-
-  outputs = { EndpointName = "$${Llama70B.endpoint_name}" }
 }
 
 output "endpoint_name" {
-  value = module.endpoints.endpoint_names["Llama70B"]
+  value = module.endpoints.outputs["Llama70BEndpointName"]
 }
 
 output "invoke_policy" {
-  value = module.endpoints.invoke_policies["Llama70B"]
+  value = module.endpoints.outputs["Llama70BInvokePolicy"]
 }
