@@ -39,6 +39,34 @@ class Snippet:
         return f"{self.page.relative_to(CHECKOUT)}:{self.line}"
 
 
+@dataclass(frozen=True)
+class Command:
+    """A command of a console block, without its prompt, and the output that the page shows below it."""
+
+    text: str
+    output: str
+
+    @property
+    def copied(self) -> str:
+        """The command as a shell takes it, without the comment at its end."""
+        return re.sub(r"[ ]+# .*$", "", self.text)
+
+
+def commands(console: str) -> list[Command]:
+    """The commands of a console block. A line after a backslash at a line's end continues the command."""
+    found: list[tuple[list[str], list[str]]] = []
+    for line in console.splitlines():
+        if line.startswith("$ "):
+            found.append(([line[2:]], []))
+        elif found and not found[-1][1] and found[-1][0][-1].endswith("\\"):
+            found[-1][0].append(line)
+        elif found:
+            found[-1][1].append(line)
+        else:
+            raise ValueError(f"a console block starts with output: {line}")
+    return [Command("\n".join(text), "".join(f"{line}\n" for line in output)) for text, output in found]
+
+
 def pages() -> list[Path]:
     """The Markdown files that users and contributors read."""
     documents = sorted((CHECKOUT / "docs").rglob("*.md"))
