@@ -74,6 +74,7 @@ class LocalCloud:
         hub_folders: Sequence[Path] = (),
         enforce_iam: bool = False,
         training_path: Path | None = None,
+        simulate_training: bool = False,
         training_stop_seconds: float = 120.0,
         sdk_lacks: Sequence[str] = (),
         quotas: Mapping[str, float] | None = None,
@@ -98,6 +99,8 @@ class LocalCloud:
             training_path: a folder of programs to run instead of those of a training job's image. It is the first on
                 the job's PATH. A training job really runs: its ``ContainerEntrypoint`` is a process of this machine.
                 Default: the folder of this Python.
+            simulate_training: whether jobs that copy or quantize a model run no code and write small files with the
+                right names, as optimization jobs do. Other training jobs run. Default: False.
             training_stop_seconds: seconds from SIGTERM to SIGKILL for a training job's code. Default: 120, as on AWS.
             sdk_lacks: SageMaker operations that the functions' SDK lacks, for example ``CreateAIBenchmarkJob``, because
                 the SDK of Lambda's runtimes is months old. Default: none, as in this Python's SDK.
@@ -130,6 +133,7 @@ class LocalCloud:
             "hub_folders": [str(folder) for folder in hub_folders],
             # Not resolved, because Python finds a virtual environment by the link in it.
             "training_path": str((training_path or Path(sys.executable).parent).absolute()),
+            "simulate_training": simulate_training,
             "training_stop_seconds": training_stop_seconds,
             "sdk_lacks": list(sdk_lacks),
             "quotas": dict(quotas or {}),

@@ -31,8 +31,8 @@ from rich.text import Text
 from .cloud import LocalCloud
 
 _POLL_SECONDS = 0.5
-_NOT_SERVED = "Optimization jobs are simulated, and no model is served."
-_SERVED = "Optimization jobs are simulated, and a tiny model stands in for the app's model."
+_NOT_SERVED = "Jobs are simulated, and no model is served."
+_SERVED = "Jobs are simulated, and a tiny model stands in for the app's model."
 # Column widths of field names and of commands.
 _NAMES, _COMMANDS = 15, 32
 _QUESTION = "Why are small models fast?"
@@ -61,9 +61,12 @@ class Toolchain:
         beside, local = Path(sys.executable).with_name("cdk"), app_directory / "node_modules" / ".bin" / "cdk"
         found = next((str(path) for path in (beside, local) if path.exists()), None) or shutil.which("cdk")
         if found is None:
-            raise DemoFailed("the CDK CLI is not installed: run `make install`, or `npm install aws-cdk@2.1148.1`")
+            raise DemoFailed("the CDK CLI is not installed: run `npm install aws-cdk@2` with Node.js 22 or 24")
         if not (app_directory / "cdk.json").exists():
-            raise DemoFailed(f"{app_directory} has no cdk.json: run the demo in the directory of a CDK app")
+            raise DemoFailed(
+                f"{app_directory} has no cdk.json: run the demo in the directory of a CDK app. For an endpoint file, "
+                "run `constructs-optim local run --bootstrap -- constructs-optim deploy endpoint.yaml`"
+            )
         return Toolchain(found, app_directory)
 
 
@@ -81,7 +84,7 @@ def run_demo(app_directory: Path, console: Console | None = None, *, serve: bool
     console = console or Console()
     tools = Toolchain.find(app_directory)
     started = time.monotonic()
-    with LocalCloud(serve=serve) as cloud:
+    with LocalCloud(serve=serve, simulate_training=True) as cloud:
         console.print(
             f"A local cloud runs on {cloud.endpoint_url}. Jobs and endpoints pass through the states that they have on "
             f"AWS. {_SERVED if serve else _NOT_SERVED} The app's functions run as your user.\n",
@@ -236,12 +239,13 @@ def _watch(cloud: LocalCloud, progress: Progress, bar: Any, done: threading.Even
     """Print each new state of a job, endpoint or resource, and update the progress bar."""
     cloudformation, seen = cloud.client("cloudformation"), set[str]()
     while not done.wait(_POLL_SECONDS):
-        for job in cloud.jobs():
-            for entry in job["history"]:
-                key = f"{job['name']} {entry['status']}"
-                if key not in seen:
-                    seen.add(key)
-                    progress.console.print(f"  optimization job {entry['status']}", highlight=False)
+        for kind, jobs in (("optimization", cloud.jobs()), ("training", cloud.training_jobs())):
+            for job in jobs:
+                for entry in job["history"]:
+                    key = f"{job['name']} {entry['status']}"
+                    if key not in seen:
+                        seen.add(key)
+                        progress.console.print(f"  {kind} job {entry['status']}", highlight=False)
         for stack in _stacks(cloud):
             resources = cloudformation.describe_stack_resources(StackName=stack)["StackResources"]
             complete = [r for r in resources if r["ResourceStatus"].endswith("_COMPLETE")]
@@ -254,11 +258,12 @@ def _watch(cloud: LocalCloud, progress: Progress, bar: Any, done: threading.Even
             progress.update(bar, completed=len(complete), total=total, description=f"cdk deploy {stack}")
 
 
+_JOBS = ("Custom::OptimizationJob", "Custom::TrainingJob")
 _TOLD = (
     "AWS::SageMaker::",
     "AWS::ApplicationAutoScaling::",
     "AWS::CloudWatch::Dashboard",
-    "Custom::OptimizationJob",
+    *_JOBS,
 )
 
 
@@ -274,14 +279,15 @@ def _summary(cloud: LocalCloud, stack: str, *, asks: bool) -> Iterator[tuple[str
     by_type: dict[str, list[str]] = {}
     for resource in resources:
         by_type.setdefault(resource["ResourceType"], []).append(resource.get("PhysicalResourceId", ""))
-    histories = {job["name"]: [entry["status"] for entry in job["history"]] for job in cloud.jobs()}
-    manifests = [_manifest(cloud, key) for key in by_type.get("Custom::OptimizationJob", [])]
+    jobs = [*cloud.jobs(), *cloud.training_jobs()]
+    histories = {job["name"]: [entry["status"] for entry in job["history"]] for job in jobs}
+    manifests = [_manifest(cloud, key) for kind in _JOBS for key in by_type.get(kind, [])]
     for manifest in filter(None, manifests):
         yield "Model", manifest["description"]["Model"]
         yield "Techniques", "\n".join(manifest["description"]["Techniques"])
         statuses = histories.get(manifest["job_name"])
         yield "Job", manifest["job_name"] + "\n" + (" → ".join(statuses) if statuses else "reused")
-        yield "Image", manifest["image"]
+        yield "Job image", manifest["image"]
         yield "Artifact", f"{manifest['model_data_uri']}\n{len(manifest['files'])} files"
     yield from _endpoint_fields(cloud, by_type, asks=asks)
     for name in by_type.get("AWS::CloudWatch::Dashboard", []):
@@ -308,6 +314,13 @@ def _endpoint_fields(cloud: LocalCloud, by_type: dict[str, list[str]], *, asks: 
             for variant in endpoint.get("ProductionVariants", [])
             for count in [variant.get("CurrentInstanceCount", 0)]
         )
+        images = {
+            image["ResolvedImage"]: None
+            for variant in endpoint.get("ProductionVariants", [])
+            for image in variant.get("DeployedImages", [])
+        }
+        if images:
+            yield "Serving image", "\n".join(images)
         yield "Endpoint", f"{endpoint['EndpointName']}\n{endpoint['EndpointStatus']}, {variants}"
         targets = cloud.client("application-autoscaling").describe_scalable_targets(ServiceNamespace="sagemaker")
         for target in targets["ScalableTargets"]:

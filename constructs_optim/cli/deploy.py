@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from .aws import failed
+from .cdk_cli import cdk_command
 from .endpoint_file import STANDARD_INPUT, FileArgument, document_of
 from .presentation import refusals_printed
 
@@ -24,8 +23,8 @@ def deploy_command(
 ) -> None:
     """Deploy an endpoint file with the CDK CLI.
 
-    The account and Region must be bootstrapped with `cdk bootstrap`. If they cannot be, deploy the template of
-    `constructs-optim synth FILE --format cloudformation`, which needs no bootstrap.
+    The account and Region must be bootstrapped: `npx cdk bootstrap aws://ACCOUNT/REGION`, once. If they cannot be,
+    deploy the template of `constructs-optim synth FILE --format cloudformation`, which needs no bootstrap.
 
     Examples:
         constructs-optim deploy endpoint.yaml
@@ -38,21 +37,6 @@ def deploy_command(
     with refusals_printed():
         document_of(file).validated(stack_form())
     app = shlex.join([sys.executable, "-m", "constructs_optim", "synth", str(Path(file))])
-    status = subprocess.run([*_cdk(), "deploy", "--app", app, *(arguments or ())], check=False).returncode
+    status = subprocess.run([*cdk_command(), "deploy", "--app", app, *(arguments or ())], check=False).returncode
     if status:
         raise typer.Exit(status)
-
-
-def _cdk() -> list[str]:
-    """Return the command for the CDK CLI: the project's, the one in PATH, or npx's."""
-    beside, local = Path(sys.executable).with_name("cdk"), Path("node_modules/.bin/cdk")
-    found = next((str(path) for path in (local, beside) if path.exists()), None) or shutil.which("cdk")
-    if found is not None:
-        return [found]
-    if (npx := shutil.which("npx")) is not None:
-        # npm's `latest` tag points to an older CLI (docs/getting-started.md).
-        return [npx, "--yes", "aws-cdk@2"]
-    raise failed(
-        "The CDK CLI is not installed. Run `npm install aws-cdk@2` with Node.js 22 or 24. Without Node.js, "
-        "`constructs-optim synth FILE --format cloudformation` writes a template that the AWS CLI deploys."
-    )

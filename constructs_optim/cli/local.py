@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from constructs_optim_local.access.credentials import ACCOUNT
 from constructs_optim_local.cloud import DEFAULT_REGION, IN_THE_WAY, LocalCloud, LocalCloudError
 from constructs_optim_local.demo import DemoFailed, run_demo
 from constructs_optim_local.ministack.patches import UntestedMinistack
@@ -22,6 +23,7 @@ from constructs_optim_local.sagemaker.serving.settings import problems
 
 from . import completion
 from .aws import failed
+from .cdk_cli import cdk_command, cdk_name
 from .commands import Commands
 from .presentation import JsonOption, print_json, working
 
@@ -31,7 +33,10 @@ _INTERRUPTED = 130
 
 Region = Annotated[str, typer.Option(help="Region of the local cloud.", autocompletion=completion.regions)]
 EnforceIam = Annotated[bool, typer.Option("--enforce-iam", help="Enforce the policies of the deployment's roles.")]
-_PROGRAMS = "Directory of programs that stand in for those of a training image. Default: that of this Python."
+_PROGRAMS = (
+    "Directory of programs that stand in for those of a training image. Default: that of this Python, and jobs that "
+    "copy or quantize a model are simulated."
+)
 TrainingPath = Annotated[Path | None, typer.Option(exists=True, file_okay=False, metavar="DIR", help=_PROGRAMS)]
 _EXAMPLE = "'ml.g5.12xlarge for endpoint usage=0'"
 _QUOTAS = f"Quota of SageMaker instances: {_EXAMPLE}. Repeatable."
@@ -80,6 +85,7 @@ def start(
         region=region,
         enforce_iam=enforce_iam,
         training_path=training_path,
+        simulate_training=training_path is None,
         quotas=_quotas(quota),
         otel_enrichment=otel_enrichment,
         serve=serve_with or serve,
@@ -94,12 +100,13 @@ def start(
             for name, value in cloud.environment().items():
                 typer.echo(f"export {name}={value}")
         sys.stdout.flush()
-        cdk = "cdk" if shutil.which("cdk") else "npx cdk"
         served = "its endpoints serve" if serve_with or serve else "its endpoints answer with synthetic text"
         _console.print(
             f"\nThe local cloud listens on {cloud.endpoint_url}. Use it to test: {served}.\n"
             "It runs code as you, for anyone who has the secret access key above. Each start creates a new key.\n"
-            f"Copy the lines above into another shell, then run: {cdk} bootstrap && {cdk} deploy. "
+            "Copy the lines above into another shell, and run there:\n"
+            f"  {cdk_name()} bootstrap {_environment(region)}\n"
+            f"Then deploy an app or a file: {cdk_name()} deploy, or constructs-optim deploy endpoint.yaml. "
             "Press Ctrl-C to stop.",
             highlight=False,
         )
@@ -110,7 +117,7 @@ def start(
 @local_app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def run(
     command: Annotated[list[str], typer.Argument(help="Program to run and its arguments, after --.")],
-    bootstrap: Annotated[bool, typer.Option("--bootstrap", help="Run `cdk bootstrap` first.")] = False,
+    bootstrap: Annotated[bool, typer.Option("--bootstrap", help="Prepare the account for the CDK first.")] = False,
     port: Port = None,
     region: Region = DEFAULT_REGION,
     enforce_iam: EnforceIam = False,
@@ -125,9 +132,10 @@ def run(
     Exits with the status of the program, or with 127 if the program is not installed.
 
     Examples:
-        constructs-optim local run --bootstrap -- cdk deploy --all
+        constructs-optim local run --bootstrap -- npx cdk deploy --all
+        constructs-optim local run --bootstrap -- constructs-optim deploy chat.yaml
     """
-    steps = [*([["cdk", "bootstrap"]] if bootstrap else []), command]
+    steps = [*([[*cdk_command(), "bootstrap", _environment(region)]] if bootstrap else []), command]
     for step in steps:
         if shutil.which(step[0]) is None:
             failed(f"{step[0]} is not installed")
@@ -137,6 +145,7 @@ def run(
         region=region,
         enforce_iam=enforce_iam,
         training_path=training_path,
+        simulate_training=training_path is None,
         quotas=_quotas(quota),
         otel_enrichment=otel_enrichment,
         serve=serve_with or serve,
@@ -171,6 +180,11 @@ def demo(
     except KeyboardInterrupt:
         _console.print("\nInterrupted. The local cloud and the CDK CLI have stopped.")
         raise typer.Exit(_INTERRUPTED) from None
+
+
+def _environment(region: str) -> str:
+    """Return the local cloud's account and Region, as `cdk bootstrap` takes them. It then needs no app."""
+    return f"aws://{ACCOUNT}/{region}"
 
 
 def _quotas(stated: list[str] | None) -> dict[str, float]:

@@ -44,7 +44,7 @@ def read_assembly(folder: Path) -> list[StackTemplate]:
     if not (folder / "manifest.json").is_file():
         raise ExplanationError(
             f"{folder} has no manifest.json, so it is not a synthesized app: run `cdk synth` first, or pass the folder "
-            "that it wrote (cdk.out by default)"
+            "that it wrote (cdk.out by default), or an endpoint file"
         )
     return list(_stacks(folder))
 

@@ -82,7 +82,10 @@ def dashboards_of(
     """Return a synthesized app's dashboards, optionally of stacks by pattern, or of a logical ID without its hash."""
     paths = sorted(assembly.glob("**/*.template.json")) if assembly.is_dir() else []
     if not paths:
-        raise PreviewError(f"{assembly} has no synthesized templates: run `cdk synth` first, or pass its output folder")
+        raise PreviewError(
+            f"{assembly} has no synthesized templates: run `cdk synth` first (`constructs-optim synth FILE` for an "
+            "endpoint file), or pass its output folder"
+        )
     dashboards = [dashboard for path in paths for dashboard in _of_template(path)]
     if not dashboards:
         raise PreviewError(f"the templates of {assembly} have no dashboard ({DASHBOARD})")

@@ -102,6 +102,8 @@ async def _serve(settings: dict[str, Any], inherited: dict[str, str]) -> None:
         return TrainingSettings(
             path=Path(settings["training_path"]),
             starting=settings["starting_seconds"],
+            simulates=settings["simulate_training"],
+            running=settings["in_progress_seconds"],
             stop_seconds=settings["training_stop_seconds"],
             keep_alive_scale=settings["time_scale"],
             cloud=_variables(account, region),

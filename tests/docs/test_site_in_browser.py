@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.browser import browsed, needs_browser
-from tests.support.documents import CHECKOUT
+from tests.support.documents import CHECKOUT, commands, snippets
 
 pytestmark = needs_browser
 PAGES = ["", "tutorial/", "hosting/", "reference/constructs/optimized-endpoint/"]
@@ -58,6 +58,21 @@ def test_pages_fit_their_window_and_load_nothing_from_elsewhere(address: str, wi
     seen = seen_by(address, width, [])
     assert seen["wider"] == dict.fromkeys(PAGES, 0)
     assert seen["elsewhere"] == seen["errors"] == []
+
+
+def test_the_copy_button_of_a_console_block_copies_commands_alone(address: str) -> None:
+    # Pages with output, comments, amounts of dollars at a line's start, and several blocks.
+    names = ["getting-started", "explain", "operations", "tutorial", "how-to/cut-cost"]
+    blocks = {
+        f"{name}/": [each.code for each in snippets(CHECKOUT / "docs" / f"{name}.md") if each.language == "console"]
+        for name in names
+    }
+    expected = {
+        page: ["\n".join(command.copied for command in commands(code)) for code in codes]
+        for page, codes in blocks.items()
+    }
+    copied = browsed(Path(__file__).with_name("copy.mjs"), address, json.dumps([*expected]))
+    assert copied == expected
 
 
 def test_the_search_finds_what_a_page_is_about(address: str) -> None:

@@ -142,6 +142,9 @@ def test_start_prints_the_variables_to_export_and_runs_until_terminated(marker: 
     assert exported["AWS_REGION"] == "us-west-2"
     assert len(exported["AWS_SECRET_ACCESS_KEY"]) == 40
     assert "It runs code as you, for anyone who has the secret access key above" in " ".join(told.split())
+    # Without an app, the CDK CLI bootstraps only an environment that is named.
+    assert "cdk bootstrap aws://000000000000/us-west-2\n" in told
+    assert "constructs-optim deploy endpoint.yaml" in told
     sts = boto3.client("sts", **client_arguments(exported))
     assert sts.get_caller_identity()["Account"] == "000000000000"
     with pytest.raises(ClientError, match="SignatureDoesNotMatch"):

@@ -270,3 +270,17 @@ def test_training_jobs_are_identified_by_unique_names(cloud: LocalCloud) -> None
     training.ended()
     training.delete()
     assert not sagemaker.list_training_jobs(NameContains=training.name)["TrainingJobSummaries"]
+
+
+def test_simulated_jobs_that_copy_or_quantize_run_no_code_and_write_a_stand_in_model() -> None:
+    running = started(simulate_training=True)
+    try:
+        for script, more in (("copy_model.py", "source.json"), ("quantize.py", "quantization_report.json")):
+            arguments = {"ContainerEntrypoint": ["/bin/bash", "-c", "exit 1"], "ContainerArguments": [script]}
+            job = Training(running, "", AlgorithmSpecification=arguments)
+            job.completed()
+            assert json.loads(job.model("config.json"))["made_by"] == "a local cloud"
+            assert job.model(more)
+        assert Training(running, "open('model/answer', 'w').write('42')").completed(), "other code runs"
+    finally:
+        running.stop()

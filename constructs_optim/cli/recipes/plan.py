@@ -213,11 +213,11 @@ def _fields(plan: Plan) -> Iterator[tuple[str, str]]:
         is_fixed = not (isinstance(job.source, HuggingFaceSource) and is_missing(job.source))
         key = job.artifact_key or f"known when the {'stack is deployed' if is_fixed else 'commit is recorded'}"
         image = job.image or "chosen by SageMaker"
-        yield f"Job {number}", f"{job.name}\nartifact {key}\nimage {image}{source}"
+        yield f"Job {number}", f"{job.name}\nartifact {key}\njob image {image}{source}"
     if not plan.jobs:
         yield "Jobs", "none"
     container = plan.container
-    yield "Image", container.image or "set by the hub's configuration"
+    yield "Serving image", container.image or "set by the hub's configuration"
     if container.server is not None:
         yield "Server", container.server
     if container.inference_ami_version is not None:

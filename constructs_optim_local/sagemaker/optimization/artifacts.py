@@ -29,10 +29,14 @@ def files(job: dict[str, Any]) -> dict[str, bytes]:
     settings = "".join(
         _settings(member, config) for entry in job["OptimizationConfigs"] for member, config in entry.items()
     )
+    return {**stand_in_model(), "serving.properties": settings.encode()}
+
+
+def stand_in_model() -> dict[str, bytes]:
+    """Return the files of a model without a use, by name. ``config.json`` says that a local cloud made it."""
     return {
         "config.json": _json({"architectures": ["LlamaForCausalLM"], "hidden_size": 8, "made_by": "a local cloud"}),
         "model.safetensors": safetensors({"model.embed_tokens.weight": [16, 8]}),
-        "serving.properties": settings.encode(),
         "tokenizer.json": _json({"version": "1.0", "model": {"type": "BPE", "vocab": {}, "merges": []}}),
         "tokenizer_config.json": _json({"tokenizer_class": "LlamaTokenizer"}),
     }

@@ -28,6 +28,7 @@ from .files import TrainingFiles, TransferFailed
 from .host import Host, hosts_of
 from .job import LONGEST_REASON, TrainingJob, algorithm_error
 from .requests import MAX_RUNTIME_SECONDS
+from .simulated import files as simulated_files
 from .telemetry import TrainingLog, TrainingMetrics, TrainingSettings
 
 _LOOK_SECONDS = 0.05
@@ -228,6 +229,12 @@ class TrainingRun:
 
     def _train(self, hosts: list[Host]) -> None:
         """Run the code on every host until it ends on all of them, or fails on one."""
+        simulated = simulated_files(self._request) if self._settings.simulates else None
+        if simulated is not None:
+            self._pause(self._settings.running)
+            for name, content in simulated.items():
+                (hosts[0].model / name).write_bytes(content)
+            return
         with self._processes_lock:
             if self._abandoned:
                 raise _Cut("Stopped")

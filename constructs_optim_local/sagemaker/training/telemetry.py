@@ -184,6 +184,8 @@ class TrainingSettings:
     Attributes:
         path: the folder of the programs to run instead of the image's. Default: this interpreter's folder.
         starting: how long a job waits for its instances, in seconds. A job that reuses a warm pool does not wait.
+        simulates: whether jobs that copy or quantize a model only write small files with the right names.
+        running: how long a simulated job trains, in seconds.
         stop_seconds: seconds from SIGTERM to SIGKILL (120 on AWS).
         keep_alive_scale: real seconds for each second of a warm pool.
         cloud: variables that point the code's SDK at this cloud.
@@ -192,6 +194,8 @@ class TrainingSettings:
 
     path: Path = Path(sys.executable).parent
     starting: float = 3.0
+    simulates: bool = False
+    running: float = 5.0
     stop_seconds: float = 120.0
     keep_alive_scale: float = 1.0
     cloud: Mapping[str, str] = field(default_factory=dict[str, str])

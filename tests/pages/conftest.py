@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from constructs_optim_local.cloud import IN_THE_WAY, LocalCloud
+from tests.support.documents import CHECKOUT
+
+_IN_THE_WAY = ("AWS_", "CDK_", "JSII_", "PYTHON", "PYTEST_", "VIRTUAL_ENV", *IN_THE_WAY)
+_HERE = str(Path(sys.executable).parent)
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A fresh machine's variables: Python, Node.js and npm are there, and nothing of the checkout is installed."""
+    programs = tmp_path_factory.mktemp("programs")
+    (programs / "python3").write_text(f'#!/bin/sh\nexec "{Path(sys.base_prefix, "bin", "python3")}" "$@"\n')
+    (programs / "python3").chmod(0o755)
+    for name in ("node", "npm", "npx"):
+        (programs / name).symlink_to(CHECKOUT / ".venv" / "bin" / name)
+    path = [each for each in os.environ["PATH"].split(":") if each != _HERE and "node_modules" not in each]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_IN_THE_WAY)}
+    return {
+        **kept,
+        "PATH": ":".join([str(programs), *path]),
+        "NO_COLOR": "1",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        # What is imported is compiled then.
+        "PIP_NO_COMPILE": "1",
+        "NPM_CONFIG_UPDATE_NOTIFIER": "false",
+        # The reader answers the CDK CLI's question about permissions with yes: it asks only in a real terminal.
+        "CDK_REQUIRE_APPROVAL": "never",
+        "CDK_DISABLE_CLI_TELEMETRY": "true",
+        "CDK_DISABLE_VERSION_CHECK": "1",
+    }
+
+
+@pytest.fixture(scope="session")
+def cloud() -> Iterator[LocalCloud]:
+    """Stands for the accounts of readers whose page does not start a local cloud."""
+    with LocalCloud(simulate_training=True, endpoint_seconds=0.2) as running:
+        yield running

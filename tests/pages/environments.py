@@ -1,0 +1,69 @@
+"""Environments that the pages' own lines make. Pages with the same lines share one."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.support.made_once import made_once
+
+from .page import Console, PageError, steps
+from .terminal import Terminal
+
+_INSTALLS = re.compile(r"python3 -m venv |(?:\S+/)?pip install |npm install ")
+_ACTIVATES = re.compile(r"source (\S+)/bin/activate")
+
+
+def installs(command: str) -> bool:
+    """Whether a command only makes or fills an environment in the reader's directory."""
+    return _INSTALLS.match(command) is not None
+
+
+def install_lines(page: Path) -> list[str]:
+    """The commands of a page that make its environment, in their order."""
+    return [
+        command.copied
+        for step in steps(page)
+        if isinstance(step, Console)
+        for command in step.commands
+        if installs(command.copied)
+    ]
+
+
+def made_by(lines: Sequence[str], folder: Path, environment: dict[str, str]) -> Path:
+    """Return the directory in which lines were run, once for all pages of a run, below ``folder``.
+
+    Raises:
+        PageError: if a line fails.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    key = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+    place = folder / key
+
+    def make(unfinished: Path) -> None:
+        # A virtual environment has absolute paths: it is made where it stays.
+        unfinished.mkdir()
+        place_of_work = folder / f"{key}.made"
+        place_of_work.mkdir(exist_ok=True)
+        with Terminal(place_of_work, unfinished, environment) as terminal:
+            for line in lines:
+                status, printed = terminal.run(line)
+                if status != 0:
+                    raise PageError(f"{line!r} ended with exit status {status}:\n{printed}")
+
+    made_once(place, make)
+    return folder / f"{key}.made"
+
+
+def linked(environment: Path, directory: Path) -> None:
+    """Give a reader's directory what an environment has."""
+    for entry in environment.iterdir():
+        (directory / entry.name).symlink_to(entry)
+
+
+def activation(command: str) -> str:
+    """The part of an installing command that changes the terminal; ``true`` if there is none."""
+    found = _ACTIVATES.search(command)
+    return found[0] if found else "true"

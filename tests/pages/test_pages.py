@@ -1,0 +1,81 @@
+"""Each page is followed from an empty directory, in an environment that its own lines make."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+
+from constructs_optim_local.cloud import LocalCloud
+from tests.support.documents import CHECKOUT, snippets
+from tests.support.made_once import folder_of_run
+
+from .environments import install_lines, made_by
+from .page import Console, SavedFile, all_pages, is_console, not_run, steps
+from .reader import follow
+
+# A page that installs nothing continues from this one.
+FIRST = CHECKOUT / "docs" / "getting-started.md"
+# Needs PyTorch, as a quantization job does: make medusa follows it.
+TRAINS = {CHECKOUT / "docs" / "tutorial.md"}
+# The blocks that no test follows, by page. A new one needs a reason in the page, and a number here.
+NOT_RUN: dict[str, int] = {}
+_MAKE = re.compile(r"^\$ make (\w+)", re.MULTILINE)
+
+
+def followed() -> list[Path]:
+    return [page for page in all_pages() if any(isinstance(step, Console) for step in steps(page))]
+
+
+def account_of(page: Path) -> str:
+    """An account of the page's own, as 12 digits."""
+    return str(int(hashlib.sha256(str(page).encode()).hexdigest(), 16))[:12]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.trains] if page in TRAINS else [])
+        for page in sorted(followed(), key=lambda page: page != FIRST)
+    ],
+    ids=lambda page: page.relative_to(CHECKOUT).as_posix(),
+)
+def test_a_page_can_be_followed_from_an_empty_directory(
+    page: Path,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    environment: dict[str, str],
+    request: pytest.FixtureRequest,
+) -> None:
+    lines = install_lines(page)
+    made = made_by(lines or install_lines(FIRST), folder_of_run(tmp_path_factory) / "environments", environment)
+    directory, variables = tmp_path / "reader", dict(environment)
+    directory.mkdir()
+    if not lines:
+        variables |= {"VIRTUAL_ENV": f"{made}/.venv", "PATH": f"{made}/.venv/bin:{environment['PATH']}"}
+        for step in steps(FIRST):
+            if isinstance(step, SavedFile) and not step.changes:
+                (directory / step.name).write_text(step.text)
+    if not any(isinstance(step, Console) and step.keeps_running for step in steps(page)):
+        cloud: LocalCloud = request.getfixturevalue("cloud")
+        variables |= cloud.environment(account_of(page))
+    assert follow(page, directory, tmp_path / "work", variables, made=made) > 0
+
+
+def test_each_block_of_commands_is_followed_or_says_why_not() -> None:
+    found = {page.relative_to(CHECKOUT).as_posix(): len([*not_run(page)]) for page in all_pages()}
+    assert {page: count for page, count in found.items() if count} == NOT_RUN
+
+
+def test_each_make_target_that_a_page_names_exists() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (CHECKOUT / "Makefile").read_text(), flags=re.MULTILINE))
+    named = {
+        target
+        for page in all_pages()
+        for snippet in snippets(page)
+        if is_console(snippet)
+        for target in _MAKE.findall(snippet.code)
+    }
+    assert {"demo", "test"} <= named <= targets

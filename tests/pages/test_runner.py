@@ -1,0 +1,158 @@
+"""The runner of pages fails where a reader would."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.documents import Snippet
+
+from .environments import install_lines, installs
+from .output import contains, difference
+from .page import Marker, PageError, not_run, steps
+from .reader import follow
+
+
+def followed(tmp_path: Path, text: str, environment: dict[str, str]) -> int:
+    page, directory = tmp_path / "page.md", tmp_path / "reader"
+    page.write_text(text)
+    directory.mkdir()
+    return follow(page, directory, tmp_path / "work", environment, made=None)
+
+
+def test_a_page_s_files_and_commands_are_followed_in_their_order(tmp_path: Path, environment: dict[str, str]) -> None:
+    text = """
+```python title="double.py"
+import sys
+
+print(int(sys.argv[1]) * 2)
+```
+
+```console
+$ export NUMBER=21    # kept
+$ python3 double.py $NUMBER
+42
+```
+
+```diff title="double.py"
+-print(int(sys.argv[1]) * 2)
++print(int(sys.argv[1]) * 3)
+```
+
+```console
+$ python3 double.py \\
+    $NUMBER
+63
+$ echo one && echo two && echo three
+one
+...
+three
+```
+
+<!-- printed -->
+```text
+two
+```
+
+<!-- fails -->
+```console
+$ false
+```
+"""
+    assert followed(tmp_path, text, environment) == 5
+
+
+@pytest.mark.parametrize(
+    ("block", "why"),
+    [
+        ("```console\n$ echo 43\n42\n```", "prints something else:\n--- the page"),
+        ("```console\n$ echo 42\n42\nmore\n```", "prints something else"),
+        ("```console\n$ printf 'a\\nb\\n'\nb\na\n```", "prints something else"),
+        ("```console\n$ no-such-command\n```", "ended with exit status 127"),
+        ("```console\n$ false\n$ true\n```", "'false' ended with exit status 1"),
+        ("<!-- fails -->\n```console\n$ true\n```", "'true' ended with exit status 0"),
+        ("```console\n$ exit 3\n```", "ended the shell"),
+        ("```console\n$ echo a\n```\n\n<!-- printed -->\n```\nb\n```", "did not print this"),
+        ('```diff title="app.py"\n-a\n+b\n```', "has not saved"),
+        ('```python title="a.py"\nb = 1\n```\n\n```diff title="a.py"\n-a\n+b\n```', "0 times"),
+        ("<!-- not run: -->\n```console\n$ echo\n```", "needs a reason"),
+        ("<!-- sometimes -->\n```console\n$ echo\n```", "unknown marker: sometimes"),
+        ("```console\necho without a prompt\n```", "starts with output"),
+        ("```\n$ echo in a block without a language\n```", "its language is console"),
+        ("```bash\necho\n```", "its language is console"),
+        ("<!-- keeps running -->\n```console\n$ false\n```", "did not start"),
+    ],
+)
+def test_a_page_that_cannot_be_followed_fails(
+    tmp_path: Path, environment: dict[str, str], block: str, why: str
+) -> None:
+    with pytest.raises(PageError) as refused:
+        followed(tmp_path, f"{block}\n", environment)
+    assert why in str(refused.value)
+
+
+def test_a_program_that_keeps_running_gives_its_variables_to_the_other_commands_and_is_stopped(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    text = """
+```python title="server.py"
+import signal
+
+signal.signal(signal.SIGINT, lambda *_: exit(0))
+print("export GREETING=hello\\nPress Ctrl-C to stop", flush=True)
+signal.pause()
+```
+
+<!-- keeps running -->
+```console
+$ python3 server.py
+```
+
+<!-- with SUBJECT=world -->
+```console
+$ echo $GREETING SUBJECT
+hello world
+```
+"""
+    assert followed(tmp_path, text, environment) == 2
+
+
+def test_a_block_that_is_not_run_is_known_with_its_reason(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- not run: needs a GPU -->\n```console\n$ nvidia-smi\n```\n")
+    assert [reason for _, reason in not_run(page)] == ["needs a GPU"]
+    assert list(steps(page)) == []
+
+
+def test_only_times_ports_and_generated_names_may_differ() -> None:
+    shown = "Done in 33 s on 127.0.0.1:4566, optim-048a185ba32c1b50c1909396738b8ac0-ba04a6f0-1\n"
+    assert difference(shown, "Done in 4 s on 127.0.0.1:80, optim-048a185ba32c1b50c1909396738b8ac0-00000000-1\n") == ""
+    assert difference(shown, "Done in 4 s on 127.0.0.1:80, optim-148a185ba32c1b50c1909396738b8ac0-00000000-1\n")
+    assert difference("2 jobs\n", "3 jobs\n")
+    assert difference("b\na\n", "a\nb\n", any_order=True) == ""
+    assert difference("b\na\n", "a\nb\nb\n", any_order=True)
+    assert difference("a\n...\n", "a\n") == ""
+    assert difference("...\nb\n", "a\nc\n")
+    assert contains("  one\n two\nthree\n", "one\ntwo\n")
+    assert not contains("one\nthree\n", "one\ntwo\n")
+
+
+def test_lines_that_install_are_known(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```console\n$ python3 -m venv .venv && source .venv/bin/activate\n$ pip install x    # it\n"
+        "$ .other/bin/pip install y\n$ npm install aws-cdk@2\n$ echo pip install\n```\n"
+    )
+    assert install_lines(page) == [
+        "python3 -m venv .venv && source .venv/bin/activate",
+        "pip install x",
+        ".other/bin/pip install y",
+        "npm install aws-cdk@2",
+    ]
+    assert not installs("npx cdk deploy")
+
+
+def test_a_marker_has_several_parts() -> None:
+    marker = Marker.of(Snippet(Path("page.md"), 1, "console", "any order; columns 100; with A=b c", ""))
+    assert (marker.options, marker.columns, marker.placeholders) == ({"any order"}, 100, {"A": "b c"})
