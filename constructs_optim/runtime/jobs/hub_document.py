@@ -6,12 +6,11 @@ components, which override the base document in order. The first configuration i
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from ..documents import is_list, is_object, list_in, nested, object_in
+from ..documents import is_list, is_object, json_value, list_in, nested, object_in
 from ..errors import DeploymentError, code_of, message_of
 
 if TYPE_CHECKING:
@@ -28,9 +27,8 @@ class HubDocument:
     def __init__(self, model: str, text: str, configuration: str | None = None) -> None:
         self._model = model
         try:
-            # Both are recursive.
-            document = _fold(json.loads(text))
-        except (ValueError, RecursionError):
+            document = _fold(json_value(text))
+        except ValueError:
             document = None
         if not is_object(document):
             raise DeploymentError(
