@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -14,6 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+from constructs_optim.runtime.documents import json_value, object_in
 
 if TYPE_CHECKING:
     # The CDK takes a second to load, so it is imported only if needed.
@@ -43,8 +44,9 @@ def document_of(file: str | Path) -> Document:
         return Document.read(Path(file))
     text, is_query = sys.stdin.read(), False
     # A query is a mapping of text (documentation of hashicorp/external, "Data Source: external").
-    with suppress(KeyError, TypeError, ValueError):
-        text, is_query = json.loads(text)["query"], True
+    with suppress(ValueError):
+        query = object_in(json_value(text)).get("query")
+        text, is_query = (query, True) if isinstance(query, str) else (text, False)
     document = Document.parsed(text, "standard input")
     return document.without_places() if is_query else document
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import importlib.util
-import json
 import math
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,6 +32,7 @@ from constructs_optim.evaluator.synthetic_prompts import Lengths, SyntheticPromp
 from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.evaluation.objectives import ATTAINMENT
 from constructs_optim.recipe.evaluation.workload import Workload
+from constructs_optim.runtime.documents import json_value, object_in
 from constructs_optim.runtime.evaluation.differences import MARGIN
 
 from .aws import Profile, Region, failed
@@ -439,7 +440,7 @@ def _side(name: str, text: str, parameter: str, like: SideOptions | None = None)
     """Parse ``NAME-OR-URL,setting=value,...``, or a JSON object for values that contain commas."""
     if text.startswith("{"):
         try:
-            settings = {key.replace("-", "_"): value for key, value in json.loads(text).items()}
+            settings = {key.replace("-", "_"): value for key, value in object_in(json_value(text)).items()}
         except ValueError as error:
             raise typer.BadParameter(f"{parameter} {text!r} is not JSON ({error})") from None
     else:
@@ -474,13 +475,12 @@ def _parameters(pairs: list[str]) -> dict[str, Any]:
         if not equals or not name:
             raise typer.BadParameter(f"--parameter {pair!r}: use NAME=VALUE, such as ignore_eos=true")
         try:
-            parameters[name] = json.loads(text)
+            parameters[name] = json_value(text)
         except ValueError:
             parameters[name] = text
-        try:
-            json.dumps(parameters[name], allow_nan=False)
-        except ValueError:
-            raise typer.BadParameter(f"--parameter {pair!r}: JSON allows finite numbers only") from None
+            with suppress(ValueError):
+                if not math.isfinite(float(text)):
+                    raise typer.BadParameter(f"--parameter {pair!r}: JSON allows finite numbers only") from None
     return parameters
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from constructs_optim.evaluator.prompts import describe_errors
 from constructs_optim.explanation.jobs import Prices
+from constructs_optim.runtime.documents import json_value
 
 LISTED = "aws"
 """The value that selects the AWS Price List instead of a file."""
@@ -24,7 +24,7 @@ _PRICES_BY_USE: TypeAdapter[dict[str, dict[str, _Dollars]]] = TypeAdapter(dict[s
 def stated_prices(path: Path) -> Prices:
     """Read prices: ``{"ml.g5.12xlarge": 7.09}``, or such objects under hosting, training, and optimization."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json_value(path.read_bytes())
         by_use = isinstance(content, dict) and content and {*content} <= {*_USES}
         prices = _PRICES_BY_USE.validate_python(content if by_use else {"hosting": content})
     except OSError as error:

@@ -25,6 +25,8 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.exceptions import NoCredentialsError
 
+from constructs_optim.runtime.documents import json_value
+
 from .bearer_token import bearer_token
 from .options import EvaluationError
 from .requests import ErrorKind
@@ -286,7 +288,7 @@ def refusal(exchange: Exchange) -> tuple[ErrorKind, str]:
     code = exchange.headers.get("x-amzn-errortype", "").partition(":")[0]
     status = exchange.status
     try:
-        data = json.loads(message)
+        data = json_value(message)
     except ValueError:
         data = None
     if isinstance(data, dict):

@@ -25,7 +25,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, PositiveInt, ValidationError
 
-from constructs_optim.runtime.documents import object_in
+from constructs_optim.runtime.documents import json_value, list_in, object_in
 from constructs_optim.runtime.shadow.captures import read_captures
 
 from .options import EvaluationError
@@ -33,6 +33,8 @@ from .prompts import Prompt, Turn, describe_errors
 from .synthetic_prompts import text_of_blocks
 
 _MOST_FAULTS = 20
+# ShareGPT is an array of 640 MB.
+_MOST_BYTES = 2_000_000_000
 _BLOCK_TOKENS = 512
 _Milliseconds = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_new_tokens")
@@ -139,8 +141,6 @@ def read_prompts(path: Path) -> list[Prompt]:
             if prompt is None:
                 silent += 1
                 continue
-            # Half of a surrogate pair can be neither written nor sent.
-            prompt.model_dump_json()
             prompts.append(prompt)
         except ValidationError as error:
             faults.append(f"  line {number}: {describe_errors(error)}")
@@ -179,7 +179,7 @@ def _entries(path: Path, content: str) -> Iterator[tuple[int, str | dict[str, st
         return
     if content.lstrip().startswith("["):
         try:
-            elements: list[Any] = json.loads(content)
+            elements = list_in(json_value(content, most=_MOST_BYTES))
         except ValueError:
             pass
         else:
@@ -197,7 +197,7 @@ def _prompt_of(entry: str | dict[str, str]) -> Prompt | None:
             raise ValueError(f"the columns are {', '.join(entry)}, but a trace has {known}")
         return _TracedRequest.model_validate({ours: entry[theirs] for theirs, ours in columns.items()}).prompt()
     try:
-        document = json.loads(entry)
+        document = json_value(entry)
     except ValueError:
         document = None
     if not isinstance(document, dict):
@@ -212,9 +212,10 @@ def _prompt_of(entry: str | dict[str, str]) -> Prompt | None:
 
 def _captured(line: str) -> Prompt:
     """Return the request of a data capture record: a chat, or text."""
-    capture = next(read_captures(line.encode(), answered=False), None)
-    if capture is None:
+    captures = read_captures(line.encode(), answered=False).captures
+    if not captures:
         raise ValueError("the record's request is not a JSON object (captureData.endpointInput.data)")
+    capture = captures[0]
     request = capture.request
     limits = (request, object_in(request.get("parameters")))
     limit = next((each[name] for each in limits for name in _LIMITS if isinstance(each.get(name), int)), None)

@@ -1,8 +1,14 @@
 """The folder of an evaluation: its options, and its requests as they end.
 
-run.json                          the options, so that the folder's name is enough to resume it prompts.jsonl
-a copy of the prompts <side>/requests-<load>.jsonl   a line a request; at the end a line a segment <side>.json,
-levels.csv, comparison.json, report.html    the results, written by ``report``
+================================  =================================================================
+``run.json``                      the options, so that the folder's name is enough to resume it
+``prompts.jsonl``                 a copy of the prompts
+``<side>/requests-<load>.jsonl``  a line for each request; at the end a line for each segment
+``<side>.json``                   the results of a side, which ``report`` writes, as it does the others
+``levels.csv``                    the results of all loads
+``comparison.json``               the differences between the sides
+``report.html``                   the report
+================================  =================================================================
 """
 
 from __future__ import annotations
@@ -12,8 +18,11 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
+
+from constructs_optim.runtime.documents import json_value
 
 from .datasets import write_prompts
 from .load import MeasuredLevel, Segment
@@ -69,8 +78,7 @@ class RunDirectory:
             if not line:
                 continue
             try:
-                data = json.loads(line)
-                # Without pydantic, which rejects the lone surrogates that a server can send.
+                data: Any = json_value(line)
                 if data.pop("segment_end", None) is not None:
                     level.segments.append(Segment(**data))
                 else:

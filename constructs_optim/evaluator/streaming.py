@@ -164,6 +164,7 @@ class Format:
             self._finished = True
             return True
         try:
+            # Not json_value: the halves of a surrogate pair may come in two pieces.
             data = json.loads(line)
         except (ValueError, RecursionError):
             return False

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from constructs_optim.runtime.documents import json_value, object_in
+
 from .options import EvaluationError
 from .prompts import Prompt
 from .streaming import Record
@@ -39,7 +41,7 @@ class ModelTokenizer:
             return file.read_bytes() if file.is_file() else None
 
         try:
-            content, config, template = read(_FILE), json.loads(read(_CONFIG) or b"{}"), read(_TEMPLATE)
+            content, config, template = read(_FILE), object_in(json_value(read(_CONFIG) or b"{}")), read(_TEMPLATE)
             if content is None:
                 raise EvaluationError(f"there is no {_FILE} in {source}")
             self._tokenizer = Tokenizer.from_str(content.decode())

@@ -90,7 +90,10 @@ def exported(
     """
     redacted = _Redaction() if redact else None
     for content in files:
-        for capture in read_captures(content, answered=False):
+        file = read_captures(content, answered=False)
+        counts.read += file.unusable
+        counts.unusable += file.unusable
+        for capture in file.captures:
             counts.read += 1
             if _share_of(capture) >= sample:
                 counts.sampled_out += 1

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime as dt
 import io
-import json
 import math
 import random
 import re
@@ -17,6 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from constructs_optim.runtime.documents import json_value, object_in
 from constructs_optim.runtime.evaluation.formula import calculate
 from constructs_optim.templates.json_values import as_object
 from constructs_optim.templates.references import Reference, readable_id
@@ -103,7 +103,7 @@ def dashboards_of(
 
 def _of_template(path: Path) -> Iterator[Dashboard]:
     try:
-        template = Template(json.loads(path.read_text(encoding="utf-8")))
+        template = Template(object_in(json_value(path.read_bytes())))
     except ValueError as error:
         raise PreviewError(f"{path} is not a template: {error}") from None
     parameters = template.section("Parameters")
@@ -116,7 +116,7 @@ def _of_template(path: Path) -> Iterator[Dashboard]:
     stack = path.name.removesuffix(".template.json").removesuffix(".nested")
     for resource in template.of_type(DASHBOARD):
         try:
-            body = json.loads(text_of(resource.properties["DashboardBody"], readable_name))
+            body: Any = object_in(json_value(text_of(resource.properties.get("DashboardBody"), readable_name)))
         except ValueError as error:
             raise PreviewError(f"the body of {stack} {resource.logical_id} is not JSON: {error}") from None
         widgets = tuple(_positioned(body.get("widgets", [])))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from constructs_optim.runtime.documents import json_value, object_in
 from constructs_optim.runtime.errors import DeploymentError, code_of, message_of
 from constructs_optim.runtime.store.artifact_store import Owner
 from constructs_optim.runtime.store.json_records import in_threads
@@ -95,7 +95,7 @@ class DeployedTemplates:
         if isinstance(body, Mapping):
             return body  # boto3 parses JSON templates
         try:
-            return json.loads(str(body))
+            return object_in(json_value(str(body)))
         except ValueError:
             raise DeploymentError(
                 f"the template of the stack {stack_name} is not JSON, so the CDK did not deploy it: compare with a "

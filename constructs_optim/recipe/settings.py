@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import from_json
 
 from .errors import RecipeError, Violation, close_matches
 
@@ -241,7 +242,7 @@ def settings_of(cls: type[Settings], head: str, parts: Iterable[str]) -> dict[st
 
 def _value(text: str) -> Any:
     try:
-        value = json.loads(text)
+        value = from_json(text, allow_inf_nan=False)
     except ValueError:
         return text
     return value if isinstance(value, bool | int | float) else text

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
-import json
 import math
 from array import array
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from pathlib import Path
 
 from constructs_optim.evaluator.datasets import TRACES
 from constructs_optim.recipe.objectives import MOST_TOKENS
-from constructs_optim.runtime.documents import nested
+from constructs_optim.runtime.documents import json_value, nested
 from constructs_optim.runtime.shadow.captures import read_captures
 
 _USAGE = ("prompt_tokens", "completion_tokens")
@@ -131,7 +130,7 @@ def _requests(path: Path) -> Iterator[_Request]:
 
 
 def _of_line(line: str) -> _Request | None:
-    document = json.loads(line)
+    document = json_value(line)
     if not isinstance(document, dict):
         raise ValueError(f"{line.strip()[:200]!r} is not a JSON object")
     if "captureData" in document:
@@ -145,9 +144,10 @@ def _of_line(line: str) -> _Request | None:
 
 
 def _of_capture(line: str) -> _Request | None:
-    capture = next(read_captures(line.encode(), answered=False), None)
-    if capture is None or not capture.inference_time:
+    captures = read_captures(line.encode(), answered=False).captures
+    if not captures or not captures[0].inference_time:
         return None
+    capture = captures[0]
     given, expected = (_tokens(nested(capture.response, "usage", name)) for name in _USAGE)
     at, _ = _moment(capture.inference_time)
     return _Request(at, True, given, expected)

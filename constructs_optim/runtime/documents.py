@@ -1,11 +1,71 @@
-"""Readers for JSON documents of unknown structure; missing values read as empty."""
+"""Readers for JSON documents of unknown origin and structure; missing values read as empty."""
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TypeGuard
 
+from pydantic_core import from_json
+
+MOST_BYTES = 32_000_000
+"""The size up to which a JSON document is read."""
+# An escape in a JSON string; the group is half of a surrogate pair without its other half.
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+# Any integer of this many bits is less than the largest double.
+_MOST_BITS = 1023
 _ARTIFACT_KEY = re.compile(r"[0-9a-f]{64}")
+
+
+def json_value(content: str | bytes, *, most: int = MOST_BYTES) -> object:
+    """Return the value of a JSON document that users, models, hubs, or other programs wrote.
+
+    Half a surrogate pair becomes U+FFFD, so that any text in the value can be written as UTF-8. If an object has a name
+    twice, the last value counts. The limits are the same on all Python versions: pydantic's parser allows 200 levels,
+    and a number must fit in a double (RFC 8259, section 6).
+
+    Raises:
+        ValueError: if the content is not JSON in UTF-8, has more than ``most`` bytes, is nested too deeply, or has a
+            number that is not finite or too large.
+    """
+    encoded = content if isinstance(content, bytes) else _utf8(content)
+    if len(encoded) > most:
+        raise ValueError(f"it has {len(encoded):,} bytes, and at most {most:,} are read")
+    encoded = encoded.removeprefix(b"\xef\xbb\xbf")
+    if b"\\ud" in encoded or b"\\uD" in encoded:
+        encoded = _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], encoded)
+    try:
+        value: object = from_json(encoded, allow_inf_nan=False)
+    except ValueError as error:
+        raise ValueError(str(error).replace("recursion limit exceeded", "more than 200 nested levels")) from None
+    _require_doubles(value)
+    return value
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def _require_doubles(value: object) -> None:
+    """Refuse numbers beyond a double's range, with which later arithmetic would fail."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if is_object(item):
+            waiting.extend(item.values())
+        elif is_list(item):
+            waiting.extend(item)
+        elif not (math.isfinite(item) if isinstance(item, float) else _is_short(item)):
+            raise ValueError("a number is too large")
+
+
+def _is_short(value: object) -> bool:
+    return not isinstance(value, int) or value.bit_length() <= _MOST_BITS
 
 
 def is_artifact_key(value: object) -> TypeGuard[str]:

@@ -20,7 +20,6 @@ The execution restores what no request restores, for example after a canceled up
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,6 +28,7 @@ from botocore.exceptions import ClientError
 
 from .aws import client
 from .custom_resource import Event, start_watching
+from .documents import json_value
 from .errors import DeploymentError, InvalidEvent, code_of
 from .hosting.scaling_registration import (
     connect_alarms,
@@ -194,7 +194,7 @@ class _Change:
         """Return the record of the latest operation, as long as its execution runs."""
         for arn, _ in self._executions():
             found = client("stepfunctions").describe_execution(executionArn=arn)
-            return validate(ScalingWatch, json.loads(found["input"]))
+            return validate(ScalingWatch, json_value(found["input"]))
         return None
 
     def _executions(self) -> Iterator[tuple[str, str]]:

@@ -211,6 +211,19 @@ def test_an_equal_candidate_passes_and_is_promoted_if_that_is_asked_for(run: Run
     assert ended["EndpointConfigName"] == f"{run.name}-{ending}"
 
 
+def test_a_request_that_cannot_be_read_does_not_end_the_run(run: Run) -> None:
+    run.poll()
+    # The containers' parser on Python 3.11 takes about 990 levels.
+    nested = '{"messages": [{"role": "user", "content": "Hi"}], "metadata": ' + '{"a":' * 500 + "1" + "}" * 501
+    run.runtime.invoke_endpoint(EndpointName=run.name, ContentType="application/json", Body=nested)
+    run.ask(60)
+    run.publish(60)
+    run.clock = 3900
+    run.end()
+    assert (run.report["pairs"], run.report["unusable_captures"]) == (60, 2), "a capture of each variant"
+    assert run.report["outcome"] == "pass"
+
+
 def test_thin_traffic_ends_as_not_decided_and_is_not_promoted(run: Run) -> None:
     run.request["PromotedConfigName"] = f"{run.name}-promoted"
     run.poll()

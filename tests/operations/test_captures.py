@@ -65,7 +65,7 @@ def test_captures_are_written_as_records_that_aiperf_and_the_reader_of_captures_
         sent = each["captureData"]["endpointInput"]
         assert (sent["encoding"], json.loads(sent["data"])) == ("JSON", CHAT)
         assert json.loads(each["captureData"]["endpointOutput"]["data"])["usage"] == {"prompt_tokens": 12}
-    [first, second] = read_captures(file(*found))
+    [first, second] = read_captures(file(*found)).captures
     assert (first.request, first.response, first.event_id) == (CHAT, ANSWER, "event-1")
     assert second.inference_time == "2026-11-07T10:00:02Z"
 
@@ -94,10 +94,26 @@ def test_what_has_no_chat_is_left_out_of_captures_and_counted() -> None:
     assert (len(found), counts.unusable) == (1, 1)
 
 
-def test_lines_that_are_no_captures_are_left_out() -> None:
+NESTED = '{"messages": [{"role": "user", "content": "Hi"}], "metadata": ' + '{"a":' * 1_500 + "1" + "}" * 1_501
+HALF = r'{"messages": [{"role": "user", "content": "Hi \ud800"}]}'
+
+
+@pytest.mark.parametrize("form", [CAPTURES, PROMPTS])
+@pytest.mark.parametrize("encoding", ["JSON", "BASE64"])
+def test_a_request_that_cannot_be_read_is_counted_and_the_others_are_written(form: CaptureFormat, encoding: str) -> None:
+    nested, half = record(CHAT, number=1, encoding=encoding), record(CHAT, number=2, encoding=encoding)
+    for each, text in ((nested, NESTED), (half, HALF)):
+        data = text if encoding == "JSON" else base64.b64encode(text.encode()).decode()
+        each["captureData"]["endpointInput"]["data"] = data
+    found, counts = lines(file(nested, half, record(CHAT, number=3)), form)
+    assert (len(found), counts.read, counts.written, counts.unusable) == (2, 3, 2, 1)
+    assert "Hi \N{REPLACEMENT CHARACTER}" in json.dumps(found, ensure_ascii=False)
+
+
+def test_lines_that_are_no_captures_are_counted() -> None:
     content = b"not json\n" + json.dumps({"captureData": {}}).encode() + b"\n" + file(record("no object"), record(CHAT))
     found, counts = lines(content, PROMPTS)
-    assert (len(found), counts.read) == (1, 1)
+    assert (len(found), counts.read, counts.unusable) == (1, 4, 3)
 
 
 @settings(max_examples=10)

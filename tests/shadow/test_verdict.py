@@ -212,7 +212,7 @@ def test_only_copies_of_a_request_are_paired() -> None:
     requests = [{"prompt": "a"}, {"prompt": "b"}, {"prompt": "a"}]
     production = b"".join(line(request, number) for number, request in enumerate(requests))
     candidate = line(requests[0], 7) + line({"prompt": "c"}, 8) + line(requests[0], 9) + line(requests[0], 10) + b"{\n"
-    pairs, waiting, left = paired(read_captures(production), read_captures(candidate))
+    pairs, waiting, left = paired(read_captures(production).captures, read_captures(candidate).captures)
     assert [(sent.response, copied.response) for sent, copied in pairs] == [
         ({"choices": [{"message": {"role": "assistant", "content": text}}]} if text else None, answer)
         for text, answer in (

@@ -69,7 +69,7 @@ def captures_command(
     except OSError as error:
         raise failed(f"Cannot write {file}: {error.strerror}.") from None
     try:
-        with working(f"Reading {source}"), os.fdopen(descriptor, "w", encoding="utf-8") as output:
+        with working(f"Reading {source}"), os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as output:
             files = files_of(source, lambda: account.client("s3"))
             for line in exported(files, form, counts, sample=sample / 100, redact=redact):
                 output.write(f"{line}\n")
@@ -92,7 +92,7 @@ def captures_command(
 
 def _left_out(form: CaptureFormat) -> str:
     return {
-        CaptureFormat.CAPTURES: "AIPerf and the EAGLE training job read chats (messages)",
-        CaptureFormat.PROMPTS: "they have no messages, prompt, or inputs",
-        CaptureFormat.TEXT: "they have no text",
+        CaptureFormat.CAPTURES: "AIPerf and the EAGLE training job read JSON requests with messages",
+        CaptureFormat.PROMPTS: "they are not JSON objects with messages, prompt, or inputs",
+        CaptureFormat.TEXT: "they are not JSON objects with text",
     }[form]

@@ -7,10 +7,9 @@ the SageMaker Python SDK's table, latency is the median time to first token, and
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +27,7 @@ from constructs_optim.recipe.recommendation import Benchmark
 from constructs_optim.recipe.servers import by_name
 from constructs_optim.recipe.settings import UnknownSettingsError
 from constructs_optim.recipe.techniques.parsing import parse
+from constructs_optim.runtime.documents import json_value, list_in, object_in
 from constructs_optim.runtime.errors import DENIED, code_of
 from constructs_optim.runtime.jobs.hub_document import hub_content
 from constructs_optim.runtime.store.json_records import objects
@@ -78,30 +78,36 @@ def published_model(account: Account | None, model: str, version: str | None, no
             raise
         notes.append("JumpStart's benchmarks are unknown: AWS denies sagemaker:DescribeHubContent.")
         return PublishedModel()
-    return published(text, current)
+    try:
+        return published(text, current)
+    except ValueError as error:
+        notes.append(f"JumpStart's benchmarks are unknown: the model's document cannot be read: {error}.")
+        return PublishedModel()
 
 
 def published(text: str, version: str) -> PublishedModel:
-    """Return a document's configurations and benchmarks; the case of keys varies between documents."""
-    document = json.loads(text)
-    configurations = _member(document, "inferenceconfigs") or {}
-    components = _member(document, "inferenceconfigcomponents") or {}
+    """Return a document's configurations and benchmarks; the case of keys varies between documents.
+
+    Raises:
+        ValueError: if the document is not JSON.
+    """
+    document = object_in(json_value(text))
+    configurations = object_in(_member(document, "inferenceconfigs"))
+    components = object_in(_member(document, "inferenceconfigcomponents"))
     benchmarks: list[Benchmark] = []
     instance_types: dict[str, frozenset[str]] = {}
     for name, config in configurations.items():
-        for instance_type, rows in (_member(config, "benchmarkmetrics") or {}).items():
-            benchmarks += _benchmarks(name, version, instance_type, rows)
+        for instance_type, rows in object_in(_member(config, "benchmarkmetrics")).items():
+            benchmarks += _benchmarks(name, version, instance_type, list_in(rows))
         # The last component with a list determines the instance types.
-        listed: list[str] = []
-        for component in _member(config, "componentnames") or []:
-            listed = _member(components.get(component) or {}, "supportedinferenceinstancetypes") or listed
-        instance_types[name] = frozenset(listed)
+        listed: list[object] = []
+        for component in list_in(_member(config, "componentnames")):
+            listed = list_in(_member(components.get(str(component)), "supportedinferenceinstancetypes")) or listed
+        instance_types[name] = frozenset(map(str, listed))
     return PublishedModel(version, instance_types, tuple(benchmarks))
 
 
-def _benchmarks(
-    configuration: str, version: str, instance_type: str, rows: list[Mapping[str, Any]]
-) -> Iterator[Benchmark]:
+def _benchmarks(configuration: str, version: str, instance_type: str, rows: Sequence[object]) -> Iterator[Benchmark]:
     by_users: dict[int, dict[str, float]] = {}
     for row in rows:
         users, value = _number(_member(row, "concurrency")), _number(_member(row, "value"))
@@ -126,15 +132,16 @@ def _benchmarks(
             )
 
 
-def _member(value: Mapping[str, Any], name: str) -> Any:
-    return next((item for key, item in value.items() if key.replace("_", "").lower() == name), None)
+def _member(value: object, name: str) -> Any:
+    return next((item for key, item in object_in(value).items() if key.replace("_", "").lower() == name), None)
 
 
 def _number(value: Any) -> float | None:
     try:
-        return float(value)
+        number = float(value)
     except (TypeError, ValueError):
         return None
+    return number if math.isfinite(number) else None
 
 
 def artifact_keys(s3: Any, bucket: str) -> frozenset[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
+from pydantic_core import from_json
 
 from . import load
 
@@ -21,7 +21,7 @@ def _size(text: str) -> None:
         raise ValueError(text)
 
 
-_READ: Mapping[str, Callable[[str], object]] = {"int": int, "float": float, "size": _size, "json": json.loads}
+_READ: Mapping[str, Callable[[str], object]] = {"int": int, "float": float, "size": _size, "json": from_json}
 _IN_WORDS = {"int": "a whole number", "float": "a number", "size": "a whole number such as 8192 or 8k", "json": "JSON"}
 # vLLM, optional_type of engine/arg_utils.py.
 _NO_VALUE = frozenset({"", "None"})

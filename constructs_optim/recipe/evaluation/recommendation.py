@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, StringConstraints
+from pydantic_core import from_json
 
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.errors import Violation
@@ -83,7 +83,7 @@ class Recommendation(Settings):
             RecipeError: if the file is invalid; lists all mistakes.
         """
         try:
-            settings: object = json.loads(Path(path).read_text(encoding="utf-8"))
+            settings: object = from_json(Path(path).read_bytes(), allow_inf_nan=False)
             if not isinstance(settings, dict):
                 raise ValueError("it is not a JSON object")
         except (OSError, ValueError) as error:

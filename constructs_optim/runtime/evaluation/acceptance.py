@@ -8,7 +8,6 @@ Sources: CloudWatch user guide, "QueryMetrics" (``/api/v1/query``, with Promethe
 from __future__ import annotations
 
 import datetime as dt
-import json
 import math
 import time
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from botocore.exceptions import BotoCoreError
 from botocore.httpsession import URLLib3Session
 
 from ..aws import client, session
-from ..documents import is_list, list_in, nested
+from ..documents import is_list, json_value, list_in, nested
 from ..requests.run_properties import EvaluationRequest
 from ..telemetry import log
 from .benchmark_output import Level
@@ -78,7 +77,7 @@ def _asked(query: str, window: int, at: float) -> float | None:
     SigV4Auth(credentials, "monitoring", cloudwatch.meta.region_name).add_auth(request)
     try:
         response = URLLib3Session(timeout=20).send(request.prepare())
-        document: object = json.loads(response.text) if response.status_code == 200 else None
+        document = json_value(response.content) if response.status_code == 200 else None
     except (BotoCoreError, ValueError) as error:
         log("no acceptance length", reason=str(error))
         return None

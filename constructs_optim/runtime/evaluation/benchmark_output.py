@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 import re
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO, TypedDict, cast
 
 from ..aws import client
-from ..documents import list_in, nested, object_in
+from ..documents import json_value, list_in, nested, object_in
 from ..errors import DeploymentError
 from .formula import calculate
 from .samples import FEWEST_BLOCKS, Observation, Sample
@@ -98,7 +99,7 @@ def read_levels(archive: BinaryIO | StreamingBody, concurrencies: Sequence[int])
                 continue
             concurrency = int(named[1]) if named else concurrencies[0]
             if path.rpartition("/")[2] == _SUMMARY:
-                levels[concurrency] = _level(object_in(json.loads(content.read())), concurrency)
+                levels[concurrency] = _level(object_in(json_value(content.read())), concurrency)
             else:
                 observed[concurrency] = tuple(_observations(content))
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
@@ -162,7 +163,7 @@ def _observations(lines: IO[bytes]) -> Iterator[Observation]:
     first: int | None = None
     for line in lines:
         try:
-            record = object_in(json.loads(line))
+            record = object_in(json_value(line))
         except ValueError:
             continue
         metadata, values = object_in(record.get("metadata")), dict(_recorded(object_in(record.get("metrics"))))
@@ -189,8 +190,8 @@ def _recorded(metrics: Mapping[str, object]) -> Iterator[tuple[str, float]]:
     """Yield every number of a record by metric name, with times in milliseconds."""
     for name, metric in metrics.items():
         value, unit = nested(metric, "value"), nested(metric, "unit")
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            yield name, value * _MILLISECONDS.get(str(unit).lower(), 1.0)
+        if (number := _number(value, unit)) is not None:
+            yield name, number
 
 
 def _level(export: Mapping[str, object], concurrency: int) -> Level:
@@ -228,10 +229,17 @@ def _values(export: Mapping[str, object]) -> Iterator[tuple[str, float]]:
         unit = nested(metric, "unit")
         if not isinstance(unit, str):
             continue
-        factor = _MILLISECONDS.get(unit.lower(), 1.0)
         for statistic, value in object_in(metric).items():
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                yield f"{name}.{statistic}", value * factor
+            if (number := _number(value, unit)) is not None:
+                yield f"{name}.{statistic}", number
+
+
+def _number(value: object, unit: object) -> float | None:
+    """Return a number with times in milliseconds; None for anything else, and for a time that overflows."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    number = value * _MILLISECONDS.get(str(unit).lower(), 1.0)
+    return number if math.isfinite(number) else None
 
 
 def _errors(summary: list[object]) -> dict[str, int]:

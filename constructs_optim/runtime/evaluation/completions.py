@@ -15,7 +15,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from ..aws import client
-from ..documents import is_list, is_object, nested, object_in
+from ..documents import is_list, is_object, json_value, nested, object_in
 from ..errors import DeploymentError, code_of
 from ..requests.run_properties import EvaluationRequest
 from ..store.json_records import get_object
@@ -69,7 +69,7 @@ def read_prompts(content: bytes, uri: str, *, most: int, max_tokens: int, form: 
     for number, line in lines[:most]:
         row: object = None
         with contextlib.suppress(ValueError):
-            row = json.loads(line)
+            row = json_value(line)
         if body := _body(object_in(row), max_tokens, form):
             reference = nested(row, "reference")
             prompts.append(Prompt(body, reference if isinstance(reference, str) else None))
@@ -111,7 +111,7 @@ def complete(request: EvaluationRequest, prompt: Prompt) -> str | None:
         invocation["TargetVariant"] = request.variant_name
     try:
         response = client("sagemaker-runtime", _CLIENT).invoke_endpoint(**invocation)
-        return completion_text(json.loads(response["Body"].read()))
+        return completion_text(json_value(response["Body"].read()))
     except ValueError:
         return None
     except ClientError as error:

@@ -6,11 +6,10 @@ Needs ``pricing:GetProducts``.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..documents import nested, object_in
+from ..documents import json_value, nested, object_in
 
 if TYPE_CHECKING:
     from mypy_boto3_pricing.client import PricingClient
@@ -40,7 +39,7 @@ def lowest_prices(pricing: PricingClient, **attributes: str) -> dict[str, float]
         Filters=[{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in attributes.items()],
     )
     prices: dict[str, float] = {}
-    for product in (json.loads(text) for page in pages for text in page["PriceList"]):
+    for product in (json_value(text) for page in pages for text in page["PriceList"]):
         name = str(nested(product, "product", "attributes", "instanceName") or "")
         for term in object_in(nested(product, "terms", "OnDemand")).values():
             for dimension in object_in(nested(term, "priceDimensions")).values():

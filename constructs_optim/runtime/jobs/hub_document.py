@@ -11,14 +11,13 @@ sagemaker-core, ``jumpstart/models.py`` (``HostingComponentsModel``), ``jumpstar
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from ..documents import is_list, is_object, list_in, nested, object_in
+from ..documents import is_list, is_object, json_value, list_in, nested, object_in
 from ..errors import DeploymentError, code_of, message_of
 
 if TYPE_CHECKING:
@@ -97,9 +96,8 @@ class HubDocument:
     def __init__(self, model: str, text: str, configuration: str | None = None) -> None:
         self._model = model
         try:
-            # Both are recursive.
-            document = _fold(json.loads(text))
-        except (ValueError, RecursionError):
+            document = _fold(json_value(text))
+        except ValueError:
             document = None
         if not is_object(document):
             raise DeploymentError(

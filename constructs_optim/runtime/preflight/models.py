@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import urllib.error
@@ -12,7 +11,7 @@ from fnmatch import fnmatchcase
 
 from botocore.exceptions import ClientError
 
-from ..documents import list_in, object_in
+from ..documents import MOST_BYTES, json_value, list_in, object_in
 from ..errors import DeploymentError, code_of
 from ..jobs.source import resolve
 from ..requests.preflight_properties import CopyNeed
@@ -69,7 +68,7 @@ def check_copy(need: CopyNeed, context: Context) -> Iterator[PreflightFinding]:
     try:
         # The operator sets the hub's address.
         with urllib.request.urlopen(url, timeout=_SECONDS) as response:  # noqa: S310
-            described = object_in(json.loads(response.read()))
+            described = object_in(json_value(response.read(MOST_BYTES + 1)))
     except urllib.error.HTTPError as error:
         # The hub returns 401 for private and for unknown models.
         if error.code in (401, 403) and need.token_secret_arn is not None:

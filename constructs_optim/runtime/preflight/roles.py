@@ -8,13 +8,12 @@ is only advice. Keys are not simulated, because their own policies decide first.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-from ..documents import list_in, object_in
+from ..documents import json_value, list_in, object_in
 from ..errors import code_of
 from ..requests.preflight_properties import RoleNeed
 from .context import Context, is_denied
@@ -92,7 +91,7 @@ def _decisions(need: RoleNeed, actions: Sequence[str], resource: str, context: C
 def _bucket_may_allow(bucket: str, context: Context) -> bool:
     """Return whether a bucket's policy may allow what the role's policies do not; True if it cannot be read."""
     try:
-        policy = object_in(json.loads(context.client("s3").get_bucket_policy(Bucket=bucket)["Policy"]))
+        policy = object_in(json_value(context.client("s3").get_bucket_policy(Bucket=bucket)["Policy"]))
     except ClientError as error:
         if code_of(error) == "NoSuchBucketPolicy":
             return False

@@ -11,13 +11,12 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import json
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from ..documents import is_object, nested, object_in
+from ..documents import is_object, json_value, nested, object_in
 
 Document = dict[str, object]
 
@@ -57,25 +56,35 @@ class Pair:
     candidate: Document | None
 
 
-def read_captures(content: bytes, *, answered: bool = True) -> Iterator[Capture]:
-    """Yield a file's captures, without lines and requests that are not JSON objects.
+@dataclass(frozen=True)
+class CaptureFile:
+    """A file's captures, and the number of lines that are none: anyone who calls the endpoint decides what they say."""
 
-    ``answered``: also skip captures without a response.
+    captures: Sequence[Capture]
+    unusable: int
+
+
+def read_captures(content: bytes, *, answered: bool = True) -> CaptureFile:
+    """Return a file's captures. Unusable are lines and requests that cannot be read as a JSON object.
+
+    ``answered``: captures without a response are unusable, too.
     """
-    for line in content.splitlines():
-        try:
-            record: object = json.loads(line)
-        except ValueError:
-            continue
-        data = nested(record, "captureData")
-        sent, answer = _text(data, "endpointInput"), _text(data, "endpointOutput")
-        request = _parsed(sent)
-        if sent is None or request is None or (answered and answer is None):
-            continue
-        digest = hashlib.sha256(sent.encode()).hexdigest()[:24]
-        event, at = nested(record, "eventMetadata", "eventId"), nested(record, "eventMetadata", "inferenceTime")
-        known = [text if isinstance(text, str) else "" for text in (event, at)]
-        yield Capture(digest, request, _parsed(answer), *known)
+    read = [_capture(line, answered=answered) for line in content.splitlines() if line.strip()]
+    captures = [capture for capture in read if capture is not None]
+    return CaptureFile(captures, len(read) - len(captures))
+
+
+def _capture(line: bytes, *, answered: bool) -> Capture | None:
+    record = _parsed(line)
+    data = nested(record, "captureData")
+    sent, answer = _text(data, "endpointInput"), _text(data, "endpointOutput")
+    request = _parsed(sent)
+    if sent is None or request is None or (answered and answer is None):
+        return None
+    digest = hashlib.sha256(sent.encode()).hexdigest()[:24]
+    event, at = nested(record, "eventMetadata", "eventId"), nested(record, "eventMetadata", "inferenceTime")
+    known = [text if isinstance(text, str) else "" for text in (event, at)]
+    return Capture(digest, request, _parsed(answer), *known)
 
 
 def paired(
@@ -112,9 +121,9 @@ def _text(data: object, name: str) -> str | None:
         return None
 
 
-def _parsed(text: str | None) -> Document | None:
+def _parsed(text: str | bytes | None) -> Document | None:
     try:
-        value: object = json.loads(text or "")
+        value = json_value(text or "")
     except ValueError:
         return None
     return value if is_object(value) else None

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..documents import is_list, is_object, list_in, nested, object_in
+from ..documents import is_list, is_object, json_value, list_in, nested, object_in
 from ..requests.shadow_properties import CheckKind
 from .captures import Document, Pair
 from .sequential_test import Counts
@@ -100,7 +100,7 @@ def _asks_for_json(request: Document) -> bool:
 
 def _is_json(text: str | None) -> bool:
     try:
-        value: object = json.loads(text or "")
+        value = json_value(text or "")
     except ValueError:
         return False
     return is_object(value) or is_list(value)
@@ -151,7 +151,7 @@ def _calls(response: Document | None) -> list[tuple[str, Document | None]]:
     for call in list_in(nested(_choice(response), "message", "tool_calls")):
         name, text = nested(call, "function", "name"), nested(call, "function", "arguments")
         try:
-            arguments: object = json.loads(text) if isinstance(text, str) else text
+            arguments = json_value(text) if isinstance(text, str) else text
         except ValueError:
             arguments = None
         calls.append((str(name), arguments if is_object(arguments) else None))

@@ -15,11 +15,11 @@ from botocore.config import Config
 from pydantic import BaseModel
 
 from ..aws import client
-from ..documents import is_object
+from ..documents import is_object, json_value
 from ..errors import DeploymentError
 from ..requests.shadow_properties import ShadowRequest
 from ..store.json_records import get_object
-from .captures import Capture, Pair, paired, read_captures
+from .captures import Capture, CaptureFile, Pair, paired, read_captures
 from .checks import Check, Judge, outcome, prompt_of
 from .verdict import Criteria, Observed, add_minute, add_pair, add_requests
 
@@ -56,7 +56,8 @@ class RunState(BaseModel):
     """The record of a run.
 
     ``minute`` is the time up to which metrics were read, in seconds since 1970. ``updates`` counts the attempts to end
-    the shadow, and ``refusal`` is the reason if SageMaker refused the last one.
+    the shadow, and ``refusal`` is the reason if SageMaker refused the last one. ``unusable`` counts both
+    variants' captures that cannot be read, such as requests that are not JSON.
     """
 
     began: float
@@ -66,6 +67,7 @@ class RunState(BaseModel):
     production: Reading = Reading()
     candidate: Reading = Reading()
     observed: Observed = Observed()
+    unusable: int = 0
     updates: int = 0
     refusal: str = ""
 
@@ -83,7 +85,7 @@ class Observer:
         self._request, self._state, self._criteria = request, state, criteria_of(request)
         self._s3: S3Client = client("s3")
         self._bucket, _, self._prefix = request.captures.removeprefix("s3://").partition("/")
-        self._contents: dict[int, list[Capture]] = {}
+        self._contents: dict[int, CaptureFile] = {}
 
     def observe(self, now: float) -> bool:
         """Read new captures and metrics; return whether more may be available at once."""
@@ -118,9 +120,11 @@ class Observer:
                 state.files.append(key)
                 reading.read.append(key)
                 number = len(state.files) - 1
+                found = self._captures(number)
+                state.unusable += found.unusable
                 reading.waiting += [
                     Place(digest=capture.digest, file=number, number=index)
-                    for index, capture in enumerate(self._captures(number))
+                    for index, capture in enumerate(found.captures)
                 ]
         reading.waiting = reading.waiting[-_MOST_WAITING:]
         reading.hour = (dt.datetime.fromtimestamp(now, dt.UTC) - 2 * _LATE).strftime("%Y/%m/%d/%H")
@@ -136,14 +140,14 @@ class Observer:
                 yield Pair(candidate.request, production.response, candidate.response)
 
     def _capture(self, place: Place) -> Capture | None:
-        captures = self._captures(place.file)
+        captures = self._captures(place.file).captures
         return captures[place.number] if place.number < len(captures) else None
 
-    def _captures(self, number: int) -> list[Capture]:
+    def _captures(self, number: int) -> CaptureFile:
         if number not in self._contents:
             found = get_object(self._s3, self._bucket, self._state.files[number])
             # A lifecycle rule may have deleted the file.
-            self._contents[number] = list(read_captures(found["Body"].read())) if found is not None else []
+            self._contents[number] = read_captures(found["Body"].read() if found is not None else b"")
         return self._contents[number]
 
     def _references(self) -> dict[str, str]:
@@ -157,7 +161,7 @@ class Observer:
         references: dict[str, str] = {}
         for number, line in enumerate(found["Body"].read().splitlines(), 1):
             try:
-                row: object = json.loads(line)
+                row = json_value(line)
             except ValueError:
                 row = None
             if not is_object(row) or "prompt" not in row or "answer" not in row:
@@ -175,7 +179,7 @@ class Observer:
             asked = {"request": pair.request, "production": pair.production, "candidate": pair.candidate}
             response = functions.invoke(FunctionName=arn, Payload=json.dumps(asked).encode())
             try:
-                said: object = json.loads(response["Payload"].read())
+                said = json_value(response["Payload"].read())
             except ValueError:
                 said = None
             if not is_object(said) or response.get("FunctionError"):

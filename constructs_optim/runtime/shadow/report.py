@@ -33,6 +33,7 @@ def document(request: ShadowRequest, state: RunState, found: Verdict, reason: st
         "began": _time(state.began),
         "ended": _time(now),
         "pairs": state.observed.pairs,
+        "unusable_captures": state.unusable,
         "announced_pairs": criteria.announced_pairs,
         "needed_pairs": pairs_expected(state.observed, criteria),
         "margin": request.margin,
@@ -56,7 +57,8 @@ def markdown(report: Mapping[str, Any]) -> str:
         f"`{candidate['artifact_key']}` on {candidate['instance_type']}, which got {report['sample_percent']:g}% "
         "of the requests.",
         "",
-        f"{report['pairs']} pairs of answers. Announced: {report['announced_pairs'] or 'more than 16,000'}. Expected "
+        f"{report['pairs']} pairs of answers, and {report['unusable_captures']} captures that cannot be read as JSON "
+        f"objects. Announced: {report['announced_pairs'] or 'more than 16,000'}. Expected "
         f"from the share of pairs that differ in this run: {needed or 'more than 16,000'}.",
         "",
         "| measure | outcome | observations | difference | interval, 95% | accepted |",

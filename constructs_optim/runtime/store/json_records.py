@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar
 from botocore.exceptions import ClientError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..documents import is_object
+from ..documents import is_object, json_value
 from ..errors import DeploymentError, code_of
 
 if TYPE_CHECKING:
@@ -249,9 +249,8 @@ class JsonRecords:
             response["Body"].close()
             raise self._damaged(name, f"it has more than {self._largest:,} bytes")
         try:
-            record: object = json.loads(content)
-        except (ValueError, RecursionError):
-            # The content is not JSON, is not UTF-8, or is nested too deeply.
+            record = json_value(content, most=self._largest)
+        except ValueError:
             record = None
         if not is_object(record):
             raise self._damaged(name, "it is not a JSON object")

@@ -1,9 +1,12 @@
 """The artifact that servers read: a folder with the heads, and their model below it.
 
-``` config.json                   base_model_name_or_path, medusa_num_heads, medusa_num_layers
-medusa_lm_head.safetensors    {head}.{layer}.linear.weight|bias, {head}.{layers}.weight tokenizer.json ... the model's
-tokenizer, which Text Generation Inference's router looks for here medusa_report.json            the training's
-settings, metrics, versions base-model/                   the fine-tuned model ```
+==============================  ==============================================================================
+``config.json``                 ``base_model_name_or_path``, ``medusa_num_heads``, ``medusa_num_layers``
+``medusa_lm_head.safetensors``  ``{head}.{layer}.linear.weight|bias``, ``{head}.{layers}.weight``
+``tokenizer.json`` ...          the model's tokenizer, which Text Generation Inference's router looks for here
+``medusa_report.json``          the training's settings, metrics, versions
+``base-model/``                 the fine-tuned model
+==============================  ==============================================================================
 
 Sources: Text Generation Inference, ``server/text_generation_server/models/__init__.py`` (``medusa_num_heads`` in the
 top ``config.json`` makes it load ``base_model_name_or_path``, unchanged), ``layers/medusa.py`` (names of the tensors)
