@@ -198,8 +198,8 @@ def _prompt_of(entry: str | dict[str, str]) -> Prompt | None:
         return _TracedRequest.model_validate({ours: entry[theirs] for theirs, ours in columns.items()}).prompt()
     try:
         document = json_value(entry)
-    except ValueError:
-        document = None
+    except ValueError as error:
+        raise ValueError(f"this is not JSON: {error}") from None
     if not isinstance(document, dict):
         return Prompt.model_validate_json(entry)
     if "captureData" in document:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -65,11 +65,20 @@ class RecipeError(ValueError):
     noun: ClassVar[str] = "rule"
 
     def __init__(self, violations: Iterable[Violation]) -> None:
-        listed = tuple(violations)
-        self.violations: tuple[Violation, ...] = tuple(each for i, each in enumerate(listed) if each not in listed[:i])
+        self.violations: tuple[Violation, ...] = tuple(_without_repeated(violations))
         count = len(self.violations)
         heading = f"{self.subject} {count} {self.noun}{'s' if count > 1 else ''}:"
         super().__init__("\n".join([heading, *(f"  {violation}" for violation in self.violations)]))
+
+
+def _without_repeated(violations: Iterable[Violation]) -> Iterator[Violation]:
+    # A file can have thousands of mistakes, so each is compared only with those that differ in nothing but the value.
+    known: dict[tuple[str, ...], list[object]] = {}
+    for each in violations:
+        values = known.setdefault((each.rule, each.location, each.reason, each.suggestion, each.link), [])
+        if each.value not in values:
+            values.append(each.value)
+            yield each
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from constructs_optim.constructs.declaration import document
 from constructs_optim.constructs.declaration.document import DeclarationError, Document
 from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack, stack_form
 from constructs_optim.recipe import RecipeError
@@ -304,6 +305,89 @@ def test_files_that_would_exhaust_a_reader_are_refused(text: str, reason: str) -
     with pytest.raises(DeclarationError) as error:
         Document.parsed(text, "endpoint.yaml").validated(stack_form())
     assert reason in str(error.value)
+
+
+def merges(levels: int, references: int) -> str:
+    """Mappings that each merge the one before several times."""
+    lines = [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * references)}]}}\n" for n in range(1, levels)]
+    return "".join(["a0: &a0 {k: v}\n", *lines])
+
+
+def test_nested_merges_are_read_once_each() -> None:
+    text = merges(11, 9)
+    assert len(text) < 700
+    assert Document.parsed(text, "endpoint.yaml").data == {f"a{n}": {"k": "v"} for n in range(11)}
+
+
+def test_a_merged_key_has_the_place_where_it_is_written() -> None:
+    document = Document.parsed("a: &a {b: 1, c: 2}\nd:\n  c: 3\n  <<: *a\n", "endpoint.yaml")
+    assert document.data["d"] == {"b": 1, "c": 3}
+    assert document.at(("d", "b"), is_key=True) == "endpoint.yaml:1:8 d.b"
+    assert document.at(("d", "c"), is_key=True) == "endpoint.yaml:3:3 d.c"
+
+
+MANY = ", ".join(f"k{n}: 1" for n in range(5_000))
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "reason"),
+    [
+        pytest.param("- a\n" * 2_500_000, "endpoint.yaml:125001:1", "more than 500,000 characters", id="10 MB"),
+        pytest.param("- a\n" * 30_000, "endpoint.yaml:20000:3", "too many values", id="many values"),
+        pytest.param(
+            f"a: &a {{{MANY}}}\nb: {{<<: [*a, *a, *a, *a]}}\n", "endpoint.yaml:2:5", "too many values", id="merges"
+        ),
+        pytest.param("[" * 60, "endpoint.yaml:1:51", "nested too deeply", id="60 levels"),
+        pytest.param("[" * 400_000, "endpoint.yaml:1:51", "nested too deeply", id="400,000 levels"),
+        pytest.param("stack: " + "9" * 5_000, "endpoint.yaml:1:8", "too large", id="5,000 digits"),
+        pytest.param("stack: -" + "9" * 400, "endpoint.yaml:1:8", "too large", id="400 digits"),
+        pytest.param("stack: 0x" + "f" * 100_000, "endpoint.yaml:1:8", "too large", id="hexadecimal"),
+        pytest.param("stack: 1e999", "endpoint.yaml:1:8", "too large", id="1e999"),
+        pytest.param("stack: [-.inf]", "endpoint.yaml:1:9", "too large", id="infinity"),
+        pytest.param("stack: .nan", "endpoint.yaml:1:8", "not a number", id="not a number"),
+        pytest.param("a: &a {b: &b {<<: *a}}", "endpoint.yaml:1:11", "contains itself", id="a cycle through a key"),
+        pytest.param("a: &a {<<: {<<: *a}}", "endpoint.yaml:1:4", "contains itself", id="a cycle of merges"),
+    ],
+)
+def test_what_is_refused_at_once_has_a_place(text: str, place: str, reason: str) -> None:
+    with pytest.raises(DeclarationError) as error:
+        Document.parsed(text, "endpoint.yaml")
+    [violation] = error.value.violations
+    assert (violation.location, reason in violation.reason) == (place, True), violation
+
+
+def test_the_work_of_reading_a_file_is_limited_and_not_only_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mappings that merge thousands of keys, in a list of references that is as long."""
+    copied = 0
+
+    class Counted(dict[str, Any]):
+        def keys(self) -> Any:
+            nonlocal copied
+            copied += len(self)
+            return super().keys()
+
+    members = document._Reader._members  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(document._Reader, "_members", lambda *arguments: Counted(members(*arguments)))
+    with pytest.raises(DeclarationError, match="too many values"):
+        Document.parsed(f"a: &a {{{MANY}}}\nb: {{<<: [{', '.join(['*a'] * 2_000)}]}}\n", "endpoint.yaml")
+    assert copied < 25_000
+
+
+def test_thousands_of_mistakes_are_told_in_time_that_grows_as_they_do() -> None:
+    """Each mistake is compared with others of its place, and not with all."""
+    compared = 0
+
+    class Value:
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return self is other
+
+        __hash__ = None  # type: ignore[assignment]
+
+    each = [document.violation(f"endpoint.yaml:{n}:1", Value(), "wrong", "right") for n in range(3_000)]
+    assert len(DeclarationError([*each, *each]).violations) == 3_000
+    assert compared <= 3_000
 
 
 def test_json_and_anchors_are_yaml() -> None:

@@ -146,10 +146,11 @@ def test_a_traced_request_that_failed_has_no_limit_and_times_keep_their_offsets(
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('{"prompt": "a\\ud800"}', "surrogates not allowed"),
-        ('{"prompt": "a", "at_seconds": NaN}', "at_seconds: Input should be a finite number"),
+        ("Hello", "this is not JSON: expected value at line 1 column 1"),
+        ('{"prompt": "a", "at_seconds": NaN}', "this is not JSON: expected value at line 1 column 31"),
         ('{"prompt": "a", "at_seconds": 1e300}', "at_seconds: Input should be less than or equal to"),
-        ('{"text": "a", "timestamp": Infinity}', "timestamp: Input should be a finite number"),
+        ('{"text": "a", "timestamp": Infinity}', "this is not JSON: expected value at line 1 column 28"),
+        ('{"prompt": "a", "at_seconds": 1e999}', "this is not JSON: a number is too large"),
         ({"turns": [{"text": "a", "delay": -1}]}, "turns.0.delay: Input should be greater than or equal to 0"),
         ({"input_length": 0}, "input_length: Input should be greater than 0"),
         ({"captureData": {}}, "request is not a JSON object"),
@@ -163,6 +164,11 @@ def test_a_faulty_line_is_refused_with_its_number_and_the_reason(tmp_path: Path,
         read_prompts(written(tmp_path, {"prompt": "fine"}, line))
     assert "line 2: " in str(refused.value)
     assert said in str(refused.value)
+
+
+def test_half_of_a_surrogate_pair_can_be_sent(tmp_path: Path) -> None:
+    [prompt] = read_prompts(written(tmp_path, r'{"prompt": "a\ud800"}'))
+    assert prompt.prompt == "a\N{REPLACEMENT CHARACTER}"
 
 
 def test_a_csv_file_of_other_columns_is_refused_with_those_that_are_known(tmp_path: Path) -> None:

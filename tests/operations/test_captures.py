@@ -100,7 +100,7 @@ HALF = r'{"messages": [{"role": "user", "content": "Hi \ud800"}]}'
 
 @pytest.mark.parametrize("form", [CAPTURES, PROMPTS])
 @pytest.mark.parametrize("encoding", ["JSON", "BASE64"])
-def test_a_request_that_cannot_be_read_is_counted_and_the_others_are_written(form: CaptureFormat, encoding: str) -> None:
+def test_a_request_that_cannot_be_read_is_counted_and_others_are_written(form: CaptureFormat, encoding: str) -> None:
     nested, half = record(CHAT, number=1, encoding=encoding), record(CHAT, number=2, encoding=encoding)
     for each, text in ((nested, NESTED), (half, HALF)):
         data = text if encoding == "JSON" else base64.b64encode(text.encode()).decode()

@@ -4,7 +4,9 @@
 # Not strict: the parser has no static types.
 from __future__ import annotations
 
+import math
 import re
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any, ClassVar, TypeVar, cast, get_args
 
 from pydantic import ValidationError
 from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from constructs_optim.recipe.documentation import page
@@ -25,7 +28,9 @@ DOCUMENTATION = page("endpoint-file")
 Path_ = tuple[str | int, ...]
 """The keys and indices of a value in a document."""
 _MAPPINGS = ("dict_type", "model_type")
-_MOST_VALUES = 50_000
+_MOST_VALUES, _MOST_CHARACTERS, _MOST_LEVELS = 20_000, 500_000, 50
+# Any integer of this many bits is less than the largest double.
+_MOST_BITS = 1023
 _TAG = "tag:yaml.org,2002:"
 _Model = TypeVar("_Model", bound=Call)
 
@@ -65,7 +70,8 @@ class Document:
             DeclarationError: if the file cannot be read, or is not YAML.
         """
         try:
-            text = path.read_text(encoding="utf-8")
+            with path.open(encoding="utf-8") as file:
+                text = file.read(_MOST_CHARACTERS + 1)
         except OSError as error:
             raise _refused(str(path), str(path), f"{error.strerror}", "the path of a file of YAML or JSON") from None
         except UnicodeDecodeError:
@@ -77,9 +83,16 @@ class Document:
         """Return the document of a text; errors call it ``name``.
 
         Raises:
-            DeclarationError: if the text is not YAML, or this release does not know its schema version.
+            DeclarationError: if the text is not YAML, is too long to be a declaration, or this release does not know
+                its schema version.
         """
+        if len(text) > _MOST_CHARACTERS:
+            line = text.count("\n", 0, _MOST_CHARACTERS) + 1
+            column = _MOST_CHARACTERS - text.rfind("\n", 0, _MOST_CHARACTERS)
+            reason, fix = f"the file has more than {_MOST_CHARACTERS:,} characters", "a shorter file"
+            raise _refused(f"{name}:{line}:{column}", None, reason, fix)
         parser = YAML(typ="safe", pure=True)
+        parser.Composer = _Composer
         reader = _Reader(name, parser.constructor)
         try:
             root = parser.compose(text)
@@ -95,8 +108,8 @@ class Document:
             raise _refused(place, "".join(line).strip(), f"this is not YAML: {reason}", "YAML 1.2, or JSON") from None
         except YAMLError as error:
             raise _refused(name, None, f"this is not YAML: {error}", "YAML 1.2, or JSON") from None
-        except RecursionError:
-            raise _refused(name, None, "its values are nested too deeply", "fewer levels") from None
+        except _TooMuch as error:
+            raise _refused(f"{name}:{error.line}:{error.column}", None, error.reason, error.suggestion) from None
         document = Document(name, data, _values=reader.values, _keys=reader.keys, _texts=reader.texts)
         if data is None:
             raise _refused(f"{name}:1:1", None, "the file is empty", "`stack: <name>`, and constructs")
@@ -125,7 +138,7 @@ class Document:
             return option
         if not self.has_places:
             return self.name
-        known, places = tuple(path), {**self._values, **self._keys} if is_key else self._values
+        known, places = tuple(path), ChainMap(self._keys, self._values) if is_key else self._values
         while known and known not in places:
             known = known[:-1]
         line, column = places.get(known, (1, 1))
@@ -216,6 +229,8 @@ class Document:
         return path, models
 
 
+# The nodes of a mapping's keys and values, by key.
+_Members = dict[str, tuple[Any, Any]]
 _PLACE = re.compile(r":(\d+):(\d+)(?: |$)")
 
 
@@ -240,8 +255,43 @@ def _refused(place: str, value: object, reason: str, suggestion: str) -> Declara
     return DeclarationError([violation(place, value, reason, suggestion)])
 
 
+class _TooMuch(Exception):
+    """The file has more than is read; ``mark`` is the place of the first value beyond."""
+
+    def __init__(self, mark: Any, reason: str, suggestion: str) -> None:
+        super().__init__(reason)
+        self.line, self.column, self.reason, self.suggestion = mark.line + 1, mark.column + 1, reason, suggestion
+
+
+def _too_many_values(mark: Any) -> _TooMuch:
+    fix = f"at most {_MOST_VALUES:,} values, including aliases and merged (`<<`) keys"
+    return _TooMuch(mark, "the file has too many values", fix)
+
+
+class _Composer(Composer):
+    """Ends at too many or too deeply nested values, before the rest of the file is parsed."""
+
+    _count = _depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        mark = self.parser.peek_event().start_mark
+        self._count += 1
+        # Keys are nodes, too.
+        if self._count > 2 * _MOST_VALUES:
+            raise _too_many_values(mark)
+        if self._depth == _MOST_LEVELS:
+            raise _TooMuch(mark, "its values are nested too deeply", f"at most {_MOST_LEVELS} levels")
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
 class _Reader:
-    """Reads the nodes of a parsed file into plain data, and records their locations."""
+    """Reads the nodes of a parsed file into plain data, and records their locations.
+
+    The work is limited, and not only the result: values, their aliases, and each key of a merged mapping count.
+    """
 
     def __init__(self, name: str, constructor: Any) -> None:
         self._name, self._constructor = name, constructor
@@ -249,18 +299,23 @@ class _Reader:
         self.keys: dict[Path_, tuple[int, int]] = {}
         self.texts: dict[Path_, str] = {}
         """The numbers and Booleans as the file writes them, such as 012345678901."""
+        self._count = 0
+        self._known: dict[int, _Members] = {}
+        self._merging: set[int] = set()
 
     def value(self, node: Any, path: Path_, around: tuple[int, ...]) -> Any:
         """Return the data of a node at a path; ``around`` are the nodes that contain it."""
         self.values[path] = _place(node)
-        if len(self.values) > _MOST_VALUES:
-            fix = f"at most {_MOST_VALUES:,} values, including aliases"
-            raise _refused(self._name, None, "the file has too many values", fix)
+        self._add(1, node)
         if id(node) in around:
             raise self._refused(node, "a value contains itself through an alias", "an alias of another value")
         kind, around = node.tag.removeprefix(_TAG), (*around, id(node))
         if kind == "map":
-            return {key: self.value(each, (*path, key), around) for key, each in self._members(node, path).items()}
+            data: dict[str, Any] = {}
+            for name, (key, member) in self._members(node).items():
+                self.keys[*path, name] = _place(key)
+                data[name] = self.value(member, (*path, name), around)
+            return data
         if kind == "seq":
             return [self.value(each, (*path, index), around) for index, each in enumerate(node.value)]
         if kind in ("str", "timestamp"):
@@ -268,27 +323,52 @@ class _Reader:
         if kind in ("bool", "float", "int", "null"):
             if kind != "null":
                 self.texts[path] = node.value
-            return self._constructor.construct_object(node)
+            return self._scalar(node)
         raise self._refused(node, f"this has the tag {node.tag}", "a value without a tag")
 
-    def _members(self, node: Any, path: Path_) -> dict[str, Any]:
-        """Return the nodes of a mapping's values by key, with merged (``<<``) ones before its own."""
-        merged: dict[str, Any] = {}
-        own: dict[str, Any] = {}
+    def _scalar(self, node: Any) -> Any:
+        try:
+            value = self._constructor.construct_object(node)
+        except ValueError:
+            # Python converts at most 4,300 digits.
+            value = 1 << (_MOST_BITS + 1)
+        if (isinstance(value, int) and value.bit_length() > _MOST_BITS) or value in (math.inf, -math.inf):
+            raise self._refused(node, "this number is too large", "a smaller number, or text in quotes")
+        if value != value:
+            raise self._refused(node, "this is not a number", "a number, or text in quotes")
+        return value
+
+    def _add(self, work: int, node: Any) -> None:
+        self._count += work
+        if self._count > _MOST_VALUES:
+            raise _too_many_values(node.start_mark)
+
+    def _members(self, node: Any) -> _Members:
+        """Return the nodes of a mapping's keys and values by key, with merged (``<<``) ones before its own."""
+        if (known := self._known.get(id(node))) is not None:
+            return known
+        if id(node) in self._merging:
+            raise self._refused(node, "a value contains itself through an alias", "an alias of another value")
+        self._merging.add(id(node))
+        merged: _Members = {}
+        own: _Members = {}
         for key, member in node.value:
             if key.tag == f"{_TAG}merge":
                 for each in member.value if member.tag == f"{_TAG}seq" else [member]:
                     if each.tag != f"{_TAG}map" or id(each) == id(node):
                         raise self._refused(each, "`<<` merges this, and it is not a mapping", "an alias of a mapping")
-                    merged = {**self._members(each, path), **merged}
+                    more = self._members(each)
+                    self._add(len(more) + 1, key)
+                    merged = {**more, **merged}
                 continue
             if key.tag.removeprefix(_TAG) not in ("str", "int", "bool", "float", "timestamp"):
                 raise self._refused(key, "this key is not text", "text")
             if key.value in own:
                 raise self._refused(key, f"there are two keys {key.value!r}", "one of them")
-            own[key.value] = member
-            self.keys[*path, key.value] = _place(key)
-        return {**merged, **own}
+            own[key.value] = key, member
+        self._merging.discard(id(node))
+        self._known[id(node)] = {**merged, **own}
+        return self._known[id(node)]
 
     def _refused(self, node: Any, reason: str, suggestion: str) -> DeclarationError:
         line, column = _place(node)
