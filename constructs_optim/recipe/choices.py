@@ -9,7 +9,7 @@ from .catalog.lock import Interval, Lock, RecordedChoice, RecordedForecast, Reco
 from .errors import RecipeError
 from .forecast import Estimate, Forecast
 from .model import Model
-from .objectives import CONFIDENCE, Intended, Objectives, choice_name, percent, plain
+from .objectives import CONFIDENCE, LIMITS, Intended, Objectives, choice_name, percent, plain
 from .recommendation import Candidate
 from .rules import check
 from .servers import by_name, takes_batch_limit
@@ -133,10 +133,11 @@ def _label(technique: str) -> str:
 def expected(choice: RecordedChoice) -> str:
     """Describe the price and the forecast of a choice."""
     forecast = choice.forecast
+    is_limited = any(choice.objectives.get(name) is not None for name in LIMITS)
     return (
         f"{_price(choice)}, first token after {_shown(forecast.time_to_first_token_ms)} ms, then a token every "
-        f"{_shown(forecast.inter_token_latency_ms)} ms, at most {_shown(forecast.requests_per_second)} requests/s, "
-        f"which meets the objectives with a probability of {percent(forecast.probability)}"
+        f"{_shown(forecast.inter_token_latency_ms)} ms, at most {_shown(forecast.requests_per_second)} requests/s"
+        + (f", which meets the objectives with a probability of {percent(forecast.probability)}" if is_limited else "")
     )
 
 

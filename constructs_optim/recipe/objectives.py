@@ -58,6 +58,10 @@ def percent(share: float) -> str:
     return f"{(100 * Decimal(repr(share))).normalize():f}%"
 
 
+LIMITS = ("requests_per_second", "time_to_first_token", "inter_token_latency")
+"""The objectives that a recipe meets with a probability."""
+
+
 class Objectives(Settings):
     """The requests that an endpoint serves, and the objectives that it must meet.
 
@@ -86,6 +90,11 @@ class Objectives(Settings):
     max_price_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     quality: Quality = "near-lossless"
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = CONFIDENCE
+
+    @property
+    def are_limits(self) -> bool:
+        """Whether there is a rate or a latency, which a recipe meets with a probability."""
+        return any(getattr(self, name) is not None for name in LIMITS)
 
     def __str__(self) -> str:
         """Return all of them: ``12 requests/s of 1000+300 tokens, first token within 1000 ms, a token every 40 ms``."""

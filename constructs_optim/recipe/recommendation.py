@@ -118,6 +118,13 @@ class Candidate:
     tested: bool
 
     @property
+    def is_supported(self) -> bool:
+        """Whether measurements of similar models on the accelerator support the forecast."""
+        return bool(self.record) and all(
+            self.record[figure].error is not None for figure in ("inter_token_latency", "time_to_first_token")
+        )
+
+    @property
     def meets(self) -> bool:
         """Whether the candidate meets the objectives with the requested confidence."""
         return self.forecast is not None and not self.missed
@@ -506,18 +513,20 @@ class _Ranking:
         planned = candidate.plan
         instance = instances.by_name()[planned.instance_type]
         trains = any(technique.name == "eagle" for technique in planned.techniques)
-        by_rate = self.objectives.requests_per_second is not None
-        price = candidate.price_per_hour if by_rate else candidate.price_per_million
+        by_rate, forecast = self.objectives.requests_per_second is not None, candidate.forecast
+        price = candidate.price_per_hour
         # Without prices, assume that instances with less memory cost less.
         size = candidate.instances * instance.total_accelerator_memory_gb
-        if not by_rate and candidate.forecast is not None:
-            size /= candidate.forecast.rate
         return (
             not candidate.meets,
             self._distance(candidate) if not candidate.meets else 0.0,
+            # With a rate, the required confidence takes the larger error of an unsupported forecast into account.
+            not by_rate and not candidate.is_supported,
             price is None,
             price if price is not None else size,
+            instance.vcpu if price is None and not by_rate else 0,
             [*Fit].index(candidate.fit),
+            -forecast.rate if forecast is not None and not by_rate else 0.0,
             # Training heads takes days.
             trains and bool(candidate.jobs),
             not candidate.tested,

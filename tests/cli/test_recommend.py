@@ -143,8 +143,8 @@ def test_at_120_columns_each_recipe_has_a_line_and_common_facts_appear_once(
     listed = rows(result)
     assert max(map(len, listed)) <= 120
     assert [row.split()[0] for row in listed] == [str(place) for place in range(1, 11)]
-    assert all("p5.48xlarge" in row and "%" in row for row in listed)
-    (heading,) = [line for line in result.stdout.splitlines() if "Recipe" in line and "Chance" in line]
+    assert all("p5.48xlarge" in row and ("%" in row) is bool(rate) for row in listed)
+    (heading,) = [line for line in result.stdout.splitlines() if "Recipe" in line and "TTFT" in line]
     assert ("$/h" if rate else "$/M") in heading
     (grounds,) = [line for line in result.stdout.splitlines() if "measurements of similar models" in line]
     assert grounds.startswith("All: ")
@@ -160,6 +160,70 @@ def test_at_80_columns_no_figure_is_lost(folder: Path, monkeypatch: pytest.Monke
         figures = re.findall(r"\d[\d.]* \([\d.]+-[\d.]+\)", row)
         assert len(figures) == 3
         assert all("".join(figure.split()) in narrow for figure in figures)
+
+
+def columns(result: Result) -> list[str]:
+    """The headings of the table."""
+    (heading,) = [line for line in result.stdout.splitlines() if line.lstrip().startswith("Instances")]
+    return heading.split()
+
+
+ANY_TYPE = ("Qwen/Qwen3-32B", "--offline")
+
+
+@pytest.fixture
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.mark.usefixtures("wide")
+def test_the_table_has_only_columns_with_figures(folder: Path) -> None:
+    prices = prices_of(folder, p5_48xlarge=60, g6e_12xlarge=10)
+    assert columns(run(*QWEN)) == ["Instances", "TTFT", "ITL", "Req/s", "Recipe"]
+    assert columns(run(*QWEN, *prices)) == ["Instances", "$/h", "$/M", "TTFT", "ITL", "Req/s", "Recipe"]
+    assert columns(run(*QWEN, "--ttft", "5s")) == ["Instances", "TTFT", "ITL", "Req/s", "Chance", "Recipe"]
+    asked = run(*QWEN, "--rate", "1", *prices)
+    assert columns(asked) == ["Instances", "$/h", "TTFT", "ITL", "Req/s", "Chance", "Recipe"]
+    assert "Chance: of meeting the objectives" in " ".join(asked.stdout.split())
+    without = " ".join(run(*QWEN, *prices).stdout.split())
+    assert "Chance" not in without
+    assert "$/M: US dollars for a million tokens at that rate" in without
+    priced_in_part = run(*QWEN, *prices_of(folder, p5_48xlarge=60))
+    assert all("unknown" in row for row in rows(priced_in_part) if "g6e" in row)
+
+
+def test_without_objectives_json_has_no_probability(folder: Path) -> None:
+    def probabilities(*arguments: str) -> set[bool]:
+        found = json.loads(run(*QWEN, "--json", *arguments).stdout)
+        return {each["probability"] is None for each in found["candidates"]}
+
+    assert probabilities() == {True}
+    assert probabilities("--rate", "1") == probabilities("--itl", "100ms") == {False}
+
+
+@pytest.mark.usefixtures("wide")
+@pytest.mark.parametrize("objective", [(), ("--rate", "1", "--quality", "any")])
+def test_no_two_rows_of_the_table_look_alike(objective: tuple[str, ...]) -> None:
+    result = run(*ANY_TYPE, "--limit", "500", *objective)
+    recipes = [re.sub(r" *\d+  (\d+ x ml\.\S+).*\)(?:  +\d+%)?  ", r"\1 ", row) for row in rows(result)]
+    assert len(recipes) > 100
+    assert [each for each in recipes if recipes.count(each) > 1] == []
+
+
+@pytest.mark.usefixtures("wide")
+def test_rows_that_only_differ_in_a_checkpoint_are_told_apart_by_it() -> None:
+    result = run(*ANY_TYPE, "--instance-type", P5, "--limit", "30")
+    assert any(row.endswith("fp8 (Qwen/Qwen3-32B-FP8), TP 1") for row in rows(result))
+    assert any(row.endswith("fp8 (job), TP 1") for row in rows(result))
+    only = run(*QWEN[:2], "--instance-type", "ml.p5.4xlarge", "--limit", "1")
+    assert rows(only)[0].endswith("fp8 + speculator")
+
+
+def test_without_a_rate_the_first_recipe_is_not_on_the_largest_instance(folder: Path) -> None:
+    prices = prices_of(folder, **{"p6-b200_48xlarge": 100, "p5_48xlarge": 60, "p5_4xlarge": 7, "g6_12xlarge": 6})
+    found = json.loads(run(*ANY_TYPE, "--json", *prices).stdout)["candidates"]
+    assert found[0]["instance_type"] == "ml.g6.12xlarge"
+    assert "p6-b200" not in [each["instance_type"] for each in found[:3]]
 
 
 def test_excluded_recipes_are_listed_with_their_rule(store: Store) -> None:

@@ -271,6 +271,11 @@ def test_what_is_expected_of_a_choice_has_its_price_latencies_and_probability() 
         assert part in said
 
 
+def test_a_choice_without_a_rate_or_latency_meets_nothing_with_a_probability() -> None:
+    without = Objectives(input_tokens=1000, output_tokens=300)
+    assert "probability" not in expected(choice(without))
+
+
 def test_equal_choices_have_no_differences() -> None:
     assert differences(choice(), choice()) == ""
     later = choice().model_copy(update={"date": dt.date(2027, 1, 1)})

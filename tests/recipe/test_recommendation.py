@@ -207,16 +207,47 @@ def test_copies_have_the_rate_that_one_takes_within_the_objectives() -> None:
     assert forecasts.at_rate(100, fewest.copies - 1).probability(asked) < asked.confidence
 
 
-def test_without_a_rate_one_instance_is_sized_and_ranked_by_the_price_of_a_million_tokens() -> None:
-    found = recommended(objectives(requests_per_second=None, **CHAT))
+def is_supported(candidate: Candidate) -> bool:
+    return bool(candidate.record["inter_token_latency"].measurements)
+
+
+@pytest.mark.parametrize("asked", [{}, CHAT])
+def test_without_a_rate_one_instance_is_sized_and_the_cheapest_comes_first(asked: dict[str, Any]) -> None:
+    # A large instance serves a million tokens at a lower price, and is not what a single user needs.
+    prices = {"ml.g5.12xlarge": 7.0, "ml.p4d.24xlarge": 30.0, "ml.p5.48xlarge": 31.0}
+    found = recommended(objectives(requests_per_second=None, quality="any", **asked), types=[*prices], prices=prices)
     assert {each.instances for each in found.candidates} == {1}
     assert all(each.copies == each.copies_per_instance for each in found.candidates)
     met = meeting(found)
-    prices = [each.price_per_million or math.inf for each in met]
-    assert prices == sorted(prices)
-    assert [each.price_per_hour for each in met] != sorted(each.price_per_hour or 0 for each in met)
+    for group in (True, False):
+        costs = [each.price_per_hour or math.inf for each in met if is_supported(each) is group]
+        assert costs == sorted(costs)
+    per_million = [each.price_per_million or math.inf for each in met]
+    assert per_million != sorted(per_million)
+
+
+def test_without_a_rate_unsupported_forecasts_come_after_supported_ones() -> None:
+    types = ["ml.g6.12xlarge", "ml.g6e.12xlarge", "ml.p5.4xlarge", "ml.p6-b200.48xlarge"]
+    prices = dict(zip(types, (9.0, 1.0, 20.0, 30.0), strict=True))
+    for known in (prices, {}):
+        asked = objectives(requests_per_second=None)
+        met = meeting(recommended(asked, model=QWEN, types=types, prices=known, calibration=None))
+        supported = [is_supported(each) for each in met]
+        assert supported == sorted(supported, reverse=True)
+        assert {True, False} == set(supported)
+
+
+def test_without_a_rate_the_recipe_with_the_highest_rate_of_an_instance_type_comes_first() -> None:
+    found = recommended(objectives(requests_per_second=None, quality="any"), types=(P5,))
+    of_fit = [each for each in meeting(found) if each.fit is found.candidates[0].fit]
+    rates = [each.forecast.rate for each in of_fit if each.forecast is not None and is_supported(each)]
+    assert rates == sorted(rates, reverse=True)
+
+
+def test_without_a_rate_the_rate_is_the_highest_of_one_instance() -> None:
+    met = meeting(recommended(objectives(requests_per_second=None, **CHAT)))
     # That rate is the highest: with it, the same instance meets the objectives, and with a little more it does not.
-    first = met[0]
+    first = min(met, key=lambda each: each.price_per_million or math.inf)
     assert first.forecast is not None
     for factor, count in ((0.99, 1), (1.02, 2)):
         asked = objectives(requests_per_second=first.forecast.rate * factor, **CHAT)

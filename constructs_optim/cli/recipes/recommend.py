@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -323,7 +323,10 @@ class Recommended:
             version=self.named.version,
             region=self.region,
             objectives=self.recommendation.objectives,
-            candidates=[_candidate(rank, candidate) for rank, candidate in enumerate(candidates[:limit], 1)],
+            candidates=[
+                _candidate(rank, candidate, self.recommendation.objectives)
+                for rank, candidate in enumerate(candidates[:limit], 1)
+            ],
             candidate_count=len(candidates),
             left_out=self.recommendation.excluded,
             published_elsewhere=self.recommendation.elsewhere,
@@ -422,11 +425,12 @@ def _record(model: Model, recommendation: Recommendation, lock: Lock, file: Path
     return said
 
 
-def _candidate(rank: int, candidate: Candidate) -> dict[str, Any]:
+def _candidate(rank: int, candidate: Candidate, objectives: Objectives) -> dict[str, Any]:
     plan = candidate.plan
     return {
         "rank": rank,
         **{name: value for name, value in vars(candidate).items() if name != "plan"},
+        "probability": candidate.probability if objectives.are_limits else None,
         "meets": candidate.meets,
         "labels": [technique.label for technique in plan.techniques],
         "instance_type": plan.instance_type,
@@ -451,10 +455,6 @@ def _print(
             say(f"All: {remark}")
     if shown:
         _print_ranking(recommendation, limit)
-        say(
-            "TTFT and ITL: mean time to first token and inter-token latency in ms. Req/s: the maximum of these "
-            "instances. In brackets: the 90% interval. Chance: of meeting the objectives."
-        )
         if (rest := len(recommendation.candidates) - limit) > 0:
             say(f"{counted(rest, 'more recipe')}: raise --limit to show them.")
     for remark, ranks in remarks.items():
@@ -489,7 +489,7 @@ def _grounds(candidate: Candidate) -> Sequence[str]:
         return ["no forecast: the size of the model is unknown; `constructs-optim lock --model` looks it up"]
     record = candidate.record
     between, first = record["inter_token_latency"], record["time_to_first_token"]
-    if between.error is None or first.error is None:
+    if not candidate.is_supported or between.error is None or first.error is None:
         return [f"no measurement of a similar model on {candidate.plan.accelerator} supports the forecast"]
     own = f", {between.own} of them yours" if between.own else ""
     of_own = "of yours " if between.own else ""
@@ -500,35 +500,66 @@ def _grounds(candidate: Candidate) -> Sequence[str]:
 
 
 def _print_ranking(recommendation: Recommendation, limit: int) -> None:
-    """Print the table of recipes."""
-    by_rate = recommendation.objectives.requests_per_second is not None
-    rows: list[list[str]] = []
-    for rank, candidate in enumerate(recommendation.candidates[:limit], 1):
-        plan, forecast = candidate.plan, candidate.forecast
-        names = [
-            technique.label if technique.kind == "pre_optimized" else technique.name.replace("_", " ")
-            for technique in plan.techniques
-        ]
-        parallel = f", TP {plan.tensor_parallel_degree}" if candidate.copies_per_instance > 1 else ""
-        price = candidate.price_per_hour if by_rate else candidate.price_per_million
-        figures = ["", "", ""]
-        if forecast is not None:
-            figures = [
-                _interval(forecast.time_to_first_token, 1000),
-                _interval(forecast.inter_token_latency, 1000),
-                _interval(forecast.requests_per_second, 1),
-            ]
-        rows.append(
-            [
-                str(rank),
-                f"{candidate.instances} x {plan.instance_type}",
-                f"{price:.2f}" if price is not None else "",
-                *figures,
-                f"{candidate.probability:.0%}" if candidate.probability is not None else "",
-                (" + ".join(names) or "no technique") + parallel,
-            ]
-        )
-    print_table(["", "Instances", "$/h" if by_rate else "$/M", "TTFT", "ITL", "Req/s", "Chance", "Recipe"], rows)
+    """Print the table of recipes, without columns that have no figures."""
+    asked, shown = recommendation.objectives, recommendation.candidates[:limit]
+    columns: dict[str, list[str]] = {
+        "": [str(rank) for rank in range(1, len(shown) + 1)],
+        "Instances": [f"{each.instances} x {each.plan.instance_type}" for each in shown],
+        "$/h": _dollars(each.price_per_hour for each in shown),
+        "$/M": _dollars(each.price_per_million for each in shown) if asked.requests_per_second is None else [],
+    }
+    forecasts = [each.forecast for each in shown]
+    if any(forecasts):
+        columns |= {
+            "TTFT": [_interval(each.time_to_first_token, 1000) if each else "" for each in forecasts],
+            "ITL": [_interval(each.inter_token_latency, 1000) if each else "" for each in forecasts],
+            "Req/s": [_interval(each.requests_per_second, 1) if each else "" for each in forecasts],
+        }
+    if asked.are_limits and any(forecasts):
+        columns["Chance"] = [f"{each.probability:.0%}" if each.probability is not None else "" for each in shown]
+    columns["Recipe"] = _recipes(shown)
+    columns = {name: cells for name, cells in columns.items() if cells}
+    print_table([*columns], list(zip(*columns.values(), strict=True)))
+    explained = {
+        "$/M": "$/M: US dollars for a million tokens at that rate.",
+        "TTFT": (
+            "TTFT and ITL: mean time to first token and inter-token latency in ms. Req/s: the maximum of these "
+            "instances. In brackets: the 90% interval."
+        ),
+        "Chance": "Chance: of meeting the objectives.",
+    }
+    if sentences := [explained[name] for name in ("TTFT", "$/M", "Chance") if name in columns]:
+        say(" ".join(sentences))
+
+
+def _dollars(prices: Iterable[float | None]) -> list[str]:
+    """Return the cells of a column of prices; none if no price is known."""
+    known = [*prices]
+    cells = [f"{price:.2f}" if price is not None else "unknown" for price in known]
+    return cells if any(price is not None for price in known) else []
+
+
+def _recipes(candidates: Sequence[Candidate]) -> list[str]:
+    """Return a name for each recipe; those that would look alike on the same instances are told apart by settings."""
+    plain = [(f"{each.instances} x {each.plan.instance_type}", _recipe(each)) for each in candidates]
+    alike = Counter(plain)
+    return [_recipe(each, detailed=alike[looks] > 1) for each, looks in zip(candidates, plain, strict=True)]
+
+
+def _recipe(candidate: Candidate, *, detailed: bool = False) -> str:
+    """Return the names of a recipe's techniques, if ``detailed`` with the checkpoint or settings of each."""
+    names: list[str] = []
+    for technique, text in zip(candidate.plan.techniques, candidate.techniques, strict=True):
+        name = technique.label if technique.kind == "pre_optimized" else technique.name.replace("_", " ")
+        if detailed:
+            # The degree is said below.
+            parts = [part for part in text.split(",")[1:] if not part.startswith("tensor_parallel_degree=")]
+            settings = ", ".join(part.removeprefix("checkpoint=").removeprefix("model=") for part in parts)
+            made = "job" if technique.name in {job.name for job in candidate.plan.jobs} else "no job"
+            name = f"{name} ({settings or made})"
+        names.append(name)
+    parallel = f", TP {candidate.plan.tensor_parallel_degree}" if candidate.copies_per_instance > 1 else ""
+    return (" + ".join(names) or "no technique") + parallel
 
 
 def _interval(estimate: Estimate, unit: float) -> str:
