@@ -35,11 +35,12 @@ locals {
   # The declared sections, except those that locate a stack, which a template does not have.
   declared = setsubtract(keys(local.declaration), ["schema", "parameters", "stack", "account", "region"])
 
-  types = { for id, resource in local.sections.Resources : resource.Type => id... }
+  types    = { for id, resource in local.sections.Resources : resource.Type => id... }
+  services = { for type, ids in local.types : regex("^(.+)::", type)[0] => "${length(ids)} ${regex("[^:]+$", type)}"... }
   explanation = join("\n", concat(
     compact([lookup(local.rendered, "explanation", "")]),
-    ["Resources of ${var.stack}"],
-    [for type, ids in local.types : "  ${length(ids)} ${type}"],
+    ["Resources of ${var.stack}: ${length(local.sections.Resources)}"],
+    [for service, counts in local.services : "  ${service}: ${join(", ", counts)}"],
   ))
 }
 
@@ -168,9 +169,10 @@ resource "aws_cloudformation_stack" "this" {
   }
 }
 
-# What the stack has, so that the first plan and each plan that changes it says so.
+# What the stack has: the first plan shows it instead of the template. It is written after the stack, as `deployed`.
 resource "terraform_data" "explanation" {
-  input = local.explanation
+  input      = local.explanation
+  depends_on = [aws_cloudformation_stack.this]
 }
 
 # The deployed template, so that a plan shows its changes property by property. It is written after the stack, so a failed

@@ -26,7 +26,7 @@ mock_provider "external" {
     defaults = {
       result = {
         template    = "rendered/Chat.template.json"
-        body        = "{\"Parameters\":{\"RoleArn\":{\"Type\":\"String\"}},\"Resources\":{\"A\":{\"Type\":\"AWS::IAM::Role\"},\"B\":{\"Type\":\"AWS::SageMaker::Endpoint\"},\"C\":{\"Type\":\"AWS::IAM::Role\"}},\"Outputs\":{\"ChatEndpointName\":{},\"ChatAlarmNames\":{}}}"
+        body        = "{\"Parameters\":{\"RoleArn\":{\"Type\":\"String\"}},\"Resources\":{\"A\":{\"Type\":\"AWS::IAM::Role\"},\"B\":{\"Type\":\"Custom::Preflight\"},\"D\":{\"Type\":\"AWS::IAM::Policy\"},\"C\":{\"Type\":\"AWS::IAM::Role\"}},\"Outputs\":{\"ChatEndpointName\":{},\"ChatAlarmNames\":{}}}"
         version     = "0.1.0"
         explanation = "Chat/Chat\n  capacity: 1 instance"
         warnings    = ""
@@ -165,7 +165,7 @@ run "a_first_plan_has_the_names_of_outputs_and_an_explanation_and_no_template" {
   }
 
   assert {
-    condition     = terraform_data.explanation.input == "Chat/Chat\n  capacity: 1 instance\nResources of Chat\n  2 AWS::IAM::Role\n  1 AWS::SageMaker::Endpoint"
+    condition     = terraform_data.explanation.input == "Chat/Chat\n  capacity: 1 instance\nResources of Chat: 4\n  AWS::IAM: 1 Policy, 2 Role\n  Custom: 1 Preflight"
     error_message = terraform_data.explanation.input
   }
 }
@@ -188,7 +188,7 @@ run "a_change_of_a_deployed_template_is_in_the_plan" {
   override_data {
     target = data.external.template
     values = {
-      result = { template = "rendered/Chat.template.json", body = "{\"Parameters\":{\"RoleArn\":{}},\"Resources\":{\"A\":{\"Type\":\"T\",\"Properties\":{\"Threshold\":2}}}}", version = "0.1.0", warnings = "", explanation = "" }
+      result = { template = "rendered/Chat.template.json", body = "{\"Parameters\":{\"RoleArn\":{}},\"Resources\":{\"A\":{\"Type\":\"AWS::CloudWatch::Alarm\",\"Properties\":{\"Threshold\":2}}}}", version = "0.1.0", warnings = "", explanation = "" }
     }
   }
 

@@ -117,7 +117,31 @@ def replaced(old: str, new: str) -> str:
             replaced("awq", "int4"),
             "endpoint.yaml:7:23 endpoints.Llama.techniques[0].quantization",
             "there is nothing with that name",
-            "awq",
+            "did you mean awq?",
+        ),
+        (
+            replaced("- quantization: awq", "- quantisation: awq"),
+            "endpoint.yaml:7:9 endpoints.Llama.techniques[0].quantisation",
+            "there is no 'quantisation' here",
+            "did you mean quantization?",
+        ),
+        (
+            replaced("- quantization: awq", "- quantisation=awq"),
+            "endpoint.yaml:7:9 endpoints.Llama.techniques[0]",
+            "there is nothing with that name",
+            "did you mean quantization: {...}?",
+        ),
+        (
+            replaced("- quantization: awq", "- awq"),
+            "endpoint.yaml:7:9 endpoints.Llama.techniques[0]",
+            "there is nothing with that name",
+            "did you mean quantization: awq?",
+        ),
+        (
+            replaced("- quantization: awq", "- fp8: {}"),
+            "endpoint.yaml:7:9 endpoints.Llama.techniques[0].fp8",
+            "there is no 'fp8' here",
+            "did you mean kv_cache: {fp8: ...} or quantization: {fp8: ...}?",
         ),
         (
             replaced("- quantization: awq", "- quantization=awq,group_size=64"),

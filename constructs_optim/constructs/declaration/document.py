@@ -21,7 +21,7 @@ from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.errors import RecipeError, Violation
 from constructs_optim.recipe.settings import Settings, expected, meant_name, one_by_location
 
-from .schema import Call
+from .schema import Call, Choice
 
 DOCUMENTATION = page("endpoint-file")
 """The page about declarations as files."""
@@ -192,9 +192,10 @@ class Document:
         if kind == "extra_forbidden":
             fields = [item for each in models for item in each.model_fields.items()]
             names = list(dict.fromkeys(field.alias or name for name, field in fields))
-            return violation(
-                self.at(whole, is_key=True), value, f"there is no {path[-1]!r} here", meant_name(names, path[-1])
-            )
+            choices = [item for each in models if issubclass(each, Choice) for item in each.choices().items()]
+            around = [f"{outer}: {{{path[-1]}: ...}}" for outer, inner in choices if path[-1] in inner.model_fields]
+            fix = f"did you mean {' or '.join(around)}?" if around else meant_name(names, path[-1])
+            return violation(self.at(whole, is_key=True), value, f"there is no {path[-1]!r} here", fix)
         if kind == "missing":
             return violation(self.at(whole), None, f"{path[-1]!r} is needed", f"{path[-1]}: ...")
         if value is None:

@@ -110,14 +110,34 @@ class Choice(Call):
                 return {data: {}}
             # The command line's form: awq,group_size=64.
             word = data.partition(",")[0].partition("=")[0]
-            near = [word] if word in names else meant(word, names) or names
-            fix = " or ".join(name if name in cls.bare else f"{name}: {{...}}" for name in near)
-            reason = "it needs settings" if word in names else "there is nothing with that name"
+            if word in names:
+                reason, fix = "it needs settings", f"{word}: {{...}}"
+            else:
+                reason, fix = "there is nothing with that name", cls.hint(word)
             raise PydanticCustomError("choice", "{fix}", {"reason": reason, "fix": fix})
         if isinstance(data, Mapping) and len(cast("Mapping[Any, Any]", data)) != 1:
             fix = f"one of {', '.join(names)}"
             raise PydanticCustomError("choice", "{fix}", {"reason": "this takes exactly one of them", "fix": fix})
         return data
+
+    @classmethod
+    def hint(cls, word: str) -> str:
+        """Return a question with the members that a name can mean, or that contain it; without any, all members."""
+        names = list(cls.model_fields)
+        near = [cls._form(name) for name in meant(word, names)] or [
+            f"{outer}: {name}" for outer, inner in cls.choices().items() for name in meant(word, inner.model_fields)
+        ]
+        return f"did you mean {' or '.join(near)}?" if near else " or ".join(map(cls._form, names))
+
+    @classmethod
+    def choices(cls) -> dict[str, type[Choice]]:
+        """Return the members that are choices themselves."""
+        annotations = {name: field.annotation for name, field in cls.model_fields.items()}
+        return {name: each for name, each in annotations.items() if inspect.isclass(each) and issubclass(each, Choice)}
+
+    @classmethod
+    def _form(cls, name: str) -> str:
+        return name if name in cls.bare else f"{name}: {{...}}"
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:

@@ -7,6 +7,7 @@ A list setting is repeated for each item. Numbers, true and false are parsed as 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.settings import UnknownSettingsError, as_text, meant, settings_of
@@ -20,20 +21,34 @@ def parse(text: str) -> Technique:
     """Parse a technique. Raises UnknownSettingsError, or RecipeError for invalid settings."""
     head, *parts = [part.strip() for part in text.split(",")]
     kind, _, name = head.lower().replace("-", "_").partition("=")
-    if kind not in REGISTRY:
-        if (call := in_code(text)) is not None:
-            fix = f"in Python: {call}; on the command line: {_EXAMPLE}, for example"
-            raise UnknownSettingsError(fix, "this is a string, not a technique")
-        fix = f"a kind of technique: {', '.join(REGISTRY)}; for example, {_EXAMPLE}"
-        raise UnknownSettingsError(fix, "no technique has this name")
     # The name can be omitted if it equals the kind.
-    technique = REGISTRY[kind].get(name or kind)
+    technique = REGISTRY.get(kind, {}).get(name or kind)
     if technique is None:
-        near = meant(name, REGISTRY[kind])
-        names = [f"{kind}={known}" for known in near or REGISTRY[kind]]
-        fix = f"did you mean {' or '.join(names)}?" if near else f"a technique of {kind}: {', '.join(names)}"
-        raise UnknownSettingsError(fix, "no technique has this name")
+        raise UnknownSettingsError(_meant(head, parts), "no technique has this name")
     return technique(**settings_of(technique, head, parts))
+
+
+def _meant(head: str, parts: Sequence[str]) -> str:
+    """Return what works in place of ``kind=name``, ``Kind.name`` or ``name``, followed by settings."""
+    first, *others = re.findall(r"\w+", head.lower().replace("-", "_")) or [""]
+    kinds = [first] if first in REGISTRY else meant(first, REGISTRY)
+    name = others[0] if others else first
+    found = _named(kinds, name) or _named(REGISTRY, name)
+    if found:
+        settings = parts if len(found) == 1 else ()
+        texts = [",".join([f"{each.kind}={each.name}", *settings]) for each in found]
+        return f"did you mean {' or '.join(texts)}? In Python: {' or '.join(map(call_of, found))}"
+    if kinds:
+        names = ", ".join(f"{kinds[0]}={known}" for known in REGISTRY[kinds[0]])
+        of_kind = f"a technique of {kinds[0]}: {names}"
+        return of_kind if first in REGISTRY else f"did you mean {of_kind}?"
+    return f"a kind of technique: {', '.join(REGISTRY)}; for example, {_EXAMPLE}"
+
+
+def _named(kinds: Iterable[str], name: str) -> list[type[Technique]]:
+    """Return the techniques of these kinds that have a name, or else a similar one."""
+    same = [REGISTRY[kind][name] for kind in kinds if name in REGISTRY[kind]]
+    return same or [REGISTRY[kind][near] for kind in kinds for near in meant(name, REGISTRY[kind])]
 
 
 def written(technique: Technique) -> str:
