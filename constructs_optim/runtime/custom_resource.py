@@ -329,7 +329,7 @@ def poll(watch: Watch, kind: JobKind, name: str, job: Mapping[str, Any], *, advi
         return None
     if kind.has_status(job, "FAILED", "STOPPED"):
         reason = f"the {kind.title} {name} ended as {status}: {kind.failure_reason(job)}"
-        raise DeploymentError(f"{reason}. Deploy again to run another job")
+        raise DeploymentError(f"{reason}. {kind.next_step(job)}")
     # SageMaker's clock may be ahead of this function's.
     age = max(dt.datetime.now(dt.UTC) - job["CreationTime"], dt.timedelta(0))
     is_late = is_out_of_time(watch)

@@ -145,6 +145,14 @@ def steps(page: Path) -> Iterator[SavedFile | Console | Printed]:
             yield Printed(snippet, _filled(snippet.code, Marker.of(snippet).placeholders))
 
 
+def is_followed(page: Path) -> bool:
+    """Whether a page has commands that are run."""
+    return any(
+        is_console(snippet) and not snippet.title and not snippet.marker.startswith(NOT_RUN)
+        for snippet in snippets(page)
+    )
+
+
 def not_run(page: Path) -> Iterator[tuple[Snippet, str]]:
     """The blocks of commands that are not run, with their reasons."""
     for snippet in snippets(page):

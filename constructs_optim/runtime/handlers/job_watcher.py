@@ -8,7 +8,7 @@ from typing import Any
 from ..aws import client
 from ..custom_resource import DONE, Output, again, end, is_out_of_time, poll, poll_or_give_up
 from ..errors import DeploymentError
-from ..jobs.sagemaker_jobs import ARTIFACT_JOBS, ArtifactJobKind, SageMakerJobs, job_name, remove_setting
+from ..jobs.sagemaker_jobs import ARTIFACT_JOBS, REPEATS, ArtifactJobKind, SageMakerJobs, job_name, remove_setting
 from ..requests.properties import ArtifactWatch, validate
 from ..store.artifact_integrity import check_manifest
 from ..store.artifact_store import ArtifactStore, Claim, artifact_data
@@ -57,7 +57,9 @@ def _follow(watch: ArtifactWatch, store: ArtifactStore, claim: Claim, title: str
         return end(watch, data=artifact_data(manifest))
     failure = None
     if claim.failure:
-        failure = f"failed: {claim.failure}. Deploy again to run it here"
+        failure = f"failed: {claim.failure}"
+        if REPEATS not in claim.failure:
+            failure += ". Deploy again to run it here"
     elif claim.released:
         failure = "was canceled there. Deploy again to run it here"
     elif is_out_of_time(watch):

@@ -1,6 +1,8 @@
 """SageMaker jobs: their kinds, the requests and outputs of jobs that make artifacts, and idempotent calls.
 
-Source: Amazon SageMaker API reference, CreateOptimizationJob, CreateTrainingJob, and their Describe operations.
+Source: Amazon SageMaker API reference, CreateOptimizationJob, CreateTrainingJob, and their Describe operations;
+RetryStrategy (SageMaker retries a job that failed with InternalServerError, and no other); developer guide, "How Amazon
+SageMaker AI Signals Algorithm Success and Failure" (AlgorithmError is the failure of the job's code).
 """
 
 from __future__ import annotations
@@ -36,6 +38,9 @@ Job = Mapping[str, Any]
 
 _INTEGER = re.compile(r"-?[0-9]{1,15}")
 _NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
+REPEATS = "another job with the same input fails in the same way"
+"""Part of the failure of a job whose cause is in its input or its code."""
+_REPEATING = ("AlgorithmError", "ClientError")
 RUNNING = ("STARTING", "INPROGRESS")
 """The statuses, in capitals, in which a job can be stopped."""
 
@@ -63,6 +68,17 @@ class JobKind:
     def failure_reason(self, job: Job) -> str:
         """Return why a job failed or was stopped."""
         return job.get("FailureReason") or "it was stopped from outside this deployment"
+
+    def log_of(self, job: Job) -> str:
+        """Return where the job's log is, as part of a sentence; empty if AWS does not document it."""
+        return ""
+
+    def next_step(self, job: Job) -> str:
+        """Return what to do after a failed or stopped job, as a sentence."""
+        if not str(job.get("FailureReason", "")).startswith(_REPEATING):
+            return "Deploy again to run another job"
+        cause = f"find the cause in {self.log_of(job)}" if self.log_of(job) else "remove the cause"
+        return f"Deploying again does not help, because {REPEATS}: {cause}, then deploy the change"
 
 
 class ArtifactJobKind(JobKind, ABC):
@@ -198,6 +214,10 @@ class TrainingJobKind(ArtifactJobKind):
                 )
             case _:
                 return super().failure_reason(job)
+
+    def log_of(self, job: Job) -> str:
+        """Return the log group, and the beginning of the streams' names."""
+        return f"the log group /aws/sagemaker/TrainingJobs, streams {job['TrainingJobName']}/..."
 
     def recorded(self, job: Job) -> dict[str, Any]:
         """Return the request, the billed seconds, and the last metrics."""

@@ -10,7 +10,7 @@ from .registry import fails, jobs_of, jobs_that_are, running_job, scenario, surv
 @scenario
 def job_fails(t: Trials) -> None:
     t.cloud.inject("job_fails", reason="ClientError: CUDA out of memory")
-    fails(t, t.stack(), "ended as FAILED: ClientError: CUDA out of memory", "Deploy again to run another job")
+    fails(t, t.stack(), "ended as FAILED: ClientError: CUDA out of memory", "remove the cause, then deploy the change")
 
 
 @scenario
@@ -30,7 +30,7 @@ def job_of_an_update_fails(t: Trials) -> None:
 @scenario
 def copy_fails(t: Trials) -> None:
     t.cloud.inject("training_fails", reason="AlgorithmError: no space left on device")
-    says = "ended as Failed: AlgorithmError: no space left on device", "Deploy again to run another job"
+    says = "ended as Failed: AlgorithmError: no space left on device", "the log group /aws/sagemaker/TrainingJobs"
     fails(t, t.stack("copy"), *says)
 
 
