@@ -1,7 +1,8 @@
 """The limits that CloudFormation and its resources' services set for a template, and what of a template exceeds them.
 
 ``limits.json`` has the limits, each with its source. The local cloud, which imports nothing of this package, has the
-same file.
+same file. A template has at most 1 MB, so limits that are larger, of a state machine's definition (1 MiB) and of inline
+code (4 MB), are not in it.
 """
 
 from __future__ import annotations
@@ -201,11 +202,6 @@ def _dashboard(properties: Mapping[str, Any], shortest: _Shortest) -> Iterator[t
 
 def _function(properties: Mapping[str, Any], shortest: _Shortest) -> Iterator[tuple[str, int]]:
     yield "function environment", shortest.bytes(as_object(properties.get("Environment")).get("Variables", {}))
-    yield "inline code", shortest.bytes(as_object(properties.get("Code")).get("ZipFile", ""))
-
-
-def _state_machine(properties: Mapping[str, Any], shortest: _Shortest) -> Iterator[tuple[str, int]]:
-    yield "state machine definition", shortest.bytes(properties.get("DefinitionString", properties.get("Definition")))
 
 
 def _alarm(properties: Mapping[str, Any], shortest: _Shortest) -> Iterator[tuple[str, int]]:
@@ -224,7 +220,6 @@ _CHECKS: Mapping[str, Check] = {
     "AWS::S3::BucketPolicy": lambda properties, shortest: [
         ("bucket policy", shortest.bytes(properties.get("PolicyDocument", {})))
     ],
-    "AWS::StepFunctions::StateMachine": _state_machine,
 }
 
 
