@@ -29,6 +29,7 @@ from .imports import allow_imports
 from .patches import replace, table
 from .policies import limit_policies
 from .resource_arns import name_resources
+from .resource_limits import limit_resources
 from .signatures import sign_links
 from .workers import free_workers
 
@@ -139,6 +140,7 @@ def application(
     detect_drift(providers)
     keep_properties()
     limit_policies()
+    limit_resources()
     serve_registries_of_aws()
     name_resources()
     share_as_aws()

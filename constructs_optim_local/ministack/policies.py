@@ -7,19 +7,20 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from constructs_optim_local.cloudformation.limits import most
+
 from .patches import replace, table
 
 Properties = dict[str, Any]
 Response = tuple[int, dict[str, str], bytes]
 
-# IAM user guide, "IAM and AWS STS quotas": characters without whitespace; the total of a role's inline policies. The
-# limits of a role's managed policies and of its trust policy are defaults that AWS can raise for an account.
-_INLINE_POLICIES = 10_240
-_MANAGED_POLICY = 6_144
-_TRUST_POLICY = 2_048
-_MANAGED_POLICIES_OF_A_ROLE = 10
-# S3 user guide, "Policies and permissions in Amazon S3": bucket policies are limited to 20 KB in size.
-_BUCKET_POLICY = 20 * 1024
+# IAM counts characters without white space; the limit of inline policies is that of a role's together. The limits of a
+# role's managed policies and of its trust policy are defaults that AWS can raise for an account.
+_INLINE_POLICIES = most("inline policies of a role")
+_MANAGED_POLICY = most("managed policy")
+_TRUST_POLICY = most("trust policy")
+_MANAGED_POLICIES_OF_A_ROLE = most("managed policies of a role")
+_BUCKET_POLICY = most("bucket policy")
 # CloudWatch Logs user guide, "CloudWatch Logs quotas": a resource policy has up to 5,120 characters.
 _LOGS_RESOURCE_POLICY = 5_120
 # "To avoid reaching the CloudWatch Logs resource policy size limit, prefix your CloudWatch Logs log group names with
@@ -32,11 +33,11 @@ def limit_policies() -> None:
     """Enforce the limits in calls and in CloudFormation. Called once, before the first request."""
     _limit_calls()
     _limit_bucket_policies()
-    _limit_resource("AWS::IAM::Role", _refused_role)
-    _limit_resource("AWS::IAM::Policy", _refused_inline_policy)
-    _limit_resource("AWS::IAM::ManagedPolicy", _refused_managed_policy)
-    _limit_resource("AWS::S3::BucketPolicy", _refused_bucket_policy)
-    _limit_resource("AWS::StepFunctions::StateMachine", _refused_logging)
+    limit_resource("AWS::IAM::Role", _refused_role)
+    limit_resource("AWS::IAM::Policy", _refused_inline_policy)
+    limit_resource("AWS::IAM::ManagedPolicy", _refused_managed_policy)
+    limit_resource("AWS::S3::BucketPolicy", _refused_bucket_policy)
+    limit_resource("AWS::StepFunctions::StateMachine", _refused_logging)
 
 
 def characters(document: Any) -> int:
@@ -132,7 +133,7 @@ def _limit_bucket_policies() -> None:
     replace("services.s3._put_bucket_policy", put_bucket_policy)
 
 
-def _limit_resource(type_name: str, refused: Callable[[str, Properties, Properties], str]) -> None:
+def limit_resource(type_name: str, refused: Callable[[str, Properties, Properties], str]) -> None:
     """Fail a refused resource before any change.
 
     ``refused`` returns the message, empty if allowed. Its arguments are the physical ID (during creation, the logical
@@ -154,7 +155,8 @@ def _limit_resource(type_name: str, refused: Callable[[str, Properties, Properti
     handlers |= {"create": created, "update": updated}
 
 
-def _handler_message(service: str, words: str, code: str = "ServiceLimitExceeded", status: int = 409) -> str:
+def handler_message(service: str, words: str, code: str = "ServiceLimitExceeded", status: int = 409) -> str:
+    """Return a service's message as CloudFormation reports it; empty without one."""
     if not words:
         return ""
     full_message = f"{words} (Service: {service}, Status Code: {status})"
@@ -173,7 +175,7 @@ def _refused_role(physical_id: str, old: Properties, new: Properties) -> str:
     others = {name: text for name, text in role.get("InlinePolicies", {}).items() if name not in inline(old)}
     attached = set(role.get("AttachedPolicies", [])) - set(old.get("ManagedPolicyArns") or [])
     name = new.get("RoleName") or physical_id
-    return _handler_message(
+    return handler_message(
         "Iam",
         _refused_trust(new.get("AssumeRolePolicyDocument", {}))
         or _refused_inline(name, {**others, **inline(new)})
@@ -201,13 +203,13 @@ def _refused_managed_policy(physical_id: str, old: Properties, new: Properties) 
         for role in new.get("Roles") or []
     )
     words = _refused_managed(new.get("PolicyDocument", {})) or next(filter(None, attached), "")
-    return _handler_message("Iam", words)
+    return handler_message("Iam", words)
 
 
 def _refused_bucket_policy(physical_id: str, old: Properties, new: Properties) -> str:
     document = new.get("PolicyDocument", {})
     text = document if isinstance(document, str) else json.dumps(document, separators=(",", ":"))
-    return _handler_message("S3", _BUCKET_MESSAGE if len(text) > _BUCKET_POLICY else "", "InvalidRequest", 400)
+    return handler_message("S3", _BUCKET_MESSAGE if len(text) > _BUCKET_POLICY else "", "InvalidRequest", 400)
 
 
 def _refused_logging(physical_id: str, old: Properties, new: Properties) -> str:
@@ -243,7 +245,7 @@ def _refused_logging(physical_id: str, old: Properties, new: Properties) -> str:
     }
     too_large = characters(policy) > _LOGS_RESOURCE_POLICY
     words = "Invalid Logging Configuration: The CloudWatch Logs Resource Policy size was exceeded."
-    return _handler_message("Sfn", words if too_large else "", "InvalidRequest", 400)
+    return handler_message("Sfn", words if too_large else "", "InvalidRequest", 400)
 
 
 def _log_groups(logging: Properties | None) -> set[str]:

@@ -1,8 +1,7 @@
 """CloudFormation's refusals of templates, custom resources' responses and signals that ministack accepts, and what it
 says of changes.
 
-ministack itself refuses more than 500 resources, more than 200 parameters, outputs or mappings, templates of more than
-51,200 bytes in a request or 1,000,000 bytes at a URL, and updates or change sets without changes.
+ministack itself refuses templates that exceed CloudFormation's own limits, and updates or change sets without changes.
 """
 
 from __future__ import annotations
@@ -13,12 +12,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from constructs_optim_local.cloudformation.limits import LONGEST_MESSAGE
 from constructs_optim_local.cloudformation.registry import recreation, resource_types
 
 from .patches import replace, table
 
-# CloudFormation user guide, "CloudFormation quotas": custom resource response, cfn-signal wait condition data.
-_LONGEST_MESSAGE = 4096
 _RESPONSES, _SIGNALS = "/_ministack/cfn-response/", "/_ministack/cfn-signal/"
 
 
@@ -159,13 +157,13 @@ def _refuse_long_messages() -> None:
     async def handle_post_body_shortcuts(
         method: str, path: str, headers: dict[str, str], body: bytes, *more: Any
     ) -> Any:
-        if method == "PUT" and len(body) > _LONGEST_MESSAGE:
+        if method == "PUT" and len(body) > LONGEST_MESSAGE:
             if path.startswith(_RESPONSES):
                 failed = {"Status": "FAILED", "Reason": "Response object is too long."}
                 custom_resource.deliver_response(path.removeprefix(_RESPONSES), failed)
                 return 200, {}, b""
             if path.startswith(_SIGNALS):
-                refused = f"the signal has more than {_LONGEST_MESSAGE} bytes, the most for wait condition data"
+                refused = f"the signal has more than {LONGEST_MESSAGE} bytes, the most for wait condition data"
                 return 400, {"Content-Type": "application/json"}, json.dumps({"message": refused}).encode()
         return await handle(method, path, headers, body, *more)
 

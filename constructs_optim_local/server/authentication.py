@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs
 
+from constructs_optim_local.cloudformation.limits import LONGEST_MESSAGE
+
 from . import bearer_tokens
 from .bodies import LONGEST_BODY, LONGEST_OBJECT, BodyTooLong, Disconnected, Receive, read_body
 
@@ -28,9 +30,6 @@ _CAPABILITIES = ("/_ministack/cfn-response/", "/_ministack/cfn-signal/")
 """The paths for PUT requests that respond for custom resources and signal wait conditions. As with CloudFormation's
 presigned URLs, the URL is the permission: it contains a random UUID.
 """
-# CloudFormation user guide, "Understand CloudFormation quotas": custom resource response, cfn-signal wait condition
-# data.
-_LONGEST_CAPABILITY = 4_096
 _LARGE = 1_000_000
 # Assumed: the documentation has no example of a refused token.
 _INVALID_TOKEN: Response = (
@@ -75,7 +74,7 @@ class Authentication:
         method: str = scope["method"]
         if method == "PUT" and scope["path"].startswith(_CAPABILITIES):
             try:
-                body = await read_body(receive, _LONGEST_CAPABILITY)
+                body = await read_body(receive, LONGEST_MESSAGE)
             except BodyTooLong as too_long:
                 # Only its length matters: CloudFormation refuses it, and a custom resource fails.
                 body = too_long.start

@@ -21,6 +21,7 @@ from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
 from constructs_optim_local.cloud import LocalCloud
 
 from ..declaration.test_document import VALID
+from ..support.template_limits import lower
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 QUICKSTART = str(EXAMPLES / "quickstart.yaml")
@@ -68,6 +69,17 @@ def test_advice_is_printed_once_wherever_a_file_is_synthesized(
     monkeypatch.setenv("CDK_OUTDIR", str(folder / "of_cli"))
     if format == "cdk":
         assert "arning" not in run("synth", "endpoint.yaml").output, "the CDK CLI prints the warnings itself"
+
+
+@pytest.mark.parametrize("format", ["cdk", "cloudformation"])
+def test_a_template_that_exceeds_a_limit_is_refused_and_not_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    lower(monkeypatch, "outputs" if format == "cloudformation" else "resources", 5)
+    result = run("synth", QUICKSTART, "--format", format)
+    assert result.exit_code == 2
+    assert re.search(r"the template has \d+ (outputs|resources), and CloudFormation allows 5: \w+", result.stderr)
+    assert not (folder / "cloudformation.out").exists()
 
 
 @pytest.mark.parametrize("format", ["cdk", "cloudformation"])

@@ -28,13 +28,13 @@ from constructs_optim import (
     Quantization,
     Server,
 )
-from constructs_optim.constructs.standalone_template import standalone_template as module
 from constructs_optim.constructs.standalone_template.outputs import OUTPUTS, add_outputs
 from constructs_optim.constructs.standalone_template.standalone_template import StandaloneTemplate, standalone_template
 
 from ..support.construct_stacks import ENVIRONMENT, endpoint, resources, template_of
 from ..support.deployed_stack import CHECKOUT
 from ..support.standalone_templates import of_example, of_stack
+from ..support.template_limits import lower
 from .oracles import REGIONS, cfn_lint_errors
 
 
@@ -248,13 +248,33 @@ def test_what_no_template_can_express_is_refused(fill: Any, options: dict[str, A
         of_stack(fill, **options)
 
 
-@pytest.mark.parametrize(("inline", "cure"), [(True, "leave inline out"), (False, "declare it in two stacks")])
+@pytest.mark.parametrize(("inline", "cure"), [(True, "leave inline out"), (False, "declare some of the stack's")])
 def test_a_template_that_cloudformation_does_not_take_is_refused(
     monkeypatch: pytest.MonkeyPatch, inline: bool, cure: str
 ) -> None:
-    monkeypatch.setattr(module, "MOST_BYTES", 50_000)
+    lower(monkeypatch, "template bytes", 50_000)
     with pytest.raises(ValueError, match=rf"has [\d,]+ bytes, and CloudFormation allows 50,000: {cure}"):
         of_stack(endpoint, inline=inline)
+
+
+def test_the_parameters_of_a_template_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(of_stack(endpoint).template["Parameters"]) == 2
+    lower(monkeypatch, "parameters", 1)
+    with pytest.raises(ValueError, match="the template has 2 parameters, and CloudFormation allows 1: "):
+        of_stack(endpoint)
+
+
+def test_more_outputs_than_cloudformation_allows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    lower(monkeypatch, "outputs", 16)
+
+    def fill(stack: Stack, number: int) -> None:
+        for name in ("Chat", "Code", "Mail")[:number]:
+            add_outputs(name, endpoint(stack, name))
+
+    of_stack(lambda stack: fill(stack, 1))
+    refused = r"^the template has 2\d outputs, and CloudFormation allows 16: declare .* about 1 of its 3 fit into one$"
+    with pytest.raises(ValueError, match=refused):
+        of_stack(lambda stack: fill(stack, 3))
 
 
 def outputs(name: str, declare: Any) -> dict[str, Any]:

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, Stack
+from aws_cdk import App, CfnOutput, Stack
 
 import constructs_optim.constructs.validation.template_size as template_size
-from constructs_optim import Model, Workload
+from constructs_optim import ArtifactStore, Model, Workload
+from constructs_optim.templates.limits import excesses
 
-from ..support.construct_stacks import ENVIRONMENT, endpoint, stack, template_of
+from ..support.construct_stacks import ENVIRONMENT, endpoint, resource, stack, template_of
+from ..support.template_limits import lower
 
 _INDENTED = {"@aws-cdk/core:suppressTemplateIndentation": False}
 _COMPACT = {"@aws-cdk/core:suppressTemplateIndentation": True}
@@ -48,9 +50,10 @@ def _errors(scope: Stack) -> list[str]:
     return _annotations(scope, "error")
 
 
-def _reported_sizes(error: str) -> list[int]:
-    """The sizes in bytes that an error reports."""
-    return [int(number.replace(",", "")) for number in re.findall(r"about ([\d,]+) bytes", error)]
+def _reported(error: str, pattern: str) -> int:
+    """The number that an error reports."""
+    (number,) = re.findall(pattern, error)
+    return int(number.replace(",", ""))
 
 
 def test_a_stack_beyond_the_resource_limit_is_refused_with_an_alternative() -> None:
@@ -69,22 +72,68 @@ def test_an_oversized_template_gives_one_error_with_its_size_in_bytes(tmp_path: 
     (error,) = _errors(scope)
     assert size > 1_000_000
     assert "and CloudFormation allows 1,000,000: declare some of the stack's endpoints in another stack" in error
-    assert _reported_sizes(error) == [pytest.approx(size, abs=1000)]
+    assert _reported(error, r"has ([\d,]+) bytes") == pytest.approx(size, abs=1000)
+    template = json.loads((tmp_path / "PlatformTeamProduction.template.json").read_text())
+    dashboards = [each for each in template["Resources"].values() if each["Type"] == "AWS::CloudWatch::Dashboard"]
+    taken = sum(len(json.dumps(each, separators=(",", ":"), ensure_ascii=False).encode()) for each in dashboards)
+    assert _reported(error, r"take ([\d,]+) of the bytes") == taken
     assert not any("Template size" in warning for warning in _annotations(scope, "warning"))
+
+
+def test_what_an_oversized_template_says_fits_into_one_stack_does(tmp_path: Path) -> None:
+    scope, _ = _written(_COMPACT, tmp_path / "many", 20, full=True)
+    fits = _reported(_errors(scope)[0], r"about (\d+) of its 20 fit into one")
+    assert 8 < fits < 20
+    assert _errors(_written(_COMPACT, tmp_path / "fewer", fits, full=True)[0]) == []
 
 
 def test_an_oversized_indented_template_suggests_suppressing_the_indentation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(template_size, "_WATCHED_FROM", 4)
-    monkeypatch.setattr(template_size, "MOST_BYTES", 165_000)
+    lower(monkeypatch, "template bytes", 165_000)
     indented, size = _written(_INDENTED, tmp_path / "indented", 4)
     compact, less = _written(_COMPACT, tmp_path / "compact", 4)
     assert less < 165_000 < size
     (error,) = _errors(indented)
     assert 'set "@aws-cdk/core:suppressTemplateIndentation": true in the context of cdk.json' in error
-    assert _reported_sizes(error) == [pytest.approx(size, abs=1000), pytest.approx(less, abs=1000)]
+    assert _reported(error, r"has ([\d,]+) bytes") == pytest.approx(size, abs=1000)
+    assert _reported(error, r"makes it ([\d,]+) bytes") == pytest.approx(less, abs=1000)
     assert _errors(compact) == []
+
+
+def test_every_excess_is_an_error_and_every_adjustable_one_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("outputs", "parameters", "inline policies of a role", "alarm description"):
+        lower(monkeypatch, name, 0)
+    lower(monkeypatch, "trust policy", 10)
+    scope = stack()
+    _declare(scope, 8)
+    CfnOutput(scope, "Own", value="x")
+    number = len(template_of(scope)["Outputs"])
+    errors = "\n".join(_errors(scope))
+    assert f"the template has {number} outputs, and CloudFormation allows 0: " in errors
+    assert "characters in its inline policies, and IAM allows 0: attach managed policies instead" in errors
+    assert "characters in its description, and CloudWatch allows 0: see https://" in errors
+    assert "trust policy" not in errors
+    assert any("trust policy, and IAM allows 10 by default" in warning for warning in _annotations(scope, "warning"))
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_store_shared_with_more_accounts_than_its_bucket_policy_can_name_is_refused(read_only: bool) -> None:
+    def errors(accounts: int) -> list[str]:
+        scope = stack()
+        store = ArtifactStore(scope, "Artifacts")
+        for number in range(accounts):
+            store.share_with_account(f"{number:012}", read_only=read_only)
+        policy = resource(template_of(scope), "AWS::S3::BucketPolicy")["PolicyDocument"]
+        assert len(json.dumps(policy)) > 9_000
+        return _errors(scope)
+
+    assert errors(100) == []
+    (error,) = errors(300 if read_only else 118)
+    assert re.search(
+        r"ArtifactsBucketPolicy\w+ has [\d,]+ bytes in its policy, and S3 allows 20,480: share with the", error
+    )
 
 
 def test_the_template_of_a_few_endpoints_is_not_written_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,5 +142,8 @@ def test_the_template_of_a_few_endpoints_is_not_written_twice(monkeypatch: pytes
 
     monkeypatch.setattr(template_size, "written_template", fail)
     scope = stack()
-    _declare(scope, 7)
-    assert len(json.dumps(template_of(scope))) < 500_000
+    _declare(scope, 7, full=True)
+    template = template_of(scope)
+    assert len(json.dumps(template, indent=1)) < 800_000
+    assert excesses(template) == []
+    assert len(template["Resources"]) < 300

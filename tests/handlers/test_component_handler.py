@@ -124,6 +124,16 @@ def names(sagemaker: Any) -> set[str]:
     return {each["InferenceComponentName"] for each in listed if each["EndpointName"] in ENDPOINTS}
 
 
+def test_a_component_that_was_scaled_to_zero_is_created_again_with_a_copy(responses: Responses, sagemaker: Any) -> None:
+    arn = watched(responses, request(responses, "Create"))["PhysicalResourceId"]
+    old, new = properties(copies="0"), properties("renamed", copies="0")
+    renamed = watched(responses, request(responses, "Update", arn, ResourceProperties=new, OldResourceProperties=old))
+    assert renamed["Status"] == "SUCCESS", renamed
+    assert component(sagemaker, "renamed")["RuntimeConfig"]["DesiredCopyCount"] == 1
+    for name, each in (("renamed", renamed["PhysicalResourceId"]), ("chat", arn)):
+        watched(responses, request(responses, "Delete", each, ResourceProperties=properties(name)))
+
+
 def test_a_component_is_created_changed_and_deleted(responses: Responses, sagemaker: Any) -> None:
     created = watched(responses, request(responses, "Create"))
     arn = created["PhysicalResourceId"]

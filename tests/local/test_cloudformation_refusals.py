@@ -6,6 +6,7 @@ import json
 import textwrap
 import urllib.error
 import urllib.request
+import uuid
 from typing import Any
 
 import boto3
@@ -21,6 +22,16 @@ from ..support.waiting import until
 
 TOPIC: dict[str, Any] = {"Type": "AWS::SNS::Topic"}
 QUEUE: dict[str, Any] = {"Type": "AWS::SQS::Queue"}
+ALARM = {
+    "ComparisonOperator": "GreaterThanThreshold",
+    "EvaluationPeriods": 1,
+    "MetricName": "Invocations",
+    "Namespace": "AWS/SageMaker",
+    "Period": 60,
+    "Statistic": "Sum",
+    "Threshold": 1,
+}
+FUNCTION = {"Code": {"ZipFile": "x"}, "Handler": "index.handler", "Role": ROLE, "Runtime": "python3.14"}
 LONG_ANSWER = textwrap.dedent(
     """
     import json
@@ -157,6 +168,38 @@ def test_a_template_in_s3_beyond_one_megabyte_is_refused(cloud: LocalCloud) -> N
     url = f"{cloud.endpoint_url}/{BUCKET}/large.json"
     words = refusal(cloud.client("cloudformation").create_stack, StackName="large", TemplateURL=url)
     assert words == "Template may not exceed 1000000 bytes in size."
+
+
+def graphs(number: int, metrics: int) -> str:
+    rows: list[list[Any]] = [[{"expression": "a"}], *[["A", "B"]] * metrics]
+    return json.dumps({"widgets": [{"type": "metric", "properties": {"metrics": rows}}] * number})
+
+
+@pytest.mark.parametrize(
+    ("type_name", "properties", "words"),
+    [
+        ("AWS::CloudWatch::Dashboard", {"DashboardBody": graphs(501, 0)}, "dashboard widgets, 501, exceed the maximum"),
+        ("AWS::CloudWatch::Dashboard", {"DashboardBody": graphs(1, 501)}, "metrics of a widget, 501, exceed the maxim"),
+        ("AWS::CloudWatch::Dashboard", {"DashboardBody": graphs(6, 417)}, "metrics of a dashboard, 2502, exceed the m"),
+        ("AWS::CloudWatch::Alarm", {**ALARM, "AlarmDescription": "x" * 1025}, "length less than or equal to 1024"),
+        ("AWS::KMS::Key", {"KeyPolicy": {"Statement": [{"Sid": "x" * 32_768}]}}, "The key policy exceeds the maximum"),
+        (
+            "AWS::Lambda::Function",
+            {**FUNCTION, "Environment": {"Variables": {"A": "x" * 4_089}}},
+            "the environment variables you have provided exceeded the 4KB limit. String measured: {",
+        ),
+    ],
+)
+def test_a_resource_beyond_a_limit_of_its_service_is_refused(
+    cloud: LocalCloud, type_name: str, properties: dict[str, Any], words: str
+) -> None:
+    stack = Stack(cloud, f"limit-{uuid.uuid4().hex[:8]}")
+    body = json.dumps({"Resources": {"It": {"Type": type_name, "Properties": properties}}})
+    cloud.client("s3").put_object(Bucket=BUCKET, Key="limit.json", Body=body)
+    stack.cloudformation.create_stack(StackName=stack.name, TemplateURL=f"{cloud.endpoint_url}/{BUCKET}/limit.json")
+    assert until(stack.status, lambda status: not status.endswith("_IN_PROGRESS")) == "ROLLBACK_COMPLETE"
+    assert words in stack.reasons()
+    stack.delete()
 
 
 def test_an_update_without_changes_is_refused(cloud: LocalCloud) -> None:

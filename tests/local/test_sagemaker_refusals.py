@@ -16,6 +16,7 @@ from tests.support.in_process import InProcessCloud
 from tests.support.waiting import by_the_clock
 
 from ..support.hosting import IMAGE, deploy, make_config, make_model, settled
+from ..support.inference_components import component
 from ..support.local_cloud import BUCKET, ROLE
 from ..support.optimization_jobs import ended, request
 
@@ -207,6 +208,56 @@ def test_managed_instance_scaling_is_refused_without_inference_components(sagema
     words = refused(create, EndpointConfigName=name, ProductionVariants=[{**variant, "ModelName": name}])
     assert words == "ManagedInstanceScaling is only supported for inference component endpoints."
     create(EndpointConfigName=name, ExecutionRoleArn=ROLE, ProductionVariants=[variant])
+
+
+def test_an_endpoint_for_inference_components_needs_a_role(sagemaker: Any) -> None:
+    name = named("roleless")
+    variant = {"VariantName": "AllTraffic", "InstanceType": "ml.g5.12xlarge", "InitialInstanceCount": 1}
+    words = refused(sagemaker.create_endpoint_config, EndpointConfigName=name, ProductionVariants=[variant])
+    assert "ExecutionRoleArn" in words
+    make_model(sagemaker, name)
+    sagemaker.create_endpoint_config(EndpointConfigName=name, ProductionVariants=[{**variant, "ModelName": name}])
+
+
+@pytest.mark.parametrize(("region", "is_refused"), [("eu-west-3", True), ("us-east-1", False)])
+def test_no_instance_is_not_enough_in_some_regions(region: str, is_refused: bool) -> None:
+    sagemaker = InProcessCloud(region=region).client("sagemaker")
+
+    def create(least: int, status: str = "ENABLED") -> None:
+        scaling = {"Status": status, "MinInstanceCount": least, "MaxInstanceCount": 2}
+        variant: dict[str, Any] = {"VariantName": "AllTraffic", "InstanceType": "ml.g6.xlarge"}
+        variant |= {"InitialInstanceCount": 1, "ManagedInstanceScaling": scaling}
+        sagemaker.create_endpoint_config(
+            EndpointConfigName=named("asleep"), ExecutionRoleArn=ROLE, ProductionVariants=[variant]
+        )
+
+    create(1)
+    if not is_refused:
+        create(0)
+        return
+    words = "Min instance count needs to be greater than 0 for enabled managed instance scaling"
+    assert refused(create, least=0) == words
+
+
+def test_an_inference_component_is_created_with_a_copy_and_scaled_to_none(sagemaker: Any) -> None:
+    name = named("cold")
+    deploy(sagemaker, name, components=True)
+    settled(sagemaker, name)
+    needs = {"NumberOfAcceleratorDevicesRequired": 1, "MinMemoryRequiredInMb": 1024}
+    given = {
+        "InferenceComponentName": name,
+        "EndpointName": name,
+        "VariantName": "AllTraffic",
+        "Specification": {"Container": {"Image": IMAGE}, "ComputeResourceRequirements": needs},
+    }
+    create = sagemaker.create_inference_component
+    words = refused(create, **given, RuntimeConfig={"CopyCount": 0})
+    assert words == "Inference components copy count an integer larger than 0"
+    create(**given, RuntimeConfig={"CopyCount": 1})
+    component(sagemaker, name)
+    sagemaker.update_inference_component_runtime_config(
+        InferenceComponentName=name, DesiredRuntimeConfig={"CopyCount": 0}
+    )
 
 
 def test_an_isolated_model_is_refused_on_an_endpoint_without_isolation(sagemaker: Any) -> None:

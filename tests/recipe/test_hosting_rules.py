@@ -79,6 +79,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"components": [_component()], **_SERVING},
         {"components": [_component(cpu_cores=48, max_memory_mib=40_000)], **_SERVING},
     ],
+    "OPT253": [{"components": [_component(copies=1)], **_SERVING}],
     "OPT131": [{"components": [_component(copies=2)], "maximum_instance_count": 1, **_SERVING}],
     "OPT132": [{"techniques": [SpeculativeDecoding.sagemaker_draft()]}],
     "OPT133": [{"techniques": [Sharding.fast_load()]}, {"has_model": False}, {"techniques": [Quantization.awq()]}],
@@ -164,7 +165,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT130", {"components": [_component(accelerators=0)], **_SERVING}, "add_component('Chat').accelerators", "1 or greater"),
     ("OPT130", {"components": [_component(memory_mib=10**6)], **_SERVING}, "add_component('Chat').memory", "196608"),
     ("OPT130", {"components": [_component(memory_mib=1)], **_SERVING}, "add_component('Chat').memory", "128"),
-    ("OPT130", {"components": [_component(copies=-1)], **_SERVING}, "add_component('Chat').copies", "0 or greater"),
+    ("OPT253", {"components": [_component(copies=0)], **_SERVING}, "add_component('Chat').copies", "auto_scale(min_capacity=0)"),
+    ("OPT253", {"components": [_component(copies=-1)], **_SERVING}, "add_component('Chat').copies", "1 or greater"),
     ("OPT130", {"components": [_component(cpu_cores=49)], **_SERVING}, "add_component('Chat').options.cpu_cores", "48 vCPUs"),
     ("OPT130", {"components": [_component(max_memory_mib=39_999)], **_SERVING}, "add_component('Chat').options.max_memory", "40000 MiB or more"),
     ("OPT131", {"components": [_component(copies=5)], "maximum_instance_count": 2, **_SERVING}, "variant.max_instance_count", "3"),
@@ -304,7 +306,7 @@ _COPIES = st.builds(
     _component,
     accelerators=st.integers(1, _ROW.parallel_units),
     memory_mib=st.integers(128, _ROW.memory_mib - 1),
-    copies=st.integers(0, 6),
+    copies=st.integers(1, 6),
     cpu_cores=st.none() | st.sampled_from([0.25, 1.5, 8, _ROW.vcpu]),
 )
 

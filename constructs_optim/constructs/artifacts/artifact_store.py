@@ -19,6 +19,7 @@ from constructs_optim.constructs.stack.findings import advise
 from constructs_optim.constructs.stack.permissions import Statement, statements_of
 from constructs_optim.constructs.stack.property_injection import property_injectable
 from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext
+from constructs_optim.constructs.validation.template_size import check_template_size
 from constructs_optim.recipe.errors import Advice
 from constructs_optim.recipe.tokens import is_token
 
@@ -72,6 +73,9 @@ _MAKE = (
     ),
     _Grant("MakeArtifacts", ("kms:Encrypt",), condition=_THROUGH_S3),
 )
+
+# A bucket's or key's policy with fewer readers is far from its limit.
+_CHECKED_FROM = 50
 
 _IDS = {"account": re.compile(r"\d{12}"), "organization": re.compile(r"o-[a-z0-9]{10,32}")}
 _FIXES = {
@@ -198,7 +202,8 @@ class ArtifactStore(Construct):
             read_only: whether the account is only a reader. Default: yes.
 
         Raises:
-            ValueError: if ``account_id`` is not twelve digits.
+            ValueError: if ``account_id`` is not twelve digits. A policy that exceeds S3's 20 KB, with more than about a
+                hundred accounts, is an error at synthesis.
         """
         self._share("account", account_id, read_only=read_only)
 
@@ -263,6 +268,8 @@ class ArtifactStore(Construct):
             if id in readers:
                 continue
             readers.append(id)
+            if len(readers) == _CHECKED_FROM:
+                check_template_size(self)
             if kind == "account":
                 statement.add_aws_account_principal(id)
             else:

@@ -36,6 +36,7 @@ from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.standalone_template.outputs import OUTPUTS, add_outputs
 from constructs_optim.constructs.standalone_template.standalone_template import StandaloneTemplate, standalone_template
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
+from constructs_optim.constructs.validation.template_size import refusals
 from constructs_optim.policy import PlatformPolicy
 from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.objectives import Objectives
@@ -228,8 +229,15 @@ class DeclaredStack(Stack):
         return {key: tuple(model.plan for model in server.models) for key, server in servers.items() if server.models}
 
     def synth(self) -> Path:
-        """Write the cloud assembly, and return its folder."""
-        return Path(self.app.synth().directory)
+        """Write the cloud assembly, and return its folder.
+
+        Raises:
+            RuntimeError: if the written template exceeds a limit of AWS; says what works.
+        """
+        folder = Path(self.app.synth().directory)
+        if refused := refusals((folder / self.template_file).read_text(encoding="utf-8"), self.stack_name):
+            raise RuntimeError("\n".join(refused))
+        return folder
 
     def record_containers(self) -> str | None:
         """Record the containers in ``optim.lock.json``; return what to do if it cannot be written."""

@@ -17,10 +17,12 @@ from constructs import Construct
 
 from constructs_optim.constructs.stack.stack_context import PSEUDO, late_text
 from constructs_optim.recipe.tokens import TOKEN
+from constructs_optim.templates.limits import limits
 
 GRID_COLUMNS = 24
-MOST_WIDGETS = 500
-MOST_METRICS = 500
+MOST_WIDGETS = limits()["dashboard widgets"].most
+MOST_METRICS = limits()["metrics of a widget"].most
+MOST_DASHBOARD_METRICS = limits()["metrics of a dashboard"].most
 _START = "-PT3H"
 
 
@@ -141,6 +143,12 @@ def arranged(segments: Iterable[Segment]) -> list[dict[str, Any]]:
         raise ValueError(
             f"the dashboard has {len(arranged_widgets)} widgets including headings, and CloudWatch shows at most "
             f"{MOST_WIDGETS}: leave endpoints, segments or concurrencies out, or make a second dashboard"
+        )
+    rows = [row for widget in arranged_widgets for row in widget["properties"].get("metrics", ())]
+    if (count := sum(not (row and isinstance(row[0], dict)) for row in rows)) > MOST_DASHBOARD_METRICS:
+        raise ValueError(
+            f"the dashboard has {count:,} metrics, and CloudWatch allows {MOST_DASHBOARD_METRICS:,}: leave endpoints "
+            "or segments out, or make a second dashboard"
         )
     return arranged_widgets
 

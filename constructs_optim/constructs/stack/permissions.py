@@ -2,8 +2,6 @@
 
 Python collects a role's statements: another endpoint adds resources to existing statements. They become the role's
 inline policy and, if that is full, managed policies.
-
-Source of the limits: AWS Identity and Access Management user guide, "IAM and AWS STS quotas".
 """
 
 from __future__ import annotations
@@ -22,6 +20,8 @@ from aws_cdk import Acknowledgment, RemovalPolicy, Validations
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from constructs_optim.templates.limits import limits
+
 from .stack_context import StackContext, late_value
 
 Arn = str | Mapping[str, Any]
@@ -37,11 +37,11 @@ BEARER_ACTION = "sagemaker:CallWithBearerToken"
 """The action of requests with a bearer token, which "does not support resource-level restrictions" (developer guide,
 "Invoke endpoints with OpenAI-compatible APIs"): a token has its owner's permissions."""
 
-MOST_INLINE_CHARACTERS = 10_240
+MOST_INLINE_CHARACTERS = limits()["inline policies of a role"].most
 """The limit of all inline policies of a role together; IAM does not count white space."""
 INLINE_CHARACTERS = 5_000
 """The limit of a role's own inline policy; the rest is for grants' policies, which cannot be divided."""
-_MOST_MANAGED_CHARACTERS = 6_144
+_MOST_MANAGED_CHARACTERS = limits()["managed policy"].most
 _MOST_ITEMS = 20
 """The limit of resources, or prefixes, in a statement, so that a policy has room for several statements."""
 _LATER = re.compile(

@@ -16,8 +16,9 @@ from typing import Any, cast
 from aws_cdk import App, DefaultStackSynthesizer, IStackSynthesizer, Stack
 
 from constructs_optim.constructs.stack.findings import warnings_of
-from constructs_optim.constructs.validation.template_size import MOST_BYTES
+from constructs_optim.constructs.validation.template_size import refusal
 from constructs_optim.recipe.errors import shown
+from constructs_optim.templates.limits import excesses
 
 from .inline_code import inline_source
 
@@ -35,6 +36,7 @@ _PARAMETERS = {"OptimizationService/Code": "CodeKey", "OptimizationService/Train
 # core/lib/helpers-internal/string-specializer.ts).
 _PARTITION = "${AWS::Partition}"
 _BUCKET_PLACEHOLDER, _PREFIX_PLACEHOLDER = f"code-bucket-{_PARTITION}", f"code-prefix-{_PARTITION}/"
+_WITHOUT_CODE = "leave inline out, and pass a bucket for the code"
 # The CDK CLI sets the other values for its apps.
 _CONTEXT = {
     "@aws-cdk/core:suppressTemplateIndentation": True,
@@ -96,7 +98,7 @@ def standalone_template(
         context: the app's context. Default: none.
 
     Raises:
-        ValueError: if the bucket name is invalid, or a single template cannot express the stack.
+        ValueError: if the bucket name is invalid, or a single template cannot express the stack or exceeds a limit.
         RuntimeError: if constructs added errors to the stack; contains them.
     """
     _check_bucket(code_bucket)
@@ -124,9 +126,13 @@ def standalone_template(
             files = [asset.file(code_prefix) for asset in assets]
             template = _parameterized(template, assets, files, code_bucket)
     made = StandaloneTemplate(template, tuple(files), warnings)
-    if (size := len(made.body.encode())) > MOST_BYTES:
-        cure = "leave inline out, and pass a bucket for the code" if inline else "declare it in two stacks"
-        raise ValueError(f"the template has {size:,} bytes, and CloudFormation allows {MOST_BYTES:,}: {cure}")
+    found = excesses(template, size=len(made.body.encode()))
+    if refused := [
+        f"{excess}: {_WITHOUT_CODE}" if inline and excess.name == "template bytes" else refusal(excess, template)
+        for excess in found
+        if not excess.limit.adjustable
+    ]:
+        raise ValueError("\n".join(refused))
     return made
 
 
@@ -252,8 +258,8 @@ def _inlined(template: dict[str, Any], assets: list[_Asset]) -> dict[str, Any]:
     rest = json.dumps(template)
     if kept := [asset.parameter.removesuffix("Key") for asset in assets if asset.placeholder in rest]:
         raise ValueError(
-            f"{' and '.join(kept)} cannot be in the template, because only functions can have inline code: leave "
-            "inline out, and pass a bucket for the code"
+            f"{' and '.join(kept)} cannot be in the template, because only functions can have inline code: "
+            f"{_WITHOUT_CODE}"
         )
     return template
 

@@ -1,57 +1,77 @@
-"""Refuse a template that exceeds CloudFormation's limits, and suggest a fix.
-
-Source of the limits: AWS CloudFormation user guide, "Understand CloudFormation quotas" (500 resources; 1 MB in an
-object of S3).
-"""
+"""Refuse a template that exceeds a limit of CloudFormation or of its resources' services, and suggest a fix."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import cast
+from typing import Any, cast
 
 import jsii
-from aws_cdk import Annotations, ISynthesisSession, LegacyStackSynthesizer, Stack
+from aws_cdk import Annotations, ISynthesisSession, LegacyStackSynthesizer, Stack, Token
 from aws_cdk.cx_api import CloudAssemblyBuilder
 from constructs import Construct, IValidation
 
 from constructs_optim.constructs.stack.stack_context import StackContext
+from constructs_optim.recipe.documentation import page
+from constructs_optim.templates.limits import Excess, excesses
+from constructs_optim.templates.resource_types import DASHBOARD, ENDPOINT
 
-# The CDK adds the bootstrap version rule later, less than 1 KB; for a template this close, only its own warning
-# remains.
-MOST_BYTES = 1_000_000
-"""The maximum size of a template in S3; in a request it is 51,200 bytes."""
-# An endpoint with its job counts twice, and with all features has at most 20 resources and 100 KB. A stack with fewer
-# constructs cannot reach a limit, so its template is not rendered a second time.
+# Each endpoint counts, and each of its instance types' artifacts. A stack with fewer cannot reach a limit
+# (tests/constructs/test_template_size.py), so its template is not rendered a second time.
 _WATCHED_FROM = 16
-_SPLIT = (
+_ANOTHER_STACK = (
     "declare some of the stack's endpoints in another stack, which shares the artifact store with "
-    "artifact_store=ArtifactStore.from_bucket(store.bucket), or leave features out: evaluate() enlarges a dashboard "
-    "from 14 KB to 40 KB, and each policy and schedule of auto_scale() is a resource"
+    f"artifact_store=ArtifactStore.from_bucket(store.bucket) ({page('sharing')})"
 )
+_DIVIDED = ("template bytes", "resources", "outputs", "parameters", "mappings")
+_ORGANIZATION = (
+    "share with the organization, whose accounts one statement names together (share_with_organization), or divide "
+    "the accounts among several stores"
+)
+_SECOND_DASHBOARD = "leave endpoints or segments out, or make a second dashboard"
+_REMEDIES = {
+    "bucket policy": _ORGANIZATION,
+    "key policy": _ORGANIZATION,
+    "dashboard widgets": _SECOND_DASHBOARD,
+    "metrics of a dashboard": _SECOND_DASHBOARD,
+    "metrics of a widget": _SECOND_DASHBOARD,
+    "inline policies of a role": "attach managed policies instead",
+    "managed policy": "divide it into several policies",
+}
 
 
 def watch_template_size(construct: Construct) -> None:
-    """Count a construct of its stack, and measure the template if there are many."""
+    """Count a construct of its stack, and check the template if there are many."""
+    _count(construct, 1)
+
+
+def check_template_size(construct: Construct) -> None:
+    """Check the template of a construct's stack, however few constructs it has."""
+    _count(construct, _WATCHED_FROM)
+
+
+def _count(construct: Construct, number: int) -> None:
     context = StackContext.of(construct)
-    size = context.once(_Measurement, lambda: _Measurement(context.stack))
-    size.constructs += 1
-    if size.constructs == _WATCHED_FROM:
-        context.stack.node.add_validation(size)
+    check = context.once(_Check, lambda: _Check(context.stack))
+    check.constructs += number
+    if check.constructs >= _WATCHED_FROM and not check.is_added:
+        check.is_added = True
+        context.stack.node.add_validation(check)
 
 
 @jsii.implements(IValidation)
-class _Measurement:
-    """Measures a stack after all its constructs and aspects, before the templates are written."""
+class _Check:
+    """Checks a stack after all its constructs and aspects, before the templates are written."""
 
     def __init__(self, stack: Stack) -> None:
-        self._stack, self._is_refused, self.constructs = stack, False, 0
+        self._stack, self._is_refused, self.constructs, self.is_added = stack, False, 0, False
 
     def validate(self) -> list[str]:
         """Return the errors that stop synthesis: too many resources, in the CDK's words with a suggested fix.
 
-        A template with too many bytes causes an error annotation instead, so that it is still written and readable.
+        Everything else causes an error annotation instead, so that the template is still written and readable.
         """
         try:
             text = written_template(self._stack)
@@ -59,24 +79,61 @@ class _Measurement:
             (message, *_) = str(refused).splitlines()
             if "Number of resources" not in message:
                 raise
-            return [f"{message}. What works: {_SPLIT}"]
-        size = len(text.encode())
+            return [f"{message}. What works: {_ANOTHER_STACK}"]
         # An app may be synthesized several times.
-        if size > MOST_BYTES and not self._is_refused:
+        if self._is_refused:
+            return []
+        template, name = json.loads(text), self._stack.stack_name
+        annotations = Annotations.of(self._stack)
+        found = excesses(template, size=len(text.encode()), stack_name="" if Token.is_unresolved(name) else name)
+        for excess in found:
+            message = f"{self._stack.node.path}: {refusal(excess, template)}"
+            if excess.limit.adjustable:
+                annotations.add_warning_v2(f"constructs-optim:{excess.name.title().replace(' ', '')}", message)
+                continue
             self._is_refused = True
-            compact = len(json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False).encode())
-            unindented = (
-                'set "@aws-cdk/core:suppressTemplateIndentation": true in the context of cdk.json, which makes it '
-                f"about {compact:,} bytes; or "
-            )
-            annotations = Annotations.of(self._stack)
-            # This replaces the CDK's own warning, which does not suggest a fix.
-            annotations.acknowledge_warning("@aws-cdk/core:Stack.templateSize")
-            annotations.add_error(
-                f"the template of {self._stack.node.path} has about {size:,} bytes, and CloudFormation allows "
-                f"{MOST_BYTES:,}: {unindented if compact <= MOST_BYTES else ''}{_SPLIT}"
-            )
+            if excess.name == "template bytes":
+                # This replaces the CDK's own warning, which does not suggest a fix.
+                annotations.acknowledge_warning("@aws-cdk/core:Stack.templateSize")
+                compact = _size(template)
+                if compact <= excess.limit.most:
+                    message += (
+                        '; or set "@aws-cdk/core:suppressTemplateIndentation": true in the context of cdk.json, which '
+                        f"makes it {compact:,} bytes"
+                    )
+            annotations.add_error(message)
         return []
+
+
+def refusals(text: str, stack_name: str) -> list[str]:
+    """Return what of a written template exceeds a limit that AWS does not raise, and what works instead."""
+    template = json.loads(text)
+    found = excesses(template, size=len(text.encode()), stack_name=stack_name)
+    return [refusal(excess, template) for excess in found if not excess.limit.adjustable]
+
+
+def refusal(excess: Excess, template: Mapping[str, Any]) -> str:
+    """Return what exceeds a limit, and what works instead."""
+    works = _divided(excess, template) if excess.name in _DIVIDED else _REMEDIES.get(excess.name, "")
+    return f"{excess}: {works or f'see {excess.limit.source}'}"
+
+
+def _divided(excess: Excess, template: Mapping[str, Any]) -> str:
+    """Return how to divide a template, how much of it fits into one stack, and what takes its bytes."""
+    resources: list[Mapping[str, Any]] = list(template["Resources"].values())
+    works, endpoints = _ANOTHER_STACK, sum(resource["Type"] == ENDPOINT for resource in resources)
+    if endpoints > 1:
+        works += f"; about {max(endpoints * excess.limit.most // excess.found, 1)} of its {endpoints} fit into one"
+    dashboards = [resource for resource in resources if resource["Type"] == DASHBOARD]
+    if excess.name == "template bytes" and dashboards:
+        size = sum(map(_size, dashboards))
+        works += f"; or leave features out: dashboards, which evaluate() enlarges, take {size:,} of the bytes"
+    return works
+
+
+def _size(value: Any) -> int:
+    """Return the size of a part of a template without indentation, in bytes."""
+    return len(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
 
 
 def written_template(stack: Stack) -> str:

@@ -29,8 +29,6 @@ def _a_copy_fits(hosting: Hosting) -> Iterator[Finding]:
             yield Finding(f"{label}.accelerators", accelerators, "a whole number, 1 or greater")
         if not is_whole(component.memory_mib, _LEAST_MEMORY_MIB):
             yield Finding(f"{label}.memory", memory, f"{_LEAST_MEMORY_MIB} MiB or more")
-        if not is_whole(component.copies, 0):
-            yield Finding(f"{label}.copies", component.copies, "a whole number, 0 or greater")
         if most is not None and not is_whole(most, component.memory_mib):
             reason = f"a copy reserves {memory}, so its maximum cannot be lower"
             yield Finding(
@@ -49,12 +47,22 @@ def _a_copy_fits(hosting: Hosting) -> Iterator[Finding]:
                 yield Finding(f"{label}.options.cpu_cores", cores, f"at most {row.vcpu}", reason)
 
 
+@rule("OPT253", "https://github.com/stdapi-ai/stdapi.ai/issues/43")
+def _a_component_starts_with_a_copy(hosting: Hosting) -> Iterator[Finding]:
+    """A component starts with a copy: SageMaker creates none with zero copies; only scaling removes the last."""
+    for component in hosting.components:
+        if not is_whole(component.copies, 1):
+            fix = "a whole number, 1 or greater; auto_scale(min_capacity=0) removes the copies of an idle component"
+            yield Finding(f"{component.label}.copies", component.copies, fix)
+
+
 @rule("OPT131", f"{GUIDE}realtime-endpoints-deploy-models.html")
 def _all_copies_fit(hosting: Hosting) -> Iterator[Finding]:
     """All copies fit on the endpoint's instances: a copy that does not fit stays pending, and the deployment fails."""
     most, components = hosting.maximum_instance_count, hosting.components
     # A copy that the rules for a single copy reject fits nowhere.
-    if most is None or not is_whole(most, 1) or any(_a_copy_fits(hosting)) or any(_a_copy_takes_a_partition(hosting)):
+    rejected = (_a_copy_fits, _a_component_starts_with_a_copy, _a_copy_takes_a_partition)
+    if most is None or not is_whole(most, 1) or any(any(found(hosting)) for found in rejected):
         return
     for row in hosting.rows:
         needed = instances_for_copies(components, row, hosting.partitions)

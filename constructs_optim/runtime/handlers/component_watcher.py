@@ -200,7 +200,10 @@ class _Component:
             shape = self._sagemaker.meta.service_model.operation_model("UpdateInferenceComponent").input_shape
             request = typed(request, shape)
         if verb == "create":
-            request["Tags"] = self._tags
+            # SageMaker creates no component without copies (https://github.com/stdapi-ai/stdapi.ai/issues/43). Of a
+            # component that was scaled to zero, scaling removes this one again.
+            copies = max(1, request["RuntimeConfig"]["CopyCount"])
+            request |= {"RuntimeConfig": {**request["RuntimeConfig"], "CopyCount": copies}, "Tags": self._tags}
         try:
             answer = getattr(self._sagemaker, f"{verb}_inference_component")(**request)
         except ClientError as error:

@@ -54,6 +54,10 @@ class InferenceComponents:
         component["VariantName"] = self._check(component, endpoint)
         arn, at = self._scope.arn("inference-component", name), self._scope.now()
         copies = component.pop("RuntimeConfig", {}).get("CopyCount", 1)
+        if copies < 1:
+            # Scaling removes the last copy. Source of the message: https://github.com/stdapi-ai/stdapi.ai/issues/43
+            # (2026-08-27, CreateInferenceComponent).
+            raise validation_error("Inference components copy count an integer larger than 0")
         self.records.add(
             name,
             {

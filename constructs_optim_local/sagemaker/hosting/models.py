@@ -18,6 +18,8 @@ from constructs_optim_local.sagemaker.records import (
 from .fleets import models, pool_problems, pools, variants_of
 from .model_packages import ModelPackages
 
+# Regions known to refuse an endpoint without instances (see _component_problems).
+_WITHOUT_SCALE_TO_ZERO = frozenset({"eu-west-3"})
 
 _CHANNEL = re.compile(r"/opt/ml/additional-model-data-sources/([A-Za-z0-9_.-]+)")
 
@@ -76,6 +78,8 @@ class Hosting:
             if models(variant) and variant.get("ManagedInstanceScaling", {}).get("Status") == "ENABLED":
                 # Source of the message: https://github.com/hashicorp/terraform-provider-aws/pull/45926.
                 raise validation_error("ManagedInstanceScaling is only supported for inference component endpoints.")
+        for variant in variants_of(request):
+            problems += _component_problems(request, variant, self.scope.region)
         if problems:
             raise validation_error("; ".join(problems))
         for variant in variants_of(request):
@@ -171,6 +175,26 @@ class Hosting:
             uri, etag = source.get("ManifestS3Uri"), source.get("ManifestEtag")
             if uri is not None and etag is not None and (found := self._objects.etag(uri)) != etag.strip('"'):
                 raise validation_error(f"The ETag of the manifest {uri} is {found}, and ManifestEtag is {etag}.")
+
+
+def _component_problems(request: Record, variant: Record, region: str) -> list[str]:
+    """Return why the service refuses a variant for inference components.
+
+    Source: https://github.com/stdapi-ai/stdapi.ai/issues/43 (2026-08-27, CreateEndpointConfig): without a role, status
+    400, with a message that is assumed here; the message about instances. The same call succeeded in us-east-1. Whether
+    other Regions refuse it is not known.
+    """
+    found: list[str] = []
+    if not models(variant) and "ServerlessConfig" not in variant and "ExecutionRoleArn" not in request:
+        found.append("ExecutionRoleArn is required for an endpoint configuration with inference components")
+    scaling = variant.get("ManagedInstanceScaling", {})
+    if (
+        region in _WITHOUT_SCALE_TO_ZERO
+        and scaling.get("Status") == "ENABLED"
+        and scaling.get("MinInstanceCount", 1) < 1
+    ):
+        found.append("Min instance count needs to be greater than 0 for enabled managed instance scaling")
+    return found
 
 
 def _shadow_problems(request: Record) -> list[str]:
