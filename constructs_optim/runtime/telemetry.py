@@ -62,6 +62,7 @@ class Counted(Enum):
     gate_closed = "gate closed", "DeploymentStopped"
     shadow_decided = "shadow decided", "ShadowDecided"
     shadow_not_decided = "shadow not decided", "ShadowNotDecided"
+    scaling_suspended = "scaling suspended", "ScalingSuspended", True
     restarted = "restarted", "EndpointRestarted"
     restart_failed = "restart failed", "RestartFailed", True
     deployment_failed = "failed", "DeploymentFailed", True

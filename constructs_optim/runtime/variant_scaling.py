@@ -4,7 +4,7 @@ SageMaker refuses such an endpoint update while the variant is registered with A
 guide, "Update endpoints that use auto scaling"), and deregistering deletes the variant's policies. So a stack has two
 custom resources for such an endpoint: ``Custom::VariantScaling`` before it and ``ServedConfiguration`` after it.
 
-- On an update, the first resource records the registration (as the input of an execution) and deregisters the variant.
+- On an update, the first resource records the registration in the store and deregisters the variant.
   After the endpoint's update, the second one registers the variant again, with everything that the stack does not
   own. The stack's own policies are deleted by then. Their names end in the attribute ``PolicyEnding``, which changes,
   so that CloudFormation replaces the policies and points the alarms of step policies at the new ones.
@@ -14,7 +14,7 @@ custom resources for such an endpoint: ``Custom::VariantScaling`` before it and 
 Restored policies have ARNs that CloudFormation does not know. When the stack's policies or alarms change (the property
 ``PoliciesHash``), the second resource notices the difference and has the policies replaced in the same way.
 
-The execution restores what no request restores, for example after a canceled update (``scaling_watcher``).
+An execution restores what no request restores, for example after a canceled update (``scaling_watcher``).
 """
 
 from __future__ import annotations
@@ -24,12 +24,8 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-from botocore.exceptions import ClientError
-
-from .aws import client
 from .custom_resource import Event, start_watching
-from .documents import json_value
-from .errors import DeploymentError, InvalidEvent, code_of
+from .errors import DeploymentError, InvalidEvent
 from .hosting.scaling_registration import (
     connect_alarms,
     deregister,
@@ -39,7 +35,8 @@ from .hosting.scaling_registration import (
     resource_id_of,
 )
 from .hosting.serving import ServingEndpoint, is_rolling_back, serving_endpoint
-from .requests.hosting_properties import Registration, ScalingProperties, ScalingWatch
+from .hosting.suspended_scaling import SuspendedScaling, SuspendedScalingRecord
+from .requests.hosting_properties import Registration, ScalingProperties
 from .requests.properties import validate
 from .telemetry import log
 
@@ -59,6 +56,7 @@ def make_way(event: Event) -> dict[str, str]:
     elif endpoint is not None:
         # The execution restores what this request cannot.
         log("endpoint is changing", status=endpoint.described["EndpointStatus"])
+    change.watch()
     return {"PolicyEnding": ending}
 
 
@@ -67,7 +65,8 @@ class _Change:
 
     def __init__(self, event: Event, props: ScalingProperties) -> None:
         self._event, self._props = event, props
-        self._prefix = _digest(event["StackId"], props.endpoint_name)
+        self._record = SuspendedScalingRecord(event["StackId"], props)
+        self._request = _digest(event["RequestId"])
         self._is_rollback = is_rolling_back(event["StackId"])
         self._own = policies_of_stack(event["StackId"], resource_id_of(props.endpoint_name, props.variant_name))
 
@@ -117,7 +116,7 @@ class _Change:
         for registration in there:
             deregister(registration)
 
-    def _with_missing(self, there: Sequence[Registration], written: ScalingWatch) -> Iterator[Registration]:
+    def _with_missing(self, there: Sequence[Registration], written: SuspendedScaling) -> Iterator[Registration]:
         """Yield the registrations, with the recorded parts that are missing, except policies that the stack dropped."""
         live = {registration.resource_id: registration for registration in there}
         for before in written.registrations:
@@ -176,56 +175,48 @@ class _Change:
         return written.registrations if written is not None else []
 
     def _write(self, variants: dict[str, list[str]], registrations: list[Registration]) -> None:
-        document = {
-            "StackId": self._event["StackId"],
-            "EndpointName": self._props.endpoint_name,
-            "Variants": variants,
-            "Registrations": [registration.model_dump() for registration in registrations],
-            "Since": int(time.time()),
-        }
-        own = f"{self._prefix}-{_digest(self._event['RequestId'])}"
-        if start_watching(self._props, own, document):
-            log("written down", execution=own)
-        for arn, name in self._executions():
-            if name != own:
-                _stop(arn)
-
-    def _written(self) -> ScalingWatch | None:
-        """Return the record of the latest operation, as long as its execution runs."""
-        for arn, _ in self._executions():
-            found = client("stepfunctions").describe_execution(executionArn=arn)
-            return validate(ScalingWatch, json_value(found["input"]))
-        return None
-
-    def _executions(self) -> Iterator[tuple[str, str]]:
-        """Yield the endpoint's running executions, latest first."""
-        running = (
-            client("stepfunctions")
-            .get_paginator("list_executions")
-            .paginate(stateMachineArn=self._props.state_machine_arn, statusFilter="RUNNING")
+        suspended = SuspendedScaling(
+            stack_id=self._event["StackId"],
+            variants=variants,
+            registrations=registrations,
+            since=int(time.time()),
+            request=self._request,
         )
-        found = [
-            execution
-            for page in running
-            for execution in page["executions"]
-            if execution["name"].startswith(f"{self._prefix}-")
-        ]
-        for execution in sorted(found, key=lambda each: each["startDate"], reverse=True):
-            yield execution["executionArn"], execution["name"]
+        self._record.write(suspended)
+        log("written down", registrations=[registration.resource_id for registration in registrations])
+        self._start()
+
+    def watch(self) -> None:
+        """Let an execution watch scaling that is still suspended; that of an earlier request may be lost."""
+        written = self._written()
+        if written is not None and written.request != self._request:
+            self._start()
+
+    def _start(self) -> None:
+        props, stack_id = self._props, self._event["StackId"]
+        document = {
+            "StackId": stack_id,
+            "EndpointName": props.endpoint_name,
+            "Bucket": props.bucket,
+            "KmsKeyArn": props.kms_key_arn,
+        }
+        start_watching(props, f"{_digest(stack_id, props.endpoint_name)}-{self._request}", document)
+
+    def _written(self) -> SuspendedScaling | None:
+        """Return the record of the latest operation."""
+        try:
+            return self._record.get()
+        except DeploymentError as error:
+            if not self._is_rollback:
+                raise
+            # A rollback must not fail.
+            log("registration is unknown", reason=str(error))
+            return None
 
 
 def _ending_of(names: Iterable[str]) -> str:
     endings = (_ENDING.search(name) for name in names)
     return next((match.group() for match in endings if match is not None), "")
-
-
-def _stop(arn: str) -> None:
-    try:
-        client("stepfunctions").stop_execution(executionArn=arn, cause="A later operation of the stack continues")
-    except ClientError as error:
-        # It has ended in the meantime.
-        if code_of(error) not in ("ExecutionDoesNotExist", "ValidationException"):
-            raise
 
 
 def _digest(*texts: str) -> str:

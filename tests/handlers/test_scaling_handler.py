@@ -8,17 +8,19 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from constructs_optim.runtime import variant_scaling
 from constructs_optim.runtime.handlers import scaling_handler, scaling_watcher, serving_handler
 from constructs_optim.runtime.hosting import scaling_registration
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.cloudformation_stacks import Stack, hosting
 from ..support.lambda_context import LambdaContext
-from ..support.local_cloud import ROLE, Responses
+from ..support.local_cloud import BUCKET, ROLE, Responses
 from ..support.scaled_variants import variant
 from ..support.waiting import until
 
@@ -59,7 +61,8 @@ class Scaled:
 
     def send(self, kind: str, now: str, before: str | None = None, **more: Any) -> dict[str, Any]:
         """The response to a request of CloudFormation's."""
-        properties = {"StateMachineArn": self.machine, "EndpointName": self.name, "VariantName": "AllTraffic", **more}
+        of_endpoint = {"EndpointName": self.name, "VariantName": "AllTraffic", "Bucket": BUCKET}
+        properties = {"StateMachineArn": self.machine, **of_endpoint, **more}
         event: dict[str, Any] = {
             "RequestType": kind,
             "RequestId": str(uuid.uuid4()),
@@ -77,15 +80,28 @@ class Scaled:
         of.handler(event, LambdaContext())
         return self.responses.received[-1]
 
-    def poll(self) -> dict[str, object]:
+    def poll(self, **more: Any) -> dict[str, object]:
         """The output of the watcher's next poll."""
-        return scaling_watcher.handler(self.written, LambdaContext())
+        watch = {"StackId": self.stack_id, "EndpointName": self.name, "Bucket": BUCKET}
+        return scaling_watcher.handler({**watch, **more}, LambdaContext())
 
     @property
-    def written(self) -> dict[str, Any]:
+    def watches(self) -> list[dict[str, Any]]:
+        """The inputs of the executions."""
         states = self.cloud.client("stepfunctions")
-        (running,) = states.list_executions(stateMachineArn=self.machine, statusFilter="RUNNING")["executions"]
-        return json.loads(states.describe_execution(executionArn=running["executionArn"])["input"])
+        found = states.list_executions(stateMachineArn=self.machine)["executions"]
+        return [json.loads(states.describe_execution(executionArn=each["executionArn"])["input"]) for each in found]
+
+    @property
+    def record(self) -> str:
+        """The name of the record of suspended scaling."""
+        return f"scaling/000000000000/us-west-2/{self.name}.json"
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether the store has a registration to restore."""
+        body = self.cloud.client("s3").get_object(Bucket=BUCKET, Key=self.record)["Body"].read()
+        return bool(json.loads(body)["registrations"])
 
     def move_to(self, instance_type: str) -> None:
         """Update the endpoint to another instance type."""
@@ -153,7 +169,7 @@ def test_what_no_request_puts_back_the_watcher_does(made: Scaled) -> None:
     assert made.registered == ALL
 
 
-@pytest.mark.parametrize("status", ["UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS", None])
+@pytest.mark.parametrize("status", ["UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS"])
 @pytest.mark.parametrize("polled", [1, 2], ids=["before_it_is_put_back", "after"])
 def test_nothing_is_put_back_while_the_next_operation_begins(
     made: Scaled, monkeypatch: pytest.MonkeyPatch, status: str | None, polled: int
@@ -166,9 +182,116 @@ def test_nothing_is_put_back_while_the_next_operation_begins(
         output = made.poll()
     assert made.registered is None
     assert not list(seen)
-    assert output == ({"Done": False, "WaitSeconds": 5} if status == "UPDATE_IN_PROGRESS" else {"Done": True})
+    assert output == {"Done": False, "WaitSeconds": 5}
     made.poll()
     assert made.registered == ALL
+
+
+def in_rollback(made: Scaled, monkeypatch: pytest.MonkeyPatch, status: str) -> None:
+    """The stack has this status from now on, and is rolling back."""
+    monkeypatch.setattr(scaling_watcher, "stack_status", lambda stack_id: status)
+    monkeypatch.setattr(variant_scaling, "is_rolling_back", lambda stack_id: True)
+
+
+def roll_back(made: Scaled) -> None:
+    """CloudFormation sends the former properties of both resources."""
+    assert made.send("Update", G5, G6)["Status"] == "SUCCESS"
+    assert made.send("Update", G5, G6, PoliciesHash="0" * 64)["Status"] == "SUCCESS"
+
+
+def test_a_rollback_that_skips_the_endpoint_leaves_it_scaled(made: Scaled, monkeypatch: pytest.MonkeyPatch) -> None:
+    made.send("Update", G6, G5)
+    made.move_to(G6)
+    # The former type has no capacity, and the endpoint's rollback fails.
+    in_rollback(made, monkeypatch, "UPDATE_ROLLBACK_FAILED")
+    assert made.poll() == {"Done": False, "WaitSeconds": 5}
+    assert made.registered is None, "the endpoint's rollback may be tried again, and SageMaker would refuse it"
+    roll_back(made)
+    # aws cloudformation continue-update-rollback --resources-to-skip Endpoint
+    in_rollback(made, monkeypatch, "UPDATE_ROLLBACK_COMPLETE")
+    assert made.poll() == {"Done": True}
+    assert (made.registered, made.is_suspended) == (ALL, False)
+
+
+def test_a_failed_rollback_is_counted_as_suspended_at_every_poll(
+    made: Scaled, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made.send("Update", G6, G5)
+    made.move_to(G6)
+    in_rollback(made, monkeypatch, "UPDATE_ROLLBACK_FAILED")
+    for _ in range(3):
+        made.poll()
+    told = [record for record in caplog.records if record.message == "scaling suspended"]
+    assert len(told) == 3
+    assert "UPDATE_ROLLBACK_FAILED" in vars(told[0])["reason"]
+
+
+def test_a_rollback_that_skips_a_renamed_variant_says_that_nothing_fits(
+    made: Scaled, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made.send("Update", G6, G5)
+    in_rollback(made, monkeypatch, "UPDATE_ROLLBACK_COMPLETE")
+    real = scaling_watcher.serving_endpoint
+
+    def renamed(name: str) -> Any:
+        endpoint = real(name)
+        assert endpoint is not None
+        return replace(endpoint, variants={"Main": (G6,)})
+
+    monkeypatch.setattr(scaling_watcher, "serving_endpoint", renamed)
+    assert made.poll() == {"Done": True}
+    (told,) = [record for record in caplog.records if record.message == "scaling suspended"]
+    assert "serves Main instead of the variant AllTraffic" in vars(told)["reason"]
+
+
+@pytest.mark.parametrize("error", ["ClientError", "Lambda.Unknown"])
+def test_polls_that_fail_during_an_update_lose_no_registration(
+    made: Scaled, monkeypatch: pytest.MonkeyPatch, error: str
+) -> None:
+    made.send("Update", G6, G5)
+    with monkeypatch.context() as patched:
+        patched.setattr(scaling_watcher, "stack_status", lambda stack_id: "UPDATE_IN_PROGRESS")
+        assert made.poll(Error={"Error": error}) == {"Done": False, "WaitSeconds": 5}
+    for execution in made.cloud.client("stepfunctions").list_executions(stateMachineArn=made.machine)["executions"]:
+        made.cloud.client("stepfunctions").stop_execution(executionArn=execution["executionArn"])
+    monkeypatch.setattr(variant_scaling, "is_rolling_back", lambda stack_id: True)
+    roll_back(made)
+    assert made.registered == ALL
+    assert len(made.watches) == 3, "each request starts another execution for what is suspended"
+
+
+def test_the_scaling_of_a_stack_that_is_being_deleted_stays_as_it_is_until_it_is_gone(
+    made: Scaled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made.send("Update", G6, G5)
+    with monkeypatch.context() as patched:
+        for status in ("DELETE_IN_PROGRESS", "DELETE_FAILED"):
+            patched.setattr(scaling_watcher, "stack_status", lambda stack_id, status=status: status)
+            assert made.poll() == {"Done": False, "WaitSeconds": 5}
+        patched.setattr(scaling_watcher, "stack_status", lambda stack_id: None)
+        assert made.poll() == {"Done": True}
+    assert made.registered is None
+
+
+@pytest.mark.parametrize("damaged", [b"{", b"[]", b"{}", b'"x"', b'{"registrations":[{}]}', b'{"schema":99}'])
+def test_a_registration_that_cannot_be_read_is_said_and_fails_no_rollback(
+    made: Scaled, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, damaged: bytes
+) -> None:
+    made.send("Update", G6, G5)
+    made.cloud.client("s3").put_object(Bucket=BUCKET, Key=made.record, Body=damaged)
+    refused = made.send("Update", G6, G5)
+    assert (refused["Status"], made.record in refused["Reason"]) == ("FAILED", True)
+    assert made.poll() == {"Done": False, "WaitSeconds": 3600}
+    assert [record for record in caplog.records if record.message == "scaling suspended"]
+    monkeypatch.setattr(variant_scaling, "is_rolling_back", lambda stack_id: True)
+    roll_back(made)
+
+
+def test_the_record_of_another_stack_with_the_same_endpoint_name_is_not_used(made: Scaled) -> None:
+    made.send("Update", G6, G5)
+    made.stack_id = made.stack_id[:-4] + "0000"
+    assert made.poll() == {"Done": True}
+    assert made.registered is None
 
 
 def test_an_update_keeps_what_was_not_put_back_yet(made: Scaled) -> None:

@@ -10,9 +10,10 @@ from aws_cdk import CfnResource
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.scaling.policies import DeclaredPolicies, ScalingTarget
-from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS
+from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
 from constructs_optim.constructs.stack.handler import Handler, JobRunner
 from constructs_optim.constructs.stack.permissions import Arn, Statement, statements_of, sub
 from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext
@@ -52,8 +53,6 @@ class EndpointUpdateService(Construct):
             job="scaling change",
             handler=("Suspends and resumes the scaling of variants whose instance type changes", []),
             watcher=("Resumes scaling after abandoned deployments", []),
-            supersedes=True,
-            reads=True,
         )
 
 
@@ -95,8 +94,11 @@ def changing(
     endpoint_name: str,
     variant_name: str,
     instance_types: Sequence[str],
+    store: IArtifactStore,
 ) -> ScalingTarget:
     """Suspend a variant's scaling before its endpoint's update, and let ``served`` resume it afterward.
+
+    ``store`` keeps the registration in the meantime.
 
     CloudFormation invokes both resources when the variant's name or its instance types change, and ``served`` also when
     the stack's own policies change.
@@ -106,16 +108,23 @@ def changing(
     tracked = _arn("cloudwatch", f"alarm:TargetTracking-endpoint/{endpoint_name}/variant/*")
     endpoint_arn = _endpoint_arn(endpoint_name)
     keep = statements_of("keep scaling", Endpoint=endpoint_arn, Stack=PSEUDO.stack_id, TrackedAlarms=tracked)
+    keep += statements_of(
+        "keep suspended scaling",
+        Store=store.bucket_arn,
+        Key=store.encryption_key_arn,
+        Record=f"{store.bucket_arn}/scaling/{PSEUDO.account}/{PSEUDO.region}/{endpoint_name}.json",
+    )
     for handler in (runner.handler, runner.watcher, service.serving):
         handler.permit([*_see(endpoint_name), *keep])
     service.serving.permit(runner.starting)
     changing = {"VariantName": variant_name, "InstanceTypes": list(instance_types)}
-    properties = {**runner.properties, "EndpointName": endpoint_name, **changing}
+    kept = drop_none(Bucket=store.bucket_name, KmsKeyArn=store.encryption_key_arn)
+    properties = {**runner.properties, "EndpointName": endpoint_name, **changing, **kept}
     before = CfnResource(scope, "ScalingSuspended", type=VARIANT_SCALING, properties=properties)
     endpoint.add_resource_dependency(before)
     policies = DeclaredPolicies(scope)
     machine = runner.properties["StateMachineArn"]
-    for name, value in {"StateMachineArn": machine, **changing, "PoliciesHash": policies.hash}.items():
+    for name, value in {"StateMachineArn": machine, **changing, "PoliciesHash": policies.hash, **kept}.items():
         served.add_property_override(name, value)
     return replace(target, after=served, policies=policies)
 

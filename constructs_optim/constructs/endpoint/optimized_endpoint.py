@@ -646,6 +646,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
                     endpoint_name=self._literal_name,
                     variant_name=self.variant_name,
                     instance_types=self._hosting.instance_types,
+                    store=ArtifactStore.writable_of(self, (model.artifact.artifact_store for model in self.models)),
                 )
             scaling = EndpointScaling(
                 self,

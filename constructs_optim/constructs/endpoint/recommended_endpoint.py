@@ -9,7 +9,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts import model_source
-from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
+from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore, IArtifactStore
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.artifacts.preflight import Preflight
 from constructs_optim.constructs.artifacts.roles import SageMakerRole, UserRole
@@ -80,7 +80,7 @@ class RecommendedEndpoint(IOptimizedEndpoint):
                 a threshold, because a recommendation does not say how many requests an instance is sized for. Default:
                 the alarms that need no threshold, without actions; those on errors and lost capacity roll an update
                 back.
-            artifact_store: the store of evaluation results. Default: the stack's own store.
+            artifact_store: the store of evaluation results and of suspended scaling. Default: the stack's own store.
 
         Raises:
             RecipeError: if the recommendation does not fit the stack. No resource is added.
@@ -330,6 +330,7 @@ class RecommendedEndpoint(IOptimizedEndpoint):
             endpoint_name=self._name,
             variant_name=_VARIANT,
             instance_types=[self.recommendation.instance_type],
+            store=ArtifactStore.writable_of(self, [self._store] if self._store is not None else []),
         )
         self._scaling = EndpointScaling(
             self,

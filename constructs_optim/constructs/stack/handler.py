@@ -191,13 +191,11 @@ class JobRunner:
         watcher: tuple[str, Sequence[Statement]],
         start_sid: str = "StartWatching",
         supersedes: bool = False,
-        reads: bool = False,
     ) -> None:
         """Declare the handlers below ``scope``; handler and watcher each have a description and initial permissions.
 
         ``job`` is the name of a job in descriptions, and ``start_sid`` the ID of the statement that lets the handler
-        start the state machine. ``supersedes``: the handler stops executions of earlier requests; ``reads``: it reads
-        their input.
+        start the state machine. ``supersedes``: the handler stops executions of earlier requests.
         """
         description, statements = watcher
         self.watcher: Handler = Handler(
@@ -212,16 +210,14 @@ class JobRunner:
         self.state_machine: stepfunctions.CfnStateMachine = watching_machine(scope, self.watcher, job)
         description, statements = handler
         self.handler: Handler = Handler(scope, "Handler", code=code, module=f"{name}_handler", description=description)
-        executions = (
-            f"arn:{Aws.PARTITION}:states:{Aws.REGION}:{Aws.ACCOUNT_ID}:execution:{self.state_machine.attr_name}:*"
-        )
-        names = f"executions are named after requests, {KNOWN_LATER}"
         starting = [Statement(start_sid, ("states:StartExecution",), (self.state_machine.ref,))]
         if supersedes:
+            executions = (
+                f"arn:{Aws.PARTITION}:states:{Aws.REGION}:{Aws.ACCOUNT_ID}:execution:{self.state_machine.attr_name}:*"
+            )
+            names = f"executions are named after requests, {KNOWN_LATER}"
             starting.append(Statement("ListRequests", ("states:ListExecutions",), (self.state_machine.ref,)))
             starting.append(Statement("EndRequests", ("states:StopExecution",), (executions,), wildcard=names))
-        if reads:
-            starting.append(Statement("ReadRequests", ("states:DescribeExecution",), (executions,), wildcard=names))
         self.starting: Sequence[Statement] = starting
         """The permissions to start an execution."""
         self.handler.permit([*statements, *starting])

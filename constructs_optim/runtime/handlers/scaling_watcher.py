@@ -1,64 +1,130 @@
-"""One poll of a stack operation that deregistered a variant: restore what the operation did not.
+"""One poll of an endpoint whose scaling is suspended: restore what the stack's operation did not.
 
-However the operation ends, a variant that serves as before is registered as before, with the stack's own policies that
-still exist, and with alarms that call the existing policies. If the variant serves another configuration, the operation
-succeeded, and the stack owns the registration. If the stack's next operation begins while a poll registers the variant,
-the poll deregisters it again: that operation or another poll registers it later.
+However the operation ends, an endpoint that was scaled is scaled again. A variant that serves as before is registered
+as before, with the stack's own policies that still exist, and with alarms that call the existing policies. If it
+serves otherwise, a successful operation has registered it. A rollback that skipped the endpoint has not
+(``ContinueUpdateRollback`` with ``ResourcesToSkip``), so that the watcher registers it.
+
+A stack whose operation failed is left alone: its next operation fails if the variant is registered, and registers it.
+Every poll then counts ``ScalingSuspended``. If the stack's next operation begins while a poll registers the variant,
+the poll deregisters it again.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..custom_resource import DONE, Output, again, wait_seconds
-from ..hosting.scaling_registration import connect_alarms, deregister, is_registered, policies_of_stack, register
-from ..hosting.serving import serving_endpoint, stack_status
-from ..requests.hosting_properties import ScalingWatch
+from ..errors import DeploymentError
+from ..hosting.scaling_registration import (
+    connect_alarms,
+    deregister,
+    is_declared,
+    is_registered,
+    policies_of_stack,
+    register,
+    resource_id_of,
+)
+from ..hosting.serving import ServingEndpoint, serving_endpoint, stack_status
+from ..hosting.suspended_scaling import SuspendedScaling, SuspendedScalingRecord
+from ..requests.hosting_properties import Registration, ScalingWatch
 from ..requests.properties import validate
-from ..telemetry import LambdaContext, entry_point, log
+from ..telemetry import Counted, LambdaContext, entry_point, log
+
+_DAMAGED_SECONDS = 3_600
 
 
 @entry_point
 def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
-    """Entry point. ``event`` is the execution's input, with ``Error`` if the state machine failed."""
+    """Entry point. ``event`` is the execution's input."""
     watch = validate(ScalingWatch, event)
-    status = stack_status(watch.stack_id)
-    if (output := _while_operating(watch, status)) is not None:
+    record = SuspendedScalingRecord(watch.stack_id, watch)
+    try:
+        suspended = record.get()
+    except DeploymentError as error:
+        # It may be restored, and nothing else knows the registration.
+        log(Counted.scaling_suspended, endpoint_name=watch.endpoint_name, reason=str(error))
+        return again(_DAMAGED_SECONDS)
+    if suspended is None:
+        return DONE
+    output = _poll(watch, suspended)
+    return _later(suspended) if output == DONE and not record.empty(suspended) else output
+
+
+def _poll(watch: ScalingWatch, suspended: SuspendedScaling) -> Output:
+    status = stack_status(watch.stack_id) or "DELETE_COMPLETE"
+    if (output := _while_operating(suspended, status)) is not None:
         return output
     endpoint = serving_endpoint(watch.endpoint_name)
     if endpoint is None:
+        log("nothing to scale")
         return DONE
     if not endpoint.is_settled:
-        return _later(watch)
-    if endpoint.as_lists != watch.variants:
+        return _later(suspended)
+    serves_otherwise = endpoint.as_lists != suspended.variants
+    if status == "DELETE_FAILED" or (serves_otherwise and status.endswith("_FAILED")):
+        reason = f"the stack is {status} and the endpoint serves {endpoint.as_lists}"
+        log(Counted.scaling_suspended, endpoint_name=watch.endpoint_name, reason=reason)
+        return _later(suspended)
+    registrations = suspended.registrations
+    if serves_otherwise:
         log("serves otherwise", status=status)
-        # A failed rollback may be continued.
-        return _later(watch) if str(status).endswith("_FAILED") else DONE
-    absent = [each for each in watch.registrations if not is_registered(each.resource_id)]
-    own = {each.resource_id: policies_of_stack(watch.stack_id, each.resource_id) for each in watch.registrations}
+        registrations = list(_missing(watch, suspended, endpoint, is_rollback="ROLLBACK" in status))
+    return _restored(watch, suspended, registrations)
+
+
+def _missing(
+    watch: ScalingWatch, suspended: SuspendedScaling, endpoint: ServingEndpoint, *, is_rollback: bool
+) -> Sequence[Registration]:
+    """Return the registrations to restore for an endpoint that serves otherwise."""
+    found: list[Registration] = []
+    for registration in suspended.registrations:
+        if registration.variant_name in endpoint.variants:
+            resource_id = registration.resource_id
+            is_missing = is_declared(watch.stack_id, resource_id) and not is_registered(resource_id)
+            found += [registration] if is_rollback or is_missing else []
+        elif is_rollback and not any(is_registered(resource_id_of(watch.endpoint_name, n)) for n in endpoint.variants):
+            reason = (
+                f"the rollback skipped the endpoint, which serves {' and '.join(endpoint.variants)} instead of "
+                f"the variant {registration.variant_name}, whose registration does not fit another one. Next: "
+                "deploy the stack with the name of the serving variant, or register that variant yourself"
+            )
+            log(Counted.scaling_suspended, endpoint_name=watch.endpoint_name, reason=reason)
+    return found
+
+
+def _restored(watch: ScalingWatch, suspended: SuspendedScaling, registrations: Sequence[Registration]) -> Output:
+    """Register the variants, unless the stack's next operation begins; return the output of the poll."""
+    absent = [each for each in registrations if not is_registered(each.resource_id)]
+    own = {each.resource_id: policies_of_stack(watch.stack_id, each.resource_id) for each in registrations}
     # The next operation may have begun in the meantime, and fails if a variant that it deregistered is registered.
-    if (output := _while_operating(watch, stack_status(watch.stack_id))) is not None:
+    if (output := _begun(watch, suspended)) is not None:
         return output
-    for registration in watch.registrations:
+    for registration in registrations:
         gone = set(registration.own) - own[registration.resource_id].keys()
         register(registration, keeps=lambda name, gone=gone: name not in gone)
-    if (output := _while_operating(watch, stack_status(watch.stack_id))) is not None:
+    if (output := _begun(watch, suspended)) is not None:
         for registration in absent:
             deregister(registration)
         return output
-    for registration in watch.registrations:
+    for registration in registrations:
         connect_alarms(watch.stack_id, registration.resource_id)
     return DONE
 
 
-def _while_operating(watch: ScalingWatch, status: str | None) -> Output | None:
+def _begun(watch: ScalingWatch, suspended: SuspendedScaling) -> Output | None:
+    """Return the output of the poll if the stack's next operation has begun."""
+    return _while_operating(suspended, stack_status(watch.stack_id) or "DELETE_COMPLETE")
+
+
+def _while_operating(suspended: SuspendedScaling, status: str) -> Output | None:
     """Return the output while the stack is in an operation or deleted, otherwise None."""
-    if status is None or status.startswith("DELETE_"):
+    if status == "DELETE_COMPLETE":
         return DONE
-    return _later(watch) if status.endswith("_IN_PROGRESS") else None
+    return _later(suspended) if status.endswith("_IN_PROGRESS") else None
 
 
-def _later(watch: ScalingWatch) -> Output:
-    return again(wait_seconds(dt.timedelta(seconds=max(0.0, time.time() - watch.since))))
+def _later(suspended: SuspendedScaling) -> Output:
+    return again(wait_seconds(dt.timedelta(seconds=max(0.0, time.time() - suspended.since))))

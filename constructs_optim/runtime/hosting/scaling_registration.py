@@ -40,6 +40,16 @@ def policies_of_stack(stack_id: str, resource_id: str) -> dict[str, str]:
     return {arn.partition(mark)[2]: arn for arn in arns if mark in arn}
 
 
+def is_declared(stack_id: str, resource_id: str) -> bool:
+    """Return whether a stack declares the scalable target of a variant.
+
+    Its physical ID is ``<resource ID>|<dimension>|<namespace>``: AWS CloudFormation user guide,
+    AWS::ApplicationAutoScaling::ScalableTarget, "Return values".
+    """
+    targets = _resources(stack_id, "AWS::ApplicationAutoScaling::ScalableTarget")
+    return any(target.startswith(f"{resource_id}|") for target in targets)
+
+
 def is_registered(resource_id: str) -> bool:
     """Return whether a variant is registered."""
     return _target(_key(resource_id)) is not None

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from .properties import InstanceType, Properties, ResourceName, Sha256, StackId, WatchedProperties
+from .properties import Bucket, InstanceType, KeyArn, Properties, ResourceName, Sha256, StackId, WatchedProperties
 
 
 class Registration(BaseModel):
@@ -57,24 +57,23 @@ class ScalingProperties(WatchedProperties):
     """The requested state of a scaled variant.
 
     ``policies_hash`` is the hash of the stack's policies and their alarms. The resource that has it depends on the
-    endpoint, and these policies depend on the resource.
+    endpoint, and these policies depend on the resource. ``bucket`` is the store that keeps the registration while
+    scaling is suspended.
     """
 
     endpoint_name: ResourceName
     variant_name: ResourceName
     instance_types: Annotated[list[InstanceType], Field(min_length=1, max_length=5)]
     policies_hash: Sha256 | None = None
+    bucket: Bucket
+    kms_key_arn: KeyArn | None = None
 
 
 class ScalingWatch(Properties):
-    """The input of the execution: the registrations before an operation of the stack removed them.
-
-    ``variants`` are the instance types of the endpoint's variants at that time, ``since`` in seconds since 1970.
-    """
+    """The input of the execution that watches an endpoint's suspended scaling."""
 
     stack_id: StackId
     endpoint_name: ResourceName
-    variants: dict[str, list[str]]
-    registrations: list[Registration]
-    since: int
+    bucket: Bucket
+    kms_key_arn: KeyArn | None = None
     error: Any = None
