@@ -15,6 +15,7 @@ from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.hosting import Hosting
+from constructs_optim.recipe.hosting.machine_image import newest
 from constructs_optim.recipe.hosting.options import Routing, ScaleIn
 from constructs_optim.recipe.metrics.engines import Engine
 from constructs_optim.recipe.servers import by_name
@@ -141,7 +142,8 @@ class EndpointConfiguration(Settings):
             else None,
             coreDumpConfig=options.core_dumps.to_property() if options.core_dumps is not None else None,
             enableSsmAccess=True if options.ssm_access else None,
-            inferenceAmiVersion=options.inference_ami_version or _needed_ami(models),
+            inferenceAmiVersion=options.inference_ami_version
+            or newest(model.plan.container.inference_ami_version for model in models),
             initialInstanceCount=max(hosting.initial_instance_count, fewest),
             instanceType=hosting.instance_types[0] if not hosting.pooled else None,
             managedInstanceScaling={
@@ -180,11 +182,6 @@ class EndpointConfiguration(Settings):
             "containerStartupHealthCheckTimeoutInSeconds": timeouts.startup if startup is None else seconds_of(startup),
             "modelDataDownloadTimeoutInSeconds": timeouts.download if download is None else seconds_of(download),
         }
-
-
-def _needed_ami(models: Sequence[HostedModel]) -> str | None:
-    """Return the machine image that the models' containers need; rules refuse containers that need different ones."""
-    return next(filter(None, (model.plan.container.inference_ami_version for model in models)), None)
 
 
 def _scale_in(policy: ScaleIn) -> dict[str, Any]:

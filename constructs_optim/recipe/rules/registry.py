@@ -13,6 +13,7 @@ from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest
 from constructs_optim.recipe.evaluation.recommendation import RecommendedDeployment
 from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.alarms import Alarms
+from constructs_optim.recipe.hosting.machine_image import MachineImageUse
 from constructs_optim.recipe.hosting.options import API as API
 from constructs_optim.recipe.hosting.scaling import Scaling
 from constructs_optim.recipe.hosting.shadow import Shadow
@@ -30,6 +31,7 @@ Subject = (
     | Shadow
     | Alarms
     | EngineMetricUse
+    | MachineImageUse
     | CapturedEndpoint
     | Speculation
     | Benchmark
