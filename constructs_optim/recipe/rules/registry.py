@@ -19,6 +19,7 @@ from constructs_optim.recipe.hosting.scaling import Scaling
 from constructs_optim.recipe.hosting.shadow import Shadow
 from constructs_optim.recipe.hosting.speculation import Speculation
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
+from constructs_optim.recipe.metrics.thresholds import Threshold
 from constructs_optim.recipe.objectives import Feasibility, Intended, ServedOtherwise
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.settings import Settings
@@ -31,6 +32,7 @@ Subject = (
     | Shadow
     | Alarms
     | EngineMetricUse
+    | Threshold
     | MachineImageUse
     | CapturedEndpoint
     | Speculation

@@ -1,0 +1,61 @@
+"""Thresholds of alarms and limits of evaluations, and the values that their metrics can have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+STREAM_SECONDS = 480
+"""The longest request to a real-time endpoint: SageMaker ends a stream after 8 minutes, and any other request after 60
+seconds (SageMaker developer guide, "Inference options"; API reference, InvokeEndpoint)."""
+LATENCIES_MS = (1.0, 1_000.0 * STREAM_SECONDS)
+"""The range of latencies of requests, in milliseconds: no request passes SageMaker's network in less than 1 ms."""
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A threshold, and the range of the values that it is compared with; None if the range has no known end.
+
+    ``comparison`` is CloudWatch's operator with which a value breaches the threshold. ``must_pass`` tells whether some
+    value has to be without a breach, as for a limit of an evaluation.
+    """
+
+    location: str
+    value: object
+    unit: str
+    comparison: str = "GreaterThanThreshold"
+    least: float | None = 0
+    most: float | None = None
+    must_pass: bool = False
+
+    def is_reachable(self, value: float) -> bool:
+        """Return whether a value of the metric can breach the threshold ``value``, and another one keep it."""
+        least, most = self.least, self.most
+        if self.comparison.startswith("Less"):
+            return (least is None or value > least) and not (self.must_pass and most is not None and value > most)
+        reachable = most is None or (value <= most if "OrEqual" in self.comparison else value < most)
+        return reachable and not (self.must_pass and least is not None and value < least)
+
+    @property
+    def range(self) -> str:
+        """The range in words."""
+        least = f"{self.least:,g}" if self.least is not None else None
+        most = f"{self.most:,g}" if self.most is not None else None
+        unit = self.unit if self.unit == "%" else f" {self.unit}"
+        match least, most:
+            case None, None:
+                return "any value"
+            case _, None:
+                return f"{least}{unit} or more"
+            case None, _:
+                return f"at most {most}{unit}"
+            case _:
+                return f"{least} to {most}{unit}"
+
+    def meant(self, value: float) -> str | None:
+        """Return the value in this unit if the given one was meant in milliseconds, in seconds, or as a share."""
+        factors = {"s": (1 / 1000, "ms"), "ms": (1000, "s"), "%": (100, "as a share")}
+        if self.unit not in factors:
+            return None
+        factor, other = factors[self.unit]
+        inside = self.is_reachable(value * factor)
+        return f"{value * factor:g} {self.unit} for {value:g} {other}" if inside else None
