@@ -32,17 +32,17 @@ def of_limits(**limits: Any) -> list[Any]:
     [
         ({"latency": 20_000}, "alarms.latency.threshold", "such as 20 s for 20000 ms"),
         ({"latency": 500}, "alarms.latency.threshold", "such as 0.5 s for 500 ms"),
-        ({"latency": 480}, "alarms.latency.threshold", "0 to 480 s"),
-        ({"latency": 5_000, "is_asynchronous": True}, "alarms.latency.threshold", "0 to 3,600 s"),
+        ({"latency": 480}, "alarms.latency.threshold", "less than 480 s"),
+        ({"latency": 5_000, "is_asynchronous": True}, "alarms.latency.threshold", "less than 3,600 s"),
         ({"time_to_first_token": 2_000}, "alarms.time_to_first_token.threshold", "such as 2 s for 2000 ms"),
-        ({"error_rate": 100}, "alarms.error_rate.threshold", "0 to 100%"),
-        ({"error_rate": 500}, "alarms.error_rate.threshold", "0 to 100%"),
-        ({"kv_cache": 950}, "alarms.kv_cache.threshold", "0 to 100%"),
-        ({"disk": 100}, "alarms.disk.threshold", "0 to 100%"),
-        ({"acceptance_length": 1}, "alarms.acceptance_length.threshold", "1 tokens or more"),
-        ({"acceptance_length": 0.8}, "alarms.acceptance_length.threshold", "1 tokens or more"),
-        ({"zero_capacity": 0}, "alarms.zero_capacity.threshold", "0 reports or more"),
-        ({"zero_capacity": 2, "is_asynchronous": True}, "alarms.zero_capacity.threshold", "0 to 1"),
+        ({"error_rate": 100}, "alarms.error_rate.threshold", "less than 100%"),
+        ({"error_rate": 500}, "alarms.error_rate.threshold", "less than 100%"),
+        ({"kv_cache": 950}, "alarms.kv_cache.threshold", "less than 100%"),
+        ({"disk": 100}, "alarms.disk.threshold", "less than 100%"),
+        ({"acceptance_length": 1}, "alarms.acceptance_length.threshold", "more than 1 token"),
+        ({"acceptance_length": 0.8}, "alarms.acceptance_length.threshold", "more than 1 token"),
+        ({"zero_capacity": 0}, "alarms.zero_capacity.threshold", "more than 0 reports"),
+        ({"zero_capacity": 2, "is_asynchronous": True}, "alarms.zero_capacity.threshold", "at most 1"),
     ],
 )
 def test_an_alarm_that_can_never_go_off_is_refused_with_its_unit(
@@ -80,9 +80,9 @@ def test_the_defaults_of_all_alarms_can_be_reached() -> None:
     [
         ({"p99_ttft_ms": 0.5}, "require.p99_ttft_ms", "such as 500 ms for 0.5 s"),
         ({"p99_client_latency_ms": 0.2}, "require.p99_client_latency_ms", "such as 200 ms for 0.2 s"),
-        ({"p99_client_latency_ms": 600_000}, "require.p99_client_latency_ms", "1 to 480,000 ms"),
-        ({"mean_itl_ms": 480_000}, "require.mean_itl_ms", "0 to 480,000 ms"),
-        ({"min_acceptance_length": 1}, "require.min_acceptance_length", "1 tokens or more"),
+        ({"p99_client_latency_ms": 600_000}, "require.p99_client_latency_ms", "1 or more, and less than 480,000 ms"),
+        ({"mean_itl_ms": 480_000}, "require.mean_itl_ms", "less than 480,000 ms"),
+        ({"min_acceptance_length": 1}, "require.min_acceptance_length", "more than 1 token"),
     ],
 )
 def test_a_limit_that_nothing_or_everything_breaches_is_refused_with_its_unit(
@@ -101,10 +101,11 @@ def test_a_threshold_that_is_known_only_at_deployment_is_accepted() -> None:
     assert check(Threshold("alarm.threshold", TOKEN, "%", most=100)) == []
 
 
-def test_the_unit_of_a_share_is_suggested() -> None:
-    below = Threshold("Full.threshold", 0, "%", "LessThanThreshold", most=100)
-    (violation,) = check(below)
-    assert "0 to 100%" in violation.suggestion
+def test_the_error_says_the_range_of_the_metric_and_what_a_share_means_in_percent() -> None:
+    (violation,) = check(Threshold("Full.threshold", 100, "%", most=100))
+    assert violation.reason == "the metric is always 0 to 100%, so this threshold has no effect"
+    (low,) = check(Threshold("Low.threshold", 0, "%", "LessThanThreshold", most=100))
+    assert low.suggestion == "more than 0%"
 
 
 def test_engine_metrics_in_percent_and_milliseconds_have_a_largest_value() -> None:

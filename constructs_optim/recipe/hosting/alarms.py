@@ -132,7 +132,7 @@ class Alarm(BaseModel, frozen=True, extra="forbid"):
     engine: str | None = None
     threshold: int | float
     unit: str = ""
-    least: float | None = 0
+    least: float = 0
     most: float | None = None
     comparison: str = "GreaterThanThreshold"
     period_seconds: int = 60

@@ -13,7 +13,7 @@ LATENCIES_MS = (1.0, 1_000.0 * STREAM_SECONDS)
 
 @dataclass(frozen=True)
 class Threshold:
-    """A threshold, and the range of the values that it is compared with; None if the range has no known end.
+    """A threshold, and the range of the values that it is compared with; ``most`` is None without a known limit.
 
     ``comparison`` is CloudWatch's operator with which a value breaches the threshold. ``must_pass`` tells whether some
     value has to be without a breach, as for a limit of an evaluation.
@@ -23,7 +23,7 @@ class Threshold:
     value: object
     unit: str
     comparison: str = "GreaterThanThreshold"
-    least: float | None = 0
+    least: float = 0
     most: float | None = None
     must_pass: bool = False
 
@@ -31,25 +31,28 @@ class Threshold:
         """Return whether a value of the metric can breach the threshold ``value``, and another one keep it."""
         least, most = self.least, self.most
         if self.comparison.startswith("Less"):
-            return (least is None or value > least) and not (self.must_pass and most is not None and value > most)
+            return value > least
         reachable = most is None or (value <= most if "OrEqual" in self.comparison else value < most)
-        return reachable and not (self.must_pass and least is not None and value < least)
+        return reachable and not (self.must_pass and value < least)
 
     @property
     def range(self) -> str:
-        """The range in words."""
-        least = f"{self.least:,g}" if self.least is not None else None
-        most = f"{self.most:,g}" if self.most is not None else None
-        unit = self.unit if self.unit == "%" else f" {self.unit}"
-        match least, most:
-            case None, None:
-                return "any value"
-            case _, None:
-                return f"{least}{unit} or more"
-            case None, _:
-                return f"at most {most}{unit}"
-            case _:
-                return f"{least} to {most}{unit}"
+        """The range of the metric's values in words."""
+        return self._worded(" to ".join(f"{end:,g}" for end in (self.least, self.most) if end is not None)) + (
+            " or more" if self.most is None else ""
+        )
+
+    @property
+    def working(self) -> str:
+        """The thresholds that can be reached, in words."""
+        if self.comparison.startswith("Less"):
+            return f"more than {self._worded(f'{self.least or 0:,g}')}"
+        most = self._worded(f"{self.most or 0:,g}")
+        below = f"at most {most}" if "OrEqual" in self.comparison else f"less than {most}"
+        return f"{self.least:g} or more, and {below}" if self.must_pass and self.least else below
+
+    def _worded(self, number: str) -> str:
+        return f"{number}{self.unit}" if self.unit == "%" else f"{number} {self.unit}".rstrip()
 
     def meant(self, value: float) -> str | None:
         """Return the value in this unit if the given one was meant in milliseconds, in seconds, or as a share."""

@@ -244,8 +244,8 @@ def _thresholds_can_be_reached(threshold: Threshold) -> Iterator[Finding]:
     if not is_known(value) or not is_number(value) or threshold.is_reachable(value):
         return
     meant = threshold.meant(value)
-    fix = f"a value within {threshold.range}" + (f", such as {meant}" if meant is not None else "")
-    reason = f"the unit is {threshold.unit}, and the metric can only be {threshold.range}" if threshold.unit else None
+    fix = threshold.working + (f", such as {meant}" if meant is not None else "")
+    reason = f"the metric is always {threshold.range}, so this threshold has no effect"
     yield Finding(threshold.location, value, fix, reason)
 
 
