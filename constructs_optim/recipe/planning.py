@@ -14,7 +14,7 @@ from typing import Any
 
 from constructs_optim.training.settings import COPY_VERSION, VERSION_HYPERPARAMETER
 
-from .catalog import images
+from .catalog import images, machine_images
 from .catalog.lock import Lock, RecordedArtifact
 from .catalog.models import ModelRow
 from .compute import TrainingCompute
@@ -366,7 +366,9 @@ class _Planner:
         return ContainerPlan(
             image=None if self.served_by_hub else f"{self.host}/{self.image.name}",
             server=self.recipe.serving_settings.name if not self.served_by_hub else None,
-            inference_ami_version=self.image.ami_version if not self.served_by_hub else None,
+            inference_ami_version=machine_images.needed(self.image.cuda, self.instance)
+            if not self.served_by_hub
+            else None,
             environment=self.recipe.serving_settings.overridden(
                 environment, self.recipe.environment or {}, self.recipe.engine
             ),

@@ -14,9 +14,11 @@ UNPULLED = "Cannot pull algorithm container. Either the image does not exist or 
 
 Assumed, without a source: optimization jobs have the same message.
 """
-_DATA = Path(__file__).parent.parent / "data" / "image_regions.json"
-_CUDA_13 = re.compile(r"-cu13\d\b")
-_DRIVER_470 = {"g4dn", "g5", "p4d", "p4de"}
+_DATA = Path(__file__).parent.parent / "data"
+_CUDA = re.compile(r"\bcu(\d\d)\d\b")
+# LMI's images have a label (com.amazonaws.sagemaker.inference.cuda.verified_versions=12.2, lmi.Dockerfile of
+# djl-serving), with which SageMaker chooses driver 535 for an endpoint that names the model.
+_LABELED, _LABELED_DRIVER = "/djl-inference:", 535
 _NEURON_TYPE = re.compile(r"ml\.(inf|trn)\d")
 _FOR_NEURON, _FOR_GPUS = re.compile(r"-neuronx\b"), re.compile(r"-(gpu|cu\d{3})\b")
 _IMAGE = re.compile(r"(\d{12})\.dkr\.ecr\.([a-z0-9-]+)\.[a-z.]+/([^:@]+):(.+)")
@@ -56,15 +58,34 @@ def has_image(repository: str, tag: str, region: str) -> bool:
     )
 
 
-def driver_is_too_old(image: str | None, instance_type: str, ami_version: str | None) -> bool:
-    """Return whether an image for CUDA 13 would run on these instance families' default machine image.
+def driver_is_too_old(
+    image: str | None, instance_type: str, ami_version: str | None, *, of_component: bool = False
+) -> bool:
+    """Return whether the NVIDIA driver of the instances' machine image does not run an image; False if unknown.
 
-    That image's driver is 470 (developer guide, "GPU drivers"), and CUDA 13 needs 580
-    (docs/vllm/deployment/sagemaker.md of aws/deep-learning-containers: "the default SageMaker host AMI has incompatible
-    NVIDIA drivers").
+    An inference component's instances start without it, so that its image's label does not choose the driver. Sources:
+    docs/vllm/deployment/sagemaker.md and docs/whisperx/deployment/sagemaker.md of aws/deep-learning-containers ("the
+    default SageMaker host AMI has incompatible NVIDIA drivers"); aws/sagemaker-python-sdk pull request 6141 (an
+    inference component with LMI for CUDA 12 fails on ml.g4dn.xlarge); ``data/drivers.json``.
     """
+    known, found = _drivers(), _CUDA.search(image or "")
     family = instance_type.removeprefix("ml.").partition(".")[0]
-    return _CUDA_13.search(image or "") is not None and ami_version is None and family in _DRIVER_470
+    driver = known["machine_images"].get(ami_version) if ami_version else known["default_drivers"].get(family)
+    if ami_version is None and driver is not None and _LABELED in (image or "") and not of_component:
+        driver = max(driver, _LABELED_DRIVER)
+    least = [known["cuda"].get(found[1]) if found is not None else None, known["least_drivers"].get(family)]
+    return driver is not None and any(driver < each for each in least if each is not None)
+
+
+def cannot_start(variant: str, image: str | None) -> str:
+    """Return the failure of a container that does not start; it has no logs.
+
+    Source: developer guide, "GPU drivers", CannotStartContainerError.
+    """
+    return (
+        f"CannotStartContainerError. Please ensure the model container for variant {variant} starts correctly when "
+        f"invoked with 'docker run {image} serve'"
+    )
 
 
 def is_for_other_accelerators(image: str | None, instance_type: str) -> bool:
@@ -81,4 +102,9 @@ def is_for_other_accelerators(image: str | None, instance_type: str) -> bool:
 
 @functools.cache
 def _known() -> Mapping[str, Any]:
-    return json.loads(_DATA.read_text(encoding="utf-8"))
+    return json.loads((_DATA / "image_regions.json").read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _drivers() -> Mapping[str, Any]:
+    return json.loads((_DATA / "drivers.json").read_text(encoding="utf-8"))

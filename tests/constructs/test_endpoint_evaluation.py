@@ -271,7 +271,7 @@ def test_an_evaluation_of_drafts_asks_for_their_acceptance() -> None:
     [watcher] = [role for name, role in roles.items() if name.startswith("EvaluationServiceWatcher")]
     statements = watcher["Properties"]["Policies"][0]["PolicyDocument"]["Statement"]
     [asked] = [each for each in statements if each["Sid"] == "QueryEngineMetrics"]
-    assert asked["Action"] == ["cloudwatch:GetMetricData", "cloudwatch:ListMetrics"]
+    assert asked["Action"] == ["cloudwatch:GetMetricData", "cloudwatch:ListMetrics", "cloudwatch:QueryMetrics"]
 
 
 def test_an_evaluation_without_drafts_asks_for_none() -> None:
@@ -283,3 +283,8 @@ def test_an_evaluation_without_drafts_asks_for_none() -> None:
     text = json.dumps(Template.from_stack(scope).to_json())
     assert "QueryEngineMetrics" not in text
     assert "Acceptance" not in text
+
+
+def test_a_limit_in_seconds_is_refused_with_the_value_in_milliseconds() -> None:
+    with pytest.raises(RecipeError, match=r"(?s)OPT244 require\.p99_ttft_ms = 0\.5.*such as 500 ms for 0\.5 s"):
+        endpoint(stack()).evaluate().require(p99_ttft_ms=0.5)

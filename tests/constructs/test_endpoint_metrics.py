@@ -185,3 +185,13 @@ def test_live_and_evaluation_metrics_have_separate_methods() -> None:
         endpoint.metric_evaluation("model_latency", concurrency=8)
     with pytest.raises(ValueError, match="use metric_evaluation"):
         endpoint.metric("client_latency")
+
+
+def test_an_alarm_that_its_engine_metric_can_never_reach_is_refused() -> None:
+    served = ServedModel("chat", "AllTraffic", engine=Engine("vllm", "vLLM"))
+    scope = stack()
+    measured = Endpoint(scope, "Endpoint", served)
+    with pytest.raises(RecipeError, match=r"(?s)OPT244 Fast\.threshold = 0.*more than 0 ms"):
+        measured.metric_queue_time().create_alarm(scope, "Fast", threshold=0, below=True)
+    with pytest.raises(RecipeError, match=r"(?s)OPT244 Full\.threshold = 100.*less than 100%"):
+        measured.metric_kv_cache_usage().create_alarm(scope, "Full", threshold=100)

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from constructs_optim.recipe.catalog import images as catalog
 from constructs_optim_local.sagemaker.images import missing_image
 from tests.support.in_process import InProcessCloud
-from tests.support.waiting import by_the_clock
+from tests.support.waiting import by_the_clock, until
 
 from ..support.hosting import IMAGE, deploy, make_config, make_model, settled
 from ..support.inference_components import component
@@ -121,28 +121,89 @@ def test_an_endpoint_whose_image_does_not_exist_in_its_region_fails(abroad: InPr
     assert (found["EndpointStatus"], found["FailureReason"]) == ("Failed", f"The image '{image}' does not exist.")
 
 
-@pytest.mark.parametrize("ami", [None, "al2023-ami-sagemaker-inference-gpu-4-1"])
-def test_a_container_for_cuda_13_starts_only_on_a_machine_image_with_its_driver(
-    abroad: InProcessCloud, ami: str | None
+GPU_2, GPU_3_1 = "al2-ami-sagemaker-inference-gpu-2", "al2-ami-sagemaker-inference-gpu-3-1"
+GPU_4_1 = "al2023-ami-sagemaker-inference-gpu-4-1"
+VLLM = "vllm:0.30.0-gpu-py312-cu130-ubuntu24.04-sagemaker"
+LMI = "djl-inference:0.36.0-lmi24.0.0-cu129"
+TGI = "huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6-gpu-py311-cu124-ubuntu22.04"
+ON_DRIVERS = [
+    (VLLM, "ml.g5.12xlarge", None, False),
+    (VLLM, "ml.g5.12xlarge", GPU_2, False),
+    (VLLM, "ml.g5.12xlarge", GPU_3_1, False),
+    (VLLM, "ml.g5.12xlarge", GPU_4_1, True),
+    (VLLM, "ml.p5.48xlarge", None, False),
+    (VLLM, "ml.g7.2xlarge", GPU_4_1, False),
+    (VLLM, "ml.g7.2xlarge", None, True),
+    (TGI, "ml.g4dn.12xlarge", None, False),
+    (TGI, "ml.g4dn.12xlarge", GPU_3_1, True),
+    (TGI, "ml.g6.12xlarge", None, True),
+]
+
+
+@pytest.mark.parametrize(("tag", "instance_type", "ami", "starts"), [*ON_DRIVERS, (LMI, "ml.g5.12xlarge", None, True)])
+def test_a_container_starts_only_on_a_driver_that_runs_its_cuda_release(
+    abroad: InProcessCloud, tag: str, instance_type: str, ami: str | None, starts: bool
 ) -> None:
     sagemaker, name = abroad.client("sagemaker"), named("cuda")
-    image = "763104351884.dkr.ecr.us-west-2.amazonaws.com/vllm:0.30.0-gpu-py312-cu130-ubuntu24.04-sagemaker"
+    image = f"763104351884.dkr.ecr.us-west-2.amazonaws.com/{tag}"
     sagemaker.create_model(ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer={"Image": image})
     variant = {
         "VariantName": "AllTraffic",
         "ModelName": name,
-        "InstanceType": "ml.g5.12xlarge",
+        "InstanceType": instance_type,
         "InitialInstanceCount": 1,
     }
     variants = [{**variant, **({"InferenceAmiVersion": ami} if ami else {})}]
     sagemaker.create_endpoint_config(EndpointConfigName=name, ProductionVariants=variants)
     sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
     found = settled(sagemaker, name)
-    if ami is None:
-        assert found["EndpointStatus"] == "Failed"
-        assert found["FailureReason"] == "The primary container did not pass the ping health check."
-    else:
+    if starts:
         assert found["EndpointStatus"] == "InService"
+    else:
+        assert found["EndpointStatus"] == "Failed"
+        assert found["FailureReason"] == (
+            "CannotStartContainerError. Please ensure the model container for variant AllTraffic starts correctly when "
+            f"invoked with 'docker run {image} serve'"
+        )
+
+
+@pytest.mark.parametrize(
+    ("tag", "instance_type", "ami", "starts"),
+    # The configuration names no model, so that the label of LMI's image does not choose the driver.
+    [*ON_DRIVERS, (LMI, "ml.g5.12xlarge", None, False), (LMI, "ml.g5.12xlarge", GPU_3_1, True)],
+)
+def test_a_components_container_starts_only_on_a_driver_that_runs_its_cuda_release(
+    abroad: InProcessCloud, tag: str, instance_type: str, ami: str | None, starts: bool
+) -> None:
+    sagemaker, name = abroad.client("sagemaker"), named("parts")
+    image = f"763104351884.dkr.ecr.us-west-2.amazonaws.com/{tag}"
+    sagemaker.create_model(ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer={"Image": image})
+    variant = {
+        "VariantName": "AllTraffic",
+        "InstanceType": instance_type,
+        "InitialInstanceCount": 1,
+        "ManagedInstanceScaling": {"Status": "ENABLED", "MinInstanceCount": 1, "MaxInstanceCount": 2},
+        **({"InferenceAmiVersion": ami} if ami else {}),
+    }
+    sagemaker.create_endpoint_config(EndpointConfigName=name, ExecutionRoleArn=ROLE, ProductionVariants=[variant])
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    settled(sagemaker, name)
+    sagemaker.create_inference_component(
+        InferenceComponentName=name,
+        EndpointName=name,
+        VariantName="AllTraffic",
+        Specification={
+            "ModelName": name,
+            "ComputeResourceRequirements": {"MinMemoryRequiredInMb": 1024, "NumberOfAcceleratorDevicesRequired": 1},
+        },
+        RuntimeConfig={"CopyCount": 1},
+    )
+    found = until(
+        lambda: sagemaker.describe_inference_component(InferenceComponentName=name),
+        lambda component: component["InferenceComponentStatus"] in ("InService", "Failed"),
+    )
+    assert found["InferenceComponentStatus"] == ("InService" if starts else "Failed")
+    assert starts or found["FailureReason"].startswith("CannotStartContainerError.")
 
 
 @pytest.mark.parametrize(("channel", "status"), [("draft_model", "InService"), ("eagle", "Failed"), (None, "Failed")])

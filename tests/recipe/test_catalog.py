@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
+from pathlib import Path
 from typing import Any
 
 import botocore.session
 import pytest
 
+import constructs_optim_local
 from constructs_optim.recipe import (
     Compilation,
     FineTune,
@@ -20,13 +23,23 @@ from constructs_optim.recipe import (
     SpeculativeDecoding,
     Technique,
 )
-from constructs_optim.recipe.catalog import availability, engine_arguments, images, instances, load, models
+from constructs_optim.recipe.catalog import (
+    availability,
+    engine_arguments,
+    images,
+    instances,
+    load,
+    machine_images,
+    models,
+)
 from constructs_optim.recipe.catalog.availability import WORKLOAD_CONFIG, is_missing
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.servers import by_name
 from constructs_optim.recipe.techniques import REGISTRY, KvCache
 from tests.support.documents import CHECKOUT
+
+GPU_3_1, GPU_4_1 = "al2-ami-sagemaker-inference-gpu-3-1", "al2023-ami-sagemaker-inference-gpu-4-1"
 
 
 def enum(operation: str, *path: str) -> set[str]:
@@ -246,12 +259,46 @@ def test_jobs_prefer_the_image_with_the_whole_toolkit_and_models_the_newest_engi
     assert images.serving({"time_travel"}, by_name()) == []
 
 
-def test_images_for_cuda_13_need_the_machine_image_with_its_driver() -> None:
-    for row in images.rows():
-        expected = "al2023-ami-sagemaker-inference-gpu-4-1" if "-cu130" in row.tag else None
-        assert row.ami_version == expected, row.tag
+@pytest.mark.parametrize(
+    ("family", "cuda", "expected"),
+    [
+        *((family, "12.8", GPU_3_1) for family in ("g4dn", "g5", "p4d", "p4de")),
+        *((family, "12.8", None) for family in ("g6", "g6e", "g7", "g7e", "p5", "p5e", "p5en", "p6-b200", "p6-b300")),
+        *((family, "13.0", GPU_4_1) for family in ("g4dn", "g5", "g6", "g6e", "g7e", "p4d", "p4de", "p5", "p5e")),
+        *((family, "13.0", GPU_4_1) for family in ("p5en", "p6-b200")),
+        *((family, "13.0", None) for family in ("g7", "p6-b300", "inf2")),
+        ("g5", None, None),
+        ("g5", "11.8", None),
+    ],
+)
+def test_a_container_needs_a_machine_image_where_the_default_driver_is_too_old(
+    family: str, cuda: str | None, expected: str | None
+) -> None:
+    for row in instances.by_name().values():
+        if row.family == family:
+            assert machine_images.needed(cuda, row) == expected
+
+
+def test_the_machine_images_are_those_of_the_api_and_every_gpu_family_has_a_row_with_sources() -> None:
     model = botocore.session.get_session().get_service_model("sagemaker")
-    assert "al2023-ami-sagemaker-inference-gpu-4-1" in model.shape_for("ProductionVariantInferenceAmiVersion").enum
+    assert set(machine_images.by_name()) == set(model.shape_for("ProductionVariantInferenceAmiVersion").enum)
+    rows = load("machine_images")["families"]
+    assert set(rows) == {row.family for row in instances.by_name().values() if row.kind == "gpu"}
+    assert all(row["sources"] for row in rows.values())
+
+
+def test_the_local_cloud_has_the_same_drivers_as_the_catalog() -> None:
+    path = Path(constructs_optim_local.__file__).parent / "data/drivers.json"
+    known, rows = json.loads(path.read_text(encoding="utf-8")), load("machine_images")
+    families = rows["families"].items()
+    assert known["machine_images"] == {
+        name: each["driver"] for name, each in rows["machine_images"].items() if each["driver"] is not None
+    }
+    assert known["default_drivers"] == {
+        name: row["default_driver"] for name, row in families if row["default_driver"] is not None
+    }
+    assert known["least_drivers"] == {name: row["least_driver"] for name, row in families if "least_driver" in row}
+    assert known["cuda"] == {major: row["least_driver"] for major, row in rows["cuda"].items()}
 
 
 @pytest.mark.parametrize(

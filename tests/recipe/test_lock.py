@@ -166,7 +166,7 @@ def test_what_is_needed_of_an_unknown_image_follows_from_its_name() -> None:
     kept = planned(servers={"awq": "vllm:0.19.0-gpu-py312-cu130-ubuntu22.04-sagemaker"}).container
     assert (kept.server, kept.inference_ami_version) == ("vllm", planned().container.inference_ami_version)
     kept = planned(servers={"awq": "djl-inference:0.32.0-lmi14.0.1-cu126"}).container
-    assert (kept.server, kept.inference_ami_version) == ("lmi", None)
+    assert (kept.server, kept.inference_ami_version) == ("lmi", "al2-ami-sagemaker-inference-gpu-3-1")
     with pytest.raises(RecipeError, match="OPT035"):
         planned(servers={"awq": "acme/server:1"})
 

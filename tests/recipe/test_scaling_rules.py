@@ -173,7 +173,7 @@ BAD: list[tuple[str, Scaling | Alarms, str, str]] = [
     ("OPT088", alarms(latency=True), "alarms.latency.threshold", "AlarmSettings(threshold=30)"),
     ("OPT088", alarms(latency=AlarmSettings(threshold=0)), "alarms.latency.threshold", "length of completions"),
     ("OPT172", held("kv_cache_usage", 99), "on_it.target", "from 5 to 95, such as 70"),
-    ("OPT172", held("engine_time_to_first_token", 2000), "on_it.target", "from 0.01 to 600, such as 2"),
+    ("OPT172", held("engine_time_to_first_token", 2000), "on_it.target", "from 0.01 to 480, such as 2"),
     ("OPT172", held("waiting_requests", 0), "on_it.target", "such as 4"),
     ("OPT172", held("engine_output_tokens_per_second", "many"), "on_it.target", "such as 1,500"),
     ("OPT173", alarms(time_to_first_token=True), "alarms.time_to_first_token.threshold", "AlarmSettings(threshold=2)"),

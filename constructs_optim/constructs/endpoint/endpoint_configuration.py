@@ -16,6 +16,7 @@ from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.hosting import Hosting
+from constructs_optim.recipe.hosting.machine_image import newest
 from constructs_optim.recipe.hosting.options import Routing, ScaleIn
 from constructs_optim.recipe.metrics.engines import Engine
 from constructs_optim.recipe.servers import by_name
@@ -190,7 +191,8 @@ class EndpointConfiguration(Settings):
 
     def ami_version(self, models: Sequence[HostedModel]) -> str | None:
         """Return the instances' machine image: as set, or the one that the models' containers need."""
-        return self.variant.inference_ami_version or _needed_ami(models)
+        needed = newest(model.plan.container.inference_ami_version for model in models)
+        return self.variant.inference_ami_version or needed
 
     def startup_parameters(self, model: HostedModel, *, longest: int | None = None) -> dict[str, Any]:
         """Return a model's startup timeouts in seconds: as set, or its own defaults, at most ``longest``."""
@@ -200,11 +202,6 @@ class EndpointConfiguration(Settings):
             "containerStartupHealthCheckTimeoutInSeconds": timeouts.startup if startup is None else seconds_of(startup),
             "modelDataDownloadTimeoutInSeconds": timeouts.download if download is None else seconds_of(download),
         }
-
-
-def _needed_ami(models: Sequence[HostedModel]) -> str | None:
-    """Return the machine image that the models' containers need; rules refuse containers that need different ones."""
-    return next(filter(None, (model.plan.container.inference_ami_version for model in models)), None)
 
 
 def _joined(resources: Sequence[CfnResource], attribute: str) -> dict[str, Any]:

@@ -62,6 +62,7 @@ from constructs_optim.recipe import Model, Plan, Violation
 from constructs_optim.recipe.catalog.lock import RecordedChoice
 from constructs_optim.recipe.errors import Advice
 from constructs_optim.recipe.hosting import Component
+from constructs_optim.recipe.hosting.machine_image import MachineImageUse, machine_image_of
 from constructs_optim.recipe.hosting.options import Preparation
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.hosting.shadow import SHADOW_VARIANT, AnswerCheck, Shadow
@@ -247,7 +248,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         if self._cure is not None:
             alarms = self._configuration.monitoring.chosen_alarms
             violations += check(Speculation(self._hosting, self._cure, self._drafting, alarms))
-        refuse([*violations, *check(self._hosting)])
+        machine_image = self._machine_image(scope, () if violations else recipes)
+        refuse([*violations, *check(self._hosting), *check(machine_image)])
         self._recipes, self._shadow = tuple(recipes), cast("ShadowRun | None", None)
         self.is_asynchronous = self._hosting.asynchronous
         self._component_models: list[HostedModel] = []
@@ -259,7 +261,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         super().__init__(scope, id, physical_name=self._literal_name)
         watch_template_size(self)
         of_choice = advice_on_choice(scope, self._choice, recipes) if self._choice is not None else ()
-        advise(self, *warnings(self._hosting), *of_choice)
+        advise(self, *warnings(self._hosting), *warnings(machine_image), *of_choice)
 
         self.variant_name: str = self._configuration.variant.name
         shared = self._model_options.network.with_shared_security_groups(self)
@@ -755,9 +757,11 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             existing_model=existing_model,
             techniques=(*self._hosting.techniques, *_techniques(pools)),
         )
-        refuse([*violations, *check(hosting)])
+        machine_image = self._machine_image(self, () if violations else recipes, beside=self._served_plans)
+        refuse([*violations, *check(hosting), *check(machine_image)])
         self._check_isolation(label, recipes)
         scope = Construct(self, id)
+        advise(scope, *warnings(machine_image))
         models = [
             create_model(pool_scope(scope, recipe), recipe, self._model_options, host=self._host())
             for recipe in recipes
@@ -862,10 +866,13 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             instance_quota=instance_quota,
             is_restarted=self._restarts,
         )
-        refuse([*self._violations(self, recipes), *check(settings)])
+        violations = self._violations(self, recipes)
+        # The shadow variant has its own instances, with the machine image that the endpoint sets.
+        machine_image = self._machine_image(self, () if violations else recipes)
+        refuse([*violations, *check(settings), *check(machine_image)])
         assert capture is not None  # noqa: S101 - OPT191
         scope = Construct(self, id)
-        advise(scope, *warnings(settings))
+        advise(scope, *warnings(settings), *warnings(machine_image))
         # A shadow variant is added to a configuration whose resource type is already chosen.
         host = ModelHost(self._configuration.variant.inference_ami_version) if self._has_native_config else None
         hosted = create_model(scope, recipes[0], self._model_options, host=host)
@@ -955,6 +962,19 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     def _violations(self, scope: Construct, recipes: Sequence[ModelRecipe]) -> list[Violation]:
         jobs = self._model_options.jobs.settings
         return [violation for recipe in recipes for violation in recipe.violations(scope, jobs)]
+
+    @property
+    def _served_plans(self) -> tuple[Plan, ...]:
+        """The plans of all models on the endpoint's instances, also of components."""
+        return tuple(hosted.plan for hosted in (*self.models, *self._component_models))
+
+    def _machine_image(
+        self, scope: Construct, recipes: Sequence[ModelRecipe], *, beside: Sequence[Plan] = ()
+    ) -> MachineImageUse:
+        """Return the machine image for valid recipes, on the same variant as the plans ``beside`` them."""
+        jobs = self._model_options.jobs.settings
+        plans = [*beside, *(recipe.plan_in(scope, jobs) for recipe in recipes)]
+        return machine_image_of(plans, self._configuration.variant.inference_ami_version)
 
     def _containers(self, scope: Construct, recipes: Sequence[ModelRecipe]) -> dict[str, tuple[str, ...]]:
         """Return the servers of valid recipes, and the machine images that their containers need."""

@@ -282,6 +282,8 @@ class EndpointEvaluation(Construct):
             forecast=forecast,
         )
         violations = check(replace(self._benchmark, requirements=required))
+        for limit in required.limits:
+            violations += check(limit.threshold) if limit.threshold is not None else []
         if "min_acceptance_length" in limits:
             use = EngineMetricUse("require.min_acceptance_length", ("acceptance_length",), self._served.engine)
             violations += check(use)

@@ -27,6 +27,7 @@ from constructs_optim.recipe.hosting.alarms import (
     Watched,
     configured_alarm,
     endpoint_alarms,
+    thresholds,
 )
 from constructs_optim.recipe.hosting.options import Preparation
 from constructs_optim.recipe.metrics import engines
@@ -177,7 +178,9 @@ class EndpointAlarms(Construct):
             for alarm in endpoint_alarms(self._settings, Watched(served.is_component, capacity))
             if alarm.engine is not None
         ]
-        refuse([*check(self._settings), *(violation for use in of_engine for violation in check(use))])
+        watched = Watched(served.is_component, capacity, is_asynchronous=is_asynchronous)
+        checked = [*of_engine, *thresholds(self._settings, watched)]
+        refuse([*check(self._settings), *(violation for each in checked for violation in check(each))])
         super().__init__(scope, id)
         if of_engine:
             EngineMetricUses.of(self).add(self)

@@ -11,8 +11,6 @@ from pydantic import BaseModel
 
 from . import load
 
-# API reference, ProductionVariant.InferenceAmiVersion: driver 580, CUDA 13.0.
-_CUDA_13_AMI = "al2023-ami-sagemaker-inference-gpu-4-1"
 BLACKWELL = 10.0
 """The lowest compute capability of GPUs that need a newer CUDA release than others."""
 _CUDA_OF_BLACKWELL = (12, 8)
@@ -54,15 +52,6 @@ class ImageRow(BaseModel, frozen=True):
     def name(self) -> str:
         """``repository:tag``."""
         return f"{self.repository}:{self.tag}"
-
-    @property
-    def ami_version(self) -> str | None:
-        """The machine image whose driver it needs; None if the default works.
-
-        CUDA 13 needs driver 580 (changelog of AWS's vLLM containers, 2.0), and the default of an instance type can be
-        470 (developer guide, "GPU drivers").
-        """
-        return _CUDA_13_AMI if self.cuda is not None and self.cuda.startswith("13.") else None
 
     @property
     def accelerators(self) -> str:

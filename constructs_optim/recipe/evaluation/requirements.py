@@ -9,6 +9,7 @@ from typing import TypedDict, cast
 from pydantic import Field, PositiveInt
 
 from constructs_optim.recipe import metrics
+from constructs_optim.recipe.metrics.thresholds import LATENCIES_MS, Threshold
 from constructs_optim.recipe.settings import Settings
 
 from ..documentation import page
@@ -84,6 +85,20 @@ class Requirement:
     unit: str
     at_most: float | None = None
     at_least: float | None = None
+    name: str = ""
+
+    @property
+    def threshold(self) -> Threshold | None:
+        """The limit as a threshold, with the values that an evaluation can measure; None if their range is unknown."""
+        location = f"require.{self.name}"
+        if self.at_most is not None and self.unit == "ms":
+            least, most = LATENCIES_MS
+            # The latency between tokens can be below a millisecond.
+            least = least if "Inter-token" not in self.title else 0
+            return Threshold(location, self.at_most, "ms", least=least, most=most, must_pass=True)
+        if self.name == "min_acceptance_length":
+            return Threshold(location, self.at_least, "tokens", "LessThanThreshold", least=1)
+        return None
 
 
 class QualityRequirement(Settings):
@@ -167,8 +182,8 @@ def _requirement(name: str, limit: float) -> Requirement:
     if bound in _STATISTICS:
         latency = _LATENCIES[metric_name.removesuffix("_ms")]
         metric = metrics.find(latency if bound == "mean" else f"{latency}_{bound}")
-        return Requirement(metric.name, metric.title, "ms", at_most=limit)
+        return Requirement(metric.name, metric.title, "ms", at_most=limit, name=name)
     metric = metrics.find(metric_name)
     unit = "US dollars" if metric.shown_unit is metrics.Unit.US_DOLLARS else ""
     side = {"at_most": limit} if bound == "max" else {"at_least": limit}
-    return Requirement(metric.name, metric.title, unit, **side)
+    return Requirement(metric.name, metric.title, unit, **side, name=name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Literal
@@ -10,6 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, field_validator
 from pydantic_core import PydanticCustomError
 
+from constructs_optim.recipe.metrics.thresholds import Threshold
 from constructs_optim.recipe.settings import Settings
 
 _SHORT_PERIODS = (10, 20, 30)
@@ -21,8 +23,8 @@ class AlarmSettings(Settings):
     """The settings of one alarm. https://constructs-optim.dev/alarms/ lists the defaults of each alarm.
 
     Attributes:
-        threshold: the threshold, in the alarm's unit; https://constructs-optim.dev/alarms/ says whether it is an upper
-            or a lower limit.
+        threshold: the threshold, in the alarm's unit (latencies in seconds, shares in percent);
+            https://constructs-optim.dev/alarms/ says whether it is an upper or a lower limit.
         period_seconds: the period over which CloudWatch aggregates values: 10, 20, 30 or a multiple of 60.
         evaluation_periods: the number of most recent periods to evaluate.
         datapoints_to_alarm: the number of these periods that must breach the threshold.
@@ -117,7 +119,8 @@ class Alarm(BaseModel, frozen=True, extra="forbid"):
     A critical alarm affects users and pages the engineer on call; a warning can wait for working hours, but does not
     resolve by itself. ``missing`` is ``breaching``, ``notBreaching`` or ``ignore``. A new alarm waits
     ``warm_up_minutes`` for its first data. ``rolls_back``: whether it rolls back an update of the endpoint.
-    An alarm on a metric of the engine has the metric's name in ``engine`` instead of ``queries``.
+    An alarm on a metric of the engine has the metric's name in ``engine`` instead of ``queries``. ``least`` and
+    ``most`` are the ends of the range of its values, in the ``unit`` that users set.
     """
 
     name: str
@@ -128,6 +131,9 @@ class Alarm(BaseModel, frozen=True, extra="forbid"):
     queries: tuple[Query, ...] = ()
     engine: str | None = None
     threshold: int | float
+    unit: str = ""
+    least: float = 0
+    most: float | None = None
     comparison: str = "GreaterThanThreshold"
     period_seconds: int = 60
     evaluation_periods: int = 1
@@ -170,6 +176,16 @@ def endpoint_alarms(alarms: Alarms, watched: Watched) -> list[Alarm]:
         and getattr(watched, row.get("requires", ""), True)
         and not getattr(watched, row.get("excludes", ""), False)
     ]
+
+
+def thresholds(alarms: Alarms, watched: Watched) -> Iterator[Threshold]:
+    """Yield the thresholds that the settings of an endpoint's alarms set."""
+    for alarm in endpoint_alarms(alarms, watched):
+        value = alarms.switched_on()[alarm.name].threshold
+        # Rules of their own check these two: a number of days, and a percentage of the same containers' value.
+        if value is not None and alarm.name not in ("acceptance_decay", "stale_evaluation"):
+            location = f"alarms.{alarm.name}.threshold"
+            yield Threshold(location, value, alarm.unit, alarm.comparison, alarm.least, alarm.most)
 
 
 def configured_alarm(name: str, settings: AlarmSettings, watched: Watched) -> Alarm:

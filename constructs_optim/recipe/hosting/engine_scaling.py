@@ -24,6 +24,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from constructs_optim.recipe.metrics.thresholds import STREAM_SECONDS
+
 STARTUP_SECONDS = 600
 """The default cool-down after adding capacity, in which a new copy loads its model and starts publishing metrics."""
 EVALUATION_SECONDS = 60
@@ -35,7 +37,7 @@ IDLE_SECONDS = 900
 ADDED_PERCENT = 25
 """The capacity added per step, at least one instance or copy."""
 LIMITS: Mapping[str, tuple[float, float, float]] = {
-    "engine_time_to_first_token": (0.01, 600, 2),
+    "engine_time_to_first_token": (0.01, STREAM_SECONDS, 2),
     "kv_cache_usage": (5, 95, 70),
     "waiting_requests": (0.1, 10_000, 4),
     "engine_output_tokens_per_second": (1, 1_000_000, 1_500),

@@ -33,7 +33,7 @@ class EngineMetric:
     """One metric of the engines; ``queries`` are by the names of the servers that publish it.
 
     ``quantile`` is a latency's default quantile, and None for other metrics. ``window_seconds`` is the default time
-    range of rates.
+    range of rates. Its values are between ``least`` and ``most``; None: without a known limit.
     """
 
     name: str
@@ -44,6 +44,8 @@ class EngineMetric:
     queries: Mapping[str, str]
     quantile: float | None = None
     window_seconds: int = WINDOW_SECONDS
+    least: float = 0
+    most: float | None = None
 
     def query(
         self, server: str, selector: str, *, window_seconds: int | None = None, quantile: float | None = None

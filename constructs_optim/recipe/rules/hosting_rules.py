@@ -10,7 +10,9 @@ import math
 import re
 from collections.abc import Iterator
 
+from constructs_optim.recipe.catalog import machine_images
 from constructs_optim.recipe.hosting import COMPONENT_STARTUP_SECONDS, Hosting, UpdateSettings
+from constructs_optim.recipe.hosting.machine_image import HostedContainer, MachineImageUse
 from constructs_optim.recipe.hosting.options import Placement, ScaleIn
 from constructs_optim.recipe.plan_data import STARTUP_SECONDS
 from constructs_optim.recipe.servers import VllmServer
@@ -27,14 +29,6 @@ NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 RESERVATION = re.compile(r"(?=.{1,256}\Z)arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:\d{12}:[a-z0-9-]{1,14}/\S+")
 RESERVATION_EXAMPLE = 'CapacityReservation(arn="arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama")'
 _MOST_POOLS = 5
-# The API's machine images, and the kind of accelerator that they have drivers for.
-_IMAGES = {
-    "al2-ami-sagemaker-inference-gpu-2": "gpu",
-    "al2-ami-sagemaker-inference-gpu-2-1": "gpu",
-    "al2-ami-sagemaker-inference-gpu-3-1": "gpu",
-    "al2-ami-sagemaker-inference-neuron-2": "neuron",
-    "al2023-ami-sagemaker-inference-gpu-4-1": "gpu",
-}
 MOST_ROLLBACK_ALARMS = 10
 """The maximum number of alarms that SageMaker monitors during an update."""
 _LONGEST_UPDATE_SECONDS = 28_800
@@ -152,25 +146,76 @@ def _machine_image_fits(hosting: Hosting) -> Iterator[Finding]:
     """The machine image has the accelerator's drivers: an image has drivers for either GPUs or Neuron devices."""
     version = hosting.ami_version
     kinds = {row.kind for row in hosting.rows}
-    fitting = [name for name, kind in _IMAGES.items() if not kinds or kinds == {kind}]
+    known = machine_images.by_name()
+    fitting = [name for name, image in known.items() if not kinds or kinds == {image.kind}]
     if len(kinds) > 1 and hosting.container_amis and version is None:
         needed = ", ".join(hosting.container_amis)
         reason = f"a container needs {needed}, which is for GPUs, but the pools have two kinds of accelerators"
-        fix = 'a container for CUDA 12, such as Pool(server=Server.lmi(container_version="0.36.0-lmi24"))'
+        fix = (
+            "an endpoint for each kind of accelerator, or GPUs whose default machine image runs the container, such as "
+            'Pool(instance_type="ml.g6.12xlarge", server=Server.lmi(container_version="0.36.0-lmi24"))'
+        )
         yield Finding("instance_pools", ", ".join(hosting.instance_types), fix, reason)
     if version is not None and not is_token(version) and version not in fitting:
-        reason = None if version in _IMAGES else "SageMaker has no such machine image"
+        reason = None if version in known else "SageMaker has no such machine image"
         fix = " or ".join(fitting) or "leave it out: the pools have two kinds of accelerators"
         yield Finding("variant.inference_ami_version", version, fix, reason)
 
 
 @rule("OPT114", f"{GUIDE}inference-gpu-drivers.html", advisory=True)
-def _machine_image_has_the_driver(hosting: Hosting) -> Iterator[Finding]:
+def _machine_image_is_tested(use: MachineImageUse) -> Iterator[Finding]:
     """The machine image matches the container: AWS tests this container with another machine image."""
-    version, needed = hosting.ami_version, hosting.container_amis
-    if version is not None and needed and version not in needed:
-        fix = f"Leave it out to use {' or '.join(needed)}"
-        yield Finding("variant.inference_ami_version", version, fix)
+    version, needed = use.version, use.needed
+    if version is not None and needed is not None and version != needed and not _mismatches(use):
+        yield Finding(use.location, version, f"Leave it out to use {needed}")
+    for container in use.containers if version is None else ():
+        if machine_images.is_undocumented(container.cuda, container.instance):
+            reason = (
+                f"no source says on which machine image {container.instance.name} runs containers for CUDA "
+                f"{container.cuda}, and the endpoint uses SageMaker's default"
+            )
+            fix = "Try the type before you rely on it, or use another instance family"
+            yield Finding("instance_type", container.instance.name, fix, reason)
+
+
+@rule("OPT241", f"{GUIDE}inference-gpu-drivers.html", advisory=True)
+def _containers_share_a_cuda_release(use: MachineImageUse) -> Iterator[Finding]:
+    """The containers of a variant have one major CUDA release: a variant has one machine image, and AWS tests
+    containers for CUDA 12 and for CUDA 13 on different ones. A container for CUDA 12.9 did not start on the machine
+    image for CUDA 13 (aws/deep-learning-containers#6187), another one did.
+    """
+    releases: dict[str, str] = {}
+    for container in use.containers:
+        if container.instance.kind == "gpu" and container.cuda is not None:
+            releases.setdefault(container.cuda.partition(".")[0], container.name)
+    if len(releases) > 1:
+        fix = "Serve them with containers for the same major release, or on two endpoints"
+        yield Finding(use.location, " and ".join(releases.values()), fix)
+
+
+@rule("OPT242", f"{GUIDE}inference-gpu-drivers.html")
+def _the_driver_runs_the_containers(use: MachineImageUse) -> Iterator[Finding]:
+    """The driver runs the containers: the containers do not start with an older NVIDIA driver, and have no logs."""
+    for container, reason in _mismatches(use).items():
+        image = use.version or str(use.needed)
+        working = [
+            name
+            for name, each in machine_images.by_name().items()
+            if each.driver is not None and container.mismatch(each.driver) is None
+        ]
+        fix = f"leave it out to use {container.needed}" if container.needed is not None else "leave it out"
+        if use.version is None:
+            fix = f"leave {container.instance.name} out, because another instance type or container needs {image}"
+        elif container.needed is None and working:
+            fix = f"leave it out, or {' or '.join(working)}"
+        yield Finding(use.location, image, fix, f"{reason}, and this machine image has {use.driver}")
+
+
+def _mismatches(use: MachineImageUse) -> dict[HostedContainer, str]:
+    """Return the containers that the machine image's driver does not run, each with the reason."""
+    driver = use.driver
+    found = {each: each.mismatch(driver) for each in use.containers if driver is not None}
+    return {container: reason for container, reason in found.items() if reason is not None}
 
 
 @rule("OPT109", f"{API}ProductionVariantCapacityReservationConfig.html")

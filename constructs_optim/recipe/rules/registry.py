@@ -13,12 +13,14 @@ from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest
 from constructs_optim.recipe.evaluation.recommendation import RecommendedDeployment
 from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.alarms import Alarms
+from constructs_optim.recipe.hosting.machine_image import MachineImageUse
 from constructs_optim.recipe.hosting.options import API as API
 from constructs_optim.recipe.hosting.options import Preparation
 from constructs_optim.recipe.hosting.scaling import DeclaredScaling, Scaling
 from constructs_optim.recipe.hosting.shadow import Shadow
 from constructs_optim.recipe.hosting.speculation import Speculation
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
+from constructs_optim.recipe.metrics.thresholds import Threshold
 from constructs_optim.recipe.objectives import Feasibility, Intended, ServedOtherwise
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.settings import Settings
@@ -33,6 +35,8 @@ Subject = (
     | Shadow
     | Alarms
     | EngineMetricUse
+    | Threshold
+    | MachineImageUse
     | CapturedEndpoint
     | Speculation
     | Benchmark

@@ -14,6 +14,7 @@ from constructs_optim.recipe.hosting.engine_scaling import LIMITS
 from constructs_optim.recipe.hosting.scaling import Scaling, StepRequest
 from constructs_optim.recipe.metrics import engines
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
+from constructs_optim.recipe.metrics.thresholds import Threshold
 from constructs_optim.recipe.tokens import is_known, is_number, is_token, is_whole, matches
 
 from .registry import GUIDE, Finding, rule
@@ -234,6 +235,18 @@ def _thresholds(alarms: Alarms, fixes: Mapping[str, str]) -> Iterator[Finding]:
         settings = alarms.switched_on().get(name)
         if settings is not None and not settings.threshold:
             yield Finding(f"alarms.{name}.threshold", settings.threshold, fix)
+
+
+@rule("OPT244", f"{GUIDE}deploy-model-options.html")
+def _thresholds_can_be_reached(threshold: Threshold) -> Iterator[Finding]:
+    """A threshold is within what SageMaker can measure: no value can breach this one, or every value does."""
+    value = threshold.value
+    if not is_known(value) or not is_number(value) or threshold.is_reachable(value):
+        return
+    meant = threshold.meant(value)
+    fix = threshold.working + (f", such as {meant}" if meant is not None else "")
+    reason = f"the metric is always {threshold.range}, so this threshold has no effect"
+    yield Finding(threshold.location, value, fix, reason)
 
 
 @rule("OPT089", "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html")

@@ -138,8 +138,9 @@ class Change:
             pools = variant.get("InstancePools") or [variant]
             for instance_type in (pool.get("InstanceType", "") for pool in pools):
                 model = (placement.specification(component, instance_type) or {}).get("ModelName")
-                if not hosting.starts_on(model, instance_type, variant.get("InferenceAmiVersion")):
-                    return _UNHEALTHY
+                reason = hosting.start_refused(model, instance_type, variant, unhealthy=_UNHEALTHY, of_component=True)
+                if reason is not None:
+                    return reason
         roles = {hosting.role(name) for name in names} | {endpoint.get("_config", {}).get("ExecutionRoleArn")}
         scopes = [
             self._endpoints.alarms.scope(name, account=own.account, region=own.region) for name in self._plan.alarms

@@ -484,8 +484,9 @@ class _Change:
                 for model in models(variant, [instance_type]):
                     if (refused := hosting.image_refused(model)) is not None:
                         return refused
-                    if not hosting.starts_on(model, instance_type, variant.get("InferenceAmiVersion")):
-                        return _UNHEALTHY
+                    refused = hosting.start_refused(model, instance_type, variant, unhealthy=_UNHEALTHY)
+                    if refused is not None:
+                        return refused
         roles = {hosting.role(model) for variant in variants_of(self.config) for model in models(variant)}
         scopes = [self._endpoints.alarms.scope(name, account=own.account, region=own.region) for name in self._alarms]
         for role in sorted(role for role in roles | {self.config.get("ExecutionRoleArn")} if role):

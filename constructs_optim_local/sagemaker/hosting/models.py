@@ -7,7 +7,12 @@ from typing import Any
 
 from constructs_optim_local.api.error import validation_error
 from constructs_optim_local.sagemaker.execution import ExecutionRoles, refusal
-from constructs_optim_local.sagemaker.images import driver_is_too_old, is_for_other_accelerators, missing_image
+from constructs_optim_local.sagemaker.images import (
+    cannot_start,
+    driver_is_too_old,
+    is_for_other_accelerators,
+    missing_image,
+)
 from constructs_optim_local.sagemaker.objects import Objects
 from constructs_optim_local.sagemaker.records import (
     Record,
@@ -119,19 +124,28 @@ class Hosting:
         """Return the role of a model, if it exists and has one."""
         return (self.models.find(model_name or "") or {}).get("ExecutionRoleArn")
 
-    def starts_on(self, model_name: str | None, instance_type: str, ami_version: str | None) -> bool:
-        """Return whether a model's container starts.
+    def start_refused(
+        self,
+        model_name: str | None,
+        instance_type: str,
+        variant: Record,
+        *,
+        unhealthy: str,
+        of_component: bool = False,
+    ) -> str | None:
+        """Return why a model's container does not start on a variant's instances of a type; None if it does.
 
-        Its image must suit the instance type's accelerators and driver, and the files that its environment names must
-        be there.
+        ``unhealthy`` is the reason if the image is for other accelerators, or if a file that the container's
+        environment names is not there.
         """
         container = (self.models.find(model_name or "") or {}).get("PrimaryContainer") or {}
         image = container.get("Image")
-        return not (
-            is_for_other_accelerators(image, instance_type)
-            or driver_is_too_old(image, instance_type, ami_version)
-            or _missing_channels(container)
-        )
+        if is_for_other_accelerators(image, instance_type) or _missing_channels(container):
+            return unhealthy
+        version = variant.get("InferenceAmiVersion")
+        if driver_is_too_old(image, instance_type, version, of_component=of_component):
+            return cannot_start(variant["VariantName"], image)
+        return None
 
     def image_refused(self, model_name: str | None) -> str | None:
         """Return why a model's image cannot be pulled with its role; None if it can."""

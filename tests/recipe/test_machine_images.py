@@ -1,0 +1,84 @@
+"""The rules about the machine image of a variant and the containers that run on it."""
+
+from __future__ import annotations
+
+import pytest
+
+from constructs_optim.recipe.hosting.machine_image import HostedContainer, MachineImageUse
+from constructs_optim.recipe.rules import all_rules, check, warnings
+
+GPU_2, GPU_3_1 = "al2-ami-sagemaker-inference-gpu-2", "al2-ami-sagemaker-inference-gpu-3-1"
+GPU_4_1 = "al2023-ami-sagemaker-inference-gpu-4-1"
+VLLM, LMI = ("vllm:0.30.0-cu130", "13.0"), ("djl-inference:0.36.0-lmi24.0.0-cu129", "12.9")
+
+
+def use(version: str | None, *containers: tuple[tuple[str, str], str]) -> MachineImageUse:
+    return MachineImageUse(version, tuple(HostedContainer(*image, instance) for image, instance in containers))
+
+
+G5_VLLM, G5_LMI = (VLLM, "ml.g5.12xlarge"), (LMI, "ml.g5.12xlarge")
+G6_LMI, G7_VLLM, B300_VLLM = (LMI, "ml.g6.12xlarge"), (VLLM, "ml.g7.12xlarge"), (VLLM, "ml.p6-b300.48xlarge")
+
+
+@pytest.mark.parametrize(
+    ("of", "needed"),
+    [
+        (use(None), None),
+        (use(None, G5_VLLM), GPU_4_1),
+        (use(None, G5_LMI), GPU_3_1),
+        (use(None, G6_LMI), None),
+        # The machine image with the newest driver: the other one would not run both.
+        (use(None, G5_LMI, G5_VLLM), GPU_4_1),
+        (use(None, G7_VLLM), None),
+    ],
+)
+def test_a_variant_gets_the_machine_image_that_its_containers_need(of: MachineImageUse, needed: str | None) -> None:
+    assert of.needed == needed
+    assert check(of) == []
+
+
+@pytest.mark.parametrize(
+    ("of", "reason", "fix"),
+    [
+        (use(GPU_2, G5_VLLM), "CUDA 13.0, which needs NVIDIA driver 580 or later", f"leave it out to use {GPU_4_1}"),
+        (use(GPU_3_1, G5_LMI, G5_VLLM), "this machine image has 550", GPU_4_1),
+        (use(GPU_4_1, G7_VLLM), "ml.g7.12xlarge needs NVIDIA driver 595 or later", "leave it out"),
+        # In pools, one needs what the other cannot have.
+        (use(None, G5_VLLM, G7_VLLM), "ml.g7.12xlarge needs NVIDIA driver 595", "leave ml.g7.12xlarge out"),
+    ],
+)
+def test_a_machine_image_that_cannot_run_a_container_is_refused(of: MachineImageUse, reason: str, fix: str) -> None:
+    (violation,) = check(of)
+    assert violation.rule == "OPT242"
+    assert reason in violation.reason
+    assert fix in violation.suggestion
+
+
+@pytest.mark.parametrize("of", [use(GPU_2, G5_LMI), use(GPU_4_1, G5_VLLM), use("al2-of-tomorrow", G5_VLLM)])
+def test_a_machine_image_that_runs_the_containers_or_is_unknown_is_accepted(of: MachineImageUse) -> None:
+    assert check(of) == []
+
+
+@pytest.mark.parametrize(
+    ("of", "rule", "text"),
+    [
+        (use(GPU_2, G5_LMI), "OPT114", f"Leave it out to use {GPU_3_1}"),
+        (use(None, B300_VLLM), "OPT114", "no source says on which machine image ml.p6-b300.48xlarge"),
+        (use(None, G7_VLLM), "OPT114", "no source says on which machine image ml.g7.12xlarge"),
+        (use(None, G5_LMI, G5_VLLM), "OPT241", "aws/deep-learning-containers#6187"),
+        (use(None, (VLLM, "ml.g6e.12xlarge"), G5_LMI), "OPT241", f"{VLLM[0]} and {LMI[0]}"),
+    ],
+)
+def test_what_nobody_vouches_for_is_advised_against(of: MachineImageUse, rule: str, text: str) -> None:
+    (advice,) = warnings(of)
+    assert advice.id == f"constructs-optim:{rule}"
+    assert text in advice.message
+
+
+@pytest.mark.parametrize("of", [use(None, G5_VLLM), use(None, G5_LMI), use(GPU_3_1, G5_LMI), use(None, G6_LMI)])
+def test_tested_machine_images_cause_no_advice(of: MachineImageUse) -> None:
+    assert warnings(of) == ()
+
+
+def test_each_rule_about_machine_images_has_a_case() -> None:
+    assert {rule.id for rule in all_rules(MachineImageUse)} == {"OPT114", "OPT241", "OPT242"}

@@ -1,0 +1,115 @@
+"""Thresholds and limits that no value can breach, or that every value breaches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from constructs_optim.recipe.evaluation.requirements import requirements_of
+from constructs_optim.recipe.hosting.alarms import Alarms, AlarmSettings, Watched, thresholds
+from constructs_optim.recipe.metrics import engines
+from constructs_optim.recipe.metrics.thresholds import Threshold
+from constructs_optim.recipe.rules import check
+
+TOKEN = -1.8881545897087626e289
+
+
+def of_alarms(*, is_asynchronous: bool = False, component: bool = False, **values: float) -> list[Any]:
+    alarms = Alarms(**{name: AlarmSettings(threshold=value) for name, value in values.items()})
+    watched = Watched(component, 8, is_asynchronous=is_asynchronous)
+    return [violation for each in thresholds(alarms, watched) for violation in check(each)]
+
+
+def of_limits(**limits: Any) -> list[Any]:
+    required = requirements_of(limits)  # type: ignore[arg-type]
+    found = [each.threshold for each in required.limits]
+    return [violation for each in found if each is not None for violation in check(each)]
+
+
+@pytest.mark.parametrize(
+    ("values", "location", "fix"),
+    [
+        ({"latency": 20_000}, "alarms.latency.threshold", "such as 20 s for 20000 ms"),
+        ({"latency": 500}, "alarms.latency.threshold", "such as 0.5 s for 500 ms"),
+        ({"latency": 480}, "alarms.latency.threshold", "less than 480 s"),
+        ({"latency": 5_000, "is_asynchronous": True}, "alarms.latency.threshold", "less than 3,600 s"),
+        ({"time_to_first_token": 2_000}, "alarms.time_to_first_token.threshold", "such as 2 s for 2000 ms"),
+        ({"error_rate": 100}, "alarms.error_rate.threshold", "less than 100%"),
+        ({"error_rate": 500}, "alarms.error_rate.threshold", "less than 100%"),
+        ({"kv_cache": 950}, "alarms.kv_cache.threshold", "less than 100%"),
+        ({"disk": 100}, "alarms.disk.threshold", "less than 100%"),
+        ({"acceptance_length": 1}, "alarms.acceptance_length.threshold", "more than 1 token"),
+        ({"acceptance_length": 0.8}, "alarms.acceptance_length.threshold", "more than 1 token"),
+        ({"zero_capacity": 0}, "alarms.zero_capacity.threshold", "more than 0 reports"),
+        ({"zero_capacity": 2, "is_asynchronous": True}, "alarms.zero_capacity.threshold", "at most 1"),
+    ],
+)
+def test_an_alarm_that_can_never_go_off_is_refused_with_its_unit(
+    values: dict[str, Any], location: str, fix: str
+) -> None:
+    (violation,) = of_alarms(**values)
+    assert (violation.rule, violation.location) == ("OPT244", location)
+    assert fix in violation.suggestion
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"latency": 30, "time_to_first_token": 2.5, "error_rate": 5, "kv_cache": 99, "disk": 90},
+        {"latency": 479, "acceptance_length": 2.2, "queue": 5_000, "saturation": 300},
+        {"latency": 3_000, "is_asynchronous": True},
+        {"zero_capacity": 1},
+        {"zero_capacity": 3, "component": True},
+        {"error_rate": 0},
+    ],
+)
+def test_a_threshold_within_the_range_is_accepted(values: dict[str, Any]) -> None:
+    assert of_alarms(**values) == []
+
+
+def test_the_defaults_of_all_alarms_can_be_reached() -> None:
+    for component in (False, True):
+        for is_asynchronous in (False, True):
+            alarms = Alarms(**dict.fromkeys(Alarms.model_fields, True))
+            assert list(thresholds(alarms, Watched(component, 8, is_asynchronous=is_asynchronous))) == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "location", "fix"),
+    [
+        ({"p99_ttft_ms": 0.5}, "require.p99_ttft_ms", "such as 500 ms for 0.5 s"),
+        ({"p99_client_latency_ms": 0.2}, "require.p99_client_latency_ms", "such as 200 ms for 0.2 s"),
+        ({"p99_client_latency_ms": 600_000}, "require.p99_client_latency_ms", "1 or more, and less than 480,000 ms"),
+        ({"mean_itl_ms": 480_000}, "require.mean_itl_ms", "less than 480,000 ms"),
+        ({"min_acceptance_length": 1}, "require.min_acceptance_length", "more than 1 token"),
+    ],
+)
+def test_a_limit_that_nothing_or_everything_breaches_is_refused_with_its_unit(
+    limits: dict[str, float], location: str, fix: str
+) -> None:
+    (violation,) = of_limits(**limits)
+    assert (violation.rule, violation.location) == ("OPT244", location)
+    assert fix in violation.suggestion
+
+
+def test_limits_within_the_range_are_accepted() -> None:
+    assert of_limits(p99_ttft_ms=500, mean_itl_ms=0.9, p90_client_latency_ms=60_000, min_acceptance_length=2) == []
+
+
+def test_a_threshold_that_is_known_only_at_deployment_is_accepted() -> None:
+    assert check(Threshold("alarm.threshold", TOKEN, "%", most=100)) == []
+
+
+def test_the_error_says_the_range_of_the_metric_and_what_a_share_means_in_percent() -> None:
+    (violation,) = check(Threshold("Full.threshold", 100, "%", most=100))
+    assert violation.reason == "the metric is always 0 to 100%, so this threshold has no effect"
+    (low,) = check(Threshold("Low.threshold", 0, "%", "LessThanThreshold", most=100))
+    assert low.suggestion == "more than 0%"
+
+
+def test_engine_metrics_in_percent_and_milliseconds_have_a_largest_value() -> None:
+    without = {metric.name for metric in engines.by_name().values() if metric.unit in ("Percent", "Milliseconds")}
+    without -= {metric.name for metric in engines.by_name().values() if metric.most is not None}
+    # It compares two values of the same container, of which the later one may be the larger.
+    assert without == {"acceptance_length_kept"}
