@@ -17,6 +17,7 @@ from constructs_optim.recipe.hosting.options import API as API
 from constructs_optim.recipe.hosting.scaling import Scaling
 from constructs_optim.recipe.hosting.shadow import Shadow
 from constructs_optim.recipe.hosting.speculation import Speculation
+from constructs_optim.recipe.hosting.surroundings import AssumedRole
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
 from constructs_optim.recipe.objectives import Feasibility, Intended, ServedOtherwise
 from constructs_optim.recipe.recipe import Recipe
@@ -38,6 +39,7 @@ Subject = (
     | Feasibility
     | Intended
     | ServedOtherwise
+    | AssumedRole
     | Settings
 )
 """The subjects of rules."""
