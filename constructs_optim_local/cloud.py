@@ -95,7 +95,8 @@ class LocalCloud:
             history_events: maximum number of events in a state machine execution's history. Default: 25,000, as on AWS.
             hub_folders: folders of further JumpStart documents, ``<folder>/<model ID>/<version>.json``. Default: none.
             enforce_iam: whether Lambda functions, state machines and SageMaker are limited to their roles' policies.
-                Users of ``environment`` are always administrators. Default: False.
+                Users of ``environment`` are always administrators. SageMaker always needs the trust of a role that this
+                cloud has. Default: False.
             training_path: a folder of programs to run instead of those of a training job's image. It is the first on
                 the job's PATH. A training job really runs: its ``ContainerEntrypoint`` is a process of this machine.
                 Default: the folder of this Python.

@@ -19,6 +19,7 @@ from constructs_optim_local.access.authorization import (
     Permission,
     Refused,
     StoredObject,
+    Unchecked,
     through_s3,
 )
 from constructs_optim_local.access.credentials import (
@@ -39,6 +40,40 @@ _KEY_HEADER = "x-amz-server-side-encryption-aws-kms-key-id"
 # The evaluations of the current request, and the state machine for which a function is invoked.
 _evaluations: contextvars.ContextVar[list[Any] | None] = contextvars.ContextVar("evaluations", default=None)
 _machine: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar("machine", default=None)
+
+
+class TrustedRoles(Unchecked):
+    """ministack's roles without their permissions: a role must trust the service that assumes it.
+
+    A role that this cloud does not have trusts every service.
+    """
+
+    def trusts(self, role_arn: str, service: str, source_arn: str) -> bool:
+        """Return whether the role's trust policy lets ``service`` assume it; True for an unknown role."""
+        result = _trust(role_arn, service, source_arn)
+        return result is None or result.decision == ALLOW
+
+
+def _trust(role_arn: str, service: str, source_arn: str) -> Any:
+    """Return the evaluation of a role's trust policy; None if this cloud does not have the role."""
+    from ministack.core import iam_evaluator
+    from ministack.core.responses import get_region
+    from ministack.services import iam
+
+    account, name = role_arn.split(":")[4], role_arn.rpartition("/")[2]
+    role = iam._roles.get_scoped(account, None, name)
+    if role is None:
+        return None
+    context = iam_evaluator.EvalContext(
+        principal_arn="",
+        principal_type="Service",
+        principal_account=account,
+        action="sts:AssumeRole",
+        resource_arn=role_arn,
+        region=get_region(),
+        service_context={"aws:sourceaccount": source_arn.split(":")[4], "aws:sourcearn": source_arn},
+    )
+    return iam_evaluator.evaluate_resource_policy(role["AssumeRolePolicyDocument"], context, service=service)
 
 
 class EnforcedRoles:
@@ -67,27 +102,13 @@ class EnforcedRoles:
         Source: IAM user guide, "Grant a user permissions to pass a role to an AWS service": roles cannot be passed
         across accounts.
         """
-        from ministack.core import iam_evaluator
-        from ministack.core.responses import get_region
-        from ministack.services import iam
-
         account, name = role_arn.split(":")[4], role_arn.rpartition("/")[2]
-        role = iam._roles.get_scoped(account, None, name)
         if account != source_arn.split(":")[4]:
             return False
-        if role is None:
-            # For example, a stack was deleted with the role while its state machine was running.
+        # A stack may have been deleted with the role while its state machine was running.
+        result = _trust(role_arn, service, source_arn)
+        if result is None:
             return False
-        context = iam_evaluator.EvalContext(
-            principal_arn="",
-            principal_type="Service",
-            principal_account=account,
-            action="sts:AssumeRole",
-            resource_arn=role_arn,
-            region=get_region(),
-            service_context={"aws:sourceaccount": source_arn.split(":")[4], "aws:sourcearn": source_arn},
-        )
-        result = iam_evaluator.evaluate_resource_policy(role["AssumeRolePolicyDocument"], context, service=service)
         self._log.add(account, name, "sts:AssumeRole", role_arn, result.decision, result.matched_sid)
         return result.decision == ALLOW
 

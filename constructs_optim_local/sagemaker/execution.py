@@ -16,6 +16,7 @@ from constructs_optim_local.access.authorization import (
     Roles,
     through_s3,
 )
+from constructs_optim_local.api.error import ApiError, validation_error
 
 SERVICE = "sagemaker.amazonaws.com"
 _IMAGE = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.[a-z.]+/(?P<repository>[^:@]+)")
@@ -107,6 +108,17 @@ class ExecutionRoles:
             yield through_s3("kms:GenerateDataKey", encrypted_with)
             # S3 decrypts the parts of a multipart upload to assemble a large file.
             yield through_s3("kms:Decrypt", encrypted_with)
+
+
+def cannot_assume(role_arn: str) -> ApiError:
+    """Return SageMaker's refusal of a role whose trust policy does not name it.
+
+    Source of the message: https://github.com/awslabs/predictive-maintenance-using-machine-learning/issues/3.
+    """
+    return validation_error(
+        f"Could not assume role {role_arn}. Please ensure that the role exists and allows principal '{SERVICE}' to "
+        "assume the role."
+    )
 
 
 def refusal(role_arn: str, permission: Refused) -> str:

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from constructs_optim_local.access.authorization import AuthorizationLog, Unchecked
+from constructs_optim_local.access.authorization import AuthorizationLog
 from constructs_optim_local.access.credentials import OwnClients, administrator
 from constructs_optim_local.api.call_log import CallLog
 from constructs_optim_local.api.model import write_model_without
@@ -30,7 +30,7 @@ from constructs_optim_local.ministack.application import application, kill_runni
 from constructs_optim_local.ministack.cloudformation import behave_like_aws
 from constructs_optim_local.ministack.cloudwatch import MinistackAlarms, next_fire
 from constructs_optim_local.ministack.endpoint_events import send_endpoint_events
-from constructs_optim_local.ministack.iam import EnforcedRoles
+from constructs_optim_local.ministack.iam import EnforcedRoles, TrustedRoles
 from constructs_optim_local.ministack.patches import check_ministack
 from constructs_optim_local.ministack.scheduler import Scheduler
 from constructs_optim_local.ministack.signatures import refusal, signed_for_owner
@@ -129,7 +129,7 @@ async def _serve(settings: dict[str, Any], inherited: dict[str, str]) -> None:
             collect=collect,
             scale=settings["time_scale"],
         )
-        servers = ServerPool(serving, objects, roles or Unchecked(), clock)
+        servers = ServerPool(serving, objects, roles or TrustedRoles(), clock)
     sagemaker = SageMaker(
         Context(
             objects=objects,
@@ -137,7 +137,7 @@ async def _serve(settings: dict[str, Any], inherited: dict[str, str]) -> None:
             faults=faults,
             calls=calls,
             timing=timing,
-            roles=roles or Unchecked(),
+            roles=roles or TrustedRoles(),
             alarms=alarms,
             price=hourly_price,
             training=training,

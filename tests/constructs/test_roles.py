@@ -234,6 +234,7 @@ def test_a_role_returned_twice_by_a_construct_gets_one_policy() -> None:
         runtime=lambda_.Runtime.PYTHON_3_13,
         handler="index.handler",
         code=lambda_.Code.from_inline("def handler(event, context): ..."),
+        role=_trusting(scope, "lambda.amazonaws.com", "sagemaker.amazonaws.com"),
     )
     for name in ("One", "Two"):
         assert function.role is not None
@@ -458,3 +459,54 @@ def test_a_source_models_kms_key_only_adds_decrypt_to_the_job_role() -> None:
     for template in created:
         template["Resources"] = {n: r for n, r in template["Resources"].items() if "JobRole" not in n}
     assert plain["Resources"] == encrypted["Resources"]
+
+
+def _trusting(scope: Stack, *services: str, **options: Any) -> iam.Role:
+    named = [iam.ServicePrincipal(service) for service in services]
+    return iam.Role(scope, "Mine", assumed_by=iam.CompositePrincipal(*named), **options)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_role_that_sagemaker_cannot_assume_is_refused_at_synthesis(wrapped: bool) -> None:
+    scope = stack()
+    role = _trusting(scope, "lambda.amazonaws.com", "ec2.amazonaws.com")
+    endpoint(scope, role=role.without_policy_updates() if wrapped else role)
+    with pytest.raises(RuntimeError, match=r"OPT245[\s\S]*lambda\.amazonaws\.com, ec2\.amazonaws\.com"):
+        template_of(scope)
+
+
+def test_each_construct_with_a_role_refuses_one_that_sagemaker_cannot_assume() -> None:
+    scope = stack()
+    endpoint(scope, jobs=JobOptions(role=_trusting(scope, "states.amazonaws.com")))
+    with pytest.raises(RuntimeError, match="OPT245"):
+        template_of(scope)
+
+
+def test_a_trust_policy_may_be_completed_after_the_endpoint() -> None:
+    scope = stack()
+    role = _trusting(scope, "lambda.amazonaws.com")
+    endpoint(scope, role=role)
+    assert role.assume_role_policy is not None
+    role.assume_role_policy.add_statements(
+        iam.PolicyStatement(actions=["sts:AssumeRole"], principals=[iam.ServicePrincipal("sagemaker.amazonaws.com")])
+    )
+    template_of(scope)
+
+
+def test_a_condition_of_a_trust_policy_is_left_to_aws() -> None:
+    scope = stack()
+    principal = iam.ServicePrincipal(
+        "sagemaker.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": "111122223333"}}
+    )
+    endpoint(scope, role=iam.Role(scope, "Mine", assumed_by=principal))
+    template_of(scope)
+
+
+def test_the_preflight_reads_the_trust_policy_of_users_roles_only() -> None:
+    scope, other = stack(), stack()
+    endpoint(scope, role=iam.Role.from_role_arn(scope, "Mine", "arn:aws:iam::111122223333:role/mine", mutable=False))
+    endpoint(other)
+    (need, *_) = [each for each in resource(template_of(scope), "Custom::Preflight")["Roles"] if "IsOfUser" in each]
+    assert need["RoleArn"].endswith(":role/mine")
+    assert "iam:GetRole" in json.dumps(template_of(scope))
+    assert "iam:GetRole" not in json.dumps(template_of(other))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -176,6 +178,30 @@ def test_a_role_that_there_is_not_is_a_problem() -> None:
     assert found(answers, Roles=[{"RoleArn": ROLE, "Reads": ["s3://models/mine/"]}]) == [
         ("problem", f"there is no role {ROLE}")
     ]
+
+
+def trusting(service: str, **more: Any) -> tuple[str, Any]:
+    statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole", **more}
+    role = {"Path": "/", "RoleName": "jobs", "RoleId": "A" * 16, "Arn": ROLE, "CreateDate": dt.datetime(2026, 1, 1)}
+    document = quote(json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
+    return "get_role", {"Role": {**role, "AssumeRolePolicyDocument": document}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (trusting("sagemaker.amazonaws.com"), []),
+        (trusting("sagemaker.amazonaws.com", Condition={"Bool": {"aws:SecureTransport": "true"}}), []),
+        (
+            trusting("lambda.amazonaws.com"),
+            [("problem", "SageMaker cannot assume jobs: its trust policy names lambda.amazonaws.com")],
+        ),
+        (("get_role", "AccessDenied"), [("advice", "the trust policy of jobs is not checked: GetRole is denied")]),
+        (("get_role", "NoSuchEntity"), [("problem", f"there is no role {ROLE}")]),
+    ],
+)
+def test_a_users_role_must_trust_sagemaker(answer: tuple[str, Any], expected: list[tuple[str, str]]) -> None:
+    assert found(Answers(iam=[answer]), Roles=[{"RoleArn": ROLE, "IsOfUser": "true"}]) == expected
 
 
 def objects(*names: str) -> tuple[str, Any]:

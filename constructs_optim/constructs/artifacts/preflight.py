@@ -279,11 +279,13 @@ class Preflight(Construct):
         needs = self._needs.setdefault("Roles", [])
         own: dict[str, Any] | None = next((need for need in needs if need["RoleArn"] == role.role_arn), None)
         if own is None:
-            needs.append(own := {"RoleArn": role.role_arn})
+            needs.append(own := {"RoleArn": role.role_arn, **({"IsOfUser": True} if role.is_of_user else {})})
         for name, items in additions.items():
             if merged := list(dict.fromkeys([*own.get(name, ()), *items])):
                 own[name] = merged
         self._handler.permit(statements_of("preflight roles", Role=role.role_arn))
+        if role.is_of_user:
+            self._handler.permit(statements_of("preflight trust", Role=role.role_arn))
 
     def _add_images(self, named: Sequence[str]) -> None:
         if not named:

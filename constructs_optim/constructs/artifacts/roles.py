@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import cast
 
-from aws_cdk import Annotations, CfnResource, RemovalPolicy
+import jsii
+from aws_cdk import Annotations, CfnResource, Reference, RemovalPolicy, Tokenization
 from aws_cdk import aws_iam as iam
-from constructs import Construct, DependencyGroup
+from constructs import Construct, DependencyGroup, IValidation
 
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry, repositories_of, sub_account
 from constructs_optim.constructs.stack.permissions import (
@@ -26,9 +27,13 @@ from constructs_optim.constructs.stack.permissions import (
     give_reasons,
     statements_of,
 )
-from constructs_optim.constructs.stack.stack_context import StackContext, late_value, path_of
+from constructs_optim.constructs.stack.stack_context import StackContext, late_value, path_of, properties_of
+from constructs_optim.recipe import RecipeError
+from constructs_optim.recipe.hosting.surroundings import AssumedRole
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.plan_data import JobPlan, Plan, sources_of
+from constructs_optim.recipe.rules import check
+from constructs_optim.runtime.preflight.trust import SAGEMAKER, may_assume, principals
 
 from . import model_source
 from .artifact_store import IArtifactStore, store_statements
@@ -82,6 +87,7 @@ class SageMakerRole(Construct):
     """
 
     role_arn: str
+    is_of_user: bool = False
 
     def __init__(self, scope: Construct, id: str, *, room: int, too_long: str) -> None:
         super().__init__(scope, id)
@@ -165,8 +171,29 @@ class ExecutionRole(SageMakerRole):
         self._is_retained |= policy is RemovalPolicy.RETAIN
 
 
+@jsii.implements(IValidation)
+class _Trust:
+    """Checks at synthesis that SageMaker can assume a role of the app."""
+
+    def __init__(self, role: iam.IRole) -> None:
+        self._role = role
+
+    def validate(self) -> list[str]:
+        """Return the violation if the app declares the role; only the preflight can read an imported role's policy."""
+        token = Tokenization.reverse_string(self._role.role_arn).first_token
+        # Also the role of a wrapper, such as without_policy_updates().
+        declared = token.target if isinstance(token, Reference) else None
+        if not isinstance(declared, iam.CfnRole):
+            return []
+        trust = StackContext.of(declared).stack.resolve(properties_of(declared)["assumeRolePolicyDocument"])
+        violations = check(AssumedRole(path_of(self._role), SAGEMAKER, principals(trust), may_assume(trust)))
+        return [str(RecipeError(violations))] if violations else []
+
+
 class UserRole(SageMakerRole):
     """A role that the user passes, with one policy that the stack attaches."""
+
+    is_of_user = True
 
     def __init__(self, scope: Construct, id: str, role: iam.IRole) -> None:
         too_long = (
@@ -179,6 +206,8 @@ class UserRole(SageMakerRole):
         self._list = StatementList(self)
         self._policy: iam.Policy | None = None
         self.role_arn = role.role_arn
+        # Later statements may still change the trust policy.
+        self.node.add_validation(_Trust(role))
 
     @cached_property
     def role(self) -> iam.IRole:

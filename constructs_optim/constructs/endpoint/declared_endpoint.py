@@ -15,7 +15,7 @@ from aws_cdk import CfnResource, Tokenization
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.interfaces.aws_sagemaker import IEndpointRef, IInferenceComponentRef
 
-from constructs_optim.constructs.stack.stack_context import StackContext
+from constructs_optim.constructs.stack.stack_context import StackContext, properties_of
 from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.servers import by_name
 from constructs_optim.recipe.tokens import is_token
@@ -119,15 +119,6 @@ def component_on(variant: DeclaredVariant, component: IInferenceComponentRef) ->
     required: Any = resolved(component, specification.get("computeResourceRequirements", {}))
     model = _model(specification.get("modelName"), component)
     return DeclaredVariant(variant.name, variant.described, *model, required.get("numberOfAcceleratorDevicesRequired"))
-
-
-def properties_of(resource: CfnResource) -> Mapping[str, Any]:
-    """Return the properties of a resource, in camel case and with tokens.
-
-    The resource's attributes do not work here: through them, jsii returns an empty structure for values that are not
-    rendered yet.
-    """
-    return resource._cfn_properties  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
 def resolved(scope: CfnResource, value: Any) -> Any:

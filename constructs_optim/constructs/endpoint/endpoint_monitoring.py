@@ -37,7 +37,7 @@ from constructs_optim.constructs.stack.arguments import (
 )
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.findings import advise
-from constructs_optim.constructs.stack.stack_context import StackContext, late_value, path_of
+from constructs_optim.constructs.stack.stack_context import StackContext, late_value, path_of, properties_of
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.errors import Advice, did_you_mean
@@ -54,7 +54,7 @@ from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.tokens import is_token
 from constructs_optim.runtime.shadow.sequential_test import announced_pairs
 
-from .declared_endpoint import DeclaredEndpoint, DeclaredVariant, component_on, properties_of
+from .declared_endpoint import DeclaredEndpoint, DeclaredVariant, component_on
 from .endpoint_base import IOptimizedEndpoint, ModelServer
 from .endpoint_configuration import EndpointConfiguration
 from .inference_component import current_copies

@@ -7,14 +7,14 @@ read. They cannot change: a construct's stack and path, and a stack's name, acco
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import jsii
-from aws_cdk import Aws, Fn, IAnyProducer, IResolvable, IResolveContext, Lazy, Stack, Token
+from aws_cdk import Aws, CfnResource, Fn, IAnyProducer, IResolvable, IResolveContext, Lazy, Stack, Token
 from constructs import Construct, IConstruct
 
 from constructs_optim.recipe.errors import shown
@@ -187,3 +187,12 @@ def generated_name(scope: Construct, id: str, ending: str = "") -> GeneratedName
     base = f"{words.lower()[:longest].rstrip('-')}-{sha256('/'.join(parts))[:8]}"
     end = ending if stack_name is not None else f"{ending}-{context.uuid}"
     return GeneratedName(f"{base}{end}", f"{base}-*")
+
+
+def properties_of(resource: CfnResource) -> Mapping[str, Any]:
+    """Return the properties of a resource, in camel case and with tokens.
+
+    The resource's attributes do not work here: through them, jsii returns an empty structure for values that are not
+    rendered yet.
+    """
+    return resource._cfn_properties  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]

@@ -1,7 +1,8 @@
 """``Custom::OptimizedEndpointConfig``: an endpoint configuration with members or values that CloudFormation lacks.
 
 It has the properties of ``AWS::SageMaker::EndpointConfig``, which the API validates. A variant's machine image and
-volume can be attributes of ``Custom::OptimizedModel``, which CloudFormation cannot leave out if the hub's document does.
+volume can be attributes of ``Custom::OptimizedModel``: CloudFormation cannot leave out what the hub's document leaves
+out.
 """
 
 from __future__ import annotations

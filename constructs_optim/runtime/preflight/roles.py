@@ -1,9 +1,10 @@
-"""The permissions of the roles that SageMaker assumes, by IAM's simulation.
+"""The trust policies of the roles that SageMaker assumes, and their permissions, by IAM's simulation.
 
 The simulation covers the role's policies, its permissions boundary, and its organization's policies. It excludes the
 policies of buckets and keys, VPC endpoint policies, and the role's trust policy (IAM API reference,
 SimulatePrincipalPolicy: resource-based policies "for IAM users only"). So a denial that a bucket's policy may override
-is only advice. Keys are not simulated, because their own policies decide first.
+is only advice. Keys are not simulated, because their own policies decide first. The trust policy of a user's role is
+read, because SageMaker refuses a role that it cannot assume (https://github.com/philschmid/llm-sagemaker-sample/issues/2).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..requests.preflight_properties import RoleNeed
 from .context import Context, is_denied
 from .images import IMAGE
 from .report import PreflightFinding, advice, problem
+from .trust import SAGEMAKER, may_assume, principals
 
 _NAME = "role"
 _SIGN_IN = ("ecr:GetAuthorizationToken",)
@@ -29,12 +31,14 @@ _OBJECT = "preflight"
 
 
 def check_role(need: RoleNeed, context: Context) -> Iterator[PreflightFinding]:
-    """Check that the role may read models, write artifacts, and pull images."""
+    """Check that SageMaker may assume the role, and that the role may read models, write artifacts, and pull images."""
     name = need.role_arn.rpartition("/")[2]
     partition = need.role_arn.split(":", 2)[1]
     refused: dict[str, list[str]] = {}
     uncertain: dict[str, list[str]] = {}
     try:
+        if need.is_of_user:
+            yield from _untrusted(need, context)
         for action, uris in (("s3:GetObject", need.reads), ("s3:PutObject", need.writes)):
             for uri in uris:
                 path = uri.removeprefix("s3://").rstrip("/")
@@ -65,6 +69,25 @@ def check_role(need: RoleNeed, context: Context) -> Iterator[PreflightFinding]:
     if uncertain:
         fix = "check that the policy of the bucket or repository allows them, or allow them in the role's policies"
         yield advice(_NAME, f"the policies of {name} do not allow {_listed(uncertain)}", fix)
+
+
+def _untrusted(need: RoleNeed, context: Context) -> Iterator[PreflightFinding]:
+    """Yield the problem of a role that SageMaker cannot assume; a trust policy's conditions are not checked."""
+    name = need.role_arn.rpartition("/")[2]
+    try:
+        trust: object = context.client("iam").get_role(RoleName=name)["Role"].get("AssumeRolePolicyDocument")
+    except ClientError as error:
+        if not is_denied(error):
+            raise
+        yield advice(_NAME, f"the trust policy of {name} is not checked: GetRole is denied", f"allow {SAGEMAKER} in it")
+        return
+    if may_assume(trust) is False:
+        yield problem(
+            _NAME,
+            f"SageMaker cannot assume {name}: its trust policy names {', '.join(principals(trust)) or 'nobody'}",
+            f'allow "sts:AssumeRole" for the service principal "{SAGEMAKER}" in the role\'s trust policy',
+            is_early=True,
+        )
 
 
 def _decisions(need: RoleNeed, actions: Sequence[str], resource: str, context: Context) -> dict[str, str]:

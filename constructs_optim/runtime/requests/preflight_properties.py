@@ -75,9 +75,13 @@ class StoreNeed(Properties):
 
 
 class RoleNeed(Properties):
-    """The permissions that a role needs: S3 prefixes to read and to write, and images to pull."""
+    """The permissions that a role needs: S3 prefixes to read and to write, and images to pull.
+
+    ``is_of_user``: whether the user passes the role, so that its trust policy is the user's too.
+    """
 
     role_arn: RoleArn
+    is_of_user: bool = False
     reads: tuple[S3Uri, ...] = ()
     writes: tuple[S3Uri, ...] = ()
     images: tuple[_ImageUri, ...] = ()

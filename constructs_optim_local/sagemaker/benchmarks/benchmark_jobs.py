@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from constructs_optim_local.api.error import ApiError, not_found, validation_error
 from constructs_optim_local.faults import Faults
-from constructs_optim_local.sagemaker.execution import ExecutionRoles, refusal
+from constructs_optim_local.sagemaker.execution import ExecutionRoles, cannot_assume, refusal
 from constructs_optim_local.sagemaker.hosting.performance import Performance, Performances, Served
 from constructs_optim_local.sagemaker.hosting.served_models import NotServing, ServedModels
 from constructs_optim_local.sagemaker.objects import Objects
@@ -79,10 +79,7 @@ class BenchmarkJobs:
                 "to be benchmarked"
             )
         if not self._roles.assume(request["RoleArn"], self.jobs.arn(name)):
-            raise validation_error(
-                f"Could not assume role {request['RoleArn']}. Please ensure that the role exists and allows principal "
-                "'sagemaker.amazonaws.com' to assume the role."
-            )
+            raise cannot_assume(request["RoleArn"])
         location = request["OutputConfig"]["S3OutputLocation"].rstrip("/")
         return self.jobs.add(
             request,

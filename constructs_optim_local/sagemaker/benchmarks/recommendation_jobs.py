@@ -14,7 +14,7 @@ from typing import Any
 
 from constructs_optim_local.api.error import validation_error
 from constructs_optim_local.faults import Faults
-from constructs_optim_local.sagemaker.execution import ExecutionRoles, refusal
+from constructs_optim_local.sagemaker.execution import ExecutionRoles, cannot_assume, refusal
 from constructs_optim_local.sagemaker.hosting.model_packages import ModelPackages
 from constructs_optim_local.sagemaker.hosting.performance import Performances, Served
 from constructs_optim_local.sagemaker.records import Record, Scope
@@ -72,10 +72,7 @@ class RecommendationJobs:
             raise validation_error("OutputConfig must have S3OutputLocation")
         name = request["AIRecommendationJobName"]
         if not self._roles.assume(request["RoleArn"], self.jobs.arn(name)):
-            raise validation_error(
-                f"Could not assume role {request['RoleArn']}. Please ensure that the role exists and allows principal "
-                "'sagemaker.amazonaws.com' to assume the role."
-            )
+            raise cannot_assume(request["RoleArn"])
         return self.jobs.add(request, self._scale * _SECONDS)
 
     def _finish(self, job: Record) -> str | None:

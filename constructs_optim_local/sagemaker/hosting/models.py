@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from constructs_optim_local.api.error import validation_error
-from constructs_optim_local.sagemaker.execution import ExecutionRoles, refusal
+from constructs_optim_local.sagemaker.execution import ExecutionRoles, cannot_assume, refusal
 from constructs_optim_local.sagemaker.images import (
     cannot_start,
     driver_is_too_old,
@@ -76,7 +76,11 @@ class Hosting:
         return self.models.page("Models", request, only("ModelName", "ModelArn", "CreationTime"))
 
     def create_config(self, request: Record) -> Record:
-        """CreateEndpointConfig."""
+        """CreateEndpointConfig.
+
+        Assumed, without a source: SageMaker checks that it can assume ExecutionRoleArn as it does for jobs, in the same
+        words (optimization/jobs.py).
+        """
         problems = [problem for variant in variants_of(request) for problem in pool_problems(variant)]
         problems += _shadow_problems(request)
         for variant in variants_of(request):
@@ -90,6 +94,9 @@ class Hosting:
         for variant in variants_of(request):
             for name in models(variant):
                 self.models.get(name)
+        role, own = request.get("ExecutionRoleArn"), self.scope.arn("endpoint-config", request["EndpointConfigName"])
+        if role is not None and not self.roles.assume(role, own):
+            raise cannot_assume(role)
         arn = self.add(self.configs, "endpoint-config", "EndpointConfigName", "EndpointConfigArn", request)
         return {"EndpointConfigArn": arn}
 

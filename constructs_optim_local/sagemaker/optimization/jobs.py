@@ -12,7 +12,7 @@ from typing import Any
 
 from constructs_optim_local.api.error import ApiError, not_found, validation_error
 from constructs_optim_local.faults import Faults
-from constructs_optim_local.sagemaker.execution import ExecutionRoles, refusal
+from constructs_optim_local.sagemaker.execution import ExecutionRoles, cannot_assume, refusal
 from constructs_optim_local.sagemaker.images import UNPULLED, missing_image
 from constructs_optim_local.sagemaker.objects import Objects
 from constructs_optim_local.sagemaker.records import (
@@ -82,10 +82,7 @@ class OptimizationJobs:
             raise validation_error("ModelSource must have exactly one of S3, SageMakerModel")
         arn, created = self._scope.arn("optimization-job", name), self._scope.now()
         if not self._roles.assume(request["RoleArn"], arn):
-            raise validation_error(
-                f"Could not assume role {request['RoleArn']}. Please ensure that the role exists and allows principal "
-                "'sagemaker.amazonaws.com' to assume the role."
-            )
+            raise cannot_assume(request["RoleArn"])
         self._jobs.add(
             name,
             {

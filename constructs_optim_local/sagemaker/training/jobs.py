@@ -12,7 +12,7 @@ from typing import Any
 
 from constructs_optim_local.api.error import ApiError, validation_error
 from constructs_optim_local.faults import Faults
-from constructs_optim_local.sagemaker.execution import ExecutionRoles
+from constructs_optim_local.sagemaker.execution import ExecutionRoles, cannot_assume
 from constructs_optim_local.sagemaker.objects import Objects
 from constructs_optim_local.sagemaker.quotas import SPOT, TRAINING, Quotas
 from constructs_optim_local.sagemaker.records import (
@@ -78,10 +78,7 @@ class TrainingJobs:
                 f"already exists ({arn})",
             )
         if not self._roles.assume(request["RoleArn"], arn):
-            raise validation_error(
-                f"Could not assume role {request['RoleArn']}. Please ensure that the role exists and allows principal "
-                "'sagemaker.amazonaws.com' to assume the role."
-            )
+            raise cannot_assume(request["RoleArn"])
         self._look_for_inputs(request)
         self._check_quota(request)
         profiler = request.get("ProfilerConfig", {"DisableProfiler": True})

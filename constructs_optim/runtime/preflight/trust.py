@@ -1,0 +1,102 @@
+"""Who may assume a role, by its trust policy.
+
+Source: IAM user guide, "IAM JSON policy elements reference" (Principal, NotPrincipal, Action, Condition) and "How to
+use trust policies with IAM roles". The constructs also read the trust policies of an app's own roles with this module,
+so it uses the standard library alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+
+from ..documents import is_list, is_object, nested
+
+SAGEMAKER = "sagemaker.amazonaws.com"
+_ASSUME = "sts:assumerole"
+
+
+def may_assume(policy: object, service: str = SAGEMAKER) -> bool | None:
+    """Return whether a trust policy lets a service assume its role.
+
+    None if that is not decided here: a condition, ``NotPrincipal``, a principal for everybody, or a value that is known
+    only at deployment.
+    """
+    decisions: set[bool | None] = set()
+    denied: set[bool | None] = set()
+    for statement in _statements(policy):
+        match = _matches(statement, service)
+        if match is False:
+            continue
+        certain = match and not statement.get("Condition")
+        (denied if statement.get("Effect") == "Deny" else decisions).add(certain or None)
+    if True in denied or not decisions:
+        return False
+    return None if denied or True not in decisions else True
+
+
+def principals(policy: object) -> tuple[str, ...]:
+    """Return the principals that a trust policy names in ``Allow`` statements, as text in the policy's order."""
+    names: dict[str, None] = {}
+    for statement in _statements(policy):
+        if statement.get("Effect") != "Deny":
+            named = statement.get("Principal")
+            values = named.values() if is_object(named) else [named]
+            names |= dict.fromkeys(str(each) for value in values for each in _listed(value))
+    return tuple(names)
+
+
+def _statements(policy: object) -> Iterator[Mapping[str, object]]:
+    return (statement for statement in _listed(nested(policy, "Statement")) if is_object(statement))
+
+
+def _listed(value: object) -> list[object]:
+    if value is None:
+        return []
+    return value if is_list(value) else [value]
+
+
+def _matches(statement: Mapping[str, object], service: str) -> bool | None:
+    """Return whether a statement is about the service and AssumeRole; None if that is not decided."""
+    about_action = _names_action(statement)
+    about_service = _names_service(statement, service)
+    if about_action is False or about_service is False:
+        return False
+    return True if about_action and about_service else None
+
+
+def _names_action(statement: Mapping[str, object]) -> bool | None:
+    if "Action" not in statement:
+        # NotAction.
+        return None
+    actions = _listed(statement["Action"])
+    if any(isinstance(each, str) and fnmatchcase(_ASSUME, each.lower()) for each in actions):
+        return True
+    return None if any(not isinstance(each, str) for each in actions) else False
+
+
+def _names_service(statement: Mapping[str, object], service: str) -> bool | None:
+    principal = statement.get("Principal")
+    if not is_object(principal):
+        # Everybody ("*"), NotPrincipal, or a value that is known only at deployment.
+        return None if principal == "*" or principal is None else False
+    if not principal.keys() <= {"AWS", "CanonicalUser", "Federated", "Service"}:
+        return None
+    services = _listed(principal.get("Service"))
+    if service in services:
+        return True
+    if "*" in _listed(principal.get("AWS")) or any(_may_be(each, service) for each in services):
+        return None
+    return False
+
+
+def _may_be(named: object, service: str) -> bool:
+    """Return whether a principal that is not the service's own name may still be the service."""
+    if not isinstance(named, str) or "${" in named or "*" in named:
+        return True
+    # Names of a Region or partition, such as sagemaker.us-west-2.amazonaws.com.
+    return (
+        re.fullmatch(rf"{re.escape(service.partition('.')[0])}(\.[a-z0-9-]+)?\.amazonaws\.com(\.cn)?", named)
+        is not None
+    )
