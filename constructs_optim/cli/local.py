@@ -25,6 +25,7 @@ from . import completion
 from .aws import failed
 from .cdk_cli import cdk_command, cdk_name
 from .commands import Commands
+from .job_packages import Jobs, shortfalls
 from .presentation import JsonOption, print_json, working
 
 local_app = Commands(help="Run a local cloud that needs no AWS account.")
@@ -37,7 +38,22 @@ _PROGRAMS = (
     "Directory of programs that stand in for those of a training image. Default: that of this Python, and jobs that "
     "copy or quantize a model are simulated."
 )
-TrainingPath = Annotated[Path | None, typer.Option(exists=True, file_okay=False, metavar="DIR", help=_PROGRAMS)]
+
+
+def _with_packages(folder: Path | None) -> Path | None:
+    found = shortfalls(folder) if folder is not None else {}
+    text = "\n".join(found.values())
+    if len(found) == len(Jobs):
+        raise typer.BadParameter(f"no training job can run, because jobs install nothing from the network.\n{text}")
+    if text:
+        _console.print(text, highlight=False)
+    return folder
+
+
+TrainingPath = Annotated[
+    Path | None,
+    typer.Option(exists=True, file_okay=False, metavar="DIR", help=_PROGRAMS, callback=_with_packages),
+]
 _EXAMPLE = "'ml.g5.12xlarge for endpoint usage=0'"
 _QUOTAS = f"Quota of SageMaker instances: {_EXAMPLE}. Repeatable."
 QuotaOption = Annotated[list[str] | None, typer.Option("--quota", metavar="NAME=VALUE", help=_QUOTAS)]
@@ -160,6 +176,20 @@ def run(
                     raise typer.Exit(status)
     except KeyboardInterrupt:
         raise typer.Exit(_INTERRUPTED) from None
+
+
+@local_app.command()
+def requirements(
+    jobs: Annotated[Jobs, typer.Argument(help="The jobs: those that quantize or copy models, or train them.")],
+) -> None:
+    """Print the path of the file with the packages of training jobs.
+
+    An environment for --training-path has these packages, and PyTorch.
+
+    Examples:
+        pip install --no-deps -r "$(constructs-optim local requirements quantizing)"
+    """
+    typer.echo(str(jobs.requirements))
 
 
 @local_app.command()
