@@ -101,6 +101,27 @@ class Choice(Call):
     bare: ClassVar[tuple[str, ...]] = ()
     """The names without required arguments."""
 
+    @classmethod
+    def written(cls, name: str) -> str:
+        """Return how to write a choice: only its name if nothing is required."""
+        return name if name in cls.bare else f"{name}: {{...}}"
+
+    @classmethod
+    def _inside(cls, word: str) -> list[str]:
+        """Return how to write the choices of a name inside the choices: ``quantization: awq`` for ``awq``."""
+        inner = {name: field.annotation for name, field in cls.model_fields.items()}
+        choices = {name: each for name, each in inner.items() if isinstance(each, type) and issubclass(each, Choice)}
+        found = {name: meant(word, choice.model_fields) for name, choice in choices.items()}
+        exact = {name: [word] for name, choice in choices.items() if word in choice.model_fields}
+        written = {
+            name: [choices[name].written(each) for each in members] for name, members in (exact or found).items()
+        }
+        return [
+            f"{name}: {each}" if each in choices[name].model_fields else f"{name}: {{{each}}}"
+            for name, members in written.items()
+            for each in members
+        ]
+
     @model_validator(mode="before")
     @classmethod
     def _is_one(cls, data: Any) -> Any:
@@ -110,8 +131,9 @@ class Choice(Call):
                 return {data: {}}
             # The command line's form: awq,group_size=64.
             word = data.partition(",")[0].partition("=")[0]
-            near = [word] if word in names else meant(word, names) or names
-            fix = " or ".join(name if name in cls.bare else f"{name}: {{...}}" for name in near)
+            near = [word] if word in names else meant(word, names)
+            fix = " or ".join(cls.written(name) for name in near) or " or ".join(cls._inside(word))
+            fix = fix or " or ".join(map(cls.written, names))
             reason = "it needs settings" if word in names else "there is nothing with that name"
             raise PydanticCustomError("choice", "{fix}", {"reason": reason, "fix": fix})
         if isinstance(data, Mapping) and len(cast("Mapping[Any, Any]", data)) != 1:
