@@ -87,7 +87,9 @@ class Settings(BaseModel):
         factories = factories_of(cls)
         if isinstance(value, str) and (named := meant(value, factories)):
             return f"{cls.display_name()}.{named[0]}()"
-        given = dict(cast("Mapping[str, object]", value)) if isinstance(value, Mapping) else dict[str, object]()
+        given: dict[str, object] = {}
+        if isinstance(value, Mapping):
+            given |= cast("Mapping[str, object]", value)
         fields = cls.model_fields.items()
         if isinstance(value, str):
             # An ID such as vpc-0a1b.
@@ -95,8 +97,8 @@ class Settings(BaseModel):
             if written := [f"{name}={kind.code_for(value)}" for name, kind in texts.items() if kind is not None]:
                 return f"{cls.display_name()}({written[0]})"
         elif not given and not isinstance(value, bool | type(None)):
-            given = {name: value for name, field in fields if accepts(field, value)}
-            given = dict([*given.items()][:1])
+            given |= {name: value for name, field in reversed(fields) if accepts(field, value)}
+            given = dict([*given.items()][-1:])
         if given:
             return f"{cls.display_name()}({', '.join(f'{name}={in_code(each)}' for name, each in given.items())})"
         needed = [name for name, field in cls.model_fields.items() if field.is_required()]

@@ -99,12 +99,7 @@ ALARM_ACTION = Kind(
     takes=("topic_arn", "SnsAction(topic)"),
 )
 ALARMS = Kind("Alarms(...)", "stale_evaluation", "Alarms.none(), or Alarms(latency=AlarmSettings(threshold=20))")
-BUCKET = Kind(
-    "an s3.IBucket",
-    "bucket_arn",
-    's3.Bucket.from_bucket_name(stack, "Bucket", {})',
-    takes=("read_only", "store.bucket"),
-)
+BUCKET = Kind("an s3.IBucket", "bucket_arn", 's3.Bucket.from_bucket_name(stack, "Bucket", {})')
 COMPONENT = Kind(
     "an inference component, such as a CfnInferenceComponent",
     "inference_component_ref",
