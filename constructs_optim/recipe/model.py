@@ -133,6 +133,8 @@ class Model(Settings):
         """Return how to write a model in code, if ``value`` names one."""
         if isinstance(value, str) and "/" in value:
             return f'Model.s3("{value}")' if value.startswith(_S3) else f'Model.huggingface("{value}")'
+        if isinstance(value, str) and re.fullmatch(r"[a-z][\w-]*", value):
+            return f'Model.jumpstart("{value}")'
         return 'Model.huggingface("<owner>/<name>")'
 
     @property

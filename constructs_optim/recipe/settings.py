@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, get_args, get_origin
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Protocol, cast, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import from_json
 
 from .errors import RecipeError, Violation, close_matches
@@ -47,7 +49,7 @@ class Settings(BaseModel):
     def __init__(self, *unnamed: object, **settings: object) -> None:
         cls = type(self)
         if unnamed:
-            fix = f"write the setting's name: {', '.join(f'{name}=...' for name in cls.model_fields)}"
+            fix = f"write the setting's name: {', '.join(cls._named(unnamed))}"
             raise cls.error([cls._mistake("", unnamed[0], "settings are passed by their names", fix)])
         try:
             super().__init__(**settings)
@@ -55,6 +57,16 @@ class Settings(BaseModel):
             raise cls.error(cls.violations(error)) from None
         if contradictions := [*self._contradictions()]:
             raise cls.error(contradictions)
+
+    @classmethod
+    def _named(cls, unnamed: Sequence[object]) -> Iterable[str]:
+        """Return values with the names of the first settings that accept them, or all names."""
+        fields = cls.model_fields
+        accepting = [[name for name, field in fields.items() if accepts(field, value)] for value in unnamed]
+        if not all(accepting):
+            return [f"{name}=..." for name in fields]
+        named = zip(accepting, unnamed, strict=True)
+        return [" or ".join(f"{name}={in_code(value)}" for name in names) for names, value in named]
 
     def _contradictions(self) -> Iterable[Violation]:
         """Return violations caused by combinations of valid settings."""
@@ -70,10 +82,31 @@ class Settings(BaseModel):
         """Return the settings for a text on the command line, or the text itself if it does not name any."""
         return text
 
-    @staticmethod
-    def example(value: object) -> str:
-        """Return how to write such settings in code if ``value`` names some; empty to show the class's name."""
-        return ""
+    @classmethod
+    def example(cls, value: object) -> str:
+        """Return how to write such settings in code, with ``value`` as one of them if it is one."""
+        factories = factories_of(cls)
+        if isinstance(value, str) and (named := meant(value, factories)):
+            return f"{cls.display_name()}.{named[0]}()"
+        given: dict[str, object] = {}
+        if isinstance(value, Mapping):
+            given |= cast("Mapping[str, object]", value)
+        fields = cls.model_fields.items()
+        if isinstance(value, str):
+            # An ID such as vpc-0a1b.
+            texts = {name: _kind_of(field.annotation) for name, field in fields if value.startswith(f"{name}-")}
+            if written := [f"{name}={kind.code_for(value)}" for name, kind in texts.items() if kind is not None]:
+                return f"{cls.display_name()}({written[0]})"
+        elif not given and not isinstance(value, bool | type(None)):
+            given |= {name: value for name, field in reversed(fields) if accepts(field, value)}
+            given = dict([*given.items()][-1:])
+        if given:
+            return f"{cls.display_name()}({', '.join(f'{name}={in_code(each)}' for name, each in given.items())})"
+        needed = [name for name, field in cls.model_fields.items() if field.is_required()]
+        if factories and needed:
+            return " or ".join(f"{cls.display_name()}.{name}()" for name in factories)
+        names = needed or list(cls.model_fields)[:1]
+        return f"{cls.display_name()}({', '.join(f'{name}=...' for name in names)})"
 
     @classmethod
     def violations(cls, error: ValidationError) -> list[Violation]:
@@ -88,7 +121,8 @@ class Settings(BaseModel):
         value, reason = problem["input"], f"{cls.display_name()} does not accept this {path.partition('.')[0]}"
         match problem["type"]:
             case "extra_forbidden":
-                reason, fix = f"{cls.display_name()} has no setting {path!r}", meant_name(cls.model_fields, path)
+                fix = nested_name(path, nested_settings(cls)) or meant_name(cls.model_fields, path)
+                reason = f"{cls.display_name()} has no setting {path!r}"
             case "missing":
                 value, reason, fix = None, f"{cls.display_name()} requires {path}", f"{path}=..."
             case "kind":
@@ -96,7 +130,7 @@ class Settings(BaseModel):
             case "value_error":
                 reason, _, fix = str(problem["ctx"]["error"]).rpartition(": ")
             case _:
-                fix = _example(cls, parts, value) or _attribute(path, value) or expected(problem)
+                fix = _example(cls, parts, problem) or _attribute(path, value) or expected(problem)
         return cls._mistake(f".{path}" if path else "", value, reason, fix)
 
     @classmethod
@@ -134,20 +168,161 @@ class Group(type):
 
 def _settings_types(annotation: object) -> list[type[Settings]]:
     """Return the settings types that an annotation allows."""
-    kinds = (annotation, *get_args(annotation))
-    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Settings)]
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
+        return [annotation]
+    return [kind for each in get_args(annotation) for kind in _settings_types(each)]
 
 
-def _example(cls: type[Settings], path: Sequence[str], value: object) -> str:
-    """Return how to write the setting at a path, if its type has settings of its own."""
+_OF_CLASSES = {"dataclass_type", "is_instance_of", "model_type"}
+_OF_LISTS = {"is_instance_of", "list_type", "sequence_str", "tuple_type"}
+
+
+def _example(cls: type[Settings], path: Sequence[str], problem: Mapping[str, Any]) -> str:
+    """Return how to write the setting at a path, if its type is a list or has settings of its own."""
+    value = problem["input"]
     field = cls.model_fields.get(path[0]) if len(path) == 1 else None
-    kinds = _settings_types(field.annotation) if field is not None else []
+    if field is None:
+        return ""
+    if problem["type"] in _OF_LISTS and not isinstance(value, list | tuple):
+        if accepts(field, [value]):
+            return f"[{in_code(value)}]"
+        if (kind := _kind_of(field.annotation)) is not None:
+            return f"[{kind.code_for(value)}]"
+    kinds = _settings_types(field.annotation) if problem["type"] in _OF_CLASSES else []
     return kinds[0].example(value) if kinds else ""
+
+
+class _Kind(Protocol):
+    """A validator that knows how to write its values in code."""
+
+    def code_for(self, value: object) -> str:
+        """Return the code of a value of the kind in place of another value."""
+        ...
+
+
+def _kind_of(annotation: object) -> _Kind | None:
+    """Return the kind in an annotation, or in the parts of it."""
+    parts: tuple[object, ...] = get_args(annotation)
+    if found := [part for part in parts if hasattr(part, "code_for")]:
+        return cast("_Kind", found[0])
+    return next((kind for part in parts if (kind := _kind_of(part)) is not None), None)
+
+
+def accepts(field: FieldInfo, value: object) -> bool:
+    """Return whether a setting accepts a value."""
+    annotation: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+    if isinstance(annotation, type) and issubclass(cast("type[object]", annotation), BaseModel):
+        return isinstance(value, annotation)
+    adapter = TypeAdapter[Any](annotation, config=ConfigDict(strict=True, arbitrary_types_allowed=True))
+    try:
+        adapter.validate_python(value)
+    except (ValidationError, ValueError):
+        return False
+    return True
+
+
+def in_code(value: object) -> str:
+    """Return a value as code, or the name of a variable for an object whose code is not known."""
+    if isinstance(value, Settings):
+        return f"{value.display_name()}(...)"
+    if isinstance(value, str | int | float | list | tuple | dict):
+        return repr(value)  # pyright: ignore[reportUnknownArgumentType]
+    attributes = [name for name in dir(type(value)) if name.endswith(("_arn", "_id")) and not name.startswith("_")]
+    return attributes[0].rpartition("_")[0] if len(attributes) == 1 else "..."
+
+
+def factories_of(cls: type[Settings]) -> list[str]:
+    """Return the names of the methods of a class that create its settings without arguments."""
+    found: dict[str, Callable[..., object]] = {
+        name: getattr(cls, name)
+        for name, each in vars(cls).items()
+        if isinstance(each, staticmethod | classmethod) and not name.startswith(("_", "of_"))
+    }
+    return [
+        name
+        for name, each in found.items()
+        if (signature := inspect.signature(each)).return_annotation == cls.__name__
+        and all(
+            parameter.default is not parameter.empty or parameter.kind is parameter.VAR_KEYWORD
+            for parameter in signature.parameters.values()
+        )
+    ]
+
+
+# Words of other tools for settings.
+_ALSO_CALLED = {
+    "desired_count": "initial_instance_count",
+    "instance_count": "initial_instance_count",
+    "key": "encryption_key",
+    "kms_key": "encryption_key",
+    "kms_key_id": "encryption_key",
+    "sns_topic": "alarm_actions",
+    "subnet_ids": "vpc_subnets",
+    "subnets": "vpc_subnets",
+    "topic": "alarm_actions",
+    "vpc_config": "vpc",
+    "vpc_id": "vpc",
+}
+
+
+def also_called(name: str) -> str:
+    """Return this library's word for a setting that other tools call ``name``, or the name."""
+    return _ALSO_CALLED.get(name, name)
+
+
+def nested_name(name: str, nested: Mapping[str, str]) -> str:
+    """Return a hint for a setting of another name in nested settings; empty if there is none.
+
+    ``nested`` has how to write each, such as ``network=NetworkOptions(vpc=...)``.
+    """
+    known = also_called(name)
+    found = [known] if known in nested else [each for each in nested if each.endswith(f"_{known}")][:2]
+    return f"did you mean {' or '.join(nested[each] for each in found)}?" if found else ""
+
+
+def nested_settings(cls: type[Settings], depth: int = 2) -> dict[str, str]:
+    """Return how to write the settings of a class's settings, by their names; the outermost of each name."""
+    return nested_in(
+        {
+            name: _settings_types(field.annotation)
+            for name, field in cls.model_fields.items()
+            if get_origin(field.annotation) is not Sequence
+        },
+        depth,
+    )
+
+
+def nested_in(kinds: Mapping[str, Sequence[type[Settings]]], depth: int = 2) -> dict[str, str]:
+    """Return how to write the settings of arguments' types, by their names; the outermost of each name."""
+    found: dict[str, str] = {}
+    kinds = {argument: [each for kind in types for each in _concrete(kind)] for argument, types in kinds.items()}
+    for argument, types in kinds.items():
+        for kind in types:
+            needed = [name for name, field in kind.model_fields.items() if field.is_required()]
+            for name in kind.model_fields:
+                written = ", ".join(f"{each}=..." for each in dict.fromkeys([*needed, name]))
+                found.setdefault(name, f"{argument}={kind.display_name()}({written})")
+    if depth > 1:
+        for argument, types in kinds.items():
+            for kind in types:
+                for name, text in nested_settings(kind, depth - 1).items():
+                    found.setdefault(name, f"{argument}={kind.display_name()}({text})")
+    return {name: text for name, text in found.items() if name not in kinds}
+
+
+def _concrete(kind: type[Settings]) -> Iterable[type[Settings]]:
+    """Return the classes that are derived from a class, or the class itself."""
+    derived = kind.__subclasses__()
+    return [each for subclass in derived for each in _concrete(subclass)] if derived else [kind]
 
 
 def meant_name(names: Iterable[str], name: object) -> str:
     """Return a hint with the closest of ``names`` to a misspelled name, or with all of them."""
     bare = {known.replace("_", ""): known for known in names}
+    if (alias := also_called(str(name))) in bare.values():
+        return f"did you mean {alias}?"
     near = [bare[known] for known in close_matches(str(name).replace("_", ""), bare)][:2]
     near += [known for known in bare.values() if known.endswith(f"_{name}") and known not in near][:2]
     return f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(bare.values())}"
@@ -184,6 +359,8 @@ def expected(problem: Mapping[str, Any]) -> str:
         bound, text = _BOUNDS[kind]
         limit = context.get(bound)
         return text.format(f"{limit:g}" if isinstance(limit, float) else limit)
+    if kind == "is_instance_of" and context.get("class") == "Sequence":
+        return "a list"
     if kind in ("is_instance_of", "model_type", "dataclass_type"):
         return f"{context.get('class') or context.get('class_name')}(...)"
     expected = context.get("expected")

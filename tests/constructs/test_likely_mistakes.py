@@ -54,7 +54,11 @@ WRONG: list[tuple[Callable[[], Any], str, str]] = [
         "NetworkOptions.security_groups.0",
         "from_security_group_id(stack, \"Group\", 'sg-1')",
     ),
-    (lambda: NetworkOptions(security_groups="sg-1"), "NetworkOptions.security_groups", "a list"),
+    (
+        lambda: NetworkOptions(security_groups="sg-1"),
+        "NetworkOptions.security_groups",
+        "[ec2.SecurityGroup.from_security_group_id(stack, \"Group\", 'sg-1')]",
+    ),
     (
         lambda: MonitoringOptions(alarm_actions=["arn:aws:sns:us-west-2:1:t"]),
         "MonitoringOptions.alarm_actions.0",
@@ -77,11 +81,11 @@ ARGUMENTS: list[tuple[dict[str, Any], str, str]] = [
     ({"artifact_store": "artifacts"}, "artifact_store", "from_bucket_name(stack, \"Store\", 'artifacts')"),
     ({"role": "arn:aws:iam::1:role/x"}, "role", "iam.Role.from_role_arn(stack, \"Role\", 'arn:aws:iam::1:role/x')"),
     ({"encryption_key": "alias/mine"}, "encryption_key", "kms.Key.from_key_arn"),
-    ({"jobs": Duration.hours(2)}, "jobs", "JobOptions(...)"),
-    ({"monitoring": Alarms()}, "monitoring", "MonitoringOptions(...)"),
-    ({"network": "vpc-123"}, "network", "NetworkOptions(...)"),
-    ({"data_capture": True}, "data_capture", "DataCapture(...)"),
-    ({"async_inference": True}, "async_inference", "AsyncInference(...)"),
+    ({"jobs": Duration.hours(2)}, "jobs", "JobOptions(max_runtime=...)"),
+    ({"monitoring": Alarms()}, "monitoring", "MonitoringOptions(alarms=Alarms(...))"),
+    ({"network": "vpc-123"}, "network", "NetworkOptions(vpc=ec2.Vpc.from_lookup(stack, \"Vpc\", vpc_id='vpc-123'))"),
+    ({"data_capture": True}, "data_capture", "DataCapture(bucket=...)"),
+    ({"async_inference": True}, "async_inference", "AsyncInference(bucket=...)"),
 ]
 
 

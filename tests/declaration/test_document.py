@@ -52,7 +52,12 @@ def replaced(old: str, new: str) -> str:
         ("- a\n", "endpoint.yaml:1:1", "not a mapping", "a mapping"),
         (replaced("stack: Chat\n", ""), "endpoint.yaml:1:1 stack", "'stack' is needed", "stack: ..."),
         (replaced("stack: Chat", "stack: 1"), "endpoint.yaml:1:8 stack", "this is not text", 'in quotes: "1"'),
-        (replaced("stack: Chat", "stack: a_b"), "endpoint.yaml:1:8 stack", "does not work", "for example Chat-prod"),
+        (
+            replaced("stack: Chat", "stack: a_b"),
+            "endpoint.yaml:1:8 stack",
+            "it must not contain '_'",
+            "for example a-b",
+        ),
         (replaced("stack: Chat", 'stack: "Chat'), "endpoint.yaml:1:8", "unexpected end of stream", "YAML 1.2"),
         (
             f"schema: 2\nregions: [a]\n{VALID}",

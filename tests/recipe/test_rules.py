@@ -599,12 +599,12 @@ WRONG_SETTINGS: list[tuple[Callable[[], Any], str, str, str]] = [
     (lambda: _awq(group_size=100), "OPT021", "Quantization.awq.group_size", "32, 64 or 128"),  # type: ignore[arg-type]
     (lambda: _awq(group_size="64"), "OPT021", "Quantization.awq.group_size", "as a number and not as text"),  # type: ignore[arg-type]
     (lambda: _awq(groupsize=64), "OPT021", "Quantization.awq.groupsize", "did you mean group_size?"),  # type: ignore[call-arg]
-    (lambda: _awq(64), "OPT021", "Quantization.awq", "group_size=..."),  # type: ignore[misc]
+    (lambda: _awq(64), "OPT021", "Quantization.awq", "group_size=64"),  # type: ignore[misc]
     (lambda: Quantization.fp8(bits=8), "OPT021", "Quantization.fp8.bits", "it has tensor_parallel_degree, checkpoint, "),  # type: ignore[call-arg]
     (lambda: Quantization.fp8(calibration_size=0), "OPT021", "Quantization.fp8.calibration_size", "1 or more"),
     (lambda: Quantization.fp8(scheme="fp8"), "OPT021", "Quantization.fp8.scheme", "'FP8' or 'FP8_DYNAMIC'"),  # type: ignore[arg-type]
     (lambda: _awq(ignored_layers=[1]), "OPT021", "Quantization.awq.ignored_layers.0", "text"),  # type: ignore[list-item]
-    (lambda: _awq(ignored_layers="lm_head"), "OPT021", "Quantization.awq.ignored_layers", "a list"),
+    (lambda: _awq(ignored_layers="lm_head"), "OPT021", "Quantization.awq.ignored_layers", "['lm_head']"),
     (lambda: _awq(tensor_parallel_degree=0), "OPT021", "Quantization.awq.tensor_parallel_degree", "1"),
     (lambda: SpeculativeDecoding.custom_draft(), "OPT021", "SpeculativeDecoding.custom_draft", 'uri="s3://'),
     (lambda: SpeculativeDecoding.custom_draft(uri="s3://d/", model=_MINE), "OPT021", "SpeculativeDecoding.custom_draft", "exactly one source"),

@@ -190,7 +190,7 @@ BAD: list[tuple[str, Scaling | Alarms, str, str]] = [
         (lambda: AlarmSettings(evaluation_periods=0), "AlarmSettings.evaluation_periods", "1 or more"),
         (lambda: AlarmSettings(minimum_count=1.5), "AlarmSettings.minimum_count", "whole number"),  # type: ignore[arg-type]
         (lambda: AlarmSettings(treshold=1), "AlarmSettings.treshold", "did you mean threshold?"),  # type: ignore[call-arg]
-        (lambda: Alarms(saturation="yes"), "Alarms.saturation", "AlarmSettings(...) or True or False"),  # type: ignore[arg-type]
+        (lambda: Alarms(saturation="yes"), "Alarms.saturation", "AlarmSettings(threshold=...) or True or False"),  # type: ignore[arg-type]
         (lambda: ScalingStep(change=1, lower="a"), "ScalingStep.lower", "a number"),  # type: ignore[arg-type]
         (lambda: ScalingStep(lower=1), "ScalingStep.change", "change=..."),  # type: ignore[call-arg]
     ],

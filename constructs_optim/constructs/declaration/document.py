@@ -10,7 +10,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, cast, get_args
+from typing import Any, ClassVar, TypeVar, cast, get_args, get_origin
 
 from pydantic import ValidationError
 from ruamel.yaml import YAML
@@ -19,7 +19,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.errors import RecipeError, Violation
-from constructs_optim.recipe.settings import Settings, expected, meant_name, one_by_location
+from constructs_optim.recipe.settings import Settings, also_called, expected, meant_name, nested_name, one_by_location
 
 from .schema import Call, Choice
 
@@ -192,16 +192,23 @@ class Document:
         if kind == "extra_forbidden":
             fields = [item for each in models for item in each.model_fields.items()]
             names = list(dict.fromkeys(field.alias or name for name, field in fields))
+            name = str(path[-1])
             choices = [item for each in models if issubclass(each, Choice) for item in each.choices().items()]
-            around = [f"{outer}: {{{path[-1]}: ...}}" for outer, inner in choices if path[-1] in inner.model_fields]
-            fix = f"did you mean {' or '.join(around)}?" if around else meant_name(names, path[-1])
+            around = [f"{outer}: {{{name}: ...}}" for outer, inner in choices if name in inner.model_fields]
+            fix = f"did you mean {' or '.join(around)}?" if around else ""
+            if not fix and also_called(name) not in names:
+                fix = nested_name(name, _nested(models))
+            if not below and path[:-1] and name in model.model_fields:
+                fix = f"{name} is a key of the whole file: write it without indentation"
+            fix = fix or meant_name(names, name)
             return violation(self.at(whole, is_key=True), value, f"there is no {path[-1]!r} here", fix)
         if kind == "missing":
             return violation(self.at(whole), None, f"{path[-1]!r} is needed", f"{path[-1]}: ...")
         if value is None:
             return violation(self.at(whole, is_key=True), None, "there is no value", "a value, or to leave the key out")
         if kind in _MAPPINGS:
-            return violation(self.at(whole), value, "this is not a mapping", "a mapping: keys with their values")
+            fix = _as_mapping(value, models, path) or "a mapping: keys with their values"
+            return violation(self.at(whole), value, "this is not a mapping", fix)
         if "reason" in context:
             return violation(self.at(whole), value, context["reason"], problem["msg"])
         if kind == "string_type" and (text := self._texts.get(whole)) is not None:
@@ -209,6 +216,10 @@ class Document:
         if kind == "string_pattern_mismatch":
             fields = [each.model_fields[str(path[-1])] for each in models if path[-1] in each.model_fields]
             examples = [str(example) for each in fields for example in each.examples or ()]
+            allowed = re.sub(r".", lambda each: each[0] if _is_allowed(each[0], context["pattern"]) else "-", value)
+            if fields and allowed != value and re.search(context["pattern"], allowed):
+                wrong = ", ".join(sorted({repr(each) for each, new in zip(value, allowed, strict=True) if each != new}))
+                return violation(self.at(whole), value, f"it must not contain {wrong}", f"for example {allowed}")
             # A key has no field of its own.
             fix = f"for example {examples[0]}" if examples else f"text that matches {context['pattern']}"
             return violation(self.at(whole, is_key=not fields), value, "this value does not work", fix)
@@ -390,6 +401,54 @@ def _has(node: Any, part: str | int) -> bool:
     if isinstance(node, list):
         return isinstance(part, int) and part < len(cast("list[Any]", node))
     return part in _mapping(node)
+
+
+def _nested(models: Iterable[type[Call]], depth: int = 2) -> dict[str, str]:
+    """Return how to write the keys of models' values, such as ``network: {vpc: ...}``; the outermost of each name."""
+    found: dict[str, str] = {}
+    values = {
+        of.alias or name: [*_models_in(of.annotation)]
+        for model in models
+        for name, of in model.model_fields.items()
+        # The keys of such a mapping are IDs.
+        if not _origins(of.annotation) & {dict, list}
+    }
+    for key, inner in values.items():
+        for model in inner:
+            for name, of in model.model_fields.items():
+                found.setdefault(of.alias or name, f"{key}: {{{of.alias or name}: ...}}")
+    for key, inner in values.items() if depth > 1 else ():
+        for name, text in _nested(inner, depth - 1).items():
+            found.setdefault(name, f"{key}: {{{text}}}")
+    return {name: text for name, text in found.items() if name not in values}
+
+
+def _origins(annotation: Any) -> set[Any]:
+    """Return the generic types in an annotation."""
+    return {get_origin(annotation), *(each for part in get_args(annotation) for each in _origins(part))}
+
+
+def _as_mapping(value: object, models: Iterable[type[Call]], path: Path_) -> str:
+    """Return a mapping with a value as the key that it is for; empty if that is not clear."""
+    if not isinstance(value, str | int | float) or isinstance(value, bool) or not path:
+        return ""
+    fields = [model.model_fields[str(path[-1])] for model in models if path[-1] in model.model_fields]
+    inner = [found for each in fields for found in _models_in(each.annotation)]
+    named = {of.alias or name: of for model in inner for name, of in model.model_fields.items()}
+    # An ID such as vpc-0a1b.
+    if prefixed := [name for name in named if isinstance(value, str) and value.startswith(f"{name}-")]:
+        deeper = _as_mapping(value, inner, (*path, prefixed[0]))
+        return f"{{{prefixed[0]}: {deeper or value}}}"
+    needed = [name for name, of in named.items() if of.is_required()]
+    ids = [name for name in needed if str(value).startswith(f"{name.removesuffix('_id')}-")]
+    key = needed[0] if len(needed) == 1 else next(iter(ids), None)
+    written = ", ".join(f"{name}: {value if name == key else '...'}" for name in needed)
+    return f"{{{written}}}" if key else ""
+
+
+def _is_allowed(character: str, pattern: str) -> bool:
+    """Return whether a character may be inside a text that matches a pattern."""
+    return re.search(pattern, f"a{character}a") is not None
 
 
 def _models_in(annotation: Any) -> Iterator[type[Call]]:

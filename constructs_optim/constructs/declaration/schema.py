@@ -101,6 +101,11 @@ class Choice(Call):
     bare: ClassVar[tuple[str, ...]] = ()
     """The names without required arguments."""
 
+    @classmethod
+    def written(cls, name: str) -> str:
+        """Return how to write a choice: only its name if nothing is required."""
+        return name if name in cls.bare else f"{name}: {{...}}"
+
     @model_validator(mode="before")
     @classmethod
     def _is_one(cls, data: Any) -> Any:
@@ -111,7 +116,7 @@ class Choice(Call):
             # The command line's form: awq,group_size=64.
             word = data.partition(",")[0].partition("=")[0]
             if word in names:
-                reason, fix = "it needs settings", f"{word}: {{...}}"
+                reason, fix = "it needs settings", cls.written(word)
             else:
                 reason, fix = "there is nothing with that name", cls.hint(word)
             raise PydanticCustomError("choice", "{fix}", {"reason": reason, "fix": fix})
@@ -123,21 +128,23 @@ class Choice(Call):
     @classmethod
     def hint(cls, word: str) -> str:
         """Return a question with the members that a name can mean, or that contain it; without any, all members."""
-        names = list(cls.model_fields)
-        near = [cls._form(name) for name in meant(word, names)] or [
-            f"{outer}: {name}" for outer, inner in cls.choices().items() for name in meant(word, inner.model_fields)
+        near = [cls.written(name) for name in meant(word, cls.model_fields)] or cls._inside(word)
+        return f"did you mean {' or '.join(near)}?" if near else " or ".join(map(cls.written, cls.model_fields))
+
+    @classmethod
+    def _inside(cls, word: str) -> list[str]:
+        """Return how to write the members' members that a name can mean: ``quantization: awq`` for ``awq``."""
+        return [
+            f"{outer}: {name}" if name in inner.bare else f"{outer}: {{{inner.written(name)}}}"
+            for outer, inner in cls.choices().items()
+            for name in meant(word, inner.model_fields)
         ]
-        return f"did you mean {' or '.join(near)}?" if near else " or ".join(map(cls._form, names))
 
     @classmethod
     def choices(cls) -> dict[str, type[Choice]]:
         """Return the members that are choices themselves."""
         annotations = {name: field.annotation for name, field in cls.model_fields.items()}
         return {name: each for name, each in annotations.items() if inspect.isclass(each) and issubclass(each, Choice)}
-
-    @classmethod
-    def _form(cls, name: str) -> str:
-        return name if name in cls.bare else f"{name}: {{...}}"
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:

@@ -6,9 +6,10 @@ does not support jsii's interfaces, and reading an attribute's value is a call t
 
 from __future__ import annotations
 
+import datetime as dt
 import inspect
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -18,7 +19,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from constructs_optim.recipe import RecipeError, Violation
 from constructs_optim.recipe.errors import close_matches
-from constructs_optim.recipe.settings import Settings
+from constructs_optim.recipe.settings import Settings, also_called, nested_in, nested_name
 
 from .findings import keep_refusal
 
@@ -41,6 +42,8 @@ class Kind:
     attribute: str
     example: str
     default: str | float = "..."
+    takes: tuple[str, str] | None = None
+    """An attribute of another kind of objects, and the code that creates one from such an object."""
 
     def __get_pydantic_core_schema__(self, *_: object) -> CoreSchema:
         """Accept objects that have the attribute, unchanged."""
@@ -54,7 +57,7 @@ class Kind:
                 location=location,
                 value=value,
                 reason=f"this takes {self.description}",
-                suggestion=self._example(value),
+                suggestion=self.code_for(value),
                 link=Settings.rule_link,
             )
             raise RecipeError([violation])
@@ -75,16 +78,26 @@ class Kind:
     def _validated(self, value: Any) -> Any:
         if self._accepts(value):
             return value
-        context = {"reason": f"this takes {self.description}", "fix": self._example(value)}
+        context = {"reason": f"this takes {self.description}", "fix": self.code_for(value)}
         raise PydanticCustomError("kind", "{fix}", context)
 
-    def _example(self, value: object) -> str:
+    def code_for(self, value: object) -> str:
+        """Return the code of an object of the kind, with ``value`` if it is part of one."""
+        if self.takes is not None and hasattr(type(value), self.takes[0]) and not isinstance(value, type):
+            return self.takes[1]
+        if isinstance(value, dt.timedelta):
+            return self.example.format(int(value.total_seconds()))
         is_alike = isinstance(value, str if isinstance(self.default, str) else int | float)
         return self.example.format(repr(value if is_alike and not isinstance(value, bool) else self.default))
 
 
 ALARM = Kind("a cloudwatch.IAlarm", "alarm_arn", 'cloudwatch.Alarm.from_alarm_arn(stack, "Alarm", {})')
-ALARM_ACTION = Kind("an alarm action", "bind", 'SnsAction(sns.Topic.from_topic_arn(stack, "Topic", {}))')
+ALARM_ACTION = Kind(
+    "an alarm action",
+    "bind",
+    'SnsAction(sns.Topic.from_topic_arn(stack, "Topic", {}))',
+    takes=("topic_arn", "SnsAction(topic)"),
+)
 ALARMS = Kind("Alarms(...)", "stale_evaluation", "Alarms.none(), or Alarms(latency=AlarmSettings(threshold=20))")
 BUCKET = Kind("an s3.IBucket", "bucket_arn", 's3.Bucket.from_bucket_name(stack, "Bucket", {})')
 COMPONENT = Kind(
@@ -110,7 +123,10 @@ MEMORY = Kind("a Size of whole mebibytes", "to_mebibytes", "Size.gibibytes({})",
 SIZE = Kind("a Size of whole gibibytes", "to_gibibytes", "Size.gibibytes({})", 256)
 SERVER = Kind("the settings of a server", "loads_adapters", "Server.vllm()")
 STORE = Kind(
-    "an ArtifactStore", "read_only", 'ArtifactStore.from_bucket(s3.Bucket.from_bucket_name(stack, "Store", {}))'
+    "an ArtifactStore",
+    "read_only",
+    'ArtifactStore.from_bucket(s3.Bucket.from_bucket_name(stack, "Store", {}))',
+    takes=("bucket_arn", "ArtifactStore.from_bucket(bucket)"),
 )
 TOPIC = Kind("an sns.ITopic", "topic_arn", 'sns.Topic.from_topic_arn(stack, "Topic", {})')
 WORKLOAD = Kind("a Workload", "concurrency", "Workload(concurrency=[1, 8])")
@@ -178,7 +194,7 @@ def suggests_keywords_of(name: str) -> Callable[[_Function], _Function]:
                 return function(*args, **kwargs)
             except TypeError:
                 if unknown := kwargs.keys() - keywords - _NOT_KEYWORDS:
-                    raise TypeError(_message(name, sorted(unknown), keywords)) from None
+                    raise TypeError(_message(name, sorted(unknown), keywords, _nested(function))) from None
                 raise
 
         return cast("_Function", suggesting)
@@ -197,13 +213,40 @@ def check_names(method: str, options: Mapping[str, object], names: list[str]) ->
         raise TypeError(_message(method, sorted(unknown), names))
 
 
-def _message(name: str, unknown: list[str], keywords: list[str]) -> str:
+# What methods of an endpoint take.
+_OF_METHODS = {name: f"call auto_scale({name}=...) on the endpoint" for name in ("max_capacity", "min_capacity")}
+
+
+def _nested(function: Callable[..., Any]) -> dict[str, str]:
+    """Return how to write the settings of a function's arguments, whose annotations may only be text."""
+    known = {each.__name__: each for each in _classes(Settings)}
+    kinds = {
+        name: [known[word] for word in re.findall(r"\w+", str(parameter.annotation)) if word in known]
+        for name, parameter in inspect.signature(function).parameters.items()
+        if "Sequence" not in str(parameter.annotation)
+    }
+    return nested_in(kinds)
+
+
+def _classes(of: type[Settings]) -> Iterator[type[Settings]]:
+    for each in of.__subclasses__():
+        yield each
+        yield from _classes(each)
+
+
+def _message(name: str, unknown: list[str], keywords: list[str], nested: Mapping[str, str] | None = None) -> str:
     # Without underscores, instancetype is closer to instance_type than to instance_pools.
     plain = {keyword.replace("_", ""): keyword for keyword in keywords}
     parts: list[str] = []
     for keyword in unknown:
         close = [plain[match] for match in close_matches(keyword.replace("_", ""), plain)][:2]
-        if keyword == "tags":
+        if also_called(keyword) in keywords:
+            hint = f" (did you mean {also_called(keyword)}?)"
+        elif inside := nested_name(keyword, nested or {}):
+            hint = f" ({inside})"
+        elif keyword in _OF_METHODS and "endpoint_name" in keywords:
+            hint = f" ({_OF_METHODS[keyword]})"
+        elif keyword == "tags":
             hint = ' (Tags.of(construct).add("team", "nlp") adds tags)'
         else:
             hint = f" (did you mean {' or '.join(close)}?)" if close else f" (it has {', '.join(keywords)})"

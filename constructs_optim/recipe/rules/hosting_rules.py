@@ -127,8 +127,8 @@ def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT107", f"{API}CreateEndpointConfig.html")
 def _volumes_are_attached(hosting: Hosting) -> Iterator[Finding]:
-    """Only attached volumes have a size and a KMS key: SageMaker rejects both on types with NVMe disks. The
-    hardware encrypts these disks, with a key that is destroyed with the instance.
+    """Only attached volumes have a size and a KMS key: SageMaker rejects a volume size and a KMS key on types with
+    NVMe disks, which the hardware encrypts with a key that is destroyed with the instance.
     """
     with_disks = ", ".join(sorted({row.name for row in hosting.rows if row.nvme_gb}))
     size = f"{hosting.volume_gib} GiB" if hosting.volume_gib is not None else None

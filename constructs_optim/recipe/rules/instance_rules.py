@@ -283,7 +283,7 @@ def _context_fits(recipe: Recipe) -> Iterator[Finding]:
     larger = "an instance type with more accelerator memory, or fewer bits per weight"
     if variable is not None:
         shorter = f"{longest.shortened} or less, or " if longest.fits_at_best >= LEAST_CONTEXT else ""
-        yield Finding(_length_location(recipe), variable, shorter + larger, reason)
+        yield Finding(*_length(recipe, variable), shorter + larger, reason)
     else:
         yield Finding("instance_type", recipe.instance_type, larger, reason)
 
@@ -295,7 +295,7 @@ def _context_is_shortened(recipe: Recipe) -> Iterator[Finding]:
     if longest is not None and not longest.must_fit and longest.requested > longest.fits:
         reason = f"SGLang starts, but rejects requests of more than about {longest.fits} tokens"
         fix = f"Set {recipe.variable(MAX_MODEL_LEN)} to a length that fits, or choose an instance type with more memory"
-        yield Finding(_length_location(recipe), longest.requested, fix, reason)
+        yield Finding(*_length(recipe, longest.requested), fix, reason)
     if longest is None or longest.shortened is None:
         return
     name = recipe.variable(MAX_MODEL_LEN)
@@ -315,7 +315,7 @@ def _context_is_shortened(recipe: Recipe) -> Iterator[Finding]:
         entry = f"contexts.{context_name(recipe)}"
         reason = f"{left}, and {LOCK_FILE} records {value} tokens ({entry}), so the server might not start"
     fix = f"Set {name} to {needed}, or choose an instance type with more accelerator memory"
-    yield Finding(_length_location(recipe), value, fix, reason)
+    yield Finding(*_length(recipe, value), fix, reason)
 
 
 @rule("OPT074", "https://docs.vllm.ai/en/latest/configuration/conserving_memory/", advisory=True)
@@ -376,7 +376,14 @@ def _too_long(recipe: Recipe) -> Iterator[Finding]:
         "you know that the model supports more"
     )
     reason = f"{row.model_id} has {row.max_position} positions, and the server does not start with a longer context"
-    yield Finding(_length_location(recipe), length, fix, reason)
+    yield Finding(*_length(recipe, length), fix, reason)
+
+
+def _length(recipe: Recipe, value: int | str | None) -> tuple[str, int | str | None]:
+    """Return the location of the longest context, and the value as given there: a number in a server's settings."""
+    location = _length_location(recipe)
+    is_number = location.startswith("server.") and isinstance(value, str) and value.isdigit()
+    return location, int(value) if is_number and isinstance(value, str) else value
 
 
 def _length_location(recipe: Recipe) -> str:

@@ -50,7 +50,10 @@ def _model_is_a_model(recipe: Recipe) -> Iterator[Finding]:
     """`model` is a `Model`: a Model says where the weights come from."""
     if not isinstance(recipe.model, Model):
         fix = (
-            'Model.huggingface("<owner>/<name>"), Model.jumpstart("<model id>") or Model.s3("s3://<bucket>/<prefix>/")'
+            Model.example(recipe.model)
+            if isinstance(recipe.model, str)
+            else 'Model.huggingface("<owner>/<name>"), Model.jumpstart("<model id>") or '
+            'Model.s3("s3://<bucket>/<prefix>/")'
         )
         yield Finding("model", recipe.model, fix)
     for location, model in recipe.located_models:
@@ -152,9 +155,11 @@ def _revision_is_a_commit(recipe: Recipe) -> Iterator[Finding]:
         if _is_misspelt(recipe, model):
             continue
         if model.kind == "huggingface" and not COMMIT.fullmatch(recipe.revision(model) or ""):
+            # The lock file's commit is only used for a model without a revision.
+            without = "" if model.revision is None else "leave revision out: "
             fix = (
-                f"`constructs-optim lock --model {model.model_id}` looks it up and records it in {LOCK_FILE}; or "
-                f'set revision="<40 hexadecimal digits>" from https://huggingface.co/{model.model_id}/commits'
+                f"{without}`constructs-optim lock --model {model.model_id}` looks it up and records it in {LOCK_FILE}; "
+                f'or set revision="<40 hexadecimal digits>" from https://huggingface.co/{model.model_id}/commits'
             )
             reason = f"the lock file has no commit of {model.model_id}" if model.revision is None else None
             yield Finding(f"{location}.revision", model.revision, fix, reason)

@@ -1,0 +1,314 @@
+"""What the errors of rules print as a remedy is applied to the recipe that caused them, and the error is gone."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from constructs_optim.cli.main import app
+from constructs_optim.recipe import (
+    Compilation,
+    Medusa,
+    Model,
+    PreOptimized,
+    Quantization,
+    Recipe,
+    Sharding,
+    SpeculativeDecoding,
+    Technique,
+    Violation,
+    servers,
+)
+from constructs_optim.recipe.catalog import instances
+from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
+from constructs_optim.recipe.recipe import JobSettings
+from constructs_optim.recipe.rules import check
+from constructs_optim.recipe.servers import Server, ServerSettings
+from constructs_optim.recipe.techniques.parsing import parse
+
+from .recipes import recipe
+from .test_rules import BAD
+
+_COMMIT = "f" * 40
+_CLASSES = (Compilation, Medusa, Model, PreOptimized, Quantization, Server, Sharding, SpeculativeDecoding)
+_NAMES: dict[str, Any] = {each.__name__: each for each in _CLASSES}
+_PART = re.compile(r"(?P<name>[\w.*-]+)|\[(?P<index>\d+)\]")
+_CALL = re.compile(
+    r"\b(?:Compilation|Medusa|Model|PreOptimized|Quantization|Server|Sharding|SpeculativeDecoding)\b[.\w]*\("
+)
+_LOCK = re.compile(r"`constructs-optim lock --model (\S+)`")
+_VALUE = r"(?P<quote>['\"]?)(?P<value>[\w:/.*-]*[\w/*])(?P=quote)"
+_SUCH_AS = re.compile(rf"\bsuch as {_VALUE}(?: or (\S+))?")
+_SMALLEST = re.compile(r"^(?:(?P<partition>mig-\S+) of )?(?P<type>ml\.\S+), the smallest type that fits$")
+_RANGE = re.compile(
+    r"^(?:at most )?(?P<least>\d+)(?: to (?P<most>\d+))?(?: or (?:less|more)\b| characters| seconds| variables|$|;)"
+)
+_LEFT_OUT = re.compile(r"\b(?:leave (?:it|the \w+) out|leave (?P<name>\w+) out|leave out this variable)")
+_OTHER_NAME = re.compile(r"^([A-Z][A-Z0-9_]+), or server=")
+# What only the user has: other data, another model, or a decision between parts of the recipe.
+NOT_CODE = {
+    "(adapters=...)",
+    "(model_id=...)",
+    "(training_data=...)",
+    "=...)",
+    "DataCapture",
+    "JSON",
+    "Model.huggingface(...)",
+    "Model.jumpstart(...)",
+    "PreOptimized(...)",
+    "`constructs-optim catalog models` lists",
+    "a 16-bit model",
+    "a URI of at most",
+    "a checkpoint of",
+    "a container for GPUs",
+    "a copy from",
+    "a day or a month",
+    "a kind of technique",
+    "a model from",
+    "a name such as",
+    "a number",
+    "a server: ",
+    "a shorter value",
+    "a tensor parallel degree of",
+    "a training plan in",
+    "a whole number",
+    "accept the terms",
+    "add Compilation",
+    "alone",
+    "also set",
+    "an ID such as",
+    "as the model",
+    "container_version 0.5.16",
+    "either ",
+    "fewer techniques",
+    "for all techniques",
+    "keep only one",
+    "key.key_arn",
+    "leave the variable out, and set",
+    "needs model=",
+    "one of Quantization.awq()",
+    "read its license",
+    "remove '",
+    "secret.secret_arn",
+    "settings of",
+    "the ID as a string",
+    "the S3 prefix",
+    "the model without",
+    "the type as a string",
+    "token_secret_arn=",
+    "unpack the archive",
+    'Model.huggingface("<owner>/<name>")',
+}
+
+
+def replaced(of: Any, path: list[str | int], value: Any) -> Any:
+    """Return a value with another value at a path; None removes a setting."""
+    if not path:
+        return value
+    first, *rest = path
+    if isinstance(of, list | tuple):
+        return [replaced(each, rest, value) if index == first else each for index, each in enumerate(of)]
+    if isinstance(of, dict):
+        inner = replaced(of.get(first), rest, value)
+        return {
+            **{key: each for key, each in of.items() if key != first},
+            **({first: inner} if inner is not None else {}),
+        }
+    inner = replaced(getattr(of, str(first)), rest, value)
+    if hasattr(of, "model_copy"):
+        default = type(of).model_fields[str(first)].get_default(call_default_factory=True)
+        return of.model_copy(update={str(first): default if inner is None else inner})
+    return replace(of, **{str(first): inner})
+
+
+def parts_of(location: str) -> list[str | int]:
+    """Return the path of a location: ``techniques[0].compute``."""
+    found = re.findall(r"([^.\[\]]+)|\[(\d+)\]", location)
+    return [int(index) if index else name for name, index in found]
+
+
+def named(kind: Any, text: str) -> str | int:
+    """Return text as the type of the value that it replaces."""
+    return int(text) if isinstance(kind, int) and not isinstance(kind, bool) and text.isdigit() else text
+
+
+def calls(fix: str) -> Iterator[Any]:
+    """Return the values of a fix's complete Python calls."""
+    for found in _CALL.finditer(fix):
+        depth, end = 0, found.end() - 1
+        for end in range(found.end() - 1, len(fix)):
+            depth += {"(": 1, ")": -1}.get(fix[end], 0)
+            if depth == 0:
+                break
+        code = fix[found.start() : end + 1]
+        # A call inside of another one is a part of it.
+        if "..." not in code and "<" not in code and fix[found.start() - 1 : found.start()] != "=":
+            yield eval(code, dict(_NAMES))
+
+
+def remedied(violation: Violation, given: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Return the recipes in which each remedy of an error is applied, with the remedy."""
+    fix, path = violation.suggestion, parts_of(violation.location)
+
+    def at(place: list[str | int], value: Any) -> dict[str, Any]:
+        name = str(place[0])
+        return {**given, name: replaced(given.get(name), place[1:], value)}
+
+    if violation.rule == "OPT017":
+        (model,) = _LOCK.findall(fix)
+        without = at([*path[:-1], "revision"], None) if fix.startswith("leave revision out") else given
+        yield "lock", {**without, "containers": Lock(models={model: RecordedModel(revision=_COMMIT)})}
+        yield "revision", at(path, _COMMIT)
+        return
+    if found := _OTHER_NAME.match(fix):
+        yield found[1], {**given, "environment": {found[1]: given["environment"][str(path[1])]}}
+    if fix.startswith("did you mean"):
+        words = fix.partition("?")[0].removeprefix("did you mean ").split(" or ")
+        for word in words:
+            if violation.location.startswith("environment.") and word.isupper():
+                value = given["environment"][path[1]]
+                yield word, {**given, "environment": {word: value}}
+            elif "," in str(violation.value) and isinstance(violation.value, str):
+                text = re.sub(r",(\w+)=", f",{word}=", violation.value)
+                parsed = parse(text) if violation.rule == "OPT020" else servers.parse(text)
+                yield word, at(path, parsed)
+            elif violation.location.endswith(("model", "checkpoint")) and "/" in word:
+                yield word, at(path, Model.huggingface(word, revision=_COMMIT))
+            elif violation.rule == "OPT002":
+                yield word, at(path, Model.jumpstart(word, accept_eula=True))
+            elif violation.location == "server":
+                yield word, at(path, getattr(Server, word)())
+            elif violation.rule == "OPT020":
+                yield word, at(path, parse(f"{word},calibration_data=s3://b/c/" if "w4a16" in word else word))
+            else:
+                yield word, at(path, word)
+        return
+    if found := _SMALLEST.search(fix):
+        if violation.location == "accelerator_partition":
+            yield fix, {**given, "partition": found["partition"], "instance_type": found["type"]}
+        else:
+            yield fix, at(path, found["type"])
+    if found := _LEFT_OUT.search(fix):
+        place = path if found["name"] is None or found["name"] == path[-1] else [found["name"]]
+        yield found[0], at(place, None) if place != ["server"] else {k: v for k, v in given.items() if k != "server"}
+    if found := re.match(r"^(?:a string: )?(['\"]?)((?:arn|s3):\S+?|\d+)\1$", fix):
+        value = found[2] if found[1] or ":" in found[2] else int(found[2])
+        arn = violation.location == "jobs.capacity_reservation.arn"
+        yield found[2], {**given, "jobs": JobSettings(training_plan_arn=found[2])} if arn else at(path, value)
+    if fix.startswith("a Region other than"):
+        yield "us-west-2", {**given, "region": "us-west-2"}
+    if fix.startswith("spot=False"):
+        yield "spot", at(path, False)
+    if fix.startswith('{"NAME"'):
+        yield fix, at(path, ast.literal_eval(fix))
+    if fix.startswith("a string, or"):
+        yield "a string", at(path, "value")
+    for value in calls(fix):
+        if isinstance(value, Model):
+            model = value if value.kind != "huggingface" else value.model_copy(update={"revision": _COMMIT})
+            is_model = (
+                "as the model" in fix and str(value.name) in fix.partition(" as the model")[0].rpartition(" or ")[2]
+            )
+            place: list[str | int] = ["model"] if violation.location.startswith("model") or is_model else path
+            if violation.location.startswith("techniques") and len(path) < 3 and not is_model:
+                continue
+            yield value.name, at(place, model)
+        elif isinstance(value, ServerSettings):
+            yield type(value).__name__, {**given, "server": value}
+        elif isinstance(value, Technique) and fix.startswith("the model without"):
+            left = [each for each in given["techniques"] if type(each) is not type(value)]
+            yield fix, {**given, "techniques": left}
+        elif isinstance(value, Technique) and len(path) == 2 and not fix.startswith(("one of", "add ", "techniques=")):
+            yield value.name, at(path, with_commit(value)) if " alone" not in fix else {**given, "techniques": [value]}
+        elif isinstance(value, Technique) and fix.startswith("techniques="):
+            yield value.name, {**given, "techniques": [value]}
+        elif isinstance(value, Technique) and fix.startswith("add "):
+            yield value.name, {**given, "techniques": [*given["techniques"], value]}
+    if (found := _SUCH_AS.search(fix)) and not (violation.location == "model" or "${" in str(violation.value)):
+        names = [found["value"], *(part for part in [found[3]] if part)]
+        for name in (
+            names if violation.location != "environment" and not violation.location.endswith(".environment") else ()
+        ):
+            yield name, at(path, named(violation.value, name))
+    if found := _RANGE.match(fix):
+        for bound in {found["least"], found["most"]} - {None}:
+            if "characters" in found[0]:
+                yield bound, at(path, "x" * int(bound))
+            elif violation.location.startswith("jobs."):
+                yield bound, {**given, "jobs": replace(given["jobs"], **{f"{path[-1]}_seconds": int(bound)})}
+            elif "variables" in found[0]:
+                yield bound, {**given, "environment": {f"A{number}": "" for number in range(int(bound))}}
+            elif not violation.location.startswith("environment") or path[-1] in given["environment"]:
+                is_text = violation.location.startswith("environment")
+                yield bound, at(path, str(bound) if is_text else int(bound))
+    if fix.startswith("one of ") and fix.removeprefix("one of ")[:1].isdigit():
+        for each in fix.removeprefix("one of ").split(", "):
+            yield each, at(path, int(each))
+    if found := re.search(r"families (?P<all>.*?)(?:, such as|$)", fix):
+        for family in found["all"].split(", "):
+            types = [name for name, row in instances.by_name().items() if row.family == family and row.hosts_endpoints]
+            assert types, f"no type of the family {family} hosts endpoints"
+            larger = max(types, key=lambda name: instances.by_name()[name].total_accelerator_memory_gb)
+            yield family, at(path, larger)
+    if found := re.match(r"one of the Regions (?P<all>.*), or your own", fix):
+        for region in found["all"].split(", "):
+            yield region, {**given, "region": region}
+
+
+def with_commit(technique: Technique) -> Technique:
+    """Return a technique with a commit for its checkpoint."""
+    checkpoint = technique.ready_made
+    if checkpoint is None or checkpoint.revision is not None:
+        return technique
+    return technique.model_copy(update={"checkpoint": checkpoint.model_copy(update={"revision": _COMMIT})})
+
+
+def violations(arguments: dict[str, Any], rule: str, location: str) -> list[Violation]:
+    return [each for each in check(Recipe(**recipe(**arguments))) if (each.rule, each.location) == (rule, location)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "changed", "location"),
+    [(rule, changed, location) for rule, changed, location, _ in BAD],
+    ids=[f"{rule}-{number}" for number, (rule, *_) in enumerate(BAD)],
+)
+def test_a_remedy_that_an_error_prints_works(rule: str, changed: dict[str, Any], location: str) -> None:
+    (violation, *_) = violations(changed, rule, location)
+    given = recipe(**changed)
+    remedies = list(remedied(violation, given))
+    for remedy, arguments in remedies:
+        again = [str(each) for each in violations(arguments, rule, location)]
+        assert again == [], f"{remedy!r} of {violation.suggestion!r}"
+    if not remedies:
+        assert any(text in violation.suggestion for text in NOT_CODE), f"not applied: {violation.suggestion}"
+
+
+@pytest.mark.parametrize(
+    "command",
+    sorted(
+        {
+            found[1]
+            for rule, changed, location, _ in BAD
+            for violation in violations(changed, rule, location)
+            for found in [re.search(r"`constructs-optim ((?:catalog) [^`]*)`", violation.suggestion)]
+            if found is not None
+        }
+    ),
+)
+def test_a_command_that_an_error_prints_runs(command: str) -> None:
+    result = CliRunner().invoke(app, shlex.split(command))
+    assert result.exit_code == 0, result.output
+    assert len(result.output.splitlines()) > 1
+
+
+def test_few_remedies_are_left_to_the_reader() -> None:
+    found = [(violations(changed, rule, location)[0], recipe(**changed)) for rule, changed, location, _ in BAD]
+    applied = [violation for violation, given in found if list(remedied(violation, given))]
+    assert len(applied) > 0.7 * len(BAD)
