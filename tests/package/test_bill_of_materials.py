@@ -41,4 +41,4 @@ def test_a_stated_license_is_that_of_the_packages_file(name: str) -> None:
     (file,) = found.metadata.get_all("License-File") or []
     text = found.read_text(f"licenses/{file}") or ""
     assert text.startswith(f"The {LICENSES[name]} License")
-    assert not found.metadata.get("License-Expression")
+    assert "License-Expression" not in found.metadata
