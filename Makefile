@@ -77,6 +77,7 @@ release: package ## the distributions checked as package indexes do, and a softw
 	  "constructs-optim[local,evaluate,plots,mcp] @ $$(ls dist/constructs_optim-*.whl | head -1)"
 	@.venv-release/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --output-reproducible \
 	  --validate --output-file dist/constructs-optim.cdx.json .venv-sbom
+	@python tooling/bill_of_materials.py dist/constructs-optim.cdx.json
 
 unit: install ## the tests that need no local cloud
 	@pytest -m "not local and not e2e and not package and not engine and not exhaustive and not trains"

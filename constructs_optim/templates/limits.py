@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -114,23 +114,35 @@ def _of_the_template(template: Mapping[str, Any], size: int | None) -> Iterator[
 def _of_its_resources(template: Mapping[str, Any], stack_name: str) -> Iterator[Excess]:
     resources = {name: as_object(resource) for name, resource in as_object(template.get("Resources")).items()}
     shortest = _Shortest(template, resources, stack_name)
-    by_role: dict[str, list[Any]] = {}
-    for resource in resources.values():
+    inline, managed = _attached(resources, "AWS::IAM::Policy"), _attached(resources, "AWS::IAM::ManagedPolicy")
+    for logical_id, resource in resources.items():
+        check = _CHECKS.get(str(resource.get("Type")))
+        if check is None:
+            continue
         properties = as_object(resource.get("Properties"))
-        if resource.get("Type") == "AWS::IAM::Policy":
+        if resource.get("Type") == "AWS::IAM::Role":
+            own = [as_object(policy).get("PolicyDocument") for policy in as_array(properties.get("Policies"))]
+            arns = as_array(properties.get("ManagedPolicyArns"))
+            properties = {
+                **properties,
+                "Policies": [*own, *inline.get(logical_id, ())],
+                "ManagedPolicyArns": [*arns, *managed.get(logical_id, ())],
+            }
+        for name, number in check(properties, shortest):
+            yield Excess(name, logical_id, number)
+
+
+def _attached(resources: Mapping[str, Mapping[str, Any]], type_name: str) -> Mapping[str, Sequence[Any]]:
+    """Return the documents of the policies that are resources of their own, by the roles that they name."""
+    found: dict[str, list[Any]] = {}
+    for resource in resources.values():
+        if resource.get("Type") == type_name:
+            properties = as_object(resource.get("Properties"))
             for role in as_array(properties.get("Roles")):
                 reference = direct_reference(role)
                 if reference is not None:
-                    by_role.setdefault(reference.target, []).append(properties.get("PolicyDocument"))
-    for logical_id, resource in resources.items():
-        check = _CHECKS.get(str(resource.get("Type")))
-        if check is not None:
-            properties = as_object(resource.get("Properties"))
-            if resource.get("Type") == "AWS::IAM::Role":
-                own = [as_object(policy).get("PolicyDocument") for policy in as_array(properties.get("Policies"))]
-                properties = {**properties, "Policies": [*own, *by_role.get(logical_id, [])]}
-            for name, number in check(properties, shortest):
-                yield Excess(name, logical_id, number)
+                    found.setdefault(reference.target, []).append(properties.get("PolicyDocument"))
+    return found
 
 
 class _Shortest:

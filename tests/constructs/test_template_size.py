@@ -80,11 +80,16 @@ def test_an_oversized_template_gives_one_error_with_its_size_in_bytes(tmp_path: 
     assert not any("Template size" in warning for warning in _annotations(scope, "warning"))
 
 
-def test_what_an_oversized_template_says_fits_into_one_stack_does(tmp_path: Path) -> None:
-    scope, _ = _written(_COMPACT, tmp_path / "many", 20, full=True)
-    fits = _reported(_errors(scope)[0], r"about (\d+) of its 20 fit into one")
-    assert 8 < fits < 20
-    assert _errors(_written(_COMPACT, tmp_path / "fewer", fits, full=True)[0]) == []
+def test_what_an_oversized_template_says_fits_into_one_stack_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(template_size, "_WATCHED_FROM", 2)
+    lower(monkeypatch, "template bytes", 200_000)
+    scope, _ = _written(_COMPACT, tmp_path / "many", 7)
+    fits = _reported(_errors(scope)[0], r"about (\d+) of its 7 fit into one")
+    assert 1 < fits < 7
+    assert _errors(_written(_COMPACT, tmp_path / "fewer", fits)[0]) == []
+    assert _errors(_written(_COMPACT, tmp_path / "more", fits + 1)[0]) != []
 
 
 def test_an_oversized_indented_template_suggests_suppressing_the_indentation(

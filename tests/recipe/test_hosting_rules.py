@@ -165,7 +165,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT130", {"components": [_component(accelerators=0)], **_SERVING}, "add_component('Chat').accelerators", "1 or greater"),
     ("OPT130", {"components": [_component(memory_mib=10**6)], **_SERVING}, "add_component('Chat').memory", "196608"),
     ("OPT130", {"components": [_component(memory_mib=1)], **_SERVING}, "add_component('Chat').memory", "128"),
-    ("OPT253", {"components": [_component(copies=0)], **_SERVING}, "add_component('Chat').copies", "auto_scale(min_capacity=0)"),
+    ("OPT253", {"components": [_component(copies=0)], **_SERVING}, "add_component('Chat').copies", "scaling with min_capacity=0"),
     ("OPT253", {"components": [_component(copies=-1)], **_SERVING}, "add_component('Chat').copies", "1 or greater"),
     ("OPT130", {"components": [_component(cpu_cores=49)], **_SERVING}, "add_component('Chat').options.cpu_cores", "48 vCPUs"),
     ("OPT130", {"components": [_component(max_memory_mib=39_999)], **_SERVING}, "add_component('Chat').options.max_memory", "40000 MiB or more"),

@@ -139,6 +139,16 @@ def test_inline_policies_count_together_with_those_of_other_resources() -> None:
     assert found(with_policies(5_241)) == ["Role has 10,241 characters in its inline policies, and IAM allows 10,240"]
 
 
+def test_managed_policies_count_together_with_those_that_name_the_role() -> None:
+    def with_policies(number: int) -> dict[str, Any]:
+        role = {**ROLE, "Properties": {"ManagedPolicyArns": ["arn"] * 8}}
+        policy = {"Type": "AWS::IAM::ManagedPolicy", "Properties": {"PolicyDocument": {}, "Roles": [{"Ref": "Role"}]}}
+        return {"Resources": {"Role": role, **{f"Policy{index}": policy for index in range(number)}}}
+
+    assert found(with_policies(2)) == []
+    assert found(with_policies(3)) == ["Role has 11 managed policies, and IAM allows 10 by default"]
+
+
 @pytest.mark.parametrize(
     ("value", "shortest"),
     [

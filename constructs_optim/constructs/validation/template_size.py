@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
@@ -25,6 +25,8 @@ _ANOTHER_STACK = (
     "declare some of the stack's endpoints in another stack, which shares the artifact store with "
     f"artifact_store=ArtifactStore.from_bucket(store.bucket) ({page('sharing')})"
 )
+# The logical IDs of what all endpoints of a stack use: the functions, the state machines, and the default store.
+_SHARED = ("OptimizationService", "ArtifactStore")
 _DIVIDED = ("template bytes", "resources", "outputs", "parameters", "mappings")
 _ORGANIZATION = (
     "share with the organization, whose accounts one statement names together (share_with_organization), or divide "
@@ -120,15 +122,25 @@ def refusal(excess: Excess, template: Mapping[str, Any]) -> str:
 
 def _divided(excess: Excess, template: Mapping[str, Any]) -> str:
     """Return how to divide a template, how much of it fits into one stack, and what takes its bytes."""
-    resources: list[Mapping[str, Any]] = list(template["Resources"].values())
-    works, endpoints = _ANOTHER_STACK, sum(resource["Type"] == ENDPOINT for resource in resources)
+    resources: Mapping[str, Mapping[str, Any]] = template["Resources"]
+    works, endpoints = _ANOTHER_STACK, sum(each["Type"] == ENDPOINT for each in resources.values())
     if endpoints > 1:
-        works += f"; about {max(endpoints * excess.limit.most // excess.found, 1)} of its {endpoints} fit into one"
-    dashboards = [resource for resource in resources if resource["Type"] == DASHBOARD]
+        # What the endpoints share is in each stack again.
+        shared = [name for name in resources if name.startswith(_SHARED)]
+        parts = {"resources": len(shared) / max(len(resources), 1), "template bytes": _share(template, shared)}
+        of_all = excess.found * parts.get(excess.name, 0)
+        fits = int((excess.limit.most - of_all) * endpoints / (excess.found - of_all))
+        works += f"; about {max(fits, 1)} of its {endpoints} fit into one"
+    dashboards = [resource for resource in resources.values() if resource["Type"] == DASHBOARD]
     if excess.name == "template bytes" and dashboards:
         size = sum(map(_size, dashboards))
         works += f"; or leave features out: dashboards, which evaluate() enlarges, take {size:,} of the bytes"
     return works
+
+
+def _share(template: Mapping[str, Any], names: Iterable[str]) -> float:
+    """Return which part of a template's bytes some of its resources take."""
+    return sum(_size(template["Resources"][name]) for name in names) / _size(template)
 
 
 def _size(value: Any) -> int:

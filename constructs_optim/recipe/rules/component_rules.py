@@ -52,7 +52,7 @@ def _a_component_starts_with_a_copy(hosting: Hosting) -> Iterator[Finding]:
     """A component starts with a copy: SageMaker creates none with zero copies; only scaling removes the last."""
     for component in hosting.components:
         if not is_whole(component.copies, 1):
-            fix = "a whole number, 1 or greater; auto_scale(min_capacity=0) removes the copies of an idle component"
+            fix = "a whole number, 1 or greater; scaling with min_capacity=0 removes the copies of an idle component"
             yield Finding(f"{component.label}.copies", component.copies, fix)
 
 
