@@ -112,6 +112,18 @@ def test_each_block_of_commands_is_followed_or_says_why_not() -> None:
     assert {page: count for page, count in found.items() if count} == NOT_RUN
 
 
+def test_what_pages_install_can_be_installed_before_the_first_release() -> None:
+    # The page of mistakes shows what the command prints.
+    lines = [
+        f"{page.relative_to(CHECKOUT)}: {line}"
+        for page in PAGES
+        if page.name not in ("likely-mistakes.md", "CONTRIBUTING.md")
+        for line in page.read_text().splitlines()
+        if re.search(r'pip install "?constructs-optim', line) and "0.1.0" not in line
+    ]
+    assert lines == []
+
+
 def test_the_tests_that_stand_for_blocks_exist() -> None:
     reasons = {reason for page in PAGES for _, reason in not_run(page)}
     named = {path for reason in reasons for path in re.findall(r"tests/[\w./]*\w", reason)}
