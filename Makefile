@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: release help install models demo test unit package docs medusa e2e typescript jsii nightly exhaustive faults explore conformance lint format lock bench peer clients clean lint-code lint-templates
+.PHONY: release help install models demo test unit package docs pages medusa e2e typescript jsii nightly exhaustive faults explore conformance lint format lock bench peer clients clean lint-code lint-templates
 
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -24,7 +24,7 @@ MODELS_PYTEST = OMP_NUM_THREADS=1 .venv-models/bin/python -m pytest tests/traini
 
 medusa: install models ## the tests that train and decode, training jobs of the local cloud among them
 	@$(MODELS_PYTEST) -m "not exhaustive"
-	@$(PYTEST) -m "trains and not exhaustive" tests/e2e
+	@$(PYTEST) -m "trains and not exhaustive" tests/e2e tests/pages
 
 demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what came of it
 	@constructs-optim local demo
@@ -88,6 +88,9 @@ docs: install ## the site of docs/, in site/, where a warning is an error; snipp
 	@# Not --quiet: what is not logged is not counted as a warning.
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/properdocs build --strict
 	@pytest tests/docs tests/constructs/test_examples.py tests/constructs/test_example_files.py -m "not exhaustive" --numprocesses 3
+
+pages: install ## the pages' commands, run from empty directories in the environments that the pages install
+	@$(PYTEST) --numprocesses 2 --dist load -m "e2e and not trains" tests/pages
 
 faults: install ## every fault at every step of a deployment, and the figures that come of it
 	@python -m tests.faults

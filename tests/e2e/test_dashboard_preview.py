@@ -36,7 +36,7 @@ def previewed(synthesized: Path) -> Path:
 
 
 def test_the_dashboard_of_an_app_is_rendered_as_a_png(previewed: Path) -> None:
-    with Image.open(previewed / "Chat-Llama70BDashboard.png") as picture:
+    with Image.open(previewed / "Chat-GemmaDashboard.png") as picture:
         width, height = picture.size
         assert (width, height > width) == (1190, True)
         assert len(picture.convert("RGB").getcolors(1 << 20) or []) > 20

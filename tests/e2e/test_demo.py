@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -15,7 +13,6 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from ..support.documents import readme_example, snippets
 from ..support.processes import marked, none_left
 from ..support.waiting import until
 
@@ -44,37 +41,6 @@ def start(*arguments: str, folder: Path = CHECKOUT) -> subprocess.Popen[str]:
         text=True,
         start_new_session=True,
     )
-
-
-def lines(printed: str) -> list[str]:
-    """The lines of the demo's output, sorted, without what differs from run to run."""
-    for changing, same in (
-        (r"127\.0\.0\.1:\d+", "127.0.0.1:port"),
-        (r"\b\d+ s\b", "seconds"),
-        (r"(optim-[0-9a-f]{32})-[0-9a-f]{8}", r"\1-store"),
-        (r"(s3://[a-z0-9]+-[a-z0-9]+)-[0-9a-f]{13}", r"\1-bucket"),
-        (r"(Dashboard\w+)-[0-9A-F]{13}", r"\1-name"),
-        (r"^  (?:npx )?\S*(cdk|constructs-optim) +", r"  \1 "),
-        (r" +#", " #"),
-    ):
-        printed = re.sub(changing, same, printed, flags=re.MULTILINE)
-    return sorted(line.rstrip() for line in printed.splitlines())
-
-
-def test_the_demo_prints_what_the_readme_shows_and_leaves_no_process_running(
-    marker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    (tmp_path / "app.py").write_text(readme_example())
-    (tmp_path / "cdk.json").write_text(json.dumps({"app": f"{sys.executable} app.py"}))
-    demo = start("demo", folder=tmp_path)
-    output, _ = demo.communicate(timeout=240)
-    assert demo.returncode == 0, output
-    (shown,) = [each.code for each in snippets(CHECKOUT / "README.md") if "constructs-optim local demo\n" in each.code]
-    assert lines(output) == lines(shown.removeprefix("$ constructs-optim local demo\n"))
-    progress = re.findall(r"optimization job (\w+)", output)
-    assert progress == ["STARTING", "INPROGRESS", "COMPLETED"], "progress is shown while the job runs"
-    assert none_left(marker)
 
 
 def test_ctrl_c_ends_the_demo_and_all_its_processes(marker: str) -> None:

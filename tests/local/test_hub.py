@@ -14,7 +14,7 @@ from constructs_optim.recipe.catalog import models
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.jobs.hub_document import HubDocument
 from constructs_optim_local.sagemaker.hub import known_models
-from tests.support.documents import CHECKOUT, first_example
+from tests.support.documents import first_example
 from tests.support.in_process import InProcessCloud
 
 HUB = {"HubName": "SageMakerPublicHub", "HubContentType": "Model"}
@@ -101,13 +101,12 @@ def test_models_are_listed_by_part_of_their_name(sagemaker: Any) -> None:
     assert LLAMA in [content["HubContentName"] for content in found]
 
 
-def test_the_models_of_the_demo_and_of_getting_started_are_in_the_hub(sagemaker: Any) -> None:
-    for app in (first_example(), (CHECKOUT / "app.py").read_text()):
-        (named,) = re.findall(r'Model\.jumpstart\(\s*"([\w-]+)", version="([\d.]+)"', app)
-        content = sagemaker.describe_hub_content(**HUB, HubContentName=named[0], HubContentVersion=named[1])
-        document = json.loads(content["HubContentDocument"])
-        assert document["ResourceNameBase"] == named[0]
-        assert named[0] in document["HostingArtifactUri"]
+def test_the_model_of_getting_started_is_in_the_hub(sagemaker: Any) -> None:
+    (named,) = re.findall(r'Model\.jumpstart\(\s*"([\w-]+)", version="([\d.]+)"', first_example())
+    content = sagemaker.describe_hub_content(**HUB, HubContentName=named[0], HubContentVersion=named[1])
+    document = json.loads(content["HubContentDocument"])
+    assert document["ResourceNameBase"] == named[0]
+    assert named[0] in document["HostingArtifactUri"]
 
 
 def test_a_custom_hub_folder_adds_models(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from types import TracebackType
 
 from .page import PageError
 
-_LONGEST = 420.0
+_LONGEST = 900.0
 _READY = "Press Ctrl-C to stop"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import uuid
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from constructs_optim_local.cloud import LocalCloud
 from tests.support.documents import CHECKOUT, snippets
 from tests.support.made_once import folder_of_run
+from tests.support.processes import none_left
 
 from .environments import install_lines, made_by
 from .page import Console, SavedFile, all_pages, is_console, is_followed, not_run, steps
@@ -69,6 +71,9 @@ def account_of(page: Path) -> str:
     return str(int(hashlib.sha256(str(page).encode()).hexdigest(), 16))[:12]
 
 
+@pytest.mark.e2e
+# An installation takes minutes on a busy machine; each command has a limit of its own.
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     "page",
     [
@@ -97,12 +102,26 @@ def test_a_page_can_be_followed_from_an_empty_directory(
     if not any(isinstance(step, Console) and step.keeps_running for step in steps(page)):
         cloud: LocalCloud = request.getfixturevalue("cloud")
         variables |= cloud.environment(account_of(page))
-    assert follow(page, directory, tmp_path / "work", variables, made=made) > 0
+    marker = uuid.uuid4().hex
+    assert follow(page, directory, tmp_path / "work", {**variables, "READER": marker}, made=made) > 0
+    assert none_left(marker), "a command of the page left a process running"
 
 
 def test_each_block_of_commands_is_followed_or_says_why_not() -> None:
     found = {page.relative_to(CHECKOUT).as_posix(): len([*not_run(page)]) for page in PAGES}
     assert {page: count for page, count in found.items() if count} == NOT_RUN
+
+
+def test_what_pages_install_can_be_installed_before_the_first_release() -> None:
+    # The page of mistakes shows what the command prints.
+    lines = [
+        f"{page.relative_to(CHECKOUT)}: {line}"
+        for page in PAGES
+        if page.name not in ("likely-mistakes.md", "CONTRIBUTING.md")
+        for line in page.read_text().splitlines()
+        if re.search(r'pip install "?constructs-optim', line) and "0.1.0" not in line
+    ]
+    assert lines == []
 
 
 def test_the_tests_that_stand_for_blocks_exist() -> None:
