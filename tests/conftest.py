@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 import gc
 import marshal
@@ -17,6 +18,7 @@ import botocore.session
 import pytest
 from hypothesis import HealthCheck, settings
 
+from constructs_optim.recipe import catalog
 from constructs_optim.runtime import aws
 
 from .support.telemetry import CapturedLogs, StandardOutput
@@ -128,6 +130,14 @@ def commands_are_built_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         if testing is not None:
             patched.setattr(testing, "_get_command", functools.cache(testing._get_command))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def images_are_of_a_day_on_which_they_get_patches() -> Iterator[None]:
+    """The end of an image's patches must not change what tests find."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(catalog, "today", lambda: dt.date(2026, 11, 27))
         yield
 
 

@@ -45,7 +45,9 @@ _SOURCE = (
     "reads models that are published in MXFP4 (mxfp4_models: gpt-oss; Mxfp4Config of mxfp4.py). medusa: the "
     "source code of Text Generation Inference (server/text_generation_server/layers/medusa.py), which is in "
     "maintenance mode. training: the image has PyTorch, and the job installs what else the training code needs. "
-    "quantizing: the image has PyTorch 2.10 or later, which llm-compressor 0.14 requires."
+    "quantizing: the image has PyTorch 2.10 or later, which llm-compressor 0.14 requires. ga and eop, general "
+    "availability and the end of patches: docs/src/data/pytorch-training of the same clone; AWS's data has neither for "
+    "the images of servers. Of the PyTorch images, the newest is used; the one before it is for lock files."
 )
 _OLDEST = {"vllm": (0, 24), "sglang": (0, 5, 13)}
 _REGIONS_OF_LMI = "0.36.0-lmi27.0.0-cu130"
@@ -89,6 +91,8 @@ class _Image:
     engine: str | None = None
     makes: tuple[str, ...] = ()
     serves: tuple[str, ...] = ()
+    ga: str | None = None
+    eop: str | None = None
 
     def row(self, accounts: dict[str, str]) -> dict[str, Any]:
         cuda = re.search(r"\bcu(\d\d)(\d)\b", self.tag)
@@ -101,6 +105,8 @@ class _Image:
             "cuda": f"{cuda[1]}.{cuda[2]}" if cuda else None,
             "makes": list(self.makes),
             "serves": list(self.serves),
+            **({"ga": self.ga} if self.ga is not None else {}),
+            **({"eop": self.eop} if self.eop is not None else {}),
             **({"missing_in": missing} if missing else {}),
         }
 
@@ -136,6 +142,7 @@ def main() -> None:
         *_engine(wheel, "vllm", _OF_VLLM),
         *_engine(wheel, "sglang", _OF_SGLANG),
         *_others(wheel),
+        *_pytorch(wheel, repository),
     ]
     data: dict[str, Any] = {
         "date": DATE,
@@ -196,14 +203,26 @@ def _others(wheel: _Wheel) -> Iterator[_Image]:
     tag = f"{generation['tag_prefix']}-gpu-{generation['py_versions'][0]}-{generation['container_version']['gpu']}"
     server, regions = "text_generation_inference", frozenset(generation["registries"])
     yield _Image(generation["repository"], tag, server, regions, "3.3.6", (), ("awq", "medusa"))
-    training = wheel.versions("pytorch", "training")["2.9.0"]
-    tag = f"2.9.0-gpu-{training['py_versions'][0]}"
-    yield _Image(training["repository"], tag, None, frozenset(training["registries"]), None, ("training",))
-    tag = f"2.9.0-cpu-{training['py_versions'][0]}"
-    yield _Image(training["repository"], tag, None, frozenset(training["registries"]), None, ("copying",))
-    training = wheel.versions("pytorch", "training")["2.10.0"]
-    tag = f"2.10.0-gpu-{training['py_versions'][0]}"
-    yield _Image(training["repository"], tag, None, frozenset(training["registries"]), None, ("quantizing",))
+
+
+def _pytorch(wheel: _Wheel, repository: Path) -> Iterator[_Image]:
+    """Yield the images of training and copying jobs, the newest release first."""
+    for version, of_gpu in (("2.10.0", ("training", "quantizing")), ("2.9.0", ("training",))):
+        row = wheel.versions("pytorch", "training")[version]
+        for processor, makes in (("gpu", of_gpu), ("cpu", ("copying",))):
+            name = f"docs/src/data/pytorch-training/{version.rpartition('.')[0]}-{processor}-sagemaker.yml"
+            content = _git(repository, "show", f"{COMMIT}:{name}")
+            ga, eop = (re.search(rf'^{key}: "(\S+)"', content, re.MULTILINE) for key in ("ga", "eop"))
+            yield _Image(
+                row["repository"],
+                f"{version}-{processor}-{row['py_versions'][0]}",
+                None,
+                frozenset(row["registries"]),
+                None,
+                makes,
+                ga=ga[1] if ga else None,
+                eop=eop[1] if eop else None,
+            )
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -82,7 +82,7 @@ def test_a_fine_tuned_model_is_quantized() -> None:
     assert [job.name for job in result.jobs] == ["fine-tune", "w4a16"]
     assert result.jobs[1].source == ArtifactSource(job=0)
     assert {name: image.partition("-gpu")[0] for name, image in result.containers.jobs.items()} == {
-        "training": "pytorch-training:2.9.0",
+        "training": "pytorch-training:2.10.0",
         "quantizing": "pytorch-training:2.10.0",
     }
 

@@ -340,7 +340,7 @@ def _captured_and_reserved(scope: Stack) -> None:
                 arn="arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"
             ),
             container_startup_timeout=Duration.minutes(20),
-            inference_ami_version="al2-ami-sagemaker-inference-gpu-3-1",
+            inference_ami_version="al2023-ami-sagemaker-inference-gpu-4-1",
             initial_instance_count=2,
             instance_provision_timeout=Duration.minutes(30),
             model_data_download_timeout=Duration.minutes(30),

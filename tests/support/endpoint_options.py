@@ -87,7 +87,9 @@ ON: dict[str, Callable[[Stack], Props]] = {
         "variant.existing_configuration": "chat-by-hand",
         "endpoint_name": "chat-llama-70b-{}",
     },
-    "variant.inference_ami_version": lambda _: {"variant.inference_ami_version": "al2-ami-sagemaker-inference-gpu-3-1"},
+    "variant.inference_ami_version": lambda _: {
+        "variant.inference_ami_version": "al2023-ami-sagemaker-inference-gpu-4-1"
+    },
     "inference_component": lambda _: {"inference_component": True},
     "variant.initial_instance_count": lambda _: {"variant.initial_instance_count": 2},
     "instance_pools": lambda _: {"instance_pools": POOLS, "instance_type": None, "techniques": None},

@@ -5,10 +5,16 @@ https://constructs-optim.dev/catalog/ documents the source of each file and how 
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from functools import cache
 from importlib.resources import files
 from typing import Any
+
+
+def today() -> dt.date:
+    """Return the date with which the ends of support in the catalog are compared; it never changes a template."""
+    return dt.datetime.now(dt.UTC).date()
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
@@ -36,7 +37,8 @@ class ImageRow(BaseModel, frozen=True):
     ``server`` is the server in the image, and ``engine`` the release of its engine (for LMI, the vLLM release); None if
     there is none or it is unknown. ``cuda`` is the CUDA release that the image is built for. ``makes`` has the results
     that jobs make with it, ``serves`` the formats and features that its engine supports, ``missing_in`` the Regions
-    whose registry lacks it.
+    whose registry lacks it. ``ga`` and ``eop`` are the dates of general availability and of the end of patches; None if
+    AWS's data does not have them.
     """
 
     repository: str
@@ -47,6 +49,8 @@ class ImageRow(BaseModel, frozen=True):
     makes: frozenset[str] = frozenset()
     serves: frozenset[str] = frozenset()
     missing_in: frozenset[str] = frozenset()
+    ga: dt.date | None = None
+    eop: dt.date | None = None
 
     @property
     def name(self) -> str:

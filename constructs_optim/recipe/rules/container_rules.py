@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from constructs_optim.recipe import catalog
 from constructs_optim.recipe.catalog import engine_arguments, images
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.errors import close_matches
@@ -190,6 +191,21 @@ def _container_version_is_cataloged(recipe: Recipe) -> Iterator[Finding]:
             yield Finding(location, image.tag, fix, reason)
         else:
             yield Finding(location, image.tag, "Test it before you rely on it")
+
+
+@rule("OPT243", "https://github.com/aws/deep-learning-containers/tree/main/docs/src/data", advisory=True)
+def _image_gets_patches(recipe: Recipe) -> Iterator[Finding]:
+    """The container's image gets patches: AWS no longer patches this image, also not its vulnerabilities."""
+    for part, choice in recipe.choices:
+        image = choice.image
+        if image is None or image.eop is None or image.eop >= catalog.today():
+            continue
+        location = f"{part}[{choice.name!r}]"
+        newer = next((row for row in choice.usable if row.eop is None or row.eop >= catalog.today()), None)
+        fix = "Update this library, whose next release may have a newer image"
+        if newer is not None and dict(_recorded(recipe, part, choice)).get(choice.name) == image.name:
+            fix = f"To use {newer.name}: `constructs-optim lock --update {part}.{choice.name}`"
+        yield Finding(location, image.name, fix, f"AWS ended its patches on {image.eop}")
 
 
 @rule("OPT038", _IMAGES)
