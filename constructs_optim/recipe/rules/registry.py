@@ -17,7 +17,7 @@ from constructs_optim.recipe.hosting.options import API as API
 from constructs_optim.recipe.hosting.scaling import Scaling
 from constructs_optim.recipe.hosting.shadow import Shadow
 from constructs_optim.recipe.hosting.speculation import Speculation
-from constructs_optim.recipe.hosting.surroundings import AssumedRole
+from constructs_optim.recipe.hosting.surroundings import AssumedRole, NetworkUse
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
 from constructs_optim.recipe.objectives import Feasibility, Intended, ServedOtherwise
 from constructs_optim.recipe.recipe import Recipe
@@ -40,6 +40,7 @@ Subject = (
     | Intended
     | ServedOtherwise
     | AssumedRole
+    | NetworkUse
     | Settings
 )
 """The subjects of rules."""
