@@ -135,6 +135,11 @@ class MemoryEstimate(_Data):
         return self.fixed_gb + (self.kv_cache_gb or 0)
 
 
+HUB_VARIABLE = "HF_ENDPOINT"
+"""huggingface_hub's setting for a hub other than the public one."""
+# Settings of pip, and of Python's HTTP clients.
+_PACKAGE_INDEXES = {"PIP_INDEX_URL", "PIP_CONFIG_FILE", "PIP_FIND_LINKS", "PIP_NO_INDEX"}
+_PROXIES = {"https_proxy", "all_proxy", "pip_proxy"}
 TOKEN_VARIABLE = "TOKEN_SECRET_ARN"  # noqa: S105 - the name of a variable
 """The environment variable with the ARN of a copy job's secret."""
 
@@ -182,6 +187,19 @@ class JobPlan(_Data):
     def copies(self) -> bool:
         """Whether it copies a Hugging Face model."""
         return isinstance(self.source, HuggingFaceSource)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The servers outside of AWS that it reads from; without those for which variables name a mirror or a proxy.
+
+        Training jobs install packages (planning.py).
+        """
+        variables = self.request.get("Environment", {})
+        if not self.trains or any(name.lower() in _PROXIES for name in variables):
+            return ()
+        packages = () if _PACKAGE_INDEXES & variables.keys() else ("pypi.org",)
+        models = ("huggingface.co",) if self.copies and HUB_VARIABLE not in variables else ()
+        return (*models, *packages)
 
 
 def sources_of(jobs: Iterable[JobPlan]) -> tuple[HubSource | HubDraftSource | S3Source, ...]:

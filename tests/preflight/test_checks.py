@@ -244,9 +244,13 @@ LOCAL = {"GatewayId": "local", "DestinationCidrBlock": "10.0.0.0/16"}
 NAT = {"NatGatewayId": "nat-1", "DestinationCidrBlock": "0.0.0.0/0"}
 
 
-def routed(*routes: dict[str, str], endpoint: str | None = None) -> list[tuple[str, Any]]:
-    endpoints = [{"ServiceName": endpoint}] if endpoint else []
-    table = {"Associations": [{"SubnetId": "subnet-1"}], "Routes": list(routes)}
+IGW = {"GatewayId": "igw-1", "DestinationCidrBlock": "0.0.0.0/0"}
+OF_S3 = "com.amazonaws.us-west-2.s3"
+
+
+def routed(*routes: dict[str, str], endpoint: str | None = None, **of_endpoint: Any) -> list[tuple[str, Any]]:
+    endpoints = [{"ServiceName": endpoint, **of_endpoint}] if endpoint else []
+    table = {"RouteTableId": "rtb-1", "Associations": [{"SubnetId": "subnet-1"}], "Routes": list(routes)}
     return [
         ("describe_vpc_endpoints", {"VpcEndpoints": endpoints}),
         ("describe_route_tables", {"RouteTables": [table]}),
@@ -260,12 +264,29 @@ def routed(*routes: dict[str, str], endpoint: str | None = None) -> list[tuple[s
         (
             [
                 ("describe_subnets", {"Subnets": [SUBNET]}),
-                *routed(LOCAL, endpoint="com.amazonaws.us-west-2.s3")[:1],
+                *routed(LOCAL, endpoint=OF_S3),
             ],
             None,
             "",
         ),
         ([("describe_subnets", {"Subnets": [SUBNET]}), *routed(LOCAL)], "problem", "no route out of vpc-1 for"),
+        (
+            [
+                ("describe_subnets", {"Subnets": [SUBNET]}),
+                *routed(LOCAL, endpoint=OF_S3, VpcEndpointType="Gateway", RouteTableIds=["rtb-2"]),
+            ],
+            "problem",
+            "no route out of vpc-1 for",
+        ),
+        (
+            [
+                ("describe_subnets", {"Subnets": [SUBNET]}),
+                *routed(LOCAL, IGW, endpoint=OF_S3, VpcEndpointType="Gateway", RouteTableIds=["rtb-1"]),
+            ],
+            None,
+            "",
+        ),
+        ([("describe_subnets", {"Subnets": [SUBNET]}), *routed(LOCAL, IGW)], "advice", "internet gateway only"),
         (
             [("describe_subnets", {"Subnets": [{**SUBNET, "AvailableIpAddressCount": 0}]}), *routed(NAT)],
             "problem",
@@ -284,6 +305,26 @@ def test_subnets_have_addresses_and_a_way_to_s3(ec2: Any, level: str | None, tex
     findings = found(Answers(ec2=ec2), Networks=[{"SubnetIds": ["subnet-1"], "InstanceCount": "2"}])
     assert [found_level for found_level, _ in findings] == ([level] if level else [])
     assert all(text in found_text for _, found_text in findings)
+
+
+@pytest.mark.parametrize(
+    ("routes", "expected"),
+    [
+        ((LOCAL, NAT), []),
+        ((LOCAL,), ["a job reads from huggingface.co and pypi.org", "a job calls secretsmanager"]),
+        ((LOCAL, IGW), ["a job reads from huggingface.co and pypi.org", "a job calls secretsmanager"]),
+    ],
+)
+def test_a_job_reaches_the_servers_it_reads_from(routes: tuple[dict[str, str], ...], expected: list[str]) -> None:
+    ec2: Any = [
+        ("describe_subnets", {"Subnets": [SUBNET]}),
+        *routed(*routes, endpoint=OF_S3, VpcEndpointType="Interface"),
+    ]
+    reached = {"Hosts": ["huggingface.co", "pypi.org"], "Services": ["secretsmanager"]}
+    findings = found(Answers(ec2=ec2), Networks=[{"SubnetIds": ["subnet-1"], "InstanceCount": "1", **reached}])
+    assert len(findings) == len(expected)
+    for (level, text), part in zip(findings, expected, strict=True):
+        assert (level, part in text) == ("advice", True), text
 
 
 def plan(**changed: Any) -> tuple[str, Any]:

@@ -23,6 +23,8 @@ from constructs_optim.constructs.stack.custom_resource import (
     drop_none,
 )
 from constructs_optim.constructs.stack.network import NetworkOptions
+from constructs_optim.constructs.stack.stack_context import path_of
+from constructs_optim.constructs.validation.network_ways import watch_network
 from constructs_optim.recipe import Plan
 from constructs_optim.recipe.plan_data import HubSource
 from constructs_optim.recipe.settings import Settings
@@ -129,6 +131,7 @@ def create_model(
         if isinstance(container.model, HubSource):
             timeouts = StartupTimeouts.of_hub(model)
     artifact.execution_role.delay(model)
+    watch_network(scope, artifact.network, f"the model of {path_of(scope)}")
     if (preflight := Preflight.of(scope)) is not None:
         preflight.add_model(model, artifact.plan, artifact.artifact_store, artifact.execution_role, artifact.network)
     hosted = HostedModel(recipe, artifact, model, name, timeouts, follows_hub=of_hub and host is None)

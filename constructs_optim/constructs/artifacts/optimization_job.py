@@ -22,6 +22,7 @@ from constructs_optim.constructs.stack.custom_resource import (
 from constructs_optim.constructs.stack.handler import JobRunner
 from constructs_optim.constructs.stack.network import NetworkOptions, refuse_isolation
 from constructs_optim.constructs.stack.stack_context import StackContext
+from constructs_optim.constructs.validation.network_ways import S3, SECRETS_MANAGER, watch_network
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.hosting import CapacityReservation
 from constructs_optim.recipe.plan_data import CODE_CHANNEL, ArtifactSource, HubSource, JobPlan
@@ -213,6 +214,8 @@ class OptimizationJob(RecipeArtifact):
         if isinstance(job.source, HubSource):
             self.startup_timeouts = StartupTimeouts.of_hub(resource)
         role.delay(resource)
+        services = (S3, SECRETS_MANAGER) if job.token is not None else (S3,)
+        watch_network(self, self.network, f"the job {job.name}", services=services, hosts=job.hosts)
         if (preflight := Preflight.of(self)) is not None:
             preflight.add_job(resource, job, store, role, self.network)
         if signal is None:

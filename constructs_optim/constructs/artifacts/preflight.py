@@ -19,9 +19,18 @@ from constructs_optim.constructs.stack.handler import Handler
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import Statement, statements_of
 from constructs_optim.constructs.stack.stack_context import StackContext, late_value, path_of
+from constructs_optim.constructs.validation.network_ways import SECRETS_MANAGER
 from constructs_optim.recipe.hosting.options import UpdateSettings
 from constructs_optim.recipe.keys import sha256
-from constructs_optim.recipe.plan_data import TOKEN_VARIABLE, HuggingFaceSource, JobPlan, Plan, S3Source, Source
+from constructs_optim.recipe.plan_data import (
+    HUB_VARIABLE,
+    TOKEN_VARIABLE,
+    HuggingFaceSource,
+    JobPlan,
+    Plan,
+    S3Source,
+    Source,
+)
 from constructs_optim.recipe.tokens import is_token
 from constructs_optim.templates.references import references
 from constructs_optim.templates.resource_types import PREFLIGHT
@@ -33,10 +42,6 @@ from .roles import SageMakerRole
 
 PREFLIGHT_CONTEXT = "constructs-optim:preflight"
 """Context key: whether stacks have a preflight. Default: true."""
-
-
-# huggingface_hub's setting for a hub other than the public one.
-_HUB_VARIABLE = "HF_ENDPOINT"
 
 
 class EngineMetricUses:
@@ -162,7 +167,8 @@ class Preflight(Construct):
         bucket = store.bucket_name
         writes = [f"s3://{bucket}/artifacts/preflight/model/", *([f"s3://{bucket}/checkpoints/"] if job.trains else [])]
         self._add_role(role, [job.source, *job.reads], _images_of(job), writes=writes)
-        self._add_common(resource, store, network, count)
+        services = [SECRETS_MANAGER] if job.token is not None else []
+        self._add_common(resource, store, network, count, Hosts=list(job.hosts), Services=services)
 
     def add_model(
         self, resource: CfnResource, plan: Plan, store: IArtifactStore, role: SageMakerRole, network: Network | None
@@ -230,16 +236,20 @@ class Preflight(Construct):
         store: IArtifactStore,
         network: Network | None,
         instance_count: int,
+        **reached: list[str],
     ) -> None:
         self._add("Stores", drop_none(Bucket=store.bucket_name, KmsKeyArn=store.encryption_key_arn))
         self._handler.permit(store_statements(store, "preflight stores"))
         if network is not None and network.is_there_before:
             subnets = list(network.subnet_ids)
             known = [need for need in self._needs.setdefault("Networks", []) if need["SubnetIds"] == subnets]
-            if known:
-                known[0]["InstanceCount"] += instance_count
-            else:
-                self._add("Networks", {"SubnetIds": subnets, "InstanceCount": instance_count})
+            if not known:
+                self._add("Networks", need := {"SubnetIds": subnets, "InstanceCount": 0})
+                known = [need]
+            known[0]["InstanceCount"] += instance_count
+            for name, items in reached.items():
+                if merged := list(dict.fromkeys([*known[0].get(name, ()), *items])):
+                    known[0][name] = merged
             self._handler.permit(statements_of("preflight networks"))
         resource.add_resource_dependency(self._resource)
 
@@ -252,7 +262,7 @@ class Preflight(Construct):
 
     def _add_copy(self, job: JobPlan, source: HuggingFaceSource) -> None:
         environment = job.request.get("Environment", {})
-        token, hub = environment.get(TOKEN_VARIABLE), environment.get(_HUB_VARIABLE)
+        token, hub = environment.get(TOKEN_VARIABLE), environment.get(HUB_VARIABLE)
         pickles = job.request.get("HyperParameters", {}).get("allow_pickle") == "true"
         properties = {name: value for name, value in model_source.properties(source).items() if name != "Kind"}
         self._add("Copies", drop_none(**properties, Endpoint=hub, AllowPickle=pickles or None, TokenSecretArn=token))

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from constructs import Construct, IConstruct
+from aws_cdk import Stack
+from constructs import Construct
 from pydantic import Field
 
 from constructs_optim.recipe.settings import Settings
@@ -52,12 +53,14 @@ class NetworkOptions(Settings):
 class Network:
     """The IDs of subnets and security groups; may be tokens.
 
-    ``is_there_before``: whether subnets and routes exist before the stack is deployed.
+    ``is_there_before``: whether subnets and routes exist before the stack is deployed. ``declared_by``: the stack that
+    declares them; None if their IDs are known.
     """
 
     subnet_ids: tuple[str, ...]
     security_group_ids: tuple[str, ...]
     is_there_before: bool
+    declared_by: Stack | None = None
 
     @staticmethod
     def of(scope: Construct, options: NetworkOptions) -> Network | None:
@@ -72,17 +75,15 @@ class Network:
         subnet_ids = StackContext.of(scope).once(
             (Network, vpc, repr(selection)), lambda: tuple(vpc.select_subnets(**values).subnet_ids)
         )
-        is_there_before = not any(map(is_token, subnet_ids)) or _stack_path(vpc) != _stack_path(scope)
-        return Network(subnet_ids, tuple(group.security_group_id for group in groups), is_there_before)
+        declared_by = StackContext.of(vpc).stack if any(map(is_token, subnet_ids)) else None
+        is_there_before = declared_by is None or path_of(declared_by) != path_of(StackContext.of(scope).stack)
+        ids = tuple(group.security_group_id for group in groups)
+        return Network(subnet_ids, ids, is_there_before, declared_by)
 
     def to_property(self, security_groups_name: str) -> dict[str, list[str]]:
         """Return a ``VpcConfig`` property in the spelling of the API (``SecurityGroupIds``) or of a construct."""
         subnets_name = "Subnets" if security_groups_name[0].isupper() else "subnets"
         return {security_groups_name: list(self.security_group_ids), subnets_name: list(self.subnet_ids)}
-
-
-def _stack_path(construct: IConstruct) -> str:
-    return path_of(StackContext.of(construct).stack)
 
 
 def refuse_isolation(network: NetworkOptions, construct: str) -> None:

@@ -1,8 +1,8 @@
-"""What surrounds jobs and models in an app, as plain data, which rules check at synthesis: their roles."""
+"""What surrounds jobs and models in an app, as plain data, which rules check at synthesis: roles and networks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -21,3 +21,30 @@ class AssumedRole:
     service: str
     principals: Sequence[str]
     is_trusted: bool | None
+
+
+@dataclass(frozen=True)
+class NetworkUse:
+    """A job or a model in subnets that the app declares.
+
+    Attributes:
+        label: what it is, for messages.
+        subnets: the subnets' names.
+        closed: the subnets whose routes stay in the VPC.
+        public: the subnets whose routes only lead to an internet gateway.
+        without: the AWS services that it needs, each with the subnets that have no VPC endpoint for it.
+        hosts: the servers outside of AWS that it reads from.
+        is_certain: whether nothing but this stack can add routes, endpoints or names before it starts.
+    """
+
+    label: str
+    subnets: Sequence[str]
+    closed: Sequence[str]
+    public: Sequence[str]
+    without: Mapping[str, Sequence[str]]
+    hosts: Sequence[str]
+    is_certain: bool
+
+    def unreachable(self, service: str) -> list[str]:
+        """Return the subnets from which there is certainly no way to an AWS service."""
+        return [name for name in self.without.get(service, ()) if name in self.closed]

@@ -19,7 +19,7 @@ from constructs_optim.recipe.hosting.options import Preparation
 from constructs_optim.recipe.hosting.scaling import DeclaredScaling, Scaling
 from constructs_optim.recipe.hosting.shadow import Shadow
 from constructs_optim.recipe.hosting.speculation import Speculation
-from constructs_optim.recipe.hosting.surroundings import AssumedRole
+from constructs_optim.recipe.hosting.surroundings import AssumedRole, NetworkUse
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
 from constructs_optim.recipe.metrics.thresholds import Threshold
 from constructs_optim.recipe.objectives import Feasibility, Intended, ServedOtherwise
@@ -47,6 +47,7 @@ Subject = (
     | Intended
     | ServedOtherwise
     | AssumedRole
+    | NetworkUse
     | Settings
 )
 """The subjects of rules."""

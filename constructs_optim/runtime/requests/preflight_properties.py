@@ -27,6 +27,7 @@ _PlanArn = Annotated[str, pattern(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:[0-9]{12
 _SecretArn = Annotated[
     str, pattern(r"arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+", 2048)
 ]
+_Host = Annotated[str, pattern("[a-z0-9][a-z0-9.-]*", 253)]
 _ImageUri = Annotated[str, Field(min_length=1, max_length=255)]
 
 
@@ -93,10 +94,16 @@ class RoleNeed(Properties):
 
 
 class NetworkNeed(Properties):
-    """The subnets for the network interfaces of jobs and models, and the minimum number of instances in them."""
+    """The subnets for the network interfaces of jobs and models, and the minimum number of instances in them.
+
+    ``hosts`` are the servers outside of AWS that jobs read from. ``services`` are AWS services that jobs call, besides
+    S3.
+    """
 
     subnet_ids: Annotated[tuple[NetworkId, ...], Field(min_length=1, max_length=16)]
     instance_count: _Count
+    hosts: Annotated[tuple[_Host, ...], Field(max_length=10)] = ()
+    services: Annotated[tuple[_Host, ...], Field(max_length=10)] = ()
 
 
 class ReservationNeed(Properties):

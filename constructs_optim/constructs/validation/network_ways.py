@@ -1,0 +1,79 @@
+"""Check at synthesis that jobs and models in a VPC of the app have a way to what they need.
+
+The preflight looks at subnets that exist before the stack. The routes and endpoints of a VPC that the app declares may
+be added after the job that uses it, so they are looked at after all constructs and aspects.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsii
+from aws_cdk import Annotations, Stack
+from constructs import Construct, IValidation
+
+from constructs_optim.constructs.stack.network import Network
+from constructs_optim.constructs.stack.stack_context import StackContext, path_of
+from constructs_optim.recipe import RecipeError
+from constructs_optim.recipe.hosting.surroundings import NetworkUse
+from constructs_optim.recipe.rules import check, warnings
+from constructs_optim.templates.networks import has_private_names, ways_out
+
+from .template_size import written_template
+
+S3, SECRETS_MANAGER = "s3", "secretsmanager"
+
+
+def watch_network(
+    construct: Construct,
+    network: Network | None,
+    label: str,
+    *,
+    services: tuple[str, ...] = (S3,),
+    hosts: tuple[str, ...] = (),
+) -> None:
+    """Check the ways out of ``network`` if the app declares it: to AWS services, and to hosts outside of AWS."""
+    if network is None or network.declared_by is None:
+        return
+    context = StackContext.of(construct)
+    ways = context.once(_Ways, lambda: _Ways(context.stack))
+    if not ways.uses:
+        context.stack.node.add_validation(ways)
+    ways.uses.append((construct, network, label, services, hosts))
+
+
+@jsii.implements(IValidation)
+class _Ways:
+    """Checks all uses of declared networks in a stack."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+        self.uses: list[tuple[Construct, Network, str, tuple[str, ...], tuple[str, ...]]] = []
+
+    def validate(self) -> list[str]:
+        """Return the violations that stop synthesis; advice becomes annotations."""
+        templates: dict[str, dict[str, Any]] = {}
+        violations: list[Any] = []
+        for construct, network, label, services, hosts in self.uses:
+            declared_by = network.declared_by
+            assert declared_by is not None  # noqa: S101 - no other network is watched
+            path = path_of(declared_by)
+            if path not in templates:
+                templates[path] = json.loads(written_template(declared_by)).get("Resources", {})
+            ways = ways_out(templates[path], [declared_by.resolve(each) for each in network.subnet_ids])
+            if ways is None:
+                continue
+            use = NetworkUse(
+                label,
+                subnets=[way.name for way in ways],
+                closed=[way.name for way in ways if way.exit == "none"],
+                public=[way.name for way in ways if way.exit == "public"],
+                without={service: [w.name for w in ways if not w.leads_to(service)] for service in services},
+                hosts=hosts,
+                is_certain=path == path_of(self._stack) and not has_private_names(templates[path]),
+            )
+            violations += check(use)
+            for advice in warnings(use):
+                Annotations.of(construct).add_warning_v2(advice.id, advice.message)
+        return [str(RecipeError(violations))] if violations else []
