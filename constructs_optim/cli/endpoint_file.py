@@ -29,7 +29,9 @@ FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Endpoint file
 
 def is_endpoint_file(text: str | Path) -> bool:
     """Return whether an argument names an endpoint file, and not a model or a folder."""
-    return str(text) == STANDARD_INPUT or (Path(text).suffix in _SUFFIXES and not Path(text).is_dir())
+    # Path.is_dir raises an error for a name that is too long.
+    is_folder = os.path.isdir(text)  # noqa: PTH112
+    return str(text) == STANDARD_INPUT or (Path(text).suffix in _SUFFIXES and not is_folder)
 
 
 def document_of(file: str | Path) -> Document:

@@ -8,6 +8,7 @@ ModelSpeculativeDecodingConfig (training data can be captures).
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -161,6 +162,8 @@ _PERSONAL: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("EMAIL", re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}\b")),
     ("IBAN", re.compile(r"\b[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]{4}){2,7}(?:[ ]?[A-Z0-9]{1,3})?\b")),
     ("IP", re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")),
+    # What may be version 6; times such as 10:30 are not.
+    ("IP", re.compile(r"(?<![\w:.])[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]{1,40}(?:\.\d{1,3}){0,3}(?![\w:])")),
     ("NUMBER", re.compile(r"(?<![\w.])\+?\(?\d(?:[ ().\-/]{0,2}\d){6,18}(?![\w])")),
 )
 
@@ -189,6 +192,18 @@ class _Redaction:
         return text
 
     def _replacement(self, kind: str, found: str) -> str:
+        if kind == "IP" and ":" in found and not _is_version_6(found):
+            return found
         # A hash would let anyone who knows a text check whether it occurred.
         number = self._numbers.setdefault((kind, found), len(self._numbers) + 1)
         return f"[{kind} {number}]"
+
+
+def _is_version_6(text: str) -> bool:
+    # C++ and Rust write a::b.
+    if not any(map(str.isdecimal, text)):
+        return False
+    try:
+        return ipaddress.ip_address(text).version == 6
+    except ValueError:
+        return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import math
+import os
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -80,12 +81,15 @@ def dashboards_of(
     assembly: Path, *, stacks: Sequence[str] | None = None, dashboard: str | None = None
 ) -> list[Dashboard]:
     """Return a synthesized app's dashboards, optionally of stacks by pattern, or of a logical ID without its hash."""
-    paths = sorted(assembly.glob("**/*.template.json")) if assembly.is_dir() else []
+    # Path.is_dir raises an error for a name that is too long.
+    paths = sorted(assembly.glob("**/*.template.json")) if os.path.isdir(assembly) else []  # noqa: PTH112
     if not paths:
         raise PreviewError(
             f"{assembly} has no synthesized templates: run `cdk synth` first (`constructs-optim synth FILE` for an "
             "endpoint file), or pass its output folder"
         )
+    if links := [path for path in paths if not path.resolve().is_relative_to(assembly.resolve())]:
+        raise PreviewError(f"{links[0]} is a link to a file outside of {assembly}: only files of the app are read")
     dashboards = [dashboard for path in paths for dashboard in _of_template(path)]
     if not dashboards:
         raise PreviewError(f"the templates of {assembly} have no dashboard ({DASHBOARD})")

@@ -435,8 +435,8 @@ def test_a_comment_stays_within_the_github_length_limit() -> None:
     ("files", "message"),
     [
         ({}, "run `cdk synth` first"),
-        ({"manifest.json": "{"}, "manifest.json is not a JSON object: Invalid JSON"),
-        ({"manifest.json": "[]"}, "manifest.json is not a JSON object: Input should be an object"),
+        ({"manifest.json": "{"}, "manifest.json is not a file of the CDK: Invalid JSON"),
+        ({"manifest.json": "[]"}, "manifest.json is not a file of the CDK: Input should be an object"),
     ],
 )
 def test_an_invalid_cloud_assembly_is_refused_with_an_error_message(
@@ -451,7 +451,7 @@ def test_an_invalid_cloud_assembly_is_refused_with_an_error_message(
 def test_a_missing_template_is_reported_by_name(tmp_path: Path) -> None:
     folder = written(tmp_path, stack(chat()))
     (folder / "Chat.template.json").unlink()
-    with pytest.raises(ExplanationError, match=r"Chat\.template\.json cannot be read"):
+    with pytest.raises(ExplanationError, match=r"Chat\.template\.json does not exist: synthesize the app again"):
         read_assembly(folder)
 
 

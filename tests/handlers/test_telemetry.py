@@ -35,7 +35,7 @@ from ..support.waiting import until
 # Every secret below has it, in a form of its own.
 MARK = "MARKED"
 SIGNED = f"?X-Amz-Signature={MARK}0signature&X-Amz-Security-Token={MARK}1%2Fsession&X-Amz-Credential={MARK}2"
-ENVIRONMENT = {"HF_TOKEN": f"hf_{MARK}3token", "MY_SETTING": f"{MARK}4 'quoted' \"setting\""}
+ENVIRONMENT = {"HF_TOKEN": f"hf_{MARK}3token", "MY_AUTH": f"{MARK}4 'quoted' \"setting\""}
 STACK = "arn:aws:cloudformation:us-west-2:000000000000:stack/Telemetry/1234"
 DEFINITION = {"StartAt": "Done", "States": {"Done": {"Type": "Pass", "End": True}}}
 

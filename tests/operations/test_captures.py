@@ -136,6 +136,12 @@ PERSONAL = [
     ("Call +49 (30) 1234-5678 now", "1234", "[NUMBER 1]"),
     ("Card 4111 1111 1111 1111.", "4111", "[NUMBER 1]"),
     ("From 192.168.10.20, twice", "192.168", "[IP 1]"),
+    ("From 2001:db8:85a3::8a2e:370:7334, twice", "8a2e", "[IP 1]"),
+    ("From [fe80::1] and ::ffff:192.168.10.20", "fe80", "[IP 1]"),
+    ("Host 2001:0db8:0000:0000:0000:ff00:0042:8329.", "8329", "[IP 1]"),
+    ("My password: hunter2xyz, thanks", "hunter2xyz", "***"),
+    ("curl -H 'X-Api-Key: k123456'", "k123456", "***"),
+    ("Authorization: Basic dXNlcjpwYXNz", "dXNlcjpwYXNz", "***"),
     ("IBAN DE89 3704 0044 0532 0130 00 please", "3704", "[IBAN 1]"),
     ("Key AKIAIOSFODNN7EXAMPLE here", "AKIA", "***"),
     ("password=hunter22 and more", "hunter22", "***"),
@@ -153,7 +159,16 @@ def test_redaction_replaces_what_looks_like_personal_data(text: str, gone: str, 
     assert json.loads(found["captureData"]["endpointInput"]["data"])["max_tokens"] == 9
 
 
-ORDINARY = ["What is 2 + 2?", "In 2026, 15 of 100", "Version 3.11.7 of Python", "12.5 % of 1,000"]
+ORDINARY = [
+    "At 10:30:15 or 10:30",
+    "std::vector and a::b",
+    "Ratio 3:4, verse 12:1",
+    "de:ad:be:ef:00:01 is a MAC address",
+    "What is 2 + 2?",
+    "In 2026, 15 of 100",
+    "Version 3.11.7 of Python",
+    "12.5 % of 1,000",
+]
 
 
 @pytest.mark.parametrize("text", ORDINARY)

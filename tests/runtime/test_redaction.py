@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import json
+import re
 import string
+import time
 from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
+from botocore.credentials import ReadOnlyCredentials
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.runtime.redaction import HIDDEN, Redactor
+from constructs_optim.evaluator.bearer_token import bearer_token
+from constructs_optim.runtime.redaction import HIDDEN, SHAPES, Redactor
 
 _WORD = string.ascii_letters + string.digits
 # What stands in a URL's query once it is percent-encoded; the star is the mark itself.
@@ -118,9 +123,56 @@ def test_container_environment_values_are_redacted_and_names_kept(name: str) -> 
 
 def test_an_environment_value_is_redacted_in_service_error_messages() -> None:
     redactor = Redactor()
-    redactor.learn({"ResourceProperties": {"Environment": {"MY_SETTING": "not-for-the-log", "OPTION_TASK": "auto"}}})
-    text = redactor.text("Value '{MY_SETTING=not-for-the-log}' at 'environment' failed: auto is not allowed")
-    assert text == "Value '{MY_SETTING=***}' at 'environment' failed: auto is not allowed"
+    redactor.learn({"ResourceProperties": {"Environment": {"MY_AUTH": "not-for-the-log", "OPTION_TASK": "auto"}}})
+    text = redactor.text("Value '{MY_AUTH=not-for-the-log}' at 'environment' failed: auto is not allowed")
+    assert text == "Value '{MY_AUTH=***}' at 'environment' failed: auto is not allowed"
+
+
+RANDOM = "q7" + "Xr9Kb2Mz4Wn8Tp5Vd1Hs6Jc3"
+
+
+@pytest.mark.parametrize(
+    ("variables", "text"),
+    [
+        (
+            {"MODEL": "meta-textgeneration-llama-3-8b"},
+            "the document of meta-textgeneration-llama-3-8b names no artifact",
+        ),
+        ({"HF_MODEL_ID": "Qwen/Qwen3-32B-Instruct"}, "Qwen/Qwen3-32B-Instruct does not exist"),
+        ({"DATA": "s3://models-of-the-team/llama/"}, "s3://models-of-the-team/llama/ cannot be listed"),
+        ({"SM_VLLM_QUANTIZATION": "compressed-tensors"}, "compressed-tensors is no quantization"),
+        ({"AWS_ROLE": "arn:aws:iam::111122223333:role/Chat"}, "arn:aws:iam::111122223333:role/Chat may not"),
+    ],
+)
+def test_what_a_message_is_about_is_no_secret_because_it_is_in_the_environment(
+    variables: dict[str, str], text: str
+) -> None:
+    redactor = Redactor()
+    redactor.learn({"ResourceProperties": {"Environment": variables}})
+    assert redactor.text(text) == text
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"DB_PASSWORD": "correct horse"},
+        {"SERVICE_AUTH": "correct horse"},
+        {"SIGNING_KEY": "correct horse"},
+        {"GIT_PAT": "correct horse"},
+        [{"Name": "HF_TOKEN", "Value": "correct horse"}],
+        {"nested": {"client_secret": {"value": "correct horse"}}},
+    ],
+)
+def test_a_variable_with_a_secret_s_name_is_a_secret(environment: Any) -> None:
+    redactor = Redactor()
+    redactor.learn({"ResourceProperties": {"OverrideEnvironment": environment}})
+    assert redactor.text("correct horse is wrong") == f"{HIDDEN} is wrong"
+
+
+def test_random_text_in_the_environment_is_a_secret_whatever_its_name() -> None:
+    redactor = Redactor()
+    redactor.learn({"Environment": {"MY_SETTING": RANDOM}})
+    assert redactor.text(f"{RANDOM} is wrong") == f"{HIDDEN} is wrong"
 
 
 @pytest.mark.parametrize(
@@ -136,6 +188,155 @@ def test_an_environment_value_is_redacted_in_service_error_messages() -> None:
 )
 def test_text_that_looks_like_a_secret_is_redacted(text: str, kept: str) -> None:
     assert Redactor().text(text) == kept
+
+
+# No text here is the secret of anything: the parts are joined so that scanners of repositories do not take it for one.
+_40 = "wJalrXUtnFEMI/K7MDENG/bPxRfi" + "CYEXAMPLEKEY"
+_JWT = "eyJhbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxIn0." + "c2lnbmF0dXJlMTIz"
+_PEM = "-----BEGIN RSA " + "PRIVATE KEY-----\nMIIEowIBAAKCAQEA\nabc+/=\n-----END RSA " + "PRIVATE KEY-----"
+# For each shape: texts with MARK or a token in it, and texts that look similar and stay.
+EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
+    "private key": (
+        [_PEM, _PEM.replace("\n", "\\n"), _PEM[:60], _PEM.replace("RSA ", "")],
+        ["-----BEGIN PUBLIC KEY-----", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----"],
+    ),
+    "URL": (
+        ["https://user:MARK@host/x", "https://b.s3.amazonaws.com/k?X-Amz-Signature=MARK", "redis://:MARK@cache:6379"],
+        ["https://example.com/a/b.html", "s3://bucket/key@2", "git@github.com:team/repository"],
+    ),
+    "authorization": (
+        [
+            "Authorization: Basic MARKdXNlcjpwYXNz",
+            "authorization=Digest MARK",
+            '"Authorization": "Token MARK"',
+            r"{\"Authorization\": \"Basic MARK\"}",
+            "Proxy-Authorization: MARK",
+        ],
+        ["Authorization was denied", "a basic understanding", "the authorization of users"],
+    ),
+    "name=value": (
+        ["password=MARK&x=1", "export API_KEY=MARK", "AWS_SECRET_ACCESS_KEY=MARK", "passphrase=MARK"],
+        ["max_tokens=512", "tokenizer=llama", "key=value"],
+    ),
+    "quoted value": (
+        [
+            '{"password": "MARK"}',
+            "{'client_secret': 'MARK it'}",
+            r"{\"password\": \"MARK\"}",
+            r'{"token": "a\"MARK"}',
+            r'"{\\\"api_key\\\": \\\"MARK\\\"}"',
+            'api_key = "MARK"',
+            '{"access-key": "MARK"}',
+        ],
+        ['{"max_tokens": "512"}', '{"artifact_key": "0123456789abcdef"}', '{"tokenizer": "llama"}'],
+    ),
+    "name: value": (
+        ["password: MARKhunter", "X-Api-Key: MARK", "secret:MARK", "db.password: MARK", "private_key: MARK"],
+        ["Which password? None", "The secret: be kind", "a key: value", "passwords are not: ever"],
+    ),
+    "token: value": (
+        ["token: MARK12345", "X-Amz-Security-Token: MARK+abc/1", "credential: MARK9999"],
+        ["token: a word or a part", "max_tokens: 512", "token_count: 1048576", "the token: see below"],
+    ),
+    "--option value": (
+        ["curl --token MARK", "run --api-key MARK -v", "--db-password  MARK", "--client-secret MARK"],
+        ["--max-tokens 512", "--tokenizer llama", "--token --verbose"],
+    ),
+    "bearer": (["Bearer MARK", "bearer MARK.abc"], ["bearers of news", "forbearer"]),
+    "AWS bearer token": (
+        ["bad key sagemaker-api-key-MARKc2FnZW1ha2Vy+/=", "bedrock-api-key-MARKYmVk"],
+        ["sagemaker-api-reference", "the sagemaker API key"],
+    ),
+    "AWS access key ID": (
+        ["AKIAIOSFODNN7" + "EXAMPLE", "ASIA" + "Y34FZKBOKMUTVV7A"],
+        ["AKIA", "AKIAIOSFODNN7EXAMPLES"],
+    ),
+    "AWS secret access key": (
+        [_40, f"it is {_40}.".replace(".", ""), f"({_40})"],
+        [
+            "0123456789abcdef0123456789abcdef01234567",
+            "models/Meta/Llama3/Instruct/v1/files4567",
+            "MyApplicationChatEndpointExecutionRole12",
+            f"{_40}x",
+            "a" * 40,
+        ],
+    ),
+    "GitHub": (
+        ["ghp_" + "MARK" + "a1B2" * 8, "gho_" + "a1B2" * 9, "github_pat_" + "11ABCDEFG0" * 3],
+        ["ghp_short", "github_patches", "sighp_"],
+    ),
+    "GitLab": (["glpat-" + "a1B2" * 5], ["glpat-", "glpat"]),
+    "Slack": (["xoxb-" + "123456789012-abc"], ["xoxo-love-and-kisses", "xoxb-1"]),
+    "Hugging Face": (
+        ["hf_" + "abcdefghijklmnop", "api_org_" + "abcdefghijklmnop"],
+        ["hf_token", "hf_model", "shf_abcdefghi"],
+    ),
+    "sk-": (
+        ["sk-" + "MARK" * 5, "sk-proj-" + "a1B2-_" * 8, "sk-ant-api03-" + "x" * 30, "sk_live_" + "a1B2" * 6],
+        ["sk-learn", "risk-adjusted-return-on-capital", "task_of_the_next_release_candidate"],
+    ),
+    "Google": (["AIza" + "SyA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q"], ["AIza", "AIzawa is a town"]),
+    "npm and PyPI": (["npm_" + "a1B2" * 9, "pypi-" + "AgEIcHlwaS5vcmc" * 4], ["npm_config_registry", "pypi-server"]),
+    "JSON Web Token": ([_JWT, f"jwt={_JWT}"], ["eyJ", "eyJhbGciOiJIUzI1NiJ9", "heyJude.and.others"]),
+}
+
+
+def test_every_shape_of_a_secret_has_examples() -> None:
+    assert list(EXAMPLES) == list(SHAPES)
+    assert all(secret and ordinary for secret, ordinary in EXAMPLES.values())
+
+
+@pytest.mark.parametrize(("shape", "text"), [(name, text) for name, (each, _) in EXAMPLES.items() for text in each])
+def test_a_secret_is_hidden_by_its_shape(shape: str, text: str) -> None:
+    pattern, replacement = SHAPES[shape]
+    assert pattern.sub(replacement, text) != text, "the shape itself matches"
+    for around in ("{}", "before {} after", "{}\n", "({})"):
+        redacted = Redactor().text(around.format(text))
+        assert HIDDEN in redacted
+        assert "MARK" not in redacted
+        assert redacted == Redactor().text(redacted)
+
+
+@pytest.mark.parametrize("text", [text for _, each in EXAMPLES.values() for text in each])
+def test_text_similar_to_a_secret_is_kept(text: str) -> None:
+    assert Redactor().text(text) == text
+
+
+@given(st.binary(min_size=30, max_size=30))
+def test_nearly_every_secret_access_key_is_hidden(key: bytes) -> None:
+    """Those that stay have a word of seven letters, no digit, or no letter of a case: 1 in 10 at most."""
+    text = base64.b64encode(key).decode()
+    is_random = all(any(map(test, text)) for test in (str.islower, str.isupper, str.isdecimal))
+    if is_random and not re.search("[a-z]{7}", text) and text.count("/") <= 3:
+        assert Redactor().text(f"the key {text} is wrong") == f"the key {HIDDEN} is wrong"
+
+
+def test_the_library_s_own_bearer_tokens_are_hidden() -> None:
+    token = bearer_token(ReadOnlyCredentials("AKIDEXAMPLE", "secret", "session"), "us-west-2")
+    assert Redactor().text(f"bad key {token}.").startswith(f"bad key {HIDDEN}")
+
+
+REPEATED = [
+    "secret", "token", "password-", "a://", "a://b@", "://", "eyJ", "eyJ-", "eyJabcdef.", "-----BEGIN PRIVATE KEY-----",
+    "-----BEGIN ", "--", "-", "--token ", 'token":"', "token':\"", 'token\\":\\"', "password: ", "password:", "bearer ",
+    "authorization:", "authorization: basic ", "sk-", "ghp_", "AIza", "npm_", "xoxb-", "pypi-", "\\", '"', "A1a", "hf_",
+    "a" * 39 + "/", "key=", "1:", "a.a@", "sagemaker-api-key-", " ", "\n", "api_key\\", "secret='",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("part", REPEATED)
+def test_the_time_is_proportional_to_the_length(part: str) -> None:
+    """Four times the text takes four times as long; in quadratic time, it takes sixteen times as long."""
+
+    def seconds(length: int) -> float:
+        text = (part * length)[:length]
+        began = time.process_time()
+        Redactor().text(text)
+        return time.process_time() - began
+
+    # The least of several measurements is nearly free of other processes' effects.
+    short, long = (min(seconds(length) for _ in range(4)) for length in (6_000, 24_000))
+    assert long < 9 * max(short, 0.002)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +371,7 @@ def test_the_secrets_of_one_event_are_forgotten_with_the_next() -> None:
 
 def test_identifiers_are_kept_even_if_they_contain_an_environment_value() -> None:
     redactor = Redactor()
-    redactor.learn({"Environment": {"STAGE_NAME": "production", "WHERE": "us-west-2"}})
+    redactor.learn({"Environment": {"STAGE_AUTH": "production", "WHERE": "us-west-2"}})
     line = redactor.value({"stack_id": "arn:aws:cloudformation:us-west-2:1:stack/production/1", "reason": "production"})
     assert line == {"stack_id": "arn:aws:cloudformation:us-west-2:1:stack/production/1", "reason": HIDDEN}
 

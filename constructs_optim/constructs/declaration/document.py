@@ -76,6 +76,8 @@ class Document:
             raise _refused(str(path), str(path), f"{error.strerror}", "the path of a file of YAML or JSON") from None
         except UnicodeDecodeError:
             raise _refused(str(path), str(path), "this is not UTF-8 text", "a file of YAML or JSON") from None
+        except ValueError as error:
+            raise _refused(str(path), str(path), f"{error}", "the path of a file of YAML or JSON") from None
         return Document.parsed(text, str(path))
 
     @staticmethod
