@@ -12,8 +12,8 @@ from constructs_optim.templates.resource_types import (
     ENDPOINT,
     JOBS,
     OPTIMIZED_ARTIFACT,
+    SCALING_POLICY,
     VARIANT_SCALING,
-    WAITING,
 )
 from constructs_optim.templates.template import Resource, Template
 from constructs_optim.templates.text import text_of
@@ -107,11 +107,7 @@ def _stack(
         artifacts=tuple(_jobs(old_jobs, new_jobs, changes, evidence)),
         permissions=tuple(permissions),
         resources=tuple(
-            change.report
-            for name, change in changes.items()
-            if name not in parts | old_jobs.keys() | new_jobs.keys()
-            # A wait condition is part of its job.
-            and not (change.resource.type in WAITING and change.action in ("create", "remove"))
+            change.report for name, change in changes.items() if name not in parts | old_jobs.keys() | new_jobs.keys()
         ),
     )
 
@@ -157,8 +153,9 @@ def _endpoint(
         ),
         choice=_choice(before, after),
         jobs=tuple(_jobs(old_jobs, new_jobs, changes, evidence)),
-        resources=tuple(change.report for change in parts.values() if change.resource.type not in WAITING),
+        resources=tuple(change.report for change in parts.values()),
         updates=tuple(_updates(after, parts)) if after is not None else (),
+        scaling=tuple(_policies(before, after)) if before is not None and after is not None else (),
         capacity=new_capacity,
         capacity_before=old_capacity,
         monthly_cost=monthly_cost(new_capacity, prices.hosting, prices.source) if after is not None else None,
@@ -201,6 +198,29 @@ def _updates(endpoint: Endpoint, parts: Mapping[str, ResourceChange]) -> Iterato
         if change is not None and change.action == "update" and _MOVING & {*change.properties}:
             text = f"{name}: " if name else ""
             yield f"{text}{'' if change.is_certain else 'possibly '}{describe_update(endpoint.template, resource)}"
+
+
+def _policies(before: Endpoint, after: Endpoint) -> Iterator[str]:
+    """Describe the policies of an endpoint that are added, removed, or get another target."""
+    old, new = (
+        {name: part for name, part in side.parts.items() if part.type == SCALING_POLICY} for side in (before, after)
+    )
+    for name, policy in {**new, **old}.items():
+        label = (new.get(name) or policy).label.rpartition("/")[2].removeprefix(after.resource.label)
+        label = label.removeprefix("Scaling") or label
+        was, is_ = (_target_of(side[name]) if name in side else None for side in (old, new))
+        if name not in new:
+            yield f"{label} is removed"
+        elif name not in old:
+            yield f"{label} is new{f', target {is_}' if is_ is not None else ''}"
+        elif was != is_ and None not in (was, is_):
+            yield f"{label}: target {was} becomes {is_}"
+
+
+def _target_of(policy: Resource) -> str | None:
+    """Return the target of a policy; None if it has none."""
+    target = policy.get("TargetTrackingScalingPolicyConfiguration", "TargetValue")
+    return text_of(target) if target is not None else None
 
 
 def _scaling_refusals(before: Endpoint, after: Endpoint, changes: Mapping[str, ResourceChange]) -> Iterator[str]:

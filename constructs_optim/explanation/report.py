@@ -105,6 +105,7 @@ class EndpointReport(_Model):
     updates: tuple[str, ...] = Field(
         description="How SageMaker updates the endpoint and its components, if they are updated."
     )
+    scaling: tuple[str, ...] = Field(default=(), description="Policies that are added, removed, or get another target.")
     capacity: tuple[Capacity, ...]
     capacity_before: tuple[Capacity, ...]
     monthly_cost: MonthlyCost | None

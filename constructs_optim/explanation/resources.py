@@ -21,6 +21,8 @@ from constructs_optim.templates.resource_types import (
     OPTIMIZED_ENDPOINT_CONFIG,
     OPTIMIZED_INFERENCE_COMPONENT,
     OPTIMIZED_MODEL,
+    SERVED_CONFIGURATION,
+    VARIANT_SCALING,
     WAITING,
 )
 from constructs_optim.templates.template import Resource, Template
@@ -36,6 +38,10 @@ _INDECISIVE = frozenset({"ServiceTimeout", "ServiceToken", "Tags", *_ATTRIBUTES}
 _DECISIVE = {
     name: frozenset({"ArtifactKey", "Bucket", "Reads", "RecipeKey", "Source", "WaitHandle"})
     for name in (*JOBS, OPTIMIZED_ARTIFACT)
+} | {
+    # PolicyEnding changes if the variant was deregistered (runtime/variant_scaling.py).
+    name: frozenset({"EndpointName", "InstanceTypes", "VariantName"})
+    for name in (SERVED_CONFIGURATION, VARIANT_SCALING)
 }
 _CUSTOM = ("Custom::", "AWS::CloudFormation::CustomResource")
 _SCHEMAS: dict[str, list[str]] = json.loads(Path(__file__).with_name("create_only.json").read_text(encoding="utf-8"))

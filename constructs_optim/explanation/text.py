@@ -25,6 +25,8 @@ _ACTIONS = {
     "update": "updated",
 }
 _MOST_PERMISSIONS = 10
+# From this number, resources that endpoints have alike are counted.
+_ALIKE = 3
 # GitHub's limit for comments is 65,536 characters.
 _LONGEST_COMMENT = 65_000
 # Control characters, bidirectional controls, and surrogates.
@@ -102,10 +104,12 @@ def _outline(report: Report) -> Iterator[tuple[str, str]]:
 def _stack(stack: StackReport) -> Iterator[tuple[str, Iterable[str]]]:
     is_new = stack.change == "new"
     region = f" in {stack.region}" if stack.region is not None else ""
-    for endpoint in stack.endpoints:
-        if endpoint.has_news:
-            interrupted = ", interrupted" if endpoint.is_interrupted else ""
-            yield f"{endpoint.name}: {endpoint.change}{interrupted}{region}", _endpoint(endpoint)
+    for endpoints, details in _alike(stack.endpoints):
+        first = endpoints[0]
+        interrupted = ", interrupted" if first.is_interrupted else ""
+        others = [endpoint.name.removeprefix(f"{stack.name}/") for endpoint in endpoints]
+        names = first.name if len(endpoints) == 1 else f"{len(others)} endpoints of {stack.name} ({', '.join(others)})"
+        yield f"{names}: {first.change}{interrupted}{region}", details
     unchanged = [endpoint.name for endpoint in stack.endpoints if not endpoint.has_news]
     if unchanged and stack.change != "unchanged":
         yield f"Unchanged: {', '.join(unchanged)}.", ()
@@ -114,7 +118,22 @@ def _stack(stack: StackReport) -> Iterator[tuple[str, Iterable[str]]]:
     if stack.permissions:
         yield f"Permissions of {stack.name}", _permissions(stack)
     if any(resource.action != "refuse" for resource in stack.resources):
-        yield f"Other resources of {stack.name}", _resources(stack.resources, is_new=is_new)
+        labels = [endpoint.name.removeprefix(f"{stack.name}/") for endpoint in stack.endpoints]
+        yield f"Other resources of {stack.name}", _resources(stack.resources, is_new=is_new, endpoints=labels)
+
+
+def _alike(endpoints: Iterable[EndpointReport]) -> Iterator[tuple[list[EndpointReport], list[str]]]:
+    """Yield the endpoints with news and their details; endpoints whose details only differ in their names together."""
+    groups: dict[tuple[str, bool, tuple[str, ...]], tuple[list[EndpointReport], list[str]]] = {}
+    for endpoint in endpoints:
+        if endpoint.has_news:
+            details = [*_endpoint(endpoint)]
+            label = re.escape(endpoint.name.rpartition("/")[2])
+            nameless = tuple(re.sub(rf"\b{label}(?![a-z0-9])", "*", detail) for detail in details)
+            group, _ = groups.setdefault((endpoint.change, endpoint.is_interrupted, nameless), ([], details))
+            group.append(endpoint)
+    for (_, _, nameless), (group, details) in groups.items():
+        yield group, details if len(group) == 1 else list(nameless)
 
 
 def _artifacts(stack: StackReport) -> Iterator[str]:
@@ -134,6 +153,8 @@ def _endpoint(endpoint: EndpointReport) -> Iterator[str]:
         yield f"resources {text}"
     for update in endpoint.updates:
         yield f"update: {update}"
+    for change in endpoint.scaling:
+        yield f"scaling: {change}"
     new, old = (" and ".join(map(describe_capacity, some)) for some in (endpoint.capacity, endpoint.capacity_before))
     if new:
         yield f"capacity: {new}{f'; before: {old}' if old and old != new else ''}"
@@ -149,17 +170,29 @@ def _recipe(recipe: RecipeChange) -> str:
     return f"{of}{recipe.before} becomes {recipe.after}"
 
 
-def _resources(resources: Sequence[ResourceReport], *, is_new: bool) -> Iterator[str]:
-    """Yield the names of resources by change, or only their number for a new endpoint or stack."""
+def _resources(resources: Sequence[ResourceReport], *, is_new: bool, endpoints: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the names of resources by change, or only their number for a new endpoint or stack.
+
+    Resources that several of ``endpoints`` have alike are named once.
+    """
     for action, phrase in _ACTIONS.items():
         for certain, verb in ((True, phrase), (False, phrase if phrase.startswith("may") else f"may be {phrase}")):
-            names = [
-                f"{resource.name} ({', '.join(resource.properties)})" if resource.properties else resource.name
-                for resource in resources
-                if (resource.action, resource.certain) == (action, certain)
-            ]
-            if names:
-                yield f"{verb}: {len(names) if is_new else ', '.join(names)}"
+            changed = [each for each in resources if (each.action, each.certain) == (action, certain)]
+            if changed:
+                yield f"{verb}: {len(changed) if is_new else ', '.join(_names(changed, endpoints))}"
+
+
+def _names(resources: Sequence[ResourceReport], endpoints: Sequence[str]) -> Iterator[str]:
+    """Yield the names of resources with their properties, and once for the endpoints that have it alike."""
+    by_length = sorted(endpoints, key=len, reverse=True)
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for resource in resources:
+        owner = next((each for each in by_length if resource.name.startswith(each)), "")
+        alike.setdefault((resource.name[len(owner) :], resource.properties), []).append(resource.name)
+    for (name, properties), names in alike.items():
+        several = len(names) >= _ALIKE
+        for shown in [f"{name.strip('/')} of {len(names)} endpoints"] if several else names:
+            yield f"{shown} ({', '.join(properties)})" if properties else shown
 
 
 def _permissions(stack: StackReport) -> Iterator[str]:

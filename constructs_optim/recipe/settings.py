@@ -90,7 +90,7 @@ class Settings(BaseModel):
             return f"{cls.display_name()}.{named[0]}()"
         given: dict[str, object] = {}
         if isinstance(value, Mapping):
-            given |= cast("Mapping[str, object]", value)
+            given |= cast("Mapping[str, object]", cast("object", value))
         fields = cls.model_fields.items()
         if isinstance(value, str):
             # An ID such as vpc-0a1b.
@@ -190,7 +190,7 @@ def _example(cls: type[Settings], path: Sequence[str], problem: Mapping[str, Any
             return f"[{in_code(value)}]"
         if (kind := _kind_of(field.annotation)) is not None:
             return f"[{kind.code_for(value)}]"
-    kinds = _settings_types(field.annotation) if problem["type"] in _OF_CLASSES else []
+    kinds = _settings_types(cast("object", field.annotation)) if problem["type"] in _OF_CLASSES else []
     return kinds[0].example(value) if kinds else ""
 
 

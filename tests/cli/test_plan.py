@@ -252,3 +252,15 @@ def test_a_refusal_is_readable_without_json() -> None:
     assert result.exit_code == 2
     assert "OPT011" in result.stderr
     assert "what works" in result.stderr
+
+
+def test_a_branch_is_refused_with_what_works_after_the_commit_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Lock(models={"Qwen/Qwen3-32B": RecordedModel(revision="a" * 40)}).write(Path(LOCK_FILE))
+    arguments = ["plan", "--model", "Qwen/Qwen3-32B", "--instance-type", "ml.p5.4xlarge"]
+    refused = CliRunner().invoke(app, [*arguments, "--model-version", "main"])
+    assert refused.exit_code == 2
+    assert "leave revision out" in " ".join(refused.output.split())
+    assert CliRunner().invoke(app, arguments).exit_code == 0

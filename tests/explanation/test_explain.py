@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, Duration, NestedStack, Stack, Stage
+from aws_cdk import App, Duration, Environment, NestedStack, Stack, Stage
 from aws_cdk import aws_s3 as s3
 
 from constructs_optim import (
@@ -29,7 +29,7 @@ from constructs_optim.templates.resource_types import CHOICE_KEY
 
 from ..support.choices import CHOICE
 from ..support.construct_stacks import ENVIRONMENT, KEY_OF_THE_HEADLINE, endpoint
-from ..support.handwritten_templates import KEY, OTHER_KEY, chat, job, role, scaled, stack, written
+from ..support.handwritten_templates import KEY, OTHER_KEY, chat, job, role, scaled, stack, tracking, written
 
 Build = Callable[[Stack], object]
 PRICES = StackEvidence(Prices({"ml.g5.12xlarge": 7.09, "ml.p5.48xlarge": 63.3}, source="prices of a test"))
@@ -487,3 +487,49 @@ def test_a_choice_of_another_release_is_told_as_far_as_it_is_known() -> None:
     sentence = objectives_of(CHOICE, CHOICE.model_copy(update={"pools": (pool,)}))
     assert sentence is not None
     assert "ml.p5.4xlarge, quantization=of_the_next_release instead of" in sentence
+
+
+def scaled_endpoints(target: float, count: int) -> list[StackTemplate]:
+    """A synthesized stack of endpoints that are scaled on concurrency."""
+    app = App()
+    scope = Stack(app, "Chat", env=Environment(account="111122223333", region="us-west-2"))
+    for number in range(count):
+        endpoint(scope, f"E{number}").auto_scale(max_capacity=4).on_concurrency(target=target)
+    return read_assembly(Path(app.synth().directory))
+
+
+def test_another_scaling_target_is_said_once_for_all_endpoints_that_get_it() -> None:
+    before, after = scaled_endpoints(8, 4), scaled_endpoints(6, 4)
+    report = explain(after, before)
+    text = "\n".join(text_lines(report, width=200))
+    assert text.count("scaling: OnConcurrency: target 8 becomes 6") == 1
+    assert "4 endpoints of Chat (E0, E1, E2, E3): changed" in text
+    assert "PolicyName" not in text
+    assert "may be replaced" not in text
+    assert "of 4 endpoints" in text
+    assert max(map(len, text.splitlines())) <= 200
+    assert len(text.splitlines()) < 20
+    assert {change for each in report.endpoints for change in each.scaling} == {"OnConcurrency: target 8 becomes 6"}
+
+
+def test_policies_that_come_and_go_are_said() -> None:
+    before, after = chat(Target=scaled(1, 4)), chat(Target=scaled(1, 4), Policy=None, Other=tracking(5))
+    (endpoint,) = explain([stack(after)], [stack(before)]).endpoints
+    assert set(endpoint.scaling) == {"Policy is removed", "Other is new, target 5"}
+
+
+def test_endpoints_that_change_differently_are_reported_one_by_one() -> None:
+    before, after = scaled_endpoints(8, 2), scaled_endpoints(6, 1)
+    text = "\n".join(text_lines(explain(after, before), width=200))
+    assert "Chat/E0: changed" in text
+    assert "Chat/E1: removed" in text
+
+
+def test_the_number_of_created_resources_is_that_of_the_template() -> None:
+    (new,) = scaled_endpoints(8, 1)
+    report = explain([new])
+    created = [each for one in report.stacks for each in one.resources if each.action == "create"]
+    created += [each for one in report.endpoints for each in one.resources if each.action == "create"]
+    types = [each["Type"] for each in new.template["Resources"].values() if each["Type"] != "AWS::CDK::Metadata"]
+    assert sorted(each.type for each in created) == sorted(types)
+    assert "AWS::CloudFormation::WaitCondition" in types

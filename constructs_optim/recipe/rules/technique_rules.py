@@ -196,10 +196,8 @@ def _speculator_of_another(
 ) -> Iterator[_OfAnother]:
     drafts_for, originals = models.published_for(speculator.name), models.published_for(row.model_id)
     own = [name for name in row.ready_made if name not in {each.model_id for each in row.checkpoints}]
-    instead = (
-        " or ".join(f'Model.huggingface("{name}")' for name in own)
-        or "SpeculativeDecoding.ngram(), which needs no files"
-    )
+    instead = " or ".join(f'Model.huggingface("{name}")' for name in own)
+    instead = instead or "SpeculativeDecoding.ngram(), which needs no files"
     if drafts_for and not {*drafts_for} & {*originals}:
         reason = f"{speculator.name} was trained to draft for {' and '.join(drafts_for)}"
         of = [models.of_hugging_face()[name] for name in drafts_for]
