@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from constructs_optim.recipe.documentation import page
-from constructs_optim.recipe.errors import RecipeError, Violation
+from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean
 from constructs_optim.recipe.settings import Settings, expected, meant_name, one_by_location
 
 from .schema import Call, Choice
@@ -67,7 +67,10 @@ class Document:
         try:
             text = path.read_text(encoding="utf-8")
         except OSError as error:
-            raise _refused(str(path), str(path), f"{error.strerror}", "the path of a file of YAML or JSON") from None
+            beside = [each.name for each in path.parent.glob("*") if each.suffix in (".yaml", ".yml", ".json")]
+            names = beside if isinstance(error, FileNotFoundError) else ()
+            fix = did_you_mean(path.name, names, "the path of a file of YAML or JSON")
+            raise _refused(str(path), str(path), f"{error.strerror}", fix) from None
         except UnicodeDecodeError:
             raise _refused(str(path), str(path), "this is not UTF-8 text", "a file of YAML or JSON") from None
         return Document.parsed(text, str(path))
