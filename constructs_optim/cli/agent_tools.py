@@ -9,7 +9,7 @@ import functools
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
 from threading import Lock
@@ -69,6 +69,8 @@ _Profile = Annotated[str | None, Field(description="Profile in ~/.aws/config, fo
 
 
 _Row = TypeVar("_Row")
+_LITERAL = re.compile(r"'([^']+)'")
+_WORD = re.compile(r"[a-z]+|[0-9]+[a-z]*")
 # The column that names a row of each part of the catalog.
 _NAMES: dict[Part, str] = {"models": "model_id", "instances": "name", "images": "tag", "metrics": "name", "rules": "id"}
 
@@ -118,7 +120,7 @@ def plan_file(
 ) -> dict[str, dict[str, PlanReport]]:
     """Preview the recipes of an endpoint file, by endpoint or component and instance type. Makes no network call."""
     if not is_endpoint_file(_in_folder(file)):
-        raise ToolError(f"{file!r} is not a YAML or JSON file")
+        raise ToolError(f"{shown(file)} is not a YAML or JSON file: name an endpoint file, such as endpoint.yaml")
     return plan_reports(planned_of_file(file, region))
 
 
@@ -157,9 +159,8 @@ def recommend(
     left_out: Annotated[bool, Field(description="Also return excluded recipes, with the rules.")] = False,
 ) -> RecommendationReport:
     """Rank recipes and instances for objectives, with forecasts. from_aws reads prices and benchmarks."""
-    if not from_aws and (given := [name for name, value in (("store", store), ("profile", profile)) if value]):
-        names = " and ".join(given)
-        raise ToolError(f"{names}: set from_aws too, because only calls to AWS need this, or leave out {names}")
+    if not from_aws:
+        _refuse_unused({"store": store, "profile": profile}, "set from_aws too")
     objectives = Objectives(
         input_tokens=input_tokens,
         output_tokens=output_tokens,
@@ -188,8 +189,13 @@ def recommend(
     return report.model_copy(update={"notes": notes, "left_out": report.left_out[:limit] if left_out else ()})
 
 
+def _refuse_unused(arguments: Mapping[str, str | None], fix: str) -> None:
+    if names := " and ".join(name for name, value in arguments.items() if value is not None):
+        raise ToolError(f"{names}: {fix}, because only calls to AWS need this, or leave out {names}")
+
+
 def explain(
-    assembly: Annotated[str, Field(description="Directory that `cdk synth` wrote, or an endpoint file.")] = "cdk.out",
+    file: Annotated[str, Field(description="Endpoint file, or directory that `cdk synth` wrote.")] = "cdk.out",
     against: Annotated[
         str | None,
         Field(description=f"Directory or endpoint file to compare with, or `{DEPLOYED}`, which calls CloudFormation."),
@@ -205,10 +211,13 @@ def explain(
     profile: _Profile = None,
 ) -> Report:
     """Explain what a deployment does to each endpoint: jobs, replacements, updates, costs, and permissions."""
-    if against not in (None, DEPLOYED):
-        _in_folder(against)
+    if against not in (None, DEPLOYED) and not _in_folder(against).exists() and close_matches(against, [DEPLOYED]):
+        raise ToolError(f"there is no {shown(against)}: did you mean {DEPLOYED}?")
+    if against != DEPLOYED and store is None and prices != "aws":
+        needed = f"set against or store to {DEPLOYED}, or prices to aws"
+        _refuse_unused({"region": region, "profile": profile}, needed)
     report = explained(
-        _in_folder(assembly),
+        _in_folder(file),
         against=against,
         store=store if store == DEPLOYED else bucket_name(store),
         prices=None if prices == "aws" else Prices(prices or {}, source="prices of the call" if prices else ""),
@@ -230,18 +239,30 @@ def rules(
     ids: Annotated[list[str], Field(description="Rule IDs, such as OPT023. Empty: all.")] = [],  # noqa: B006
 ) -> list[RuleReport]:
     """List the rules that recipes are checked against, with reasons and sources."""
-    return _named({row["id"]: RuleReport(**row) for row in catalog_report("rules")}, ids)
+    return _named({row["id"]: RuleReport(**row) for row in catalog_report("rules")}, ids, argument="ids")
 
 
-def _named(rows: Mapping[str, _Row], names: Iterable[str]) -> list[_Row]:
+def _named(rows: Mapping[str, _Row], names: Iterable[str], argument: str) -> list[_Row]:
     """Return the rows with these names, in upper or lower case, or all of them."""
     spelled = {name.lower(): name for name in rows}
-    unknown = {each: [spelled[name] for name in close_matches(each, spelled)] for each in names}
-    unknown = {each: near for each, near in unknown.items() if each.lower() not in spelled}
+    unknown = [each for each in names if each.lower() not in spelled]
     if unknown:
-        hints = [f"{each}{f' (did you mean {near[0]}?)' if near else ''}" for each, near in unknown.items()]
-        raise ToolError(f"no {' and no '.join(hints)}")
+        near = {each: [spelled[name] for name in _similar(each.lower(), spelled)] for each in unknown}
+        otherwise = f"a call without {argument} lists all"
+        hints = [f"did you mean {' or '.join(similar)}?" if similar else otherwise for similar in near.values()]
+        raise ToolError("; ".join(f"no {shown(each)}: {hint}" for each, hint in zip(near, hints, strict=True)))
     return [rows[spelled[each.lower()]] for each in names] or list(rows.values())
+
+
+def _similar(name: str, known: Collection[str]) -> list[str]:
+    """Return up to four known names that are similar to a name, or else contain most of its words or similar ones."""
+    if near := close_matches(name, known):
+        return near
+    words = {each: set(_WORD.findall(each)) for each in known}
+    vocabulary = {word for of_name in words.values() for word in of_name}
+    given = {word for each in _WORD.findall(name) for word in close_matches(each, vocabulary)[:1]}
+    most = max((len(given & of_name) for of_name in words.values()), default=0)
+    return [each for each in known if most and len(given & words[each]) == most][:4]
 
 
 def catalog(
@@ -256,7 +277,7 @@ def catalog(
 
     A part has up to 60,000 characters: use the filters.
     """
-    return _named({row[_NAMES[part]]: row for row in catalog_rows(part, family, supports)}, names)
+    return _named({row[_NAMES[part]]: row for row in catalog_rows(part, family, supports)}, names, argument="names")
 
 
 class _Tool(Tool):
@@ -268,7 +289,11 @@ class _Tool(Tool):
             self.fn_metadata.validate_arguments(arguments)
         except ValidationError as error:
             raise ToolError(_refused(error, self.fn_metadata.arg_model.model_fields)) from None
-        result = await super().run(arguments, context, convert_result)
+        try:
+            result = await super().run(arguments, context, convert_result)
+        except ToolError as error:
+            # The SDK puts the tool's name before the messages of tools, but not before that of unknown arguments.
+            raise type(error)(str(error).removeprefix(f"Error executing tool {self.name}: ")) from error.__cause__
         if isinstance(result, CallToolResult) and result.structured_content is not None:
             text = json.dumps(result.structured_content, separators=(",", ":"), ensure_ascii=False)
             result = result.model_copy(update={"content": [TextContent(type="text", text=text)]})
@@ -286,6 +311,9 @@ def _refused(error: ValidationError, names: Iterable[str]) -> str:
                 fixes[f"there is no argument {name}"] = [meant_name(names, name)]
             case "missing":
                 fixes[f"the argument {name} is missing"] = []
+            case "literal_error" if near := close_matches(value, _LITERAL.findall(expected(problem))):
+                # The value is none of the other types, either.
+                fixes[f"{name} is {shown(value)}"] = [f"did you mean {' or '.join(near)}?"]
             case _:
                 fixes.setdefault(f"{name} is {shown(value)}", []).append(f"it takes {expected(problem)}")
     return "; ".join(": ".join([mistake, *([" or ".join(each)] if each else [])]) for mistake, each in fixes.items())
@@ -339,9 +367,15 @@ def _declared(tool: Callable[..., Any], *, calls_aws: bool) -> Tool:
     return declared
 
 
+def declared_tools() -> list[Tool]:
+    """Return the tools, those that can call AWS last."""
+    offline, asked_for = (plan, plan_file, rules, catalog), (recommend, explain)
+    return [_declared(tool, calls_aws=tool in asked_for) for tool in (*offline, *asked_for)]
+
+
 def serve() -> None:
     """Serve the tools on standard input and output, until the client closes them."""
-    offline, asked_for = (plan, plan_file, rules, catalog), (recommend, explain)
-    tools = [_declared(tool, calls_aws=tool in asked_for) for tool in (*offline, *asked_for)]
     release = metadata.version("constructs-optim")
-    MCPServer("constructs-optim", instructions=_INSTRUCTIONS, version=release, tools=tools, log_level="WARNING").run()
+    MCPServer(
+        "constructs-optim", instructions=_INSTRUCTIONS, version=release, tools=declared_tools(), log_level="WARNING"
+    ).run()

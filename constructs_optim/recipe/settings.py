@@ -14,8 +14,11 @@ from pydantic_core import from_json
 from .errors import RecipeError, Violation, close_matches
 
 _EXPECTED = {
+    "bool_parsing": "true or false",
     "bool_type": "True or False",
+    "float_parsing": "a number",
     "float_type": "a number",
+    "int_parsing": "a whole number",
     "int_type": "a whole number",
     "list_type": "a list",
     "dict_type": 'a dictionary such as {"NAME": "value"}',

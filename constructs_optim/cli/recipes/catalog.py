@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from constructs_optim.recipe.errors import did_you_mean
+from constructs_optim.recipe.errors import close_matches, did_you_mean
 from constructs_optim.recipe.report import catalog_report
 
 from .. import completion
@@ -97,10 +97,10 @@ def catalog_rows(part: Part, family: str | None = None, supports: Collection[str
         raise typer.BadParameter(f"no {part} of the family {family}: {did_you_mean(family, families, choices)}")
     required = {feature.replace("-", "_") for feature in supports}
     known = {feature for row in rows if part == "models" for feature in row["supports"]}
-    if not required <= known:
-        raise typer.BadParameter(
-            f"no model supports {_cell(sorted(required - known))}. Choose from: {_cell(sorted(known))}"
-        )
+    if unknown := sorted(required - known):
+        near = sorted({name for each in unknown for name in close_matches(each, known)})
+        hint = f"did you mean {_cell(near)}?" if near else f"choose from {_cell(sorted(known))}"
+        raise typer.BadParameter(f"no model supports {_cell(unknown)}: {hint}")
     return [
         row
         for row in rows

@@ -18,7 +18,7 @@ from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from constructs_optim.recipe.documentation import page
-from constructs_optim.recipe.errors import RecipeError, Violation
+from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean
 from constructs_optim.recipe.settings import Settings, also_called, expected, meant_name, nested_name, one_by_location
 
 from .schema import Call, Choice
@@ -73,7 +73,10 @@ class Document:
             with path.open(encoding="utf-8") as file:
                 text = file.read(_MOST_CHARACTERS + 1)
         except OSError as error:
-            raise _refused(str(path), str(path), f"{error.strerror}", "the path of a file of YAML or JSON") from None
+            beside = [each.name for each in path.parent.glob("*") if each.suffix in (".yaml", ".yml", ".json")]
+            names = beside if isinstance(error, FileNotFoundError) else ()
+            fix = did_you_mean(path.name, names, "the path of a file of YAML or JSON")
+            raise _refused(str(path), str(path), f"{error.strerror}", fix) from None
         except UnicodeDecodeError:
             raise _refused(str(path), str(path), "this is not UTF-8 text", "a file of YAML or JSON") from None
         except ValueError as error:
