@@ -89,7 +89,8 @@ def a_job(cloud: LocalCloud, responses: Responses, machine: str) -> Watch:
     def made() -> Watched:
         requests = Requests(cloud, responses, machine)
         key = requests.send("Create", "one")["PhysicalResourceId"]
-        document = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "WaitHandle": responses.url}
+        of_job = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "Account": "000000000000"}
+        document = {**of_job, "WaitHandle": responses.url}
         return Watched(
             lambda event: job_watcher.handler(event, LambdaContext(120)),
             document,
@@ -197,8 +198,8 @@ def a_shadow(cloud: LocalCloud, responses: Responses, machine: str, monkeypatch:
         clock[0] = 0.0
 
         def sleep(seconds: float) -> None:
-            # The run lasts two hours; a failed poll is repeated within seconds.
-            clock[0] += 2_000 if seconds >= 60 else 0
+            # The run lasts two hours, and is polled every five minutes; the state machine's own waits do not count.
+            clock[0] += 2_000 if 100 < seconds < 1_000 else 0
             briefly(seconds)
 
         return Watched(
@@ -246,8 +247,13 @@ def test_a_watcher_without_a_stack_that_waits_outlasts_any_number_of_failures(
     made: Watch = request.getfixturevalue(name)
     expected = made().run(range(0))
     status, outcome, slept = made().run(range(1, 40), error)
-    assert (status, outcome) == (expected[0], expected[1])
+    assert status == "SUCCEEDED"
     assert 1800 in slept
+    if name == "a_shadow" and error is Crash:
+        # It ends at once, because the next poll might not return either.
+        assert outcome[0] == expected[1][0]
+    else:
+        assert outcome == expected[1]
 
 
 @pytest.mark.parametrize("name", ["a_job", "an_evaluation", "a_recommendation", "a_component"])
