@@ -199,3 +199,15 @@ def test_the_functions_delete_a_component_of_another_name_only_by_the_tag_of_the
     by_tag = {"StringLike": {"aws:ResourceTag/constructs-optim:owner": {"Fn::Sub": "${AWS::StackId}/*"}}}
     assert conditions == {"ManageComponents": None, "DeleteFormerComponents": by_tag}
     assert resource(template, "Custom::OptimizedInferenceComponent")["InferenceComponentName"] == "chat"
+
+
+@pytest.mark.parametrize(("name", "folder"), [("evaluated", "evaluations"), ("recommended", "recommendations")])
+def test_a_job_writes_its_output_and_no_decision(name: str, folder: str) -> None:
+    scope = stack()
+    STACKS[name](scope)
+    template = template_of(scope)
+    of_roles = {name for name, declared in template["Resources"].items() if "sagemaker.amazonaws.com" in str(declared)}
+    jobs = {**template, "Resources": {name: template["Resources"][name] for name in of_roles}}
+    written = {arn for _, arn in granted(jobs) if f"/{folder}/" in arn}
+    assert written
+    assert {arn.partition(f"/{folder}/")[2] for arn in written} == {"*/runs/*/output/*"}

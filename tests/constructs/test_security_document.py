@@ -84,10 +84,15 @@ def _restarted(scope: Stack) -> None:
     drafting.evaluate()
 
 
+def _scaled(scope: Stack) -> None:
+    store = ArtifactStore(scope, "Store", encryption_key=kms.Key(scope, "Key"))
+    endpoint(scope, artifact_store=store).auto_scale(max_capacity=2)
+
+
 @pytest.fixture(scope="module")
 def templates(synthesized: Synthesized) -> list[dict[str, Any]]:
     created = [synthesized(name) for name in STACKS]
-    for build in (_draft_of_my_own, _gated, _shadowed, _shadowed_on_encrypted_volumes, _restarted):
+    for build in (_draft_of_my_own, _gated, _shadowed, _shadowed_on_encrypted_volumes, _restarted, _scaled):
         stack = Stack(App(), "Chat", env=ENVIRONMENT)
         build(stack)
         created.append(template_of(stack))

@@ -110,6 +110,18 @@ def test_an_account_with_write_access_may_write_claims_and_artifacts(policy: lis
         assert allows(policy, by(WRITER, action, CLAIM)) is True
 
 
+@pytest.mark.parametrize("folder", ["restarts", "scaling"])
+def test_an_account_with_write_access_changes_only_the_records_of_its_own_endpoints(
+    policy: list[dict[str, Any]], folder: str
+) -> None:
+    for action in ("s3:GetObject", "s3:PutObject"):
+        assert allows(policy, by(WRITER, action, f"{BUCKET}/{folder}/{WRITER}/us-west-2/chat.json")) is True
+        for other in (OURS, READER, STRANGER):
+            assert allows(policy, by(WRITER, action, f"{BUCKET}/{folder}/{other}/us-west-2/chat.json")) is None
+    assert allows(policy, by(WRITER, "s3:ListBucket", s3_prefix=f"{folder}/{WRITER}/us-west-2/chat.json")) is True
+    assert allows(policy, by(WRITER, "s3:ListBucket", s3_prefix=f"{folder}/{OURS}/us-west-2/chat.json")) is None
+
+
 @pytest.mark.parametrize("account", [READER, WRITER, MEMBER, STRANGER])
 def test_no_other_account_may_delete_objects_or_change_the_bucket(policy: list[dict[str, Any]], account: str) -> None:
     for action, arn in (

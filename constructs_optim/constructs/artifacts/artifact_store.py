@@ -57,7 +57,14 @@ _READ = (
     # A preflight checks whether the key is enabled.
     _Grant("SeeKey", ("kms:DescribeKey",)),
 )
-_RECORDS = ("evaluations", "recommendations", "restarts", "shadows")
+# Results are shared. What an endpoint's functions do next is recorded for each account, and no other may change it.
+_RECORDS = (
+    "evaluations",
+    "recommendations",
+    "restarts/${aws:PrincipalAccount}",
+    "scaling/${aws:PrincipalAccount}",
+    "shadows",
+)
 # Additional actions of makers. One statement for all folders, because readers' names fill a bucket policy.
 _MAKE = (
     _Grant(

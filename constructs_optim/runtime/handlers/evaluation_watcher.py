@@ -100,7 +100,7 @@ def _create(watch: EvaluationWatch, records: RunRecords, jobs: SageMakerJobs, na
     job = {
         "AIBenchmarkJobName": name,
         "BenchmarkTarget": {"Endpoint": {"Identifier": request.endpoint_name, **components}},
-        "OutputConfig": {"S3OutputLocation": records.uri(run=watch.run)},
+        "OutputConfig": {"S3OutputLocation": records.uri("output/", watch.run)},
         "AIWorkloadConfigIdentifier": request.workload_config_name,
         "RoleArn": request.role_arn,
         "Tags": request.tags,
