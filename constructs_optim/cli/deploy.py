@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from .cdk_cli import cdk_command
+from .cdk_cli import cdk_command, cdk_name
 from .endpoint_file import STANDARD_INPUT, FileArgument, document_of
 from .presentation import refusals_printed
 
@@ -39,4 +39,6 @@ def deploy_command(
     app = shlex.join([sys.executable, "-m", "constructs_optim", "synth", str(Path(file))])
     status = subprocess.run([*cdk_command(), "deploy", "--app", app, *(arguments or ())], check=False).returncode
     if status:
+        # Without an app, `cdk bootstrap`, which the CDK CLI advises, needs the environment.
+        typer.echo(f"To bootstrap an account and Region: {cdk_name()} bootstrap aws://ACCOUNT/REGION", err=True)
         raise typer.Exit(status)

@@ -60,8 +60,8 @@ def test_a_store_a_model_and_prices_have_the_same_option_everywhere() -> None:
         assert "--store" in options[path]
 
 
-# What they print is another program's, or a protocol's, or JSON anyway.
-_WITHOUT_JSON = {("deploy",), ("mcp",), ("schema",), ("local", "run"), ("local", "demo")}
+# What they print is another program's, or a protocol's, or JSON anyway, or a path for a shell.
+_WITHOUT_JSON = {("deploy",), ("mcp",), ("schema",), ("local", "run"), ("local", "demo"), ("local", "requirements")}
 LEAVES = {path: found for path, found in COMMANDS.items() if path and not hasattr(found, "commands")}
 
 

@@ -394,6 +394,7 @@ def test_deploy_has_the_cdk_cli_synthesize_the_file(folder: Path) -> None:
     cdk.chmod(0o755)
     result = run("deploy", QUICKSTART, "--", "--require-approval", "never")
     assert result.exit_code == 3
+    assert "cdk bootstrap aws://ACCOUNT/REGION" in result.stderr, "the CDK CLI's own advice needs an app"
     deploy, app_option, command, *rest = (folder / "called").read_text().splitlines()
     assert (deploy, app_option, rest) == ("deploy", "--app", ["--require-approval", "never"])
     assert command.endswith(f"-m constructs_optim synth {QUICKSTART}")

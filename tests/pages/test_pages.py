@@ -47,7 +47,7 @@ NOT_RUN = {
     "docs/replay.md": 1,
     "docs/scaling.md": 1,
     "docs/servers.md": 1,
-    "docs/serving-locally.md": 1,
+    "docs/serving-locally.md": 2,
     "docs/sharing.md": 1,
     "docs/speculation.md": 1,
 }
