@@ -20,6 +20,7 @@ from .model_packages import ModelPackages
 # Regions known to refuse an endpoint without instances (see _component_problems).
 _WITHOUT_SCALE_TO_ZERO = frozenset({"eu-west-3"})
 
+
 def could_not_find(kind: str, scope: Scope, path: str) -> Any:
     """Return a function that makes the error for a missing hosting resource."""
     # SageMaker returns a ValidationException for unknown hosting resources.
