@@ -386,6 +386,11 @@ def test_dashboards_beyond_the_cloudwatch_limits_are_refused() -> None:
     crowded = Widget("crowded", "metric", {"metrics": [["a", "b"]] * 501})
     with pytest.raises(ValueError, match="501 metrics"):
         arranged([Segment("one", None, (crowded,))])
+    rows = [[{"expression": "a"}], *[["A", "B"]] * 420]
+    full = tuple(Widget(f"graph-{number}", "metric", {"metrics": rows}) for number in range(6))
+    assert len(arranged([Segment("five", None, full[:5])])) == 5
+    with pytest.raises(ValueError, match="the dashboard has 2,520 metrics, and CloudWatch allows 2,500"):
+        arranged([Segment("six", None, full)])
     with pytest.raises(ValueError, match="25 columns wide"):
         arranged([Segment("one", None, (text("wide", "x", width=25),))])
 

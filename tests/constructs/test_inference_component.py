@@ -232,7 +232,7 @@ def test_a_component_with_sagemakers_draft_and_other_violations_is_refused() -> 
         shared(instance_type="ml.g5.48xlarge").add_component(
             "One", model=llama(), techniques=[SpeculativeDecoding.sagemaker_draft()], copies=-1
         )
-    assert [violation.rule for violation in caught.value.violations] == ["OPT130", "OPT132"]
+    assert [violation.rule for violation in caught.value.violations] == ["OPT132", "OPT253"]
 
 
 def test_adding_a_component_to_an_endpoint_that_serves_a_model_is_refused() -> None:

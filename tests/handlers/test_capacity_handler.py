@@ -125,8 +125,7 @@ def test_a_stopped_component_stays_at_zero_copies(stack: Stack, responses: Respo
 def test_a_component_deleted_outside_the_stack_gets_the_initial_copies(
     stack: Stack, responses: Responses, sagemaker: Any
 ) -> None:
-    deleted = {**COMPONENT, "Properties": {**COMPONENT["Properties"], "RuntimeConfig": {"CopyCount": 0}}}
-    assert stack.deploy({**RESOURCES, "Component": COMPONENT, "Deleted": deleted}) == "UPDATE_COMPLETE"
+    assert stack.deploy({**RESOURCES, "Component": COMPONENT, "Deleted": COMPONENT}) == "UPDATE_COMPLETE"
     name = stack.physical_id("Deleted").rpartition("/")[2]
     sagemaker.delete_inference_component(InferenceComponentName=name)
     until(
