@@ -35,6 +35,19 @@ def sound(group_size: int = 128, instances: str = G5) -> Any:
     return build
 
 
+def on_engine_metrics(scope: Stack) -> None:
+    """An endpoint that scales on nothing but the metrics of its engine."""
+    endpoint = OptimizedEndpoint(
+        scope,
+        "Scaled",
+        model=Model.s3(f"s3://{MODELS}/mine/"),
+        techniques=[],
+        instance_type="ml.g6e.12xlarge",
+        artifact_store=_store(scope),
+    )
+    endpoint.auto_scale(max_capacity=4).on_queue(target=2)
+
+
 def wrong(scope: Stack) -> None:
     """A quota that is too small, a version that there is not, no files, and a role without permissions."""
     store = _store(scope)

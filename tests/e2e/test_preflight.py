@@ -16,7 +16,7 @@ import pytest
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.template_stack import ASSETS, TemplateStack, allowed, made, part_of
-from .preflight_stacks import G5, MODELS, STORE, sound, wrong
+from .preflight_stacks import G5, MODELS, STORE, on_engine_metrics, sound, wrong
 
 pytestmark = pytest.mark.e2e
 WITHDRAWN = "763104351884.dkr.ecr.us-west-2.amazonaws.com/vllm:0.0.1-withdrawn"
@@ -92,6 +92,23 @@ def test_the_command_line_tells_the_same_before_the_deployment(cloud: LocalCloud
     )
     (told,) = json.loads(as_json.stdout)
     assert sorted(problem["check"] for problem in told["problems"]) == ["image", "model", "model", "quota", "role"]
+
+
+def test_scaling_on_engine_metrics_is_deployed_once_otel_enrichment_is_running(
+    cloud: LocalCloud, tmp_path: Path
+) -> None:
+    stack = made(cloud, tmp_path, "Scaled", on_engine_metrics)
+    assert stack.deploy() == "ROLLBACK_COMPLETE", stack.reasons
+    assert "engine metrics: Scaled/Scaling needs engine metrics" in stack.reasons
+    assert "aws cloudwatch start-otel-enrichment" in stack.reasons
+    assert stack.delete() == "DELETE_COMPLETE", stack.reasons
+    cloudwatch = cloud.client("cloudwatch")
+    cloudwatch.start_otel_enrichment()
+    try:
+        assert stack.deploy() == "CREATE_COMPLETE", stack.reasons
+        assert stack.delete() == "DELETE_COMPLETE", stack.reasons
+    finally:
+        cloudwatch.stop_otel_enrichment()
 
 
 def withdrawn(stack: TemplateStack) -> TemplateStack:

@@ -3236,7 +3236,7 @@ export interface ScaleInConsolidation {
  */
 export interface AlarmSettings {
   /**
-   * The threshold, in the alarm's unit; https://constructs-optim.dev/alarms/ says whether it is an upper or a lower limit.
+   * The threshold, in the alarm's unit (latencies in seconds, shares in percent); https://constructs-optim.dev/alarms/ says whether it is an upper or a lower limit.
    * @default - none
    */
   readonly threshold?: number;
