@@ -1,4 +1,4 @@
-"""The Service Quotas API with SageMaker's instance quotas.
+"""The Service Quotas API with SageMaker's quotas of instances and of training jobs' numbers.
 
 A quota that no test has set shows 20 instances but is not enforced. The codes are fictitious; AWS's look similar
 ("ml.g5.xlarge for endpoint usage" is L-1928E07B). Source: Service Quotas API reference, ListServiceQuotas.
@@ -15,7 +15,7 @@ from .api.error import ApiError
 from .api.model import ApiModel
 from .faults import Faults
 from .sagemaker.hosting.fleets import hardware
-from .sagemaker.quotas import ENDPOINT, SPOT, TRAINING, Quotas, quota_name
+from .sagemaker.quotas import ENDPOINT, OF_A_TRAINING_JOB, SPOT, TRAINING, Quotas, quota_name
 
 _UNSET = 20.0
 _MOST = 100
@@ -56,7 +56,8 @@ class ServiceQuotas:
 
 def _all(values: Mapping[str, float]) -> dict[str, float]:
     names = [quota_name(each, usage) for each in hardware() for usage in (ENDPOINT, TRAINING, SPOT)]
-    return dict.fromkeys(names, _UNSET) | dict(values)
+    defaults = {name: value for name, (value, _) in OF_A_TRAINING_JOB.items()}
+    return dict.fromkeys(names, _UNSET) | defaults | dict(values)
 
 
 def _quota(name: str, value: float, account: str, region: str) -> dict[str, Any]:

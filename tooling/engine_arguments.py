@@ -31,7 +31,8 @@ _SOURCE = (
     "parser also accepts no_<name>. takes: int, float, size (8k), json, or switch; left out where the releases "
     "differ. choices: the choices of all these releases. For vLLM's parsers of tool calls and reasoning, they are "
     "the names that vllm/tool_parsers/__init__.py and vllm/reasoning/__init__.py register; plugins can add names. "
-    "choices_since: the first of these releases that has a choice; left out where all have it."
+    "choices_since: the first of these releases that has a choice; left out where all have it. many: the parser takes "
+    "one or several values, each in a word of its own (argparse, nargs); left out where the releases differ."
 )
 # Lists the parser's arguments in the engines' environment. The texts that a type accepts identify it.
 _LIST = """
@@ -65,7 +66,8 @@ for action in engine._parser._actions:
     names = [name[2:].replace("-", "_") for name in action.option_strings if name.startswith("--")]
     own = [name for name in names if not (name.startswith("no_") and name[3:] in names)]
     for name in own:
-        row = {"of": own[0]} if name != own[0] else {"takes": takes(action), "negated": len(own) < len(names)}
+        row = {"of": own[0]} if name != own[0] else {"takes": takes(action), "negated": len(own) < len(names),
+                                                              "many": action.nargs in ("*", "+")}
         if name == own[0] and action.choices and all(isinstance(choice, str) for choice in action.choices):
             row["choices"] = sorted(action.choices)
         found[name] = {key: value for key, value in row.items() if value}
@@ -105,7 +107,7 @@ def _row(name: str, releases: list[str], found: list[dict[str, dict[str, Any]]])
     rows = [arguments[name] for arguments in found if name in arguments]
     row: dict[str, Any] = {"since": having[0]} if having[0] != releases[0] else {}
     row |= {"until": having[-1]} if having[-1] != releases[-1] else {}
-    for key in ("of", "takes", "negated"):
+    for key in ("of", "takes", "negated", "many"):
         values = {each.get(key) for each in rows}
         row |= {key: rows[-1][key]} if len(values) == 1 and values != {None} else {}
     if all("choices" in each for each in rows):

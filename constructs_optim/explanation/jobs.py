@@ -40,7 +40,8 @@ class JobKind(NamedTuple):
         return JobKind(
             text_of(description.get("Model", "")).partition(" ")[0],
             tuple(text_of(technique) for technique in description.get("Techniques") or ()),
-            frozenset([*configured, *(text_of(argument) for argument in arguments)]),
+            # The first argument is the script; the others are what it needs.
+            frozenset([*configured, *(text_of(argument) for argument in arguments[:1])]),
             instance_type_of(request),
         )
 

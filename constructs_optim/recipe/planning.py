@@ -52,14 +52,16 @@ _COMPONENT_MEMORY_SHARE = 0.5
 
 _COPY_SCRIPT = "copy_model.py"
 _COPYING_INSTANCE, _COPYING_SECONDS, _UNKNOWN_GB = "ml.m5.2xlarge", 86_400, 1_000
+_RESERVE_GB = 100
 _NO_NAME = re.compile("[^a-z0-9]+")
-# At most 256 characters; $0 is the first of ContainerArguments. SageMaker reads the failure reason from the file
-# output/failure. SAGEMAKER_BASE_DIR replaces /opt/ml outside of containers. requirements.txt is complete, has
-# --require-hashes, and leaves PyTorch to the image; without --no-deps, pip would require PyTorch's hash.
+# At most 256 characters (API reference, AlgorithmSpecification.ContainerEntrypoint), whatever the files' names are: $0
+# and $1 are ContainerArguments. SageMaker reads the failure reason from the file output/failure. SAGEMAKER_BASE_DIR
+# replaces /opt/ml outside of containers. The requirements are complete, have --require-hashes, and leave PyTorch to the
+# image; without --no-deps, pip would require PyTorch's hash.
 _START = (
     "cd ${SAGEMAKER_BASE_DIR:-/opt/ml} && python -m zipfile -e input/data/code/*.zip code && "
-    "python -m pip install --no-deps -qr code/requirements.txt || "
-    "{ echo cannot install code or requirements.txt, see the log >output/failure; exit 1; }; "
+    "python -m pip install --no-deps -qr code/$1 || "
+    "{ echo cannot install code or $1, see the log >output/failure; exit 1; }; "
     "exec python code/$0"
 )
 _COPYING_REQUIREMENTS = "copying.txt"
@@ -211,8 +213,7 @@ class _Planner:
         environment = {**secret, **(compute.environment or {})}
         request = {
             "AlgorithmSpecification": {
-                "ContainerArguments": [_COPY_SCRIPT],
-                "ContainerEntrypoint": ["/bin/bash", "-c", _start(_COPYING_REQUIREMENTS)],
+                **_start(_COPY_SCRIPT, _COPYING_REQUIREMENTS),
                 "TrainingImage": f"{host}/{image.name}",
                 "TrainingInputMode": "File",
             },
@@ -330,8 +331,7 @@ class _Planner:
             stopping["MaxWaitTimeInSeconds"] = stopping["MaxRuntimeInSeconds"] + compute.spot_wait_seconds
         request = {
             "AlgorithmSpecification": {
-                "ContainerArguments": [training.script],
-                "ContainerEntrypoint": ["/bin/bash", "-c", _start(training.requirements)],
+                **_start(training.script, training.requirements),
                 "MetricDefinitions": [{"Name": metric.name, "Regex": metric.regex} for metric in training.metrics],
                 "TrainingImage": f"{self.host}/{image.name}",
                 "TrainingInputMode": "File",
@@ -411,9 +411,14 @@ class _Planner:
 
 
 def copied(row: ModelRow | None) -> RecordedArtifact:
-    """Return this release's settings for a copy: storage for twice the weights, or a default if the size is unknown."""
+    """Return this release's settings for a copy: storage for the files, or a default if the size is unknown.
+
+    A copy job downloads each file once. The reserve is as large as the weights, but at most a tenth of them and 100 GB:
+    an account's default quota for a job's volume is 1,024 GB (runtime/preflight/quotas.py).
+    """
     stored = _stored_gb(row)
-    return RecordedArtifact(version=COPY_VERSION, storage_gb=_UNKNOWN_GB if stored is None else math.ceil(2 * stored))
+    reserved = _UNKNOWN_GB if stored is None else math.ceil(stored + min(stored, 0.1 * stored + _RESERVE_GB))
+    return RecordedArtifact(version=COPY_VERSION, storage_gb=reserved)
 
 
 def made(technique: type[TrainedTechnique], row: ModelRow | None) -> RecordedArtifact:
@@ -433,9 +438,9 @@ def _version(artifact: RecordedArtifact) -> dict[str, str]:
     return {VERSION_HYPERPARAMETER: str(artifact.version)} if artifact.version > 1 else {}
 
 
-def _start(requirements: str) -> str:
+def _start(script: str, requirements: str) -> dict[str, list[str]]:
     """Return the command of a job that installs ``requirements`` and runs a script."""
-    return _START.replace("requirements.txt", requirements)
+    return {"ContainerArguments": [script, requirements], "ContainerEntrypoint": ["/bin/bash", "-c", _START]}
 
 
 def channel(name: str, uri: str) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from .catalog import engine_arguments
+from .catalog import engine_arguments, entry_points
 from .errors import Violation
 from .settings import Group, Settings, UnknownSettingsError, as_text, meant, settings_of
+from .tokens import is_token
 
 MODEL_PATH = "/opt/ml/model"
 """The path where SageMaker mounts the model's files."""
@@ -162,7 +163,17 @@ class _CommandLine(_EngineSettings):
             for name, value in given.items()
             if value.lower() == "false" and (found := arguments.get(name)) is not None and found.row.negated
         }
-        return {**left, **negated, **given}
+        translation = entry_points.of_release(self.name, release)
+        if translation is None:
+            return {**left, **negated, **given}
+        rows = {name: found.row if found is not None else None for name, found in arguments.items()}
+        passed = {
+            name: entry_points.written(translation, rows[name], value)
+            if name in rows and not is_token(value)
+            else value
+            for name, value in given.items()
+        }
+        return {**left, **negated, **passed}
 
     def _option(self, variable: str) -> str:
         return variable.removeprefix(self.prefix).lower()

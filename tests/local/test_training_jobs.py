@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.waiting import until
-from .training import BUCKET, REPORT, Training, channel, started
+from .training import BUCKET, REPORT, Training, channel, request, started
 
 pytestmark = pytest.mark.e2e
 
@@ -105,6 +105,29 @@ def test_a_manifest_file_selects_the_objects_of_a_channel(cloud: LocalCloud, s3:
     training.completed()
     files = json.loads(training.model("report.json"))["files"]
     assert {name for name in files if "listed" in name} == {"input/data/listed/a.txt", "input/data/listed/deep/b.txt"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        (
+            {"StoppingCondition": {"MaxRuntimeInSeconds": 432_001}},
+            "'Longest run time for a training job' is 432000 Seconds, .* delta of 432001 Seconds",
+        ),
+        (
+            {"ResourceConfig": {"VolumeSizeInGB": 1_025}},
+            "'Size of EBS volume for a training job instance' is 1024 Gigabytes",
+        ),
+    ],
+)
+def test_a_training_job_has_awss_default_quotas(
+    cloud: LocalCloud, sagemaker: Any, changed: dict[str, Any], expected: str
+) -> None:
+    name = f"job-{uuid.uuid4().hex[:8]}"
+    cloud.client("s3").put_object(Bucket=BUCKET, Key=f"code/{name}/main.py", Body=b"")
+    with pytest.raises(ClientError, match=expected) as refused:
+        sagemaker.create_training_job(**request(name, **changed))
+    assert refused.value.response["Error"]["Code"] == "ResourceLimitExceeded"
 
 
 def test_a_missing_input_prefix_is_refused_with_sagemakers_error_message(cloud: LocalCloud, sagemaker: Any) -> None:

@@ -125,6 +125,39 @@ def test_a_training_job_beyond_the_quota_is_a_problem_where_its_artifact_is_not_
     assert levels(cloud, s3=[], Trainings=[unknown]) == [("advice", expected)]
 
 
+@pytest.mark.parametrize(
+    ("needed", "name", "expected"),
+    [
+        ({"MaxRuntimeInSeconds": "432001"}, "Longest run time for a training job", "needs 432,001 seconds"),
+        ({"VolumeSizeInGB": "1025"}, "Size of EBS volume for a training job instance", "needs 1,025 GB"),
+        ({"InstanceCount": "21"}, "Maximum number of instances per training job", "needs 21 instances"),
+    ],
+)
+def test_the_numbers_of_a_training_job_have_quotas(
+    cloud: InProcessCloud, needed: dict[str, str], name: str, expected: str
+) -> None:
+    cloud.set_quota(TRAINING, 100)
+    fits = {"MaxRuntimeInSeconds": "432000", "VolumeSizeInGB": "1024", "InstanceCount": "20"}
+    assert levels(cloud, s3=NONE, Trainings=[training(**fits)]) == []
+    ((level, text),) = levels(cloud, s3=NONE, Trainings=[training(**fits | needed)])
+    assert level == "problem"
+    assert expected in text
+    assert name in text
+    cloud.set_quota(name, 500_000)
+    assert levels(cloud, s3=NONE, Trainings=[training(**fits | needed)]) == []
+
+
+def test_a_quota_of_a_jobs_number_that_is_not_listed_limits_nothing(cloud: InProcessCloud) -> None:
+    listed = [{"QuotaName": TRAINING, "Value": 100.0}]
+    answers: Any = [
+        ("list_service_quotas", {"Quotas": listed}),
+        ("list_aws_default_service_quotas", {"Quotas": listed}),
+    ]
+    context = Answers(cloud, s3=NONE, service_quotas=answers).context()
+    needs = {"Trainings": [training(MaxRuntimeInSeconds="900000")]}
+    assert run(validate(PreflightProperties, needs), context).findings == ()
+
+
 def test_spot_instances_have_a_quota_of_their_own(cloud: InProcessCloud) -> None:
     cloud.set_quota(TRAINING, 0)
     assert levels(cloud, s3=NONE, Trainings=[training(Spot="true")]) == []

@@ -336,6 +336,14 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"techniques": [SpeculativeDecoding.eagle(training_data="s3://prompts/mine")]},
     ],
     "OPT067": [{"techniques": [PreOptimized(config="lmi-optimized")]}],
+    "OPT250": [
+        {"environment": {"SM_VLLM_LORA_MODULES": '[{"name": "a", "path": "/x"}, {"name": "b", "path": "/y"}]'}, "server": Server.vllm(container_version="0.30")},
+        {"environment": {"SM_VLLM_LORA_MODULES": '[{"name": "a", "path": "/x"}]'}, "server": Server.vllm(container_version="0.26")},
+        {"environment": {"SM_VLLM_HF_OVERRIDES": '{\n "a": 1\n}'}, "server": Server.vllm(container_version="0.26")},
+        {"environment": {"SM_SGLANG_JSON_MODEL_OVERRIDE_ARGS": '{\n "a": 1\n}'}, "server": Server.sglang()},
+        {"environment": {"SM_VLLM_ALLOWED_ORIGINS": '["a", "b"]'}, "server": Server.vllm(container_version="0.30")},
+        {"environment": {"OPTION_A": "a\nb"}, "server": Server.lmi()},
+    ],
     "OPT211": [_trained_on(_CAPTURED), _trained_on(_CAPTURED.during("2026-10-31"))],
     "OPT212": [_trained_on(_CAPTURED)],
     "OPT068": [
@@ -367,6 +375,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
 }
 
 # rule, changes, location of the violation, part of the reason or suggestion
+_TWO = '[{"name": "a", "path": "/x"}, {"name": "b", "path": "/y"}]'
 _GIVEN_DEGREE = {"environment": {"SM_VLLM_TENSOR_PARALLEL_SIZE": "2"}}
 BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT001", {"model": LLAMA_70B}, "model", "Model.jumpstart"),
@@ -502,6 +511,11 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT069", {"server": Server.sglang(container_version="0.5.15"), "techniques": [_speculator("acme/dspark")]}, "techniques[0]", "0.5.16 or newer"),
     ("OPT029", {"environment": {"SM_VLLM_SWAP_SPACE": "8"}}, "environment.SM_VLLM_SWAP_SPACE", "vLLM 0.30.0 has no argument --swap-space"),
     ("OPT029", {"environment": {"SM_VLLM_SSE_KEEP_ALIVE_INTERVAL": "5"}, "server": Server.vllm(container_version="0.28")}, "environment.SM_VLLM_SSE_KEEP_ALIVE_INTERVAL", "vLLM 0.28.0"),
+    ("OPT250", {"environment": {"SM_VLLM_LORA_MODULES": _TWO}, "server": Server.vllm(container_version="0.27.1")}, "environment.SM_VLLM_LORA_MODULES", "0.28.0 or newer"),
+    ("OPT250", {"environment": {"SM_VLLM_TOKENIZER": '["a", "b"]'}, "server": Server.vllm(container_version="0.30")}, "environment.SM_VLLM_TOKENIZER", "no JSON array"),
+    ("OPT250", {"environment": {"SM_SGLANG_LORA_PATHS": '["a=/x", "b=/y"]'}, "server": Server.sglang()}, "environment.SM_SGLANG_LORA_PATHS", "one value"),
+    ("OPT250", {"environment": {"SM_SGLANG_CHAT_TEMPLATE": "a\nb"}, "server": Server.sglang()}, "environment.SM_SGLANG_CHAT_TEMPLATE", "on one line"),
+    ("OPT250", {"environment": {"SM_SGLANG_SERVED_MODEL_NAME": "mine="}, "server": Server.sglang()}, "environment.SM_SGLANG_SERVED_MODEL_NAME", "without it"),
     ("OPT031", {"environment": ["A"]}, "environment", "mapping"),
     ("OPT031", {"environment": {"A-B": "c"}}, "environment", "SM_VLLM_MAX_MODEL_LEN"),
     ("OPT031", {"environment": {"A": 1}}, "environment.A", "'1'"),

@@ -244,3 +244,20 @@ def test_lmi_is_the_newest_of_which_something_is_known() -> None:
     assert "-lmi28." in (planned(server=Server.lmi()).container.image or "")
     pinned = Server.lmi(container_version="0.38.0-lmi29")
     assert "-lmi29." in (planned(server=pinned).container.image or "")
+
+
+@pytest.mark.parametrize(
+    ("server", "variable", "value", "expected"),
+    [
+        (Server.vllm(container_version="0.26"), "SM_VLLM_HF_OVERRIDES", '{\n "a": [1, 2]\n}', '{"a":[1,2]}'),
+        (Server.sglang(), "SM_SGLANG_JSON_MODEL_OVERRIDE_ARGS", '{\n "a": 1\n}', '{"a":1}'),
+        (Server.vllm(container_version="0.30"), "SM_VLLM_HF_OVERRIDES", '{\n "a": 1\n}', '{\n "a": 1\n}'),
+        (Server.vllm(container_version="0.26"), "SM_VLLM_LORA_MODULES", '[{"name": "a"}]', '{"name":"a"}'),
+        (Server.sglang(), "SM_SGLANG_LORA_PATHS", '["a=/x"]', "a=/x"),
+        (Server.vllm(container_version="0.30"), "SM_VLLM_LORA_MODULES", '[{"name": "a"}]', '[{"name": "a"}]'),
+    ],
+)
+def test_a_value_is_written_as_the_containers_entry_point_reads_it(
+    server: ServerSettings, variable: str, value: str, expected: str
+) -> None:
+    assert variables(server=server, environment={variable: value})[variable] == expected

@@ -148,6 +148,8 @@ class Preflight(Construct):
                     InstanceType=instance_type,
                     InstanceCount=count,
                     Spot=job.request.get("EnableManagedSpotTraining") or None,
+                    MaxRuntimeInSeconds=job.request["StoppingCondition"]["MaxRuntimeInSeconds"],
+                    VolumeSizeInGB=compute["VolumeSizeInGB"],
                 )
                 self._add("Trainings", training, "preflight jobs")
             else:

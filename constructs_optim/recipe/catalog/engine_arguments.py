@@ -36,6 +36,7 @@ class Argument(BaseModel, frozen=True):
     of: str | None = None
     takes: Literal["int", "float", "size", "json", "switch"] | None = None
     negated: bool = False
+    many: bool = False
     choices: tuple[str, ...] = ()
     choices_since: Mapping[str, str] = {}
     since: str | None = None

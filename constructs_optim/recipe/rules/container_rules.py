@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from constructs_optim.recipe import catalog
-from constructs_optim.recipe.catalog import engine_arguments, images
+from constructs_optim.recipe.catalog import engine_arguments, entry_points, images
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.memory import engine_setting
@@ -258,6 +258,28 @@ def _is_of_a_plugin(recipe: Recipe, argument: str) -> bool:
     """Return whether a plugin might register the parser."""
     plugin = _PLUGINS.get(argument)
     return plugin is not None and engine_setting(recipe, plugin) is not None
+
+
+@rule("OPT250", "https://github.com/aws/deep-learning-containers/tree/master/scripts/docker")
+def _the_entry_point_passes_values_on(recipe: Recipe) -> Iterator[Finding]:
+    """The container's entry point passes a value on: it turns each variable into arguments of the engine, and some
+    releases cut or split values.
+    """
+    server = recipe.serving_settings
+    translation = entry_points.of_release(server.name, recipe.engine)
+    known = engine_arguments.of_release(server.name, recipe.engine)
+    if translation is None:
+        return
+    for name, value in recipe.variables.items():
+        if not name.startswith(server.prefix) or is_token(value):
+            continue
+        argument = name.removeprefix(server.prefix).lower()
+        found = known.find(argument) if known is not None else None
+        row = found.row if found is not None else None
+        passed = entry_points.written(translation, row, value)
+        if (wrong := entry_points.problem(translation, argument, row, passed)) is not None:
+            reason, fix = wrong
+            yield Finding(f"environment.{name}", value, fix, f"{server.title} {recipe.engine}: {reason}")
 
 
 @rule("OPT058", "https://github.com/sgl-project/sglang/blob/v0.5.20/python/sglang/srt/entrypoints/http_server.py")

@@ -1,10 +1,14 @@
-"""Quotas of instances, and the number of instances in use.
+"""Quotas of instances, the number of instances in use, and quotas of a training job's own numbers.
 
 A quota has a name, such as ``ml.g5.12xlarge for endpoint usage``; only the service's list has its code. An update
 provisions "the new fleet" beside the old one (developer guide, "Blue/Green Deployments"), and a rolling update launches
 a batch. Reserved instances are not counted, because AWS does not document that they count against these quotas. AWS
 does not document either which quota an optimization job counts against; SageMaker chooses its instances (developer
-guide, "Create an inference optimization job").
+guide, "Create an inference optimization job"). A training job's runtime, volume and number of instances have quotas of
+their own: developer guide, "Feature Processor restrictions, limits, and quotas" ("Longest run time for a training job -
+432,000 seconds", "Maximum number of instances per training job - 20"). "Size of EBS volume for a training job instance"
+is the name in Service Quotas, as accounts list it (1,024 GB by default); awslabs/graphstorm,
+graphstorm-processing, reads the same quota of processing jobs by its name. A quota that is not listed limits nothing.
 Sources: Service Quotas API reference, ListServiceQuotas (it does not list quotas "for which only the default values are
 available") and ListAWSDefaultServiceQuotas; SageMaker API reference, errors of CreateEndpoint, UpdateEndpoint, and
 CreateTrainingJob.
@@ -13,7 +17,7 @@ CreateTrainingJob.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -31,6 +35,24 @@ _PAGE = 100
 # The most endpoints and running jobs to count, so that the function's time suffices. If an account has more, the count
 # is a lower bound.
 _MOST_LOOKED_AT = 500
+# The quotas of a single training job: its number, the unit, and what else works.
+_OF_A_JOB: Mapping[str, tuple[Callable[[TrainingNeed], int | None], str, str]] = {
+    "Longest run time for a training job": (
+        lambda job: job.max_runtime_in_seconds,
+        "seconds",
+        "let it run for less (JobOptions(max_runtime=...))",
+    ),
+    "Maximum number of instances per training job": (
+        lambda job: job.instance_count,
+        "instances",
+        "train on fewer instances (TrainingCompute(instance_count=...))",
+    ),
+    "Size of EBS volume for a training job instance": (
+        lambda job: job.volume_gb,
+        "GB",
+        "if the model is smaller than assumed, record its size with `constructs-optim lock --model`",
+    ),
+}
 
 
 def check_quotas(needs: PreflightProperties, context: Context) -> Iterator[PreflightFinding]:
@@ -42,11 +64,12 @@ def check_quotas(needs: PreflightProperties, context: Context) -> Iterator[Prefl
     names |= {_training_quota(job) for job, _ in jobs}
     if not names:
         return
-    quotas = _quotas(names, context)
+    quotas = _quotas(names | (_OF_A_JOB.keys() if jobs else set()), context)
     for name in sorted(names - quotas.keys()):
         yield advice(_NAME, f"Service Quotas does not list {name!r}", "look it up in the Service Quotas console")
     yield from _endpoints(fleets, quotas, context)
     yield from _trainings(jobs, quotas, context)
+    yield from _numbers(jobs, quotas)
 
 
 def advise_on_optimization_jobs(needs: PreflightProperties, context: Context) -> Iterator[PreflightFinding]:
@@ -133,6 +156,26 @@ def _trainings(
                 _NAME,
                 f"a training job needs {_instances(most)}, but {_described(name, quotas, used[name])} by running jobs",
                 "wait until they have ended, or request an increase in Service Quotas",
+            )
+
+
+def _numbers(
+    jobs: Sequence[tuple[TrainingNeed, bool | None]], quotas: Mapping[str, float]
+) -> Iterator[PreflightFinding]:
+    """Yield the numbers of single jobs that exceed their quotas."""
+    for name, (number, unit, fix) in _OF_A_JOB.items():
+        own = [
+            (value, runs)
+            for job, runs in jobs
+            if (value := number(job)) is not None and value > quotas.get(name, value)
+        ]
+        if own:
+            most = max(value for value, _ in own)
+            finding = problem if any(runs for _, runs in own) else advice
+            yield finding(
+                _NAME,
+                f"a training job needs {most:,} {unit}, but {name!r} is {quotas[name]:,g}",
+                f"request a quota of {most} in Service Quotas, or {fix}",
             )
 
 

@@ -48,8 +48,8 @@ class FleetNeed(Properties):
 class TrainingNeed(Properties):
     """The instances of a training job, which runs only if the store lacks the artifact.
 
-    Without ``artifact_key``, the key is known only after the job's source is resolved. ``definition`` changes with the
-    artifact.
+    Its maximum runtime and the size of each instance's volume are limited by quotas too. Without ``artifact_key``, the
+    key is known only after the job's source is resolved. ``definition`` changes with the artifact.
     """
 
     definition: str = ""
@@ -58,6 +58,8 @@ class TrainingNeed(Properties):
     instance_type: InstanceType
     instance_count: _Count
     spot: bool = False
+    max_runtime_in_seconds: int | None = Field(default=None, ge=1)
+    volume_gb: int | None = Field(default=None, ge=1, alias="VolumeSizeInGB")
 
 
 class CopyNeed(HuggingFaceSource):

@@ -90,7 +90,7 @@ class Container:
         root = folder / "ml"
         variables = {name: moved(value, root) for name, value in self._server.container.get("Environment", {}).items()}
         self.state, self.port = State.STARTING, _free_port()
-        words = self._settings.words(variables, root / "model", self.port)
+        words = self._settings.words(variables, root / "model", self.port, self._server.container.get("Image"))
         self._lines.append(f"$ {' '.join(words)}")
         process = self._process = SupervisedProcess(
             words, self._environment(variables, root), folder, self._lines.append

@@ -9,10 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# How AWS's images turn variables into options: the part after the prefix, in lower case with hyphens, is the option;
-# true means the option without a value, false omits it. Source: aws/deep-learning-containers, scripts/docker, the
-# entrypoints of vLLM and SGLang.
-_PREFIXES = ("SM_VLLM_", "SM_SGLANG_")
+from .entry_points import options
+
 LIGHT_SERVER = (
     f"{shlex.quote(sys.executable)} -m constructs_optim_local.light_server {{arguments}} --model {{model}} "
     "--host 127.0.0.1 --port {port}"
@@ -52,12 +50,12 @@ class ServingSettings:
     stream_seconds: float = 480.0
     stop_seconds: float = 30.0
 
-    def words(self, variables: Mapping[str, str], model: Path, port: int) -> list[str]:
-        """Return the command of a container with these variables."""
+    def words(self, variables: Mapping[str, str], model: Path, port: int, image: str | None = None) -> list[str]:
+        """Return the command of a container of ``image`` with these variables."""
         found: list[str] = []
         for word in shlex.split(self.command):
             if word == "{arguments}":
-                found += options(variables)
+                found += options(variables, image)
             else:
                 found.append(word.replace("{model}", str(model)).replace("{port}", str(port)))
         return found
@@ -74,14 +72,3 @@ def problems(command: str) -> Iterator[str]:
         yield f"there is no program {words[0] if words else ''!r}: name a program on the PATH, or its file"
     if not any("{port}" in word for word in words):
         yield "the command has no {port}: pass the port to the program, for example with --port {port}"
-
-
-def options(variables: Mapping[str, str]) -> Iterator[str]:
-    """Yield the options that AWS's container of vLLM or SGLang derives from its variables."""
-    for name, value in variables.items():
-        prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), None)
-        if prefix is None or value == "false":
-            continue
-        yield "--" + name.removeprefix(prefix).lower().replace("_", "-")
-        if value != "true":
-            yield value

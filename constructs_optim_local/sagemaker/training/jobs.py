@@ -14,7 +14,7 @@ from constructs_optim_local.api.error import ApiError, validation_error
 from constructs_optim_local.faults import Faults
 from constructs_optim_local.sagemaker.execution import ExecutionRoles, cannot_assume
 from constructs_optim_local.sagemaker.objects import Objects
-from constructs_optim_local.sagemaker.quotas import SPOT, TRAINING, Quotas
+from constructs_optim_local.sagemaker.quotas import INSTANCES, RUNTIME, SPOT, TRAINING, VOLUME, Quotas
 from constructs_optim_local.sagemaker.records import (
     Record,
     Records,
@@ -152,6 +152,13 @@ class TrainingJobs:
 
     def _check_quota(self, request: Record) -> None:
         resources, spot = request["ResourceConfig"], request.get("EnableManagedSpotTraining", False)
+        runtime = request.get("StoppingCondition", {}).get("MaxRuntimeInSeconds", MAX_RUNTIME_SECONDS)
+        for name, number in (
+            (RUNTIME, runtime),
+            (INSTANCES, resources.get("InstanceCount", 1)),
+            (VOLUME, resources.get("VolumeSizeInGB", 1)),
+        ):
+            self._quotas.check_number(name, number)
         if "TrainingPlanArn" in resources or "InstanceType" not in resources:
             return
         running = (job.describe() for job in self._jobs.values() if job.status not in ENDS)

@@ -1,0 +1,72 @@
+"""What the catalog and the local cloud say about AWS's entry points, against the scripts' own output.
+
+``record_entry_points.py`` runs the scripts of aws/deep-learning-containers.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from constructs_optim.recipe.catalog import entry_points, images
+from constructs_optim_local.sagemaker.serving.entry_points import options
+
+RECORDED: dict[str, Any] = json.loads(
+    (Path(__file__).parent / "recorded" / "entry_points.json").read_text(encoding="utf-8")
+)
+RELEASES = {
+    "vllm until 0.27.1": ("vllm", "0.27.1", "SM_VLLM_"),
+    "vllm": ("vllm", "0.28.0", "SM_VLLM_"),
+    "sglang": ("sglang", "0.5.20", "SM_SGLANG_"),
+}
+CASES = [
+    pytest.param(name, case["argument"], case["value"], case["words"], id=f"{name} {case['value']!r} {number}")
+    for name, recorded in RECORDED.items()
+    for number, case in enumerate(recorded["cases"])
+]
+
+
+@pytest.mark.parametrize(("name", "argument", "value", "expected"), CASES)
+def test_the_catalog_knows_the_words_of_a_value(
+    name: str, argument: str, value: str, expected: list[str] | None
+) -> None:
+    server, release, _ = RELEASES[name]
+    translation = entry_points.of_release(server, release)
+    assert translation is not None
+    assert entry_points.words(translation, argument.lower(), value) == expected
+
+
+@pytest.mark.parametrize(("name", "argument", "value", "expected"), CASES)
+def test_the_local_cloud_starts_a_server_with_the_same_words(
+    name: str, argument: str, value: str, expected: list[str] | None
+) -> None:
+    server, release, prefix = RELEASES[name]
+    image = f"763104351884.dkr.ecr.us-west-2.amazonaws.com/{server}:{release}-gpu-py312-cu130-ubuntu22.04-sagemaker"
+    flag = f"--{argument.lower().replace('_', '-')}"
+    assert list(options({prefix + argument: value}, image)) == ([] if expected is None else [flag, *expected])
+
+
+@pytest.mark.parametrize(("name", "argument", "value", "expected"), CASES)
+def test_a_value_that_is_refused_or_rewritten_is_one_that_the_script_changes(
+    name: str, argument: str, value: str, expected: list[str] | None
+) -> None:
+    server, release, _ = RELEASES[name]
+    translation = entry_points.of_release(server, release)
+    assert translation is not None
+    changed = entry_points.written(translation, None, value) != value
+    refused = entry_points.problem(translation, argument.lower(), None, value) is not None
+    if changed or refused:
+        assert expected != [value]
+
+
+def test_every_image_with_an_entry_point_has_its_translation() -> None:
+    for row in images.rows():
+        if row.server in ("vllm", "sglang"):
+            expected = "words" if row.server == "vllm" and row.engine not in _OLD else "lines"
+            assert entry_points.of_release(row.server, row.engine) == expected, row.tag
+
+
+_OLD = {"0.24.0", "0.25.0", "0.25.1", "0.26.0", "0.27.1"}
