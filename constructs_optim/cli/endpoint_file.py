@@ -81,8 +81,12 @@ class SynthesisError(ValueError):
     """The CDK refuses a file's declaration. The message has the policies' findings unless they were printed before."""
 
     def __init__(self, error: Exception) -> None:
-        # Removes Node's stack frames, and the path of a report in a deleted temporary folder.
-        super().__init__(re.sub(r" A copy of this report.*|\n +at .*", "", str(error)).strip())
+        from constructs_optim.constructs.declaration.wording import in_yaml
+
+        # Removes Node's stack frames, the path of a report in a deleted temporary folder, and the CDK's heading.
+        text = re.sub(r" A copy of this report.*|\n +at .*", "", str(error))
+        heading = r"^(?:\w+: )*Validation failed with the following errors:\s+(?:\[[^\]]*\] )?"
+        super().__init__(in_yaml(re.sub(heading, "", text)).strip())
 
 
 def synthesized(

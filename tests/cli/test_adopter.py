@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
+import keyword
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aws_cdk.assertions import Template
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from constructs_optim.cli.adoption.adopter import Adopter, Adoption, AdoptionError
 
@@ -41,9 +47,9 @@ class Account:
         }
 
     def describe_endpoint_config(self, **_: Any) -> dict[str, Any]:
-        variant = {
+        variant: dict[str, Any] = {
             "VariantName": "Main",
-            "ModelName": "chat-model",
+            **({} if self.given.get("components") else {"ModelName": "chat-model"}),
             "InstanceType": "ml.g5.12xlarge",
             "InitialInstanceCount": 2,
             "InferenceAmiVersion": "al2023-ami-sagemaker-inference-gpu-4-1",
@@ -63,7 +69,20 @@ class Account:
 
     def get_paginator(self, operation: str) -> Pages:
         tags = [{"Key": key, "Value": value} for key, value in self.given.get("tags", {}).items()]
-        return Pages({"list_tags": {"Tags": tags}, "list_inference_components": {"InferenceComponents": []}}[operation])
+        components = [{"InferenceComponentName": name} for name in self.given.get("components", [])]
+        listed = {"list_tags": {"Tags": tags}, "list_inference_components": {"InferenceComponents": components}}
+        return Pages(listed[operation])
+
+    def describe_inference_component(self, **asked: str) -> dict[str, Any]:
+        name = asked["InferenceComponentName"]
+        requirements = {"NumberOfAcceleratorDevicesRequired": 1, "MinMemoryRequiredInMb": 1024}
+        return {
+            "InferenceComponentName": name,
+            "InferenceComponentArn": f"{_PREFIX}:inference-component/{name}",
+            "InferenceComponentStatus": "InService",
+            "Specification": {"ModelName": "chat-model", "ComputeResourceRequirements": requirements},
+            "RuntimeConfig": {"DesiredCopyCount": 1},
+        }
 
     def describe_subnets(self, **_: Any) -> dict[str, Any]:
         subnets = [("subnet-1", "us-west-2a"), ("subnet-2", "us-west-2b")]
@@ -111,6 +130,72 @@ def template_of(adoption: Adoption, folder: Path) -> dict[str, Any]:
     by_path = {each.get("Metadata", {}).get("aws:cdk:path"): each for each in resources}
     assert set(adoption.identifiers) <= set(by_path), "all that is imported is declared"
     return by_path
+
+
+# SageMaker API reference, CreateInferenceComponent: [a-zA-Z0-9]([\\-a-zA-Z0-9]*[a-zA-Z0-9])?. Names with capitals are
+# refused. Application Auto Scaling, PutScalingPolicy: \\p{Print}+.
+_COMPONENT_NAMES = st.from_regex(r"[a-z0-9]([\-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True)
+_POLICY_NAMES = st.text(st.characters(min_codepoint=32, exclude_categories=["C", "Zl", "Zp"]), min_size=1, max_size=30)
+# The IDs of constructs that the library declares: a child of an endpoint cannot have one of its others.
+_OUR_WORDS = sorted({
+    word
+    for file in (Path(__file__).parents[2] / "constructs_optim" / "constructs").rglob("*.py")
+    for word in re.findall(r'\((?:self|scope|stack|endpoint)[\w.]*, f?"([A-Z][A-Za-z]+)"', file.read_text(encoding="utf-8"))
+} | {"Default", "Model", "Alarms", "Dashboard", "Evaluation", "Shadow", "Preflight"})  # fmt: skip
+_PYTHON_WORDS = [*keyword.kwlist, *keyword.softkwlist, *dir(builtins), "app", "stack", "endpoint", "Duration", "Tags"]
+_PYTHON_WORDS += [
+    "kms",
+    "s3",
+    "iam",
+    "autoscaling",
+    "Model",
+    "Size",
+    "chat-scaling",
+    "chat_scaling",
+    "a b",
+    "a_b",
+    "a-b",
+]
+_WORDS = sorted({*_OUR_WORDS, *_PYTHON_WORDS})
+_AWKWARD = [
+    "app",
+    "stack",
+    "endpoint",
+    "class",
+    "import",
+    "lambda",
+    "match",
+    "print",
+    "kms",
+    "s3",
+    "7",
+    "endpoint-scaling",
+]
+
+
+def _hyphenated(word: str) -> str:
+    """Return a component's name: scaling-suspended, whose construct ID is ScalingSuspended."""
+    return re.sub(r"[^a-z0-9]+", "-", re.sub(r"(?<=[a-z])(?=[A-Z])", "-", word).lower()).strip("-")
+
+
+_COMPONENTS = sorted({_hyphenated(word) for word in _WORDS} - {""})
+
+
+def declared(components: list[str], policies: list[str]) -> Adoption:
+    steps = {"StepScalingPolicyConfiguration": {"AdjustmentType": "ChangeInCapacity", "StepAdjustments": []}}
+    return Account(s3(), components=components, policies=[policy(name, **steps) for name in policies]).adopted()
+
+
+def assigned(source: str) -> list[str]:
+    """The variables that a program assigns, in order."""
+    nodes = ast.walk(ast.parse(source))
+    return [
+        target.id
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    ]
 
 
 def test_everything_that_an_endpoint_may_have_is_declared(tmp_path: Path) -> None:
@@ -171,7 +256,7 @@ def test_everything_that_an_endpoint_may_have_is_declared(tmp_path: Path) -> Non
     assert tracking["PolicyName"] == "by-hand"
     assert tracking["TargetTrackingScalingPolicyConfiguration"]["DisableScaleIn"] is True
     assert tracking["TargetTrackingScalingPolicyConfiguration"]["ScaleInCooldown"] == 300
-    steps = resources["Chat/Steps"]["Properties"]
+    steps = resources["Chat/StepsPolicy"]["Properties"]
     assert steps["StepScalingPolicyConfiguration"]["StepAdjustments"] == [
         {"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}
     ]
@@ -225,3 +310,54 @@ def test_what_no_declaration_says_is_refused(account: Account, problem: str) -> 
     with pytest.raises(AdoptionError) as refused:
         account.adopted()
     assert problem in str(refused.value)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(_COMPONENT_NAMES | st.sampled_from(_COMPONENTS), min_size=1, max_size=5, unique=True),
+    st.lists(_POLICY_NAMES | st.sampled_from(_WORDS), max_size=4, unique=True),
+)
+def test_a_program_has_each_name_once_and_hides_nothing(components: list[str], policies: list[str]) -> None:
+    source = declared(components, policies).source
+    variables = assigned(source)
+    assert len(variables) == len({*variables})
+    assert not {*variables} & {*dir(builtins), *keyword.softkwlist}
+    imported = [
+        alias.asname or alias.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    ]
+    assert not {*variables} & {*imported}
+    assert source.count("Tags.of(endpoint)") == 0
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and len(node.args) > 1]
+    made = [(ast.unparse(call.func), ast.unparse(call.args[0]), call.args[1]) for call in calls]
+    ids = [ast.unparse(named) for _, scope, named in made if scope == "stack"]
+    assert len(ids) == len({*ids})
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_program_of_any_names_declares_and_imports_everything(number: int, tmp_path: Path) -> None:
+    """Names of the library's own constructs, of Python's, and of nothing but digits and signs."""
+    components = [*(_hyphenated(word) for word in _OUR_WORDS[number::3]), *_AWKWARD[number::3], f"{number}-8b"]
+    policies = ["a b", "a_b", "1-cpu-high", "\u00fc", "!!!", '"""', "\\", "class", "ArtifactStore"][number::3]
+    adoption = declared(components, policies)
+    resources = template_of(adoption, tmp_path)
+    assert adoption.identifiers.keys() <= resources.keys()
+    assert len(adoption.identifiers) == 1 + len(components) * (2 + len(policies))
+    names = {found["Properties"].get("InferenceComponentName") for found in resources.values()}
+    assert {*components} <= names
+
+
+def test_tags_are_those_of_the_endpoint_though_a_component_has_its_name(tmp_path: Path) -> None:
+    adoption = Account(s3(), components=["endpoint"], tags={"team": "x"}).adopted()
+    resources = template_of(adoption, tmp_path)
+    assert resources["Chat/Endpoint/Resource"]["Properties"]["Tags"] == [{"Key": "team", "Value": "x"}]
+
+
+def test_an_image_cannot_leave_its_comment(tmp_path: Path) -> None:
+    image = f"{_REGISTRY}/vllm:0.0.1-gpu\nimport os\u2028os.abort()\r"
+    source = Account({**s3(), "Image": image}).adopted().source
+    assert "\nimport os" not in source
+    assert "\\nimport os\\u2028os.abort()\\r" in source
+    ast.parse(source)

@@ -24,6 +24,7 @@ from constructs_optim.recipe import (
 )
 from constructs_optim.recipe.catalog import images, models
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, RecordedModel
+from constructs_optim.recipe.rules import warnings
 from constructs_optim.recipe.servers import Adapters, Server, ServerSettings, by_name
 from constructs_optim.recipe.techniques.quantization import CompressorQuantization
 from tests.support.choices import CHOICE, NAME
@@ -197,9 +198,13 @@ def test_a_job_on_blackwell_has_an_entry_beside_the_one_of_older_gpus() -> None:
 
 def test_a_lock_file_round_trips_through_write_and_read(tmp_path: Path) -> None:
     path = tmp_path / LOCK_FILE
-    lock = Lock().adding(Lock(jobs={"b": "2", "a": "1"})).adding(Lock(jobs={"a": "other"}, servers={"a": "3"}))
+    lock = (
+        Lock()
+        .adding(Lock(jobs={"b": "image:2", "a": "image:1"}))
+        .adding(Lock(jobs={"a": "image:other"}, servers={"a": "image:3"}))
+    )
     lock.write(path)
-    assert Lock.read(path) == Lock(jobs={"a": "1", "b": "2"}, servers={"a": "3"})
+    assert Lock.read(path) == Lock(jobs={"a": "image:1", "b": "image:2"}, servers={"a": "image:3"})
     assert list(json.loads(path.read_text())["jobs"]) == ["a", "b"]
     assert list(tmp_path.iterdir()) == [path]
 
@@ -214,10 +219,10 @@ def test_a_file_of_an_earlier_release_has_no_choices_and_gets_none(tmp_path: Pat
 
 
 def test_choices_are_entries_beside_the_others_and_survive_what_synthesis_adds(tmp_path: Path) -> None:
-    lock = Lock(jobs={"awq": "1"}, choices={NAME: CHOICE})
-    assert lock.entries() == {"jobs.awq": "1", f"choices.{NAME}": CHOICE}
+    lock = Lock(jobs={"awq": "image:1"}, choices={NAME: CHOICE})
+    assert lock.entries() == {"jobs.awq": "image:1", f"choices.{NAME}": CHOICE}
     assert Lock.with_entries(lock.entries()) == lock
-    added = lock.adding(Lock(servers={"awq": "2"}))
+    added = lock.adding(Lock(servers={"awq": "image:2"}))
     assert added.choices == {NAME: CHOICE}
     added.write(tmp_path / LOCK_FILE)
     assert Lock.read(tmp_path / LOCK_FILE) == added
@@ -400,3 +405,88 @@ def test_the_lock_file_of_this_repository_matches_the_catalog(monkeypatch: pytes
             continue
         entry, recorded_choice, preferred = re.split(r"\s{2,}", line.strip())
         assert recorded_choice == preferred, f"constructs-optim lock --update {entry}"
+
+
+def tuned(tuning: dict[str, Any], techniques: tuple[Technique, ...] = ()) -> Plan:
+    recorded = Lock.model_validate({"tuning": {f"Qwen/Qwen3-8B{name}": each for name, each in tuning.items()}})
+    qwen = Model.huggingface("Qwen/Qwen3-8B", revision="0123456789abcdef0123456789abcdef01234567")
+    return plan(Recipe(qwen, techniques, "ml.g6e.2xlarge", "us-west-2", containers=recorded))
+
+
+def doubted(found: Plan) -> list[str]:
+    return [advice.message for advice in found.warnings if advice.id == "constructs-optim:OPT256"]
+
+
+@pytest.mark.parametrize(
+    ("tuning", "setting"),
+    [
+        ({"environment": {"LD_PRELOAD": "/opt/ml/model/x.so"}}, "environment.LD_PRELOAD"),
+        ({"environment": {"SM_VLLM_MODEL": "evil/model"}}, "environment.SM_VLLM_MODEL"),
+        ({"environment": {"SM_VLLM_TRUST_REMOTE_CODE": "true"}}, "environment.SM_VLLM_TRUST_REMOTE_CODE"),
+        ({"environment": {"HF_ENDPOINT": "https://example.com"}}, "environment.HF_ENDPOINT"),
+        ({"arguments": {"trust_remote_code": True}}, "arguments.trust_remote_code"),
+        ({"arguments": {"model": "evil/model"}}, "arguments.model"),
+        ({"arguments": {"chat_template": "{{ x }}"}}, "arguments.chat_template"),
+        ({"arguments": {"no_such_argument": 1}}, "arguments.no_such_argument"),
+    ],
+)
+def test_recorded_tuning_that_no_recipe_has_gives_a_warning(tuning: dict[str, Any], setting: str) -> None:
+    for name in ("@l40s", ""):
+        (message,) = doubted(tuned({name: tuning}))
+        assert f"tuning['Qwen/Qwen3-8B{name}'].{setting}" in message
+        assert f"Remove it from {LOCK_FILE}" in message
+
+
+def test_all_doubtful_settings_are_told_at_once() -> None:
+    tuning = {"environment": {"LD_PRELOAD": "x", "LD_AUDIT": "y"}, "arguments": {"model": "z", "max_num_seqs": 64}}
+    assert len(doubted(tuned({"@l40s": tuning}))) == 3
+
+
+@pytest.mark.parametrize(
+    "tuning", [{}, {"arguments": {"max_num_seqs": 64}}, {"environment": {"VLLM_USE_DEEP_GEMM": "0"}}]
+)
+def test_recorded_tuning_of_recipes_gives_no_warning(tuning: dict[str, Any]) -> None:
+    assert not doubted(tuned({"@l40s": tuning}))
+
+
+def test_what_a_plan_records_gives_no_warning() -> None:
+    for model_id in sorted(models.of_hugging_face())[::40]:
+        model = Model.huggingface(model_id, revision="0123456789abcdef0123456789abcdef01234567")
+        recipe = Recipe(model, (), "ml.p5.48xlarge", "us-west-2")
+        entry, recommended = recipe.recommended
+        recorded = Recipe(model, (), "ml.p5.48xlarge", "us-west-2", containers=Lock(tuning={entry: recommended}))
+        assert not [each for each in warnings(recorded) if each.id == "constructs-optim:OPT256"], model_id
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"contexts": {"a": 10**21}},
+        {"contexts": {"a": -1}},
+        {"artifacts": {"a": {"version": 1, "storage_gb": 99_999_999_999}}},
+        {"artifacts": {"a": {"version": 10**30, "storage_gb": 1}}},
+        {"models": {"a": {"parameters_billion": 1e300}}},
+        {"models": {"a": {"weight_bits": 0}}},
+        {"models": {"a": {"cache_bytes": 10**400}}},
+        {"models": {"a": {"layers": -3}}},
+        {"servers": {"awq": "vllm:0.30.0\n@evil"}},
+        {"servers": {"awq": "vllm"}},
+        {"servers": {"awq": "vllm:"}},
+        {"servers": {"awq": "Vllm:1"}},
+        {"servers": {"awq": "vllm:1 --privileged"}},
+        {"servers": {"awq": f"vllm:{'x' * 129}"}},
+        {"servers": {"awq": "https://example.com/vllm:1"}},
+        {"servers": {"awq": "vllm:1@sha256:" + "a" * 64}},
+        {"jobs": {"awq": "../vllm:1"}},
+        {"jobs": {"awq": ""}},
+    ],
+)
+def test_a_lock_file_of_impossible_values_is_refused(content: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / LOCK_FILE).write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"is not a lock file of this release.*restore it from version control"):
+        Lock.read(tmp_path / LOCK_FILE)
+
+
+def test_every_cataloged_image_can_be_recorded() -> None:
+    names = {row.name: row.name for row in images.rows()}
+    assert Lock(jobs=names, servers=names).servers == names

@@ -150,7 +150,8 @@ class Adopter:
     def _declare(self, endpoint: Described, configuration: Described, tags: Mapping[str, str]) -> None:
         (variant,) = configuration["ProductionVariants"]
         name = endpoint["EndpointName"]
-        declared = Call("OptimizedEndpoint", Code("stack"), "Endpoint", endpoint_name=name)
+        variable, construct_id = self._declared.variable("endpoint"), self._declared.construct_id("stack", "Endpoint")
+        declared = Call("OptimizedEndpoint", Code("stack"), construct_id, endpoint_name=name)
         components = self._components(name)
         models: list[Described] = []
         if (model_name := variant.get("ModelName")) is not None:
@@ -165,16 +166,16 @@ class Adopter:
         declared.named["instance_type"] = variant["InstanceType"]
         declared.named |= self._options(endpoint, configuration, variant, components=bool(components))
         declared.named |= self._role_and_network(configuration, models)
-        self._declared.add("endpoint", declared)
-        self._import("Endpoint/Resource", "AWS::SageMaker::Endpoint", EndpointArn=endpoint["EndpointArn"])
+        self._declared.add(variable, declared)
+        self._import(f"{construct_id}/Resource", "AWS::SageMaker::Endpoint", EndpointArn=endpoint["EndpointArn"])
         if model_name is not None:
             resource = f"endpoint/{name}/variant/{variant['VariantName']}"
-            self._declare_scaling("endpoint", "Endpoint", resource, "sagemaker:variant:DesiredInstanceCount")
+            self._declare_scaling(variable, construct_id, resource, "sagemaker:variant:DesiredInstanceCount")
         for component, model in zip(components, models, strict=False):
             self._declare_component(component, model, variant["InstanceType"])
         for key, value in tags.items():
             if not key.startswith("aws:"):
-                self._declared.add(None, Call("Tags.of(endpoint).add", key, value))
+                self._declared.add(None, Call(f"Tags.of({variable}).add", key, value))
         self._declared.imports("aws_cdk", "Tags")
 
     def _import(self, path: str, type_name: str, **identifier: str) -> None:
@@ -474,13 +475,13 @@ class Adopter:
     def _declare_component(self, component: Described, model: Described, instance_type: str) -> None:
         name, specification = component["InferenceComponentName"], component["Specification"]
         requirements = specification.get("ComputeResourceRequirements") or {}
-        construct_id = camel_case(name)
         accelerators = requirements.get("NumberOfAcceleratorDevicesRequired")
         if accelerators is None or accelerators != int(accelerators):
             self._problems.append(
                 f"the inference component {name} uses {accelerators} accelerators, which is not a whole number"
             )
             return
+        construct_id = self._declared.construct_id("endpoint", name)
         declared = Call(
             "endpoint.add_component", construct_id, component_name=name, existing_model=specification["ModelName"]
         )
@@ -507,7 +508,7 @@ class Adopter:
         if options:
             self._declared.imports("constructs_optim", "ComponentOptions")
             declared.named["options"] = Call("ComponentOptions", **options)
-        variable = re.sub(r"\W", "_", name)
+        variable = self._declared.variable(name)
         self._declared.add(variable, declared)
         arn = component["InferenceComponentArn"]
         self._import(
@@ -540,7 +541,7 @@ class Adopter:
         identifier = {"ResourceId": resource, "ScalableDimension": dimension, "ServiceNamespace": "sagemaker"}
         self._import(f"{path}/Scaling/Target", "AWS::ApplicationAutoScaling::ScalableTarget", **identifier)
         low, high = target["MinCapacity"], target["MaxCapacity"]
-        scaling = f"{variable}_scaling"
+        scaling = self._declared.variable(f"{variable}_scaling")
         calls: list[Call] = []
         policies: Any = self._scaling.describe_scaling_policies(ResourceId=resource, **key)["ScalingPolicies"]
         others: list[Described] = []
@@ -573,7 +574,7 @@ class Adopter:
     def _declare_policy(self, policy: Described, target: str) -> None:
         """Declare a policy that the scaling methods cannot declare, with its current settings."""
         self._declared.imports("aws_cdk", "aws_applicationautoscaling as autoscaling")
-        construct_id = camel_case(policy["PolicyName"])
+        construct_id = self._declared.construct_id("stack", f"{policy['PolicyName']} policy")
         configurations = {
             "TargetTrackingScalingPolicyConfiguration": "target_tracking_scaling_policy_configuration",
             "StepScalingPolicyConfiguration": "step_scaling_policy_configuration",
@@ -589,7 +590,7 @@ class Adopter:
             **{argument: _property(policy[name]) for name, argument in configurations.items() if policy.get(name)},
         )
         declared.comments[""] = "The existing policy: on_metric(...) and on_steps(...) would create new ones."
-        variable = f"{re.sub(r'[^0-9A-Za-z]', '_', policy['PolicyName'])}_policy"
+        variable = self._declared.variable(f"{policy['PolicyName']}_policy")
         self._declared.add(variable, declared)
         self._declared.imports("aws_cdk", "RemovalPolicy")
         # An import needs a removal policy. If the app has none, the CLI does not choose the default.

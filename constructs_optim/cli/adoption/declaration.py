@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import builtins
+import itertools
 import json
+import keyword
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 _WIDTH = 120
 _INDENT = "    "
+_MODULES = frozenset({"autoscaling", "ec2", "iam", "kms", "s3", "sns"})
+# The IDs of an endpoint's own constructs; the CDK treats Default and Resource as no part of a name.
+_ENDPOINT_IDS = frozenset({
+    "Advice", "Alarm", "Alarms", "Artifact", "Artifacts", "Bucket", "Capacity", "Component", "Components", "Config",
+    "CopyRole", "Dashboard", "Default", "Ended", "Evaluation", "ExecutionRole", "Handler", "JobRole", "Key", "Logs",
+    "Model", "Models", "Optimization", "Permissions", "Preflight", "Promoted", "Resource", "Restart", "Role", "Run",
+    "Scaling", "ScalingSuspended", "SecurityGroup", "Served", "Serving", "Shadow", "StateMachine", "Store", "Topic",
+    "TrainingCode", "Vpc", "WakeUp", "WatchAlarms",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -29,7 +42,11 @@ class Call:
 
 
 class Declaration:
-    """An app with one stack: its imports and its statements."""
+    """An app with one stack: its imports and its statements.
+
+    Names of existing resources follow AWS's rules and not Python's. So variables and construct IDs come from
+    ``variable`` and ``construct_id``, which return each only once.
+    """
 
     def __init__(self, stack_name: str, account: str, region: str) -> None:
         """Begin with the stack."""
@@ -37,14 +54,30 @@ class Declaration:
             "aws_cdk": {"App", "Environment", "Stack"},
             "constructs_optim": {"OptimizedEndpoint"},
         }
+        self._variables: set[str] = set()
+        self._ids: dict[str, set[str]] = {"stack": set(), "endpoint": {*_ENDPOINT_IDS}}
+        self._variables |= {"app", "stack"}
         environment = Call("Environment", account=account, region=region)
         self._statements: list[tuple[str | None, Call]] = [
             ("app", Call("App")),
             ("stack", Call("Stack", Code("app"), stack_name, env=environment)),
         ]
 
+    def variable(self, name: str) -> str:
+        """Return the variable for a name of any characters: a valid identifier that nothing else in the program has."""
+        words = re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_")
+        wanted = words if words[:1].isalpha() else f"adopted_{words}".rstrip("_")
+        taken = self._variables | _MODULES | {*dir(builtins)} | {*keyword.kwlist, *keyword.softkwlist}
+        return _added(self._variables, taken, wanted, "_")
+
+    def construct_id(self, scope: Literal["stack", "endpoint"], name: str) -> str:
+        """Return the construct ID for a name of any characters, which no other construct of the scope has."""
+        return _added(self._ids[scope], self._ids[scope], camel_case(name), "")
+
     def imports(self, module: str, name: str) -> None:
-        """Import a name, or ``module as name``."""
+        """Import a name of a module, or a module of ``_MODULES`` as ``module as name``."""
+        if " as " in name and name.split()[-1] not in _MODULES:
+            raise ValueError(f"{name}: a variable could have this name")
         self._imports[module].add(name)
 
     def add(self, variable: str | None, call: Call) -> None:
@@ -57,7 +90,7 @@ class Declaration:
 
     def _lines(self, title: str) -> Iterator[str]:
         used = "\n".join(line for variable, call in self._statements for line in _statement(variable, call))
-        yield f'"""{title}"""'
+        yield '"""{}"""'.format(_printable(title).replace("\\", "\\\\").replace('"', '\\"'))
         yield ""
         for module in sorted(self._imports):
             names = sorted(
@@ -78,6 +111,19 @@ class Declaration:
         yield "app.synth()"
 
 
+def _added(names: set[str], taken: Set[str], wanted: str, separator: str) -> str:
+    """Return ``wanted``, with a number if it is taken, and add it to ``names``."""
+    numbered = (f"{wanted}{separator}{number}" for number in itertools.count(2))
+    found = next(name for name in itertools.chain([wanted], numbered) if name not in taken)
+    names.add(found)
+    return found
+
+
+def _printable(text: str) -> str:
+    """Return text on one line: in a comment, a line break would begin a statement."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
 def _order(name: str) -> tuple[bool, str]:
     return not name.isupper(), name
 
@@ -86,7 +132,7 @@ def _statement(variable: str | None, call: Call) -> Iterator[str]:
     if variable not in (None, "app", "stack"):
         yield ""
     if comment := call.comments.get(""):
-        yield f"# {comment}"
+        yield f"# {_printable(comment)}"
     assigned = f"{variable} = " if variable is not None else ""
     yield from _rendered(assigned, call, "", "")
 
@@ -105,7 +151,7 @@ def _rendered(before: str, value: Any, after: str, indent: str) -> list[str]:
                 if (name and (comment := value.comments.get(name))) or (
                     isinstance(item, Call) and (comment := item.comments.get(""))
                 ):
-                    lines.append(f"{deeper}# {comment}")
+                    lines.append(f"{deeper}# {_printable(comment)}")
                 lines += _rendered(f"{name}=" if name else "", item, ",", deeper)
             lines.append(f"{indent}){after}")
             return lines
@@ -148,8 +194,12 @@ def _inline(value: Any) -> str:
             return f"[{', '.join(_inline(item) for item in value)}]"
         case dict():
             return f"{{{', '.join(f'{_inline(name)}: {_inline(item)}' for name, item in value.items())}}}"
+        case str() if any("\ud800" <= each <= "\udfff" for each in value):
+            return ascii(value)
         case str():
             return repr(value) if '"' in value and "'" not in value else json.dumps(value, ensure_ascii=False)
+        case float() if not math.isfinite(value):
+            return f'float("{value}")'
         case float() if value == int(value):
             return str(int(value))
         case _:

@@ -27,7 +27,7 @@ from constructs_optim.recipe.tokens import is_token
 from .document import DeclarationError, Document, Path_, dotted, violation
 from .references import ENDPOINT, METRIC, PARAMETER, PLACEHOLDER, SERVED, STORE, Reference
 from .schema import Call, Choice, call_of, described
-from .wording import in_yaml
+from .wording import in_yaml, name_method
 
 # CloudFormation user guide, "CloudFormation-supplied parameter types"; a resource's type is an AWS-specific one.
 _TYPE = r"(String|Number|CommaDelimitedList|AWS::[\w:]+::[\w:]+)"
@@ -78,6 +78,11 @@ class Method:
     of: str = ""
     is_late: bool = False
     name: str = ""
+
+    def __post_init__(self) -> None:
+        """Let messages use the key in place of the method."""
+        if self.function is not None:
+            name_method(self.function.__name__, self.key)
 
     @property
     def form(self) -> Any:
@@ -358,7 +363,8 @@ class Builder:
                 location = f"{self._document.place(below)} {dotted(path)}.{inner}".removesuffix(".")
                 # A token's own text means nothing to the file's reader.
                 value = self._document.value_at(below) if is_token(each.value) else each.value
-                changes = {"location": location, "value": value, "suggestion": in_yaml(each.suggestion)}
+                changes = {"location": location, "value": value, "reason": in_yaml(each.reason)}
+                changes["suggestion"] = in_yaml(each.suggestion)
                 self._violations.append(each.model_copy(update=changes))
         except _Failed:
             # The existing error also covers this value; errors list it once.
@@ -370,7 +376,7 @@ class Builder:
             reason, _, fix = text.rpartition(": ")
             if not reason:
                 reason, _, fix = text.partition("; ")
-            self.refuse(path, reason, in_yaml(fix) or _AS_SAID)
+            self.refuse(path, in_yaml(reason), in_yaml(fix) or _AS_SAID)
         except RuntimeError as error:
             # The CDK's own message; Node's frames follow it.
             self.refuse(path, str(error).partition("\n")[0], _AS_SAID)

@@ -171,7 +171,9 @@ class DeclaredStack(Stack):
             DeclarationError: if the file has errors; lists all of them.
         """
         form = document.validated(stack_form())
-        self.app = app or App(outdir=str(outdir) if outdir is not None else None)
+        # A file has no cdk.json, and without indentation more endpoints fit into a template.
+        context = {"@aws-cdk/core:suppressTemplateIndentation": True}
+        self.app = app or App(outdir=str(outdir) if outdir is not None else None, context=context)
         env = Environment(account=form.account or account, region=form.region or region)
         super().__init__(self.app, form.stack, description=form.description, env=env, synthesizer=synthesizer)
         StackContext.of(self).is_reusable = reusable

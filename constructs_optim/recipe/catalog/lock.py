@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,26 @@ PARTS = ("jobs", "servers", "models", "tuning", "contexts", "artifacts", "choice
 """The sections of the file."""
 
 
+# Far beyond any model; a larger number is a mistake, or would make arithmetic with it one.
+_Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
+_Bytes = Annotated[int, Field(ge=0, le=1_000_000_000_000)]
+_Size = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
+# No EBS volume has more than 64 TiB (Amazon EBS user guide, "Provisioned IOPS SSD volumes").
+_MOST_STORAGE_GB = 65_536
+# The grammar of a repository and a tag, without a digest (github.com/distribution/reference, regexp.go).
+_COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_IMAGE = re.compile(rf"(?:{_COMPONENT}/)*{_COMPONENT}:\w[\w.-]{{0,127}}", re.ASCII)
+
+
+def _is_image(name: str) -> str:
+    if len(name) > 512 or not _IMAGE.fullmatch(name):
+        raise ValueError("an image is a repository and a tag, such as djl-inference:0.32.0-lmi14.0.0-cu126")
+    return name
+
+
+_ImageName = Annotated[str, AfterValidator(_is_image)]
+
+
 class RecordedModel(BaseModel, frozen=True, extra="forbid"):
     """The data that ``constructs-optim lock --model`` found about a model; columns as in ``ModelRow``.
 
@@ -36,23 +57,23 @@ class RecordedModel(BaseModel, frozen=True, extra="forbid"):
     revision: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
     gated: bool | None = None
     license: str | None = None
-    parameters_billion: float | None = None
-    weight_bits: int | None = None
+    parameters_billion: _Size | None = None
+    weight_bits: int | None = Field(default=None, ge=1, le=64)
     precision: str | None = None
-    layers: int | None = None
-    key_value_heads: int | None = None
-    head_dimension: int | None = None
-    hidden_size: int | None = None
-    vocabulary_size: int | None = None
+    layers: _Count | None = None
+    key_value_heads: _Count | None = None
+    head_dimension: _Count | None = None
+    hidden_size: _Count | None = None
+    vocabulary_size: _Count | None = None
     tied_embeddings: bool | None = None
-    attention_heads: int | None = None
-    max_position: int | None = None
-    full_attention_layers: int | None = None
-    cache_bytes: int | None = None
-    window_bytes: int | None = None
-    window: int | None = None
-    state_bytes: int | None = None
-    stored_gb: float | None = None
+    attention_heads: _Count | None = None
+    max_position: _Count | None = None
+    full_attention_layers: _Count | None = None
+    cache_bytes: _Bytes | None = None
+    window_bytes: _Bytes | None = None
+    window: _Count | None = None
+    state_bytes: _Bytes | None = None
+    stored_gb: _Size | None = None
 
     def row(self, name: str, known: ModelRow | None) -> ModelRow:
         """Return the catalog's row of the model, or a new row without a family, updated with the recorded data."""
@@ -70,8 +91,8 @@ class RecordedArtifact(BaseModel, frozen=True, extra="forbid"):
     ``storage_gb`` is the job's minimum storage, which depends on the size of the model.
     """
 
-    version: int = Field(ge=1)
-    storage_gb: int = Field(ge=0)
+    version: int = Field(ge=1, le=1_000)
+    storage_gb: int = Field(ge=0, le=_MOST_STORAGE_GB)
 
 
 _Figure = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -125,7 +146,7 @@ class RecordedForecast(BaseModel, frozen=True, extra="forbid"):
     inter_token_latency_ms: Interval
     requests_per_second: Interval
     probability: float = Field(ge=0, le=1)
-    measurements: int = Field(ge=0)
+    measurements: _Count
     with_users: Mapping[int, RecordedLatencies] = Field(default_factory=dict[int, RecordedLatencies])
 
 
@@ -174,11 +195,11 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
     """
 
     version: Literal[1] = 1
-    jobs: dict[str, str] = Field(default_factory=dict)
-    servers: dict[str, str] = Field(default_factory=dict)
+    jobs: dict[str, _ImageName] = Field(default_factory=dict)
+    servers: dict[str, _ImageName] = Field(default_factory=dict)
     models: dict[str, RecordedModel] = Field(default_factory=dict)
     tuning: dict[str, Tuning] = Field(default_factory=dict)
-    contexts: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    contexts: dict[str, _Count] = Field(default_factory=dict)
     artifacts: dict[str, RecordedArtifact] = Field(default_factory=dict)
     choices: dict[str, RecordedChoice] = Field(default_factory=dict)
 

@@ -164,6 +164,17 @@ def of_hugging_face() -> dict[str, ModelRow]:
 
 
 @cache
+def tuned_settings() -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of the engine arguments and of the variables in vLLM's recipes of all cataloged models."""
+    recipes = [row.recipe for row in (*by_id().values(), *of_hugging_face().values()) if row.recipe is not None]
+    tunings = [tuning for recipe in recipes for tuning in (recipe.tuning, *recipe.generations.values())]
+    return (
+        frozenset(name for tuning in tunings for name in tuning.arguments),
+        frozenset(name for tuning in tunings for name in tuning.environment),
+    )
+
+
+@cache
 def speculators() -> dict[str, Mapping[str, Any]]:
     """Return the ``--speculative-config`` of each speculator in vLLM's recipes, by its ID."""
     recipes = (row.recipe for row in of_hugging_face().values() if row.recipe is not None)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from constructs_optim.recipe import catalog
-from constructs_optim.recipe.catalog import engine_arguments, entry_points, images
+from constructs_optim.recipe.catalog import engine_arguments, entry_points, images, models
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.memory import engine_setting
@@ -206,6 +206,40 @@ def _image_gets_patches(recipe: Recipe) -> Iterator[Finding]:
         if newer is not None and dict(_recorded(recipe, part, choice)).get(choice.name) == image.name:
             fix = f"To use {newer.name}: `constructs-optim lock --update {part}.{choice.name}`"
         yield Finding(location, image.name, fix, f"AWS ended its patches on {image.eop}")
+
+
+@rule("OPT256", "https://github.com/vllm-project/recipes", advisory=True)
+def _recorded_tuning_is_of_a_recipe(recipe: Recipe) -> Iterator[Finding]:
+    """Recorded tuning comes from vLLM's recipes: the library records only arguments and variables of these recipes, so
+    a person or another program wrote this setting into the lock file, and it changes the container.
+    """
+    for (_, tuning), of_technique in ((recipe.recommended, False), (recipe.speculation, True)):
+        entry = next((name for name, recorded in recipe.containers.tuning.items() if recorded == tuning), None)
+        if entry is None or tuning in _recommended(recipe):
+            continue
+        arguments, variables = models.tuned_settings()
+        if of_technique:
+            arguments, variables = frozenset({"num_speculative_tokens"}), frozenset[str]()
+        fix = (
+            f"Remove it from {LOCK_FILE}, or declare it: in environment, or as a setting of the server. Review changes "
+            "of this file as you review code"
+        )
+        for part, given, known in (
+            ("arguments", tuning.arguments, arguments),
+            ("environment", tuning.environment, variables),
+        ):
+            for name, value in given.items():
+                if name not in known:
+                    reason = f"no recipe in the catalog has this {'argument' if part == 'arguments' else 'variable'}"
+                    yield Finding(f"tuning[{entry!r}].{part}.{name}", value, fix, reason)
+
+
+def _recommended(recipe: Recipe) -> list[models.Tuning]:
+    """Return the catalog's own tunings of the model."""
+    row = recipe.model_row
+    if row is None or row.recipe is None or recipe.instance is None:
+        return [models.Tuning()]
+    return [models.Tuning(), row.recipe.tuned(recipe.instance.generation)]
 
 
 @rule("OPT038", _IMAGES)
