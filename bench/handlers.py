@@ -1,8 +1,8 @@
 """Measure the Lambda handlers' cold starts in processor time, part by part, and the size of their archive.
 
 A cold start is everything until a handler can make its first call to AWS: the interpreter, botocore, Powertools,
-pydantic, the handler's own modules, its properties read once, and its clients. ``python bench/handlers.py`` prints it, and fails
-if a target is missed.
+pydantic, the handler's own modules, its properties read once, and its clients. ``python bench/handlers.py`` prints it,
+and fails if a target is missed.
 """
 
 from __future__ import annotations
