@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: release help install models demo test unit package docs pages medusa e2e typescript jsii nightly exhaustive faults explore conformance lint format lock bench peer clients clean lint-code lint-templates
+.PHONY: release help install models demo test unit package docs pages medusa e2e typescript jsii nightly exhaustive faults explore conformance handlers lint format lock bench peer clients clean lint-code lint-templates
 
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -58,7 +58,7 @@ typescript/lib/index.js: typescript/node_modules/.installed typescript/package.j
 typescript/node_modules/.installed: typescript/package-lock.json
 	@cd typescript && npm ci --silent && touch node_modules/.installed
 
-nightly: exhaustive faults explore conformance ## what takes longest, for before a release
+nightly: exhaustive faults explore conformance handlers ## what takes longest, for before a release
 
 exhaustive: install models peer clients typescript/lib/index.js ## the tests that try every case of something
 	@$(PYTEST) -m exhaustive
@@ -91,6 +91,9 @@ docs: install ## the site of docs/, in site/, where a warning is an error; snipp
 
 pages: install ## the pages' commands, run from empty directories in the environments that the pages install
 	@$(PYTEST) --numprocesses 2 --dist load -m "e2e and not trains" tests/pages
+
+handlers: install ## size and cold starts of the Lambda handlers, against their targets
+	@python bench/handlers.py
 
 faults: install ## every fault at every step of a deployment, and the figures that come of it
 	@python -m tests.faults

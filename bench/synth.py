@@ -38,10 +38,8 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 PEER_PYTHON = CHECKOUT / ".venv-peer" / "bin" / "python"
 
 _FULL, _OURS, _PEER, _RAW = "ours, all on", "ours", "peer", "raw L1"
-# With `python -O`, the CDK's bindings do not check argument types.
-_UNCHECKED = "ours, all on, python -O"
 _INCLUDED = "templates of that, included"
-_APPS = {_RAW: RAW, _OURS: OURS, _FULL: FULL, _UNCHECKED: FULL, _INCLUDED: INCLUDED, _PEER: PEER}
+_APPS = {_RAW: RAW, _OURS: OURS, _FULL: FULL, _INCLUDED: INCLUDED, _PEER: PEER}
 
 # 10% above the ratios measured at 126e5eb on a quiet machine: 1.97 in wall time, 1.59 in processor time.
 _MOST_OF_INCLUDED = {"wall": 1.97 * 1.1, "cpu": 1.59 * 1.1}
@@ -106,7 +104,7 @@ class Bench:
         started = time.perf_counter()
         with said.open("w") as file:
             process = subprocess.Popen(
-                [python, *(["-O"] if kind == _UNCHECKED else []), str(script), str(endpoints)],
+                [python, str(script), str(endpoints)],
                 cwd=self.directory,
                 env={**self.environment, "CDK_OUTDIR": str(output)},
                 stdin=subprocess.DEVNULL,
@@ -274,7 +272,7 @@ def _synth_targets(figures: Figures) -> list[Target]:
             targets.append(Target(name, f"{ratio:.2f}x", f"<= {most:.2f}x", ratio <= most))
     if len(counts) < 2:
         return targets
-    for kind in (kind for kind in (_OURS, _FULL, _UNCHECKED) if kind in figures.kinds):
+    for kind in (kind for kind in (_OURS, _FULL) if kind in figures.kinds):
         memory = sum(figures.growth(kind, figure, counts[0], counts[-1]) for figure in ("python_mb", "node_mb"))
         name, limit = f"{kind}: memory of an endpoint, Python and Node", f"< {_MOST_MB_AN_ENDPOINT:.0f} MB"
         targets.append(Target(name, f"{memory:.2f} MB", limit, memory < _MOST_MB_AN_ENDPOINT))

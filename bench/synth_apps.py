@@ -5,8 +5,9 @@ Each takes the number of endpoints, distributes them over stacks, and prints tim
 
 from __future__ import annotations
 
-# A template holds 500 resources, so every kind of app distributes its endpoints over stacks in the same way.
-ENDPOINTS_A_STACK = 20
+# CloudFormation accepts 1 MB and 500 resources a template (tests/docs/test_performance_figures.py), so every kind of
+# app distributes its endpoints over stacks in the same way.
+ENDPOINTS_A_STACK = 10
 
 # A version that all three support; the peer has no container image for later ones.
 _MODEL, _VERSION, _INSTANCE_TYPE = "meta-textgeneration-llama-3-70b-instruct", "2.2.0", "ml.g5.48xlarge"
@@ -81,6 +82,15 @@ RAW = _app(
 """,
 )
 
+BARE = _app(
+    imports="from constructs_optim import Model, OptimizedEndpoint, Quantization",
+    body=f"""
+    endpoint = OptimizedEndpoint(stack, f"E{{i}}",
+        model=Model.jumpstart("{_MODEL}", version="{_VERSION}", accept_eula=True),
+        techniques=[Quantization.awq()], instance_type="{_INSTANCE_TYPE}")
+""",
+)
+
 OURS = _app(
     imports="from constructs_optim import Model, OptimizedEndpoint, Quantization",
     body=f"""
@@ -89,6 +99,17 @@ OURS = _app(
         techniques=[Quantization.awq()], instance_type="{_INSTANCE_TYPE}")
     endpoint.auto_scale(max_capacity=4).on_concurrency(target=8)
     endpoint.dashboard
+""",
+)
+
+EVALUATED = _app(
+    imports="from constructs_optim import Model, OptimizedEndpoint, Quantization",
+    body=f"""
+    endpoint = OptimizedEndpoint(stack, f"E{{i}}",
+        model=Model.jumpstart("{_MODEL}", version="{_VERSION}", accept_eula=True),
+        techniques=[Quantization.awq()], instance_type="{_INSTANCE_TYPE}")
+    endpoint.auto_scale(max_capacity=4).on_concurrency(target=8)
+    endpoint.evaluate(schedule="cron(0 4 * * ? *)").require(max_regression=0.05)
 """,
 )
 

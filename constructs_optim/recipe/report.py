@@ -125,12 +125,32 @@ def catalog_report(part: str) -> list[dict[str, Any]]:
     """Return the rows of ``models``, ``instances``, ``images``, ``metrics`` or ``rules``, with columns for users."""
     if part in ("instances", "metrics"):
         return [asdict(row) for row in (instances.by_name() if part == "instances" else metrics_by_name()).values()]
-    known = [row for row in (*models.by_id().values(), *models.of_hugging_face().values()) if not row.is_checkpoint]
-    rows = {"models": known, "images": images.rows(), "rules": all_rules()}[part]
+    rows = {"models": _newest_first(), "images": images.rows(), "rules": all_rules()}[part]
     reports = [{column: getattr(row, column) for column in _COLUMNS[part]} for row in rows]
     for report in reports:
         report |= {column: sorted(report[column]) for column in _SETS if column in report}
     return reports
+
+
+def _newest_first() -> list[models.ModelRow]:
+    """Return the models by family, the family with the newest model first.
+
+    The lowest vLLM release that serves a model tells its age. JumpStart's table has no such column: its families are
+    last, and the last ones of the table are the newest.
+    """
+    of_hub = [row for row in models.by_id().values() if not row.is_checkpoint]
+    others = [row for row in models.of_hugging_face().values() if not row.is_checkpoint]
+    releases = {row.model_id: row.recipe.release if row.recipe is not None else () for row in others}
+    newest: dict[str, tuple[int, ...]] = {}
+    for row in others:
+        newest[row.family] = max(newest.get(row.family, ()), releases[row.model_id])
+    by_age = sorted(others, key=lambda row: releases[row.model_id], reverse=True)
+    families = sorted(newest, key=lambda family: newest[family], reverse=True)
+    older = dict.fromkeys(row.family for row in reversed(of_hub))
+    return [
+        *(row for family in families for row in by_age if row.family == family),
+        *(row for family in older for row in of_hub if row.family == family),
+    ]
 
 
 def _request(plan: Plan, index: int) -> dict[str, Any]:

@@ -101,7 +101,7 @@ class Settings(BaseModel):
             if written := [f"{name}={kind.code_for(value)}" for name, kind in texts.items() if kind is not None]:
                 return f"{cls.display_name()}({written[0]})"
         elif not given and not isinstance(value, bool | type(None)):
-            given |= {name: value for name, field in reversed(fields) if accepts(field, value)}
+            given |= {name: value for name, field in reversed(fields) if accepts(field, cast("object", value))}
             given = dict([*given.items()][-1:])
         if given:
             return f"{cls.display_name()}({', '.join(f'{name}={in_code(each)}' for name, each in given.items())})"
@@ -194,7 +194,7 @@ def _example(cls: type[Settings], path: Sequence[str], problem: Mapping[str, Any
         if (kind := _kind_of(field.annotation)) is not None:
             return f"[{kind.code_for(value)}]"
     kinds = _settings_types(cast("object", field.annotation)) if problem["type"] in _OF_CLASSES else []
-    return kinds[0].example(value) if kinds else ""
+    return kinds[0].example(cast("object", value)) if kinds else ""
 
 
 class _Kind(Protocol):

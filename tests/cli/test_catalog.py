@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.main import app
+from constructs_optim.recipe.catalog import models
 
 
 def run(*arguments: str) -> Result:
@@ -73,3 +75,20 @@ def test_models_are_filtered_by_family_and_supported_technique() -> None:
 )
 def test_a_filter_that_does_not_apply_is_refused(arguments: tuple[str, ...]) -> None:
     assert run(*arguments).exit_code == 2
+
+
+def test_models_are_listed_by_family_with_the_newest_first() -> None:
+    rows = json.loads(run("models", "--json").stdout)
+    families = [family for family, _ in itertools.groupby(row["family"] for row in rows)]
+    assert len(families) == len(set(families)), "a family is in one place"
+    known = models.of_hugging_face()
+    releases = [
+        max(row.recipe.release for row in known.values() if row.family == family and row.recipe is not None)
+        for family in families
+        if any(row.family == family and row.recipe is not None for row in known.values())
+    ]
+    assert releases == sorted(releases, reverse=True)
+    assert releases[0] > releases[-1]
+    first = [row["family"] for row in rows[:75]]
+    assert not {"Falcon", "gpt-neox", "Bloom", "LLaMA", "gpt2"} & {*first}
+    assert families.index("gpt-oss") < families.index("LLaMA 3.1") < families.index("Falcon")

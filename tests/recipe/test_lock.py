@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from constructs_optim.cli.main import app
@@ -23,7 +25,7 @@ from constructs_optim.recipe import (
     planning,
 )
 from constructs_optim.recipe.catalog import images, models
-from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, RecordedModel
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, SCHEMA_VERSION, Lock, RecordedModel
 from constructs_optim.recipe.rules import warnings
 from constructs_optim.recipe.servers import Adapters, Server, ServerSettings, by_name
 from constructs_optim.recipe.techniques.quantization import CompressorQuantization
@@ -341,7 +343,6 @@ def test_a_lock_file_that_is_no_text_or_no_file_is_named_in_the_error(tmp_path: 
     [
         "",
         "[]",
-        '{"version": 2}',
         '{"jobs": {"awq": 1}}',
         '{"images": {}}',
         '{"choices": []}',
@@ -490,3 +491,33 @@ def test_a_lock_file_of_impossible_values_is_refused(content: dict[str, Any], tm
 def test_every_cataloged_image_can_be_recorded() -> None:
     names = {row.name: row.name for row in images.rows()}
     assert Lock(jobs=names, servers=names).servers == names
+
+
+def form_of(model: type[BaseModel]) -> dict[str, Any]:
+    """The settings of a model with their types, and those of the models in it."""
+    fields = {name: [str(field.annotation), field.is_required()] for name, field in model.model_fields.items()}
+    inner = [each for field in model.model_fields.values() for each in models_in(field.annotation)]
+    return {"fields": fields, **{each.__name__: form_of(each) for each in inner}}
+
+
+def models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [each for part in get_args(annotation) for each in models_in(part)]
+
+
+def test_another_form_of_the_lock_file_has_another_version() -> None:
+    digests = {1: "1c6935d94daace14"}
+    digest = hashlib.sha256(json.dumps(form_of(Lock), sort_keys=True).encode()).hexdigest()[:16]
+    assert digests.get(SCHEMA_VERSION) == digest, (
+        "the form of the lock file changed: raise SCHEMA_VERSION in recipe/catalog/lock.py, and add the digest "
+        f"{digest} here. Before the first release, no file of the earlier form exists: replace the digest"
+    )
+
+
+def test_the_form_of_the_lock_file_includes_that_of_its_entries() -> None:
+    class Extended(RecordedModel, frozen=True):
+        quantized: bool | None = None
+
+    assert form_of(Extended) != form_of(RecordedModel)
+    assert {"RecordedModel", "RecordedChoice", "RecordedArtifact", "Tuning"} <= form_of(Lock).keys()

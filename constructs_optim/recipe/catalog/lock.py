@@ -14,12 +14,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from .models import License, ModelRow, Tuning
 
+SCHEMA_VERSION = 1
+"""The version of the file's form: another form has another version."""
 LOCK_FILE = "optim.lock.json"
 """The lock file's path in the app's folder, next to ``cdk.json``."""
 NO_COMMIT = "0" * 40
@@ -180,6 +182,22 @@ Entry = str | int | RecordedModel | Tuning | RecordedArtifact | RecordedChoice
 """An image's name, a length, a model's data, engine arguments, or the choices for an artifact or a model."""
 
 
+def _another_version(content: bytes) -> str:
+    """Return what a file of another version is, and what works; empty for this version, and for other content."""
+    try:
+        document = json.loads(content)
+    except ValueError:
+        return ""
+    version = cast("dict[str, object]", document).get("version") if isinstance(document, dict) else None
+    if not isinstance(version, int) or isinstance(version, bool) or version == SCHEMA_VERSION:
+        return ""
+    if version > SCHEMA_VERSION:
+        fix = "upgrade constructs-optim, or restore the file of this release from version control"
+        return f"a lock file of a newer release (version {version}, and this release reads {SCHEMA_VERSION}): {fix}"
+    fix = "restore the file of this release from version control, or delete it to choose the containers anew"
+    return f"a lock file of an older release (version {version}, and this release reads {SCHEMA_VERSION}): {fix}"
+
+
 class Lock(BaseModel, frozen=True, extra="forbid"):
     """Images by what they make or serve: ``awq`` and ``djl-inference:0.32.0-lmi14.0.0-cu126``.
 
@@ -194,7 +212,7 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
     ``<model>:<techniques>`` of a job. ``choices`` is by ``<model> for <objectives>``.
     """
 
-    version: Literal[1] = 1
+    version: Literal[1] = SCHEMA_VERSION
     jobs: dict[str, _ImageName] = Field(default_factory=dict)
     servers: dict[str, _ImageName] = Field(default_factory=dict)
     models: dict[str, RecordedModel] = Field(default_factory=dict)
@@ -211,7 +229,10 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
             ValueError: if the file cannot be read or is not a lock file.
         """
         try:
-            return cls.model_validate_json(path.read_bytes())
+            content = path.read_bytes()
+            if problem := _another_version(content):
+                raise ValueError(f"{path} is {problem}")
+            return cls.model_validate_json(content)
         except FileNotFoundError:
             return cls()
         except OSError as error:

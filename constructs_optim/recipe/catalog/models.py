@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -64,6 +65,11 @@ class VllmRecipe:
     def tuned(self, generation: str | None) -> Tuning:
         """Return the tuning for a generation of accelerators."""
         return self.tuning | self.generations.get(generation or "", Tuning())
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        """The lowest vLLM release that serves the model, as numbers; empty if it is unknown."""
+        return tuple(map(int, re.findall(r"\d+", self.engine or "")))
 
 
 @dataclass(frozen=True)
