@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from aws_cdk import CfnOutput, CfnResource
+from aws_cdk import CfnResource
 from constructs import Construct
 
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry, repositories_of, sub_account
@@ -68,8 +68,6 @@ class Preflight(Construct):
                 "OptimizationJobs": late_value(lambda: self._optimization_jobs or None),
             },
         )
-        description = "The preflight's warnings, and the checks that it could not make"
-        CfnOutput(self, "Advice", value=self._resource.get_att("Advice").to_string(), description=description)
 
     @staticmethod
     def of(scope: Construct) -> Preflight | None:
