@@ -63,13 +63,6 @@ def test_a_stack_has_one_preflight_that_everything_waits_for() -> None:
     assert [fleet["InstanceCount"] for fleet in declared[preflight]["Properties"]["Fleets"]] == [1, 1]
 
 
-def test_advice_is_an_output_of_the_stack() -> None:
-    scope = stack()
-    endpoint(scope)
-    (output,) = template_of(scope)["Outputs"].values()
-    assert output["Value"]["Fn::GetAtt"][1] == "Advice"
-
-
 @pytest.mark.parametrize("value", [False, "false"])
 def test_context_leaves_the_preflight_out(value: object) -> None:
     scope = Stack(App(context={PREFLIGHT_CONTEXT: value}), "Chat", env=ENVIRONMENT)

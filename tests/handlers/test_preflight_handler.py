@@ -93,31 +93,32 @@ def handler(responses: Responses, monkeypatch: pytest.MonkeyPatch) -> Handler:
     return Handler(responses, monkeypatch)
 
 
-def test_a_problem_fails_the_creation_and_advice_is_an_attribute(handler: Handler) -> None:
+def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    return [(record.message, record.__dict__["finding"]) for record in caplog.records if "finding" in record.__dict__]
+
+
+def test_a_problem_fails_the_creation_and_advice_is_only_logged(
+    handler: Handler, caplog: pytest.LogCaptureFixture
+) -> None:
     failed = handler.send("Create", PROBLEM, ADVICE)
     assert failed["Status"] == "FAILED"
     assert "(1) image: it is not there. Next: name another." in failed["Reason"]
     assert "quota" not in failed["Reason"]
     created = handler.send("Create", ADVICE)
     assert (created["Status"], created["PhysicalResourceId"]) == ("SUCCESS", "preflight")
-    assert created["Data"] == {"Advice": "(1) quota: not checked. Next: allow the call."}
+    assert created["Data"] == {}
+    assert logged(caplog)[-1] == ("preflight advice", "not checked")
     assert handler.contexts[-1].is_update is False, "an endpoint may be older than its preflight"
-    handler.send("Create", ADVICE, PreflightFinding("image", "advice", "x" * 2000, "y"))
-    assert len(handler.responses.received[-1]["Data"]["Advice"]) == 1000
-    handler.reports.clear()
-    assert handler.send("Create")["Data"] == {"Advice": "none"}
 
 
 @pytest.mark.parametrize("types", [None, ["AWS::SageMaker::Endpoint"], ["Custom::OptimizationJob"]])
 def test_a_stack_that_runs_already_is_only_advised_when_it_gains_its_preflight(
-    handler: Handler, types: list[str] | None
+    handler: Handler, types: list[str] | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     handler.types = types
     created = handler.send("Create", PROBLEM)
-    assert (created["Status"], created["Data"]) == (
-        "SUCCESS",
-        {"Advice": "(1) image: it is not there. Next: name another."},
-    )
+    assert created["Status"] == "SUCCESS"
+    assert logged(caplog) == [("preflight advice", "it is not there")]
 
 
 def test_the_types_that_start_something_are_those_of_templates() -> None:

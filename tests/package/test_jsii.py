@@ -11,6 +11,7 @@ the jars of Jackson, javax.annotation-api and JetBrains' annotations (three minu
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -108,6 +109,14 @@ def printed(folder: Path, *command: str | Path, **variables: str) -> str:
 
 def test_what_an_endpoint_has_is_read_in_another_language(sources: Path, tmp_path: Path) -> None:
     assert printed(tmp_path, sys.executable, "-c", APP, PYTHONPATH=str(sources / "python" / "src")) == "read"
+
+
+def test_the_package_has_its_assembly_compressed() -> None:
+    npm = Path(NODE).with_name("npm")
+    (packed,) = json.loads(printed(TYPESCRIPT, npm, "pack", "--dry-run", "--json", "--ignore-scripts"))
+    sizes = {each["path"]: each["size"] for each in packed["files"]}
+    assert json.loads((TYPESCRIPT / ".jsii").read_bytes())["filename"] == ".jsii.gz"
+    assert sizes[".jsii"] < 1000 < sizes[".jsii.gz"] < 200_000
 
 
 def test_each_language_has_its_construct(sources: Path) -> None:

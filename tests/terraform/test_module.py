@@ -1,49 +1,38 @@
-"""The Terraform module where there is no Terraform: it is parsed, held against the schema, and evaluated."""
+"""The Terraform module where there is no Terraform: it is parsed, and its example is rendered."""
 
 from __future__ import annotations
 
 import json
 import re
-import runpy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import hcl2
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from ruamel.yaml import YAML
 
 from constructs_optim.constructs.declaration.document import Document
 from constructs_optim.constructs.declared_stack.stack_file import declared_template
 
 CHECKOUT = Path(__file__).parents[2]
 MODULE = CHECKOUT / "terraform"
-TOOL = runpy.run_path(str(CHECKOUT / "tooling/terraform_module.py"))
-VARIABLES = {each.name: each for each in TOOL["variables"]()[0]}
-SCHEMA = json.loads((CHECKOUT / "docs/endpoint.schema.json").read_bytes())
-# JSON of any kind, which Terraform has no type for.
-WITHOUT_TYPE = {"Workload.parameters"}
-HAND_WRITTEN = ("main.tf", "outputs.tf", "variables.tf", "versions.tf", "examples/quickstart/main.tf")
+FILES = ("main.tf", "outputs.tf", "variables.tf", "versions.tf", "examples/quickstart/main.tf")
+PAGES = ("terraform/README.md", "docs/terraform.md")
 BLOCK = re.compile(r'^(variable|data|resource|module) "(\w+)"(?: "(\w+)")?', re.MULTILINE)
 PREFIXES = {"variable": "var.", "data": "data.", "resource": "", "module": "module."}
 LOCAL = re.compile(r"^  (\w+) +=", re.MULTILINE)
 REFERENCE = re.compile(r"\b((?:var|local|module|data\.\w+|aws_\w+|terraform_data)\.\w+)")
-KEYS = st.text("az_09-", min_size=1, max_size=4)
-TEXT = st.text('ab":{},\\null', max_size=12)
-JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | TEXT,
-    # No list of a declaration has nulls.
-    lambda inner: st.lists(inner.filter(lambda value: value is not None), max_size=4) | st.dictionaries(KEYS, inner),
-    max_leaves=12,
-)
+ROW = re.compile(r"^\| `(\w+)` \| (.*?) \|(?: (.*?) \| ?(.*?) \|)?$", re.MULTILINE)
 
 
 @cache
 def parsed(name: str) -> dict[str, Any]:
     return hcl2.loads((MODULE / name).read_text())
+
+
+def blocks(name: str, kind: str) -> dict[str, dict[str, Any]]:
+    return {key.strip('"'): body for block in parsed(name)[kind] for key, body in block.items()}
 
 
 def evaluated(value: Any) -> Any:
@@ -59,61 +48,16 @@ def evaluated(value: Any) -> Any:
     return value
 
 
-def test_what_is_generated_is_as_the_schema_has_it() -> None:
-    for path, content in TOOL["files"]().items():
-        assert (MODULE / path).read_text() == content, "python tooling/terraform_module.py"
-
-
-def test_each_property_of_the_schema_has_a_type() -> None:
-    left_out = set(SCHEMA["properties"]) - {"$schema", "schema", "parameters"} - set(VARIABLES)
-    for name, variable in VARIABLES.items():
-        left_out |= set(missing(SCHEMA["properties"][name], variable.type, name))
-    assert left_out == WITHOUT_TYPE
-
-
-def missing(schema: Mapping[str, Any], type: Any, named: str) -> Iterator[str]:
-    """The properties of a schema that a type has no attributes for."""
-    if "$ref" in schema:
-        name = schema["$ref"].rpartition("/")[2]
-        yield from missing(SCHEMA["$defs"][name], type, name)
-    for arm in schema.get("anyOf", schema.get("oneOf", ())):
-        yield from missing(arm, type, named)
-    for key in ("items", "additionalProperties"):
-        if isinstance(schema.get(key), dict):
-            yield from missing(schema[key], type.element or type, named)
-    for key, member in schema.get("properties", {}).items():
-        attribute = (type.attributes or {}).get(key)
-        if attribute is None:
-            yield f"{named}.{key}"
-        else:
-            yield from missing(member, attribute.type, named)
-
-
-def test_whatever_an_example_declares_the_module_takes() -> None:
-    for path in (CHECKOUT / "examples").glob("*.yaml"):
-        for key, value in YAML(typ="safe").load(path.read_text()).items():
-            if key != "parameters":
-                fits(value, VARIABLES[key].type, f"{path.name}: {key}")
-
-
-def fits(value: Any, type: Any, place: str) -> None:
-    """Whether a value of a file is one of a type, or one of its short forms."""
-    if type.element is not None:
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            fits(item, type.element, f"{place}.{key}")
-    elif type.attributes is None:
-        # A number may be text, with a unit or a parameter, only where the type is text.
-        assert not isinstance(value, dict | list), place
-    elif isinstance(value, dict):
-        for key, member in value.items():
-            assert key in type.attributes, f"{place}.{key}"
-            fits(member, type.attributes[key].type, f"{place}.{key}")
+def text_of(description: str) -> str:
+    """A description's text on one line: that of a quoted string, or of a heredoc."""
+    if description.startswith('"<<'):
+        description = " ".join(line.strip() for line in description.splitlines()[1:-1])
     else:
-        is_name = isinstance(value, str) and (value in type.attributes or "jumpstart" in type.attributes)
-        assert is_name or "value" in type.attributes, f"{place}: {value}"
+        description = json.loads(description)
+    return description.replace("$${", "${")
 
 
-@pytest.mark.parametrize("name", HAND_WRITTEN)
+@pytest.mark.parametrize("name", FILES)
 def test_a_file_refers_to_what_there_is(name: str) -> None:
     there = set(declared_in((MODULE / name).parent.glob("*.tf")))
     for expression in expressions(parsed(name)):
@@ -138,41 +82,45 @@ def expressions(value: Any) -> Iterator[str]:
         yield from re.findall(r"\$\{.*\}", value)
 
 
-def declaration_of(members: Any) -> str:
-    """The text that the command reads, by the expressions of main.tf."""
-    found: dict[str, str] = parsed("main.tf")["locals"][0]
-    alternatives = re.search(r'alternatives = "(.*)"', (MODULE / "declaration.tf").read_text())
-    assert alternatives is not None
-    text = json.dumps(members, separators=(",", ":"))
-    for name in ("without_nulls", "typed"):
-        for pattern, replacement in re.findall(r', ("/(?:[^"\\]|\\.)*/"), ("(?:[^"\\]|\\.)*")\)', found[name]):
-            expression = json.loads(pattern)[1:-1].replace("${local.alternatives}", alternatives[1])
-            text = re.sub(expression, json.loads(replacement).replace("$", "\\"), text, flags=re.ASCII)
-    return text
+def test_what_is_declared_is_one_variable_without_types() -> None:
+    """Terraform drops an attribute that a type does not have without a word."""
+    variables = blocks("variables.tf", "variable")
+    assert {name for name, body in variables.items() if "object" in str(body["type"])} == set()
+    assert re.sub(r"\W", "", variables["declaration"]["type"]) == "any"
 
 
-def without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: without_nulls(member) for key, member in value.items() if member is not None}
-    return [without_nulls(item) for item in value] if isinstance(value, list) else value
+def test_the_readme_lists_the_inputs_and_outputs_with_their_descriptions() -> None:
+    _, _, tables = (MODULE / "README.md").read_text().partition("\n## Inputs\n")
+    inputs, _, outputs = tables.partition("\n## Outputs\n")
+    assert ROW.findall(inputs) == [
+        (name, text_of(body["description"]), re.sub(r"[${}]", "", body["type"]), "" if "default" in body else "yes")
+        for name, body in blocks("variables.tf", "variable").items()
+    ]
+    assert [row[:2] for row in ROW.findall(outputs)] == [
+        (name, text_of(body["description"])) for name, body in blocks("outputs.tf", "output").items()
+    ]
 
 
-@given(st.dictionaries(KEYS, JSON_VALUES, max_size=4))
-def test_nulls_are_left_out_and_nothing_else(members: Any) -> None:
-    assert json.loads(declaration_of(members)) == without_nulls(members)
-
-
-@given(TEXT | st.booleans())
-def test_a_value_stands_for_its_object(value: Any) -> None:
-    members = {"artifact_store": {"value": value, "from_bucket": None}, "environment": {"value": value}}
-    expected = {"artifact_store": value, "environment": {"value": value}}
-    assert json.loads(declaration_of(members)) == expected
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_names_the_versions_that_the_module_allows(page: str) -> None:
+    """Each provider has an upper bound below the next major version, which may change resources."""
+    (settings,) = parsed("versions.tf")["terraform"]
+    ((providers,), required) = settings["required_providers"], json.loads(settings["required_version"])
+    text = " ".join((CHECKOUT / page).read_text().split())
+    assert f"Terraform {required.removeprefix('>= ')} or later" in text
+    for name in ("aws", "external"):
+        lowest, highest = re.findall(r"\d+\.\d+", evaluated(providers[name])["version"])
+        assert evaluated(providers[name])["version"] == f">= {lowest}, < {highest}"
+        assert int(highest.partition(".")[0]) == int(lowest.partition(".")[0]) + 1
+        assert f"`hashicorp/{name}` {lowest.removesuffix('.0')}" in text
 
 
 def test_the_example_is_the_one_of_yaml() -> None:
     (module,) = parsed("examples/quickstart/main.tf")["module"]
-    given = {key: value for key, value in module['"endpoints"'].items() if key not in ("source", "code_bucket")}
-    declared = Document.parsed(declaration_of({"schema": 1, "region": None, **evaluated(given)}), "standard input")
+    (body,) = module.values()
+    # As main.tf does.
+    data = {"schema": 1, "parameters": {}, **evaluated(body["declaration"]), "stack": evaluated(body["stack"])}
+    declared = Document.parsed(json.dumps(data), "standard input")
     written = Document.read(CHECKOUT / "examples/quickstart.yaml")
     made, expected = (declared_template(each, code_bucket=None, inline=False) for each in (declared, written))
     assert made[1].body == expected[1].body

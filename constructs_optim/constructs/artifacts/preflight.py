@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from aws_cdk import CfnOutput, CfnResource
+from aws_cdk import CfnResource
 from constructs import Construct
 
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry, repositories_of, sub_account
@@ -108,8 +108,6 @@ class Preflight(Construct):
             },
         )
         uses.check_with(lambda: self._handler.permit(statements_of("preflight engine metrics")))
-        description = "The preflight's warnings, and the checks that it could not make"
-        CfnOutput(self, "Advice", value=self._resource.get_att("Advice").to_string(), description=description)
 
     @staticmethod
     def of(scope: Construct) -> Preflight | None:

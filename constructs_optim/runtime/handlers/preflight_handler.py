@@ -27,14 +27,12 @@ STARTED = frozenset({"AWS::SageMaker::Endpoint", "Custom::OptimizationJob", "Cus
 _PHYSICAL_ID = "preflight"
 # The permissions of this function and of the roles that it checks were granted only seconds ago.
 _PAUSES = (2, 4, 8, 16)
-# The limit for an attribute in a response of 4,000 bytes.
-_ADVICE_CHARACTERS = 1000
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     if event["RequestType"] == "Update" and _is_rolled_back(event):
         log("preflight skipped", reason="the stack is rolling back")
-        return _PHYSICAL_ID, {"Advice": "none: the stack was rolled back"}
+        return _PHYSICAL_ID, {}
     needs = validate(PreflightProperties, event["ResourceProperties"])
     before = _before(event)
     if isinstance(before, PreflightProperties):
@@ -51,7 +49,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     _log(report)
     if report.problems:
         raise DeploymentError(report.reason(os.environ.get("AWS_LAMBDA_LOG_GROUP_NAME", "")))
-    return _PHYSICAL_ID, {"Advice": _shortened(report)}
+    return _PHYSICAL_ID, {}
 
 
 def _before(event: Event) -> PreflightProperties | Literal["nothing", "unknown"]:
@@ -87,11 +85,6 @@ def _is_rolled_back(event: Event) -> bool:
         log("preflight skipped", reason=str(error))
         return True
     return "ROLLBACK" in stack["StackStatus"]
-
-
-def _shortened(report: Report) -> str:
-    text = " ".join(f"({number}) {each}." for number, each in enumerate(report.advice, 1)) or "none"
-    return text if len(text) <= _ADVICE_CHARACTERS else f"{text[: _ADVICE_CHARACTERS - 3]}..."
 
 
 def _log(report: Report) -> None:
