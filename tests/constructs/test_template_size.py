@@ -12,7 +12,8 @@ from aws_cdk import App, CfnOutput, Stack
 
 import constructs_optim.constructs.validation.template_size as template_size
 from constructs_optim import ArtifactStore, Model, Workload
-from constructs_optim.templates.limits import excesses
+from constructs_optim.constructs.validation.template_size import refusal
+from constructs_optim.templates.limits import Excess, excesses, limits
 
 from ..support.construct_stacks import ENVIRONMENT, endpoint, resource, stack, template_of
 from ..support.template_limits import lower
@@ -107,6 +108,14 @@ def test_an_oversized_indented_template_suggests_suppressing_the_indentation(
     assert _errors(compact) == []
 
 
+def test_every_limit_has_a_remedy() -> None:
+    resources = {"It": {"Type": "AWS::SNS::Topic"}}
+    for name, limit in limits().items():
+        excess = Excess(name, "It", limit.most + 1)
+        words = rf"It has [\d,]+ .*, and {limit.service} allows [\d,]+( by default)?: .{{10,}}"
+        assert re.fullmatch(words, refusal(excess, {"Resources": resources})), name
+
+
 def test_every_excess_is_an_error_and_every_adjustable_one_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("outputs", "parameters", "inline policies of a role", "alarm description"):
         lower(monkeypatch, name, 0)
@@ -118,7 +127,7 @@ def test_every_excess_is_an_error_and_every_adjustable_one_a_warning(monkeypatch
     errors = "\n".join(_errors(scope))
     assert f"the template has {number} outputs, and CloudFormation allows 0: " in errors
     assert "characters in its inline policies, and IAM allows 0: attach managed policies instead" in errors
-    assert "characters in its description, and CloudWatch allows 0: see https://" in errors
+    assert "characters in its description, and CloudWatch allows 0: a shorter description" in errors
     assert "trust policy" not in errors
     assert any("trust policy, and IAM allows 10 by default" in warning for warning in _annotations(scope, "warning"))
 

@@ -34,13 +34,22 @@ _ORGANIZATION = (
 )
 _SECOND_DASHBOARD = "leave endpoints or segments out, or make a second dashboard"
 _REMEDIES = {
+    "alarm description": "a shorter description",
     "bucket policy": _ORGANIZATION,
     "key policy": _ORGANIZATION,
     "dashboard widgets": _SECOND_DASHBOARD,
     "metrics of a dashboard": _SECOND_DASHBOARD,
     "metrics of a widget": _SECOND_DASHBOARD,
+    "dynamic references": "fewer of them, for example secrets that are read at run time, or a second stack",
+    "function environment": "fewer or shorter variables, or a parameter of Systems Manager that the function reads",
     "inline policies of a role": "attach managed policies instead",
+    "managed policies of a role": "merge policies, or request a higher quota of IAM",
     "managed policy": "divide it into several policies",
+    "mapping attributes": "divide it into several mappings",
+    "name": "a shorter name",
+    "parameter value": "a shorter default, or several parameters",
+    "template description": "a shorter description",
+    "trust policy": "fewer principals and conditions, or request a higher quota of IAM",
 }
 
 
@@ -116,8 +125,8 @@ def refusals(text: str, stack_name: str) -> list[str]:
 
 def refusal(excess: Excess, template: Mapping[str, Any]) -> str:
     """Return what exceeds a limit, and what works instead."""
-    works = _divided(excess, template) if excess.name in _DIVIDED else _REMEDIES.get(excess.name, "")
-    return f"{excess}: {works or f'see {excess.limit.source}'}"
+    works = _divided(excess, template) if excess.name in _DIVIDED else _REMEDIES[excess.name]
+    return f"{excess}: {works}"
 
 
 def _divided(excess: Excess, template: Mapping[str, Any]) -> str:
