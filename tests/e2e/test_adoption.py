@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.recipe.catalog import images
+from constructs_optim.recipe.catalog import images, instances, machine_images
 from constructs_optim_local.cloud import ACCOUNT, LocalCloud
 
 from ..support.deployed_stack import CDK, CHECKOUT
@@ -27,6 +27,7 @@ pytestmark = pytest.mark.e2e
 _INSTANCE = "ml.g5.12xlarge"
 _ROW = next(row for row in images.rows() if row.server == "vllm")
 _IMAGE = f"{images.registry_host('us-west-2')}/{_ROW.name}"
+_MACHINE_IMAGE = machine_images.needed(_ROW.cuda, instances.by_name()[_INSTANCE])
 _CHANGING = ("CreateEndpoint", "UpdateEndpoint", "DeleteEndpoint", "PutScalingPolicy", "RegisterScalableTarget")
 
 
@@ -65,7 +66,7 @@ class ByHand:
 
     def endpoint(self, **variant: Any) -> None:
         given = {"VariantName": "AllTraffic", "InstanceType": _INSTANCE, "InitialInstanceCount": 1, **variant}
-        given |= {"InferenceAmiVersion": _ROW.ami_version} if _ROW.ami_version else {}
+        given |= {"InferenceAmiVersion": _MACHINE_IMAGE} if _MACHINE_IMAGE else {}
         components = {} if "ModelName" in variant else {"ExecutionRoleArn": self.role}
         self.sagemaker.create_endpoint_config(
             EndpointConfigName=f"{self.name}-config", ProductionVariants=[given], **components

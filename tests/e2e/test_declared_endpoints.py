@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.recipe.catalog import images
+from constructs_optim.recipe.catalog import images, instances, machine_images
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.deployed_stack import CHECKOUT, DeployedStack
@@ -22,6 +22,7 @@ pytestmark = pytest.mark.e2e
 MODELS = "models-of-others"
 JUMPSTART = "meta-textgeneration/meta-textgeneration-llama-3-70b-instruct"
 _IMAGE = next(row for row in images.rows() if row.server == "vllm")
+_MACHINE_IMAGE = machine_images.needed(_IMAGE.cuda, instances.by_name()["ml.g5.12xlarge"])
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 
 def stack_of(cloud: LocalCloud, output: Path, name: str, **given: Any) -> DeployedStack:
     defaults = {"stack": name, "models": MODELS, "batch": "32", "p99_ttft_ms": 2000}
-    image = {"image": f"{images.registry_host(cloud.region)}/{_IMAGE.name}", "ami": _IMAGE.ami_version}
+    image = {"image": f"{images.registry_host(cloud.region)}/{_IMAGE.name}", "ami": _MACHINE_IMAGE}
     settings = {"DECLARED_APP": json.dumps({**defaults, **image, **given})}
     return DeployedStack(cloud, output, name, app="declared_app.py", settings=settings)
 

@@ -27,6 +27,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.skipif(not Path("/proc").exists(), re
 
 PROGRAM = f"{sys.executable} {Path(__file__).parents[1]}/support/served_program.py {{model}} {{port}} {{arguments}}"
 IMAGE = "763104351884.dkr.ecr.us-west-2.amazonaws.com/vllm:0.30.0-gpu-py312-cu130-ubuntu24.04-sagemaker"
+# The driver of the type's default is too old for it.
+ON = {"InstanceType": "ml.g6.xlarge", "InferenceAmiVersion": "al2023-ami-sagemaker-inference-gpu-4-1"}
 BUCKET = "models"
 MARK = uuid.uuid4().hex
 
@@ -64,7 +66,7 @@ def model(sagemaker: Any, uri: str = f"s3://{BUCKET}/tiny/", **environment: str)
 
 def config(sagemaker: Any, model: str, count: int = 1, **variant: Any) -> str:
     name = f"config-{uuid.uuid4().hex[:8]}"
-    own = {"VariantName": "AllTraffic", "InstanceType": "ml.g6.xlarge", "InitialInstanceCount": count}
+    own = {"VariantName": "AllTraffic", **ON, "InitialInstanceCount": count}
     given = {"ProductionVariants": [{**own, "ModelName": model, **variant}]}
     sagemaker.create_endpoint_config(EndpointConfigName=name, **given)
     return name
@@ -246,7 +248,7 @@ def test_a_canary_takes_its_share_of_the_requests_while_it_bakes(sagemaker: Any,
 
 def test_components_share_an_instance_and_each_copy_has_a_server(sagemaker: Any, runtime: Any) -> None:
     name = f"config-{uuid.uuid4().hex[:8]}"
-    variant = {"VariantName": "AllTraffic", "InstanceType": "ml.g6.12xlarge", "InitialInstanceCount": 1}
+    variant = {"VariantName": "AllTraffic", **ON, "InstanceType": "ml.g6.12xlarge", "InitialInstanceCount": 1}
     sagemaker.create_endpoint_config(EndpointConfigName=name, ExecutionRoleArn=ROLE, ProductionVariants=[variant])
     shared = endpoint(sagemaker, name)
     settled(sagemaker, shared)
@@ -335,7 +337,7 @@ def test_what_a_server_exposes_of_its_engine_is_published(cloud: LocalCloud, sag
 
 def test_requests_and_responses_are_captured(cloud: LocalCloud, sagemaker: Any, runtime: Any) -> None:
     name = model(sagemaker)
-    variant = {"VariantName": "AllTraffic", "InstanceType": "ml.g6.xlarge", "InitialInstanceCount": 1}
+    variant = {"VariantName": "AllTraffic", **ON, "InitialInstanceCount": 1}
     sagemaker.create_endpoint_config(
         EndpointConfigName=name,
         ProductionVariants=[{**variant, "ModelName": name}],
@@ -359,7 +361,7 @@ def test_requests_and_responses_are_captured(cloud: LocalCloud, sagemaker: Any, 
 
 def test_a_shadow_gets_what_production_gets(sagemaker: Any, runtime: Any, tmp_path: Path) -> None:
     production, shadow = model(sagemaker), model(sagemaker)
-    own = {"InstanceType": "ml.g6.xlarge", "InitialInstanceCount": 1, "InitialVariantWeight": 1}
+    own = {**ON, "InitialInstanceCount": 1, "InitialVariantWeight": 1}
     sagemaker.create_endpoint_config(
         EndpointConfigName=production,
         ProductionVariants=[{"VariantName": "AllTraffic", "ModelName": production, **own}],
