@@ -7,6 +7,7 @@ calls its functions by name.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import indent
@@ -35,6 +36,7 @@ _SEARCH_BOOSTS = {
     "changelog": 0.1,
     "contributing": 0.1,
 }
+_WORDS: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("search_words.toml").read_text(encoding="utf-8"))
 _navigation: list[Navigation] = []
 _markdown: dict[str, str] = {}
 
@@ -68,6 +70,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         page.meta["hide"] = ["navigation", "toc"]
     boost = next((boost for prefix, boost in _SEARCH_BOOSTS.items() if page.file.src_uri.startswith(prefix)), 1)
     page.meta["search"] = {"boost": boost}
+    page.meta["tags"] = _WORDS.get(page.file.src_uri, [])
+    if "description" not in page.meta and (described := _description(markdown, page.file.src_uri)):
+        page.meta["description"] = described
     linked = re.sub(r"\]\(((?:\.\./)+)examples/([\w/-]+)\.(?:[\w.]+)\)", _to_page, markdown)
     _markdown[page.file.src_uri] = linked
     return linked
@@ -99,6 +104,21 @@ def _listed(title: str, items: list) -> Iterator[str]:
         yield f"- [{page.title}]({place})" + (f": {about}" if about else "")
     for section in (item for item in items if isinstance(item, Section)):
         yield from _listed(section.title, section.children)
+
+
+def _description(markdown: str, place: str) -> str | None:
+    """Return a page's description for search engines; None for the site's own, on the home page."""
+    if place == "index.md":
+        return None
+    heading = re.search(r"^# (.+)$", markdown, re.MULTILINE)
+    name = heading[1].strip("`") if heading is not None else Path(place).stem.replace("-", " ")
+    about = _first_sentence(markdown)
+    # Other pages can begin with the same sentence.
+    return (
+        f"{name}: {about.replace('`', '')}"
+        if about
+        else f"{name} in constructs-optim, AWS CDK constructs for LLM endpoints"
+    )
 
 
 def _first_sentence(markdown: str) -> str | None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -17,7 +20,58 @@ from tests.support.documents import CHECKOUT, commands, snippets
 
 pytestmark = needs_browser
 PAGES = ["", "tutorial/", "hosting/", "reference/constructs/optimized-endpoint/"]
+# What readers type, and the page that they look for.
 FOUND = {
+    "EagleHead": "/techniques/eagle/",
+    "a/b test": "/shadow/",
+    "auto scale": "/scaling/",
+    "autoscaling": "/scaling/",
+    "awq": "/techniques/quantization/",
+    "benchmark": "/evaluation/",
+    "blue green": "/hosting/",
+    "canary": "/hosting/",
+    "capacity": "/scaling/",
+    "capacity reservation": "/hosting/",
+    "cheaper": "/how-to/cut-cost/",
+    "clean up": "/operations/",
+    "cost": "/how-to/cut-cost/",
+    "dashboard": "/dashboards/",
+    "delete stack": "/hosting/",
+    "deploy without an account": "/tutorial/",
+    "diff": "/explain/",
+    "draft model": "/techniques/speculative-decoding/",
+    "evaluate endpoint": "/evaluation/",
+    "existing endpoint": "/adoption/",
+    "fine-tune": "/techniques/medusa/",
+    "gated model": "/models/",
+    "github actions": "/pipelines/",
+    "hugging face token": "/models/",
+    "int4": "/techniques/quantization/",
+    "job failed": "/how-to/failed-job/",
+    "kms": "/security/",
+    "load test": "/evaluation/",
+    "lock file": "/catalog/",
+    "logs": "/observability/",
+    "mcp": "/agents/",
+    "permissions": "/security/",
+    "price": "/how-to/cut-cost/",
+    "prune": "/operations/",
+    "quantize": "/techniques/quantization/",
+    "quota": "/preflight/",
+    "recommend": "/recommendation/",
+    "roll back": "/hosting/",
+    "rollback": "/hosting/",
+    "schedule": "/scaling/",
+    "scheduling": "/scaling/",
+    "sglang": "/servers/",
+    "share artifacts": "/sharing/",
+    "tensorrt": "/techniques/compilation/",
+    "training plan": "/hosting/",
+    "unit test": "/testing/",
+    "vllm": "/servers/",
+    "vpc": "/security/",
+    "which instance type": "/recommendation/",
+    "yaml": "/endpoint-file/",
     "OPT010": "/rules/",
     "OptimizedEndpoint": "/reference/constructs/optimized-endpoint/",
     "alarms": "/alarms/",
@@ -78,3 +132,27 @@ def test_the_copy_button_of_a_console_block_copies_commands_alone(address: str) 
 def test_the_search_finds_what_a_page_is_about(address: str) -> None:
     hits = seen_by(address, 1280, [*FOUND])["hits"]
     assert {word: pages[0] for word, pages in hits.items()} == FOUND
+
+
+def test_each_page_has_a_description_of_its_own() -> None:
+    pages = [page for page in (CHECKOUT / "site").rglob("*.html") if page.name != "404.html"]
+    assert len(pages) > 100
+    found = {page: re.findall(r'<meta name="description" content="([^"]+)"', page.read_text()) for page in pages}
+    described = [each for each, *_ in found.values()]
+    assert len(described) == len(pages)
+    assert len({*described}) == len(pages), [each for each, count in Counter(described).items() if count > 1]
+
+
+def test_the_first_palette_follows_the_system() -> None:
+    palettes = re.findall(r'data-md-color-media="([^"]*)"', (CHECKOUT / "site" / "index.html").read_text())
+    assert palettes[-3:] == [
+        "(prefers-color-scheme)",
+        "(prefers-color-scheme: light)",
+        "(prefers-color-scheme: dark)",
+    ]
+
+
+def test_every_word_for_the_search_is_of_a_page() -> None:
+    words = tomllib.loads((CHECKOUT / "tooling" / "search_words.toml").read_text())
+    assert [page for page in words if not (CHECKOUT / "docs" / page).is_file()] == []
+    assert len(FOUND) >= 40
