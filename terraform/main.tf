@@ -92,7 +92,7 @@ resource "aws_s3_object" "upload" {
   bucket = data.aws_s3_bucket.code.bucket
   key    = each.key
   source = each.value
-  # Hidden here, because plans show it as `deployed`.
+  # Hidden here, because plans show its changes as those of `deployed`.
   content = each.key == local.template_key ? sensitive(local.template) : null
 
   # An object has at most 10 tags, but a provider may have more by default, for all resources; sources:
@@ -181,7 +181,8 @@ resource "aws_s3_object" "deployed" {
   region = local.region
   bucket = data.aws_s3_bucket.code.bucket
   key    = "${var.stack}/deployed.template.json"
-  # Unknown until the stack exists, so that the first plan does not print thousands of lines.
+  # Unknown until the stack exists, so that the first plan does not print thousands of lines; source:
+  # https://developer.hashicorp.com/terraform/language/expressions/references#values-not-yet-known.
   content = aws_cloudformation_stack.this.id == "" ? "" : local.rendered.body
 
   # As above.
