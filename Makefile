@@ -3,6 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .PHONY: release help install models demo test unit package docs pages medusa e2e typescript jsii nightly exhaustive faults explore conformance handlers lint format lock bench peer clients clean lint-code lint-templates
 
+USERS_PATH := $(PATH)
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export JSII_NODE := $(CURDIR)/.venv/bin/node
@@ -27,7 +28,8 @@ medusa: install models ## the tests that train and decode, training jobs of the 
 	@$(PYTEST) -m "trains and not exhaustive" tests/e2e tests/pages
 
 demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what came of it
-	@constructs-optim local demo
+	@# With the user's PATH, so that the commands that it prints work in the user's shell.
+	@PATH="$(USERS_PATH)" .venv/bin/constructs-optim local demo
 
 # In random order within files, whose seed is printed. A file at a time, so that what its tests share is set up once,
 # those with most tests first, so that no long one is left at the end; four at once, because some tests wait for servers.

@@ -33,8 +33,8 @@ from .cloud import LocalCloud
 _POLL_SECONDS = 0.5
 _NOT_SERVED = "Jobs are simulated, and no model is served."
 _SERVED = "Jobs are simulated, and a tiny model stands in for the app's model."
-# Column widths of field names and of commands.
-_NAMES, _COMMANDS = 15, 32
+# Width of the column of field names.
+_NAMES = 15
 _QUESTION = "Why are small models fast?"
 _INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM)
 
@@ -130,14 +130,16 @@ def _print_next(console: Console, tools: Toolchain) -> None:
     cdk = _shown(tools.cdk, tools)
     cloud = _shown(Path(sys.executable).with_name("constructs-optim"), tools)
     console.print("Next, with a local cloud that keeps running:", style="bold")
-    for command, what in (
+    steps = (
         (f"{cloud} local start", "export what it prints"),
         (f"{cdk} bootstrap", ""),
         (f"{cdk} deploy", "what this demo did"),
         (f"{cdk} diff", "no differences, until you change app.py"),
         (f"{cdk} deploy", "reuses the artifact and runs no job"),
-    ):
-        console.print(f"  {command:{_COMMANDS}}{f'# {what}' if what else ''}".rstrip(), soft_wrap=True, highlight=False)
+    )
+    width = max(len(command) for command, _ in steps) + 4
+    for command, what in steps:
+        console.print(f"  {command:{width}}{f'# {what}' if what else ''}".rstrip(), soft_wrap=True, highlight=False)
 
 
 @contextmanager

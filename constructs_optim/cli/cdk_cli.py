@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -25,5 +26,8 @@ def cdk_command() -> list[str]:
 
 
 def cdk_name() -> str:
-    """Return what a user types to call the CDK CLI."""
-    return "cdk" if shutil.which("cdk") else "npx cdk"
+    """Return what a user types to call the CDK CLI in this directory."""
+    if shutil.which("cdk"):
+        return "cdk"
+    beside = Path(sys.executable).with_name("cdk")
+    return os.path.relpath(beside) if beside.exists() else "npx cdk"

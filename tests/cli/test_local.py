@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from constructs_optim.cli.cdk_cli import cdk_name
 from constructs_optim.cli.job_packages import Jobs, shortfalls
 from constructs_optim.cli.main import app
 
@@ -51,3 +52,17 @@ def test_an_environment_lacks_what_it_does_not_have() -> None:
 
 def test_programs_without_a_python_are_not_checked(tmp_path: Path) -> None:
     assert shortfalls(tmp_path) == {}
+
+
+def test_the_cdk_cli_is_named_as_it_can_be_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+    assert cdk_name() == "npx cdk"
+    (tmp_path / "bin").mkdir()
+    cdk = tmp_path / "bin" / "cdk"
+    cdk.write_text("#!/bin/sh\n")
+    cdk.chmod(0o755)
+    assert cdk_name() == "bin/cdk"
+    monkeypatch.setenv("PATH", str(cdk.parent))
+    assert cdk_name() == "cdk"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,21 +41,21 @@ def made_by(lines: Sequence[str], folder: Path, environment: dict[str, str]) -> 
     """
     folder.mkdir(parents=True, exist_ok=True)
     key = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+    # A virtual environment has absolute paths: it is made where it stays, and another folder says that it is complete.
     place = folder / key
 
-    def make(unfinished: Path) -> None:
-        # A virtual environment has absolute paths: it is made where it stays.
-        unfinished.mkdir()
-        place_of_work = folder / f"{key}.made"
-        place_of_work.mkdir(exist_ok=True)
-        with Terminal(place_of_work, unfinished, environment) as terminal:
+    def make(complete: Path) -> None:
+        complete.mkdir()
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        with Terminal(place, complete, environment) as terminal:
             for line in lines:
                 status, printed = terminal.run(line)
                 if status != 0:
                     raise PageError(f"{line!r} ended with exit status {status}:\n{printed}")
 
-    made_once(place, make)
-    return folder / f"{key}.made"
+    made_once(folder / f"{key}.complete", make)
+    return place
 
 
 def linked(environment: Path, directory: Path) -> None:

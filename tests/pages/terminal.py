@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 from types import TracebackType
@@ -80,8 +81,6 @@ class _Timer:
     """Kills a shell's processes when the time is over."""
 
     def __init__(self, group: int) -> None:
-        import threading
-
         self.is_over = False
         self._group = group
         self._timer = threading.Timer(_LONGEST, self._kill)

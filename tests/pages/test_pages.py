@@ -112,6 +112,17 @@ def test_each_block_of_commands_is_followed_or_says_why_not() -> None:
     assert {page: count for page, count in found.items() if count} == NOT_RUN
 
 
+def test_each_block_of_output_is_compared_or_says_why_not() -> None:
+    unmarked = [
+        str(snippet)
+        for page in PAGES
+        if page.name != "likely-mistakes.md"  # tests/docs/test_likely_mistakes.py compares all
+        for snippet in snippets(page)
+        if snippet.language in ("", "text") and not is_console(snippet) and not snippet.marker
+    ]
+    assert unmarked == []
+
+
 def test_what_pages_install_can_be_installed_before_the_first_release() -> None:
     # The page of mistakes shows what the command prints.
     lines = [
@@ -125,7 +136,7 @@ def test_what_pages_install_can_be_installed_before_the_first_release() -> None:
 
 
 def test_the_tests_that_stand_for_blocks_exist() -> None:
-    reasons = {reason for page in PAGES for _, reason in not_run(page)}
+    reasons = {snippet.marker for page in PAGES for snippet in snippets(page) if "not run: " in snippet.marker}
     named = {path for reason in reasons for path in re.findall(r"tests/[\w./]*\w", reason)}
     assert len(named) > 10
     assert {path for path in named if not (CHECKOUT / path).exists()} == set()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.documents import Snippet
 
-from .environments import install_lines, installs
+from .environments import install_lines, installs, made_by
 from .output import contains, difference
 from .page import Marker, PageError, not_run, steps
 from .reader import follow
@@ -156,3 +156,17 @@ def test_lines_that_install_are_known(tmp_path: Path) -> None:
 def test_a_marker_has_several_parts() -> None:
     marker = Marker.of(Snippet(Path("page.md"), 1, "console", "any order; columns 100; with A=b c", ""))
     assert (marker.options, marker.columns, marker.placeholders) == ({"any order"}, 100, {"A": "b c"})
+
+
+def test_pages_with_the_same_lines_share_an_environment_and_a_failed_one_is_made_anew(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    lines = ["date +%N >made", f"test -e {tmp_path}/network"]
+    with pytest.raises(PageError, match="ended with exit status 1"):
+        made_by(lines, tmp_path / "environments", environment)
+    (tmp_path / "network").touch()
+    first = made_by(lines, tmp_path / "environments", environment)
+    content = (first / "made").read_text()
+    assert made_by(lines, tmp_path / "environments", environment) == first
+    assert (first / "made").read_text() == content
+    assert made_by([*lines, "true"], tmp_path / "environments", environment) != first
