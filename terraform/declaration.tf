@@ -570,7 +570,11 @@ variable "optimization_jobs" {
         }))
         mtp = optional(object({ tensor_parallel_degree = optional(number), speculative_tokens = optional(number) }))
       }))
-      pre_optimized = optional(object({ tensor_parallel_degree = optional(number), config = optional(string) }))
+      pre_optimized = optional(object({
+        tensor_parallel_degree = optional(number)
+        config                 = optional(string)
+        accept_draft_eula      = optional(bool)
+      }))
       medusa = optional(object({
         tensor_parallel_degree = optional(number)
         compute = optional(object({
@@ -1201,7 +1205,11 @@ variable "optimized_artifacts" {
         }))
         mtp = optional(object({ tensor_parallel_degree = optional(number), speculative_tokens = optional(number) }))
       }))
-      pre_optimized = optional(object({ tensor_parallel_degree = optional(number), config = optional(string) }))
+      pre_optimized = optional(object({
+        tensor_parallel_degree = optional(number)
+        config                 = optional(string)
+        accept_draft_eula      = optional(bool)
+      }))
       medusa = optional(object({
         tensor_parallel_degree = optional(number)
         compute = optional(object({
@@ -1839,7 +1847,11 @@ variable "endpoints" {
         }))
         mtp = optional(object({ tensor_parallel_degree = optional(number), speculative_tokens = optional(number) }))
       }))
-      pre_optimized = optional(object({ tensor_parallel_degree = optional(number), config = optional(string) }))
+      pre_optimized = optional(object({
+        tensor_parallel_degree = optional(number)
+        config                 = optional(string)
+        accept_draft_eula      = optional(bool)
+      }))
       medusa = optional(object({
         tensor_parallel_degree = optional(number)
         compute = optional(object({
@@ -2360,7 +2372,11 @@ variable "endpoints" {
           }))
           mtp = optional(object({ tensor_parallel_degree = optional(number), speculative_tokens = optional(number) }))
         }))
-        pre_optimized = optional(object({ tensor_parallel_degree = optional(number), config = optional(string) }))
+        pre_optimized = optional(object({
+          tensor_parallel_degree = optional(number)
+          config                 = optional(string)
+          accept_draft_eula      = optional(bool)
+        }))
         medusa = optional(object({
           tensor_parallel_degree = optional(number)
           compute = optional(object({
@@ -3247,7 +3263,11 @@ variable "endpoints" {
           }))
           mtp = optional(object({ tensor_parallel_degree = optional(number), speculative_tokens = optional(number) }))
         }))
-        pre_optimized = optional(object({ tensor_parallel_degree = optional(number), config = optional(string) }))
+        pre_optimized = optional(object({
+          tensor_parallel_degree = optional(number)
+          config                 = optional(string)
+          accept_draft_eula      = optional(bool)
+        }))
         medusa = optional(object({
           tensor_parallel_degree = optional(number)
           compute = optional(object({
@@ -3767,7 +3787,11 @@ variable "endpoints" {
             }))
             mtp = optional(object({ tensor_parallel_degree = optional(number), speculative_tokens = optional(number) }))
           }))
-          pre_optimized = optional(object({ tensor_parallel_degree = optional(number), config = optional(string) }))
+          pre_optimized = optional(object({
+            tensor_parallel_degree = optional(number)
+            config                 = optional(string)
+            accept_draft_eula      = optional(bool)
+          }))
           medusa = optional(object({
             tensor_parallel_degree = optional(number)
             compute = optional(object({
@@ -4701,7 +4725,11 @@ variable "endpoints" {
             }))
             mtp = optional(object({ tensor_parallel_degree = optional(number), speculative_tokens = optional(number) }))
           }))
-          pre_optimized = optional(object({ tensor_parallel_degree = optional(number), config = optional(string) }))
+          pre_optimized = optional(object({
+            tensor_parallel_degree = optional(number)
+            config                 = optional(string)
+            accept_draft_eula      = optional(bool)
+          }))
           medusa = optional(object({
             tensor_parallel_degree = optional(number)
             compute = optional(object({
