@@ -261,3 +261,22 @@ def test_a_value_is_written_as_the_containers_entry_point_reads_it(
     server: ServerSettings, variable: str, value: str, expected: str
 ) -> None:
     assert variables(server=server, environment={variable: value})[variable] == expected
+
+
+@pytest.mark.parametrize(
+    ("server", "variable", "value", "advised"),
+    [
+        (Server.sglang(), "SM_SGLANG_LORA_PATHS", "a=/x b=/y", "takes one value in a variable"),
+        (Server.vllm(container_version="0.30"), "SM_VLLM_SERVED_MODEL_NAME", "a b", "JSON array"),
+        (Server.vllm(container_version="0.30"), "SM_VLLM_SERVED_MODEL_NAME", '["a", "b"]', None),
+        (Server.vllm(container_version="0.30"), "SM_VLLM_CHAT_TEMPLATE", "a b", None),
+    ],
+)
+def test_several_values_with_spaces_are_advised_against(
+    server: ServerSettings, variable: str, value: str, advised: str | None
+) -> None:
+    found = [
+        each.message for each in planned(server=server, environment={variable: value}).warnings if "OPT251" in each.id
+    ]
+    assert [advised in message for message in found if advised is not None] == ([True] if advised is not None else [])
+    assert bool(found) is (advised is not None)

@@ -1174,6 +1174,11 @@ export interface PreOptimized {
    * @default - `lmi-optimized`
    */
   readonly config?: string;
+  /**
+   * Whether you have read and accept the license of the draft model that the configuration serves, if that draft is gated.
+   * @default - no
+   */
+  readonly acceptDraftEula?: boolean;
 }
 
 /**

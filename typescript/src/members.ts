@@ -265,6 +265,7 @@ export const MEMBERS: Record<string, Record<string, [key: string, shape: string]
   PreOptimized: {
     tensorParallelDegree: ['tensor_parallel_degree', ''],
     config: ['config', ''],
+    acceptDraftEula: ['accept_draft_eula', ''],
   },
   Medusa: {
     tensorParallelDegree: ['tensor_parallel_degree', ''],

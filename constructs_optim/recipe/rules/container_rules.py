@@ -299,21 +299,41 @@ def _the_entry_point_passes_values_on(recipe: Recipe) -> Iterator[Finding]:
     """The container's entry point passes a value on: it turns each variable into arguments of the engine, and some
     releases cut or split values.
     """
+    for name, translation, row in _translated(recipe):
+        value = recipe.variables[name]
+        passed = entry_points.written(translation, row, value)
+        if (wrong := entry_points.problem(translation, _argument(recipe, name), row, passed)) is not None:
+            reason, fix = wrong
+            title = f"{recipe.serving_settings.title} {recipe.engine}"
+            yield Finding(f"environment.{name}", value, fix, f"{title}: {reason}")
+
+
+@rule("OPT251", "https://github.com/aws/deep-learning-containers/tree/master/scripts/docker", advisory=True)
+def _several_values_are_an_array(recipe: Recipe) -> Iterator[Finding]:
+    """Several values are a JSON array: the container's entry point passes text with spaces as one value."""
+    for name, translation, row in _translated(recipe):
+        value = recipe.variables[name].strip()
+        if row is not None and row.many and len(value.split()) > 1 and value[0] not in "[{":
+            several = "Write several values as a JSON array"
+            one = f"{recipe.serving_settings.title} {recipe.engine} takes one value in a variable"
+            yield Finding(f"environment.{name}", value, several if translation == "words" else one)
+
+
+def _translated(recipe: Recipe) -> Iterator[tuple[str, entry_points.Translation, engine_arguments.Argument | None]]:
+    """Yield the variables that an entry point turns into arguments, with the arguments if they are known."""
     server = recipe.serving_settings
     translation = entry_points.of_release(server.name, recipe.engine)
     known = engine_arguments.of_release(server.name, recipe.engine)
     if translation is None:
         return
     for name, value in recipe.variables.items():
-        if not name.startswith(server.prefix) or is_token(value):
-            continue
-        argument = name.removeprefix(server.prefix).lower()
-        found = known.find(argument) if known is not None else None
-        row = found.row if found is not None else None
-        passed = entry_points.written(translation, row, value)
-        if (wrong := entry_points.problem(translation, argument, row, passed)) is not None:
-            reason, fix = wrong
-            yield Finding(f"environment.{name}", value, fix, f"{server.title} {recipe.engine}: {reason}")
+        if name.startswith(server.prefix) and not is_token(value):
+            found = known.find(_argument(recipe, name)) if known is not None else None
+            yield name, translation, found.row if found is not None else None
+
+
+def _argument(recipe: Recipe, variable: str) -> str:
+    return variable.removeprefix(recipe.serving_settings.prefix).lower()
 
 
 @rule("OPT058", "https://github.com/sgl-project/sglang/blob/v0.5.20/python/sglang/srt/entrypoints/http_server.py")
