@@ -206,8 +206,17 @@ def test_a_job_writes_its_output_and_no_decision(name: str, folder: str) -> None
     scope = stack()
     STACKS[name](scope)
     template = template_of(scope)
-    of_roles = {name for name, declared in template["Resources"].items() if "sagemaker.amazonaws.com" in str(declared)}
-    jobs = {**template, "Resources": {name: template["Resources"][name] for name in of_roles}}
+    resources_of_template = template["Resources"]
+    of_jobs: dict[str, Any] = {}
+    for name, declared in resources_of_template.items():
+        trusted = str(declared.get("Properties", {}).get("AssumeRolePolicyDocument", ""))
+        if "sagemaker.amazonaws.com" in trusted:
+            policies = [arn["Ref"] for arn in declared["Properties"].get("ManagedPolicyArns", ())]
+            of_jobs |= {each: resources_of_template[each] for each in (name, *policies)}
+        # The policy of a role that the user gave.
+        if declared["Type"] == "AWS::IAM::Policy":
+            of_jobs[name] = declared
+    jobs = {**template, "Resources": of_jobs}
     written = {arn for _, arn in granted(jobs) if f"/{folder}/" in arn}
     assert written
     assert {arn.partition(f"/{folder}/")[2] for arn in written} == {"*/runs/*/output/*"}

@@ -30,6 +30,8 @@ _CLIENT = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeou
 # A completion may take a minute, and an invocation has three.
 _ROOM_MILLISECONDS = 90_000
 _LARGEST_PROMPTS = 16_000_000
+# In characters, of at most six bytes in JSON: a record has to stay readable (store/json_records.py).
+_LARGEST_COMPLETIONS = 4_000_000
 # None stands for JumpStart's container: the payloads in the hub's documents have inputs.
 _TAKING_INPUTS = frozenset({"lmi", "text_generation_inference", None})
 
@@ -154,6 +156,12 @@ def complete_prompts(request: EvaluationRequest, records: RunRecords, run: str, 
     completions = list(stored.answers) if stored is not None and stored.prompts_digest == digest else []
     while len(completions) < len(prompts) and context.get_remaining_time_in_millis() > _ROOM_MILLISECONDS:
         completions.append(complete(request, prompts[len(completions)]))
+    size = sum(len(completion) for completion in completions if completion is not None)
+    if size > _LARGEST_COMPLETIONS:
+        raise DeploymentError(
+            f"{len(completions)} completions of the gate's prompts have {size:,} characters, but at most "
+            f"{_LARGEST_COMPLETIONS:,} are compared. Next: use fewer prompts, or a smaller max_tokens"
+        )
     references = [prompt.reference for prompt in prompts]
     written = {"answers": completions, "references": references, "prompts_digest": digest}
     records.write(COMPLETIONS, written, run)

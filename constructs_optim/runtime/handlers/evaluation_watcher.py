@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..aws import client
@@ -11,11 +11,11 @@ from ..custom_resource import DONE, Output, again, end, poll, poll_or_give_up, s
 from ..errors import DeploymentError
 from ..evaluation import evaluation_report
 from ..evaluation.acceptance import seconds_until_published, with_acceptance
-from ..evaluation.benchmark_output import ARCHIVE, publish, read_levels
+from ..evaluation.benchmark_output import ARCHIVE, Level, publish, read_levels
 from ..evaluation.completions import complete_prompts
 from ..evaluation.evaluated_fleet import fleet
 from ..evaluation.gate import judge
-from ..evaluation.samples import stored
+from ..evaluation.samples import Observation, stored
 from ..jobs.runs import create_run
 from ..jobs.sagemaker_jobs import BENCHMARK, SageMakerJobs
 from ..requests.properties import validate
@@ -32,6 +32,9 @@ from ..store.run_records import (
     run_job_name,
 )
 from ..telemetry import Counted, LambdaContext, entry_point, log
+
+# A request takes at most 150 bytes in the record, which has to stay readable (store/json_records.py).
+_MOST_REQUESTS = 200_000
 
 
 @entry_point
@@ -85,12 +88,21 @@ def _measure(watch: EvaluationWatch, records: RunRecords, region: str, context: 
     publish(request.dimensions, evaluated.artifact_key, levels, at=job.get("EndTime") or dt.datetime.now(dt.UTC))
     result = evaluation_report.result(request, evaluated, levels, job, notes=unaccepted)
     records.write(RESULT, result)
-    records.write(
-        REQUESTS, stored({level.concurrency: (level.observations, level.seconds) for level in levels}), watch.run
-    )
+    records.write(REQUESTS, stored(_kept(levels)), watch.run)
     # Written last, because it marks the end of the run.
     records.write(RESULT, result, watch.run)
     return None
+
+
+def _kept(levels: Sequence[Level]) -> dict[int, tuple[Sequence[Observation], float]]:
+    """Return the requests to store by concurrency, without the longest levels if there are too many for a record."""
+    kept: dict[int, tuple[Sequence[Observation], float]] = {}
+    left = _MOST_REQUESTS
+    for level in sorted(levels, key=lambda each: len(each.observations)):
+        left -= len(level.observations)
+        if left >= 0:
+            kept[level.concurrency] = level.observations, level.seconds
+    return {level.concurrency: kept[level.concurrency] for level in levels if level.concurrency in kept}
 
 
 def _create(watch: EvaluationWatch, records: RunRecords, jobs: SageMakerJobs, name: str) -> Output:

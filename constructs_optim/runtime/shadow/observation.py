@@ -7,8 +7,9 @@ them.
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from botocore.config import Config
@@ -26,12 +27,19 @@ from .verdict import Criteria, Observed, add_minute, add_pair, add_requests
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch.type_defs import DimensionTypeDef, MetricDataQueryTypeDef
     from mypy_boto3_s3.client import S3Client
+    from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef, ObjectTypeDef
 
 _FILES_A_POLL = 200
+# The limits of the run's record, which has to stay below the size that is read (store/json_records.py) with names of
+# 1,024 bytes, the longest in S3. Captures beyond them are not compared.
 _MOST_WAITING = 20_000
+_MOST_FILES = 20_000
+_MOST_READ = 20_000
 # A file may appear after its hour has ended, and CloudWatch publishes a minute's metrics some minutes late.
 _LATE = dt.timedelta(hours=1)
 _METRICS_LATE_SECONDS = 180
+# The length of "yyyy/mm/dd/hh", with which the names of captured files start.
+_HOUR = 13
 _MINUTES_A_POLL = 1_000
 _JUDGE = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 3})
 
@@ -45,7 +53,10 @@ class Place(BaseModel):
 
 
 class Reading(BaseModel):
-    """The state of reading a variant's captures: the files since ``hour``, and the captures without a pair yet."""
+    """The state of reading a variant's captures: the files since ``hour``, and the captures without a pair yet.
+
+    ``read`` has each file's hour and digest, and ``waiting`` places in the files of the ``RunState``.
+    """
 
     hour: str = ""
     read: list[str] = []
@@ -55,9 +66,9 @@ class Reading(BaseModel):
 class RunState(BaseModel):
     """The record of a run.
 
-    ``minute`` is the time up to which metrics were read, in seconds since 1970. ``updates`` counts the attempts to end
-    the shadow, and ``refusal`` is the reason if SageMaker refused the last one. ``unusable`` counts both
-    variants' captures that cannot be read, such as requests that are not JSON.
+    ``files`` are the files of the captures that wait. ``minute`` is the time up to which metrics were read, in seconds
+    since 1970. ``updates`` counts the attempts to end the shadow, and ``refusal`` is the reason if SageMaker refused
+    the last one. ``unusable`` counts both variants' captures that cannot be read, such as requests that are not JSON.
     """
 
     began: float
@@ -76,6 +87,15 @@ def criteria_of(request: ShadowRequest) -> Criteria:
     """Return the run's criteria."""
     checks = [Check(check.kind, check.at_least) for check in request.checks]
     return Criteria(checks, request.margin, request.latency_tolerance)
+
+
+def _items(page: ListObjectsV2OutputTypeDef) -> Sequence[ObjectTypeDef]:
+    return page.get("Contents", [])
+
+
+def _mark(name: str) -> str:
+    """Return what is kept of a file that was read: its hour and a digest, of a fixed length whatever its name."""
+    return f"{name[:_HOUR]}/{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
 class Observer:
@@ -97,6 +117,7 @@ class Observer:
         for pair in self._pairs():
             outcomes = [outcome(check, pair, references, judge) for check in self._criteria.checks]
             add_pair(self._state.observed, self._criteria, outcomes)
+        self._forget_files()
         self._read_metrics(now)
         return any(more)
 
@@ -108,28 +129,47 @@ class Observer:
             Bucket=self._bucket, Prefix=folder, StartAfter=f"{folder}{hour}"
         )
         known, taken = set(reading.read), 0
-        for page in pages:
-            for item in page.get("Contents", []):
-                key, written = item.get("Key", ""), item.get("LastModified")
-                # Captures from before the run belong to another configuration.
-                if key in known or (written is not None and written.timestamp() < state.began):
-                    continue
-                if taken == _FILES_A_POLL:
-                    return True
-                taken += 1
-                state.files.append(key)
-                reading.read.append(key)
-                number = len(state.files) - 1
-                found = self._captures(number)
-                state.unusable += found.unusable
-                reading.waiting += [
-                    Place(digest=capture.digest, file=number, number=index)
-                    for index, capture in enumerate(found.captures)
-                ]
+        # Hours that have ended long ago get no more files.
+        complete = (dt.datetime.fromtimestamp(now, dt.UTC) - 2 * _LATE).strftime("%Y/%m/%d/%H")
+        is_more = False
+        for key, written in (
+            (item.get("Key", ""), item.get("LastModified")) for page in pages for item in _items(page)
+        ):
+            mark = _mark(key.removeprefix(folder))
+            # Captures from before the run belong to another configuration.
+            if mark in known or (written is not None and written.timestamp() < state.began):
+                continue
+            if len(reading.read) >= _MOST_READ:
+                break
+            if taken == _FILES_A_POLL:
+                # The listing is sorted, so that all earlier hours have been read.
+                is_more, complete = True, min(complete, mark[:_HOUR])
+                break
+            taken += 1
+            state.files.append(key)
+            reading.read.append(mark)
+            number = len(state.files) - 1
+            found = self._captures(number)
+            state.unusable += found.unusable
+            reading.waiting += [
+                Place(digest=capture.digest, file=number, number=index) for index, capture in enumerate(found.captures)
+            ]
         reading.waiting = reading.waiting[-_MOST_WAITING:]
-        reading.hour = (dt.datetime.fromtimestamp(now, dt.UTC) - 2 * _LATE).strftime("%Y/%m/%d/%H")
-        reading.read = [key for key in reading.read if key >= f"{folder}{reading.hour}"]
-        return False
+        reading.hour = max(hour, complete)
+        reading.read = [mark for mark in reading.read if mark[:_HOUR] >= reading.hour]
+        return is_more
+
+    def _forget_files(self) -> None:
+        """Keep the files of captures that wait for their pair, at most the latest ``_MOST_FILES``."""
+        state, readings = self._state, (self._state.production, self._state.candidate)
+        numbers = sorted({place.file for reading in readings for place in reading.waiting})[-_MOST_FILES:]
+        kept = {number: index for index, number in enumerate(numbers)}
+        for reading in readings:
+            reading.waiting = [
+                place.model_copy(update={"file": kept[place.file]}) for place in reading.waiting if place.file in kept
+            ]
+        state.files = [state.files[number] for number in numbers]
+        self._contents = {kept[number]: found for number, found in self._contents.items() if number in kept}
 
     def _pairs(self) -> Iterator[Pair]:
         sent, copied = self._state.production, self._state.candidate

@@ -273,7 +273,8 @@ class RunRecords:
         try:
             self._records.change(self._given_up, GivenUp, given_up)
         except NewerRecord:
-            raise
+            # A stack must not need an upgrade to be deleted. Its runs are stopped all the same.
+            return
         except DeploymentError:
             # A deletion is later than the requests that the damaged record gave up, and must not depend on it.
             self._records.write(self._given_up, GivenUp(issued=issued).to_record())
