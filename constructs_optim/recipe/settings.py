@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import from_json
@@ -125,11 +125,14 @@ def meant(name: str, names: Iterable[str]) -> list[str]:
 class Group(type):
     """The type of groups of settings. For a misspelled member, its AttributeError suggests the right one."""
 
-    def __getattr__(cls, name: str) -> Any:
-        names = [method for method in vars(cls) if not method.startswith("_")]
-        near = meant(name, names)
-        hint = f" (did you mean {' or '.join(near)}?)" if near else ""
-        raise AttributeError(f"{cls.__name__} has no {name!r}{hint}; it has {', '.join(names)}")
+    # A type checker that sees this method accepts every name.
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> Any:
+            names = [method for method in vars(cls) if not method.startswith("_")]
+            near = meant(name, names)
+            hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+            raise AttributeError(f"{cls.__name__} has no {name!r}{hint}; it has {', '.join(names)}")
 
 
 def _settings_types(annotation: object) -> list[type[Settings]]:
