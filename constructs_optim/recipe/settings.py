@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Protocol, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -162,11 +162,14 @@ def meant(name: str, names: Iterable[str]) -> list[str]:
 class Group(type):
     """The type of groups of settings. For a misspelled member, its AttributeError suggests the right one."""
 
-    def __getattr__(cls, name: str) -> Any:
-        names = [method for method in vars(cls) if not method.startswith("_")]
-        near = meant(name, names)
-        hint = f" (did you mean {' or '.join(near)}?)" if near else ""
-        raise AttributeError(f"{cls.__name__} has no {name!r}{hint}; it has {', '.join(names)}")
+    # A type checker that sees this method accepts every name.
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> Any:
+            names = [method for method in vars(cls) if not method.startswith("_")]
+            near = meant(name, names)
+            hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+            raise AttributeError(f"{cls.__name__} has no {name!r}{hint}; it has {', '.join(names)}")
 
 
 def _settings_types(annotation: object) -> list[type[Settings]]:

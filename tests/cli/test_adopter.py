@@ -140,7 +140,7 @@ _POLICY_NAMES = st.text(st.characters(min_codepoint=32, exclude_categories=["C",
 _OUR_WORDS = sorted({
     word
     for file in (Path(__file__).parents[2] / "constructs_optim" / "constructs").rglob("*.py")
-    for word in re.findall(r'\((?:self|scope|stack|endpoint)[\w.]*, f?"([A-Z][A-Za-z]+)"', file.read_text(encoding="utf-8"))
+    for word in re.findall(r'\((?:self|scope|stack|endpoint)[\w.]*, f?"([A-Z][A-Za-z]+)"', file.read_text())
 } | {"Default", "Model", "Alarms", "Dashboard", "Evaluation", "Shadow", "Preflight"})  # fmt: skip
 _PYTHON_WORDS = [*keyword.kwlist, *keyword.softkwlist, *dir(builtins), "app", "stack", "endpoint", "Duration", "Tags"]
 _PYTHON_WORDS += [

@@ -278,7 +278,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             self._role = UserRole.of(self, role) if role is not None else OptimizationService.of(self).execution_role
         self._role.permit(list(self._configuration.statements()))
         self._config = self._declare_config()
-        self.alarms: EndpointAlarms | None = self._declare_alarms()
+        self._alarms: EndpointAlarms | None = self._declare_alarms()
         self._endpoint = self._declare_endpoint()
         self._served_check = self._check_served()
         self.endpoint_name = self._get_resource_name_attribute(self._endpoint.attr_endpoint_name)
@@ -450,7 +450,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
     def _declare_restart(self) -> None:
         """Declare a second configuration with the same content, and the restart that alternates between the two."""
-        if self._cure is None or self._cure.at_most_every_hours is None or self.alarms is None:
+        if self._cure is None or self._cure.at_most_every_hours is None or self._alarms is None:
             return
         scope = Construct(self, "Restart")
         variant = self._configuration.variant_property(self._hosting, self.models)
@@ -468,9 +468,24 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
                 {config.attr_endpoint_config_name: self._config_arn(config) for config in (self._config, twin)},
                 ArtifactStore.writable_of(self, (model.artifact.artifact_store for model in self.models)),
             ),
-            alarm=self.alarms.alarms["acceptance_decay"],
+            alarm=self._alarms.alarms["acceptance_decay"],
             at_most_every_seconds=3_600 * self._cure.at_most_every_hours,
         )
+
+    @property
+    def alarms(self) -> EndpointAlarms:
+        """The alarms of the endpoint's model.
+
+        Raises:
+            ValueError: if the endpoint has no model of its own.
+        """
+        alarms = self._alarms if self.component is None else self.component.alarms
+        if alarms is None:
+            raise ValueError(
+                f"{self.node.path} has no model of its own: each component that add_component(...) returns has its "
+                "alarms"
+            )
+        return alarms
 
     def _declare_alarms(self) -> EndpointAlarms | None:
         """Declare the alarms of the endpoint's own variant; components declare their own alarms."""
@@ -542,7 +557,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         if self._hosting.existing_configuration is not None:
             # A resource import allows no other change of the stack.
             return None
-        own = self.alarms.rollback_alarm_arns if self.alarms is not None else []
+        own = self._alarms.rollback_alarm_arns if self._alarms is not None else []
         policy = self._configuration.update_policy
         others = [alarm.alarm_arn for alarm in policy.rollback_alarms]
         name_in_failure(self, [*own, *others], composite=policy.rolls_back_on_composite_alarms)
@@ -552,7 +567,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     def _deployment_config(self) -> dict[str, Any]:
         """Return the ``deploymentConfig``: of the ten alarms that SageMaker allows, the policy's own come first."""
         policy = self._configuration.update_policy
-        own = self.alarms.rollback_alarm_names if self.alarms is not None else []
+        own = self._alarms.rollback_alarm_names if self._alarms is not None else []
         of_components = self._resources.rollback_alarm_names if self._hosting.serves_components else []
         names = [*(alarm.alarm_name for alarm in policy.rollback_alarms), *own, *of_components]
         return deployment_config(policy.settings, names[:MOST_ROLLBACK_ALARMS])
@@ -570,7 +585,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             dashboard.show_costs(
                 instance_price_per_hour=monitoring.instance_price_per_hour, discount=monitoring.discount
             )
-        alarms = self.alarms if self.component is None else self.component.alarms
+        alarms = self._alarms if self.component is None else self.component.alarms
         if alarms is not None:
             dashboard.add_alarms(*alarms.arns_within_stack)
             if (seconds := alarms.latency_threshold_seconds) is not None:
@@ -657,7 +672,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
                 min_capacity=min_capacity,
                 max_capacity=max_capacity,
                 defaults=scaling_defaults(self.plan, concurrency=self._choice.concurrency if self._choice else None),
-                alarms=self.alarms,
+                alarms=self._alarms,
                 served=self.served,
                 imported=imported,
             )
@@ -698,7 +713,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         if self.component is not None:
             target = self.component.evaluation_target
         else:
-            target = self._resources.evaluation_target(self, self.alarms, self.dashboard)
+            target = self._resources.evaluation_target(self, self._alarms, self.dashboard)
         count = self._configuration.variant.initial_instance_count
         is_resized = self._choice is not None and self.component is None and count != self._choice.instances
         return replace(target, choice=self._choice, is_resized=is_resized)

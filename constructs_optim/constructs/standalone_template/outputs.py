@@ -67,11 +67,7 @@ def _values_of_models(served: OptimizedEndpoint | InferenceComponent) -> Iterato
         yield "InvokePolicy", _policy(served, INVOKE_ACTIONS, BEARER_ACTION)
         if serves_openai(served.models):
             yield "OpenAiBaseUrl", served.openai_base_url
-    alarms = (
-        served.alarms if isinstance(served, InferenceComponent) or served.component is None else served.component.alarms
-    )
-    if alarms is not None:
-        yield "AlarmNames", Fn.join(",", [alarm.ref for alarm in alarms.alarms.values()])
+    yield "AlarmNames", Fn.join(",", [alarm.ref for alarm in served.alarms.alarms.values()])
     if keys := [hosted.artifact_key for hosted in served.models if hosted.artifact_key is not None]:
         yield "ArtifactKeys", Fn.join(",", keys)
         yield "ArtifactStoreBucket", served.artifact.artifact_store.bucket_name
