@@ -19,6 +19,10 @@ _CUDA = re.compile(r"\bcu(\d\d)\d\b")
 # LMI's images have a label (com.amazonaws.sagemaker.inference.cuda.verified_versions=12.2, lmi.Dockerfile of
 # djl-serving), with which SageMaker chooses driver 535 for an endpoint that names the model.
 _LABELED, _LABELED_DRIVER = "/djl-inference:", 535
+# TGI's images load NVIDIA's compatibility package on an older driver (start-cuda-compat.sh and the entrypoints of
+# awslabs/llm-hosting-container), and AWS tested them on ml.g5.12xlarge with its default driver, 470
+# (tests/huggingface/sagemaker_dlc_test.py there, before pull request 193). The oldest that the package supports is 470.
+_COMPATIBLE, _COMPATIBLE_DRIVER = "/huggingface-pytorch-tgi-inference:", 470
 _NEURON_TYPE = re.compile(r"ml\.(inf|trn)\d")
 _FOR_NEURON, _FOR_GPUS = re.compile(r"-neuronx\b"), re.compile(r"-(gpu|cu\d{3})\b")
 _IMAGE = re.compile(r"(\d{12})\.dkr\.ecr\.([a-z0-9-]+)\.[a-z.]+/([^:@]+):(.+)")
@@ -73,7 +77,10 @@ def driver_is_too_old(
     driver = known["machine_images"].get(ami_version) if ami_version else known["default_drivers"].get(family)
     if ami_version is None and driver is not None and _LABELED in (image or "") and not of_component:
         driver = max(driver, _LABELED_DRIVER)
-    least = [known["cuda"].get(found[1]) if found is not None else None, known["least_drivers"].get(family)]
+    of_release = known["cuda"].get(found[1]) if found is not None else None
+    if of_release is not None and _COMPATIBLE in (image or ""):
+        of_release = min(of_release, _COMPATIBLE_DRIVER)
+    least = [of_release, known["least_drivers"].get(family)]
     return driver is not None and any(driver < each for each in least if each is not None)
 
 

@@ -134,8 +134,9 @@ ON_DRIVERS = [
     (VLLM, "ml.p5.48xlarge", None, False),
     (VLLM, "ml.g7.2xlarge", GPU_4_1, False),
     (VLLM, "ml.g7.2xlarge", None, True),
-    (TGI, "ml.g4dn.12xlarge", None, False),
-    (TGI, "ml.g4dn.12xlarge", GPU_3_1, True),
+    (TGI, "ml.g5.12xlarge", None, True),
+    (TGI, "ml.g5.12xlarge", GPU_3_1, True),
+    (TGI, "ml.g7.2xlarge", GPU_4_1, False),
     (TGI, "ml.g6.12xlarge", None, True),
 ]
 
