@@ -232,7 +232,6 @@ OWN = {
     # The package's own data, and what it has just written itself.
     "constructs/stack/findings.py",
     "constructs/stack/handler.py",
-    "constructs/standalone_template/inline_code.py",
     "constructs/standalone_template/standalone_template.py",
     "constructs/validation/policy_validation.py",
     "constructs/validation/template_size.py",
