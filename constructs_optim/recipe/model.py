@@ -128,8 +128,8 @@ class Model(Settings):
             return Model.huggingface(model_id, revision=revision if at else None)
         return Model.jumpstart(text)
 
-    @staticmethod
-    def example(value: object) -> str:
+    @classmethod
+    def example(cls, value: object) -> str:
         """Return how to write a model in code, if ``value`` names one."""
         if isinstance(value, str) and "/" in value:
             return f'Model.s3("{value}")' if value.startswith(_S3) else f'Model.huggingface("{value}")'

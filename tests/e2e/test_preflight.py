@@ -55,9 +55,7 @@ def no_quotas(cloud: LocalCloud) -> Iterator[None]:
     cloud.clear_faults()
 
 
-def test_all_problems_are_reported_at_once_and_nothing_is_started(
-    cloud: LocalCloud, tmp_path: Path
-) -> None:
+def test_all_problems_are_reported_at_once_and_nothing_is_started(cloud: LocalCloud, tmp_path: Path) -> None:
     cloud.set_quota("ml.g5.24xlarge for endpoint usage", 0)
     before = len(cloud.calls())
     stack = withdrawn(made(cloud, tmp_path, "Wrong", wrong))
