@@ -192,10 +192,10 @@ def a_shadow(cloud: LocalCloud, responses: Responses, machine: str, monkeypatch:
     monkeypatch.setattr(shadow_watcher.time, "time", lambda: real() + clock[0])
 
     def made() -> Watched:
+        clock[0] = 0.0
         run = shadows.Run(cloud, responses, machine)
         run.poll()
         run.ask(2)
-        clock[0] = 0.0
 
         def sleep(seconds: float) -> None:
             # The run lasts two hours, and is polled every five minutes; the state machine's own waits do not count.
