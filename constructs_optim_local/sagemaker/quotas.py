@@ -3,9 +3,9 @@
 Source of the message: https://github.com/aws/amazon-sagemaker-feedback/issues/157. The API reference lists
 ResourceLimitExceeded for CreateEndpoint, UpdateEndpoint, UpdateEndpointWeightsAndCapacities and CreateTrainingJob. AWS
 does not document the quota of optimization jobs, so they count against none here. Sources of the quotas of a training
-job's own numbers, and of their defaults: developer guide, "Feature Processor restrictions, limits, and quotas" (runtime,
-number of instances); the list of an account's Service Quotas (volume). Assumed, without a source: the units in the
-message.
+job's own numbers, and of their defaults: developer guide, "Feature Processor restrictions, limits, and quotas"
+(runtime, number of instances); the list of an account's Service Quotas (volume). Assumed, without a source: the units
+in the message.
 """
 
 from __future__ import annotations

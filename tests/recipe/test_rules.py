@@ -337,8 +337,14 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     ],
     "OPT067": [{"techniques": [PreOptimized(config="lmi-optimized")]}],
     "OPT250": [
-        {"environment": {"SM_VLLM_LORA_MODULES": '[{"name": "a", "path": "/x"}, {"name": "b", "path": "/y"}]'}, "server": Server.vllm(container_version="0.30")},
-        {"environment": {"SM_VLLM_LORA_MODULES": '[{"name": "a", "path": "/x"}]'}, "server": Server.vllm(container_version="0.26")},
+        {
+            "environment": {"SM_VLLM_LORA_MODULES": '[{"name": "a", "path": "/x"}, {"name": "b", "path": "/y"}]'},
+            "server": Server.vllm(container_version="0.30"),
+        },
+        {
+            "environment": {"SM_VLLM_LORA_MODULES": '[{"name": "a", "path": "/x"}]'},
+            "server": Server.vllm(container_version="0.26"),
+        },
         {"environment": {"SM_VLLM_HF_OVERRIDES": '{\n "a": 1\n}'}, "server": Server.vllm(container_version="0.26")},
         {"environment": {"SM_SGLANG_JSON_MODEL_OVERRIDE_ARGS": '{\n "a": 1\n}'}, "server": Server.sglang()},
         {"environment": {"SM_VLLM_ALLOWED_ORIGINS": '["a", "b"]'}, "server": Server.vllm(container_version="0.30")},
