@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -8,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from constructs_optim_local.cloud import IN_THE_WAY, LocalCloud
+from constructs_optim_local.sagemaker.optimization.artifacts import safetensors
 from tests.support.documents import CHECKOUT
+from tests.support.model_hub import HubModel, serving
 
 _IN_THE_WAY = ("AWS_", "CDK_", "JSII_", "PYTHON", "PYTEST_", "VIRTUAL_ENV", *IN_THE_WAY)
 _HERE = str(Path(sys.executable).parent)
@@ -37,6 +40,16 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "CDK_DISABLE_CLI_TELEMETRY": "true",
         "CDK_DISABLE_VERSION_CHECK": "1",
     }
+
+
+@pytest.fixture(scope="session")
+def hub() -> Iterator[str]:
+    """Stands for Hugging Face: the models whose commits the pages look up, with small files."""
+    config = json.dumps({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "torch_dtype": "bfloat16"})
+    files = {"config.json": config.encode(), "model.safetensors": safetensors({"model.embed_tokens.weight": [16, 8]})}
+    names = ("Qwen/Qwen3-32B", "Qwen/Qwen3-32B-FP8", "RedHatAI/Qwen3-32B-speculator.eagle3")
+    with serving({name: HubModel("c" * 40, files) for name in names}) as running:
+        yield running.url
 
 
 @pytest.fixture(scope="session")
