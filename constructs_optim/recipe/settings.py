@@ -28,6 +28,8 @@ _EXPECTED = {
 }
 # Names that pydantic adds to the path of a setting with several types, in addition to names of classes.
 _TYPES = {"bool", "float", "int", "str"}
+# Of more settings that accept a value, none is likelier to be meant than another.
+_MOST_MEANT = 3
 _BOUNDS = {
     "finite_number": ("", "a finite number"),
     "greater_than": ("gt", "more than {}"),
@@ -66,7 +68,7 @@ class Settings(BaseModel):
         """Return values with the names of the first settings that accept them, or all names."""
         fields = cls.model_fields
         accepting = [[name for name, field in fields.items() if accepts(field, value)] for value in unnamed]
-        if not all(accepting):
+        if not all(0 < len(names) <= _MOST_MEANT for names in accepting):
             return [f"{name}=..." for name in fields]
         named = zip(accepting, unnamed, strict=True)
         return [" or ".join(f"{name}={in_code(value)}" for name in names) for names, value in named]

@@ -200,7 +200,7 @@ def _role(properties: Mapping[str, Any], shortest: _Shortest) -> Iterator[tuple[
 def _dashboard(properties: Mapping[str, Any], shortest: _Shortest) -> Iterator[tuple[str, int]]:
     try:
         body = json.loads(str(shortest.value(properties.get("DashboardBody", "{}"))))
-    except ValueError:
+    except (ValueError, RecursionError):
         # A part that is known only at deployment is more than a text in it.
         return
     widgets = as_array(as_object(body).get("widgets"))

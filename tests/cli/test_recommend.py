@@ -514,7 +514,9 @@ def test_a_lock_file_of_another_release_is_refused_and_stays(folder: Path) -> No
     (folder / LOCK_FILE).write_text('{"version": 2}')
     result = run(*QWEN, *CHAT, "--update")
     assert result.exit_code == 2
-    assert "is not a lock file of this release" in " ".join(result.stderr.replace("│", "").split())
+    assert "is a lock file of a newer release (version 2, and this release reads 1)" in " ".join(
+        result.stderr.replace("│", "").split()
+    )
     assert (folder / LOCK_FILE).read_text() == '{"version": 2}'
 
 

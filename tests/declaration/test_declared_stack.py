@@ -163,6 +163,7 @@ def test_an_app_takes_an_endpoint_with_arguments_of_its_own(tmp_path: Path) -> N
         nat_gateways=0,
         subnet_configuration=[ec2.SubnetConfiguration(name="Models", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED)],
     )
+    vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
     scaled = {**LLAMA, "scaling": {"max_capacity": 4, "on_concurrency": {"target": 8}}}
     network = NetworkOptions(vpc=vpc, vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED))
     endpoint = OptimizedEndpoint.from_file(stack, "Chat", write(tmp_path, endpoints={"Llama": scaled}), network=network)

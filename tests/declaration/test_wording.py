@@ -19,6 +19,7 @@ from constructs_optim.recipe import Recipe
 from constructs_optim.recipe.rules import check
 
 from ..recipe.test_rules import BAD, recipe
+from ..support.template_limits import lower
 from .test_document import VALID
 
 stack_form()
@@ -81,7 +82,7 @@ def test_a_file_with_too_many_endpoints_is_refused_in_its_own_words(
 ) -> None:
     monkeypatch.setattr(template_size, "_WATCHED_FROM", 1)
     if limit == "bytes":
-        monkeypatch.setattr(template_size, "MOST_BYTES", 10_000)
+        lower(monkeypatch, "template bytes", 10_000)
     else:
         refused = RuntimeError("Number of resources in stack 'Chat': 501 is greater than allowed maximum of 500: ...")
 

@@ -237,6 +237,12 @@ def remedied(violation: Violation, given: dict[str, Any]) -> Iterator[tuple[str,
             names if violation.location != "environment" and not violation.location.endswith(".environment") else ()
         ):
             yield name, at(path, named(violation.value, name))
+    if fix.startswith("the value on one line"):
+        yield fix, at(path, str(violation.value).replace("\n", " "))
+    if fix.startswith("a value without it"):
+        yield fix, at(path, str(violation.value).rstrip("="))
+    if fix.startswith("one value"):
+        yield fix, at(path, "a=/x")
     if found := _RANGE.match(fix):
         for bound in {found["least"], found["most"]} - {None}:
             if "characters" in found[0]:

@@ -233,14 +233,20 @@ OWN = {
     "constructs/stack/findings.py",
     "constructs/stack/handler.py",
     "constructs/standalone_template/standalone_template.py",
+    "constructs/validation/network_ways.py",
     "constructs/validation/policy_validation.py",
     "constructs/validation/template_size.py",
     "cli/adoption/adopt.py",
+    "cli/synth.py",
     "explanation/resources.py",
     "recipe/catalog/__init__.py",
+    # The JSON parser of the containers' entry points.
+    "recipe/catalog/entry_points.py",
     "runtime/evaluation/benchmark_output.py",
     "runtime/hosting/scaling_registration.py",
     "runtime/tracing.py",
+    # A dashboard of the app.
+    "templates/limits.py",
     # The halves of a surrogate pair may come in two pieces.
     "evaluator/streaming.py",
 }

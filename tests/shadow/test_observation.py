@@ -16,7 +16,7 @@ import pytest
 from constructs_optim.runtime.requests.properties import validate
 from constructs_optim.runtime.requests.shadow_properties import ShadowRequest
 from constructs_optim.runtime.shadow import observation
-from constructs_optim.runtime.shadow.captures import Capture
+from constructs_optim.runtime.shadow.captures import Capture, CaptureFile
 from constructs_optim.runtime.shadow.observation import Observer, RunState
 from constructs_optim.runtime.store import json_records
 
@@ -75,10 +75,10 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(observation, "client", lambda name, *_: captures)
         monkeypatch.setattr(Observer, "_read_metrics", lambda self, now: None)
 
-        def read(self: Observer, number: int) -> list[Capture]:
+        def read(self: Observer, number: int) -> CaptureFile:
             name = self._state.files[number]
             minute = re.sub(r"^chat/chat/\w+/", "", name) if paired else name
-            return [Capture(hashlib.sha256(minute.encode()).hexdigest()[:24], {}, {})]
+            return CaptureFile([Capture(hashlib.sha256(minute.encode()).hexdigest()[:24], {}, {})], 0)
 
         monkeypatch.setattr(Observer, "_captures", read)
         state, largest, at = RunState(began=BEGAN.timestamp(), minute=BEGAN.timestamp()), 0, 0

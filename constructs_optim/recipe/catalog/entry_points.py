@@ -105,7 +105,7 @@ def _elements(value: str) -> list[Any] | None:
     while index < len(text):
         try:
             parsed, index = decoder.raw_decode(text, index)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         objects.append(parsed)
         index += len(text[index:]) - len(text[index:].lstrip())

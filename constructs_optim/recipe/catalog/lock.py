@@ -17,6 +17,7 @@ from tempfile import NamedTemporaryFile
 from typing import Annotated, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
+from pydantic_core import from_json
 
 from .models import License, ModelRow, Tuning
 
@@ -185,7 +186,7 @@ Entry = str | int | RecordedModel | Tuning | RecordedArtifact | RecordedChoice
 def _another_version(content: bytes) -> str:
     """Return what a file of another version is, and what works; empty for this version, and for other content."""
     try:
-        document = json.loads(content)
+        document = from_json(content)
     except ValueError:
         return ""
     version = cast("dict[str, object]", document).get("version") if isinstance(document, dict) else None
