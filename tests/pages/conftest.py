@@ -48,7 +48,10 @@ def hub() -> Iterator[str]:
     config = json.dumps({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "torch_dtype": "bfloat16"})
     files = {"config.json": config.encode(), "model.safetensors": safetensors({"model.embed_tokens.weight": [16, 8]})}
     names = ("Qwen/Qwen3-32B", "Qwen/Qwen3-32B-FP8", "RedHatAI/Qwen3-32B-speculator.eagle3")
-    with serving({name: HubModel("c" * 40, files) for name in names}) as running:
+    models = {name: HubModel("c" * 40, files) for name in names}
+    # The README's app pins this commit; its preflight asks the hub for it.
+    pinned = HubModel("707f0a3b8a3c7ad586ed01e27eafbad8a27dd0f7", files)
+    with serving({**models, "google/gemma-4-12B-it": pinned}) as running:
         yield running.url
 
 
