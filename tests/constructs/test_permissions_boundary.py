@@ -16,7 +16,7 @@ BOUNDARY = "arn:aws:iam::111122223333:policy/Boundary"
 
 
 def with_every_role(stack: Stack) -> Stack:
-    """An endpoint with a job and one with the custom model handler, which together declare every role."""
+    """An endpoint with a job, and one with the handlers of models and configurations: every role."""
     endpoint(stack, "Quantized", techniques=[Quantization.awq()])
     endpoint(stack, "PreOptimized", techniques=[PreOptimized()], instance_type="ml.p4d.24xlarge")
     return stack
@@ -42,7 +42,7 @@ def by_the_stack_s_property() -> Stack:
 @pytest.mark.parametrize("declared", [by_aspect, by_context, by_the_stack_s_property])
 def test_a_permissions_boundary_reaches_every_role(declared: Any) -> None:
     roles = resources(template_of(declared()), "AWS::IAM::Role")
-    assert len(roles) == 8
+    assert len(roles) == 9
     assert {role.get("PermissionsBoundary") for role in roles} == {BOUNDARY}
 
 

@@ -207,8 +207,9 @@ def test_a_mistake_in_a_file_prints_what_to_write(right: str, written: str, prin
     with pytest.raises(DeclarationError) as refused:
         DeclaredStack(Document.parsed(FILE.replace(right, written), "endpoint.yaml"))
     (violation,) = refused.value.violations
-    assert printed.removeprefix("stack: ").split("quantization: ")[-1] in violation.suggestion
-    code = violation.suggestion.removeprefix("for example ").split(" or ")[-1]
+    suggestion = re.sub(r"^did you mean (.*)\?$", r"\1", violation.suggestion)
+    assert printed.removeprefix("stack: ").split("quantization: ")[-1] in suggestion
+    code = suggestion.removeprefix("for example ").split(" or ")[-1]
     if right.startswith(("stack", "quantization")):
         corrected = written.partition(": ")[0] + ": " + code if ": " in written and ": " not in code else code
         DeclaredStack(Document.parsed(FILE.replace(right, corrected), "endpoint.yaml"))

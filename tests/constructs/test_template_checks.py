@@ -29,6 +29,7 @@ WITHOUT_RESOURCES = {
     "application-autoscaling:DescribeScalableTargets",
     "application-autoscaling:DescribeScalingPolicies",
     "application-autoscaling:DescribeScheduledActions",
+    "cloudwatch:GetOTelEnrichment",
     "cloudwatch:PutMetricData",
     "ec2:CreateNetworkInterface",
     "ec2:CreateNetworkInterfacePermission",

@@ -35,7 +35,7 @@ def test_prompts_can_be_text_chat_messages_or_raw_inputs(tmp_path: Path) -> None
 
 def test_all_invalid_prompt_lines_are_reported_together(tmp_path: Path) -> None:
     faulty = {
-        "{": "Invalid JSON",
+        "{": "this is not JSON",
         "[]": "Input should be an object",
         "{}": "has none of prompt, messages, inputs and turns, but needs exactly one",
         '{"prompt": "a", "inputs": "b"}': "has prompt and inputs, but needs exactly one",

@@ -95,12 +95,14 @@ def machine(cloud: LocalCloud) -> str:
 
 
 @pytest.fixture(scope="module")
-def config(cloud: LocalCloud) -> str:
+def config(cloud: LocalCloud, request: pytest.FixtureRequest) -> str:
+    # Another module that has this fixture may use the same local cloud.
+    name = request.module.__name__.rpartition(".")[2].replace("_", "-")
     inline = {"benchmark": {"type": "aiperf"}, "parameters": {"concurrency": 1, "request_count": 1}}
     cloud.client("sagemaker").create_ai_workload_config(
-        AIWorkloadConfigName="recommended", AIWorkloadConfigs={"WorkloadSpec": {"Inline": json.dumps(inline)}}
+        AIWorkloadConfigName=name, AIWorkloadConfigs={"WorkloadSpec": {"Inline": json.dumps(inline)}}
     )
-    return "recommended"
+    return name
 
 
 @pytest.fixture(scope="module")

@@ -347,7 +347,7 @@ def test_an_endpoint_fails_when_its_model_s_role_cannot_pull_the_image(guarded: 
 
 def test_an_inference_component_fails_when_its_model_s_role_cannot_pull_the_image(guarded: LocalCloud) -> None:
     name, sagemaker = make_model(guarded, Role(guarded, *READ)), guarded.client("sagemaker")
-    make_config(sagemaker, f"{name}-config", None)
+    make_config(sagemaker, f"{name}-config", None, ExecutionRoleArn=Role(guarded).arn)
     sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=f"{name}-config")
     settled(sagemaker, name)
     sagemaker.create_inference_component(

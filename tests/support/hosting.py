@@ -28,10 +28,9 @@ def make_config(sagemaker: Any, name: str, model: str | None, count: int = 1, **
         # The models that components use are isolated, as make_model makes them.
         sagemaker.create_endpoint_config(
             EndpointConfigName=name,
-            ExecutionRoleArn=ROLE,
+            **{"ExecutionRoleArn": ROLE, **more},
             ProductionVariants=[variant],
             EnableNetworkIsolation=True,
-            **more,
         )
     else:
         sagemaker.create_endpoint_config(
