@@ -30,7 +30,7 @@ from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.servers import Server, ServerSettings
 from constructs_optim.runtime.jobs.source import ResolvedSource
 
-RECORDED = {path.stem: json.loads(path.read_text()) for path in Path(__file__).parent.glob("recorded/*.json")}
+RECORDED = {path.stem: json.loads(path.read_text()) for path in Path(__file__).parent.glob("recorded/sagemaker-*.json")}
 
 # What differs on purpose: path in the request, and why. Everything else must be equal.
 INTENDED: dict[str, str] = {

@@ -10,7 +10,7 @@ import pytest
 
 from ..support.recorded_requests import problems
 
-RECORDED = sorted(Path(__file__).parent.glob("recorded/*.json"))
+RECORDED = sorted(Path(__file__).parent.glob("recorded/sagemaker-*.json"))
 
 
 @pytest.mark.parametrize("recording", RECORDED, ids=lambda path: path.stem)
