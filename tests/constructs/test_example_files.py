@@ -42,7 +42,8 @@ def synthesized(source: str, path: Path, out: Path) -> dict[str, bytes]:
     script = out.parent / path.name
     script.write_text(source)
     with pytest.MonkeyPatch.context() as patched:
-        context = CONTEXTS.get(path.name, {})
+        # The template of a file has no indentation.
+        context = {"@aws-cdk/core:suppressTemplateIndentation": True, **CONTEXTS.get(path.name, {})}
         patched.setattr(aws_cdk, "App", lambda **options: App(outdir=str(out), context=context, **options))
         runpy.run_path(str(script), run_name="__main__")
     return templates_in(out)
