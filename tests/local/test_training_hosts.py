@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from constructs_optim.recipe import Model, Quantization, Recipe, plan
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.sagemaker.training.host import can_have_several
 
@@ -273,11 +274,14 @@ def test_training_jobs_are_identified_by_unique_names(cloud: LocalCloud) -> None
 
 
 def test_simulated_jobs_that_copy_or_quantize_run_no_code_and_write_a_stand_in_model() -> None:
+    model = Model.huggingface("google/gemma-4-12B-it", revision="0" * 40)
+    planned = plan(Recipe(model, (Quantization.fp8_dynamic(),), "ml.g6.2xlarge", "us-west-2"))
     running = started(simulate_training=True)
     try:
-        for script, more in (("copy_model.py", "source.json"), ("quantize.py", "quantization_report.json")):
-            arguments = {"ContainerEntrypoint": ["/bin/bash", "-c", "exit 1"], "ContainerArguments": [script]}
-            job = Training(running, "", AlgorithmSpecification=arguments)
+        for each, more in zip(planned.jobs, ("source.json", "quantization_report.json"), strict=True):
+            arguments = each.request["AlgorithmSpecification"]["ContainerArguments"]
+            specification = {"ContainerEntrypoint": ["/bin/bash", "-c", "exit 1"], "ContainerArguments": arguments}
+            job = Training(running, "", AlgorithmSpecification=specification)
             job.completed()
             assert json.loads(job.model("config.json"))["made_by"] == "a local cloud"
             assert job.model(more)

@@ -15,8 +15,9 @@ _MORE_FILES = {"copy_model.py": "source.json", "quantize.py": "quantization_repo
 
 def files(job: Record) -> dict[str, bytes] | None:
     """Return the files of the model that a CreateTrainingJob request makes, by name; None if its code must run."""
-    arguments = job["AlgorithmSpecification"].get("ContainerArguments", [])
-    more = _MORE_FILES.get(arguments[0]) if len(arguments) == 1 else None
+    # The script, and what it needs.
+    script, *_ = job["AlgorithmSpecification"].get("ContainerArguments") or [""]
+    more = _MORE_FILES.get(script)
     if more is None:
         return None
     return {**stand_in_model(), more: json.dumps({"made_by": "a local cloud"}, indent=1).encode()}
