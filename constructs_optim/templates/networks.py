@@ -51,9 +51,19 @@ class SubnetWays:
 
 
 def ways_out(resources: Mapping[str, Any], subnet_ids: Sequence[Any]) -> tuple[SubnetWays, ...] | None:
-    """Return the ways out of the subnets with these resolved IDs; None if one is not a resource of the template."""
+    """Return the ways out of the subnets with these resolved IDs; None if the template does not decide one.
+
+    It does not decide those of another template's subnet, and of one without an association: the routes of a VPC's main
+    route table are not in a template.
+    """
     names = [reference.target if (reference := direct_reference(value)) is not None else "" for value in subnet_ids]
     if not names or any(_type(resources, name) != "AWS::EC2::Subnet" for name in names):
+        return None
+    associated = {
+        _target(properties.get("SubnetId"))
+        for properties in _of_type(resources, "AWS::EC2::SubnetRouteTableAssociation")
+    }
+    if not associated.issuperset(names):
         return None
     return tuple(SubnetWays(name, *_ways(resources, name)) for name in names)
 
@@ -76,10 +86,11 @@ def _ways(resources: Mapping[str, Any], subnet: str) -> tuple[Exit, frozenset[st
     ):
         exits.add("routed")
     vpc = _properties(resources, subnet).get("VpcId")
+    vpc = _target(vpc) or vpc
     services = frozenset(
         _service(properties.get("ServiceName"))
         for properties in _of_type(resources, "AWS::EC2::VPCEndpoint")
-        if properties.get("VpcId") == vpc and _serves(properties, tables)
+        if (_target(properties.get("VpcId")) or properties.get("VpcId")) == vpc and _serves(properties, tables)
     )
     found: Exit = "routed" if "routed" in exits else "public" if "public" in exits else "none"
     return found, services

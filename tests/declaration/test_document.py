@@ -373,6 +373,22 @@ MANY = ", ".join(f"k{n}: 1" for n in range(5_000))
         pytest.param("stack: 0x" + "f" * 100_000, "endpoint.yaml:1:8", "too large", id="hexadecimal"),
         pytest.param("stack: 1e999", "endpoint.yaml:1:8", "too large", id="1e999"),
         pytest.param("stack: [-.inf]", "endpoint.yaml:1:9", "too large", id="infinity"),
+        *(
+            pytest.param(f"stack: !!{tag} {value}", "endpoint.yaml:1:8", f"the tag !!{tag}", id=f"{tag} of {value}")
+            for tag, value in (
+                ("bool", "abc"),
+                ("float", "abc"),
+                ("int", "abc"),
+                ("map", "foo"),
+                ("seq", "abc"),
+                ("str", "{a: b}"),
+                ("str", "[a]"),
+                ("int", "{a: 1}"),
+                ("null", "[]"),
+                ("map", "[a]"),
+                ("seq", "{a: b}"),
+            )
+        ),
         pytest.param("stack: .nan", "endpoint.yaml:1:8", "not a number", id="not a number"),
         pytest.param("a: &a {b: &b {<<: *a}}", "endpoint.yaml:1:11", "contains itself", id="a cycle through a key"),
         pytest.param("a: &a {<<: {<<: *a}}", "endpoint.yaml:1:4", "contains itself", id="a cycle of merges"),

@@ -244,6 +244,7 @@ LOCAL = {"GatewayId": "local", "DestinationCidrBlock": "10.0.0.0/16"}
 NAT = {"NatGatewayId": "nat-1", "DestinationCidrBlock": "0.0.0.0/0"}
 
 
+FIREWALL = {"GatewayId": "vpce-1", "DestinationCidrBlock": "0.0.0.0/0"}
 IGW = {"GatewayId": "igw-1", "DestinationCidrBlock": "0.0.0.0/0"}
 OF_S3 = "com.amazonaws.us-west-2.s3"
 
@@ -261,6 +262,7 @@ def routed(*routes: dict[str, str], endpoint: str | None = None, **of_endpoint: 
     ("ec2", "level", "text"),
     [
         ([("describe_subnets", {"Subnets": [SUBNET]}), *routed(LOCAL, NAT)], None, ""),
+        ([("describe_subnets", {"Subnets": [SUBNET]}), *routed(LOCAL, FIREWALL)], None, ""),
         (
             [
                 ("describe_subnets", {"Subnets": [SUBNET]}),

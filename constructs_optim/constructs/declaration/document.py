@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
 from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean
@@ -32,6 +33,10 @@ _MOST_VALUES, _MOST_CHARACTERS, _MOST_LEVELS = 20_000, 500_000, 50
 # Any integer of this many bits is less than the largest double.
 _MOST_BITS = 1023
 _TAG = "tag:yaml.org,2002:"
+_NODES = {"map": MappingNode, "seq": SequenceNode}
+_TEXTS = ("str", "timestamp")
+_SCALARS = ("bool", "float", "int", "null")
+_KINDS = (*_NODES, *_TEXTS, *_SCALARS)
 _Model = TypeVar("_Model", bound=Call)
 
 
@@ -327,6 +332,8 @@ class _Reader:
         if id(node) in around:
             raise self._refused(node, "a value contains itself through an alias", "an alias of another value")
         kind, around = node.tag.removeprefix(_TAG), (*around, id(node))
+        if kind in _KINDS and not isinstance(node, _NODES.get(kind, ScalarNode)):
+            raise self._refused(node, f"this has the tag !!{kind}, which it is not", "a value without a tag")
         if kind == "map":
             data: dict[str, Any] = {}
             for name, (key, member) in self._members(node).items():
@@ -335,9 +342,9 @@ class _Reader:
             return data
         if kind == "seq":
             return [self.value(each, (*path, index), around) for index, each in enumerate(node.value)]
-        if kind in ("str", "timestamp"):
+        if kind in _TEXTS:
             return node.value
-        if kind in ("bool", "float", "int", "null"):
+        if kind in _SCALARS:
             if kind != "null":
                 self.texts[path] = node.value
             return self._scalar(node)
@@ -346,8 +353,13 @@ class _Reader:
     def _scalar(self, node: Any) -> Any:
         try:
             value = self._constructor.construct_object(node)
-        except ValueError:
+        except (KeyError, ValueError):
             # Python converts at most 4,300 digits.
+            if not re.fullmatch(r"[-+]?[0-9_]+", node.value):
+                kind = node.tag.removeprefix(_TAG)
+                raise self._refused(
+                    node, f"this has the tag !!{kind}, which it is not", "a value without a tag"
+                ) from None
             value = 1 << (_MOST_BITS + 1)
         if (isinstance(value, int) and value.bit_length() > _MOST_BITS) or value in (math.inf, -math.inf):
             raise self._refused(node, "this number is too large", "a smaller number, or text in quotes")
