@@ -333,7 +333,7 @@ class _Reader:
             raise self._refused(node, "a value contains itself through an alias", "an alias of another value")
         kind, around = node.tag.removeprefix(_TAG), (*around, id(node))
         if kind in _KINDS and not isinstance(node, _NODES.get(kind, ScalarNode)):
-            raise self._refused(node, f"this has the tag !!{kind}, which it is not", "a value without a tag")
+            raise self._wrong_tag(node)
         if kind == "map":
             data: dict[str, Any] = {}
             for name, (key, member) in self._members(node).items():
@@ -350,16 +350,17 @@ class _Reader:
             return self._scalar(node)
         raise self._refused(node, f"this has the tag {node.tag}", "a value without a tag")
 
+    def _wrong_tag(self, node: Any) -> DeclarationError:
+        tag = node.tag.removeprefix(_TAG)
+        return self._refused(node, f"the tag !!{tag} does not fit this value", "a value without a tag")
+
     def _scalar(self, node: Any) -> Any:
         try:
             value = self._constructor.construct_object(node)
         except (KeyError, ValueError):
             # Python converts at most 4,300 digits.
             if not re.fullmatch(r"[-+]?[0-9_]+", node.value):
-                kind = node.tag.removeprefix(_TAG)
-                raise self._refused(
-                    node, f"this has the tag !!{kind}, which it is not", "a value without a tag"
-                ) from None
+                raise self._wrong_tag(node) from None
             value = 1 << (_MOST_BITS + 1)
         if (isinstance(value, int) and value.bit_length() > _MOST_BITS) or value in (math.inf, -math.inf):
             raise self._refused(node, "this number is too large", "a smaller number, or text in quotes")

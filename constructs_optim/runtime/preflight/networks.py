@@ -128,8 +128,8 @@ def _ways(ways: _Ways, vpc: str, need: NetworkNeed) -> Iterator[PreflightFinding
 def _exit(route: dict[str, Any]) -> str:
     """Return where an IPv4 route leads: ``closed`` (within the VPC, or to a service), ``public`` or ``routed``.
 
-    A gateway endpoint's route has its service's prefix list as destination. The endpoint of a Gateway Load Balancer, such
-    as a firewall, has addresses. Source: Amazon VPC user guide, "Example routing options".
+    A gateway endpoint's route has its service's prefix list as destination. The endpoint of a Gateway Load Balancer,
+    such as a firewall, has addresses. Source: Amazon VPC user guide, "Example routing options".
     """
     gateway = str(route.get("GatewayId", ""))
     if gateway == "local" or "DestinationPrefixListId" in route or "DestinationIpv6CidrBlock" in route:
