@@ -81,6 +81,7 @@ NEEDED: dict[tuple[str, str], str] = {
         for action in (
             "cloudformation:DescribeStacks",
             "cloudformation:ListStackResources",
+            "cloudwatch:GetOTelEnrichment",
             "ec2:DescribeRouteTables",
             "ec2:DescribeSubnets",
             "ec2:DescribeVpcEndpoints",

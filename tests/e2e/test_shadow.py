@@ -53,7 +53,7 @@ def without_shadow(stack: DeployedStack) -> dict[str, Any]:
     return until(
         lambda: stack.endpoint,
         lambda found: found["EndpointStatus"] == "InService" and "ShadowProductionVariants" not in found,
-        seconds=60,
+        seconds=300,
     )
 
 
@@ -82,8 +82,8 @@ def test_a_shadow_is_decided_ended_promoted_and_deleted(cloud: LocalCloud, tmp_p
 
     ask(stack, 40)
     ended = without_shadow(stack)
-    report = records(stack, key_arn).read(RESULT)
-    assert report is not None
+    result = records(stack, key_arn).uri(RESULT).removeprefix(f"s3://{STORE}/")
+    report = json.loads(stack.client("s3").get_object(Bucket=STORE, Key=result)["Body"].read())
     assert report["outcome"] == "worse"
     [judged] = [finding for finding in report["findings"] if finding["measure"] == "judge"]
     assert judged["outcome"] == "worse"

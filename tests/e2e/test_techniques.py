@@ -11,6 +11,7 @@ import pytest
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.deployed_stack import DeployedStack
+from ..support.hub_documents import DRAFT_FOLDER
 
 MakeStack = Callable[..., DeployedStack]
 LLAMA_3, LLAMA_31 = "meta-textgeneration-llama-3-8b", "meta-textgeneration-llama-3-1-8b"
@@ -115,11 +116,10 @@ def test_shards_come_from_the_quantized_artifact_and_are_served_by_a_component(
 def test_a_pre_optimized_configuration_is_served_as_the_hub_describes_it(deployed: DeployedStack) -> None:
     found = container(deployed, "PreOptimized")
     assert found["Image"].endswith("djl-inference:0.32.0-lmi14.0.0-cu126")
-    draft = "/opt/ml/additional-model-data-sources/draft_model"
-    assert found["Environment"] == {"OPTION_ROLLING_BATCH": "auto", "OPTION_SPECULATIVE_DRAFT_MODEL": draft}
+    assert found["Environment"] == {"OPTION_ROLLING_BATCH": "auto", "OPTION_SPECULATIVE_DRAFT_MODEL": DRAFT_FOLDER}
     assert channels(found) == {"draft_model": "s3://sagemaker-sd-models-prod-us-west-2/llama/"}
     sagemaker = deployed.client("sagemaker")
-    endpoint = sagemaker.describe_endpoint(EndpointName=deployed.outputs["PreOptimized"])
+    endpoint = sagemaker.describe_endpoint(EndpointName=deployed.outputs["PreOptimizedEndpoint"])
     config = sagemaker.describe_endpoint_config(EndpointConfigName=endpoint["EndpointConfigName"])
     (variant,) = config["ProductionVariants"]
     assert variant["InferenceAmiVersion"] == "al2-ami-sagemaker-inference-gpu-3-1"

@@ -22,7 +22,8 @@ from ..support.deployed_stack import DeployedStack
 
 BUCKET = "released-artifacts"
 RELEASE = Path(__file__).parent / "recorded" / "release-126e5eb.zip"
-_BY_RELEASE = ("Custom::OptimizationJob", "AWS::SageMaker::Endpoint", "Custom::EndpointEvaluation")
+# Not the evaluation: the endpoint names a machine image now, so it is another one that is measured.
+_BY_RELEASE = ("Custom::OptimizationJob", "AWS::SageMaker::Endpoint")
 
 
 @pytest.fixture

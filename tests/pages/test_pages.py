@@ -38,6 +38,7 @@ NOT_RUN = {
     "docs/how-to/release-gate.md": 1,
     "docs/how-to/share-artifacts.md": 1,
     "docs/medusa.md": 1,
+    "docs/metrics.md": 1,
     "docs/observability.md": 1,
     "docs/operations.md": 6,
     "docs/pipelines.md": 1,

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from constructs_optim_local.sagemaker import hub as hub_module
 
+DRAFT_FOLDER = "/opt/ml/additional-model-data-sources/draft_model"
+
 
 def write_document(folder: Path, versions: Sequence[str]) -> None:
     """The bundled Llama's document with what newer ones have: a draft, and a configuration of its own."""
@@ -26,9 +28,14 @@ def write_document(folder: Path, versions: Sequence[str]) -> None:
             "lmi-optimized": {
                 "HostingEcrUri": "763104351884.dkr.ecr.us-west-2.amazonaws.com/djl-inference:0.32.0-lmi14.0.0-cu126",
                 "HostingInstanceTypeVariants": {"Variants": {}},
+                "InferenceAmiVersion": "al2-ami-sagemaker-inference-gpu-3-1",
                 "HostingAdditionalDataSources": {"speculative_decoding": [draft]},
                 "InferenceEnvironmentVariables": [
-                    {"name": "OPTION_ROLLING_BATCH", "default": "auto", "required_for_model_class": True}
+                    {"name": name, "default": value, "required_for_model_class": True}
+                    for name, value in (
+                        ("OPTION_ROLLING_BATCH", "auto"),
+                        ("OPTION_SPECULATIVE_DRAFT_MODEL", DRAFT_FOLDER),
+                    )
                 ],
             }
         },
