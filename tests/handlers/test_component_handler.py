@@ -14,39 +14,16 @@ import pytest
 from constructs_optim.runtime.handlers import component_handler, component_watcher
 from constructs_optim_local.cloud import LocalCloud
 
-from ..support.hosting import IMAGE
-from ..support.inference_components import component
+from ..support.inference_components import PARTITIONED, component
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import ROLE, Responses
 from ..support.waiting import until
 
 STACK = "arn:aws:cloudformation:us-west-2:000000000000:stack/Slices/1234"
 OWNER = "constructs-optim:owner"
-ENDPOINTS = ("sliced", "other-sliced")
-LAYOUT = ["mig-3g.40gb", "mig-2g.20gb", "mig-2g.20gb"]
 TAGS = [{"Key": "team", "Value": "chat"}]
+pytestmark = pytest.mark.usefixtures("partitioned_endpoints")
 _requests = itertools.count(1)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def endpoints(cloud: LocalCloud, sagemaker: Any) -> Iterator[None]:
-    """Two endpoints whose GPUs are partitioned, and a model."""
-    sagemaker.create_model(ModelName="sliced", PrimaryContainer={"Image": IMAGE}, ExecutionRoleArn=ROLE)
-    for name in ENDPOINTS:
-        variant = {
-            "VariantName": "AllTraffic",
-            "InitialInstanceCount": 1,
-            "InstanceType": "ml.p5.48xlarge",
-            "AcceleratorPartitionLayouts": [{"AcceleratorPartitionTypes": LAYOUT}],
-        }
-        sagemaker.create_endpoint_config(EndpointConfigName=name, ExecutionRoleArn=ROLE, ProductionVariants=[variant])
-        sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
-        sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=name, WaiterConfig={"Delay": 1})
-    yield
-    for name in ENDPOINTS:
-        sagemaker.delete_endpoint(EndpointName=name)
-        sagemaker.delete_endpoint_config(EndpointConfigName=name)
-    sagemaker.delete_model(ModelName="sliced")
 
 
 @pytest.fixture(autouse=True)
@@ -121,7 +98,7 @@ def watched(responses: Responses, event: dict[str, Any]) -> dict[str, Any]:
 
 def names(sagemaker: Any) -> set[str]:
     listed = sagemaker.list_inference_components()["InferenceComponents"]
-    return {each["InferenceComponentName"] for each in listed if each["EndpointName"] in ENDPOINTS}
+    return {each["InferenceComponentName"] for each in listed if each["EndpointName"] in PARTITIONED}
 
 
 def test_a_component_that_was_scaled_to_zero_is_created_again_with_a_copy(responses: Responses, sagemaker: Any) -> None:
@@ -239,7 +216,7 @@ def foreign(sagemaker: Any, name: str, on: str, **more: Any) -> dict[str, Any]:
 TAGGED_BY_ANOTHER = {"Tags": [{"Key": OWNER, "Value": f"{STACK}/{'0' * 16}"}]}
 
 
-@pytest.mark.parametrize("on", ENDPOINTS)
+@pytest.mark.parametrize("on", PARTITIONED)
 @pytest.mark.parametrize("tagged", [{}, TAGGED_BY_ANOTHER], ids=["untagged", "tagged_by_another"])
 def test_a_component_that_another_resource_created_is_left_alone(
     responses: Responses, sagemaker: Any, on: str, tagged: dict[str, Any]
@@ -253,7 +230,7 @@ def test_a_component_that_another_resource_created_is_left_alone(
     assert component(sagemaker, "chat") | {"ResponseMetadata": None} == before | {"ResponseMetadata": None}
 
 
-@pytest.mark.parametrize("on", ENDPOINTS)
+@pytest.mark.parametrize("on", PARTITIONED)
 @pytest.mark.parametrize("tagged", [{}, TAGGED_BY_ANOTHER], ids=["untagged", "tagged_by_another"])
 def test_a_rename_to_a_taken_name_fails_and_its_rollback_leaves_the_other_component(
     responses: Responses, sagemaker: Any, on: str, tagged: dict[str, Any]

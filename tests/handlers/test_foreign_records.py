@@ -14,16 +14,15 @@ from constructs_optim.runtime import custom_resource
 from constructs_optim.runtime.handlers import evaluation_handler, shadow_handler
 from constructs_optim_local.cloud import LocalCloud
 
+from ..support.evaluations import Evaluation
 from ..support.handler_clients import Requests
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import BUCKET, Responses, idle_state_machine
-from . import test_evaluation_watcher as evaluations
 from . import test_recommendation_handler as recommendations
 from . import test_shadow_watcher as shadows
-from .test_evaluation_watcher import endpoint
 from .test_recommendation_handler import config
 
-__all__ = ["config", "endpoint"]
+__all__ = ["config"]
 
 CONTENTS = {
     "empty": b"",
@@ -54,9 +53,9 @@ def put(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, by
 
 
 @pytest.fixture
-def evaluation(cloud: LocalCloud, responses: Responses, machine: str, endpoint: None, put: Any) -> Sent:
+def evaluation(cloud: LocalCloud, responses: Responses, machine: str, evaluated_endpoint: None, put: Any) -> Sent:
     def send(body: bytes) -> tuple[dict[str, Any], str]:
-        made = evaluations.Evaluation(cloud, responses, machine)
+        made = Evaluation(cloud, responses, machine)
         name = f"evaluations/{made.records.key}/current.json"
         put(name, body)
         evaluation_handler.handler(made.event("Create", made.run), LambdaContext(120))
@@ -125,9 +124,9 @@ def test_a_record_of_an_unknown_form_is_named_with_what_to_do(request: pytest.Fi
 
 @pytest.mark.parametrize("content", CONTENTS)
 def test_a_deletion_does_not_depend_on_when_an_earlier_one_was(
-    cloud: LocalCloud, responses: Responses, machine: str, endpoint: None, put: Any, content: str
+    cloud: LocalCloud, responses: Responses, machine: str, evaluated_endpoint: None, put: Any, content: str
 ) -> None:
-    made = evaluations.Evaluation(cloud, responses, machine)
+    made = Evaluation(cloud, responses, machine)
     put(f"evaluations/{made.records.key}/given_up.json", CONTENTS[content])
     evaluation_handler.handler(made.event("Delete", made.run), LambdaContext(120))
     assert responses.received[-1]["Status"] == "SUCCESS", responses.received[-1]["Reason"]

@@ -36,6 +36,7 @@ from constructs_optim.runtime.store.run_records import CURRENT, RESULT
 from constructs_optim_local.cloud import LocalCloud
 
 from ..explore import world
+from ..support.evaluations import Evaluation
 from ..support.hosting import IMAGE, settled
 from ..support.in_process import InProcessCloud
 from ..support.lambda_context import LambdaContext
@@ -44,15 +45,12 @@ from ..support.run_files import content
 from ..support.scaled_variants import variant
 from ..support.state_machines import Crash, Execution, failing
 from . import test_component_handler as components
-from . import test_evaluation_watcher as evaluations
 from . import test_recommendation_handler as recommendations
 from . import test_restart_watcher as restarts
 from . import test_shadow_watcher as shadows
-from .test_component_handler import endpoints
-from .test_evaluation_watcher import endpoint
 from .test_recommendation_handler import config
 
-__all__ = ["config", "endpoint", "endpoints"]
+__all__ = ["config"]
 
 G5, G6 = "ml.g5.12xlarge", "ml.g6.12xlarge"
 
@@ -102,9 +100,9 @@ def a_job(cloud: LocalCloud, responses: Responses, machine: str) -> Watch:
 
 
 @pytest.fixture
-def an_evaluation(cloud: LocalCloud, responses: Responses, machine: str, endpoint: None) -> Watch:
+def an_evaluation(cloud: LocalCloud, responses: Responses, machine: str, evaluated_endpoint: None) -> Watch:
     def made() -> Watched:
-        evaluation = evaluations.Evaluation(cloud, responses, machine)
+        evaluation = Evaluation(cloud, responses, machine)
         document = {
             "Request": evaluation.request,
             "Run": evaluation.run,
@@ -146,7 +144,11 @@ def a_recommendation(cloud: LocalCloud, responses: Responses, machine: str, conf
 
 @pytest.fixture
 def a_component(
-    cloud: LocalCloud, responses: Responses, sagemaker: Any, endpoints: None, monkeypatch: pytest.MonkeyPatch
+    cloud: LocalCloud,
+    responses: Responses,
+    sagemaker: Any,
+    partitioned_endpoints: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Watch:
     monkeypatch.setattr(component_watcher, "_SECONDS", 0)
 

@@ -10,9 +10,8 @@ from .local_cloud import ROLE
 from .waiting import until
 
 FOUR_GPUS, ONE_GPU = "ml.g5.12xlarge", "ml.g5.2xlarge"
-
-
 SETTLED = ("InService", "Failed")
+PARTITIONED = ("sliced", "other-sliced")
 
 
 def endpoint(sagemaker: Any, name: str, *types: str, count: int = 1, managed: tuple[int, int] | None = None) -> None:
@@ -64,3 +63,20 @@ def instance_count(sagemaker: Any, name: str) -> int:
 def rolling(*, wait: int = 100, alarms: tuple[str, ...] = ()) -> dict[str, Any]:
     size = {"Type": "CAPACITY_PERCENT", "Value": 50}
     return {"RollingUpdatePolicy": {"MaximumBatchSize": size, "WaitIntervalInSeconds": wait}, **watching(alarms)}
+
+
+def partitioned_endpoints(sagemaker: Any) -> None:
+    """Endpoints whose GPUs are partitioned, in service, and a model."""
+    sagemaker.create_model(ModelName="sliced", PrimaryContainer={"Image": IMAGE}, ExecutionRoleArn=ROLE)
+    layout = {"AcceleratorPartitionTypes": ["mig-3g.40gb", "mig-2g.20gb", "mig-2g.20gb"]}
+    for name in PARTITIONED:
+        variant = {
+            "VariantName": "AllTraffic",
+            "InitialInstanceCount": 1,
+            "InstanceType": "ml.p5.48xlarge",
+            "AcceleratorPartitionLayouts": [layout],
+        }
+        sagemaker.create_endpoint_config(EndpointConfigName=name, ExecutionRoleArn=ROLE, ProductionVariants=[variant])
+        sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    for name in PARTITIONED:
+        assert settled(sagemaker, name)["EndpointStatus"] == "InService"
