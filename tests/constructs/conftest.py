@@ -21,7 +21,7 @@ def synthesized(tmp_path_factory: pytest.TempPathFactory) -> Synthesized:
     """The template of a stack in an environment, synthesized once for all processes of a run of pytest."""
     folder = folder_of_run(tmp_path_factory)
 
-    def template(name: str, environment: str = "in_a_region") -> dict[str, Any]:
+    def template(name: str, environment: str = "anywhere") -> dict[str, Any]:
         def synthesize(path: Path) -> None:
             stack = Stack(App(), "Chat", env=ENVIRONMENTS[environment])
             STACKS[name](stack)

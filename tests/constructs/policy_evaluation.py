@@ -48,6 +48,9 @@ def resolved(value: Any, account: str, names: Mapping[str, str]) -> Any:
             return names.get(name, f"arn:aws:unknown:::{name}")
         case {"Fn::Join": [delimiter, parts]}:
             return delimiter.join(resolved(part, account, names) for part in parts)
+        case {"Fn::FindInMap": [_, _, "Account"]}:
+            # AWS's own accounts differ by Region, and no policy here depends on them.
+            return account
         case {"Fn::Sub": str() as text}:
             known = {**_FIXED, "AWS::AccountId": account}
             return _VARIABLE.sub(lambda found: known[found[1]], text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from pathlib import Path
@@ -63,17 +64,24 @@ WITHOUT_RESOURCES = {
     "xray:PutTraceSegments",
 }
 
-every_template = pytest.mark.parametrize(
-    ("name", "environment"), [(name, environment) for name in STACKS for environment in ENVIRONMENTS]
-)
-
-
 # A region changes what stands for a template's account and region, in the same way in all of them.
 EACH_AND_SOME_IN_A_REGION = [
     *((name, "anywhere") for name in STACKS),
     *((name, "in_a_region") for name in ("headline", "components", "evaluated")),
 ]
+IN_A_REGION = [(name, "in_a_region") for name in STACKS]
 each_template_and_some_in_a_region = pytest.mark.parametrize(("name", "environment"), EACH_AND_SOME_IN_A_REGION)
+every_template = pytest.mark.parametrize(
+    ("name", "environment"),
+    [
+        *EACH_AND_SOME_IN_A_REGION,
+        *(
+            pytest.param(*each, marks=pytest.mark.exhaustive)
+            for each in IN_A_REGION
+            if each not in EACH_AND_SOME_IN_A_REGION
+        ),
+    ],
+)
 
 
 def declared(name: str, env: Environment | None) -> Stack:
@@ -82,12 +90,19 @@ def declared(name: str, env: Environment | None) -> Stack:
     return stack
 
 
-Templates = dict[tuple[str, str], dict[str, Any]]
+class Templates:
+    """The stacks' templates, each synthesized when it is first read."""
+
+    def __init__(self, synthesized: Synthesized) -> None:
+        self._synthesized = functools.cache(synthesized)
+
+    def __getitem__(self, key: tuple[str, str]) -> dict[str, Any]:
+        return self._synthesized(*key)
 
 
 @pytest.fixture(scope="module")
 def templates(synthesized: Synthesized) -> Templates:
-    return {(name, environment): synthesized(name, environment) for name in STACKS for environment in ENVIRONMENTS}
+    return Templates(synthesized)
 
 
 @pytest.mark.lint

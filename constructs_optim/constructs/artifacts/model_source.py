@@ -71,7 +71,7 @@ class Artifact:
     uri: str
     job_name: Callable[[], str]
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The artifact's key in the store."""
         return self.resource.ref

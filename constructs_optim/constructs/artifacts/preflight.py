@@ -117,7 +117,7 @@ class Preflight(Construct):
             ValueError: if the context key is neither true nor false.
         """
         context = StackContext.of(scope)
-        asked: object = context.once(PREFLIGHT_CONTEXT, lambda: context.stack.node.try_get_context(PREFLIGHT_CONTEXT))
+        asked: object = context.given(PREFLIGHT_CONTEXT)
         # The CDK's command line passes text.
         if asked not in (None, True, False, "true", "false"):
             raise ValueError(f"the context key {PREFLIGHT_CONTEXT} is {asked!r}: use true or false")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -90,6 +91,11 @@ class _ActingAlarm:
             warm_up_configuration={"warmUpPeriodDurationInMinutes": warm_up} if warm_up is not None else None,
             **compared,
         )
+
+    @cached_property
+    def name(self) -> str:
+        """The alarm's name (a token)."""
+        return self.resource.ref
 
     def change(self, alarm: Alarm, description: str) -> None:
         """Apply changed settings of the same alarm to the resource."""
@@ -226,7 +232,7 @@ class EndpointAlarms(Construct):
     @property
     def arns_within_stack(self) -> list[str]:
         """The alarms' ARNs for a dashboard of the same stack, composed of names and pseudo parameters."""
-        return [f"{_arn_prefix()}:{alarm.ref}" for alarm in self.alarms.values()]
+        return [f"{_arn_prefix()}:{acting.name}" for acting in self._alarms.values()]
 
     @property
     def rollback_alarm_names(self) -> list[str]:
@@ -234,7 +240,7 @@ class EndpointAlarms(Construct):
 
         They are tokens: a resource that uses one depends on the alarm.
         """
-        return [acting.resource.ref for acting in self._alarms.values() if acting.alarm.rolls_back]
+        return [acting.name for acting in self._alarms.values() if acting.alarm.rolls_back]
 
     @property
     def rollback_alarm_arns(self) -> list[str]:

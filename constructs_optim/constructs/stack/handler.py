@@ -85,7 +85,7 @@ class Handler(Construct):
             layers=[layer if isinstance(layer, str) else Token.as_string(layer)],
             # Text leaves log lines unchanged: Powertools already writes JSON, and the platform's lines keep their
             # fields in CloudWatch Logs Insights (@duration, @maxMemoryUsed).
-            logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_format="Text", log_group=log_group.ref),
+            logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_format="Text", log_group=self.log_group_name),
             memory_size=256,
             role=self._role.arn,
             runtime="python3.14",
@@ -122,7 +122,8 @@ def log_group_of(scope: Construct, name: str | None = None) -> logs.CfnLogGroup:
 
 def _powertools_layer(scope: Construct) -> Arn:
     """Return the ARN of the Powertools layer version for ``scope``'s Region, or the ARN in the context."""
-    own: Any = scope.node.try_get_context(LAYER_CONTEXT)
+    context = StackContext.of(scope)
+    own = context.given(LAYER_CONTEXT)
     if own is not None:
         if not isinstance(own, str) or not _LAYER_ARN.fullmatch(own):
             raise ValueError(
@@ -131,7 +132,7 @@ def _powertools_layer(scope: Construct) -> Arn:
                 "${AWS::AccountId} are allowed"
             )
         return sub(own) if "${" in own else own
-    layer, stack = availability.powertools(), StackContext.of(scope).stack
+    layer, stack = availability.powertools(), context.stack
     account = account_of_region(stack, "PowertoolsLayers", layer.accounts)
     if account is None:
         raise ValueError(
@@ -144,7 +145,7 @@ def _powertools_layer(scope: Construct) -> Arn:
 
 
 def _log_level(scope: Construct) -> str:
-    level = scope.node.try_get_context(LOG_LEVEL_CONTEXT)
+    level = StackContext.of(scope).given(LOG_LEVEL_CONTEXT)
     if level is None:
         return "INFO"
     if level not in _LOG_LEVELS:

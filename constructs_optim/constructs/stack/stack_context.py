@@ -84,6 +84,10 @@ class StackContext:
         """Resolve text with ``stack.resolve``: return the intrinsic functions of its tokens."""
         return self.stack.resolve(text) if is_token(text) else text
 
+    def given(self, key: str) -> Any:
+        """Return the stack's value of a context key, or None."""
+        return self.once(("context key", key), lambda: self.stack.node.try_get_context(key))
+
     def once(self, key: Hashable, create: Callable[[], _Created]) -> _Created:
         """Return the stack's singleton for ``key``, created on first use."""
         if key not in self._created:
