@@ -270,6 +270,8 @@ class Watch(Properties):
     deadline: int | None = None
     # The error that the state machine caught, if it failed.
     error: Any = None
+    # The output of the last poll.
+    look: dict[str, Any] = Field(default_factory=dict)
 
 
 class ArtifactWatch(Watch):
