@@ -205,10 +205,13 @@ def _observe(watch: ShadowWatch, records: RunRecords, state: RunState, now: floa
     if found.outcome == "not decided" and not (is_over and not more):
         records.write(RUN, state.model_dump(), watch.run)
         left = max(5, int(state.began + request.duration_seconds - now))
-        seconds = max(min(_POLL_SECONDS, request.duration_seconds // 20), request.duration_seconds // _LONGEST_POLLS)
-        return again(1 if more else min(left, max(5, seconds)))
+        return again(1 if more else min(left, _seconds_between_polls(request.duration_seconds)))
     _conclude(watch, records, state, found, _reason(found, state, request), now)
     return None
+
+
+def _seconds_between_polls(duration_seconds: int) -> int:
+    return max(5, min(_POLL_SECONDS, duration_seconds // 20), duration_seconds // _LONGEST_POLLS)
 
 
 def _reason(found: Verdict, state: RunState, request: ShadowRequest) -> str:
