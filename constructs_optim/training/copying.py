@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .environment import TrainingEnvironment
-from .errors import CopyError, Unavailable, SeveralProblems
+from .errors import CopyError, SeveralProblems, Unavailable
 from .job_log import say
 from .settings import CopySettings
 

@@ -17,7 +17,7 @@ from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
 from constructs_optim.training import copying
 from constructs_optim.training.copying import token_in
-from constructs_optim.training.errors import MAY_PASS, CopyError, Unavailable
+from constructs_optim.training.errors import TEMPORARY, CopyError, Unavailable
 from constructs_optim.training.settings import CopySettings
 
 from ..support.model_hub import HubModel, ModelHub, serving
@@ -177,12 +177,14 @@ def of_hub(status: int) -> HfHubHTTPError:
         (KeyError("sha"), KeyError),
     ],
 )
-def test_only_a_failure_of_the_hub_or_the_network_is_said_to_pass(error: Exception, refused: type[Exception]) -> None:
+def test_only_a_failure_of_the_hub_or_the_network_is_called_temporary(
+    error: Exception, refused: type[Exception]
+) -> None:
     settings = CopySettings(model_id="acme/llama", revision=COMMIT)
     with pytest.raises(refused) as raised, copying._refusals(settings, has_token=False):
         raise error
     assert type(raised.value) is refused
-    assert str(raised.value).startswith(MAY_PASS) is (refused is Unavailable)
+    assert str(raised.value).startswith(TEMPORARY) is (refused is Unavailable)
 
 
 def test_a_model_that_the_hub_does_not_have_fails_with_the_reason(hub: ModelHub, tmp_path: Path) -> None:

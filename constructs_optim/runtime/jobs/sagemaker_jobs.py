@@ -40,8 +40,8 @@ _INTEGER = re.compile(r"-?[0-9]{1,15}")
 _NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
 REPEATS = "another job with the same input fails in the same way"
 """Part of the failure of a job whose cause is in its input or its code."""
-# MAY_PASS in training/errors.py.
-_MAY_PASS = "AlgorithmError: this may pass: "
+# TEMPORARY in training/errors.py.
+_TEMPORARY = "AlgorithmError: temporary failure: "
 RUNNING = ("STARTING", "INPROGRESS")
 """The statuses, in capitals, in which a job can be stopped."""
 
@@ -80,7 +80,7 @@ class JobKind:
         if reason.startswith("ClientError"):
             # Also of what no template has: a bucket's policy, a key, or a file that is not there yet.
             return f"Remove the cause{f', see {log}' if log else ''}, then deploy again"
-        if not reason.startswith("AlgorithmError") or reason.startswith(_MAY_PASS):
+        if not reason.startswith("AlgorithmError") or reason.startswith(_TEMPORARY):
             return "Deploy again to run another job"
         cause = f"find the cause in {log}" if log else "remove the cause"
         return f"Deploying again does not help, because {REPEATS}: {cause}, then deploy the change"
