@@ -310,6 +310,8 @@ class ModelHost(Properties):
 
     inference_ami_version: str | None = None
     enable_network_isolation: bool | None = None
+    # Whether it is a shadow variant, which has instances of its own.
+    is_shadow: bool = False
 
 
 class ModelProperties(Properties):
