@@ -300,6 +300,16 @@ def again(seconds: int) -> Output:
     return {"Done": False, "WaitSeconds": seconds}
 
 
+def later(watch: Watch, seconds: int) -> Output:
+    """Return the output that makes the state machine poll again after at least ``seconds``.
+
+    Each of several such waits in a row is a tenth longer than the one before. So an execution lasts the year that
+    AWS Step Functions allows within its 25,000 events, even if nine attempts at each poll fail.
+    """
+    before = int(watch.look.get("WaitSeconds") or 0)
+    return again(max(seconds, before + before // 10))
+
+
 def wait_seconds(age: dt.timedelta, *, is_awaited: bool = False) -> int:
     """Return the number of seconds to wait before the next poll."""
     # A stack waits for at most 12 hours.

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .environment import TrainingEnvironment
-from .errors import CopyError, SeveralProblems
+from .errors import CopyError, SeveralProblems, Unavailable
 from .job_log import say
 from .settings import CopySettings
 
@@ -48,6 +48,9 @@ _LEFT_OUT = ("original/*", ".*", "*/.*", SOURCE_FILE)
 # SGLang detect a model's format by these files.
 _MISTRALS_LAYOUT, _MISTRALS_CONFIG = "consolidated*", "params.json"
 _CHUNK = 2**20
+# The HTTP statuses with which a server asks for patience, and Python's errors of connections.
+_BUSY = (408, 429, *range(500, 600))
+_NETWORK = (ConnectionError, TimeoutError)
 _AT_ONCE = 8
 
 
@@ -57,6 +60,7 @@ def copy_model(environment: TrainingEnvironment, settings: CopySettings) -> None
     Raises:
         CopyError: if the hub has no such model or commit, the token has no access to the files, or the model has no
             weights that may be copied.
+        Unavailable: if the hub fails, or the connection to it.
         SeveralProblems: if files differ from the hub's hashes.
     """
     from huggingface_hub import HfApi
@@ -90,13 +94,17 @@ def _token(environment: TrainingEnvironment) -> str | bool:
     if not secret:
         return False
     import boto3
-    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
     region = secret.split(":")[3]
     try:
         text = str(boto3.client("secretsmanager", region_name=region).get_secret_value(SecretId=secret)["SecretString"])
     except (BotoCoreError, ClientError, KeyError) as error:
-        raise CopyError(
+        status = (
+            error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(error, ClientError) else 0
+        )
+        refused = Unavailable if status in _BUSY or isinstance(error, HTTPClientError) else CopyError
+        raise refused(
             f"the secret {secret} cannot be read ({error}): it must hold a Hugging Face token as text, and the job's "
             "role needs secretsmanager:GetSecretValue, and kms:Decrypt for a customer managed key"
         ) from None
@@ -125,6 +133,7 @@ def token_in(text: str, secret: str) -> str:
 @contextmanager
 def _refusals(settings: CopySettings, *, has_token: bool) -> Iterator[None]:
     """Raise the hub's refusals as errors that tell users what to do."""
+    from httpx2 import TransportError
     from huggingface_hub import constants
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError, RevisionNotFoundError
 
@@ -152,7 +161,16 @@ def _refusals(settings: CopySettings, *, has_token: bool) -> Iterator[None]:
             else f"Hugging Face has no model {model}, or it is private: check the ID, or {declare}"
         ) from None
     except HfHubHTTPError as error:
-        raise CopyError(f"{constants.ENDPOINT} did not return the files of {model}: {error}") from None
+        refused = Unavailable if error.response.status_code in _BUSY else CopyError
+        raise refused(f"{constants.ENDPOINT} did not return the files of {model}: {error}") from None
+    except (TransportError, OSError) as error:
+        # Of the client's own errors, those about the network have no number: a lost connection, or a broken download.
+        if isinstance(error, OSError) and error.errno is not None and not isinstance(error, _NETWORK):
+            raise
+        raise Unavailable(
+            f"the download of {model} from {constants.ENDPOINT} broke off ({type(error).__name__}: {error}). If the "
+            "next one does too, give the job's network a way to the hub"
+        ) from None
 
 
 def _chosen(files: list[RepoSibling], settings: CopySettings) -> list[RepoSibling]:

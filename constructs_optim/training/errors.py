@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 LONGEST_REASON = 1024
+TEMPORARY = "temporary failure: "
+"""How the reason of a failure begins that another job with the same input may not have. The watcher reads it."""
 _SHOWN = 20
 
 
@@ -44,6 +46,13 @@ class InvalidSettings(SeveralProblems):
 
 class CopyError(TrainingError):
     """A model that cannot be copied from the hub."""
+
+
+class Unavailable(CopyError):
+    """A copy that the hub, AWS, or the network broke off. The next job may succeed, which the reason says."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"{TEMPORARY}{problem}")
 
 
 class UnusableModel(TrainingError):

@@ -57,7 +57,7 @@ def test_a_value_that_is_refused_or_rewritten_is_one_that_the_script_changes(
     translation = entry_points.of_release(server, release)
     assert translation is not None
     changed = entry_points.written(translation, None, value) != value
-    refused = entry_points.problem(translation, argument.lower(), None, value) is not None
+    refused = entry_points.problem(server, translation, argument.lower(), None, value) is not None
     if changed or refused:
         assert expected != [value]
 

@@ -19,6 +19,7 @@ from constructs_optim import (
     Model,
     MonitoringOptions,
     OptimizedEndpoint,
+    PreOptimized,
     Quantization,
     RecipeError,
     Routing,
@@ -75,6 +76,14 @@ def test_the_configuration_has_the_candidate_as_shadow_variant(stack: Stack) -> 
     assert shadow["ModelName"] != production["ModelName"]
     [ended] = [config for config in configs.values() if config is not shadowed]
     assert ended == {name: value for name, value in shadowed.items() if name != "ShadowProductionVariants"}
+
+
+def test_a_candidate_with_jumpstarts_container_knows_that_it_is_hosted_by_a_shadow(stack: Stack) -> None:
+    llama = Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True)
+    candidate = ShadowCandidate(techniques=[PreOptimized()], model=llama, instance_type="ml.g5.48xlarge")
+    served(stack).shadow(candidate=candidate, checks=[AnswerCheck.answered()])
+    models = of_type(stack, "Custom::OptimizedModel").values()
+    assert [model["Host"] for model in models if "Host" in model] == [{"IsShadow": True}]
 
 
 def test_a_promotion_has_a_configuration_of_its_own_with_the_names_of_production(stack: Stack) -> None:

@@ -204,7 +204,13 @@ def test_a_configurations_gated_draft_needs_its_own_acceptance(
 @pytest.mark.parametrize(
     ("stated", "host", "expected"),
     [
-        ({"InferenceAmiVersion": AMI}, {}, f'inference_ami_version="{AMI}"'),
+        (
+            {"InferenceAmiVersion": AMI},
+            {},
+            f'share its instances: set variant=VariantOptions(inference_ami_version="{AMI}"',
+        ),
+        ({"InferenceAmiVersion": AMI}, {"IsShadow": "true"}, "its shadow has the default. Shadow another candidate"),
+        ({"InferenceAmiVersion": AMI}, {"IsShadow": "true", "InferenceAmiVersion": AMI}, None),
         ({"InferenceAmiVersion": AMI}, {"InferenceAmiVersion": "al2-ami-sagemaker-inference-gpu-2"}, "gpu-2"),
         ({"InferenceAmiVersion": AMI}, {"InferenceAmiVersion": AMI}, None),
         ({}, {"InferenceAmiVersion": AMI}, None),
@@ -212,7 +218,7 @@ def test_a_configurations_gated_draft_needs_its_own_acceptance(
         ({"InferenceEnableNetworkIsolation": False}, {"EnableNetworkIsolation": "false"}, None),
     ],
 )
-def test_a_component_does_not_start_on_instances_that_its_configuration_does_not_fit(
+def test_a_model_does_not_start_on_instances_that_its_configuration_does_not_fit(
     responses: Responses,
     of_hub: Callable[..., dict[str, Any]],
     stated: dict[str, Any],

@@ -9,8 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterator
-from itertools import count
-from typing import Any
+from itertools import count, cycle
+from typing import Any, NoReturn
 
 import pytest
 from botocore.exceptions import ClientError
@@ -128,9 +128,9 @@ class Run:
         event = {"Request": self.request, "Run": self.run, "Issued": 1000, **more}
         return shadow_watcher.handler(event, LambdaContext(120))
 
-    def came_into_service(self, event: str) -> dict[str, Any]:
+    def came_into_service(self, event: str, **more: Any) -> dict[str, Any]:
         """A poll of the execution that EventBridge starts when the endpoint has come into service."""
-        watch = {"Request": self.request, "Run": event, "StackId": self.event("Update", "none")["StackId"]}
+        watch = {"Request": self.request, "Run": event, "StackId": self.event("Update", "none")["StackId"], **more}
         return shadow_watcher.handler(watch, LambdaContext(120))
 
     def goes_back(self) -> None:
@@ -370,13 +370,63 @@ def test_a_run_goes_on_if_polls_work_again(run: Run) -> None:
     assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-shadow"
 
 
-def test_an_event_does_not_end_the_shadow_of_a_run_when_polls_fail(
+def refused(*_: object) -> NoReturn:
+    raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "Rate exceeded"}}, "Describe")
+
+
+@pytest.mark.parametrize("outcome", ["observing", "worse"])
+def test_an_event_leaves_the_shadow_alone_while_it_is_unknown_whether_a_run_watches_it(
+    run: Run, deployed: list[str], monkeypatch: pytest.MonkeyPatch, outcome: str
+) -> None:
+    decision = {"outcome": outcome, "run": "0" * 16}
+    run.records.write(CURRENT, decision)
+    written = content(run.records, CURRENT)
+    moved: list[str] = []
+    monkeypatch.setattr(shadow_watcher, "_move", lambda request, name: moved.append(name) or "")
+    for broken, replacement in {
+        "stack_status": refused,
+        "_endpoint": refused,
+        "RunRecords": NoStore,
+        "RunRecords.get": refused,
+        "RunRecords.change": refused,
+    }.items():
+        for error in ("ClientError", "Lambda.Unknown"):
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(f"{shadow_watcher.__name__}.{broken}", replacement)
+                answer = run.came_into_service(FIRST, Error={"Error": error})
+            if (broken, outcome) == ("RunRecords.change", "observing"):
+                assert answer == {"Done": True}, "the record says that a run watches it"
+            else:
+                assert (answer["Done"], answer["WaitSeconds"]) == (False, 3600), broken
+            assert not moved, broken
+    assert content(run.records, CURRENT) == written
+    assert content(run.records, RUN, FIRST) is None
+
+
+def test_an_event_ends_a_shadow_that_no_run_can_watch_when_polls_fail(
     run: Run, deployed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    moved: list[str] = []
+    monkeypatch.setattr(shadow_watcher, "_move", lambda request, name: moved.append(name) or "")
+    folder = f"shadows/{run.records.key}"
+    for damaged, error in zip(DAMAGED, cycle(("ClientError", "Lambda.Unknown"))):
+        run.cloud.client("s3").put_object(Bucket=BUCKET, Key=f"{folder}/current.json", Body=damaged)
+        for status, expected in (("DELETE_COMPLETE", []), ("UPDATE_COMPLETE", [f"{run.name}-ended"])):
+            deployed[:] = [status]
+            answer = run.came_into_service(FIRST, Error={"Error": error})
+            assert (answer["Done"], moved) == (not expected, expected), (damaged, status)
+        moved.clear()
+    # The record of the execution itself is damaged: what is known of the candidate stays.
+    run.records.write(CURRENT, {"outcome": "worse", "run": "0" * 16})
+    run.cloud.client("s3").put_object(Bucket=BUCKET, Key=f"{folder}/runs/{FIRST}/run.json", Body=b"{")
+    assert run.came_into_service(FIRST, Error={"Error": "Lambda.Unknown"})["Done"] is False
+    assert (moved, (content(run.records, CURRENT) or {})["outcome"]) == ([f"{run.name}-ended"], "worse")
+
+
+def test_an_event_leaves_the_shadow_to_its_run_when_polls_fail(run: Run, deployed: list[str]) -> None:
     shadow_handler.handler(run.event("Create", "first"), LambdaContext())
-    watch = {"Request": run.request, "Run": FIRST, "StackId": run.event("Update", "none")["StackId"]}
     for error in ("ClientError", "Lambda.Unknown"):
-        assert shadow_watcher.handler({**watch, "Error": {"Error": error}}, LambdaContext(120)) == {"Done": True}
+        assert run.came_into_service(FIRST, Error={"Error": error}) == {"Done": True}
     assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-shadow"
 
 

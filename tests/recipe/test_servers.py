@@ -280,3 +280,30 @@ def test_several_values_with_spaces_are_advised_against(
     ]
     assert [advised in message for message in found if advised is not None] == ([True] if advised is not None else [])
     assert bool(found) is (advised is not None)
+
+
+@pytest.mark.parametrize(
+    ("server", "variable", "value", "works"),
+    [
+        (Server.sglang(), "SM_SGLANG_LORA_PATHS", '["a=/x", "b=/y"]', "one value"),
+        (Server.sglang(), "SM_SGLANG_SERVED_MODEL_NAME", "mine=", "a value without it"),
+        (Server.vllm(container_version="0.27.1"), "SM_VLLM_SERVED_MODEL_NAME", "mine=", "a value without it"),
+        (
+            Server.vllm(container_version="0.27.1"),
+            "SM_VLLM_SERVED_MODEL_NAME",
+            '["a", "b"]',
+            "one value, or a release whose entry point passes several (0.28.0 or newer)",
+        ),
+        (
+            Server.sglang(),
+            "SM_SGLANG_API_KEY",
+            "YWJj=",
+            "a value without it; a secret belongs in a header of the requests, or in front of the endpoint",
+        ),
+    ],
+)
+def test_what_works_for_an_entry_point_is_about_its_server_and_the_argument(
+    server: ServerSettings, variable: str, value: str, works: str
+) -> None:
+    recipe = Recipe(LLAMA_8B, [], "ml.p5.48xlarge", "us-west-2", server=server, environment={variable: value})
+    assert [found.suggestion for found in check(recipe) if found.rule == "OPT250"] == [works]

@@ -5,18 +5,14 @@ from __future__ import annotations
 import pytest
 
 from constructs_optim.runtime.jobs.sagemaker_jobs import ARTIFACT_JOBS, REPEATS
+from constructs_optim.training.errors import Unavailable
+from constructs_optim_local.sagemaker.training.job import algorithm_error
 
 TRAINING, OPTIMIZATION = ARTIFACT_JOBS["TrainingJob"], ARTIFACT_JOBS["OptimizationJob"]
 
 
-@pytest.mark.parametrize(
-    "reason",
-    [
-        "AlgorithmError: cannot install code or quantizing.txt, see the log, exit code: 1",
-        "ClientError: Data download failed:No S3 objects found",
-    ],
-)
-def test_a_failure_that_repeats_is_not_answered_with_another_deployment(reason: str) -> None:
+def test_a_failure_that_repeats_is_not_answered_with_another_deployment() -> None:
+    reason = "AlgorithmError: cannot install code or quantizing.txt, see the log, exit code: 1"
     step = TRAINING.next_step({"TrainingJobName": "optim-1", "FailureReason": reason})
     assert REPEATS in step
     assert "the log group /aws/sagemaker/TrainingJobs, streams optim-1/" in step
@@ -25,8 +21,25 @@ def test_a_failure_that_repeats_is_not_answered_with_another_deployment(reason: 
 
 
 @pytest.mark.parametrize(
+    "reason",
+    [
+        "ClientError: Data download failed:No S3 objects found",
+        "ClientError: Cannot upload to s3://store: AccessDenied, the bucket's policy denies it",
+    ],
+)
+def test_a_failure_at_sagemakers_own_step_asks_to_remove_the_cause_and_to_deploy_again(reason: str) -> None:
+    step = TRAINING.next_step({"TrainingJobName": "optim-1", "FailureReason": reason})
+    assert step == (
+        "Remove the cause, see the log group /aws/sagemaker/TrainingJobs, streams optim-1/..., then deploy again"
+    )
+    step = OPTIMIZATION.next_step({"OptimizationJobName": "optim-1", "FailureReason": reason})
+    assert step == "Remove the cause, then deploy again"
+
+
+@pytest.mark.parametrize(
     "job",
     [
+        {"FailureReason": algorithm_error(str(Unavailable("the hub returned 503 " + "x" * 2000)), 1)},
         {"FailureReason": "InternalServerError: We encountered an internal error. Please try again."},
         {"FailureReason": "CapacityError: Unable to provision requested ML compute capacity."},
         {"SecondaryStatus": "MaxRuntimeExceeded"},

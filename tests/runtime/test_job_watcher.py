@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,11 +11,12 @@ from hypothesis import strategies as st
 from constructs_optim.constructs.stack import handler as stack_handler
 from constructs_optim.runtime import custom_resource
 from constructs_optim.runtime.custom_resource import wait_seconds
+from constructs_optim.runtime.handlers import shadow_watcher
 from constructs_optim.runtime.jobs.sagemaker_jobs import TRAINING
 from constructs_optim.runtime.requests.properties import Watch
 
 _MOST_EVENTS = 25_000
-_DAY = 86_400
+_DAY, _YEAR = 86_400, 365 * 86_400
 # The most that a job may run, and the most that it may wait for spot capacity before.
 _LONGEST = 56 * _DAY
 _PATIENCE = 12 * 3600
@@ -60,6 +62,54 @@ def test_polling_a_job_of_any_length_stays_within_the_execution_history_limit(
         looks += 1
     # The rest is for looks that fail and are repeated: a failure has three events.
     assert looks * events_of_one_look() + 20 < _MOST_EVENTS - 3 * 1000
+
+
+def attempts_within(retrier: dict[str, Any], seconds: float) -> int:
+    """How often a task is tried in that time, if every attempt fails; with jitter, the pauses are half as long."""
+    pause, spent, attempts = retrier["IntervalSeconds"], 0.0, 1
+    longest, share = retrier["MaxDelaySeconds"], 0.5 if "JitterStrategy" in retrier else 1
+    while spent < seconds and attempts <= retrier["MaxAttempts"]:
+        spent += share * min(pause, longest)
+        pause *= retrier["BackoffRate"]
+        attempts += 1
+    return attempts
+
+
+def failed(state: str, seconds: float) -> int:
+    """The events of a task whose attempts all fail: entered and exited, and three of each attempt."""
+    (retrier,) = stack_handler._STATES["States"][state]["Retry"]
+    return 2 + 3 * attempts_within(retrier, seconds)
+
+
+def test_an_execution_whose_polls_fail_lasts_its_year() -> None:
+    (retrier,) = stack_handler._STATES["States"]["KeepTrying"]["Retry"]
+    assert attempts_within(retrier, _YEAR) <= retrier["MaxAttempts"], "it is tried until the year ends"
+    # Before it, the polls of the longest shadow run, or of a job of any length.
+    polls = shadow_watcher._LONGEST_POLLS * events_of_one_look()
+    assert polls + failed("Look", _YEAR) + failed("GiveUp", _YEAR) + failed("KeepTrying", _YEAR) < _MOST_EVENTS
+
+
+@pytest.mark.parametrize("seconds", [shadow_watcher._UPDATE_SECONDS, shadow_watcher._REFUSED_SECONDS])
+def test_an_execution_that_gives_up_again_and_again_lasts_its_year(seconds: int) -> None:
+    """Nine attempts at each poll fail, and then the watcher can only say that it has to wait."""
+    states = stack_handler._STATES["States"]
+    answered = sum(5 if states[name]["Type"] == "Task" else 2 for name in ("GiveUp", "Recovered", "HasEnded", "Sleep"))
+    age, events, watch = 0.0, shadow_watcher._LONGEST_POLLS * events_of_one_look(), Watch()
+    while age < _YEAR:
+        output = custom_resource.later(watch, seconds)
+        watch = Watch(look=output)
+        pause = output["WaitSeconds"]
+        assert isinstance(pause, int)
+        assert pause <= seconds + age / 10, "what works again is soon seen"
+        age += pause
+        events += failed("Look", _YEAR) + answered
+    assert events < _MOST_EVENTS
+
+
+@given(st.integers(min_value=60, max_value=30 * _DAY))
+def test_the_polls_of_a_shadow_run_of_any_length_fit_into_an_execution(duration: int) -> None:
+    polls = duration / shadow_watcher._seconds_between_polls(duration)
+    assert polls * events_of_one_look() < 0.8 * _MOST_EVENTS
 
 
 def transitions(seconds: int) -> int:

@@ -70,6 +70,8 @@ class Execution:
             stepfunctions._run_execution(execution["executionArn"])
         self.status: str = execution["status"]
         self.reason: str = execution.get("cause", "")
+        entered = (event.get("stateEnteredEventDetails") for event in execution["events"])
+        self.states: set[str] = {details["name"] for details in entered if details}
 
 
 def failing(function: Function, numbers: range, error: Callable[[], Exception]) -> Function:

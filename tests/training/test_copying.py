@@ -12,9 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from httpx2 import ConnectError, ReadTimeout, RemoteProtocolError, Request, Response
+from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
+from constructs_optim.training import copying
 from constructs_optim.training.copying import token_in
-from constructs_optim.training.errors import CopyError
+from constructs_optim.training.errors import TEMPORARY, CopyError, Unavailable
+from constructs_optim.training.settings import CopySettings
 
 from ..support.model_hub import HubModel, ModelHub, serving
 
@@ -152,6 +156,35 @@ def test_a_model_that_cannot_be_copied_fails_with_the_reason(
     copy = copied(hub, tmp_path)
     assert copy.status == 1
     assert reason in copy.failure
+
+
+def of_hub(status: int) -> HfHubHTTPError:
+    return HfHubHTTPError("refused", response=Response(status, request=Request("GET", "https://huggingface.co")))
+
+
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        *((of_hub(status), Unavailable) for status in (408, 429, 500, 502, 503, 504)),
+        *((of_hub(status), CopyError) for status in (400, 403, 416)),
+        (ConnectError("no route"), Unavailable),
+        (ReadTimeout("timed out"), Unavailable),
+        (RemoteProtocolError("the peer closed the connection"), Unavailable),
+        (LocalEntryNotFoundError("cannot find the file on the Hub"), Unavailable),
+        (OSError("Consistency check failed: file should be of size 2 but has size 1"), Unavailable),
+        (ConnectionResetError(104, "Connection reset by peer"), Unavailable),
+        (OSError(28, "No space left on device"), OSError),
+        (KeyError("sha"), KeyError),
+    ],
+)
+def test_only_a_failure_of_the_hub_or_the_network_is_called_temporary(
+    error: Exception, refused: type[Exception]
+) -> None:
+    settings = CopySettings(model_id="acme/llama", revision=COMMIT)
+    with pytest.raises(refused) as raised, copying._refusals(settings, has_token=False):
+        raise error
+    assert type(raised.value) is refused
+    assert str(raised.value).startswith(TEMPORARY) is (refused is Unavailable)
 
 
 def test_a_model_that_the_hub_does_not_have_fails_with_the_reason(hub: ModelHub, tmp_path: Path) -> None:

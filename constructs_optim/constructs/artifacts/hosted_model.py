@@ -64,10 +64,12 @@ class ModelHost:
     Attributes:
         ami_version: its machine image, or a token for it; None for SageMaker's default.
         isolated: whether it isolates all containers, or a token for that; None if each model decides, or the user did.
+        is_shadow: whether it is a shadow variant, which has instances of its own.
     """
 
     ami_version: IResolvable | str | None = None
     isolated: IResolvable | None = None
+    is_shadow: bool = False
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,11 @@ def _custom_model(
         ],
         RoleArn=role_arn,
         EnableNetworkIsolation=isolated,
-        Host={"EnableNetworkIsolation": host.isolated, "InferenceAmiVersion": host.ami_version}
+        Host=drop_none(
+            EnableNetworkIsolation=host.isolated,
+            InferenceAmiVersion=host.ami_version,
+            IsShadow=host.is_shadow or None,
+        )
         if host is not None
         else None,
         VpcConfig=network.to_property("SecurityGroupIds") if network is not None else None,

@@ -377,7 +377,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         refuse([*recipe.violations(self), *check(settings)])
         scope = Construct(self, id)
         advise(scope, *warnings(settings))
-        hosted = create_model(scope, recipe, ModelOptions(artifact_store=self._store), host=ModelHost())
+        hosted = create_model(scope, recipe, ModelOptions(artifact_store=self._store), host=ModelHost(is_shadow=True))
         hosted.artifact.execution_role.permit(list(data_capture.statements()))
         of_candidate = replace(
             hosting, instance_types=(instance_type,), initial_instance_count=candidate.instance_count

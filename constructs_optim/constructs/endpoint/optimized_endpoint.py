@@ -889,7 +889,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         scope = Construct(self, id)
         advise(scope, *warnings(settings), *warnings(machine_image))
         # A shadow variant is added to a configuration whose resource type is already chosen.
-        host = ModelHost(self._configuration.variant.inference_ami_version) if self._has_native_config else None
+        ami_version = self._configuration.variant.inference_ami_version
+        host = ModelHost(ami_version, is_shadow=True) if self._has_native_config else None
         hosted = create_model(scope, recipes[0], self._model_options, host=host)
         if self._model_options.removal_policy is not None:
             hosted.resource.apply_removal_policy(self._model_options.removal_policy)

@@ -154,9 +154,9 @@ def _log_level(scope: Construct) -> str:
 
 
 # Poll, wait as long as the watcher returns, poll again. If polling itself keeps failing, the watcher gets the error: it
-# answers for good if it can, so that a stack does not wait for its timeout. If that fails too, it is asked again every
-# half hour: the execution ends only when the watcher says so. 25,000 events (AWS Step Functions developer guide,
-# "Service quotas") suffice for 12 days of failures.
+# answers for good if it can, so that a stack does not wait for its timeout. If that fails too, it is asked again after
+# half an hour, and then less often, down to every 6 hours. A failed attempt has 3 of the execution's 25,000 events, so
+# that it lasts its year (AWS Step Functions developer guide, "Service quotas").
 _STATES: dict[str, Any] = json.loads((files("constructs_optim.constructs.stack") / "watching.asl.json").read_bytes())
 
 # For each kind of job, the resource type in ARNs, and the reason for a wildcard.

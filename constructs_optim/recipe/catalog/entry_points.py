@@ -23,9 +23,17 @@ def of_release(server: str, release: str | None) -> Translation | None:
     """Return the translation of a server's release; None for a server without one, or an unknown release."""
     if release is None:
         return None
-    rows: list[dict[str, Any]] = load("entry_points")["entry_points"]
-    found = [row for row in rows if row["server"] == server and _order(row["since"]) <= _order(release)]
+    found = [row for row in _rows(server) if _order(row["since"]) <= _order(release)]
     return cast("Translation", found[-1]["translation"]) if found else None
+
+
+def passing_several(server: str) -> str | None:
+    """Return the first release of a server whose entry point passes several values; None if none does."""
+    return next((row["since"] for row in _rows(server) if row["translation"] == "words"), None)
+
+
+def _rows(server: str) -> list[dict[str, Any]]:
+    return [row for row in load("entry_points")["entry_points"] if row["server"] == server]
 
 
 def words(translation: Translation, argument: str, value: str) -> list[str] | None:
@@ -57,22 +65,27 @@ def written(translation: Translation, row: Argument | None, value: str) -> str:
     return value
 
 
-def problem(translation: Translation, argument: str, row: Argument | None, value: str) -> tuple[str, str] | None:
-    """Return why the entry point does not pass a written value on, and what works; None if it does."""
+def problem(
+    server: str, translation: Translation, argument: str, row: Argument | None, value: str
+) -> tuple[str, str] | None:
+    """Return why a server's entry point does not pass a written value on, and what works; None if it does."""
     if translation == "lines":
         if "\n" in value:
             return "the container's entry point reads the first line of a value only", "the value on one line"
         if _of_lines(value) not in ([value], [], None):
-            fix = "a value without it; a secret belongs in a header of the requests, or in front of the endpoint"
+            secret = "; a secret belongs in a header of the requests, or in front of the endpoint"
+            fix = f"a value without it{secret if argument == 'api_key' else ''}"
             return "the container's entry point drops the = at the end of a value", fix
     given, elements = words(translation, argument, value), _elements(value)
     if row is None or elements is None or argument in _WHOLE:
         return None
     if translation == "lines" and row.many:
+        release = passing_several(server)
+        newer = f", or a release whose entry point passes several ({release} or newer)" if release is not None else ""
         return (
             f"the container's entry point passes the {len(elements)} values as one word, which the argument reads as "
             "one value",
-            "one value, or a release whose entry point passes several (vLLM 0.28.0 or newer)",
+            f"one value{newer}",
         )
     if translation == "words" and not row.many and len(given or ()) > 1:
         return (

@@ -56,10 +56,17 @@ def _configuration(props: ModelProperties, sagemaker: SageMakerClient) -> HubDoc
     document, _ = hub_document(props.source, sagemaker)
     host, ami = props.host, document.hosting.ami_version
     if host is not None and ami is not None and host.inference_ami_version != ami:
+        option = f'variant=VariantOptions(inference_ami_version="{ami}")'
+        where, fix = "endpoint", f"All models of an endpoint share its instances: set {option}"
+        if host.is_shadow:
+            where = "shadow"
+            fix = (
+                "Shadow another candidate, such as one whose techniques are not PreOptimized(...). Only an "
+                f"OptimizedEndpoint can have the image instead: {option}, which replaces the instances of production too"
+            )
         raise DeploymentError(
-            f"JumpStart hosts {props.source.model_id} on instances with the machine image {ami}, and its endpoint has "
-            f"{host.inference_ami_version or 'the default'}. All models of an endpoint share its instances: set "
-            f'variant=VariantOptions(inference_ami_version="{ami}")'
+            f"JumpStart hosts {props.source.model_id} on instances with the machine image {ami}, and its {where} has "
+            f"{host.inference_ami_version or 'the default'}. {fix}"
         )
     if host is not None and host.enable_network_isolation and not document.network_isolation:
         raise DeploymentError(

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from botocore.exceptions import ClientError
 
 from ..aws import client
-from ..custom_resource import DONE, Output, again, poll_or_give_up
+from ..custom_resource import DONE, Output, again, later, poll_or_give_up
 from ..errors import DeploymentError, code_of, message_of
 from ..hosting.serving import stack_status
 from ..requests.properties import validate
@@ -30,8 +30,9 @@ from ..telemetry import Counted, LambdaContext, entry_point, log
 
 _T = TypeVar("_T")
 _POLL_SECONDS, _UPDATE_SECONDS = 300, 30
-# Limits the execution's history, which holds 25,000 events: a poll adds about 5.
-_LONGEST_POLLS = 4_000
+# A poll with its choice and wait adds 9 of the 25,000 events of an execution's history. The rest is for polls that read
+# more captures at once, and for those after the run.
+_LONGEST_POLLS = 2_000
 _UPDATE_ATTEMPTS = 3
 # An execution that has not ended a shadow after this time counts as dead.
 _LONGEST_END_SECONDS = 86_400
@@ -56,13 +57,18 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
 
 
 def _poll(watch: ShadowWatch, records: RunRecords, now: float) -> Output:
+    output = _excused(watch, records, now)
+    return _continued(watch, records, _state(records, watch, now), now) if output is None else output
+
+
+def _excused(watch: ShadowWatch, records: RunRecords, now: float) -> Output | None:
+    """Return the output of the poll if this execution must not end the shadow, or not yet."""
     if watch.issued is None:
-        if (output := _wait_for_others(watch, records, now)) is not None:
-            return output
-    elif (output := _given_up(records, watch.issued)) is not None:
+        return _wait_for_others(watch, records, now)
+    if records.is_given_up(watch.issued):
         log("shadow given up", shadow=records.key, run=watch.run)
-        return output
-    return _continued(watch, records, _state(records, watch, now), now)
+        return DONE
+    return None
 
 
 def _continued(watch: ShadowWatch, records: RunRecords, state: RunState, now: float) -> Output:
@@ -77,14 +83,19 @@ def _continued(watch: ShadowWatch, records: RunRecords, state: RunState, now: fl
 def _give_up(watch: ShadowWatch, records: RunRecords, reason: str) -> Output:
     """End the shadow after polls kept failing: its instances cost money, and nothing watches it.
 
-    Each step may fail for the same reason as the polls. The last one needs only the request.
+    Each step may fail for the same reason as the polls. The last one needs only the request. An execution without a run
+    ends nothing as long as it cannot know whether a run watches the shadow.
     """
     now = time.time()
-    own = watch.issued
-    other = _tried(lambda: _wait_for_others(watch, records, now) if own is None else _given_up(records, own))
-    if other is not None:
-        return other
-    state = _tried(lambda: _state(records, watch, now)) or RunState(began=now, minute=now // 60 * 60 + 60)
+    try:
+        if (output := _excused(watch, records, now)) is not None:
+            return output
+    except Exception as error:
+        log("unknown whether the shadow is watched", reason=repr(error))
+        # A damaged record of the verdict stays damaged, and is no run's.
+        if watch.issued is None and not isinstance(error, DeploymentError):
+            return later(watch, _REFUSED_SECONDS)
+    state = _tried(lambda: _state(records, watch, now)) or _new_state(watch, now)
 
     def concluded() -> Output:
         if state.phase == "observing":
@@ -92,11 +103,6 @@ def _give_up(watch: ShadowWatch, records: RunRecords, reason: str) -> Output:
         return _continued(watch, records, state, now)
 
     return _tried(concluded) or _end_without_records(watch)
-
-
-def _given_up(records: RunRecords, issued: int) -> Output | None:
-    """Return the output of the poll if the run's resource was deleted."""
-    return DONE if records.is_given_up(issued) else None
 
 
 def _tried(step: Callable[[], _T]) -> _T | None:
@@ -111,18 +117,26 @@ def _tried(step: Callable[[], _T]) -> _T | None:
 def _end_without_records(watch: ShadowWatch) -> Output:
     """Take the shadow variant off the endpoint, as long as the endpoint has it; return the output of the poll."""
     request = watch.request
-    if watch.stack_id is not None and (stack_status(watch.stack_id) or "").endswith("_IN_PROGRESS"):
-        return again(_UPDATE_SECONDS)
+    if watch.issued is None and (output := _while_deployed(watch)) is not None:
+        return output
     endpoint = _endpoint(request)
     if endpoint is None or endpoint["EndpointConfigName"] != request.shadow_config_name:
         return DONE
     if endpoint["EndpointStatus"] in _CHANGING:
-        return again(_UPDATE_SECONDS)
+        return later(watch, _UPDATE_SECONDS)
     refusal = _move(request, request.ended_config_name)
     if not refusal or _BUSY in refusal:
-        return again(_UPDATE_SECONDS)
+        return later(watch, _UPDATE_SECONDS)
     _tell_of_remaining(request, refusal)
-    return again(_REFUSED_SECONDS)
+    return later(watch, _REFUSED_SECONDS)
+
+
+def _while_deployed(watch: ShadowWatch) -> Output | None:
+    """Return the output of the poll while the stack is in an operation, or if it is deleted."""
+    status = stack_status(watch.stack_id) if watch.stack_id is not None else None
+    if status is None or status.startswith("DELETE_"):
+        return DONE
+    return later(watch, _UPDATE_SECONDS) if status.endswith("_IN_PROGRESS") else None
 
 
 def _wait_for_others(watch: ShadowWatch, records: RunRecords, now: float) -> Output | None:
@@ -130,11 +144,8 @@ def _wait_for_others(watch: ShadowWatch, records: RunRecords, now: float) -> Out
     current = records.get(CURRENT, ShadowDecision)
     if current is not None and current.ending == watch.run:
         return None
-    status = stack_status(watch.stack_id) if watch.stack_id is not None else None
-    if status is None or status.startswith("DELETE_"):
-        return DONE
-    if status.endswith("_IN_PROGRESS"):
-        return again(_UPDATE_SECONDS)
+    if (output := _while_deployed(watch)) is not None:
+        return output
     endpoint = _endpoint(watch.request)
     if endpoint is None or endpoint["EndpointConfigName"] != watch.request.shadow_config_name:
         return DONE
@@ -156,16 +167,19 @@ def _undecided(watch: ShadowWatch) -> ShadowDecision:
 def _state(records: RunRecords, watch: ShadowWatch, now: float) -> RunState:
     if (stored := records.get(RUN, RunState, watch.run)) is not None:
         return stored
-    state = RunState(began=now, minute=now // 60 * 60 + 60)
+    state = _new_state(watch, now)
     earlier = records.get(CURRENT, ShadowDecision)
-    if watch.issued is None:
-        state.phase = "ending"
-    elif earlier is not None and earlier.is_final:
+    if watch.issued is not None and earlier is not None and earlier.is_final:
         log("decided before", shadow=records.key, outcome=earlier.outcome)
         state.phase = "ending"
         decided = earlier.updated(ending=watch.run, since=int(now), promotion_failed=False)
         records.write(CURRENT, decided.to_record())
     return state
+
+
+def _new_state(watch: ShadowWatch, now: float) -> RunState:
+    phase = "ending" if watch.issued is None else "observing"
+    return RunState(began=now, minute=now // 60 * 60 + 60, phase=phase)
 
 
 def _observe(watch: ShadowWatch, records: RunRecords, state: RunState, now: float) -> Output | None:
@@ -174,12 +188,12 @@ def _observe(watch: ShadowWatch, records: RunRecords, state: RunState, now: floa
     endpoint = _endpoint(request)
     if endpoint is None or endpoint["EndpointConfigName"] != request.shadow_config_name:
         if endpoint is not None and endpoint["EndpointStatus"] in ("Creating", "Updating", "SystemUpdating"):
-            return again(_UPDATE_SECONDS)
+            return later(watch, _UPDATE_SECONDS)
         _conclude(watch, records, state, Verdict("not decided"), "Another configuration was deployed", now)
         return DONE
     is_over = now >= state.began + request.duration_seconds
     if state.observed.pairs == 0 and endpoint["EndpointStatus"] != "InService" and not is_over:
-        return again(_UPDATE_SECONDS)
+        return later(watch, _UPDATE_SECONDS)
     criteria = criteria_of(request)
     try:
         more = Observer(request, state).observe(now)
@@ -191,10 +205,13 @@ def _observe(watch: ShadowWatch, records: RunRecords, state: RunState, now: floa
     if found.outcome == "not decided" and not (is_over and not more):
         records.write(RUN, state.model_dump(), watch.run)
         left = max(5, int(state.began + request.duration_seconds - now))
-        seconds = max(min(_POLL_SECONDS, request.duration_seconds // 20), request.duration_seconds // _LONGEST_POLLS)
-        return again(1 if more else min(left, max(5, seconds)))
+        return again(1 if more else min(left, _seconds_between_polls(request.duration_seconds)))
     _conclude(watch, records, state, found, _reason(found, state, request), now)
     return None
+
+
+def _seconds_between_polls(duration_seconds: int) -> int:
+    return max(5, min(_POLL_SECONDS, duration_seconds // 20), duration_seconds // _LONGEST_POLLS)
 
 
 def _reason(found: Verdict, state: RunState, request: ShadowRequest) -> str:
@@ -256,7 +273,7 @@ def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
     if endpoint is None:
         return DONE
     if endpoint["EndpointStatus"] in _CHANGING:
-        return again(_UPDATE_SECONDS)
+        return later(watch, _UPDATE_SECONDS)
     if endpoint["EndpointConfigName"] != request.shadow_config_name:
         # This execution or another deployment moved the endpoint.
         log("shadow ended", shadow=records.key, config=endpoint["EndpointConfigName"])
@@ -277,10 +294,10 @@ def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
     if _BUSY in state.refusal:
         # CloudFormation began an update in the meantime.
         log("endpoint is busy", shadow=records.key)
-        return again(_UPDATE_SECONDS)
+        return later(watch, _UPDATE_SECONDS)
     state.updates += 1
     records.write(RUN, state.model_dump(), watch.run)
-    return again(_UPDATE_SECONDS)
+    return later(watch, _UPDATE_SECONDS)
 
 
 def _move(request: ShadowRequest, config_name: str) -> str:

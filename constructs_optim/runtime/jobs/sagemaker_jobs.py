@@ -40,7 +40,8 @@ _INTEGER = re.compile(r"-?[0-9]{1,15}")
 _NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
 REPEATS = "another job with the same input fails in the same way"
 """Part of the failure of a job whose cause is in its input or its code."""
-_REPEATING = ("AlgorithmError", "ClientError")
+# TEMPORARY in training/errors.py.
+_TEMPORARY = "AlgorithmError: temporary failure: "
 RUNNING = ("STARTING", "INPROGRESS")
 """The statuses, in capitals, in which a job can be stopped."""
 
@@ -75,9 +76,13 @@ class JobKind:
 
     def next_step(self, job: Job) -> str:
         """Return what to do after a failed or stopped job, as a sentence."""
-        if not str(job.get("FailureReason", "")).startswith(_REPEATING):
+        reason, log = str(job.get("FailureReason", "")), self.log_of(job)
+        if reason.startswith("ClientError"):
+            # Also of what no template has: a bucket's policy, a key, or a file that is not there yet.
+            return f"Remove the cause{f', see {log}' if log else ''}, then deploy again"
+        if not reason.startswith("AlgorithmError") or reason.startswith(_TEMPORARY):
             return "Deploy again to run another job"
-        cause = f"find the cause in {self.log_of(job)}" if self.log_of(job) else "remove the cause"
+        cause = f"find the cause in {log}" if log else "remove the cause"
         return f"Deploying again does not help, because {REPEATS}: {cause}, then deploy the change"
 
 

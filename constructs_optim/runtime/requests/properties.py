@@ -270,6 +270,8 @@ class Watch(Properties):
     deadline: int | None = None
     # The error that the state machine caught, if it failed.
     error: Any = None
+    # The output of the last poll.
+    look: dict[str, Any] = Field(default_factory=dict)
 
 
 class ArtifactWatch(Watch):
@@ -308,6 +310,8 @@ class ModelHost(Properties):
 
     inference_ami_version: str | None = None
     enable_network_isolation: bool | None = None
+    # Whether it is a shadow variant, which has instances of its own.
+    is_shadow: bool = False
 
 
 class ModelProperties(Properties):
