@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterator
-from itertools import count, cycle
+from itertools import count, cycle, product
 from typing import Any, NoReturn
 
 import pytest
@@ -27,6 +27,7 @@ from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import BUCKET, Responses, idle_state_machine
 from ..support.notifications import Notifications
 from ..support.run_files import content
+from ..support.sampling import one_in
 
 ACCOUNT, REGION = "000000000000", "us-west-2"
 _numbers = count()
@@ -316,8 +317,9 @@ POLLS_FAIL = {"Error": "DeploymentError", "Cause": "it is damaged"}
 DAMAGED = [b"", b"{", b"[]", b"{}", b'"x"', b'{"schema":1,"began":"x"}', b'{"schema":99}']
 
 
-@pytest.mark.parametrize("file", ["current.json", "run.json", "given_up.json"])
-@pytest.mark.parametrize("damaged", DAMAGED)
+@pytest.mark.parametrize(
+    ("damaged", "file"), one_in(4, product(DAMAGED, ["current.json", "run.json", "given_up.json"]))
+)
 def test_a_run_whose_records_cannot_be_read_ends_the_shadow(run: Run, file: str, damaged: bytes) -> None:
     run.poll()
     folder = f"shadows/{run.records.key}/"

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, product
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -42,8 +42,10 @@ from ..support.in_process import InProcessCloud
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import BUCKET, ROLE, Responses
 from ..support.run_files import content
+from ..support.sampling import one_in
 from ..support.scaled_variants import variant
 from ..support.state_machines import Crash, Execution, failing
+from ..support.waiting import a_moment
 from . import test_component_handler as components
 from . import test_recommendation_handler as recommendations
 from . import test_restart_watcher as restarts
@@ -77,7 +79,7 @@ Watch = Callable[[], Watched]
 
 
 def briefly(_: float) -> None:
-    time.sleep(0.05)
+    a_moment()
 
 
 @pytest.fixture
@@ -228,8 +230,11 @@ def machine(cloud: LocalCloud) -> str:
 WATCHERS = ["a_job", "an_evaluation", "a_recommendation", "a_component", "a_restart", "a_shadow"]
 
 
-@pytest.mark.parametrize("name", WATCHERS)
-@pytest.mark.parametrize("first", [0, 1])
+# Of each pair make test tries the first: polls fail from the beginning for every other watcher, and later for the rest.
+FIRST_FAILURES = [(name, (first + place) % 2) for place, name in enumerate(WATCHERS) for first in (0, 1)]
+
+
+@pytest.mark.parametrize(("name", "first"), one_in(2, FIRST_FAILURES))
 def test_polls_that_fail_nine_times_end_as_if_they_had_worked(
     request: pytest.FixtureRequest, name: str, first: int
 ) -> None:
@@ -432,15 +437,16 @@ def suspended(hosting: Hosting, patch: pytest.MonkeyPatch) -> Iterator[Callable[
     hosting.cloud.advance(10)
 
 
-@pytest.mark.parametrize("endpoint_is", ENDPOINTS)
-@pytest.mark.parametrize("status", SETTLED)
-@pytest.mark.parametrize("failures", [range(0), range(9), range(1, 30)], ids=["none", "nine", "many"])
+FAILURES = {"none": range(0), "nine": range(9), "many": range(1, 30)}
+
+
+@pytest.mark.parametrize(("failures", "status", "endpoint_is"), one_in(4, product(FAILURES, SETTLED, ENDPOINTS)))
 def test_scaling_is_suspended_only_while_an_operation_may_need_it(
     suspended: Callable[..., Scaled],
     caplog: pytest.LogCaptureFixture,
     status: str | None,
     endpoint_is: str,
-    failures: range,
+    failures: str,
 ) -> None:
     """The operation ends with this status after two polls. The operator continues a failed one ten polls later."""
     is_failed = status is not None and status.endswith("_FAILED")
@@ -459,7 +465,7 @@ def test_scaling_is_suspended_only_while_an_operation_may_need_it(
         config = "after" if endpoint_is == "moving" else endpoint_is
         scaled.sagemaker.update_endpoint(EndpointName=scaled.name, EndpointConfigName=config)
         scaled.cloud.advance(0 if endpoint_is == "moving" else 10)
-    execution = Execution(failing(scaled.poll, failures, throttled), scaled.watch, scaled.sleep)
+    execution = Execution(failing(scaled.poll, FAILURES[failures], throttled), scaled.watch, scaled.sleep)
     assert execution.status == "SUCCEEDED", execution.reason
     told = [record for record in caplog.records if record.message == "scaling suspended"]
     is_deleted = status in (None, "DELETE_COMPLETE", "DELETE_FAILED")

@@ -30,14 +30,19 @@ def by_the_clock(clock: Clock) -> Iterator[None]:
         _clocks.remove(clock)
 
 
+def a_moment() -> None:
+    """Let a little time pass."""
+    for clock in _clocks:
+        clock.advance(_ADVANCE_SECONDS)
+    if not _clocks:
+        time.sleep(_STEP_SECONDS)
+
+
 def settled(read: Callable[[], State], expected: Callable[[State], bool], seconds: float = 20) -> State:
     """The first state that is expected, or the last one read when the time is up."""
     deadline = time.monotonic() + seconds
     while not expected(state := read()) and time.monotonic() < deadline:
-        for clock in _clocks:
-            clock.advance(_ADVANCE_SECONDS)
-        if not _clocks:
-            time.sleep(_STEP_SECONDS)
+        a_moment()
     return state
 
 
