@@ -148,8 +148,8 @@ def _plain(value: Any) -> Any:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def boto3_has_the_credentials_of_the_environment() -> Iterator[None]:
-    """A default session keeps the credentials that it finds first, and each local cloud of a process has others."""
+def clients_are_those_of_the_environment() -> Iterator[None]:
+    """Sessions keep the credentials that they find first, and each local cloud of a process has others."""
     default = boto3._get_default_session
 
     def current() -> boto3.Session:
@@ -159,13 +159,16 @@ def boto3_has_the_credentials_of_the_environment() -> Iterator[None]:
             boto3.DEFAULT_SESSION = None
         return default()
 
-    cached = aws.session
+    cached, known = aws.session, dict[str, str]()
 
     @functools.wraps(cached)
     def current_of_handlers() -> botocore.session.Session:
-        found, wanted = cached().get_credentials(), os.environ.get("AWS_SECRET_ACCESS_KEY")
-        if wanted is not None and (found is None or found.secret_key != wanted):
+        nonlocal known
+        # A session keeps its clients, which have the credentials, the Region and the endpoint of their beginning.
+        environment = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+        if environment != known:
             cached.cache_clear()
+            known = environment
         return cached()
 
     with pytest.MonkeyPatch.context() as patched:

@@ -99,12 +99,18 @@ def client(name: Literal["sagemaker-runtime"], config: Config) -> SageMakerRunti
 def client(name: Literal["stepfunctions"]) -> SFNClient: ...
 def client(name: str, config: Config = CLIENT, *, region: str | None = None) -> object:
     """Return the client for a service."""
-    return session().create_client(name, region_name=region, config=config)
+    return _client(session(), name, region, config)
 
 
 def any_client(name: str) -> Any:
     """Return the client for a service without type stubs here, such as those that a preflight queries."""
-    return session().create_client(name, config=CLIENT)
+    return _client(session(), name, None, CLIENT)
+
+
+@functools.cache
+def _client(session: botocore.session.Session, name: str, region: str | None, config: Config) -> Any:
+    # The next invocation of a warm function has its clients, and their connections.
+    return session.create_client(name, region_name=region, config=config)
 
 
 @functools.cache
