@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
@@ -120,7 +120,7 @@ class ModelRow:
     is_checkpoint: bool = False
     precision: str | None = None
 
-    @property
+    @cached_property
     def ready_made(self) -> list[str]:
         """The IDs of published checkpoints and speculators."""
         speculation = self.recipe.speculation if self.recipe is not None else ()

@@ -140,8 +140,7 @@ def _is_misspelt(recipe: Recipe, model: Model) -> bool:
         return False
     if not _HUGGING_FACE_ID.fullmatch(model.model_id):
         return True
-    known = {name.lower() for name in models.of_hugging_face()}
-    return recipe.row(model) is None and model.model_id.lower() in known
+    return recipe.row(model) is None and model.model_id.lower() in {name.lower() for name in models.of_hugging_face()}
 
 
 @rule("OPT017", _HUGGING_FACE)
