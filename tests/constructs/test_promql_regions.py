@@ -91,6 +91,7 @@ def test_what_depends_on_engine_metrics_is_refused_where_cloudwatch_has_no_promq
     (found,) = [each for each in refused.value.violations if each.rule == "OPT240"]
     assert found.location.endswith(location)
     assert region in found.suggestion
+    assert "," not in found.value
 
 
 def test_charts_of_engine_metrics_are_left_out_and_the_endpoint_scales_on_concurrency() -> None:

@@ -16,7 +16,7 @@ from constructs import Construct, IValidation
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.stack_context import StackContext, path_of
 from constructs_optim.recipe import RecipeError
-from constructs_optim.recipe.hosting.surroundings import NetworkUse
+from constructs_optim.recipe.hosting.roles_and_networks import NetworkUse
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.runtime.preflight.subnet_ways import ways_out
 from constructs_optim.templates.networks import described_network

@@ -195,7 +195,7 @@ def _container_version_is_cataloged(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT243", "https://github.com/aws/deep-learning-containers/tree/main/docs/src/data", advisory=True)
 def _image_gets_patches(recipe: Recipe) -> Iterator[Finding]:
-    """The container's image gets patches: AWS no longer patches this image, also not its vulnerabilities."""
+    """The container's image gets patches: AWS no longer patches this image, not even for vulnerabilities."""
     for part, choice in recipe.choices:
         image = choice.image
         if image is None or image.eop is None or image.eop >= catalog.today():
