@@ -418,12 +418,12 @@ SCALES = {"UsedBy": "Llama70B/Scaling", "Required": True}
     ("answer", "uses", "expected"),
     [
         ({"Status": "Running"}, [READS, SCALES], []),
-        ({"Status": "Stopped"}, [READS], [("advice", "Llama70B/Dashboard shows engine metrics")]),
+        ({"Status": "Stopped"}, [READS], [("advice", "Llama70B/Dashboard uses engine metrics")]),
         ({"Status": "Stopped"}, [SCALES], [("problem", "Llama70B/Scaling needs engine metrics")]),
         (
             {"Status": "Stopped"},
             [READS, SCALES],
-            [("problem", "Llama70B/Scaling needs"), ("advice", "Llama70B/Dashboard shows")],
+            [("problem", "Llama70B/Scaling needs"), ("advice", "Llama70B/Dashboard uses")],
         ),
         ("AccessDeniedException", [SCALES], [("advice", "not checked: GetOTelEnrichment is denied")]),
     ],
