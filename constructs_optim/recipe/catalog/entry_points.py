@@ -23,9 +23,12 @@ def of_release(server: str, release: str | None) -> Translation | None:
     """Return the translation of a server's release; None for a server without one, or an unknown release."""
     if release is None:
         return None
-    rows: list[dict[str, Any]] = load("entry_points")["entry_points"]
-    found = [row for row in rows if row["server"] == server and _order(row["since"]) <= _order(release)]
+    found = [row for row in _rows() if row["server"] == server and _order(row["since"]) <= _order(release)]
     return cast("Translation", found[-1]["translation"]) if found else None
+
+
+def _rows() -> list[dict[str, Any]]:
+    return load("entry_points")["entry_points"]
 
 
 def words(translation: Translation, argument: str, value: str) -> list[str] | None:
@@ -57,14 +60,20 @@ def written(translation: Translation, row: Argument | None, value: str) -> str:
     return value
 
 
-def problem(translation: Translation, argument: str, row: Argument | None, value: str) -> tuple[str, str] | None:
+def problem(
+    server: str, translation: Translation, argument: str, row: Argument | None, value: str
+) -> tuple[str, str] | None:
     """Return why the entry point does not pass a written value on, and what works; None if it does."""
+    newer = "".join(
+        f", or the release {each['since']} or newer"
+        for each in _rows()
+        if translation == "lines" and (each["server"], each["translation"]) == (server, "words")
+    )
     if translation == "lines":
         if "\n" in value:
-            return "the container's entry point reads the first line of a value only", "the value on one line"
+            return "the container's entry point reads the first line of a value only", f"the value on one line{newer}"
         if _of_lines(value) not in ([value], [], None):
-            fix = "a value without it; a secret belongs in a header of the requests, or in front of the endpoint"
-            return "the container's entry point drops the = at the end of a value", fix
+            return "the container's entry point drops the = at the end of a value", f"a value without it{newer}"
     given, elements = words(translation, argument, value), _elements(value)
     if row is None or elements is None or argument in _WHOLE:
         return None
@@ -72,7 +81,7 @@ def problem(translation: Translation, argument: str, row: Argument | None, value
         return (
             f"the container's entry point passes the {len(elements)} values as one word, which the argument reads as "
             "one value",
-            "one value, or a release whose entry point passes several (vLLM 0.28.0 or newer)",
+            f"one value{newer}",
         )
     if translation == "words" and not row.many and len(given or ()) > 1:
         return (

@@ -302,10 +302,10 @@ def _the_entry_point_passes_values_on(recipe: Recipe) -> Iterator[Finding]:
     for name, translation, row in _translated(recipe):
         value = recipe.variables[name]
         passed = entry_points.written(translation, row, value)
-        if (wrong := entry_points.problem(translation, _argument(recipe, name), row, passed)) is not None:
+        server, argument = recipe.serving_settings, _argument(recipe, name)
+        if (wrong := entry_points.problem(server.name, translation, argument, row, passed)) is not None:
             reason, fix = wrong
-            title = f"{recipe.serving_settings.title} {recipe.engine}"
-            yield Finding(f"environment.{name}", value, fix, f"{title}: {reason}")
+            yield Finding(f"environment.{name}", value, fix, f"{server.title} {recipe.engine}: {reason}")
 
 
 @rule("OPT251", "https://github.com/aws/deep-learning-containers/tree/master/scripts/docker", advisory=True)
