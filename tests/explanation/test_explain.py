@@ -22,7 +22,7 @@ from constructs_optim import (
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, read_assembly
 from constructs_optim.explanation.explain import explain
 from constructs_optim.explanation.jobs import Prices, StackEvidence, StoreContents
-from constructs_optim.explanation.report import EndpointReport, Report
+from constructs_optim.explanation.report import EndpointReport, RecipeChange, Report, ResourceReport
 from constructs_optim.explanation.text import markdown, text_lines
 from constructs_optim.recipe.catalog.lock import RecordedChoice, RecordedPool
 from constructs_optim.templates.resource_types import CHOICE_KEY
@@ -510,6 +510,35 @@ def test_another_scaling_target_is_said_once_for_all_endpoints_that_get_it() -> 
     assert max(map(len, text.splitlines())) <= 200
     assert len(text.splitlines()) < 20
     assert {change for each in report.endpoints for change in each.scaling} == {"OnConcurrency: target 8 becomes 6"}
+
+
+@pytest.mark.parametrize(
+    ("models", "heading"),
+    [
+        (("Qwen/Coder", "Qwen/Instruct"), "Chat/Coder: changed"),
+        (("Qwen/Coder", "Qwen/Coder"), "2 endpoints of Chat (Coder, Instruct): changed"),
+    ],
+)
+def test_endpoints_are_reported_together_only_if_they_serve_the_same_model(
+    models: tuple[str, str], heading: str
+) -> None:
+    made = explain([stack(chat())], [stack(chat())])
+    part: dict[str, Any] = {"logical_id": "Config", "type": "AWS::SageMaker::EndpointConfig", "action": "update"}
+    served = tuple(
+        made.endpoints[0].model_copy(
+            update={
+                "name": f"Chat/{name}",
+                "change": "changed",
+                "recipes": (RecipeChange(of="", before=None, after=model),),
+                "resources": (ResourceReport(name=f"{name}Config", certain=True, properties=("Tags",), **part),),
+            }
+        )
+        for name, model in zip(("Coder", "Instruct"), models, strict=True)
+    )
+    report = made.model_copy(update={"stacks": (made.stacks[0].model_copy(update={"endpoints": served}),)})
+    text = "\n".join(text_lines(report, width=200))
+    assert heading in text
+    assert all(f"recipe: {model}" in text for model in models)
 
 
 def test_policies_that_come_and_go_are_said() -> None:
