@@ -89,8 +89,8 @@ def _rules() -> list[str]:
     for rule in all_rules():
         modules.setdefault(rule.check.__module__, []).append(rule)
     for module, rules in modules.items():
-        subject = module.rpartition(".")[2].removesuffix("_rules")
-        lines += ["", f"## {subject.capitalize()} rules", "", str(sys.modules[module].__doc__).partition("\n")[0]]
+        heading = module.rpartition(".")[2].replace("_", " ").capitalize()
+        lines += ["", f"## {heading}", "", str(sys.modules[module].__doc__).partition("\n")[0]]
         for rule in rules:
             advisory = " **Warning only.**" if rule.advisory else ""
             reason = f"{_capitalized(rule.reason).rstrip('.')}."

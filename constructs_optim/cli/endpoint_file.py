@@ -95,9 +95,10 @@ def synthesized(
     region: str | None = None,
     account: str | None = None,
     *,
+    is_temporary: bool = False,
     warn: Callable[[str], None] | None = None,
 ) -> DeclaredStack:
-    """Synthesize a document to a cloud assembly in a folder, and return the stack.
+    """Synthesize a document to a cloud assembly in a folder, which may be temporary, and return the stack.
 
     The account and Region default to those of the credentials, as the CDK CLI passes them. ``warn`` receives the
     constructs' warnings; their errors are raised.
@@ -112,7 +113,9 @@ def synthesized(
     region = region or os.environ.get("CDK_DEFAULT_REGION")
     try:
         # Node may have been started in another directory.
-        stack = DeclaredStack(document, outdir=output.absolute(), account=account, region=region)
+        stack = DeclaredStack(
+            document, outdir=output.absolute(), is_temporary=is_temporary, account=account, region=region
+        )
         stack.synth()
         if warn is not None:
             for warning in stack.warnings:
@@ -133,4 +136,4 @@ def assembly_of(path: Path) -> Iterator[Path]:
         yield path
         return
     with TemporaryDirectory() as folder:
-        yield synthesized(document_of(path), Path(folder)).synth()
+        yield synthesized(document_of(path), Path(folder), is_temporary=True).synth()

@@ -122,18 +122,22 @@ def _stack(stack: StackReport) -> Iterator[tuple[str, Iterable[str]]]:
         yield f"Other resources of {stack.name}", _resources(stack.resources, is_new=is_new, endpoints=labels)
 
 
-def _alike(endpoints: Iterable[EndpointReport]) -> Iterator[tuple[list[EndpointReport], list[str]]]:
-    """Yield the endpoints with news and their details; endpoints whose details only differ in their names together."""
-    groups: dict[tuple[str, bool, tuple[str, ...]], tuple[list[EndpointReport], list[str]]] = {}
+def _alike(endpoints: Iterable[EndpointReport]) -> Iterator[tuple[list[EndpointReport], tuple[str, ...]]]:
+    """Yield the endpoints with news and their details; endpoints whose details only differ in their resources' names
+    together. The name of an endpoint can also be in the name of a model, which has to be the same.
+    """
+    groups: dict[tuple[str, bool, tuple[str, ...]], list[EndpointReport]] = {}
     for endpoint in endpoints:
         if endpoint.has_news:
-            details = [*_endpoint(endpoint)]
-            label = re.escape(endpoint.name.rpartition("/")[2])
-            nameless = tuple(re.sub(rf"\b{label}(?![a-z0-9])", "*", detail) for detail in details)
-            group, _ = groups.setdefault((endpoint.change, endpoint.is_interrupted, nameless), ([], details))
-            group.append(endpoint)
-    for (_, _, nameless), (group, details) in groups.items():
-        yield group, details if len(group) == 1 else list(nameless)
+            label = endpoint.name.rpartition("/")[2]
+            resources = tuple(
+                each.model_copy(update={"name": f"*{each.name[len(label) :]}"}) if each.name.startswith(label) else each
+                for each in endpoint.resources
+            )
+            nameless = tuple(_endpoint(endpoint.model_copy(update={"resources": resources})))
+            groups.setdefault((endpoint.change, endpoint.is_interrupted, nameless), []).append(endpoint)
+    for (_, _, nameless), group in groups.items():
+        yield group, tuple(_endpoint(group[0])) if len(group) == 1 else nameless
 
 
 def _artifacts(stack: StackReport) -> Iterator[str]:

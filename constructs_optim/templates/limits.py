@@ -94,6 +94,12 @@ def excesses(template: Mapping[str, Any], *, size: int | None = None, stack_name
     return [excess for excess in found if excess.found > excess.limit.most]
 
 
+def excesses_of_widgets(widgets: Sequence[Any]) -> list[Excess]:
+    """Return what of a dashboard's widgets exceeds a limit."""
+    found = [Excess(name, "the dashboard", number) for name, number in _widgets(widgets)]
+    return [excess for excess in found if excess.found > excess.limit.most]
+
+
 def _of_the_template(template: Mapping[str, Any], size: int | None) -> Iterator[Excess]:
     here = "the template"
     if size is not None:
@@ -203,7 +209,10 @@ def _dashboard(properties: Mapping[str, Any], shortest: _Shortest) -> Iterator[t
     except (ValueError, RecursionError):
         # A part that is known only at deployment is more than a text in it.
         return
-    widgets = as_array(as_object(body).get("widgets"))
+    yield from _widgets(as_array(as_object(body).get("widgets")))
+
+
+def _widgets(widgets: Sequence[Any]) -> Iterator[tuple[str, int]]:
     rows = [as_array(as_object(as_object(each).get("properties")).get("metrics")) for each in widgets]
     # The first member of an expression's row is an object.
     metrics = [sum(not (is_array(row) and row and is_object(row[0])) for row in graph) for graph in rows]

@@ -1,120 +1,102 @@
-"""The ways out of a template's subnets: routes and VPC endpoints.
+"""The network of a template in the form in which EC2 describes it: route tables and VPC endpoints.
 
-Source: Amazon VPC user guide, "Example routing options", "Enable internet access for a VPC using an internet gateway"
-(only a resource with a public IPv4 address reaches the internet through it), and "Gateway endpoints" (one adds routes
-to the route tables that it names).
+Source: EC2 API reference, RouteTable, Route and VpcEndpoint.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from .json_values import as_object
 from .references import direct_reference, references
 
-Exit = Literal["none", "public", "routed"]
-_ROUTES = (
-    "CarrierGatewayId",
-    "CoreNetworkArn",
-    "InstanceId",
-    "LocalGatewayId",
-    "NatGatewayId",
-    "NetworkInterfaceId",
-    "TransitGatewayId",
-    "VpcEndpointId",
-    "VpcPeeringConnectionId",
+_ROUTE, _ASSOCIATION, _ENDPOINT = (
+    f"AWS::EC2::{name}" for name in ("Route", "SubnetRouteTableAssociation", "VPCEndpoint")
 )
+_PROPAGATING = ("AWS::EC2::RouteServerPropagation", "AWS::EC2::VPNGatewayRoutePropagation")
+# Nested stacks and custom resources may declare routes and endpoints of what they get.
+_DECLARING = ("AWS::CloudFormation::", "Custom::")
 
 
 @dataclass(frozen=True)
-class SubnetWays:
-    """The ways out of one subnet.
+class DescribedNetwork:
+    """The network of subnets, with logical IDs in place of IDs.
 
     Attributes:
-        name: its logical ID.
-        exit: ``none`` if its routes stay in the VPC, ``public`` if they only lead to an internet gateway, ``routed`` if
-            they lead to a NAT gateway or to another network.
-        services: the AWS services with a VPC endpoint, for example ``s3``; ``*`` for an endpoint whose service is known
-            only at deployment.
+        subnets: the subnets.
+        tables: their route tables, as in the answer of ``DescribeRouteTables``.
+        endpoints: the endpoints of their VPC, as in the answer of ``DescribeVpcEndpoints``. The service ``*`` stands
+            for one that is known only at deployment.
+        is_complete: whether the template shows everything that the subnets' VPC has.
     """
 
-    name: str
-    exit: Exit
-    services: frozenset[str]
-
-    def leads_to(self, service: str) -> bool:
-        """Return whether the subnet has a VPC endpoint for an AWS service, or may have one."""
-        return not self.services.isdisjoint({service, "*"})
+    subnets: Sequence[str]
+    tables: Sequence[Mapping[str, Any]]
+    endpoints: Sequence[Mapping[str, Any]]
+    is_complete: bool
 
 
-def ways_out(resources: Mapping[str, Any], subnet_ids: Sequence[Any]) -> tuple[SubnetWays, ...] | None:
-    """Return the ways out of the subnets with these resolved IDs; None if the template does not decide one.
+def described_network(resources: Mapping[str, Any], subnet_ids: Sequence[Any]) -> DescribedNetwork | None:
+    """Describe the network of the subnets with these resolved IDs; None if the template does not decide their routes.
 
-    It does not decide those of another template's subnet, and of one without an association: the routes of a VPC's main
-    route table are not in a template.
+    It does not decide those of another template's subnet or route table, and of a subnet without an association: the
+    routes of a VPC's main route table are not in a template.
     """
-    names = [reference.target if (reference := direct_reference(value)) is not None else "" for value in subnet_ids]
-    if not names or any(_type(resources, name) != "AWS::EC2::Subnet" for name in names):
-        return None
-    associated = {
-        _target(properties.get("SubnetId"))
-        for properties in _of_type(resources, "AWS::EC2::SubnetRouteTableAssociation")
+    subnets = [_target(value) or "" for value in subnet_ids]
+    associated: dict[str | None, str | None] = {
+        _target(properties.get("SubnetId")): _target(properties.get("RouteTableId"))
+        for _, type_name, properties in _each(resources)
+        if type_name == _ASSOCIATION
     }
-    if not associated.issuperset(names):
-        return None
-    return tuple(SubnetWays(name, *_ways(resources, name)) for name in names)
-
-
-def has_private_names(resources: Mapping[str, Any]) -> bool:
-    """Return whether the template has hosted zones, in which a name of the internet may have an address of the VPC."""
-    return any(_of_type(resources, "AWS::Route53::HostedZone"))
-
-
-def _ways(resources: Mapping[str, Any], subnet: str) -> tuple[Exit, frozenset[str]]:
-    tables = {
-        _target(properties.get("RouteTableId"))
-        for properties in _of_type(resources, "AWS::EC2::SubnetRouteTableAssociation")
-        if _target(properties.get("SubnetId")) == subnet
-    }
-    exits = {_exit(resources, route) for route in _routes(resources, tables)}
-    if any(
-        tables & {reference.target for reference in references(properties.get("RouteTableIds"))}
-        for properties in _of_type(resources, "AWS::EC2::VPNGatewayRoutePropagation")
+    tables = {subnet: associated.get(subnet) or "" for subnet in subnets}
+    if not subnets or any(
+        (_type(resources, subnet), _type(resources, table)) != ("AWS::EC2::Subnet", "AWS::EC2::RouteTable")
+        for subnet, table in tables.items()
     ):
-        exits.add("routed")
-    vpc = _properties(resources, subnet).get("VpcId")
-    vpc = _target(vpc) or vpc
-    services = frozenset(
-        _service(properties.get("ServiceName"))
-        for properties in _of_type(resources, "AWS::EC2::VPCEndpoint")
-        if (_target(properties.get("VpcId")) or properties.get("VpcId")) == vpc and _serves(properties, tables)
+        return None
+    vpcs = {_vpc(resources, {"Ref": subnet}) for subnet in subnets}
+    declared = {*tables.values(), *vpcs}
+    return DescribedNetwork(
+        subnets,
+        [
+            {"RouteTableId": table, "Associations": [{"SubnetId": subnet}], "Routes": [*_routes(resources, table)]}
+            for subnet, table in tables.items()
+        ],
+        [*_endpoints(resources, vpcs)],
+        is_complete=all(_type(resources, vpc) == "AWS::EC2::VPC" for vpc in vpcs)
+        and not any(
+            # A name of the internet may have an address of the VPC in a hosted zone.
+            type_name == "AWS::Route53::HostedZone"
+            or (type_name.startswith(_DECLARING) and declared.intersection(_identified(properties)))
+            for _, type_name, properties in _each(resources)
+        ),
     )
-    found: Exit = "routed" if "routed" in exits else "public" if "public" in exits else "none"
-    return found, services
 
 
-def _routes(resources: Mapping[str, Any], tables: set[str | None]) -> Iterator[Mapping[str, Any]]:
-    for properties in _of_type(resources, "AWS::EC2::Route"):
-        if _target(properties.get("RouteTableId")) in tables and "DestinationIpv6CidrBlock" not in properties:
-            yield properties
+def _routes(resources: Mapping[str, Any], table: str) -> Iterator[Mapping[str, Any]]:
+    yield {"GatewayId": "local"}
+    for _, type_name, properties in _each(resources):
+        if type_name == _ROUTE and _target(properties.get("RouteTableId")) == table:
+            gateway = properties.get("GatewayId")
+            # Any other gateway is a virtual private network's, or one that another template declares.
+            kind = "igw" if _type(resources, _target(gateway)) == "AWS::EC2::InternetGateway" else "vgw"
+            yield {**properties, "GatewayId": f"{kind}-"} if gateway is not None else properties
+        elif type_name in _PROPAGATING and table in _identified(properties):
+            yield {"GatewayId": "vgw-"}
 
 
-def _exit(resources: Mapping[str, Any], route: Mapping[str, Any]) -> Exit:
-    gateway = route.get("GatewayId")
-    if gateway is not None:
-        # Also the gateway of a virtual private network, or one that another template declares.
-        return "public" if _type(resources, _target(gateway)) == "AWS::EC2::InternetGateway" else "routed"
-    return "routed" if any(name in route for name in _ROUTES) else "none"
-
-
-def _serves(endpoint: Mapping[str, Any], tables: set[str | None]) -> bool:
-    """Return whether a VPC endpoint works in a subnet with one of the tables. A gateway, the default, needs a route."""
-    if endpoint.get("VpcEndpointType", "Gateway") != "Gateway":
-        return True
-    return not tables.isdisjoint({reference.target for reference in references(endpoint.get("RouteTableIds"))})
+def _endpoints(resources: Mapping[str, Any], vpcs: Set[str]) -> Iterator[Mapping[str, Any]]:
+    for name, type_name, properties in _each(resources):
+        if type_name == _ENDPOINT and _vpc(resources, properties.get("VpcId")) in vpcs:
+            yield {
+                "VpcEndpointId": name,
+                "VpcEndpointType": properties.get("VpcEndpointType", "Gateway"),
+                "ServiceName": _service(properties.get("ServiceName")),
+                "RouteTableIds": sorted(_identified(properties.get("RouteTableIds"))),
+            }
 
 
 def _service(name: Any) -> str:
@@ -124,20 +106,28 @@ def _service(name: Any) -> str:
     return last if last.replace("-", "").isalnum() and last in text else "*"
 
 
+def _vpc(resources: Mapping[str, Any], value: Any) -> str:
+    """Return the logical ID of the VPC that a value names, also by an attribute; any other value as text."""
+    target = _target(value)
+    of = as_object(as_object(resources.get(target or "")).get("Properties")).get("VpcId")
+    return _vpc(resources, of) if of is not None else target or json.dumps(value)
+
+
 def _target(value: Any) -> str | None:
     reference = direct_reference(value)
     return reference.target if reference is not None else None
+
+
+def _identified(value: Any) -> set[str]:
+    """Return the logical IDs of what a value names by its ID, which is a ``Ref`` or an attribute such as ``VpcId``."""
+    return {each.target for each in references(value) if each.attribute is None or each.attribute.endswith("Id")}
 
 
 def _type(resources: Mapping[str, Any], name: str | None) -> str | None:
     return as_object(resources.get(name or "")).get("Type")
 
 
-def _properties(resources: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    return as_object(as_object(resources.get(name)).get("Properties"))
-
-
-def _of_type(resources: Mapping[str, Any], type_name: str) -> Iterator[Mapping[str, Any]]:
-    for name in resources:
-        if _type(resources, name) == type_name:
-            yield _properties(resources, name)
+def _each(resources: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield the name, the type and the properties of each resource."""
+    for name, resource in resources.items():
+        yield name, str(as_object(resource).get("Type")), as_object(as_object(resource).get("Properties"))

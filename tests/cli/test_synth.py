@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aws_cdk import App
 from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.main import app
 from constructs_optim.constructs.declaration.document import Document
+from constructs_optim.constructs.declared_stack import stack_file
 from constructs_optim.constructs.declared_stack.stack_file import declared_template
+from constructs_optim.constructs.standalone_template import standalone_template
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
 from constructs_optim_local.cloud import LocalCloud
 
@@ -76,7 +79,17 @@ def test_a_template_that_exceeds_a_limit_is_refused_and_not_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
     lower(monkeypatch, "outputs" if format == "cloudformation" else "resources", 5)
+    validated: list[bool] = []
+
+    def recorded(**options: Any) -> App:
+        validated.append(options["builtin_cloud_formation_validation"])
+        return App(**options)
+
+    for module in (stack_file, standalone_template):
+        monkeypatch.setattr(module, "App", recorded)
     result = run("synth", QUICKSTART, "--format", format)
+    # The CDK prints the path of a report, which is to be there after the command.
+    assert validated == [format == "cdk"]
     assert result.exit_code == 2
     assert re.search(r"the template has \d+ (outputs|resources), and CloudFormation allows 5: \w+", result.stderr)
     assert not (folder / "cloudformation.out").exists()

@@ -381,15 +381,15 @@ def test_showing_an_evaluation_requires_an_artifact_key_and_concurrencies() -> N
 
 def test_dashboards_beyond_the_cloudwatch_limits_are_refused() -> None:
     many = tuple(text(f"note_{number}", "x", width=1, height=1) for number in range(501))
-    with pytest.raises(ValueError, match="501 widgets"):
+    with pytest.raises(ValueError, match="the dashboard has 501 widgets, and CloudWatch allows 500: leave endpoints"):
         arranged([Segment("many", None, many)])
-    crowded = Widget("crowded", "metric", {"metrics": [["a", "b"]] * 501})
-    with pytest.raises(ValueError, match="501 metrics"):
+    crowded = Widget("crowded", "metric", {"metrics": [["a", "b"], [{"expression": "a"}]] * 501})
+    with pytest.raises(ValueError, match="the dashboard has 501 metrics in a widget, and CloudWatch allows 500"):
         arranged([Segment("one", None, (crowded,))])
     rows = [[{"expression": "a"}], *[["A", "B"]] * 420]
     full = tuple(Widget(f"graph-{number}", "metric", {"metrics": rows}) for number in range(6))
     assert len(arranged([Segment("five", None, full[:5])])) == 5
-    with pytest.raises(ValueError, match="the dashboard has 2,520 metrics, and CloudWatch allows 2,500"):
+    with pytest.raises(ValueError, match="the dashboard has 2,520 metrics in its widgets, and CloudWatch allows 2,500"):
         arranged([Segment("six", None, full)])
     with pytest.raises(ValueError, match="25 columns wide"):
         arranged([Segment("one", None, (text("wide", "x", width=25),))])

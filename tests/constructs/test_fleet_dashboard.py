@@ -84,7 +84,7 @@ def test_an_endpoint_in_another_region_without_an_explicit_name_is_refused() -> 
 
 def test_a_fleet_beyond_the_cloudwatch_widget_limit_is_refused() -> None:
     many = [FleetEndpoint(f"chat-{number}", CHAT) for number in range(90)]
-    with pytest.raises(ValueError, match="CloudWatch shows at most 500"):
+    with pytest.raises(ValueError, match="CloudWatch allows 500"):
         fleet(endpoints=many)
 
 

@@ -148,29 +148,3 @@ def test_a_vpc_that_exists_is_left_to_the_preflight() -> None:
     endpoint(scope, model=copied(), techniques=[], network=NetworkOptions(vpc=vpc, vpc_subnets=selection))
     (need,) = resource(template_of(scope), "Custom::Preflight")["Networks"]
     assert need == {"SubnetIds": ["subnet-1"], "InstanceCount": 1, "Hosts": ["huggingface.co", "pypi.org"]}
-
-
-def test_a_subnet_and_an_endpoint_may_name_their_vpc_by_its_reference_or_its_attribute() -> None:
-    scope = new_stack()
-    vpc = ec2.CfnVPC(scope, "Vpc", cidr_block="10.0.0.0/16")
-    subnet = ec2.CfnSubnet(scope, "Subnet", vpc_id=vpc.attr_vpc_id, cidr_block="10.0.0.0/24")
-    table = ec2.CfnRouteTable(scope, "Table", vpc_id=vpc.ref)
-    ec2.CfnSubnetRouteTableAssociation(scope, "Of", route_table_id=table.ref, subnet_id=subnet.ref)
-    service = "com.amazonaws.us-west-2.s3"
-    ec2.CfnVPCEndpoint(scope, "S3", vpc_id=vpc.ref, service_name=service, vpc_endpoint_type="Interface")
-    endpoint(scope, network=NetworkOptions(vpc=by_attributes(scope, vpc, subnet)))
-    template_of(scope)
-
-
-def test_the_main_route_table_of_a_vpc_is_not_known_and_refuses_nothing() -> None:
-    scope = new_stack()
-    vpc = ec2.CfnVPC(scope, "Vpc", cidr_block="10.0.0.0/16")
-    subnet = ec2.CfnSubnet(scope, "Subnet", vpc_id=vpc.ref, cidr_block="10.0.0.0/24")
-    endpoint(scope, network=NetworkOptions(vpc=by_attributes(scope, vpc, subnet)))
-    template_of(scope)
-
-
-def by_attributes(scope: Stack, vpc: ec2.CfnVPC, subnet: ec2.CfnSubnet) -> ec2.IVpc:
-    return ec2.Vpc.from_vpc_attributes(
-        scope, "ByAttributes", vpc_id=vpc.ref, availability_zones=["us-west-2a"], private_subnet_ids=[subnet.ref]
-    )

@@ -40,10 +40,21 @@ OUTSIDE = {
     r"arn:.*:log-group:/aws/sagemaker/\*": "SageMaker names its log groups",
     r"arn:.*:hub/\w+|arn:.*:hub-content/\w+/Model/[\w-]+/\*": "a model in a hub",
     r"arn:.*:servicequotas:.*:sagemaker/\*": "quotas",
-    r"arn:.*:s3:::(?!.*\$\{(?!AWS::)).+": "a bucket that exists",
+    r"arn:.*:s3:::(jumpstart-(private-)?cache|sagemaker-sd-models)-prod-\$\{AWS::Region\}(/\*)?": "models of JumpStart",
+    r"arn:.*:s3:::cdk-\w+-assets-.*": "code that the CDK CLI uploads",
     r"arn:.*:repository/[\w-]+": "AWS's container images",
     r"arn:aws:(iam|kms|sagemaker|secretsmanager|sns):us-west-2:?\d*:\d{12}:.+|arn:aws:iam::\d{12}:role/.+": "given",
 }
+# What functions write to the artifact store, whose paths are not in a template.
+IN_THE_STORE = {
+    r"artifacts/\*/(model|tensorboard)/\*": "store/artifact_store.py",
+    r"owners/\$\{AWS::AccountId\}/\*": "store/owner_records.py",
+    r"(evaluations|recommendations)/\*(/runs/\*/output/\*)?|shadows/\*": "store/run_records.py",
+    r"restarts/\$\{AWS::AccountId\}/\$\{AWS::Region\}/(?P<endpoint>.+)\.json": "handlers/restart_watcher.py",
+    r"scaling/\$\{AWS::AccountId\}/\$\{AWS::Region\}/(?P<endpoint>.+)\.json": "hosting/suspended_scaling.py",
+}
+_ROLES = ("AWS::IAM::Role", "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
+_S3 = "arn:${AWS::Partition}:s3:::"
 _NAMED = {
     "AWS::CloudWatch::Alarm": ("AlarmName", "cloudwatch", "alarm:{name}"),
     "AWS::SageMaker::Endpoint": ("EndpointName", "sagemaker", "endpoint/{name}"),
@@ -62,8 +73,9 @@ def text(value: Any) -> str:
             return template
         case {"Fn::Join": [str() as delimiter, list() as parts]}:
             return delimiter.join(map(text, parts))
-        case {"Fn::Select": [_, {"Fn::Split": [_, inner]}]}:
-            return text(inner)
+        case {"Fn::Select": [index, {"Fn::Split": [str() as delimiter, inner]}]}:
+            parts = text(inner).split(delimiter)
+            return parts[int(index)] if len(parts) > int(index) else text(inner)
         case {"Ref": str() as name}:
             return f"${{{name}}}"
         case {"Fn::GetAtt": [str() as name, str() as attribute]}:
@@ -85,6 +97,15 @@ def granted(template: dict[str, Any]) -> Iterator[tuple[str, str]]:
                     yield statement.get("Sid", ""), text(arn)
 
 
+def uris(value: Any) -> Iterator[str]:
+    """The buckets and keys of the S3 URIs in a part of a template."""
+    try:
+        yield from re.findall(r"s3://((?:\$\{[^}]*\}|[^\s\"',}{])+)", text(value))
+    except AssertionError:
+        for member in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            yield from uris(member)
+
+
 def unknown(template: dict[str, Any]) -> list[tuple[str, str]]:
     """The granted resources that are neither of the template nor listed."""
     names = {*template["Resources"], *template.get("Parameters", ())}
@@ -99,10 +120,35 @@ def unknown(template: dict[str, Any]) -> list[tuple[str, str]]:
             alarm = f"alarm:TargetTracking-endpoint/{text(name)}/variant/Any"
             arns.append(_PREFIX.format(service="cloudwatch", resource=alarm))
 
+    written = {
+        uri
+        for declared in template["Resources"].values()
+        if declared["Type"] not in _ROLES
+        for uri in uris(declared.get("Properties"))
+    }
+    buckets = {f"${{{name}}}" for name in names} | {uri.partition("/")[0] for uri in written}
+    endpoints = [
+        text(declared["Properties"]["EndpointName"])
+        for declared in template["Resources"].values()
+        if declared["Type"] == "AWS::SageMaker::Endpoint" and "EndpointName" in declared["Properties"]
+    ]
+
+    def is_in_s3(path: str) -> bool:
+        bucket, _, key = path.partition("/")
+        stored = next(filter(None, (re.fullmatch(pattern, key) for pattern in IN_THE_STORE)), None)
+        if bucket in buckets and (not key or (stored and stored.groupdict().get("endpoint") in (None, *endpoints))):
+            return True
+        # SageMaker writes captures below the name of their endpoint.
+        below = ("", "/", *(f"/{name}/" for name in endpoints))
+        return any(fnmatchcase(f"{uri}{rest}", path.replace("[", "[[]")) for uri in written for rest in below)
+
     def is_known(arn: str) -> bool:
-        references = [found.partition(".")[0] for found in re.findall(r"\$\{((?!AWS::)[^}]+)\}", arn)]
+        reference = re.fullmatch(r"(?:arn:.*:execution:)?\$\{(\w+)(?:\.\w+)?\}(?P<rest>/.*|:\*)?", arn)
+        if reference is not None and reference[1] in names:
+            rest = reference["rest"] or ""
+            return not rest.startswith("/") or is_in_s3(f"${{{reference[1]}}}{rest}")
         return (
-            bool(names & set(references))
+            (arn.startswith(_S3) and is_in_s3(arn.removeprefix(_S3)))
             or any(fnmatchcase(of_template, arn.replace("[", "[[]")) for of_template in arns)
             or any(re.fullmatch(pattern, arn) for pattern in OUTSIDE)
         )
@@ -110,7 +156,8 @@ def unknown(template: dict[str, Any]) -> list[tuple[str, str]]:
     return sorted({(sid, arn) for sid, arn in granted(template) if not is_known(arn)})
 
 
-def named(component_name: str = "chat") -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def named() -> dict[str, Any]:
     """A template in which everything that can have a name of the user's has one."""
     scope = stack()
     store = ArtifactStore(scope, "Artifacts", bucket_name="artifacts-of-mine")
@@ -124,7 +171,7 @@ def named(component_name: str = "chat") -> dict[str, Any]:
     )
     options = ComponentOptions(accelerator_partition="mig-3g.40gb")
     small = Model.s3("s3://models/small/")
-    shared.add_component("Chat", model=small, component_name=component_name, options=options)
+    shared.add_component("Chat", model=small, component_name="chat", options=options)
     whole = OptimizedEndpoint(scope, "Whole", endpoint_name="whole-of-mine", instance_type="ml.g5.12xlarge")
     whole.add_component("Embed", model=small, component_name="embed-of-mine").auto_scale(max_capacity=2)
     scaled = OptimizedEndpoint(
@@ -168,29 +215,48 @@ def test_every_role_names_resources_that_exist(name: str) -> None:
     assert unknown(template_of(scope)) == []
 
 
-def test_every_role_names_resources_that_exist_where_users_name_them() -> None:
-    template = named()
-    assert unknown(template) == []
-    arns = dict(granted(template))
+def test_every_role_names_resources_that_exist_where_users_name_them(named: dict[str, Any]) -> None:
+    assert unknown(named) == []
+    arns = dict(granted(named))
     assert arns["ManageComponents"].endswith(":inference-component/chat")
 
 
-@pytest.mark.parametrize("name", ["inference-component/-*", "inference-component/other", "endpoint/", "alarm:-Errors"])
-def test_a_resource_with_an_empty_or_another_name_is_detected(name: str) -> None:
-    template = named()
-    service = "cloudwatch" if name.startswith("alarm") else "sagemaker"
-    arn = {"Fn::Sub": _PREFIX.format(service=service, resource=name)}
-    statement = {"Sid": "Made", "Effect": "Allow", "Action": "sagemaker:DescribeEndpoint", "Resource": arn}
-    role = next(each for each in template["Resources"].values() if each["Type"] == "AWS::IAM::Role")
-    role["Properties"]["Policies"][0]["PolicyDocument"]["Statement"].append(statement)
+SAGEMAKER, CLOUDWATCH = (_PREFIX.format(service=service, resource="") for service in ("sagemaker", "cloudwatch"))
+
+
+@pytest.mark.parametrize(
+    "arn",
+    [
+        f"{SAGEMAKER}inference-component/-*",
+        f"{SAGEMAKER}inference-component/other",
+        f"{SAGEMAKER}endpoint/",
+        f"{CLOUDWATCH}alarm:-Errors",
+        "${Bucket.Arn}/artifact/*",
+        "${Bucket.Arn}/artifacts/*/checkpoints/*",
+        "${Bucket.Arn}/restarts/${AWS::AccountId}/${AWS::Region}/other.json",
+        "${Bucket.Arn}/scaling/${AWS::AccountId}/${AWS::Region}/.json",
+        "${Bucket.Arn}-other",
+        f"{_S3}models/other/*",
+        f"{_S3}models/smaller/*",
+        f"{_S3}other",
+        f"{_S3}jumpstart-cache-prod/*",
+    ],
+)
+def test_a_resource_with_an_empty_or_another_name_is_detected(named: dict[str, Any], arn: str) -> None:
+    bucket = next(name for name, each in named["Resources"].items() if each["Type"] == "AWS::S3::Bucket")
+    named_so = {"Fn::Sub": arn.replace("${Bucket.", f"${{{bucket}.")}
+    statement = {"Sid": "Made", "Effect": "Allow", "Action": "sagemaker:DescribeEndpoint", "Resource": named_so}
+    policy = {"Type": "AWS::IAM::Policy", "Properties": {"PolicyDocument": {"Statement": [statement]}}}
+    template = {**named, "Resources": {**named["Resources"], "Made": policy}}
     assert [sid for sid, _ in unknown(template)] == ["Made"]
 
 
-def test_the_functions_delete_a_component_of_another_name_only_by_the_tag_of_their_stack() -> None:
-    template = named()
+def test_the_functions_delete_a_component_of_another_name_only_by_the_tag_of_their_stack(
+    named: dict[str, Any],
+) -> None:
     statements = [
         statement
-        for declared in template["Resources"].values()
+        for declared in named["Resources"].values()
         for policy in declared.get("Properties", {}).get("Policies", ())
         for statement in policy["PolicyDocument"]["Statement"]
         if "sagemaker:DeleteInferenceComponent" in statement["Action"]
@@ -198,7 +264,7 @@ def test_the_functions_delete_a_component_of_another_name_only_by_the_tag_of_the
     conditions = {statement["Sid"]: statement.get("Condition") for statement in statements}
     by_tag = {"StringLike": {"aws:ResourceTag/constructs-optim:owner": {"Fn::Sub": "${AWS::StackId}/*"}}}
     assert conditions == {"ManageComponents": None, "DeleteFormerComponents": by_tag}
-    assert resource(template, "Custom::OptimizedInferenceComponent")["InferenceComponentName"] == "chat"
+    assert resource(named, "Custom::OptimizedInferenceComponent")["InferenceComponentName"] == "chat"
 
 
 @pytest.mark.parametrize(("name", "folder"), [("evaluated", "evaluations"), ("recommended", "recommendations")])

@@ -33,15 +33,21 @@ from constructs_optim import (
 from constructs_optim.constructs.artifacts.preflight import PREFLIGHT_CONTEXT
 from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 from constructs_optim.constructs.monitoring.served_model import ServedModel
-from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
-from constructs_optim.constructs.scaling.policies import ScalingTarget
-from constructs_optim.recipe.hosting.scaling import ScalingDefaults
 from constructs_optim.recipe.metrics.engines import Engine
 from constructs_optim.runtime.requests.preflight_properties import PreflightProperties
 from constructs_optim.runtime.requests.properties import as_delivered, validate
 from constructs_optim.templates.resource_types import PREFLIGHT
 
-from ..support.construct_stacks import ENVIRONMENT, STACKS, endpoint, resource, resources, stack, template_of
+from ..support.construct_stacks import (
+    ENVIRONMENT,
+    STACKS,
+    endpoint,
+    resource,
+    resources,
+    scaling_of_vllm,
+    stack,
+    template_of,
+)
 from .conftest import Synthesized
 from .policy_evaluation import resolved
 
@@ -277,20 +283,8 @@ def test_an_evaluation_that_requires_an_acceptance_length_needs_otel_enrichment(
 
 def test_a_stack_without_endpoints_that_scales_on_engine_metrics_has_a_preflight() -> None:
     scope, other = stack(), stack()
-    scaling, tracking = (
-        EndpointScaling(
-            each,
-            "Scaling",
-            target=ScalingTarget.variant("chat", "AllTraffic"),
-            min_capacity=1,
-            max_capacity=4,
-            defaults=ScalingDefaults(8, 5.6),
-            served=ServedModel("chat", "AllTraffic", engine=Engine("vllm", "vLLM")),
-        )
-        for each in (scope, other)
-    )
-    scaling.on_kv_cache(target=70)
-    tracking.on_concurrency()
+    scaling_of_vllm(scope).on_kv_cache(target=70)
+    scaling_of_vllm(other).on_concurrency()
     assert uses_of(scope) == {"Scaling": True}
     assert may_look_for_enrichment(scope)
     assert PREFLIGHT not in str(template_of(other))

@@ -19,14 +19,10 @@ from constructs_optim import (
     SpeculationCure,
     SpeculativeDecoding,
 )
-from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
-from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.recipe.catalog import availability
-from constructs_optim.recipe.hosting.scaling import ScalingDefaults
-from constructs_optim.recipe.metrics.engines import Engine
 
-from ..support.construct_stacks import endpoint, stack, template_of
+from ..support.construct_stacks import endpoint, scaling_of_vllm, stack, template_of
 
 WITHOUT = ("il-central-1", "me-central-1")
 
@@ -49,7 +45,6 @@ def alarm(**alarms: Any) -> Callable[[Stack], object]:
     return lambda scope: chat(scope, monitoring=MonitoringOptions(alarms=Alarms(**alarms)))
 
 
-@pytest.mark.parametrize("region", WITHOUT)
 @pytest.mark.parametrize(
     ("use", "location"),
     [
@@ -69,28 +64,18 @@ def alarm(**alarms: Any) -> Callable[[Stack], object]:
             "alarms.acceptance_decay",
         ),
         (lambda scope: chat(scope).metric_queue_time(), "metric_queue_time"),
-        (
-            lambda scope: EndpointScaling(
-                scope,
-                "Scaling",
-                target=ScalingTarget.variant("chat", "AllTraffic"),
-                min_capacity=1,
-                max_capacity=4,
-                defaults=ScalingDefaults(8, 5.6),
-                served=ServedModel("chat", "AllTraffic", engine=Engine("vllm", "vLLM")),
-            ).on_queue(target=2),
-            "on_queue",
-        ),
+        (lambda scope: scaling_of_vllm(scope).on_queue(target=2), "on_queue"),
     ],
 )
 def test_what_depends_on_engine_metrics_is_refused_where_cloudwatch_has_no_promql(
-    region: str, use: Callable[[Stack], object], location: str
+    use: Callable[[Stack], object], location: str
 ) -> None:
     with pytest.raises(RecipeError) as refused:
-        use(there(region))
+        use(there())
     (found,) = [each for each in refused.value.violations if each.rule == "OPT240"]
     assert found.location.endswith(location)
-    assert region in found.suggestion
+    assert "me-central-1" in found.suggestion
+    assert "," not in found.value
 
 
 def test_charts_of_engine_metrics_are_left_out_and_the_endpoint_scales_on_concurrency() -> None:

@@ -12,9 +12,9 @@ from aws_cdk import App, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk.assertions import Template
 
-from constructs_optim import ArtifactStore, NetworkOptions, OptimizedEndpoint
+from constructs_optim import Alarms, ArtifactStore, NetworkOptions, OptimizedEndpoint
 from constructs_optim.constructs.declaration.document import DeclarationError, Document
-from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack, intents
+from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack, declared_template, intents
 
 MODEL = {"jumpstart": {"model_id": "meta-textgeneration-llama-3-8b", "version": "2.24.0", "accept_eula": True}}
 LLAMA = {"model": MODEL, "techniques": [{"quantization": "awq"}], "instance_type": "ml.g5.12xlarge"}
@@ -31,6 +31,20 @@ def synthesized(**content: Any) -> dict[str, Any]:
 def only(template: dict[str, Any], type_name: str) -> dict[str, Any]:
     (found,) = [each["Properties"] for each in template["Resources"].values() if each["Type"] == type_name]
     return found
+
+
+def test_what_is_switched_off_is_in_neither_form_of_the_template() -> None:
+    off = {
+        "network": {"isolation": False},
+        "data_capture": {"bucket": "captures", "requests": False},
+        "monitoring": {"alarms": "none", "observability": {"enhanced": False, "detailed": False}},
+    }
+    each_off = {"monitoring": {"alarms": dict.fromkeys(Alarms.model_fields, False)}, "inference_component": True}
+    file = {"endpoints": {"Chat": {**LLAMA, **off}, "Code": {**LLAMA, **each_off}}}
+    _, standalone = declared_template(document(**file), code_bucket=None, inline=False)
+    assert not [name for name in standalone.template["Outputs"] if name.endswith("AlarmNames")]
+    for template in (synthesized(**file), standalone.template):
+        assert "AWS::CloudWatch::Alarm" not in {each["Type"] for each in template["Resources"].values()}
 
 
 def test_parameters_take_the_places_of_text_and_numbers() -> None:

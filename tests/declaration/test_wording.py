@@ -50,7 +50,7 @@ def python_in(text: str) -> list[str]:
         ("https://example.com/?a=b&c=d and VLLM_USE=1", "https://example.com/?a=b&c=d and VLLM_USE=1"),
     ],
 )
-def test_python_reads_as_yaml(text: str, written: str) -> None:
+def test_a_message_about_a_file_has_yaml_in_place_of_python(text: str, written: str) -> None:
     assert in_yaml(text) == written
 
 

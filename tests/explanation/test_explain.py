@@ -22,7 +22,7 @@ from constructs_optim import (
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, read_assembly
 from constructs_optim.explanation.explain import explain
 from constructs_optim.explanation.jobs import Prices, StackEvidence, StoreContents
-from constructs_optim.explanation.report import EndpointReport, Report
+from constructs_optim.explanation.report import EndpointReport, RecipeChange, Report, ResourceReport
 from constructs_optim.explanation.text import markdown, text_lines
 from constructs_optim.recipe.catalog.lock import RecordedChoice, RecordedPool
 from constructs_optim.templates.resource_types import CHOICE_KEY
@@ -469,7 +469,7 @@ def objectives_of(before: RecordedChoice | None, after: RecordedChoice | None) -
     return found.choice
 
 
-def test_a_choice_for_objectives_reads_as_a_sentence_and_so_does_what_changes_of_it() -> None:
+def test_a_choice_for_objectives_and_its_changes_are_described_in_a_sentence() -> None:
     pool = RecordedPool(instance_type="ml.p5.4xlarge", techniques=("quantization=fp8",), price_per_hour=20.64)
     other = CHOICE.model_copy(update={"pools": (pool,), "copies": 3, "instances": 3})
     assert objectives_of(CHOICE, CHOICE) is None
@@ -482,7 +482,7 @@ def test_a_choice_for_objectives_reads_as_a_sentence_and_so_does_what_changes_of
     assert objectives_of(CHOICE, None) == "the endpoint no longer has objectives"
 
 
-def test_a_choice_of_another_release_is_told_as_far_as_it_is_known() -> None:
+def test_a_choice_of_another_release_is_described_as_far_as_it_is_known() -> None:
     pool = RecordedPool(instance_type="ml.p5.4xlarge", techniques=("quantization=of_the_next_release",))
     sentence = objectives_of(CHOICE, CHOICE.model_copy(update={"pools": (pool,)}))
     assert sentence is not None
@@ -498,7 +498,7 @@ def scaled_endpoints(target: float, count: int) -> list[StackTemplate]:
     return read_assembly(Path(app.synth().directory))
 
 
-def test_another_scaling_target_is_said_once_for_all_endpoints_that_get_it() -> None:
+def test_a_changed_scaling_target_is_reported_once_for_all_its_endpoints() -> None:
     before, after = scaled_endpoints(8, 4), scaled_endpoints(6, 4)
     report = explain(after, before)
     text = "\n".join(text_lines(report, width=200))
@@ -512,7 +512,36 @@ def test_another_scaling_target_is_said_once_for_all_endpoints_that_get_it() -> 
     assert {change for each in report.endpoints for change in each.scaling} == {"OnConcurrency: target 8 becomes 6"}
 
 
-def test_policies_that_come_and_go_are_said() -> None:
+@pytest.mark.parametrize(
+    ("models", "heading"),
+    [
+        (("Qwen/Coder", "Qwen/Instruct"), "Chat/Coder: changed"),
+        (("Qwen/Coder", "Qwen/Coder"), "2 endpoints of Chat (Coder, Instruct): changed"),
+    ],
+)
+def test_endpoints_are_reported_together_only_if_they_serve_the_same_model(
+    models: tuple[str, str], heading: str
+) -> None:
+    made = explain([stack(chat())], [stack(chat())])
+    part: dict[str, Any] = {"logical_id": "Config", "type": "AWS::SageMaker::EndpointConfig", "action": "update"}
+    served = tuple(
+        made.endpoints[0].model_copy(
+            update={
+                "name": f"Chat/{name}",
+                "change": "changed",
+                "recipes": (RecipeChange(of="", before=None, after=model),),
+                "resources": (ResourceReport(name=f"{name}Config", certain=True, properties=("Tags",), **part),),
+            }
+        )
+        for name, model in zip(("Coder", "Instruct"), models, strict=True)
+    )
+    report = made.model_copy(update={"stacks": (made.stacks[0].model_copy(update={"endpoints": served}),)})
+    text = "\n".join(text_lines(report, width=200))
+    assert heading in text
+    assert all(f"recipe: {model}" in text for model in models)
+
+
+def test_added_and_removed_policies_are_reported() -> None:
     before, after = chat(Target=scaled(1, 4)), chat(Target=scaled(1, 4), Policy=None, Other=tracking(5))
     (endpoint,) = explain([stack(after)], [stack(before)]).endpoints
     assert set(endpoint.scaling) == {"Policy is removed", "Other is new, target 5"}

@@ -111,13 +111,22 @@ def test_every_catalog_image_is_known_to_the_local_cloud() -> None:
         assert missing_image(f"763104351884.dkr.ecr.nowhere-1.amazonaws.com/{image.repository}:{image.tag}"), image.tag
 
 
-def test_an_endpoint_whose_image_does_not_exist_in_its_region_fails(abroad: InProcessCloud) -> None:
-    sagemaker, name = abroad.client("sagemaker"), named("imageless")
-    image = DLC.format(LACKS)
+def served_by(
+    sagemaker: Any, image: str, instance_type: str = "ml.g5.12xlarge", ami: str | None = None
+) -> dict[str, Any]:
+    """An endpoint with one container, when it has started or failed."""
+    name = named("container")
     sagemaker.create_model(ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer={"Image": image})
-    make_config(sagemaker, name, name)
+    variant = {"VariantName": "AllTraffic", "ModelName": name, "InstanceType": instance_type, "InitialInstanceCount": 1}
+    variants = [{**variant, **({"InferenceAmiVersion": ami} if ami else {})}]
+    sagemaker.create_endpoint_config(EndpointConfigName=name, ProductionVariants=variants)
     sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
-    found = settled(sagemaker, name)
+    return settled(sagemaker, name)
+
+
+def test_an_endpoint_whose_image_does_not_exist_in_its_region_fails(abroad: InProcessCloud) -> None:
+    image = DLC.format(LACKS)
+    found = served_by(abroad.client("sagemaker"), image)
     assert (found["EndpointStatus"], found["FailureReason"]) == ("Failed", f"The image '{image}' does not exist.")
 
 
@@ -145,27 +154,13 @@ ON_DRIVERS = [
 def test_a_container_starts_only_on_a_driver_that_runs_its_cuda_release(
     abroad: InProcessCloud, tag: str, instance_type: str, ami: str | None, starts: bool
 ) -> None:
-    sagemaker, name = abroad.client("sagemaker"), named("cuda")
     image = f"763104351884.dkr.ecr.us-west-2.amazonaws.com/{tag}"
-    sagemaker.create_model(ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer={"Image": image})
-    variant = {
-        "VariantName": "AllTraffic",
-        "ModelName": name,
-        "InstanceType": instance_type,
-        "InitialInstanceCount": 1,
-    }
-    variants = [{**variant, **({"InferenceAmiVersion": ami} if ami else {})}]
-    sagemaker.create_endpoint_config(EndpointConfigName=name, ProductionVariants=variants)
-    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
-    found = settled(sagemaker, name)
-    if starts:
-        assert found["EndpointStatus"] == "InService"
-    else:
-        assert found["EndpointStatus"] == "Failed"
-        assert found["FailureReason"] == (
-            "CannotStartContainerError. Please ensure the model container for variant AllTraffic starts correctly when "
-            f"invoked with 'docker run {image} serve'"
-        )
+    found = served_by(abroad.client("sagemaker"), image, instance_type, ami)
+    assert found["EndpointStatus"] == ("InService" if starts else "Failed")
+    assert starts or found["FailureReason"] == (
+        "CannotStartContainerError. Please ensure the model container for variant AllTraffic starts correctly when "
+        f"invoked with 'docker run {image} serve'"
+    )
 
 
 @pytest.mark.parametrize(
@@ -231,18 +226,14 @@ def test_a_container_whose_environment_names_missing_files_does_not_start(
         ("djl-inference:0.29.0-neuronx-sdk2.19.1", "ml.inf2.48xlarge", "InService"),
         ("djl-inference:0.29.0-neuronx-sdk2.19.1", "ml.g5.12xlarge", "Failed"),
         ("djl-inference:0.36.0-lmi24.0.0-cu128", "ml.trn1.32xlarge", "Failed"),
-        ("huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6-gpu-py311-cu124-ubuntu22.04", "ml.inf2.48xlarge", "Failed"),
+        (TGI, "ml.inf2.48xlarge", "Failed"),
     ],
 )
 def test_a_container_for_other_accelerators_than_the_instances_have_does_not_start(
-    in_process: InProcessCloud, sagemaker: Any, tag: str, instance_type: str, status: str
+    sagemaker: Any, tag: str, instance_type: str, status: str
 ) -> None:
-    name, image = named("accelerators"), f"763104351884.dkr.ecr.us-west-2.amazonaws.com/{tag}"
-    sagemaker.create_model(ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer={"Image": image})
-    variant = {"VariantName": "AllTraffic", "ModelName": name, "InstanceType": instance_type, "InitialInstanceCount": 1}
-    sagemaker.create_endpoint_config(EndpointConfigName=name, ProductionVariants=[variant])
-    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
-    assert settled(sagemaker, name)["EndpointStatus"] == status
+    image = f"763104351884.dkr.ecr.us-west-2.amazonaws.com/{tag}"
+    assert served_by(sagemaker, image, instance_type)["EndpointStatus"] == status
 
 
 def test_an_optimization_job_whose_image_does_not_exist_in_its_region_fails(abroad: InProcessCloud) -> None:

@@ -2,7 +2,7 @@
 
 A comment above a fence, as in ``<!-- any order; columns 100 -->``, says how its block differs from a plain one:
 
-- ``not run: <reason>``: no machine of ours can run it.
+- ``not run: <reason>``: the block is not run, for this reason.
 - ``fails``: the last command ends with another exit status than 0.
 - ``any order``: the output's lines come in any order.
 - ``columns <number>``: the terminal's width. Default: 80.

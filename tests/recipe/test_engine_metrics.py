@@ -7,6 +7,7 @@ import pytest
 
 from constructs_optim.recipe.hosting.engine_scaling import LIMITS, EngineTarget, idle, surge
 from constructs_optim.recipe.metrics import engines
+from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.servers import by_name
 
 SELECTOR = engines.selector(endpoint_name="chat", variant_name="AllTraffic", component_name=None)
@@ -37,6 +38,15 @@ def test_lmi_publishes_none() -> None:
 def test_an_unknown_engine_metric_is_refused_with_close_matches() -> None:
     with pytest.raises(ValueError, match="did you mean kv_cache_usage"):
         engines.find("kv_cache_use")
+
+
+@pytest.mark.parametrize("metric", LIMITS)
+@pytest.mark.parametrize("engine", [engines.Engine("lmi", "LMI"), engines.Engine("vllm", region="me-central-1")])
+def test_a_policy_without_its_metrics_is_refused_once_and_named_by_its_own_metric(
+    metric: str, engine: engines.Engine
+) -> None:
+    (found,) = check(engines.EngineMetricUse("on_metric", EngineTarget(metric, 1).used_metrics, engine))
+    assert found.value == metric
 
 
 @pytest.mark.parametrize("metric", LIMITS)

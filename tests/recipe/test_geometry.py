@@ -180,7 +180,7 @@ def test_sparse_attention_keeps_keys_of_its_indexer() -> None:
     assert found["cache_bytes"] == 61 * (2 * 576 + 132)
 
 
-def test_a_tied_output_layer_is_not_summed_wherever_it_is_said() -> None:
+def test_a_tied_output_layer_is_not_counted_wherever_the_configuration_declares_it() -> None:
     found = columns({"tie_word_embeddings": True, "text_config": LLAMA})
     assert found["parameters_billion"] == pytest.approx(8.03 - 128_256 * 4096 / 1e9, abs=0.001)
 

@@ -505,7 +505,7 @@ def form_of(model: type[BaseModel]) -> dict[str, Any]:
     return without_texts(model.model_json_schema())
 
 
-def test_another_form_of_the_lock_file_has_another_version() -> None:
+def test_a_change_of_the_lock_files_schema_needs_a_new_schema_version() -> None:
     digests = {1: "c058bf1d784d755e"}
     digest = hashlib.sha256(json.dumps(form_of(Lock), sort_keys=True).encode()).hexdigest()[:16]
     assert digests.get(SCHEMA_VERSION) == digest, (
@@ -514,7 +514,7 @@ def test_another_form_of_the_lock_file_has_another_version() -> None:
     )
 
 
-def test_the_form_of_the_lock_file_includes_that_of_its_entries() -> None:
+def test_the_schema_of_the_lock_file_includes_the_schemas_of_its_entries() -> None:
     class Extended(RecordedModel, frozen=True):
         quantized: bool | None = None
 

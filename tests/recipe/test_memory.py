@@ -83,7 +83,7 @@ def test_the_context_beside_four_bit_weights_is_that_of_the_known_width() -> Non
         assert result.container.environment[MAX_MODEL_LEN] == "2048"
 
 
-def test_a_context_length_that_nothing_can_check_is_told_of() -> None:
+def test_a_context_length_is_advised_against_if_nothing_can_check_it() -> None:
     model = Model.huggingface("Qwen/Qwen3-8B", revision="a" * 40)
     server, variables = Server.vllm(context_length=40_960), {MAX_MODEL_LEN: "40960"}
     for place, changed in (("server.context_length", {"server": server}), ("environment", {"environment": variables})):

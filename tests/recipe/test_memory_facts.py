@@ -94,7 +94,7 @@ def test_nothing_that_is_known_to_fit_is_refused(fact: Fact) -> None:
     assert not refused & {"OPT050", "OPT052"}
 
 
-def test_nothing_that_does_not_fit_is_said_to_and_few_that_fit_are_not() -> None:
+def test_the_estimate_accepts_only_what_fits_and_rejects_little_that_does() -> None:
     assert len(FACTS) >= 40
     assert len({str(fact) for fact in FACTS if not fact.fits}) >= 12
     assert not [str(fact) for fact in FACTS if fact.is_said_to_fit and not fact.fits]

@@ -8,8 +8,8 @@ import pytest
 
 from constructs_optim.recipe.hosting import Hosting, UpdateSettings
 from constructs_optim.recipe.hosting.alarms import Alarms
-from constructs_optim.recipe.hosting.options import Preparation
-from constructs_optim.recipe.rules import all_rules, warnings
+from constructs_optim.recipe.hosting.options import DependentOption
+from constructs_optim.recipe.rules import warnings
 
 _CANARY = UpdateSettings("CANARY", 10, bake_seconds=600)
 
@@ -54,17 +54,13 @@ def test_options_with_an_effect_have_no_advice(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("preparation", "message"),
+    ("option", "message"),
     [
-        (Preparation("model", None, "add_component"), "add_component("),
-        (Preparation("server.adapters", "set", "add_adapter"), "add_adapter("),
-        (Preparation("alarms.stale_evaluation", "set", "evaluate"), "evaluate("),
+        (DependentOption("model", None, "add_component"), "add_component("),
+        (DependentOption("server.adapters", "set", "add_adapter"), "add_adapter("),
+        (DependentOption("alarms.stale_evaluation", "set", "evaluate"), "evaluate("),
     ],
 )
-def test_an_option_that_waits_for_another_call_is_advised_on(preparation: Preparation, message: str) -> None:
-    (found,) = warnings(preparation)
+def test_an_option_that_needs_another_call_is_advised_on(option: DependentOption, message: str) -> None:
+    (found,) = warnings(option)
     assert (found.id, message in found.message) == ("constructs-optim:OPT239", True)
-
-
-def test_there_is_one_rule_about_calls_that_options_wait_for() -> None:
-    assert [rule.id for rule in all_rules(Preparation)] == ["OPT239"]

@@ -521,7 +521,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT250", {"environment": {"SM_VLLM_TOKENIZER": '["a", "b"]'}, "server": Server.vllm(container_version="0.30")}, "environment.SM_VLLM_TOKENIZER", "no JSON array"),
     ("OPT250", {"environment": {"SM_SGLANG_LORA_PATHS": '["a=/x", "b=/y"]'}, "server": Server.sglang()}, "environment.SM_SGLANG_LORA_PATHS", "one value"),
     ("OPT250", {"environment": {"SM_SGLANG_CHAT_TEMPLATE": "a\nb"}, "server": Server.sglang()}, "environment.SM_SGLANG_CHAT_TEMPLATE", "on one line"),
-    ("OPT250", {"environment": {"SM_SGLANG_SERVED_MODEL_NAME": "mine="}, "server": Server.sglang()}, "environment.SM_SGLANG_SERVED_MODEL_NAME", "without it"),
+    ("OPT250", {"environment": {"SM_SGLANG_SERVED_MODEL_NAME": "mine="}, "server": Server.sglang()}, "environment.SM_SGLANG_SERVED_MODEL_NAME", "a value without it"),
+    ("OPT250", {"environment": {"SM_VLLM_SERVED_MODEL_NAME": "mine="}, "server": Server.vllm(container_version="0.27.1")}, "environment.SM_VLLM_SERVED_MODEL_NAME", "a value without it, or the release 0.28.0 or newer"),
     ("OPT031", {"environment": ["A"]}, "environment", "mapping"),
     ("OPT031", {"environment": {"A-B": "c"}}, "environment", "SM_VLLM_MAX_MODEL_LEN"),
     ("OPT031", {"environment": {"A": 1}}, "environment.A", "'1'"),
@@ -747,9 +748,7 @@ _LATELY_RECORDED = Lock(models={"acme/mine": RecordedModel(revision=_COMMIT, par
     ],
     ids=lambda technique: technique.name,
 )
-def test_a_model_that_nobody_knows_is_served_with_every_technique(
-    technique: Technique, model: Model, containers: Lock
-) -> None:
+def test_an_unknown_model_is_served_with_every_technique(technique: Technique, model: Model, containers: Lock) -> None:
     instance = "ml.inf2.48xlarge" if technique.accelerators == "neuron" else "ml.p5.48xlarge"
     unknown = recipe(model=model, techniques=[technique], instance_type=instance, containers=containers)
     assert check(Recipe(**unknown)) == []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from constructs_optim.recipe.hosting.scaling import DeclaredScaling, ScheduleRequest
-from constructs_optim.recipe.rules import all_rules, warnings
+from constructs_optim.recipe.rules import warnings
 
 NOW = dt.datetime(2026, 11, 27, tzinfo=dt.UTC)
 MORNING, EVENING = "cron(0 7 ? * MON-FRI *)", "cron(0 19 ? * MON-FRI *)"
@@ -56,7 +56,7 @@ def test_scaling_that_changes_the_capacity_has_no_advice(scaling: DeclaredScalin
             "max_capacity",
             "a request starts the first copy, and nothing removes it",
         ),
-        (declared(schedules=[at(MORNING, None, 8)]), "max_capacity", "no policy"),
+        (declared(schedules=[at(MORNING, None, 8)]), "max_capacity", "the schedules change it at most once"),
         # Without a policy, nothing scales in after the first morning.
         (declared(schedules=[at(MORNING, 4), at(EVENING, 1)]), "max_capacity", "max_capacity"),
         (declared(min_capacity=3, max_capacity=3, policies=["on_concurrency"]), "max_capacity", "on_concurrency"),
@@ -111,7 +111,3 @@ def test_a_past_schedule_does_not_count_as_a_schedule() -> None:
     past = at("at(2026-01-31T07:00:00)", 4, 4)
     ids = [advice.message.partition(" = ")[0] for advice in warnings(declared(schedules=[past]))]
     assert ids == ["on_schedule('Day').schedule", "max_capacity"]
-
-
-def test_the_rule_is_the_only_one_about_declared_scaling() -> None:
-    assert [rule.id for rule in all_rules(DeclaredScaling)] == ["OPT237"]

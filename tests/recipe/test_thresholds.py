@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -91,6 +92,11 @@ def test_a_limit_that_nothing_or_everything_breaches_is_refused_with_its_unit(
     (violation,) = of_limits(**limits)
     assert (violation.rule, violation.location) == ("OPT244", location)
     assert fix in violation.suggestion
+
+
+def test_the_range_of_a_limit_depends_on_its_metric_and_not_on_a_title() -> None:
+    (limit,) = (each for each in requirements_of({"mean_itl_ms": 0.9}).limits if each.name == "mean_itl_ms")
+    assert replace(limit, title="Time between tokens").threshold == limit.threshold
 
 
 def test_limits_within_the_range_are_accepted() -> None:

@@ -47,6 +47,11 @@ from constructs_optim import (
     VariantOptions,
     Workload,
 )
+from constructs_optim.constructs.monitoring.served_model import ServedModel
+from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
+from constructs_optim.constructs.scaling.policies import ScalingTarget
+from constructs_optim.recipe.hosting.scaling import ScalingDefaults
+from constructs_optim.recipe.metrics.engines import Engine
 
 ENVIRONMENT = Environment(account="111122223333", region="us-west-2")
 LLAMA_70B = "meta-textgeneration-llama-3-70b-instruct"
@@ -72,6 +77,19 @@ def endpoint(scope: Stack, id: str = "Llama70B", **overrides: Any) -> OptimizedE
             "instance_type": "ml.g5.12xlarge",
             **overrides,
         },
+    )
+
+
+def scaling_of_vllm(scope: Stack) -> EndpointScaling:
+    """The scaling of an endpoint of vLLM that the stack does not declare."""
+    return EndpointScaling(
+        scope,
+        "Scaling",
+        target=ScalingTarget.variant("chat", "AllTraffic"),
+        min_capacity=1,
+        max_capacity=4,
+        defaults=ScalingDefaults(8, 5.6),
+        served=ServedModel("chat", "AllTraffic", engine=Engine("vllm", "vLLM")),
     )
 
 

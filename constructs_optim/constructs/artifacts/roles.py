@@ -29,7 +29,7 @@ from constructs_optim.constructs.stack.permissions import (
 )
 from constructs_optim.constructs.stack.stack_context import StackContext, late_value, path_of, properties_of
 from constructs_optim.recipe import RecipeError
-from constructs_optim.recipe.hosting.surroundings import AssumedRole
+from constructs_optim.recipe.hosting.roles_and_networks import AssumedRole
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.plan_data import JobPlan, Plan, sources_of
 from constructs_optim.recipe.rules import check

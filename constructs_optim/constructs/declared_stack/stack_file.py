@@ -152,6 +152,7 @@ class DeclaredStack(Stack):
         region: str | None = None,
         app: App | None = None,
         outdir: Path | None = None,
+        is_temporary: bool = False,
         synthesizer: IStackSynthesizer | None = None,
         reusable: bool = False,
     ) -> None:
@@ -163,6 +164,8 @@ class DeclaredStack(Stack):
             region: the Region if the file does not name one. Default: any.
             app: the app. Default: a new one.
             outdir: the folder of a new app's cloud assembly. Default: chosen by the CDK CLI or the CDK.
+            is_temporary: whether the folder is deleted after synthesis, with the report of the CDK's own validation,
+                which is then left out.
             synthesizer: how the template refers to uploaded assets. Default: by the buckets of ``cdk bootstrap``.
             reusable: whether any number of stacks can have the template, so that names such as the endpoint's contain
                 the stack's ID. Default: names contain the stack's name.
@@ -173,7 +176,11 @@ class DeclaredStack(Stack):
         form = document.validated(stack_form())
         # A file has no cdk.json, and without indentation more endpoints fit into a template.
         context = {"@aws-cdk/core:suppressTemplateIndentation": True}
-        self.app = app or App(outdir=str(outdir) if outdir is not None else None, context=context)
+        self.app = app or App(
+            builtin_cloud_formation_validation=not is_temporary,
+            outdir=str(outdir) if outdir is not None else None,
+            context=context,
+        )
         env = Environment(account=form.account or account, region=form.region or region)
         super().__init__(self.app, form.stack, description=form.description, env=env, synthesizer=synthesizer)
         StackContext.of(self).is_reusable = reusable

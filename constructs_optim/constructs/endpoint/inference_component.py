@@ -40,7 +40,7 @@ from constructs_optim.recipe.hosting import (
     Hosting,
     instances_for_copies,
 )
-from constructs_optim.recipe.hosting.options import Preparation
+from constructs_optim.recipe.hosting.options import DependentOption
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.rules import check, warnings
@@ -307,7 +307,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
             advise_when_complete(self, self._advice_without_adapters)
 
     def _advice_without_adapters(self) -> Sequence[Advice]:
-        return () if self._adapters else warnings(Preparation("server.adapters", "set", "add_adapter"))
+        return () if self._adapters else warnings(DependentOption("server.adapters", "set", "add_adapter"))
 
     def _properties(self) -> dict[str, Any]:
         """Return the component's properties without ``RuntimeConfig``."""

@@ -63,7 +63,7 @@ from constructs_optim.recipe.catalog.lock import RecordedChoice
 from constructs_optim.recipe.errors import Advice
 from constructs_optim.recipe.hosting import Component
 from constructs_optim.recipe.hosting.machine_image import MachineImageUse, machine_image_of
-from constructs_optim.recipe.hosting.options import Preparation
+from constructs_optim.recipe.hosting.options import DependentOption
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.hosting.shadow import SHADOW_VARIANT, AnswerCheck, Shadow
 from constructs_optim.recipe.hosting.speculation import Speculation
@@ -324,7 +324,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             advise_when_complete(self, self._advice_without_components)
 
     def _advice_without_components(self) -> Sequence[Advice]:
-        return () if self._resources.components else warnings(Preparation("model", None, "add_component"))
+        return () if self._resources.components else warnings(DependentOption("model", None, "add_component"))
 
     @classmethod
     def from_file(

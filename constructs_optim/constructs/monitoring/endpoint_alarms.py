@@ -30,7 +30,7 @@ from constructs_optim.recipe.hosting.alarms import (
     endpoint_alarms,
     thresholds,
 )
-from constructs_optim.recipe.hosting.options import Preparation
+from constructs_optim.recipe.hosting.options import DependentOption
 from constructs_optim.recipe.metrics import engines
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
 from constructs_optim.recipe.rules import check, warnings
@@ -215,7 +215,7 @@ class EndpointAlarms(Construct):
     def _advice_without_evaluation(self) -> Sequence[Advice]:
         if "stale_evaluation" in self._alarms:
             return ()
-        return warnings(Preparation("alarms.stale_evaluation", self._settings.stale_evaluation, "evaluate"))
+        return warnings(DependentOption("alarms.stale_evaluation", self._settings.stale_evaluation, "evaluate"))
 
     @property
     def alarms(self) -> dict[str, cloudwatch.CfnAlarm]:

@@ -16,13 +16,11 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from constructs_optim.constructs.stack.stack_context import PSEUDO, late_text
+from constructs_optim.constructs.validation.template_size import refusal
 from constructs_optim.recipe.tokens import TOKEN
-from constructs_optim.templates.limits import limits
+from constructs_optim.templates.limits import excesses_of_widgets
 
 GRID_COLUMNS = 24
-MOST_WIDGETS = limits()["dashboard widgets"].most
-MOST_METRICS = limits()["metrics of a widget"].most
-MOST_DASHBOARD_METRICS = limits()["metrics of a dashboard"].most
 _START = "-PT3H"
 
 
@@ -129,27 +127,13 @@ def arranged(segments: Iterable[Segment]) -> list[dict[str, Any]]:
                 raise ValueError(
                     f"the widget {widget.name!r} is {widget.width} columns wide, and the maximum is {GRID_COLUMNS}"
                 )
-            if (count := len(widget.properties.get("metrics", ()))) > MOST_METRICS:
-                raise ValueError(
-                    f"the widget {widget.name!r} has {count} metrics, and CloudWatch draws at most {MOST_METRICS} in "
-                    "one graph: leave endpoints out, or make a second dashboard"
-                )
             if x + widget.width > GRID_COLUMNS:
                 x, top, row_height = 0, top + row_height, 0
             arranged_widgets.append(widget.to_json(x=x, y=top))
             x, row_height = x + widget.width, max(row_height, widget.height)
         top += row_height
-    if len(arranged_widgets) > MOST_WIDGETS:
-        raise ValueError(
-            f"the dashboard has {len(arranged_widgets)} widgets including headings, and CloudWatch shows at most "
-            f"{MOST_WIDGETS}: leave endpoints, segments or concurrencies out, or make a second dashboard"
-        )
-    rows = [row for widget in arranged_widgets for row in widget["properties"].get("metrics", ())]
-    if (count := sum(not (row and isinstance(row[0], dict)) for row in rows)) > MOST_DASHBOARD_METRICS:
-        raise ValueError(
-            f"the dashboard has {count:,} metrics, and CloudWatch allows {MOST_DASHBOARD_METRICS:,}: leave endpoints "
-            "or segments out, or make a second dashboard"
-        )
+    for excess in excesses_of_widgets(arranged_widgets):
+        raise ValueError(refusal(excess, {}))
     return arranged_widgets
 
 

@@ -67,7 +67,8 @@ def _values_of_models(served: OptimizedEndpoint | InferenceComponent) -> Iterato
         yield "InvokePolicy", _policy(served, INVOKE_ACTIONS, BEARER_ACTION)
         if serves_openai(served.models):
             yield "OpenAiBaseUrl", served.openai_base_url
-    yield "AlarmNames", Fn.join(",", [alarm.ref for alarm in served.alarms.alarms.values()])
+    if names := [alarm.ref for alarm in served.alarms.alarms.values()]:
+        yield "AlarmNames", Fn.join(",", names)
     if keys := [hosted.artifact_key for hosted in served.models if hosted.artifact_key is not None]:
         yield "ArtifactKeys", Fn.join(",", keys)
         yield "ArtifactStoreBucket", served.artifact.artifact_store.bucket_name

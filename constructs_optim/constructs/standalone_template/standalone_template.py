@@ -103,7 +103,13 @@ def standalone_template(
     """
     _check_bucket(code_bucket)
     with tempfile.TemporaryDirectory() as folder:
-        app = App(analytics_reporting=False, outdir=folder, post_cli_context={**(context or {}), **_CONTEXT})
+        app = App(
+            analytics_reporting=False,
+            # It prints a report whose copy would be in the temporary folder. The limits are checked below.
+            builtin_cloud_formation_validation=False,
+            outdir=folder,
+            post_cli_context={**(context or {}), **_CONTEXT},
+        )
         synthesizer = DefaultStackSynthesizer(
             bucket_prefix=_PREFIX_PLACEHOLDER,
             file_assets_bucket_name=_BUCKET_PLACEHOLDER,

@@ -16,9 +16,10 @@ from constructs import Construct, IValidation
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.stack_context import StackContext, path_of
 from constructs_optim.recipe import RecipeError
-from constructs_optim.recipe.hosting.surroundings import NetworkUse
+from constructs_optim.recipe.hosting.roles_and_networks import NetworkUse
 from constructs_optim.recipe.rules import check, warnings
-from constructs_optim.templates.networks import has_private_names, ways_out
+from constructs_optim.runtime.preflight.subnet_ways import ways_out
+from constructs_optim.templates.networks import described_network
 
 from .template_size import written_template
 
@@ -61,17 +62,18 @@ class _Ways:
             path = path_of(declared_by)
             if path not in templates:
                 templates[path] = json.loads(written_template(declared_by)).get("Resources", {})
-            ways = ways_out(templates[path], [declared_by.resolve(each) for each in network.subnet_ids])
-            if ways is None:
+            described = described_network(templates[path], [declared_by.resolve(each) for each in network.subnet_ids])
+            if described is None:
                 continue
+            ways = ways_out(described.subnets, described.tables, described.endpoints)
             use = NetworkUse(
                 label,
-                subnets=[way.name for way in ways],
-                closed=[way.name for way in ways if way.exit == "none"],
+                subnets=described.subnets,
+                closed=[way.name for way in ways if way.exit == "closed"],
                 public=[way.name for way in ways if way.exit == "public"],
                 without={service: [w.name for w in ways if not w.leads_to(service)] for service in services},
                 hosts=hosts,
-                is_certain=path == path_of(self._stack) and not has_private_names(templates[path]),
+                is_certain=path == path_of(self._stack) and described.is_complete,
             )
             violations += check(use)
             for advice in warnings(use):

@@ -32,7 +32,7 @@ _ORGANIZATION = (
     "share with the organization, whose accounts one statement names together (share_with_organization), or divide "
     "the accounts among several stores"
 )
-_SECOND_DASHBOARD = "leave endpoints or segments out, or make a second dashboard"
+_SECOND_DASHBOARD = "leave endpoints, segments or concurrencies out, or make a second dashboard"
 _REMEDIES = {
     "alarm description": "a shorter description",
     "bucket policy": _ORGANIZATION,

@@ -69,19 +69,19 @@ def problem(
     server: str, translation: Translation, argument: str, row: Argument | None, value: str
 ) -> tuple[str, str] | None:
     """Return why a server's entry point does not pass a written value on, and what works; None if it does."""
+    release = passing_several(server) if translation == "lines" else None
+    newer = f", or the release {release} or newer" if release is not None else ""
     if translation == "lines":
         if "\n" in value:
-            return "the container's entry point reads the first line of a value only", "the value on one line"
+            return "the container's entry point reads the first line of a value only", f"the value on one line{newer}"
         if _of_lines(value) not in ([value], [], None):
-            secret = "; a secret belongs in a header of the requests, or in front of the endpoint"
-            fix = f"a value without it{secret if argument == 'api_key' else ''}"
+            in_front = "; a secret belongs in a header of the requests, or in front of the endpoint"
+            fix = f"a value without it{newer}{in_front if argument == 'api_key' else ''}"
             return "the container's entry point drops the = at the end of a value", fix
     given, elements = words(translation, argument, value), _elements(value)
     if row is None or elements is None or argument in _WHOLE:
         return None
     if translation == "lines" and row.many:
-        release = passing_several(server)
-        newer = f", or a release whose entry point passes several ({release} or newer)" if release is not None else ""
         return (
             f"the container's entry point passes the {len(elements)} values as one word, which the argument reads as "
             "one value",

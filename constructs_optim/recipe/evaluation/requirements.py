@@ -94,7 +94,7 @@ class Requirement:
         if self.at_most is not None and self.unit == "ms":
             least, most = LATENCIES_MS
             # The latency between tokens can be below a millisecond.
-            least = least if "Inter-token" not in self.title else 0
+            least = 0 if self.formula.startswith(_LATENCIES["itl"]) else least
             return Threshold(location, self.at_most, "ms", least=least, most=most, must_pass=True)
         if self.name == "min_acceptance_length":
             return Threshold(location, self.at_least, "tokens", "LessThanThreshold", least=1)

@@ -170,7 +170,7 @@ class Component:
 
 
 @dataclass(frozen=True)
-class Preparation:
+class DependentOption:
     """An option that only has an effect with another call, ``needs``, which the complete app does not make."""
 
     location: str

@@ -49,7 +49,7 @@ def _a_copy_fits(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT253", "https://github.com/stdapi-ai/stdapi.ai/issues/43")
 def _a_component_starts_with_a_copy(hosting: Hosting) -> Iterator[Finding]:
-    """A component starts with a copy: SageMaker creates none with zero copies; only scaling removes the last."""
+    """A component starts with a copy: SageMaker does not create a component with zero copies."""
     for component in hosting.components:
         if not is_whole(component.copies, 1):
             fix = "a whole number, 1 or greater; scaling with min_capacity=0 removes the copies of an idle component"

@@ -195,7 +195,7 @@ def _container_version_is_cataloged(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT243", "https://github.com/aws/deep-learning-containers/tree/main/docs/src/data", advisory=True)
 def _image_gets_patches(recipe: Recipe) -> Iterator[Finding]:
-    """The container's image gets patches: AWS no longer patches this image, also not its vulnerabilities."""
+    """The container's image gets patches: AWS no longer patches this image, not even for vulnerabilities."""
     for part, choice in recipe.choices:
         image = choice.image
         if image is None or image.eop is None or image.eop >= catalog.today():
@@ -302,9 +302,8 @@ def _the_entry_point_passes_values_on(recipe: Recipe) -> Iterator[Finding]:
     for name, translation, row in _translated(recipe):
         value = recipe.variables[name]
         passed = entry_points.written(translation, row, value)
-        server = recipe.serving_settings
-        wrong = entry_points.problem(server.name, translation, _argument(recipe, name), row, passed)
-        if wrong is not None:
+        server, argument = recipe.serving_settings, _argument(recipe, name)
+        if (wrong := entry_points.problem(server.name, translation, argument, row, passed)) is not None:
             reason, fix = wrong
             yield Finding(f"environment.{name}", value, fix, f"{server.title} {recipe.engine}: {reason}")
 

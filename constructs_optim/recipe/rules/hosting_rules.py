@@ -181,8 +181,8 @@ def _machine_image_is_tested(use: MachineImageUse) -> Iterator[Finding]:
 @rule("OPT241", f"{GUIDE}inference-gpu-drivers.html", advisory=True)
 def _containers_share_a_cuda_release(use: MachineImageUse) -> Iterator[Finding]:
     """The containers of a variant have one major CUDA release: a variant has one machine image, and AWS tests
-    containers for CUDA 12 and for CUDA 13 on different ones. A container for CUDA 12.9 did not start on the machine
-    image for CUDA 13 (aws/deep-learning-containers#6187), another one did.
+    containers for CUDA 12 and for CUDA 13 on different ones. On the machine image for CUDA 13, one container for
+    CUDA 12.9 did not start (aws/deep-learning-containers#6187), but another one did.
     """
     releases: dict[str, str] = {}
     for container in use.containers:

@@ -15,11 +15,11 @@ from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.alarms import Alarms
 from constructs_optim.recipe.hosting.machine_image import MachineImageUse
 from constructs_optim.recipe.hosting.options import API as API
-from constructs_optim.recipe.hosting.options import Preparation
+from constructs_optim.recipe.hosting.options import DependentOption
+from constructs_optim.recipe.hosting.roles_and_networks import AssumedRole, NetworkUse
 from constructs_optim.recipe.hosting.scaling import DeclaredScaling, Scaling
 from constructs_optim.recipe.hosting.shadow import Shadow
 from constructs_optim.recipe.hosting.speculation import Speculation
-from constructs_optim.recipe.hosting.surroundings import AssumedRole, NetworkUse
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
 from constructs_optim.recipe.metrics.thresholds import Threshold
 from constructs_optim.recipe.objectives import Feasibility, Intended, ServedOtherwise
@@ -32,7 +32,7 @@ Subject = (
     | Hosting
     | Scaling
     | DeclaredScaling
-    | Preparation
+    | DependentOption
     | Shadow
     | Alarms
     | EngineMetricUse

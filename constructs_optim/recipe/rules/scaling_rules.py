@@ -261,14 +261,16 @@ def _evaluations_get_stale(alarms: Alarms) -> Iterator[Finding]:
 @rule("OPT170", engines.SOURCE)
 def _engines_publish_the_metric(use: EngineMetricUse) -> Iterator[Finding]:
     """The engine publishes the metric: CloudWatch has no such metric for this endpoint."""
-    for name in use.metrics:
-        metric = engines.find(name)
+    metrics = [engines.find(name) for name in use.metrics]
+    for metric in metrics:
         if (reason := use.engine.lack_of(metric)) is not None:
-            having = [f"Server.{server}()" for server in metric.queries]
+            having = [f"Server.{each}()" for each in metric.queries if all(each in other.queries for other in metrics)]
             fix = f"a real-time endpoint with {' or '.join(having)} and detailed observability"
             if use.engine.server in metric.queries and use.engine.unpublished is None:
                 fix = "a recipe with SpeculativeDecoding"
-            yield Finding(use.location, name, fix, reason)
+            yield Finding(use.location, metric.name, fix, reason)
+            # A policy reads more metrics than the one that it is named for.
+            return
 
 
 @rule("OPT240", engines.PROMQL_REGIONS)
@@ -278,7 +280,7 @@ def _the_region_has_promql(use: EngineMetricUse) -> Iterator[Finding]:
     """
     if use.engine.lacks_promql:
         fix = f"leave it out in {use.engine.region}, or deploy to a Region with PromQL, such as eu-central-1"
-        yield Finding(use.location, ", ".join(use.metrics), fix)
+        yield Finding(use.location, use.metrics[0], fix)
 
 
 @rule("OPT171", engines.SOURCE)

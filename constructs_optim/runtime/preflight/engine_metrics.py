@@ -24,8 +24,8 @@ def check_enrichment(needs: Sequence[EngineMetricNeed], context: Context) -> Ite
     if context.client("cloudwatch").get_otel_enrichment()["Status"] == "Running":
         return
     why = (
-        f"and OTel enrichment is not running in this account and Region ({context.region}), so that CloudWatch does "
-        "not find them"
+        f"but OTel enrichment is not running in this account and Region ({context.region}), so CloudWatch does not "
+        "find them"
     )
     start = f"start it once, at CloudWatch's price for OpenTelemetry metrics: {_START}"
     required = [need.used_by for need in needs if need.required]
@@ -35,5 +35,5 @@ def check_enrichment(needs: Sequence[EngineMetricNeed], context: Context) -> Ite
         fix = f"{start}; or scale on another metric, and require no acceptance length"
         yield problem(_NAME, text, fix)
     if others:
-        text = f"{', '.join(others)} show{'' if len(others) > 1 else 's'} engine metrics, {why}"
+        text = f"{', '.join(others)} use{'' if len(others) > 1 else 's'} engine metrics, {why}"
         yield advice(_NAME, text, f"{start}; otherwise, these alarms never go off, and these charts stay empty")

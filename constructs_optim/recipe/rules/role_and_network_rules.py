@@ -1,10 +1,10 @@
-"""Rules for what surrounds jobs and models in an app: roles and networks."""
+"""Rules for the roles and networks of jobs and models that an app declares."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from constructs_optim.recipe.hosting.surroundings import AssumedRole, NetworkUse
+from constructs_optim.recipe.hosting.roles_and_networks import AssumedRole, NetworkUse
 
 from .registry import GUIDE, Finding, rule
 

@@ -1,4 +1,4 @@
-"""Rules for what surrounds jobs and models: what each refuses, and what it lets through."""
+"""Rules for roles and networks: what each refuses, and what it lets through."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.recipe.hosting.surroundings import AssumedRole, NetworkUse
+from constructs_optim.recipe.hosting.roles_and_networks import AssumedRole, NetworkUse
 from constructs_optim.recipe.rules import all_rules, check, warnings
 
 SERVICE = "sagemaker.amazonaws.com"

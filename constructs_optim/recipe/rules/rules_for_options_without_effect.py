@@ -1,4 +1,4 @@
-"""Rules for declarations that are valid and have no effect."""
+"""Rules for options that are valid and have no effect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.alarms import Watched, endpoint_alarms
-from constructs_optim.recipe.hosting.options import Preparation
+from constructs_optim.recipe.hosting.options import DependentOption
 from constructs_optim.recipe.hosting.scaling import DeclaredScaling, ScheduleRequest
 from constructs_optim.recipe.tokens import is_known
 
@@ -64,9 +64,9 @@ def _without_effect(scaling: DeclaredScaling, schedules: Sequence[ScheduleReques
         reason = "the minimum is the same, so no policy can change the capacity"
         yield Finding("max_capacity", most, fix, reason)
     elif not scaling.policies and not is_pinned and len({*_capacities(ranges)[-len(steady) :]}) == 1:
-        reason = "no policy changes the capacity within this range"
+        reason = "no scaling policy changes the capacity"
         if schedules:
-            reason = "no policy changes the capacity within this range, and after the first time no schedule does"
+            reason = "no scaling policy changes the capacity, and the schedules change it at most once"
         if least == 0 and scaling.wakes:
             reason = "a request starts the first copy, and nothing removes it or adds another"
         also = ", or set max_capacity in each schedule" if schedules else ", or leave auto_scale(...) out"
@@ -161,7 +161,7 @@ _CALLS = {
 
 
 @rule("OPT239", f"{API}CreateInferenceComponent.html", advisory=True)
-def _prepared_calls_are_made(preparation: Preparation) -> Iterator[Finding]:
-    """What an option prepares is declared: the option only has an effect with another call."""
-    reason, fix = _CALLS[preparation.needs]
-    yield Finding(preparation.location, preparation.value, fix, reason)
+def _the_needed_call_is_made(option: DependentOption) -> Iterator[Finding]:
+    """The call that an option needs is made: the option only has an effect with another call."""
+    reason, fix = _CALLS[option.needs]
+    yield Finding(option.location, option.value, fix, reason)

@@ -1,4 +1,4 @@
-"""What surrounds jobs and models in an app, as plain data, which rules check at synthesis: roles and networks."""
+"""The roles and networks of jobs and models that an app declares, as plain data, which rules check at synthesis."""
 
 from __future__ import annotations
 

@@ -1,0 +1,192 @@
+"""The ways out of subnets: one table of routes and endpoints, as EC2 describes them and as a template declares them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from constructs_optim.runtime.preflight.subnet_ways import SubnetWays, ways_out
+from constructs_optim.templates.networks import DescribedNetwork, described_network
+
+ANYWHERE = {"DestinationCidrBlock": "0.0.0.0/0"}
+ANYWHERE_IN_IPV6 = {"DestinationIpv6CidrBlock": "::/0"}
+OWN_PREFIXES = {"DestinationPrefixListId": "pl-own"}
+TABLE = {"RouteTableId": {"Ref": "Table"}}
+GATEWAYS: dict[str, Any] = {
+    "Internet": {"Type": "AWS::EC2::InternetGateway"},
+    "Virtual": {"Type": "AWS::EC2::VPNGateway"},
+}
+S3 = "com.amazonaws.us-west-2.s3"
+
+
+def declared(*more: dict[str, Any], **changed: Any) -> dict[str, Any]:
+    """The resources of a VPC with one subnet."""
+    resources: dict[str, Any] = {
+        "Vpc": {"Type": "AWS::EC2::VPC", "Properties": {}},
+        "Subnet": {"Type": "AWS::EC2::Subnet", "Properties": {"VpcId": {"Ref": "Vpc"}}},
+        "Table": {"Type": "AWS::EC2::RouteTable", "Properties": {"VpcId": {"Ref": "Vpc"}}},
+        "Of": {
+            "Type": "AWS::EC2::SubnetRouteTableAssociation",
+            "Properties": {**TABLE, "SubnetId": {"Ref": "Subnet"}},
+        },
+        **GATEWAYS,
+        **{f"More{number}": resource for number, resource in enumerate(more)},
+    }
+    return {**resources, **changed}
+
+
+def described(resources: dict[str, Any], subnet: Any = None) -> DescribedNetwork | None:
+    return described_network(resources, [subnet if subnet is not None else {"Ref": "Subnet"}])
+
+
+def of_template(resources: dict[str, Any]) -> SubnetWays:
+    network = described(resources)
+    assert network is not None
+    (ways,) = ways_out(network.subnets, network.tables, network.endpoints)
+    return ways
+
+
+def of_ec2(routes: list[dict[str, str]], endpoints: list[dict[str, Any]]) -> SubnetWays:
+    local = {"GatewayId": "local", "DestinationCidrBlock": "10.0.0.0/16"}
+    associations = [{"SubnetId": "subnet-1"}]
+    tables: list[dict[str, Any]] = [
+        {"RouteTableId": "rtb-1", "Associations": associations, "Routes": [local, *routes]},
+        {"RouteTableId": "rtb-2", "Associations": [{"Main": True}], "Routes": [local]},
+    ]
+    (ways,) = ways_out(["subnet-1"], tables, endpoints)
+    return ways
+
+
+@pytest.mark.parametrize(
+    ("declared_route", "ec2_route", "leads"),
+    [
+        (None, None, "closed"),
+        ({"NatGatewayId": "nat-1", **ANYWHERE}, {"NatGatewayId": "nat-1", **ANYWHERE}, "routed"),
+        ({"TransitGatewayId": "tgw-1", **OWN_PREFIXES}, {"TransitGatewayId": "tgw-1", **OWN_PREFIXES}, "routed"),
+        ({"NetworkInterfaceId": "eni-1", **ANYWHERE}, {"NetworkInterfaceId": "eni-1", **ANYWHERE}, "routed"),
+        ({"VpcPeeringConnectionId": "pcx-1"}, {"VpcPeeringConnectionId": "pcx-1"}, "routed"),
+        ({"GatewayId": {"Ref": "Virtual"}, **ANYWHERE}, {"GatewayId": "vgw-1", **ANYWHERE}, "routed"),
+        ({"GatewayId": {"Ref": "Internet"}, **ANYWHERE}, {"GatewayId": "igw-1", **ANYWHERE}, "public"),
+        ({"GatewayId": {"Ref": "Internet"}, **OWN_PREFIXES}, {"GatewayId": "igw-1", **OWN_PREFIXES}, "public"),
+        ({"VpcEndpointId": "vpce-1", **ANYWHERE}, {"GatewayId": "vpce-1", **ANYWHERE}, "routed"),
+        ({"VpcEndpointId": "vpce-1", **OWN_PREFIXES}, {"GatewayId": "vpce-1", **OWN_PREFIXES}, "routed"),
+        (
+            {"EgressOnlyInternetGatewayId": "eigw-1", **ANYWHERE_IN_IPV6},
+            {"EgressOnlyInternetGatewayId": "eigw-1", **ANYWHERE_IN_IPV6},
+            "closed",
+        ),
+    ],
+)
+def test_a_route_leads_to_the_same_place_in_a_template_and_in_ec2(
+    declared_route: dict[str, Any] | None, ec2_route: dict[str, str] | None, leads: str
+) -> None:
+    routes = [{"Type": "AWS::EC2::Route", "Properties": {**TABLE, **declared_route}}] if declared_route else []
+    assert of_template(declared(*routes)) == SubnetWays("Subnet", leads, frozenset())  # type: ignore[arg-type]
+    assert of_ec2([ec2_route] if ec2_route else [], []) == SubnetWays("subnet-1", leads, frozenset())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("declared_endpoint", "ec2_endpoint", "leads_to_s3"),
+    [
+        ({"VpcEndpointType": "Interface"}, {"VpcEndpointType": "Interface"}, True),
+        ({"VpcEndpointType": "Interface", "ServiceName": f"{S3}express"}, {"ServiceName": f"{S3}express"}, False),
+        ({"RouteTableIds": [{"Ref": "Table"}]}, {"VpcEndpointType": "Gateway", "RouteTableIds": ["rtb-1"]}, True),
+        ({"RouteTableIds": [{"Ref": "Other"}]}, {"VpcEndpointType": "Gateway", "RouteTableIds": ["rtb-2"]}, False),
+    ],
+)
+def test_an_endpoint_serves_the_same_subnets_in_a_template_and_in_ec2(
+    declared_endpoint: dict[str, Any], ec2_endpoint: dict[str, Any], leads_to_s3: bool
+) -> None:
+    properties = {"VpcId": {"Ref": "Vpc"}, "ServiceName": S3, **declared_endpoint}
+    ways = of_template(declared({"Type": "AWS::EC2::VPCEndpoint", "Properties": properties}))
+    prefixes = {"DestinationPrefixListId": "pl-1", "GatewayId": "vpce-1"}
+    routes = [prefixes] if ec2_endpoint.get("RouteTableIds") == ["rtb-1"] else []
+    in_ec2 = of_ec2(routes, [{"VpcEndpointId": "vpce-1", "ServiceName": S3, **ec2_endpoint}])
+    assert [(each.exit, each.leads_to("s3")) for each in (ways, in_ec2)] == [("closed", leads_to_s3)] * 2
+
+
+def test_a_subnet_without_a_table_of_its_own_has_the_main_one_and_unknown_tables_may_lead_anywhere() -> None:
+    nat = {"NatGatewayId": "nat-1"}
+    tables: list[dict[str, Any]] = [
+        {"RouteTableId": "rtb-1", "Associations": [{"SubnetId": "subnet-1"}], "Routes": [{"GatewayId": "local"}]},
+        {"RouteTableId": "rtb-2", "Associations": [{"Main": True}], "Routes": [nat]},
+    ]
+    assert [each.exit for each in ways_out(["subnet-1", "subnet-2"], tables, [])] == ["closed", "routed"]
+    assert [each.exit for each in ways_out(["subnet-1"], [], [])] == ["routed"]
+
+
+@pytest.mark.parametrize("of_subnet", [{"Ref": "Vpc"}, {"Fn::GetAtt": ["Vpc", "VpcId"]}])
+@pytest.mark.parametrize(
+    "of_endpoint", [{"Ref": "Vpc"}, {"Fn::GetAtt": ["Vpc", "VpcId"]}, {"Fn::GetAtt": ["Subnet", "VpcId"]}]
+)
+def test_a_subnet_and_an_endpoint_may_name_their_vpc_in_any_form(of_subnet: Any, of_endpoint: Any) -> None:
+    subnet = {"Type": "AWS::EC2::Subnet", "Properties": {"VpcId": of_subnet}}
+    properties = {"VpcId": of_endpoint, "ServiceName": S3, "VpcEndpointType": "Interface"}
+    resources = declared({"Type": "AWS::EC2::VPCEndpoint", "Properties": properties}, Subnet=subnet)
+    assert of_template(resources).leads_to("s3")
+
+
+@pytest.mark.parametrize(
+    ("service", "leads_to_s3"),
+    [
+        ({"Fn::Sub": "com.amazonaws.${AWS::Region}.s3"}, True),
+        ({"Fn::Join": ["", ["com.amazonaws.", {"Ref": "AWS::Region"}, ".s3"]]}, True),
+        ({"Fn::Sub": "com.amazonaws.${AWS::Region}.sqs"}, False),
+        ({"Ref": "Service"}, True),
+    ],
+)
+def test_the_service_of_an_endpoint_is_read_as_far_as_it_is_known(service: Any, leads_to_s3: bool) -> None:
+    properties = {"VpcId": {"Ref": "Vpc"}, "ServiceName": service, "VpcEndpointType": "Interface"}
+    resources = declared({"Type": "AWS::EC2::VPCEndpoint", "Properties": properties})
+    assert of_template(resources).leads_to("s3") == leads_to_s3
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        declared(Of={"Type": "AWS::EC2::SubnetRouteTableAssociation"}),
+        declared(Table={"Type": "Custom::Table"}),
+        declared(
+            Of={
+                "Type": "AWS::EC2::SubnetRouteTableAssociation",
+                "Properties": {"RouteTableId": "rtb-1", "SubnetId": {"Ref": "Subnet"}},
+            }
+        ),
+        declared(Subnet={"Type": "Custom::Subnet"}),
+    ],
+)
+def test_a_subnet_whose_routes_are_not_in_the_template_is_not_described(resources: dict[str, Any]) -> None:
+    assert described(resources) is None
+    assert described(declared(), "subnet-1") is None
+
+
+def test_propagated_routes_lead_out() -> None:
+    propagation = {
+        "Type": "AWS::EC2::VPNGatewayRoutePropagation",
+        "Properties": {"RouteTableIds": [{"Ref": "Table"}], "VpnGatewayId": {"Ref": "Virtual"}},
+    }
+    assert of_template(declared(propagation)).exit == "routed"
+
+
+@pytest.mark.parametrize(
+    ("resource", "is_complete"),
+    [
+        ({"Type": "AWS::SQS::Queue"}, True),
+        ({"Type": "Custom::Default", "Properties": {"Group": {"Fn::GetAtt": ["Vpc", "DefaultSecurityGroup"]}}}, True),
+        ({"Type": "Custom::Routes", "Properties": {"Table": {"Fn::GetAtt": ["Table", "RouteTableId"]}}}, False),
+        ({"Type": "AWS::CloudFormation::Stack", "Properties": {"Parameters": {"Vpc": {"Ref": "Vpc"}}}}, False),
+        ({"Type": "AWS::CloudFormation::CustomResource", "Properties": {"Vpc": {"Ref": "Vpc"}}}, False),
+        ({"Type": "AWS::Route53::HostedZone"}, False),
+    ],
+)
+def test_what_gets_a_vpc_may_add_to_it(resource: dict[str, Any], is_complete: bool) -> None:
+    network = described(declared(resource))
+    assert network is not None
+    assert network.is_complete == is_complete
+
+
+def test_a_new_subnet_of_an_existing_vpc_may_have_the_endpoints_of_this_vpc() -> None:
+    network = described(declared(Subnet={"Type": "AWS::EC2::Subnet", "Properties": {"VpcId": "vpc-1"}}))
+    assert network is not None
+    assert not network.is_complete
