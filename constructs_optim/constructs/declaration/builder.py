@@ -82,7 +82,7 @@ class Method:
     def __post_init__(self) -> None:
         """Let messages use the key in place of the method."""
         if self.function is not None:
-            name_method(self.function.__name__, self.key)
+            name_method(self.function.__name__, self.key, self.calls)
 
     @property
     def form(self) -> Any:
@@ -358,7 +358,8 @@ class Builder:
             for each in error.violations:
                 # Settings name their own class, and methods their own key, which the path already says.
                 name = calls.display_name() if inspect.isclass(calls) and issubclass(calls, Settings) else str(path[-1])
-                inner = re.sub(rf"^{re.escape(name)}(\.|$)", "", each.location)
+                # A method with an ID: on_schedule('Mornings').schedule.
+                inner = re.sub(rf"^({re.escape(name)}|\w+\({re.escape(repr(name))}\))(\.|$)", "", each.location)
                 below = self._document.below(path, inner)
                 location = f"{self._document.place(below)} {dotted(path)}.{inner}".removesuffix(".")
                 # A token's own text means nothing to the file's reader.
