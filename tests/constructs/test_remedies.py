@@ -357,8 +357,8 @@ LISTS = [
     ("techniques: [quantization: awq]", "techniques: {quantization: awq}", "techniques: [{quantization: awq}]"),
     (
         "techniques: [quantization: awq]\n    instance_type: ml.g5.12xlarge",
-        "instance_pools: ml.g5.12xlarge",
-        "instance_pools: [{instance_type: ml.g5.12xlarge}]",
+        "instance_pools: ml.g6e.12xlarge",
+        "instance_pools: [{instance_type: ml.g6e.12xlarge}]",
     ),
 ]
 

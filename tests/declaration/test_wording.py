@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aws_cdk import App, Stack
@@ -15,13 +15,14 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 import constructs_optim
-from constructs_optim import Compilation, Medusa, Model, Quantization, Server, UpdatePolicy
+from constructs_optim import Compilation, Medusa, Model, OptimizedEndpoint, Quantization, Server, UpdatePolicy
 from constructs_optim.cli.main import app
 from constructs_optim.constructs.declaration.builder import Builder
 from constructs_optim.constructs.declaration.document import DeclarationError, Document
 from constructs_optim.constructs.declaration.schema import Call, form_of
 from constructs_optim.constructs.declaration.wording import in_yaml
-from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack, stack_form
+from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack, declared_template, stack_form
+from constructs_optim.constructs.stack.findings import warnings_of
 from constructs_optim.constructs.validation import template_size
 from constructs_optim.recipe import Recipe
 from constructs_optim.recipe.rules import check
@@ -217,6 +218,41 @@ def test_a_file_with_too_many_endpoints_is_refused_in_its_own_words(
     assert "cdk.json" not in said
     assert "ValidationFailed" not in said
     assert "another stack" in said
+
+
+ADVISED = """\
+    scaling: {max_capacity: 4}
+    update_policy: canary
+  Empty:
+    instance_type: ml.g5.12xlarge
+    inference_component: true
+"""
+WARNINGS = {
+    "OPT123": "Use variant: {initial_instance_count: 2}, or update_policy: all_at_once",
+    "OPT237": "For a policy, add on_concurrency: {target: 8}, or leave scaling out",
+    "OPT239": "Add components: {Chat: {model: ...}}, or set model",
+}
+
+
+@pytest.mark.parametrize("made", ["a stack", "an app", "a standalone template"])
+def test_warnings_about_a_file_use_its_keys(made: str, tmp_path: Path) -> None:
+    path = tmp_path / "endpoint.yaml"
+    path.write_text(VALID + ADVISED)
+    if made == "a stack":
+        warnings = DeclaredStack(Document.read(path)).warnings
+    elif made == "a standalone template":
+        warnings = declared_template(Document.read(path), code_bucket=None, inline=True)[1].warnings
+    else:
+        stack = Stack(App(), "Chat")
+        for name in ("Llama", "Empty"):
+            OptimizedEndpoint.from_file(stack, name, str(path))
+        warnings = warnings_of(Path(cast("App", stack.node.root).synth().directory), stack)
+    for rule, advice in WARNINGS.items():
+        (warning,) = [each for each in warnings if f"constructs-optim:{rule}" in each]
+        assert advice in warning
+    for warning in warnings:
+        # The value is before the reason.
+        assert not python_in(warning.partition(": ")[2].partition("[ack")[0]), warning
 
 
 def test_a_file_s_template_has_no_indentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from constructs import Construct
 from pydantic import Field, create_model
 
 from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredResource
+from constructs_optim.constructs.stack.findings import translated
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
 from constructs_optim.recipe.errors import RecipeError, did_you_mean
@@ -351,9 +352,13 @@ class Builder:
 
     @contextmanager
     def explained(self, path: Path_, calls: Callable[..., Any] | None = None) -> Generator[None]:
-        """Collect the errors of the block, which may be a call, with their location in the document."""
+        """Collect the errors of the block, which may be a call, with their location in the document.
+
+        Its warnings and errors use the file's keys.
+        """
         try:
-            yield
+            with translated(in_yaml):
+                yield
         except RecipeError as error:
             for each in error.violations:
                 # Settings name their own class, and methods their own key, which the path already says.
