@@ -365,8 +365,9 @@ class Builder:
                 name = calls.display_name() if inspect.isclass(calls) and issubclass(calls, Settings) else str(path[-1])
                 # A method with an ID: on_schedule('Mornings').schedule.
                 inner = re.sub(rf"^({re.escape(name)}|\w+\({re.escape(repr(name))}\))(\.|$)", "", each.location)
-                below = self._document.below(path, inner)
-                location = f"{self._document.place(below)} {dotted(path)}.{inner}".removesuffix(".")
+                owner = self._document.owner_of(path, inner)
+                below = self._document.below(owner, inner)
+                location = f"{self._document.place(below)} {dotted(owner)}.{inner}".removesuffix(".")
                 # A token's own text means nothing to the file's reader.
                 value = self._document.value_at(below) if is_token(each.value) else each.value
                 changes = {"location": location, "value": value, "reason": in_yaml(each.reason)}

@@ -156,6 +156,14 @@ class Document:
         line, column = places.get(known, (1, 1))
         return f"{self.name}:{line}:{column}"
 
+    def owner_of(self, path: Path_, location: str) -> Path_:
+        """Return the innermost path around ``path`` with the first key of a rule's location; without any, ``path``.
+
+        A component is refused for settings of its endpoint.
+        """
+        around = (path[:end] for end in range(len(path), 0, -1))
+        return next((each for each in around if self.below(each, location) != each), path)
+
     def below(self, path: Path_, location: str) -> Path_:
         """Return the path of a rule's location, such as ``model.version``, in the value at ``path``."""
         node, found = self.value_at(path), path
