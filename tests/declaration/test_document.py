@@ -470,6 +470,25 @@ def test_whatever_a_file_holds_is_read_or_refused_with_places(data: Any) -> None
     assert all(each.location.startswith("endpoint.yaml:1:1") for each in error.value.violations)
 
 
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (r'stack: "\ud800"', "endpoint.yaml:1:8"),
+        (r'"\udfff": 1', "endpoint.yaml:1:1"),
+        (r'tags: {team: ["\ude00\ud83d"]}', "endpoint.yaml:1:15"),
+    ],
+)
+def test_a_surrogate_that_stands_alone_is_refused_where_it_is(text: str, place: str) -> None:
+    with pytest.raises(DeclarationError, match="a surrogate, .* stands alone") as error:
+        Document.parsed(text, "endpoint.yaml")
+    assert error.value.violations[0].location == place
+
+
+def test_two_escapes_of_json_are_one_character() -> None:
+    document = Document.parsed(r'{"tags": {"\ud83d\ude00": "\ud83d\ude00"}}', "endpoint.json")
+    assert document.data == {"tags": {"\N{GRINNING FACE}": "\N{GRINNING FACE}"}}
+
+
 LINES = [
     # What a file has besides its endpoint's model, and the lines that rules refuse.
     (

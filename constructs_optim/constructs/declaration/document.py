@@ -358,7 +358,7 @@ class _Reader:
         if kind == "seq":
             return [self.value(each, (*path, index), around) for index, each in enumerate(node.value)]
         if kind in _TEXTS:
-            return node.value
+            return self._text(node)
         if kind in _SCALARS:
             if kind != "null":
                 self.texts[path] = node.value
@@ -368,6 +368,14 @@ class _Reader:
     def _wrong_tag(self, node: Any) -> DeclarationError:
         tag = node.tag.removeprefix(_TAG)
         return self._refused(node, f"the tag !!{tag} does not fit this value", "a value without a tag")
+
+    def _text(self, node: Any) -> str:
+        """Return a node's text; two escapes as in JSON, such as ``\\ud83d\\ude00``, are one character."""
+        try:
+            return node.value.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            reason = "a surrogate, \\ud800 to \\udfff, stands alone, and is no character"
+            raise self._refused(node, reason, "the character itself, or both of its escapes") from None
 
     def _scalar(self, node: Any) -> Any:
         try:
@@ -408,9 +416,9 @@ class _Reader:
                 continue
             if key.tag.removeprefix(_TAG) not in ("str", "int", "bool", "float", "timestamp"):
                 raise self._refused(key, "this key is not text", "text")
-            if key.value in own:
-                raise self._refused(key, f"there are two keys {key.value!r}", "one of them")
-            own[key.value] = key, member
+            if (name := self._text(key)) in own:
+                raise self._refused(key, f"there are two keys {name!r}", "one of them")
+            own[name] = key, member
         self._merging.discard(id(node))
         self._known[id(node)] = {**merged, **own}
         return self._known[id(node)]
