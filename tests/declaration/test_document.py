@@ -479,7 +479,7 @@ def test_whatever_a_file_holds_is_read_or_refused_with_places(data: Any) -> None
     ],
 )
 def test_a_surrogate_that_stands_alone_is_refused_where_it_is(text: str, place: str) -> None:
-    with pytest.raises(DeclarationError, match="a surrogate, .* stands alone") as error:
+    with pytest.raises(DeclarationError, match=r"a surrogate, .* stands alone") as error:
         Document.parsed(text, "endpoint.yaml")
     assert error.value.violations[0].location == place
 

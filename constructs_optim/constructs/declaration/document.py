@@ -370,7 +370,7 @@ class _Reader:
         return self._refused(node, f"the tag !!{tag} does not fit this value", "a value without a tag")
 
     def _text(self, node: Any) -> str:
-        """Return a node's text; two escapes as in JSON, such as ``\\ud83d\\ude00``, are one character."""
+        r"""Return a node's text; two escapes as in JSON, such as ``\ud83d\ude00``, are one character."""
         try:
             return node.value.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
