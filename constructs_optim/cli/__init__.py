@@ -14,6 +14,8 @@ def main() -> None:
     except ModuleNotFoundError as missing:
         if (missing.name or "").split(".")[0] not in _EXTRA:
             raise
-        print('The command is an extra: pip install "constructs-optim[cli]"', file=sys.stderr)  # noqa: T201 # no typer
+        from .installation import installing
+
+        print(f"The command is an extra: {installing('cli')}", file=sys.stderr)  # noqa: T201 # no typer
         raise SystemExit(2) from None
     app()

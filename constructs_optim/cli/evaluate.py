@@ -36,6 +36,7 @@ from constructs_optim.runtime.documents import json_value, object_in
 from constructs_optim.runtime.evaluation.differences import MARGIN
 
 from .aws import Profile, Region, failed
+from .installation import installing
 from .loads import LoadOptions, objectives
 from .presentation import OUTPUT_PANEL, JsonOption, print_json, print_table, say, working
 
@@ -334,7 +335,7 @@ def evaluate_command(
           --rate 1,2,4 --ttft 500ms
     """
     if missing := [name for name in _EXTRA if importlib.util.find_spec(name) is None]:
-        raise failed(f'Evaluating is an extra ({", ".join(missing)}): pip install "constructs-optim[evaluate]"')
+        raise failed(f"Evaluating is an extra ({', '.join(missing)}): {installing('evaluate')}")
     from constructs_optim.evaluator.datasets import read_prompts
     from constructs_optim.evaluator.run_directory import RunDirectory
 

@@ -22,6 +22,7 @@ from constructs_optim.templates.template import Resource, Template
 from .assemblies import StackOption
 from .aws import AWS_PANEL, Account, Profile, Region, bucket_name, failed
 from .endpoint_file import assembly_of
+from .installation import installing
 from .presentation import OUTPUT_PANEL, JsonOption, refusals_printed, say, terminal_width, working
 from .prices import LISTED, PRICES_HELP, PRICES_METAVAR, stated_prices
 
@@ -192,7 +193,7 @@ def _replayed(
     try:
         from .replay import replayed_lines
     except ModuleNotFoundError:
-        raise failed('Replaying traffic is an extra: pip install "constructs-optim[local]"') from None
+        raise failed(f"Replaying traffic is an extra: {installing('local')}") from None
     prices = {path: each.prices.hosting for path, each in evidence.items()}
     return list(replayed_lines(traffic, before, after, prices))
 

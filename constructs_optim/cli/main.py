@@ -13,6 +13,7 @@ from .commands import Commands
 from .deploy import deploy_command
 from .evaluate import evaluate_command
 from .explain import explain_command
+from .installation import installing
 from .mcp import mcp_command
 from .medusa import medusa_app
 from .operations.artifacts import artifacts_app
@@ -101,7 +102,7 @@ except ModuleNotFoundError as missing:
     @app.command("local", rich_help_panel=_TRY, context_settings=_ANY)
     def _not_installed() -> None:
         """Install the extra "local" to use this command."""
-        raise failed('The local cloud is an extra: pip install "constructs-optim[local]"')
+        raise failed(f"The local cloud is an extra: {installing('local')}")
 else:
     app.command("replay", rich_help_panel=_CHOOSE)(replay_command)
     app.add_typer(local_app, name="local", rich_help_panel=_TRY)

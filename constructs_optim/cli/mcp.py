@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from .aws import failed
+from .installation import installing
 
 
 def mcp_command(
@@ -31,6 +32,6 @@ def mcp_command(
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
             raise
-        raise failed('The server is an extra: pip install "constructs-optim[mcp]"') from None
+        raise failed(f"The server is an extra: {installing('mcp')}") from None
     os.chdir(directory)
     serve()

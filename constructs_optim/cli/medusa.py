@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from .aws import failed
 from .commands import Commands
+from .installation import installing
 from .presentation import JsonOption, print_fields, print_json, say
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def verify_command(
     except ModuleNotFoundError as missing:
         if (missing.name or "").split(".")[0] not in _EXTRA:
             raise
-        raise failed('Verifying heads is an extra: pip install "constructs-optim[medusa]"') from None
+        raise failed(f"Verifying heads is an extra: {installing('medusa')}") from None
     say_nothing_while_loading()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     try:

@@ -24,6 +24,7 @@ from constructs_optim.templates.template import Template
 
 from .assemblies import StackOption
 from .aws import DEFAULT_REGION, Account, Profile, Region, failed
+from .installation import installing
 from .presentation import OUTPUT_PANEL, JsonOption, print_json, print_table, refusals_printed, say, working
 from .prices import LISTED, PRICES_HELP, PRICES_METAVAR, stated_prices
 from .recipes.evidence import listed_prices
@@ -130,7 +131,7 @@ def replay_command(
     assemblies = assembly or [Path("cdk.out")]
     if picture is not None:
         if not HAS_PLOTS:
-            raise failed('Charts are an extra: pip install "constructs-optim[plots]"')
+            raise failed(f"Charts are an extra: {installing('plots')}")
         if picture.suffix not in (".svg", ".png") or not picture.absolute().parent.is_dir():
             raise typer.BadParameter(f"--chart {picture}: use a .svg or .png file in an existing directory")
     if len({*assemblies}) < len(assemblies):

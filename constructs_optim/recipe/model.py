@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Annotated, Literal
 
 from .catalog.lock import NO_COMMIT
 from .compute import TrainingCompute
-from .settings import Settings
+from .settings import Settings, Takes
 from .tokens import is_token
 
 COMMIT = re.compile("[0-9a-f]{40}")
+COPY_COMPUTE = ("instance_type", "volume_size_gb", "environment")
+"""The settings of a copy job's compute."""
 _S3 = "s3://"
 
 
@@ -29,7 +31,7 @@ class Model(Settings):
     token_secret_arn: str | None = None
     allow_pickle: bool = False
     allow_code: bool = False
-    compute: TrainingCompute | None = None
+    compute: Annotated[TrainingCompute | None, Takes(COPY_COMPUTE)] = None
 
     @staticmethod
     def huggingface(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -90,7 +91,7 @@ class Settings(BaseModel):
     @classmethod
     def example(cls, value: object) -> str:
         """Return how to write such settings in code, with ``value`` as one of them if it is one."""
-        factories = factories_of(cls)
+        factories = [name for name, each in factories_of(cls).items() if not needed_by(each)]
         if isinstance(value, str) and (named := meant(value, factories)):
             return f"{cls.display_name()}.{named[0]}()"
         given: dict[str, object] = {}
@@ -126,7 +127,7 @@ class Settings(BaseModel):
         value, reason = problem["input"], f"{cls.display_name()} does not accept this {path.partition('.')[0]}"
         match problem["type"]:
             case "extra_forbidden":
-                fix = nested_name(path, nested_settings(cls)) or meant_name(cls.model_fields, path)
+                fix = form_of_settings(cls).hint(path) or meant_name(cls.model_fields, path)
                 reason = f"{cls.display_name()} has no setting {path!r}"
             case "missing":
                 value, reason, fix = None, f"{cls.display_name()} requires {path}", f"{path}=..."
@@ -241,83 +242,153 @@ def in_code(value: object) -> str:
     return attributes[0].rpartition("_")[0] if len(attributes) == 1 else "..."
 
 
-def factories_of(cls: type[Settings]) -> list[str]:
-    """Return the names of the methods of a class that create its settings without arguments."""
-    found: dict[str, Callable[..., object]] = {
+def factories_of(cls: type) -> dict[str, Callable[..., Any]]:
+    """Return the methods of a class that create its settings, by their names."""
+    found: dict[str, Callable[..., Any]] = {
         name: getattr(cls, name)
         for name, each in vars(cls).items()
         if isinstance(each, staticmethod | classmethod) and not name.startswith(("_", "of_"))
     }
+    return {name: each for name, each in found.items() if inspect.signature(each).return_annotation == cls.__name__}
+
+
+def _arguments_of(function: Callable[..., object]) -> Iterator[str]:
+    """Yield the names of a function's arguments, with those of ``**options: Unpack[...]``, whose type may be text."""
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            options = str(parameter.annotation).removeprefix("Unpack[").removesuffix("]")
+            yield from getattr(getattr(function, "__globals__", {}).get(options), "__annotations__", ())
+        else:
+            yield name
+
+
+def needed_by(function: Callable[..., object]) -> list[str]:
+    """Return the names of the arguments that a function cannot be called without."""
     return [
         name
-        for name, each in found.items()
-        if (signature := inspect.signature(each)).return_annotation == cls.__name__
-        and all(
-            parameter.default is not parameter.empty or parameter.kind is parameter.VAR_KEYWORD
-            for parameter in signature.parameters.values()
-        )
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.default is parameter.empty
+        and name != "self"
+        and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
     ]
 
 
-# Words of other tools for settings.
+# Words of other tools for settings, and those of code and files for each other's.
 _ALSO_CALLED = {
-    "desired_count": "initial_instance_count",
-    "instance_count": "initial_instance_count",
-    "key": "encryption_key",
-    "kms_key": "encryption_key",
-    "kms_key_id": "encryption_key",
-    "sns_topic": "alarm_actions",
-    "subnet_ids": "vpc_subnets",
-    "subnets": "vpc_subnets",
-    "topic": "alarm_actions",
-    "vpc_config": "vpc",
-    "vpc_id": "vpc",
+    "desired_count": ["initial_instance_count"],
+    "instance_count": ["initial_instance_count"],
+    "key": ["encryption_key"],
+    "kms_key": ["encryption_key"],
+    "kms_key_id": ["encryption_key"],
+    "sns_topic": ["alarm_actions"],
+    "subnet_ids": ["vpc_subnets"],
+    "subnets": ["vpc_subnets", "subnet_ids"],
+    "topic": ["alarm_actions"],
+    "vpc_config": ["vpc"],
+    "vpc_id": ["vpc"],
+    "vpc_subnets": ["subnet_ids"],
 }
+# Of more places of a setting, none is likelier to be meant than another.
+_MOST_PLACES = 5
+_INNER = "\0"
 
 
-def also_called(name: str) -> str:
-    """Return this library's word for a setting that other tools call ``name``, or the name."""
-    return _ALSO_CALLED.get(name, name)
+@dataclass(frozen=True)
+class Form:
+    """How settings are written: a call with arguments in code, or a mapping with keys in a file.
 
-
-def nested_name(name: str, nested: Mapping[str, str]) -> str:
-    """Return a hint for a setting of another name in nested settings; empty if there is none.
-
-    ``nested`` has how to write each, such as ``network=NetworkOptions(vpc=...)``.
+    Attributes:
+        members: the names of the settings, with the forms of those that have settings themselves.
+        needed: the settings without which the others are refused.
+        around: the text around the settings, such as ``NetworkOptions({})``.
+        pair: the text of one setting, such as ``{}={}``.
     """
-    known = also_called(name)
-    found = [known] if known in nested else [each for each in nested if each.endswith(f"_{known}")][:2]
-    return f"did you mean {' or '.join(nested[each] for each in found)}?" if found else ""
+
+    members: Mapping[str, Sequence[Form]]
+    needed: Sequence[str] = ()
+    around: str = "{}"
+    pair: str = "{}={}"
+
+    def written(self, name: str, value: str = "...") -> str:
+        """Return the text of the settings with a value for one of them."""
+        values = {**dict.fromkeys(self.needed, "..."), name: value}
+        return self.around.replace("{}", ", ".join(self.pair.format(*each) for each in values.items()))
+
+    def inside(self, is_meant: Callable[[str], bool]) -> list[str]:
+        """Return how to write the settings inside of others whose names are meant; only the outermost ones."""
+        level = [(form, self.written(name, _INNER)) for name, forms in self.members.items() for form in forms]
+        while level:
+            found = [
+                text.replace(_INNER, form.written(name))
+                for form, text in level
+                for name in filter(is_meant, form.members)
+            ]
+            if found:
+                return list(dict.fromkeys(found))
+            level = [
+                (inner, text.replace(_INNER, form.written(name, _INNER)))
+                for form, text in level
+                for name, forms in form.members.items()
+                for inner in forms
+            ]
+        return []
+
+    def hint(self, name: str, others: Sequence[str] = ()) -> str:
+        """Return where the setting that a word means is, or ``others`` with its name; empty if it may be anywhere.
+
+        A setting of this form is likelier to be meant than one inside of another.
+        """
+        words = [name, *_ALSO_CALLED.get(name, ())]
+        found = [word for word in words if word in self.members]
+        found = found or [each for each in self.members if each.endswith(f"_{name}")]
+        found = found or [*others, *self.inside(lambda each: each in words)]
+        found = found or self.inside(lambda each: each.endswith(f"_{name}"))
+        return f"did you mean {' or '.join(found)}?" if 0 < len(found) <= _MOST_PLACES else ""
 
 
-def nested_settings(cls: type[Settings], depth: int = 2) -> dict[str, str]:
-    """Return how to write the settings of a class's settings, by their names; the outermost of each name."""
-    return nested_in(
-        {
-            name: _settings_types(field.annotation)
-            for name, field in cls.model_fields.items()
-            if get_origin(field.annotation) is not Sequence
-        },
-        depth,
-    )
+@dataclass(frozen=True)
+class Takes:
+    """Metadata of a setting that uses only some of its type's settings; rules refuse the others."""
+
+    names: Sequence[str]
+
+    @staticmethod
+    def of(kind: object, name: str) -> Sequence[str] | None:
+        """Return the names for a setting of a class; None for all."""
+        field = kind.model_fields.get(name) if isinstance(kind, type) and issubclass(kind, Settings) else None
+        metadata = field.metadata if field is not None else ()
+        return next((each.names for each in metadata if isinstance(each, Takes)), None)
 
 
-def nested_in(kinds: Mapping[str, Sequence[type[Settings]]], depth: int = 2) -> dict[str, str]:
-    """Return how to write the settings of arguments' types, by their names; the outermost of each name."""
-    found: dict[str, str] = {}
-    kinds = {argument: [each for kind in types for each in _concrete(kind)] for argument, types in kinds.items()}
-    for argument, types in kinds.items():
-        for kind in types:
-            needed = [name for name, field in kind.model_fields.items() if field.is_required()]
-            for name in kind.model_fields:
-                written = ", ".join(f"{each}=..." for each in dict.fromkeys([*needed, name]))
-                found.setdefault(name, f"{argument}={kind.display_name()}({written})")
-    if depth > 1:
-        for argument, types in kinds.items():
-            for kind in types:
-                for name, text in nested_settings(kind, depth - 1).items():
-                    found.setdefault(name, f"{argument}={kind.display_name()}({text})")
-    return {name: text for name, text in found.items() if name not in kinds}
+def form_of_settings(cls: type[Settings]) -> Form:
+    """Return the form of a class's settings without the class itself."""
+    return Form(_members(cls, cls.model_fields))
+
+
+def forms_of(kinds: Iterable[type[Settings]], names: Sequence[str] | None = None) -> list[Form]:
+    """Return the forms of settings in code: of classes, or of their factories; only with ``names``, if given."""
+    return [form for kind in kinds for each in _concrete(kind) for form in _forms(each, names)]
+
+
+def _forms(cls: type[Settings], names: Sequence[str] | None) -> Iterator[Form]:
+    needed = [name for name, field in cls.model_fields.items() if field.is_required()]
+    if needed and (factories := factories_of(cls)):
+        for name, factory in factories.items():
+            members = _members(cls, [each for each in _arguments_of(factory) if each in cls.model_fields])
+            yield Form(members, needed_by(factory), f"{cls.display_name()}.{name}({{}})")
+    else:
+        yield Form(_members(cls, names or cls.model_fields), needed, f"{cls.display_name()}({{}})")
+
+
+def _members(cls: type[Settings], names: Iterable[str]) -> dict[str, list[Form]]:
+    fields = {name: cls.model_fields[name] for name in names}
+    return {
+        name: forms_of(
+            _settings_types(field.annotation) if get_origin(field.annotation) is not Sequence else (),
+            Takes.of(cls, name),
+        )
+        for name, field in fields.items()
+    }
 
 
 def _concrete(kind: type[Settings]) -> Iterable[type[Settings]]:
@@ -329,8 +400,6 @@ def _concrete(kind: type[Settings]) -> Iterable[type[Settings]]:
 def meant_name(names: Iterable[str], name: object) -> str:
     """Return a hint with the closest of ``names`` to a misspelled name, or with all of them."""
     bare = {known.replace("_", ""): known for known in names}
-    if (alias := also_called(str(name))) in bare.values():
-        return f"did you mean {alias}?"
     near = [bare[known] for known in close_matches(str(name).replace("_", ""), bare)][:2]
     near += [known for known in bare.values() if known.endswith(f"_{name}") and known not in near][:2]
     return f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(bare.values())}"

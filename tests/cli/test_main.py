@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -14,6 +15,8 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
+from constructs_optim.cli import installation
+from constructs_optim.cli.installation import installing
 from constructs_optim.cli.main import app
 
 
@@ -98,17 +101,42 @@ def ran_without(*absent: str, words: tuple[str, ...] = ()) -> subprocess.Complet
 def test_without_the_cli_extra_the_command_names_it(absent: str) -> None:
     ran = ran_without(absent, words=("plan",))
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr == 'The command is an extra: pip install "constructs-optim[cli]"\n'
+    assert ran.stderr == f"The command is an extra: {installing('cli')}\n"
 
 
 def test_without_the_local_extra_every_local_command_names_it() -> None:
     for words in (("local",), ("local", "run", "--enforce-iam", "--", "cdk", "deploy")):
         ran = ran_without("yaml", words=words)
         assert (ran.returncode, ran.stdout) == (2, "")
-        assert ran.stderr == 'The local cloud is an extra: pip install "constructs-optim[local]"\n'
+        assert ran.stderr == f"The local cloud is an extra: {installing('local')}\n"
 
 
 def test_without_the_mcp_extra_the_command_names_it() -> None:
     ran = ran_without("mcp", words=("mcp",))
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr == 'The server is an extra: pip install "constructs-optim[mcp]"\n'
+    assert ran.stderr == f"The server is an extra: {installing('mcp')}\n"
+
+
+@pytest.mark.parametrize(
+    ("origin", "extra", "command"),
+    [
+        (None, "cli", 'pip install "constructs-optim[cli]"'),
+        ({"url": "file:///tmp/a.whl", "archive_info": {}}, "cli", 'pip install "constructs-optim[cli]"'),
+        ({"url": "file:///home/me/my%20code", "dir_info": {}}, "mcp", 'pip install "/home/me/my code[mcp]"'),
+        (
+            {"url": "file:///code", "dir_info": {"editable": True}},
+            "local",
+            'pip install -e "/code/constructs_optim_local" -e "/code[local]"',
+        ),
+    ],
+)
+def test_an_extra_is_installed_from_where_the_package_is(
+    origin: Any, extra: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Installed:
+        def read_text(self, name: str) -> str | None:
+            assert name == "direct_url.json"
+            return json.dumps(origin) if origin is not None else None
+
+    monkeypatch.setattr(installation, "distribution", lambda _: Installed())
+    assert installing(extra) == command

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from constructs_optim.cli.installation import installing
 from constructs_optim.cli.main import app
 
 
@@ -17,4 +18,4 @@ def test_without_the_medusa_extra_the_error_names_what_to_install(
         app, ["medusa", "verify", "--heads", str(tmp_path), "--data", str(tmp_path / "data.jsonl")]
     )
     assert result.exit_code == 2
-    assert result.stderr == 'Verifying heads is an extra: pip install "constructs-optim[medusa]"\n'
+    assert result.stderr == f"Verifying heads is an extra: {installing('medusa')}\n"

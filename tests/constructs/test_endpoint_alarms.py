@@ -332,5 +332,7 @@ def test_the_alarms_page_lists_the_default_settings_of_each_alarm() -> None:
 
 
 def test_a_latency_threshold_in_milliseconds_is_refused_with_the_value_in_seconds() -> None:
-    with pytest.raises(RecipeError, match=r"(?s)OPT244 alarms\.latency\.threshold = 20000.*such as 20 s for 20000 ms"):
+    with pytest.raises(
+        RecipeError, match=r"(?s)OPT244 monitoring\.alarms\.latency\.threshold = 20000.*such as 20 s for 20000 ms"
+    ):
         declared(stack(), alarms=only(latency=AlarmSettings(threshold=20_000)))

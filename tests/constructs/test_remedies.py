@@ -2,30 +2,56 @@
 
 from __future__ import annotations
 
+import ast
 import datetime as dt
 import re
 import textwrap
+from collections.abc import Iterator
+from functools import cache
+from inspect import signature
 from typing import Any
 
 import pytest
-from aws_cdk import App, Duration, Stack
+from aws_cdk import App, Duration, Size, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from aws_cdk.aws_cloudwatch_actions import SnsAction
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+from ruamel.yaml import YAML
 
 import constructs_optim
 from constructs_optim import (
+    Adapters,
     Alarms,
+    AlarmSettings,
+    CapacityReservation,
+    CoreDumps,
     JobOptions,
+    MonitoringOptions,
+    Observability,
+    OptimizedEndpoint,
+    Placement,
     Quantization,
     RecipeError,
+    Routing,
+    ScaleIn,
     Server,
+    SpeculationCure,
     SpeculativeDecoding,
+    TrainingCompute,
+    VariantOptions,
 )
-from constructs_optim.constructs.declaration.document import DeclarationError, Document
+from constructs_optim.constructs.declaration.document import DeclarationError, Document, members_of
+from constructs_optim.constructs.declaration.schema import Call
 from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
+from constructs_optim.constructs.endpoint.endpoint_file import endpoint_form
+from constructs_optim.constructs.stack.arguments import KEYS, form_of_call
+from constructs_optim.recipe.settings import Form, accepts
 
 from ..support.construct_stacks import endpoint
 
@@ -34,6 +60,10 @@ _ACCOUNT = {"account": "111122223333", "region": "us-west-2"}
 
 @pytest.fixture
 def names() -> dict[str, Any]:
+    return names_of_an_app()
+
+
+def names_of_an_app() -> dict[str, Any]:
     """The variables of an app, and all that it imports."""
     stack = Stack(App(), "Chat", env=_ACCOUNT)  # type: ignore[arg-type]
     bucket = s3.Bucket(stack, "Captures")
@@ -42,9 +72,12 @@ def names() -> dict[str, Any]:
         "Duration": Duration,
         "SnsAction": SnsAction,
         "alarms": Alarms(),
+        "alarm": [cloudwatch.Alarm.from_alarm_name(stack, "Existing", "alarm")],
         "bucket": bucket,
         "ec2": ec2,
+        "group": [ec2.SecurityGroup.from_security_group_id(stack, "Members", "sg-1")],
         "key": kms.Key(stack, "Key"),
+        "role": iam.Role.from_role_name(stack, "Caller", "role"),
         "s3": s3,
         "sns": sns,
         "stack": stack,
@@ -89,9 +122,7 @@ WRONG: list[tuple[str, str, str]] = [
 def test_the_printed_code_is_accepted_in_place_of_what_was_passed(
     call: str, argument: str, wrong: str, names: dict[str, Any]
 ) -> None:
-    from aws_cdk import aws_cloudwatch
-
-    names |= {"timedelta": dt.timedelta, "cloudwatch": aws_cloudwatch}
+    names |= {"timedelta": dt.timedelta, "cloudwatch": cloudwatch}
     needed = {"UpdatePolicy.canary": {}, "Workload": {"requests": 10} if argument != "requests" else {}}.get(call, {})
 
     def created(value: Any, name: str) -> None:
@@ -147,11 +178,146 @@ def test_an_unknown_keyword_is_told_where_the_setting_lives(
     endpoint(scope, "Right", **{**instance, argument: created})
 
 
-def test_arguments_of_methods_and_tags_are_told_where_they_live(names: dict[str, Any]) -> None:
-    for keyword, hint in (("tags", "Tags.of(construct).add"), ("max_capacity", "auto_scale(max_capacity=...)")):
-        with pytest.raises(TypeError) as refused:
-            endpoint(names["stack"], "Wrong", **{keyword: 4})
-        assert hint in str(refused.value)
+def hint_of(keyword: str, value: Any = 4, call: Any = OptimizedEndpoint) -> str:
+    """What an error says about an unknown keyword."""
+    with pytest.raises((TypeError, RecipeError)) as refused:
+        call(*([None, "Wrong"] if call is OptimizedEndpoint else ()), **{keyword: value})
+    error = refused.value
+    return error.violations[0].suggestion if isinstance(error, RecipeError) else str(error).partition(" (")[2][:-1]
+
+
+def settings_inside(form: Form, depth: int = 0) -> Iterator[str]:
+    for name, forms in form.members.items():
+        if depth:
+            yield name
+        for each in forms:
+            yield from settings_inside(each, depth + 1)
+
+
+INSIDE = sorted(set(settings_inside(form_of_call(OptimizedEndpoint.__init__))))
+# Those of alarms are in twelve places.
+ANYWHERE = set(AlarmSettings.model_fields)
+
+
+def filled_in(code: str, names: dict[str, Any]) -> dict[str, Any]:
+    """Run the code of arguments, with a value that each setting accepts in place of its dots."""
+    stack, vpc, bucket = names["stack"], names["vpc"], names["bucket"]
+    values: list[Any] = [
+        *[4, 30, 1024, 0.5, "a/b", "s3://b/c/", True, ["mig-1g.5gb"], ["SUCCESS_NOTIFICATION_TOPIC"], "any"],
+        *[Duration.minutes(20), Size.gibibytes(300), Size.mebibytes(4096), bucket, vpc, names["key"], names["topic"]],
+        *[[SnsAction(names["topic"])], ec2.SubnetSelection(subnets=vpc.private_subnets), names["group"], names["role"]],
+        *[names["alarm"], Alarms(), Server.vllm(), TrainingCompute(), Adapters(), CapacityReservation(arn="arn:a")],
+        *[CoreDumps(bucket=bucket), Observability(), Placement.spread(), Routing.random()],
+        *[ScaleIn.consolidation(), SpeculationCure.restart(), {"mmlu": 0.5}, stack],
+    ]
+
+    def evaluated(node: ast.expr, field: FieldInfo | None) -> Any:
+        if isinstance(node, ast.Constant) and node.value is ...:
+            return next(each for each in values if field is not None and accepts(field, each)) if field else ...
+        if not isinstance(node, ast.Call):
+            return eval(ast.unparse(node), dict(names))
+        call = eval(ast.unparse(node.func), dict(names))
+        of = call if isinstance(call, type) else eval(ast.unparse(node.func).partition(".")[0], dict(names))
+        return call(**{str(each.arg): evaluated(each.value, of.model_fields[str(each.arg)]) for each in node.keywords})
+
+    call = ast.parse(f"endpoint({code})", mode="eval").body
+    assert isinstance(call, ast.Call)
+    return {str(each.arg): evaluated(each.value, None) for each in call.keywords}
+
+
+@pytest.fixture(scope="module")
+def module_names() -> dict[str, Any]:
+    return names_of_an_app()
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_the_whole_code_for_a_setting_inside_of_others_is_accepted(name: str, module_names: dict[str, Any]) -> None:
+    hint = hint_of(name) if name not in signature(OptimizedEndpoint.__init__).parameters else ""
+    if not hint or name in ANYWHERE:
+        return
+    for code in hint.removeprefix("did you mean ").removesuffix("?").split(" or "):
+        if code not in signature(OptimizedEndpoint.__init__).parameters:
+            assert filled_in(code, module_names)
+
+
+@pytest.mark.parametrize(
+    ("keyword", "hint"),
+    [
+        ("name", "did you mean endpoint_name?"),
+        ("bucket", "did you mean async_inference=AsyncInference(bucket=...) or data_capture=DataCapture(bucket=...)?"),
+        (
+            "model_id",
+            "did you mean model=Model.huggingface(model_id=...) or model=Model.jumpstart(model_id=...)?",
+        ),
+        ("version", "did you mean model=Model.jumpstart(model_id=..., version=...)?"),
+        ("subnets", "did you mean network=NetworkOptions(vpc_subnets=...)?"),
+        ("bake_time", "did you mean update_policy="),
+        # A copy job uses no Spot Instances; a threshold is one of any alarm.
+        ("spot", "it has model, "),
+        ("threshold", "it has model, "),
+        # The words of a file.
+        ("scaling", "call its method auto_scale("),
+        ("components", 'call its method add_component("...", model=...)'),
+        ("evaluations", "call its method evaluate("),
+        ("shadow", "call its method shadow(candidate=..., checks=...)"),
+        ("quantization", "did you mean techniques=[Quantization.awq() or Quantization.fp8() or "),
+        ("speculative_decoding", "did you mean techniques=[SpeculativeDecoding."),
+        ("medusa", "did you mean techniques=[Medusa(training_data=...)]?"),
+        # Arguments of methods.
+        ("max_capacity", "call its method auto_scale(max_capacity=...)"),
+        ("tags", "Tags.of(construct).add("),
+    ],
+)
+def test_a_keyword_of_another_place_is_told_its_own(keyword: str, hint: str) -> None:
+    assert hint_of(keyword).startswith(hint)
+
+
+def test_the_value_of_a_file_s_word_selects_the_technique() -> None:
+    assert hint_of("quantization", "fp8") == "did you mean techniques=[Quantization.fp8()]?"
+
+
+def test_settings_name_the_place_of_those_of_others() -> None:
+    assert hint_of("kv_cache", call=MonitoringOptions) == "did you mean alarms=Alarms(kv_cache=...)?"
+    assert hint_of("ami_version", call=VariantOptions) == "did you mean inference_ami_version?"
+
+
+def test_keys_of_files_are_the_names_in_the_table_of_methods() -> None:
+    declared = {method.function.__name__: method.key for method in methods_of(endpoint_form(OptimizedEndpoint))}
+    assert {name: key for name, key in declared.items() if name != key} == KEYS
+
+
+def methods_of(form: type[Call]) -> Iterator[Any]:
+    """The methods with functions that a form's keys call."""
+    methods = list(getattr(form, "methods", ()))
+    while methods:
+        method = methods.pop()
+        methods += method.then
+        if method.function is not None:
+            yield method
+
+
+@cache
+def keys_inside() -> list[str]:
+    form = Form(members_of([endpoint_form(OptimizedEndpoint)]))
+    return sorted(set(settings_inside(form)) - set(form.members) - ANYWHERE)
+
+
+def test_the_yaml_for_a_key_inside_of_others_lacks_and_adds_nothing() -> None:
+    endpoint = endpoint_form(OptimizedEndpoint)
+    form = Form(members_of([endpoint]), pair="{}: {}")
+    assert len(keys_inside()) > 50
+    for key in keys_inside():
+        hint = form.hint(key).removeprefix("did you mean ").removesuffix("?")
+        for text in hint.split(" or ") if hint else ():
+            data = YAML(typ="safe", pure=True).load(text)
+            if not isinstance(data, dict):
+                assert text in form.members
+                continue
+            try:
+                endpoint.model_validate({"model": "a/b", **data})
+            except ValidationError as error:
+                wrong = [each for each in error.errors() if each["input"] != "..."]
+                assert not {each["type"] for each in wrong} & {"choice", "extra_forbidden", "missing"}, (key, text)
 
 
 @pytest.mark.parametrize(
@@ -184,6 +350,30 @@ FILE = textwrap.dedent(
         instance_type: ml.g5.12xlarge
     """
 )
+LISTS = [
+    # What is right, what is written instead, and what the error prints in place of it.
+    ("techniques: [quantization: awq]", "quantization: awq", "techniques: [quantization: awq]"),
+    ("techniques: [quantization: awq]", "techniques: awq", "techniques: [quantization: awq]"),
+    ("techniques: [quantization: awq]", "techniques: {quantization: awq}", "techniques: [{quantization: awq}]"),
+    (
+        "techniques: [quantization: awq]\n    instance_type: ml.g5.12xlarge",
+        "instance_pools: ml.g6e.12xlarge",
+        "instance_pools: [{instance_type: ml.g6e.12xlarge}]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("right", "written", "printed"), LISTS, ids=[written for _, written, _ in LISTS])
+def test_the_list_that_an_error_prints_is_accepted(right: str, written: str, printed: str) -> None:
+    with pytest.raises(DeclarationError) as refused:
+        DeclaredStack(Document.parsed(FILE.replace(right, written), "endpoint.yaml"))
+    (violation,) = refused.value.violations
+    suggestion = violation.suggestion.removeprefix("did you mean ").removesuffix("?")
+    key = printed.partition(": ")[0]
+    assert suggestion.removeprefix(f"{key}: ") == printed.removeprefix(f"{key}: ")
+    DeclaredStack(Document.parsed(FILE.replace(right, printed), "endpoint.yaml"))
+
+
 IN_A_FILE = [
     # What is right, what is written instead, and the end of the corrected line.
     ("stack: Chat", "stack: my_chat", "stack: my-chat"),
@@ -193,6 +383,15 @@ IN_A_FILE = [
     ("{quantization: awq}".strip("{}"), "quantization: awg", "quantization: awq"),
     ("instance_type: ml", "vpc: vpc-1\n    instance_type: ml", "network: {vpc: ...}"),
     ("instance_type: ml", "instance_count: 2\n    instance_type: ml", "variant: {initial_instance_count: ...}"),
+    ("instance_type: ml", "subnets: [a]\n    instance_type: ml", "network: {vpc: {vpc_id: ..., subnet_ids: ...}}"),
+    ("instance_type: ml", "name: chat\n    instance_type: ml", "endpoint_name"),
+    ("instance_type: ml", "auto_scale: {}\n    instance_type: ml", "scaling"),
+    (
+        "instance_type: ml",
+        "bucket: a\n    instance_type: ml",
+        "async_inference: {bucket: ...} or data_capture: {bucket: ...}",
+    ),
+    ("instance_type: ml", "spot: true\n    instance_type: ml", "it has model, "),
     ("instance_type: ml", "max_capacity: 2\n    instance_type: ml", "scaling: {max_capacity: ...}"),
     ("instance_type: ml", "latency: {}\n    instance_type: ml", "monitoring: {alarms: {latency: ...}}"),
     ("instance_type: ml", "kms_key: a\n    instance_type: ml", "encryption_key"),

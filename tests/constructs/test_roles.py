@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -491,6 +492,32 @@ def test_a_trust_policy_may_be_completed_after_the_endpoint() -> None:
         iam.PolicyStatement(actions=["sts:AssumeRole"], principals=[iam.ServicePrincipal("sagemaker.amazonaws.com")])
     )
     template_of(scope)
+
+
+@pytest.mark.parametrize(
+    ("declared", "written", "is_refused"),
+    [
+        ("lambda.amazonaws.com", "sagemaker.amazonaws.com", False),
+        ("sagemaker.amazonaws.com", "lambda.amazonaws.com", True),
+    ],
+)
+def test_a_trust_policy_is_read_as_the_template_has_it(declared: str, written: str, is_refused: bool) -> None:
+    scope = stack()
+    role = iam.Role(scope, "Mine", assumed_by=iam.ServicePrincipal(declared))
+    resource_of_role = role.node.default_child
+    assert isinstance(resource_of_role, iam.CfnRole)
+    resource_of_role.add_property_override("AssumeRolePolicyDocument.Statement.0.Principal.Service", written)
+    endpoint(scope, role=role)
+    with pytest.raises(RuntimeError, match="OPT245") if is_refused else nullcontext():
+        template_of(scope)
+
+
+def test_the_principals_of_a_refused_role_are_named_as_text() -> None:
+    scope = stack(env=None)
+    endpoint(scope, role=iam.Role(scope, "Mine", assumed_by=iam.AccountRootPrincipal()))
+    with pytest.raises(RuntimeError) as refused:
+        template_of(scope)
+    assert "only arn:${AWS::Partition}:iam::${AWS::AccountId}:root may assume it" in str(refused.value)
 
 
 def test_a_condition_of_a_trust_policy_is_left_to_aws() -> None:

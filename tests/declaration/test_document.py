@@ -468,3 +468,88 @@ def test_whatever_a_file_holds_is_read_or_refused_with_places(data: Any) -> None
         document.validated(stack_form())
     assert error.value.violations
     assert all(each.location.startswith("endpoint.yaml:1:1") for each in error.value.violations)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (r'stack: "\ud800"', "endpoint.yaml:1:8"),
+        (r'"\udfff": 1', "endpoint.yaml:1:1"),
+        (r'tags: {team: ["\ude00\ud83d"]}', "endpoint.yaml:1:15"),
+    ],
+)
+def test_a_surrogate_that_stands_alone_is_refused_where_it_is(text: str, place: str) -> None:
+    with pytest.raises(DeclarationError, match=r"a surrogate, .* stands alone") as error:
+        Document.parsed(text, "endpoint.yaml")
+    assert error.value.violations[0].location == place
+
+
+def test_two_escapes_of_json_are_one_character() -> None:
+    document = Document.parsed(r'{"tags": {"\ud83d\ude00": "\ud83d\ude00"}}', "endpoint.json")
+    assert document.data == {"tags": {"\N{GRINNING FACE}": "\N{GRINNING FACE}"}}
+
+
+LINES = [
+    # What a file has besides its endpoint's model, and the lines that rules refuse.
+    (
+        """\
+    monitoring:
+      alarms:
+        latency:
+          threshold: 20000
+        error_rate:
+          evaluation_periods: 300
+        disk:
+          evaluation_periods: 2
+          datapoints_to_alarm: 3
+        stale_evaluation:
+          threshold: 9
+        time_to_first_token: true
+""",
+        {
+            ("OPT244", "threshold: 20000"),
+            ("OPT087", "evaluation_periods: 300"),
+            ("OPT087", "datapoints_to_alarm: 3"),
+            ("OPT089", "threshold: 9"),
+            ("OPT173", "time_to_first_token: true"),
+        },
+    ),
+    (
+        # A component's alarms are those of its endpoint.
+        """\
+    inference_component: true
+    monitoring:
+      alarms:
+        latency:
+          threshold: 20000
+""",
+        {("OPT244", "threshold: 20000")},
+    ),
+    (
+        """\
+    variant:
+      container_startup_timeout: 2h
+    environment:
+      AWS_SECRET_ACCESS_KEY: abc
+    server:
+      vllm:
+        container_version: 1.2.3
+""",
+        {
+            ("OPT106", "container_startup_timeout: 2h"),
+            ("OPT034", "AWS_SECRET_ACCESS_KEY: abc"),
+            ("OPT037", "container_version: 1.2.3"),
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("more", "lines"), LINES, ids=["alarms", "alarms of a component", "options"])
+def test_each_violation_of_a_rule_has_the_line_of_its_key(more: str, lines: set[tuple[str, str]]) -> None:
+    text = VALID + more
+    with pytest.raises(DeclarationError) as error:
+        DeclaredStack(Document.parsed(text, "endpoint.yaml"))
+    written = text.splitlines()
+    found = {(each.rule, written[int(each.location.split(":")[1]) - 1].strip()) for each in error.value.violations}
+    assert found >= lines
+    assert {line for _, line in found} == {line for _, line in lines}

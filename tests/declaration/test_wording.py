@@ -1,4 +1,4 @@
-"""Messages about a file speak of its keys: no Python calls, no arguments, no context of cdk.json."""
+"""Messages about a file use its keys: no Python calls, no arguments, no context of cdk.json."""
 
 from __future__ import annotations
 
@@ -6,17 +6,28 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from aws_cdk import App, Stack
+from pydantic import create_model
+from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
+import constructs_optim
+from constructs_optim import Compilation, Medusa, Model, OptimizedEndpoint, Quantization, Server, UpdatePolicy
 from constructs_optim.cli.main import app
+from constructs_optim.constructs.declaration.builder import Builder
+from constructs_optim.constructs.declaration.document import DeclarationError, Document
+from constructs_optim.constructs.declaration.schema import Call, form_of
 from constructs_optim.constructs.declaration.wording import in_yaml
-from constructs_optim.constructs.declared_stack.stack_file import stack_form
+from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack, declared_template, stack_form
+from constructs_optim.constructs.stack.findings import warnings_of
 from constructs_optim.constructs.validation import template_size
 from constructs_optim.recipe import Recipe
 from constructs_optim.recipe.rules import check
+from constructs_optim.recipe.servers import ServerSettings
+from constructs_optim.recipe.techniques import Technique
 
 from ..recipe.test_rules import BAD, recipe
 from ..support.template_limits import lower
@@ -24,13 +35,38 @@ from .test_document import VALID
 
 stack_form()
 RULES = Path(__file__).parents[2] / "constructs_optim" / "recipe" / "rules"
-# An environment variable is no argument, and a plural such as file(s) is no call.
-PYTHON = re.compile(r"[A-Za-z_][\w.]*\((?!s\))|(?<![\w./?&-])[a-z][a-z0-9_]*=(?!=)|\b(?:True|False|None)\b")
+_CLASSES = "|".join(sorted(constructs_optim.__all__, key=len, reverse=True))
+_METHODS = r"(?:auto_scale|evaluate|require|add_\w+|on_\w+|start_on|stop_on|during|shadow)"
+# A call of this library, an argument, or a Boolean. An environment variable is no argument, setting=value is a form of
+# the command line, and only apps declare roles.
+PYTHON = re.compile(
+    rf"\b(?:{_CLASSES})(?:\.\w+)?\(|\b{_METHODS}\("
+    r"|(?<![\w./?&-])(?!setting=value|assumed_by=)[a-z]\w*=(?!=)|\b(?:True|False|None)\b"
+)
+_BRACES = re.compile(r"\w+: \{(?=.)|\{")
 
 
 def python_in(text: str) -> list[str]:
     """The calls and arguments of a text, without commands, which are in backticks."""
     return PYTHON.findall(" ".join(text.split("`")[::2]))
+
+
+def yaml_in(text: str) -> Iterator[str]:
+    """The mappings of a text, with their keys."""
+    end = 0
+    for found in _BRACES.finditer(text):
+        if found.start() >= end and not text.startswith("{{", found.start()):
+            depth = 0
+            for end in range(found.end() - 1, len(text)):
+                depth += {"{": 1, "}": -1}.get(text[end], 0)
+                if depth == 0:
+                    break
+            end += 1
+            yield text[found.start() : end]
+
+
+def read(text: str) -> Any:
+    return YAML(typ="safe", pure=True).load(text)
 
 
 @pytest.mark.parametrize(
@@ -41,30 +77,66 @@ def python_in(text: str) -> list[str]:
         ("a degree of 1 or 2 (tensor_parallel_degree=)", "a degree of 1 or 2 (tensor_parallel_degree)"),
         ("pass token_secret_arn=secret.secret_arn", "pass token_secret_arn: ..."),
         ("evaluate() enlarges a dashboard", "evaluations enlarges a dashboard"),
-        ("endpoint.auto_scale(max_capacity=4)", "scaling: max_capacity: 4"),
+        ("endpoint.auto_scale(max_capacity=4)", "scaling: {max_capacity: 4}"),
+        ("leave auto_scale(...) out", "leave scaling out"),
+        ("on_schedule('Mornings').schedule = 1", "on_schedule.Mornings.schedule = 1"),
+        (
+            'Call add_component("Chat", model=...), or leave it out',
+            "Add components: {Chat: {model: ...}}, or leave it out",
+        ),
+        (
+            'evaluate("Daily", schedule="rate(1 day)")',
+            'evaluations: {Daily: {schedule: "rate(1 day)"}}',
+        ),
         ("artifact_store=ArtifactStore.from_bucket(store.bucket)", "artifact_store: {from_bucket: ...}"),
+        ('network=NetworkOptions(vpc=ec2.Vpc.from_lookup(stack, "Vpc"))', "network: {vpc: ...}"),
         ("Model.huggingface(..., token_secret_arn=secret.secret_arn)", "{huggingface: {token_secret_arn: ...}}"),
-        ('SecretValue.secrets_manager("<name>").unsafe_unwrap()', "{{resolve:secretsmanager:<name>}}"),
+        ('captured.during("2026-11")', 'period: "2026-11"'),
+        ("Duration.hours(1) to Duration.days(30)", "1h to 30d"),
+        ("removal_policy=RemovalPolicy.RETAIN", "removal_policy: retain"),
+        ('SecretValue.secrets_manager("<name>").unsafe_unwrap()', '"{{resolve:secretsmanager:<name>}}"'),
         ("Objectives(input_tokens=..., ...)", "{input_tokens: ..., ...}"),
-        ("`constructs-optim lock --update x=1` of file(s)", "`constructs-optim lock --update x=1` of file(s)"),
-        ("https://example.com/?a=b&c=d and VLLM_USE=1", "https://example.com/?a=b&c=d and VLLM_USE=1"),
+        ("DataCapture(...) or Medusa(...)", "{...} or {medusa: ...}"),
     ],
 )
 def test_a_message_about_a_file_has_yaml_in_place_of_python(text: str, written: str) -> None:
     assert in_yaml(text) == written
+    assert all(read(each) for each in yaml_in(written))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`constructs-optim lock --update x=1` of file(s)",
+        "https://example.com/?a=b&c=d and VLLM_USE=1",
+        "cron(0 7 ? * MON-FRI *), rate(2 hours), or at(2027-01-31T07:00:00)",
+        'assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com")',
+        'vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)',
+        "Principal(s) of sns.Topic(stack, 'Topic')",
+        "the limits (unit=ms) of f(x=1)",
+    ],
+)
+def test_all_other_text_stays(text: str) -> None:
+    assert in_yaml(text) == text
 
 
 @pytest.mark.parametrize("case", BAD, ids=[f"{case[0]}-{number}" for number, case in enumerate(BAD)])
 def test_refusals_of_rules_have_no_python_in_a_file(case: Any) -> None:
     for violation in check(Recipe(**recipe(**case[1]))):
-        assert not python_in(in_yaml(violation.suggestion)), violation.suggestion
-        assert not python_in(in_yaml(violation.reason)), violation.reason
+        for text in (violation.suggestion, violation.reason):
+            written = in_yaml(text)
+            assert not python_in(written), text
+            assert all(read(each) for each in yaml_in(written)), written
 
 
 def _texts(node: ast.AST) -> Iterator[str]:
-    for each in ast.walk(node):
-        if isinstance(each, ast.JoinedStr):
-            yield "".join(part.value if isinstance(part, ast.Constant) else "x" for part in each.values)  # type: ignore[misc]
+    if isinstance(node, ast.JoinedStr):
+        yield "".join(part.value if isinstance(part, ast.Constant) else "X" for part in node.values)  # type: ignore[misc]
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    else:
+        for each in ast.iter_child_nodes(node):
+            yield from _texts(each)
 
 
 def test_messages_that_rules_compose_have_no_python_in_a_file() -> None:
@@ -74,6 +146,52 @@ def test_messages_that_rules_compose_have_no_python_in_a_file() -> None:
             if is_fix or (isinstance(node, ast.Call) and ast.unparse(node.func) == "Finding"):
                 for text in _texts(node):
                     assert not python_in(in_yaml(text)), f"{file.name}: {text}"
+
+
+CODE: dict[str, tuple[Any, dict[str, Any]]] = {
+    code: (form, {each.__name__: each for each in (Compilation, Medusa, Model, Quantization, Server, UpdatePolicy)})
+    for form, codes in {
+        Technique: ["Quantization.awq(group_size=64)", 'Medusa(training_data="s3://b/c/")', "Compilation.neuron()"],
+        Model: ['Model.huggingface("a/b")', 'Model.jumpstart("a", version="1.0.0")', 'Model.s3("s3://b/c/")'],
+        ServerSettings: ["Server.vllm()", 'Server.sglang(container_version="0.5.16")'],
+        UpdatePolicy: ["UpdatePolicy.all_at_once()", "UpdatePolicy.rolling(percent=20)"],
+    }.items()
+    for code in codes
+}
+
+
+@pytest.mark.parametrize("code", CODE)
+def test_the_yaml_of_code_declares_the_same(code: str) -> None:
+    form, names = CODE[code]
+    model = create_model("File", __base__=Call, value=(form_of(form), ...))
+    document = Document.parsed(f"value: {in_yaml(code)}", "endpoint.yaml")
+    value = Builder(Stack(App(), "Chat"), document).value(document.validated(model).value, ("value",))  # type: ignore[attr-defined]
+    assert value == eval(code, dict(names))
+
+
+SCHEDULES = """\
+    scaling:
+      {{max_capacity: 2, on_schedule: {{Mornings: {{min_capacity: 1, schedule: {schedule}}}}}}}
+    evaluations: {{Daily: {{workload: {{concurrency: [1], requests: 10}}, schedule: {daily}}}}}
+"""
+
+
+def test_a_schedule_that_a_file_s_error_names_is_accepted() -> None:
+    def declared(schedule: str, daily: str) -> DeclaredStack:
+        text = VALID + SCHEDULES.format(schedule=schedule, daily=daily)
+        return DeclaredStack(Document.parsed(text, "endpoint.yaml"))
+
+    with pytest.raises(DeclarationError) as refused:
+        declared("every day", "daily")
+    first, second = refused.value.violations
+    assert first.location == "endpoint.yaml:10:77 endpoints.Llama.scaling.on_schedule.Mornings.schedule"
+    assert second.location.endswith("endpoints.Llama.evaluations.Daily.schedule")
+    for text in (first.suggestion, second.suggestion):
+        assert "rate(" in text
+        assert "cron(" in text
+    cron, _, rest = first.suggestion.partition(" such as ")[2].partition(", rate")
+    declared(f'"{cron}"', f'"rate{second.suggestion.partition("rate")[2].partition(" or ")[0]}"')
+    assert rest.startswith("(")
 
 
 @pytest.mark.parametrize("limit", ["bytes", "resources"])
@@ -100,6 +218,41 @@ def test_a_file_with_too_many_endpoints_is_refused_in_its_own_words(
     assert "cdk.json" not in said
     assert "ValidationFailed" not in said
     assert "another stack" in said
+
+
+ADVISED = """\
+    scaling: {max_capacity: 4}
+    update_policy: canary
+  Empty:
+    instance_type: ml.g5.12xlarge
+    inference_component: true
+"""
+WARNINGS = {
+    "OPT123": "Use variant: {initial_instance_count: 2}, or update_policy: all_at_once",
+    "OPT237": "For a policy, add on_concurrency: {target: 8}, or leave scaling out",
+    "OPT239": "Add components: {Chat: {model: ...}}, or set model",
+}
+
+
+@pytest.mark.parametrize("made", ["a stack", "an app", "a standalone template"])
+def test_warnings_about_a_file_use_its_keys(made: str, tmp_path: Path) -> None:
+    path = tmp_path / "endpoint.yaml"
+    path.write_text(VALID + ADVISED)
+    if made == "a stack":
+        warnings = DeclaredStack(Document.read(path)).warnings
+    elif made == "a standalone template":
+        warnings = declared_template(Document.read(path), code_bucket=None, inline=True)[1].warnings
+    else:
+        stack = Stack(App(), "Chat")
+        for name in ("Llama", "Empty"):
+            OptimizedEndpoint.from_file(stack, name, str(path))
+        warnings = warnings_of(Path(cast("App", stack.node.root).synth().directory), stack)
+    for rule, advice in WARNINGS.items():
+        (warning,) = [each for each in warnings if f"constructs-optim:{rule}" in each]
+        assert advice in warning
+    for warning in warnings:
+        # The value is before the reason.
+        assert not python_in(warning.partition(": ")[2].partition("[ack")[0]), warning
 
 
 def test_a_file_s_template_has_no_indentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

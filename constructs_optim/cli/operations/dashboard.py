@@ -14,6 +14,7 @@ from constructs_optim.recipe.metrics import by_name
 from ..assemblies import AssemblyArgument, StackOption
 from ..aws import failed
 from ..commands import Commands
+from ..installation import installing
 from ..presentation import OUTPUT_PANEL, JsonOption, print_json, say, working
 
 dashboard_app = Commands(help="Preview the dashboards of a synthesized app.")
@@ -42,7 +43,7 @@ def preview_command(
     """
     folder = output or assembly / "preview"
     if importlib.util.find_spec("matplotlib") is None:
-        raise failed('Drawing is an extra: pip install "constructs-optim[plots]"')
+        raise failed(f"Drawing is an extra: {installing('plots')}")
     units = {
         (series.namespace, series.metric_name): metric.published_unit.value
         for metric in reversed([*by_name().values()])

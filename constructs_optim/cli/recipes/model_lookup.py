@@ -14,6 +14,7 @@ from constructs_optim.recipe.catalog.lock import RecordedModel
 from constructs_optim.recipe.catalog.model_config import ModelConfig
 
 from ..aws import Account, errors_explained, failed
+from ..installation import installing
 
 _CONFIG = "config.json"
 _WEIGHTS = ".safetensors"
@@ -39,9 +40,7 @@ def _of_hugging_face(model_id: str, revision: str) -> RecordedModel:
             RevisionNotFoundError,
         )
     except ModuleNotFoundError:
-        raise typer.BadParameter(
-            'Looking up Hugging Face models is an extra: pip install "constructs-optim[cli]"'
-        ) from None
+        raise typer.BadParameter(f"Looking up Hugging Face models is an extra: {installing('cli')}") from None
     hub, config = HfApi(), None
     try:
         found = hub.model_info(model_id, revision=revision, files_metadata=True)

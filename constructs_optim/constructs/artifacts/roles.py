@@ -6,6 +6,7 @@ to use SageMaker execution roles" (CreateModel and job permissions), narrowed to
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import cached_property
 from typing import cast
@@ -27,13 +28,15 @@ from constructs_optim.constructs.stack.permissions import (
     give_reasons,
     statements_of,
 )
-from constructs_optim.constructs.stack.stack_context import StackContext, late_value, path_of, properties_of
+from constructs_optim.constructs.stack.stack_context import StackContext, late_value, path_of
+from constructs_optim.constructs.validation.template_size import written_template
 from constructs_optim.recipe import RecipeError
 from constructs_optim.recipe.hosting.roles_and_networks import AssumedRole
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.plan_data import JobPlan, Plan, sources_of
 from constructs_optim.recipe.rules import check
 from constructs_optim.runtime.preflight.trust import SAGEMAKER, may_assume, principals
+from constructs_optim.templates.text import text_of
 
 from . import model_source
 from .artifact_store import IArtifactStore, store_statements
@@ -185,8 +188,12 @@ class _Trust:
         declared = token.target if isinstance(token, Reference) else None
         if not isinstance(declared, iam.CfnRole):
             return []
-        trust = StackContext.of(declared).stack.resolve(properties_of(declared)["assumeRolePolicyDocument"])
-        violations = check(AssumedRole(path_of(self._role), SAGEMAKER, principals(trust), may_assume(trust)))
+        stack = StackContext.of(declared).stack
+        # As written: the app may override properties.
+        resources = json.loads(written_template(stack))["Resources"]
+        trust = resources[stack.resolve(declared.logical_id)]["Properties"].get("AssumeRolePolicyDocument")
+        named = principals(trust, text_of)
+        violations = check(AssumedRole(path_of(self._role), SAGEMAKER, named, may_assume(trust)))
         return [str(RecipeError(violations))] if violations else []
 
 

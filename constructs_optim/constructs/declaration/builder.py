@@ -17,6 +17,7 @@ from constructs import Construct
 from pydantic import Field, create_model
 
 from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredResource
+from constructs_optim.constructs.stack.findings import translated
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
 from constructs_optim.recipe.errors import RecipeError, did_you_mean
@@ -82,7 +83,7 @@ class Method:
     def __post_init__(self) -> None:
         """Let messages use the key in place of the method."""
         if self.function is not None:
-            name_method(self.function.__name__, self.key)
+            name_method(self.function.__name__, self.key, self.calls)
 
     @property
     def form(self) -> Any:
@@ -351,16 +352,22 @@ class Builder:
 
     @contextmanager
     def explained(self, path: Path_, calls: Callable[..., Any] | None = None) -> Generator[None]:
-        """Collect the errors of the block, which may be a call, with their location in the document."""
+        """Collect the errors of the block, which may be a call, with their location in the document.
+
+        Its warnings and errors use the file's keys.
+        """
         try:
-            yield
+            with translated(in_yaml):
+                yield
         except RecipeError as error:
             for each in error.violations:
                 # Settings name their own class, and methods their own key, which the path already says.
                 name = calls.display_name() if inspect.isclass(calls) and issubclass(calls, Settings) else str(path[-1])
-                inner = re.sub(rf"^{re.escape(name)}(\.|$)", "", each.location)
-                below = self._document.below(path, inner)
-                location = f"{self._document.place(below)} {dotted(path)}.{inner}".removesuffix(".")
+                # A method with an ID: on_schedule('Mornings').schedule.
+                inner = re.sub(rf"^({re.escape(name)}|\w+\({re.escape(repr(name))}\))(\.|$)", "", each.location)
+                owner = self._document.owner_of(path, inner)
+                below = self._document.below(owner, inner)
+                location = f"{self._document.place(below)} {dotted(owner)}.{inner}".removesuffix(".")
                 # A token's own text means nothing to the file's reader.
                 value = self._document.value_at(below) if is_token(each.value) else each.value
                 changes = {"location": location, "value": value, "reason": in_yaml(each.reason)}

@@ -18,11 +18,13 @@ from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
+from constructs_optim.constructs.stack.arguments import KEYS
 from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean
-from constructs_optim.recipe.settings import Settings, also_called, expected, meant_name, nested_name, one_by_location
+from constructs_optim.recipe.settings import Form, Settings, Takes, expected, meant_name, one_by_location
 
-from .schema import Call, Choice
+from .schema import Call, Choice, made_by
+from .wording import flow
 
 DOCUMENTATION = page("endpoint-file")
 """The page about declarations as files."""
@@ -154,6 +156,14 @@ class Document:
         line, column = places.get(known, (1, 1))
         return f"{self.name}:{line}:{column}"
 
+    def owner_of(self, path: Path_, location: str) -> Path_:
+        """Return the innermost path around ``path`` with the first key of a rule's location; without any, ``path``.
+
+        A component is refused for settings of its endpoint.
+        """
+        around = (path[:end] for end in range(len(path), 0, -1))
+        return next((each for each in around if self.below(each, location) != each), path)
+
     def below(self, path: Path_, location: str) -> Path_:
         """Return the path of a rule's location, such as ``model.version``, in the value at ``path``."""
         node, found = self.value_at(path), path
@@ -205,9 +215,12 @@ class Document:
             name = str(path[-1])
             choices = [item for each in models if issubclass(each, Choice) for item in each.choices().items()]
             around = [f"{outer}: {{{name}: ...}}" for outer, inner in choices if name in inner.model_fields]
+            around = around or [key for key in names if key == KEYS.get(name)]
             fix = f"did you mean {' or '.join(around)}?" if around else ""
-            if not fix and also_called(name) not in names:
-                fix = nested_name(name, _nested(models))
+            if not fix:
+                fix = Form(members_of(models), pair="{}: {}").hint(name)
+                # A technique's group, with its member.
+                fix = fix.replace(f"[{name}: ...]", f"[{name}: {flow(value)}]") if isinstance(value, str) else fix
             if not below and path[:-1] and name in model.model_fields:
                 fix = f"{name} is a key of the whole file: write it without indentation"
             fix = fix or meant_name(names, name)
@@ -216,6 +229,8 @@ class Document:
             return violation(self.at(whole), None, f"{path[-1]!r} is needed", f"{path[-1]}: ...")
         if value is None:
             return violation(self.at(whole, is_key=True), None, "there is no value", "a value, or to leave the key out")
+        if kind == "list_type":
+            return violation(self.at(whole), value, "this is not a list", _as_list(value, models, path))
         if kind in _MAPPINGS:
             fix = _as_mapping(value, models, path) or "a mapping: keys with their values"
             return violation(self.at(whole), value, "this is not a mapping", fix)
@@ -343,7 +358,7 @@ class _Reader:
         if kind == "seq":
             return [self.value(each, (*path, index), around) for index, each in enumerate(node.value)]
         if kind in _TEXTS:
-            return node.value
+            return self._text(node)
         if kind in _SCALARS:
             if kind != "null":
                 self.texts[path] = node.value
@@ -353,6 +368,14 @@ class _Reader:
     def _wrong_tag(self, node: Any) -> DeclarationError:
         tag = node.tag.removeprefix(_TAG)
         return self._refused(node, f"the tag !!{tag} does not fit this value", "a value without a tag")
+
+    def _text(self, node: Any) -> str:
+        r"""Return a node's text; two escapes as in JSON, such as ``\ud83d\ude00``, are one character."""
+        try:
+            return node.value.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            reason = "a surrogate, \\ud800 to \\udfff, stands alone, and is no character"
+            raise self._refused(node, reason, "the character itself, or both of its escapes") from None
 
     def _scalar(self, node: Any) -> Any:
         try:
@@ -393,9 +416,9 @@ class _Reader:
                 continue
             if key.tag.removeprefix(_TAG) not in ("str", "int", "bool", "float", "timestamp"):
                 raise self._refused(key, "this key is not text", "text")
-            if key.value in own:
-                raise self._refused(key, f"there are two keys {key.value!r}", "one of them")
-            own[key.value] = key, member
+            if (name := self._text(key)) in own:
+                raise self._refused(key, f"there are two keys {name!r}", "one of them")
+            own[name] = key, member
         self._merging.discard(id(node))
         self._known[id(node)] = {**merged, **own}
         return self._known[id(node)]
@@ -421,24 +444,25 @@ def _has(node: Any, part: str | int) -> bool:
     return part in _mapping(node)
 
 
-def _nested(models: Iterable[type[Call]], depth: int = 2) -> dict[str, str]:
-    """Return how to write the keys of models' values, such as ``network: {vpc: ...}``; the outermost of each name."""
-    found: dict[str, str] = {}
-    values = {
-        of.alias or name: [*_models_in(of.annotation)]
+def members_of(models: Iterable[type[Call]], only: Sequence[str] | None = None) -> dict[str, list[Form]]:
+    """Return the keys of models, or ``only`` some of them, with the forms of their values."""
+    return {
+        of.alias or name: [*_forms_of(of.annotation, Takes.of(made_by(model), name))]
         for model in models
         for name, of in model.model_fields.items()
-        # The keys of such a mapping are IDs.
-        if not _origins(of.annotation) & {dict, list}
+        if only is None or name in only
     }
-    for key, inner in values.items():
-        for model in inner:
-            for name, of in model.model_fields.items():
-                found.setdefault(of.alias or name, f"{key}: {{{of.alias or name}: ...}}")
-    for key, inner in values.items() if depth > 1 else ():
-        for name, text in _nested(inner, depth - 1).items():
-            found.setdefault(name, f"{key}: {{{text}}}")
-    return {name: text for name, text in found.items() if name not in values}
+
+
+def _forms_of(annotation: Any, only: Sequence[str] | None) -> Iterator[Form]:
+    """Yield the forms of a key's value; the keys of other mappings are IDs, and only choices are known in lists."""
+    origins = _origins(annotation)
+    for model in _models_in(annotation) if dict not in origins else ():
+        if list not in origins:
+            needed = [of.alias or name for name, of in model.model_fields.items() if of.is_required()]
+            yield Form(members_of([model], only), needed, "{{}}", "{}: {}")
+        elif issubclass(model, Choice):
+            yield Form(dict.fromkeys(model.model_fields, ()), (), "[{}]", "{}: {}")
 
 
 def _origins(annotation: Any) -> set[Any]:
@@ -462,6 +486,18 @@ def _as_mapping(value: object, models: Iterable[type[Call]], path: Path_) -> str
     key = needed[0] if len(needed) == 1 else next(iter(ids), None)
     written = ", ".join(f"{name}: {value if name == key else '...'}" for name in needed)
     return f"{{{written}}}" if key else ""
+
+
+def _as_list(value: object, models: Iterable[type[Call]], path: Path_) -> str:
+    """Return a list with a value, or with what it can mean, as its only item."""
+    fields = [model.model_fields[str(path[-1])] for model in models if path and path[-1] in model.model_fields]
+    items = [found for each in fields for found in _models_in(each.annotation)]
+    if not isinstance(value, str) or not items:
+        return f"[{flow(value)}]" if isinstance(value, str | int | float | dict) else "a list"
+    if issubclass(items[0], Choice):
+        near = re.findall(r"^did you mean (.*)\?$", items[0].hint(value))
+        return " or ".join(f"[{each}]" for each in near[0].split(" or ")) if near else "a list"
+    return f"[{_as_mapping(value, models, path) or '{...}'}]"
 
 
 def _is_allowed(character: str, pattern: str) -> bool:

@@ -13,7 +13,7 @@ import inspect
 import re
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import is_dataclass
 from datetime import datetime
 from functools import cache
@@ -49,7 +49,7 @@ from constructs_optim.recipe.evaluation.workload import Workload
 from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.objectives import LATENCY_TEXT
 from constructs_optim.recipe.servers import Server, ServerSettings
-from constructs_optim.recipe.settings import Settings, meant
+from constructs_optim.recipe.settings import Settings, factories_of, meant
 from constructs_optim.recipe.techniques import REGISTRY, Technique
 
 from .references import (
@@ -173,17 +173,31 @@ def call_of(function: Callable[..., Any], name: str | None = None) -> type[Call]
             fields[argument] = (form, Field(default=shown, description=texts.get(argument, texts.get(""))))
     model = create_model(name or _name_of(function), __base__=Call, __doc__=described(function), **fields)
     model.calls = staticmethod(function)
-    if inspect.isclass(function) and (issubclass(function, Settings) or is_dataclass(function)):
+    _ARGUMENTS.update(fields)
+    if inspect.isclass(function):
         _MADE[model.__name__] = model
     return model
 
 
-def named_forms() -> dict[str, type[Call]]:
+def made_by(model: type[Call]) -> object:
+    """Return the class whose factory a model calls, such as ``Model`` for ``Model.huggingface``; None without one."""
+    function = getattr(model, "calls", None)
+    name = getattr(function, "__qualname__", "").partition(".")[0]
+    return getattr(sys.modules.get(getattr(function, "__module__", "")), name, None)
+
+
+def named_forms() -> Mapping[str, type[Call]]:
     """Return the created models by the names of technique groups and classes."""
     return _MADE
 
 
+def named_arguments() -> Set[str]:
+    """Return the names of the arguments of all created models."""
+    return _ARGUMENTS
+
+
 _MADE: dict[str, type[Call]] = {}
+_ARGUMENTS: set[str] = set()
 
 
 def choice_of(name: str, description: str | None, members: Mapping[str, Any]) -> type[Choice]:
@@ -195,6 +209,7 @@ def choice_of(name: str, description: str | None, members: Mapping[str, Any]) ->
     model = create_model(name, __base__=Choice, __doc__=description, **fields)
     model.bare = tuple(key for key, form in forms.items() if _needs_nothing(form))
     _MADE[name] = model
+    _ARGUMENTS.update(fields)
     return model
 
 
@@ -325,7 +340,7 @@ def _unchanged(value: Any, validate: Callable[[Any], Any]) -> Any:
 
 def _settings(cls: type[Settings]) -> Any:
     """Return the form of settings: by factories, by fields, or by either."""
-    if not (factories := _factories(cls)):
+    if not (factories := factories_of(cls)):
         return call_of(cls)
     choice = choice_of(cls.__name__, described(cls), factories)
     if any(field.is_required() for field in cls.model_fields.values()):
@@ -338,17 +353,6 @@ def _settings(cls: type[Settings]) -> Any:
         "|".join(factories),
     )
     return union_of([names.form, call_of(cls)])
-
-
-def _factories(cls: type) -> dict[str, Any]:
-    members = {
-        name: getattr(cls, name) for name, each in vars(cls).items() if isinstance(each, staticmethod | classmethod)
-    }
-    return {
-        name: each
-        for name, each in members.items()
-        if not name.startswith(("_", "of_")) and inspect.signature(each).return_annotation == cls.__name__
-    }
 
 
 def _techniques() -> Any:
@@ -380,7 +384,7 @@ _OWN_FORMS: dict[Any, Callable[[], Any]] = {
     Technique: cache(_techniques),
     ServerSettings: cache(_servers),
     IArtifactStore: cache(_stores),
-    Model: cache(lambda: union_of([MODEL.form, choice_of("Model", described(Model), _factories(Model))])),
+    Model: cache(lambda: union_of([MODEL.form, choice_of("Model", described(Model), factories_of(Model))])),
     # Only for endpoints of other apps; a file refers to its own endpoints.
     FleetEndpoint: lambda: Any,
 }

@@ -1,4 +1,4 @@
-"""Rules' suggestions for files, with their Python calls as YAML."""
+"""Messages about code for the readers of files, with the library's Python calls as YAML."""
 
 from __future__ import annotations
 
@@ -7,105 +7,151 @@ import json
 import re
 from typing import Any, cast
 
-from .schema import Call, Choice, named_forms, snake
+from .references import REFERENCES
+from .schema import Call, Choice, named_arguments, named_forms, snake
 
 # Where a recipe's values come from in an app, and not in a file.
 _OF_APPS = ", which can come from the context"
-_NAME = re.compile(r"\b(?:(?P<key>\w+)=)?(?P<call>[A-Z]\w+(?:\.[a-z]\w*)?)\(")
-
-
 _SECRET = re.compile(r"SecretValue\.secrets_manager\(\"([^\"]*)\"\)\.unsafe_unwrap\(\)")
-# A plural such as file(s) is no call.
-_METHOD = re.compile(r"(?:\b[a-z_]\w*\.)*\b([a-z_][a-z0-9_]*)\((?!s\))([^()]*)\)")
-_CLASS = re.compile(r"\b[A-Z]\w*\((?!s\))([^()]*)\)")
-_ARGUMENT = re.compile(r"(?<![\w./?&-])([a-z][a-z0-9_]*)=(\"[^\"]*\"|[\w.]*\w|\.\.\.)?")
-_WORDS = {"True": "true", "False": "false", "None": "null"}
-_KEYS: dict[str, str] = {}
+# A call, with the verb before it; or an argument with its value.
+_CODE = re.compile(
+    r"(?:(?P<verb>[Cc])all )?"
+    r"(?P<call>(?:(?<![\w.])[a-z_]\w*\.)*(?<!\w)(?P<name>[A-Za-z]\w*)(?:\.(?P<member>[a-z]\w*))?)\("
+    r"|(?<![\w./?&-])(?P<argument>[a-z][a-z0-9_]*)=(?!=)"
+)
+_VALUE = re.compile(r"\"[^\"]*\"|'[^']*'|-?\d[\d_]*(?:\.\d+)?|\.\.\.|[A-Za-z_][\w.]*\w|\[|\{")
+_CLOSED_BY = {"(": ")", "[": "]", "{": "}"}
+_MORE = re.compile(r",\s*\.\.\.\s*\)$")
+_WORDS = re.compile(r"\b(?:True|False)\b")
+_UNITS = {"seconds": "s", "minutes": "m", "hours": "h", "days": "d", "mebibytes": "MiB", "gibibytes": "GiB"}
+_OBJECTS = {each.__name__ for each in REFERENCES if each.__module__.startswith("aws_cdk")}
+_METHODS: dict[str, tuple[str, str]] = {"during": ("period", "value")}
 
 
-def name_method(method: str, key: str) -> None:
-    """Record the key that stands for a construct's method in a file: ``scaling`` for ``auto_scale``."""
-    _KEYS[method] = key
+def name_method(method: str, key: str, calls: str = "once") -> None:
+    """Record the key that stands for a construct's method in a file: ``scaling`` for ``auto_scale``.
+
+    ``calls`` is ``once``, ``list`` for a key with a list, ``id`` for one with a mapping of IDs, and ``value`` for one
+    whose value is the only argument.
+    """
+    _METHODS[method] = key, calls
 
 
 def in_yaml(text: str) -> str:
     """Return a text with its Python as in a file: ``quantization: awq`` for ``Quantization.awq()``, ``scaling`` for
-    ``auto_scale()``, and ``spot: false`` for ``spot=False``. Commands in backticks stay.
+    ``auto_scale()``, and ``spot: false`` for ``spot=False``. Commands in backticks and all other text stay.
     """
-    text = _SECRET.sub(r"{{resolve:secretsmanager:\1}}", text.partition(_OF_APPS)[0])
+    text = _SECRET.sub(r'"{{resolve:secretsmanager:\1}}"', text.partition(_OF_APPS)[0])
     parts = text.split("`")
     return "`".join(part if number % 2 else _translated(part) for number, part in enumerate(parts))
 
 
 def _translated(text: str) -> str:
-    text = _CLASS.sub(r"{\1}", _METHOD.sub(_as_key, _with_values(text)))
-    return _ARGUMENT.sub(lambda match: _as_member(match[1], match[2]), text)
-
-
-def _as_key(call: re.Match[str]) -> str:
-    key, arguments = _KEYS.get(call[1], call[1]), call[2].strip()
-    return key if arguments in ("", "...") else f"{key}: {arguments}"
-
-
-def _as_member(name: str, value: str | None) -> str:
-    if not value:
-        return name
-    is_attribute = re.fullmatch(r"[a-z_]\w*(?:\.[a-z_]\w*)+", value) is not None
-    return f"{name}: {'...' if is_attribute else _WORDS.get(value, value)}"
-
-
-def _with_values(text: str) -> str:
     written, end = "", 0
-    while (found := _NAME.search(text, end)) is not None:
-        close = _end_of_call(text, found.end() - 1)
-        yaml = _written(text[found.start("call") : close]) if close is not None else None
-        if close is None or yaml is None:
-            written, end = written + text[end : found.end()], found.end()
-        else:
-            key = f"{found['key']}: " if found["key"] else ""
-            written, end = f"{written}{text[end : found.start()]}{key}{yaml}", close
-    return written + text[end:]
+    for found in _CODE.finditer(text):
+        if found.start() < end:
+            continue
+        close, yaml = _argument(text, found) if found["argument"] else _call(text, found)
+        if yaml is not None:
+            written, end = f"{written}{_WORDS.sub(_in_lower_case, text[end : found.start()])}{yaml}", close
+    return written + _WORDS.sub(_in_lower_case, text[end:])
 
 
-def _end_of_call(text: str, start: int) -> int | None:
+def _in_lower_case(word: re.Match[str]) -> str:
+    return word[0].lower()
+
+
+def _argument(text: str, found: re.Match[str]) -> tuple[int, str | None]:
+    """Return the end of an argument with its value, and its YAML; None if no file has an argument of that name."""
+    name, close = found["argument"], found.end()
+    if name not in named_arguments():
+        return close, None
+    value = _VALUE.match(text, close)
+    if value is None:
+        return close, name
+    close = value.end()
+    if value[0] in _CLOSED_BY or text[close : close + 1] == "(":
+        close = _end_of(text, close - 1 if value[0] in _CLOSED_BY else close) or close
+    try:
+        return close, f"{name}: {flow(_value(ast.parse(text[found.end() : close], mode='eval').body))}"
+    except (SyntaxError, ValueError):
+        return close, f"{name}: ..."
+
+
+def _call(text: str, found: re.Match[str]) -> tuple[int, str | None]:
+    """Return the end of a call, and its YAML; None if a file has nothing of that name."""
+    close = _end_of(text, found.end() - 1)
+    if close is None:
+        return found.end(), None
+    code = text[found.start("call") : close]
+    has_more = _MORE.search(code)
+    try:
+        node = ast.parse(_MORE.sub(")", code), mode="eval").body
+        if found["name"] in _METHODS and not found["member"] and isinstance(node, ast.Call):
+            verb = {"C": "Add ", "c": "add "}.get(found["verb"], "")
+            return close, verb + _of_method(node, found["name"])
+        value = _value(node)
+    except (SyntaxError, ValueError):
+        return close, None
+    yaml = "{...}" if value is ... else flow(value)
+    if has_more is not None and yaml.endswith("}"):
+        yaml = f"{yaml[:-1]}, ...}}"
+    return close, text[found.start() : found.start("call")] + yaml
+
+
+def _end_of(text: str, start: int) -> int | None:
     """Return the position after the bracket that closes the one at ``start``."""
     depth = 0
     for index, character in enumerate(text[start:], start):
-        depth += {"(": 1, ")": -1}.get(character, 0)
+        depth += {text[start]: 1, _CLOSED_BY[text[start]]: -1}.get(character, 0)
         if depth == 0:
             return index + 1
     return None
 
 
-def _written(code: str) -> str | None:
-    """Return the YAML of a call; None if a file has nothing of that name, or the code is abridged."""
-    try:
-        value = _value(ast.parse(code, mode="eval").body)
-    except (SyntaxError, ValueError):
-        return None
-    return _flow(value)
+def _of_method(node: ast.Call, method: str) -> str:
+    key, calls = _METHODS[method]
+    value: Any = {str(each.arg): _inner(each.value) for each in node.keywords}
+    first = next((each.value for each in node.args if isinstance(each, ast.Constant) and each.value is not ...), None)
+    if calls == "id":
+        value = {str(first or "<id>"): value} if value else {}
+    if calls == "list" and value:
+        value = [value]
+    if calls == "value":
+        value = first
+    if not value:
+        return key if first is None else f"{key}.{first}"
+    return f"{key}: {flow(value)}"
 
 
 def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.List | ast.Tuple):
         return [_value(each) for each in node.elts]
+    if isinstance(node, ast.Attribute) and ast.unparse(node.value) in _OBJECTS:
+        # RemovalPolicy.RETAIN
+        return node.attr.lower()
     if isinstance(node, ast.Name | ast.Attribute):
         # An object of the app, such as a secret.
         return ...
     if not isinstance(node, ast.Call):
         return ast.literal_eval(node)
     group, _, member = ast.unparse(node.func).partition(".")
+    if group in _OBJECTS and member in _UNITS and len(node.args) == 1:
+        # Duration.hours(2)
+        return f"{_value(node.args[0])}{_UNITS[member]}"
     forms = named_forms()
     form = forms.get(group)
+    if form is None:
+        raise ValueError(group)
     if member.startswith("from_"):
         # ArtifactStore.from_bucket(store.bucket)
         return {member: ...}
-    if form is None or (issubclass(form, Choice) and member not in form.model_fields):
-        raise ValueError(group)
+    if issubclass(form, Choice) and member not in form.model_fields:
+        raise ValueError(member)
     value: Any
     if issubclass(form, Choice):
         arguments = _arguments(node, form.model_fields[member].annotation)
-        value = member if not arguments and member in form.bare else {member: arguments}
+        value = member if arguments == {} and member in form.bare else {member: arguments}
     elif member:
         # Alarms.none(), in addition to the settings of Alarms.
         value = member
@@ -116,20 +162,32 @@ def _value(node: ast.expr) -> Any:
     return {kind: value} if kind in forms["Technique"].model_fields else value
 
 
-def _arguments(node: ast.Call, form: Any) -> dict[str, Any]:
+def _arguments(node: ast.Call, form: Any) -> Any:
+    """Return the arguments of a call by name; ``...`` if only some are needed, which the text leaves out."""
     names = list(form.model_fields) if isinstance(form, type) and issubclass(form, Call) else []
-    positional = dict(zip(names, [value for value in map(_value, node.args) if value is not ...], strict=False))
-    return {**positional, **{str(each.arg): _value(each.value) for each in node.keywords}}
+    given = [value for value in map(_inner, node.args) if value is not ...]
+    named = {str(each.arg): _inner(each.value) for each in node.keywords}
+    return {**dict(zip(names, given, strict=False)), **named} or (... if node.args else {})
 
 
-def _flow(value: Any) -> str:
+def _inner(node: ast.expr) -> Any:
+    """Return the value of an argument; ``...`` for what only an app can create."""
+    try:
+        return _value(node)
+    except ValueError:
+        return ...
+
+
+def flow(value: Any) -> str:
+    """Return a value as YAML on one line; ``...`` stays a placeholder."""
     if isinstance(value, dict):
         items = cast("dict[str, Any]", value).items()
-        return "{" + ", ".join(f"{key}: {_flow(each)}" for key, each in items) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_flow, cast("list[Any]", value))) + "]"
+        return "{" + ", ".join(f"{key}: {flow(each)}" for key, each in items) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(flow, cast("list[Any]", value))) + "]"
     if value is ...:
         return "..."
     if isinstance(value, str):
-        return value if re.fullmatch(r"[A-Za-z][\w./@-]*|\d+\.\d+\.\d+", value) else json.dumps(value)
+        is_plain = re.fullmatch(r"[A-Za-z][\w./@-]*|\d+(?:\.\d+\.\d+|[smhd]|MiB|GiB)|<[\w ]+>", value)
+        return value if is_plain and value not in ("true", "false", "null") else json.dumps(value)
     return json.dumps(value)

@@ -25,13 +25,14 @@ from constructs_optim.constructs.declaration.builder import (
 )
 from constructs_optim.constructs.declaration.document import SCHEMA_VERSION, Document
 from constructs_optim.constructs.declaration.schema import Call, call_of, json_schema
+from constructs_optim.constructs.declaration.wording import in_yaml
 from constructs_optim.constructs.endpoint.endpoint_base import ModelServer
 from constructs_optim.constructs.endpoint.endpoint_file import endpoint_form, store_form
 from constructs_optim.constructs.endpoint.inference_component import InferenceComponent, LoraAdapter
 from constructs_optim.constructs.endpoint.optimized_endpoint import OptimizedEndpoint
 from constructs_optim.constructs.monitoring.fleet_dashboard import FleetDashboard
 from constructs_optim.constructs.recommendation.model_recommendation import ModelRecommendation
-from constructs_optim.constructs.stack.findings import warnings_of
+from constructs_optim.constructs.stack.findings import translated, warnings_of
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.standalone_template.outputs import OUTPUTS, add_outputs
 from constructs_optim.constructs.standalone_template.standalone_template import StandaloneTemplate, standalone_template
@@ -243,7 +244,8 @@ class DeclaredStack(Stack):
         Raises:
             RuntimeError: if the written template exceeds a limit of AWS; says what works.
         """
-        folder = Path(self.app.synth().directory)
+        with translated(in_yaml):
+            folder = Path(self.app.synth().directory)
         if refused := refusals((folder / self.template_file).read_text(encoding="utf-8"), self.stack_name):
             raise RuntimeError("\n".join(refused))
         return folder
@@ -278,5 +280,6 @@ def declared_template(
         declared[0].add_outputs()
         return declared[0]
 
-    template = standalone_template(declare, code_bucket=code_bucket, inline=inline)
+    with translated(in_yaml):
+        template = standalone_template(declare, code_bucket=code_bucket, inline=inline)
     return declared[0], template

@@ -186,7 +186,9 @@ class EndpointAlarms(Construct):
         ]
         watched = Watched(served.is_component, capacity, is_asynchronous=is_asynchronous)
         checked = [*of_engine, *thresholds(self._settings, watched)]
-        refuse([*check(self._settings), *(violation for each in checked for violation in check(each))])
+        found = [*check(self._settings), *(violation for each in checked for violation in check(each))]
+        # Users pass the alarms in MonitoringOptions.
+        refuse([each.model_copy(update={"location": f"monitoring.{each.location}"}) for each in found])
         super().__init__(scope, id)
         if of_engine:
             EngineMetricUses.of(self).add(self)
@@ -215,7 +217,9 @@ class EndpointAlarms(Construct):
     def _advice_without_evaluation(self) -> Sequence[Advice]:
         if "stale_evaluation" in self._alarms:
             return ()
-        return warnings(DependentOption("alarms.stale_evaluation", self._settings.stale_evaluation, "evaluate"))
+        return warnings(
+            DependentOption("monitoring.alarms.stale_evaluation", self._settings.stale_evaluation, "evaluate")
+        )
 
     @property
     def alarms(self) -> dict[str, cloudwatch.CfnAlarm]:

@@ -19,7 +19,9 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from constructs_optim.recipe import RecipeError, Violation
 from constructs_optim.recipe.errors import close_matches
-from constructs_optim.recipe.settings import Settings, also_called, nested_in, nested_name
+from constructs_optim.recipe.settings import Form, Settings, forms_of, needed_by
+from constructs_optim.recipe.techniques import REGISTRY, Technique
+from constructs_optim.recipe.techniques.parsing import call_of
 
 from .findings import keep_refusal
 
@@ -165,7 +167,7 @@ def unique_ids() -> Generator[None]:
 
 def suggests_keywords(cls: _Class) -> _Class:
     """Make a class suggest keywords for misspelled ones, like Python 3.13, and another ID for a taken one."""
-    constructor = suggests_keywords_of(cls.__name__)(vars(cls)["__init__"])
+    constructor = suggests_keywords_of(cls.__name__, cls)(vars(cls)["__init__"])
 
     @wraps(constructor)
     def suggesting(*args: Any, **kwargs: Any) -> None:
@@ -182,8 +184,8 @@ def suggests_keywords(cls: _Class) -> _Class:
     return cls
 
 
-def suggests_keywords_of(name: str) -> Callable[[_Function], _Function]:
-    """Make a function, called ``name`` in errors, suggest keywords for misspelled ones."""
+def suggests_keywords_of(name: str, methods_of: type | None = None) -> Callable[[_Function], _Function]:
+    """Make a function, called ``name`` in errors, suggest keywords for misspelled ones, and methods of a class."""
 
     def decorated(function: _Function) -> _Function:
         keywords = [each for each in inspect.signature(function).parameters if each not in _NOT_KEYWORDS]
@@ -194,7 +196,8 @@ def suggests_keywords_of(name: str) -> Callable[[_Function], _Function]:
                 return function(*args, **kwargs)
             except TypeError:
                 if unknown := kwargs.keys() - keywords - _NOT_KEYWORDS:
-                    raise TypeError(_message(name, sorted(unknown), keywords, _nested(function))) from None
+                    given = {each: kwargs[each] for each in sorted(unknown)}
+                    raise TypeError(_message(name, given, form_of_call(function), methods_of)) from None
                 raise
 
         return cast("_Function", suggesting)
@@ -210,22 +213,24 @@ def check_options(method: str, options: Mapping[str, object], of: type) -> None:
 def check_names(method: str, options: Mapping[str, object], names: list[str]) -> None:
     """Refuse options with other names, and suggest similar ones."""
     if unknown := options.keys() - set(names):
-        raise TypeError(_message(method, sorted(unknown), names))
+        form = Form(dict.fromkeys(names, ()))
+        raise TypeError(_message(method, {each: options[each] for each in sorted(unknown)}, form))
 
 
-# What methods of an endpoint take.
-_OF_METHODS = {name: f"call auto_scale({name}=...) on the endpoint" for name in ("max_capacity", "min_capacity")}
+KEYS = {"add_adapter": "adapters", "add_component": "components", "auto_scale": "scaling", "evaluate": "evaluations"}
+"""The keys of a file for methods, where they are not the methods' names."""
 
 
-def _nested(function: Callable[..., Any]) -> dict[str, str]:
-    """Return how to write the settings of a function's arguments, whose annotations may only be text."""
+def form_of_call(function: Callable[..., Any]) -> Form:
+    """Return the form of a function's arguments, whose annotations may only be text."""
     known = {each.__name__: each for each in _classes(Settings)}
     kinds = {
         name: [known[word] for word in re.findall(r"\w+", str(parameter.annotation)) if word in known]
         for name, parameter in inspect.signature(function).parameters.items()
-        if "Sequence" not in str(parameter.annotation)
+        if name not in _NOT_KEYWORDS
     }
-    return nested_in(kinds)
+    is_list = {name for name in kinds if "Sequence" in str(inspect.signature(function).parameters[name].annotation)}
+    return Form({name: [] if name in is_list else forms_of(of) for name, of in kinds.items()})
 
 
 def _classes(of: type[Settings]) -> Iterator[type[Settings]]:
@@ -234,21 +239,44 @@ def _classes(of: type[Settings]) -> Iterator[type[Settings]]:
         yield from _classes(each)
 
 
-def _message(name: str, unknown: list[str], keywords: list[str], nested: Mapping[str, str] | None = None) -> str:
+def _techniques(word: str, value: object) -> list[str]:
+    """Return the code of the techniques that a file's key for their group means, or only of those of their name."""
+    grouped: dict[str, list[type[Technique]]] = {}
+    for technique in (each for of_kind in REGISTRY.values() for each in of_kind.values()):
+        for name in (technique.display_name().partition(".")[0].lower(), technique.name):
+            grouped.setdefault(name, []).append(technique)
+    meant = grouped.get(word.replace("_", ""), grouped.get(word, []))
+    calls = dict.fromkeys(call_of(each) for each in [each for each in meant if each.name == value] or meant)
+    return [f"techniques=[{' or '.join(calls)}]"] if calls else []
+
+
+def _of_methods(word: str, methods_of: type) -> list[str]:
+    """Return the calls of a class's methods that a file's key, or one of their arguments, means."""
+    for name, method in inspect.getmembers(methods_of, inspect.isfunction):
+        arguments = inspect.signature(method).parameters
+        is_argument = name in KEYS and word in arguments and arguments[word].kind is inspect.Parameter.KEYWORD_ONLY
+        if not name.startswith("_") and (is_argument or word == KEYS.get(name, name)):
+            # An ID is positional.
+            named = dict.fromkeys([*needed_by(method), *([word] if is_argument else [])])
+            written = ['"..."' if each == "id" else f"{each}=..." for each in named]
+            return [f"{name}({', '.join(written)})"]
+    return []
+
+
+def _message(name: str, unknown: Mapping[str, object], form: Form, methods_of: type | None = None) -> str:
     # Without underscores, instancetype is closer to instance_type than to instance_pools.
-    plain = {keyword.replace("_", ""): keyword for keyword in keywords}
+    plain = {keyword.replace("_", ""): keyword for keyword in form.members}
     parts: list[str] = []
-    for keyword in unknown:
+    for keyword, value in unknown.items():
         close = [plain[match] for match in close_matches(keyword.replace("_", ""), plain)][:2]
-        if also_called(keyword) in keywords:
-            hint = f" (did you mean {also_called(keyword)}?)"
-        elif inside := nested_name(keyword, nested or {}):
-            hint = f" ({inside})"
-        elif keyword in _OF_METHODS and "endpoint_name" in keywords:
-            hint = f" ({_OF_METHODS[keyword]})"
+        calls = _of_methods(keyword, methods_of) if methods_of is not None else []
+        if calls:
+            hint = f"call its method {calls[0]}"
+        elif meant := form.hint(keyword, _techniques(keyword, value) if "techniques" in form.members else ()):
+            hint = meant
         elif keyword == "tags":
-            hint = ' (Tags.of(construct).add("team", "nlp") adds tags)'
+            hint = 'Tags.of(construct).add("team", "nlp") adds tags'
         else:
-            hint = f" (did you mean {' or '.join(close)}?)" if close else f" (it has {', '.join(keywords)})"
-        parts.append(f"{keyword!r}{hint}")
+            hint = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(form.members)}"
+        parts.append(f"{keyword!r} ({hint})")
     return f"{name}(...) has no argument {' and no '.join(parts)}"

@@ -18,7 +18,9 @@ import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType, TracebackType
 
@@ -39,6 +41,24 @@ _CREATED_AT, _NO_TRACES = "aws:cdk:creationStack", "aws:cdk:disable-stack-trace"
 _RUN_BY_CLI = "CDK_OUTDIR"
 
 
+_TRANSLATION: ContextVar[Callable[[str], str]] = ContextVar("translation", default=str)
+
+
+@contextmanager
+def translated(by: Callable[[str], str]) -> Generator[None]:
+    """Translate the block's warnings, for instance for the reader of a file, who does not see the app's code."""
+    token = _TRANSLATION.set(by)
+    try:
+        yield
+    finally:
+        _TRANSLATION.reset(token)
+
+
+def warning(text: str) -> str:
+    """Return the text of a warning as the current block translates it."""
+    return _TRANSLATION.get()(text)
+
+
 def advise(construct: IConstruct, *advice: Advice) -> None:
     """Add warnings to a construct, located at the app's line."""
     if advice:
@@ -47,15 +67,19 @@ def advise(construct: IConstruct, *advice: Advice) -> None:
 
 def advise_when_complete(construct: Construct, advice: Callable[[], Iterable[Advice]]) -> None:
     """Add warnings that depend on the whole app, located at the app's current line, when it is synthesized."""
-    frames = _frames_of_app(traceback.walk_stack(None))
+    frames, translation = _frames_of_app(traceback.walk_stack(None)), _TRANSLATION.get()
     context = StackContext.of(construct)
+
+    def advise_now() -> None:
+        with translated(translation):
+            _advise(construct, frames, tuple(advice()))
 
     def pending() -> _PendingAdvice:
         created = _PendingAdvice()
         context.stack.node.add_validation(created)
         return created
 
-    context.once(_PendingAdvice, pending).add(lambda: _advise(construct, frames, tuple(advice())))
+    context.once(_PendingAdvice, pending).add(advise_now)
 
 
 @jsii.implements(IValidation)
@@ -82,7 +106,7 @@ def _advise(construct: IConstruct, frames: list[str], advice: tuple[Advice, ...]
     if advice:
         _trace(construct, frames)
     for each in advice:
-        Annotations.of(construct).add_warning_v2(each.id, each.message)
+        Annotations.of(construct).add_warning_v2(each.id, warning(each.message))
 
 
 def warnings_of(assembly: Path, stack: Stack) -> tuple[str, ...]:

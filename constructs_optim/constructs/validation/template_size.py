@@ -13,6 +13,7 @@ from aws_cdk import Annotations, ISynthesisSession, LegacyStackSynthesizer, Stac
 from aws_cdk.cx_api import CloudAssemblyBuilder
 from constructs import Construct, IValidation
 
+from constructs_optim.constructs.stack.findings import warning
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe.documentation import page
 from constructs_optim.templates.limits import Excess, excesses
@@ -100,7 +101,7 @@ class _Check:
         for excess in found:
             message = f"{self._stack.node.path}: {refusal(excess, template)}"
             if excess.limit.adjustable:
-                annotations.add_warning_v2(f"constructs-optim:{excess.name.title().replace(' ', '')}", message)
+                annotations.add_warning_v2(f"constructs-optim:{excess.name.title().replace(' ', '')}", warning(message))
                 continue
             self._is_refused = True
             if excess.name == "template bytes":

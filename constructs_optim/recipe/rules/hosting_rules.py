@@ -362,7 +362,7 @@ def _fleet_has_steps(hosting: Hosting) -> Iterator[Finding]:
     """A stepwise update needs at least two instances: a step is at most half of the fleet."""
     update = hosting.update
     if update.strategy in _SMALLEST_STEP and hosting.initial_instance_count == 1:
-        fix = "Use VariantOptions(initial_instance_count=2), or UpdatePolicy.all_at_once()"
+        fix = "Use variant=VariantOptions(initial_instance_count=2), or update_policy=UpdatePolicy.all_at_once()"
         yield Finding("update_policy", update.strategy, fix)
 
 

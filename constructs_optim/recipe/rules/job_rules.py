@@ -109,7 +109,9 @@ def _price_is_valid(benchmark: Benchmark) -> Iterator[Finding]:
     price, discount = benchmark.instance_price_per_hour, benchmark.discount
     if is_known(price) and not (is_number(price) and price > 0):
         yield Finding(
-            "instance_price_per_hour", price, "US dollars per hour, above zero; or None to use the AWS Price List"
+            "instance_price_per_hour",
+            price,
+            "US dollars per hour, above zero; or leave it out to use the AWS Price List",
         )
     if not (is_number(discount) and 0 <= discount < 1):
         yield Finding("discount", discount, "a share of at least 0 and less than 1, such as 0.3 for 30%")

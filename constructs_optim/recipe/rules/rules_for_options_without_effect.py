@@ -70,7 +70,7 @@ def _without_effect(scaling: DeclaredScaling, schedules: Sequence[ScheduleReques
         if least == 0 and scaling.wakes:
             reason = "a request starts the first copy, and nothing removes it or adds another"
         also = ", or set max_capacity in each schedule" if schedules else ", or leave auto_scale(...) out"
-        fix = f"For a policy, add on_concurrency(target=8) (in a file, on_concurrency: {{target: 8}}){also}"
+        fix = f"For a policy, add on_concurrency(target=8){also}"
         yield Finding("max_capacity", most, fix, reason)
 
 

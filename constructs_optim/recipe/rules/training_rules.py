@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.errors import did_you_mean
 from constructs_optim.recipe.memory import USABLE
+from constructs_optim.recipe.model import COPY_COMPUTE
 from constructs_optim.recipe.plan_data import TOKEN_VARIABLE
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.techniques import CompressorQuantization, Medusa
@@ -20,7 +21,6 @@ from .registry import API, GUIDE, Finding, rule
 _MEDUSA = "https://aws.amazon.com/blogs/machine-learning/achieve-2x-speed-up-in-llm-inference-with-medusa-1-on-amazon-sagemaker-ai/"
 _COMPRESSOR = "https://docs.vllm.ai/projects/llm-compressor/en/latest/"
 _VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,511}")
-_OF_COPIES = ("instance_type", "volume_size_gb", "environment")
 _MOST_VARIABLES, _LONGEST_VALUE = 100, 512
 
 
@@ -127,8 +127,8 @@ def _copies_use_their_compute(recipe: Recipe) -> Iterator[Finding]:
             fix = "Model.huggingface(..., token_secret_arn=secret.secret_arn)"
             yield Finding(f"{location}.compute.environment.{TOKEN_VARIABLE}", "(not shown)", fix, reason)
         for name, value in model.compute.model_dump(exclude_defaults=True).items():
-            if name not in _OF_COPIES:
-                fix = f"leave it out: a copy job supports {', '.join(_OF_COPIES)}"
+            if name not in COPY_COMPUTE:
+                fix = f"leave it out: a copy job supports {', '.join(COPY_COMPUTE)}"
                 yield Finding(f"{location}.compute.{name}", value, fix)
 
 

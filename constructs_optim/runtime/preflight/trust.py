@@ -8,7 +8,7 @@ so it uses the standard library alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from ..documents import is_list, is_object, nested
@@ -36,14 +36,14 @@ def may_assume(policy: object, service: str = SAGEMAKER) -> bool | None:
     return None if denied or True not in decisions else True
 
 
-def principals(policy: object) -> tuple[str, ...]:
-    """Return the principals that a trust policy names in ``Allow`` statements, as text in the policy's order."""
+def principals(policy: object, text: Callable[[object], str] = str) -> tuple[str, ...]:
+    """Return the principals that a trust policy names in ``Allow`` statements, as ``text`` in the policy's order."""
     names: dict[str, None] = {}
     for statement in _statements(policy):
         if statement.get("Effect") != "Deny":
             named = statement.get("Principal")
             values = named.values() if is_object(named) else [named]
-            names |= dict.fromkeys(str(each) for value in values for each in _listed(value))
+            names |= dict.fromkeys(text(each) for value in values for each in _listed(value))
     return tuple(names)
 
 
