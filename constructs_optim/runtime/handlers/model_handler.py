@@ -62,7 +62,7 @@ def _configuration(props: ModelProperties, sagemaker: SageMakerClient) -> HubDoc
             where = "shadow"
             fix = (
                 "Shadow another candidate, such as one whose techniques are not PreOptimized(...). Only an "
-                f"OptimizedEndpoint can have the image instead: {option}, which replaces the instances of production too"
+                f"OptimizedEndpoint can have the image instead: {option}, which also replaces production's instances"
             )
         raise DeploymentError(
             f"JumpStart hosts {props.source.model_id} on instances with the machine image {ami}, and its {where} has "
