@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
+import sys
 from typing import TypeGuard
 
 from pydantic_core import from_json
@@ -14,8 +14,6 @@ MOST_BYTES = 32_000_000
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
-# Any integer of this many bits is less than the largest double.
-_MOST_BITS = 1023
 _ARTIFACT_KEY = re.compile(r"[0-9a-f]{64}")
 
 
@@ -60,12 +58,8 @@ def _require_doubles(value: object) -> None:
             waiting.extend(item.values())
         elif is_list(item):
             waiting.extend(item)
-        elif not (math.isfinite(item) if isinstance(item, float) else _is_short(item)):
+        elif isinstance(item, int | float) and not abs(item) <= sys.float_info.max:
             raise ValueError("a number is too large")
-
-
-def _is_short(value: object) -> bool:
-    return not isinstance(value, int) or value.bit_length() <= _MOST_BITS
 
 
 def is_artifact_key(value: object) -> TypeGuard[str]:

@@ -8,13 +8,13 @@ for the SageMaker training toolkit.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .documents import json_value
 from .errors import TrainingError
 
 BASE_DIRECTORY = "SAGEMAKER_BASE_DIR"
@@ -117,8 +117,8 @@ def _json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        content = json_value(path.read_bytes())
+    except ValueError as error:
         raise TrainingError(f"{path.name} is not JSON: {error}") from None
     if not isinstance(content, dict):
         raise TrainingError(f"{path.name} is not a JSON object")

@@ -200,7 +200,16 @@ def assigned(source: str) -> list[str]:
 
 def test_everything_that_an_endpoint_may_have_is_declared(tmp_path: Path) -> None:
     account = Account(
-        s3(Environment={"SM_VLLM_MAX_MODEL_LEN": "4096", "HF_TOKEN": "hf_secret"}),
+        s3(
+            Environment={
+                "SM_VLLM_MAX_MODEL_LEN": "4096",
+                "HF_TOKEN": "hf_secret",
+                "OPENAI_KEY": "mine-1",
+                "MY_PWD": "mine-2",
+                "HUB": "https://me:mine-3@hub.example",
+                "OPTION": "sk-proj-mine4" + "a1B2" * 5,
+            }
+        ),
         configuration={
             "DataCaptureConfig": {
                 "EnableCapture": True,
@@ -261,7 +270,10 @@ def test_everything_that_an_endpoint_may_have_is_declared(tmp_path: Path) -> Non
         {"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}
     ]
     assert "hf_secret" not in adoption.source
-    assert any("HF_TOKEN is left out" in change for change in adoption.changes)
+    assert "mine" not in adoption.source
+    left_out = [change.partition(" is left out, because a template must not") for change in adoption.changes]
+    names = [before.rpartition(" ")[2] for before, found, _ in left_out if found]
+    assert names == ["HF_TOKEN", "OPENAI_KEY", "MY_PWD", "HUB", "OPTION"]
     assert any("s3://responses/elsewhere/" in change for change in adoption.changes)
 
 

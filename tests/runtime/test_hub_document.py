@@ -81,6 +81,13 @@ def test_an_unknown_configuration_is_reported_with_the_available_ones() -> None:
             {"inference_ami_version": "x", "inference_volume_size": 2048},
             {"InferenceAmiVersion": "x", "VolumeSizeInGB": "512"},
         ),
+        *(
+            (
+                {"InferenceAmiVersion": ami, "InferenceVolumeSize": size},
+                {"InferenceAmiVersion": "default", "VolumeSizeInGB": "default"},
+            )
+            for ami, size in (("a|b", True), ("12", 1.5), ("a b", -1), (True, 0), (["a"], [256]), ("a" * 129, None))
+        ),
         (
             {"InferenceAmiVersion": {}, "InferenceVolumeSize": "256"},
             {"InferenceAmiVersion": "default", "VolumeSizeInGB": "default"},
@@ -91,6 +98,13 @@ def test_the_hosting_of_a_configuration_has_its_machine_image_and_volume(
     fields: dict[str, Any], expected: dict[str, str]
 ) -> None:
     assert HubDocument("some-model 1.0.0", json.dumps(DOCUMENT | fields)).hosting.attributes == expected
+
+
+@pytest.mark.parametrize(("stated", "limit"), [(900, 900), (True, 3600), (0, 3600), ("900", 3600), (9_999, 3600)])
+def test_a_startup_limit_that_is_no_number_above_zero_is_an_hour(stated: object, limit: int) -> None:
+    fields = {"ModelDataDownloadTimeout": stated, "ContainerStartupHealthCheckTimeout": stated}
+    hub = HubDocument("some-model 1.0.0", json.dumps(DOCUMENT | fields))
+    assert hub.startup_timeouts == (limit, limit)
 
 
 @pytest.mark.parametrize(("stated", "isolated"), [(None, True), (True, True), (False, False)])

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.evaluator.bearer_token import bearer_token
-from constructs_optim.runtime.redaction import HIDDEN, SHAPES, Redactor
+from constructs_optim.runtime.redaction import Redactor
+from constructs_optim.runtime.secret_shapes import HIDDEN, SHAPES, kind_of_secret, may_be_secret
 
 _WORD = string.ascii_letters + string.digits
 # What stands in a URL's query once it is percent-encoded; the star is the mark itself.
@@ -200,6 +201,10 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
         [_PEM, _PEM.replace("\n", "\\n"), _PEM[:60], _PEM.replace("RSA ", "")],
         ["-----BEGIN PUBLIC KEY-----", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----"],
     ),
+    "password in a URL": (
+        ["https://user:MARK@host/x", "redis://:MARK@cache:6379", "postgres://me:MARK:b@db/x"],
+        ["http://h:80", "http://h:80/a@b", "http://h:80 a@b"],
+    ),
     "URL": (
         ["https://user:MARK@host/x", "https://b.s3.amazonaws.com/k?X-Amz-Signature=MARK", "redis://:MARK@cache:6379"],
         ["https://example.com/a/b.html", "s3://bucket/key@2", "git@github.com:team/repository"],
@@ -214,9 +219,20 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
         ],
         ["Authorization was denied", "a basic understanding", "the authorization of users"],
     ),
+    "cookie": (
+        ["Cookie: session=MARK; other=MARK", "Set-Cookie: id=MARK; Path=/", "cookie = a=MARK"],
+        ["the cookie: see below", "a cookie policy"],
+    ),
     "name=value": (
-        ["password=MARK&x=1", "export API_KEY=MARK", "AWS_SECRET_ACCESS_KEY=MARK", "passphrase=MARK"],
-        ["max_tokens=512", "tokenizer=llama", "key=value"],
+        [
+            "password=MARK&x=1",
+            "export API_KEY=MARK",
+            "AWS_SECRET_ACCESS_KEY=MARK",
+            "passphrase=MARK",
+            "AccountKey=MARK==;x",
+            "my_pwd=MARK",
+        ],
+        ["max_tokens=512", "tokenizer=llama", "key=value", "secretary=Johnson"],
     ),
     "quoted value": (
         [
@@ -231,18 +247,49 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
         ['{"max_tokens": "512"}', '{"artifact_key": "0123456789abcdef"}', '{"tokenizer": "llama"}'],
     ),
     "name: value": (
-        ["password: MARKhunter", "X-Api-Key: MARK", "secret:MARK", "db.password: MARK", "private_key: MARK"],
-        ["Which password? None", "The secret: be kind", "a key: value", "passwords are not: ever"],
+        [
+            "password: MARKhunter",
+            "X-Api-Key: MARK",
+            "secret:MARK",
+            "db.password: MARK",
+            "private_key: MARK",
+            "My API key: MARKabcd1234",
+            "Secret key: MARK",
+            "pwd: MARKhunter",
+            "x-api-key = MARK",
+            "password: hunterMARK is wrong",
+        ],
+        [
+            "Which password? None",
+            "The secret: be kind",
+            "a key: value",
+            "passwords are not: ever",
+            "the secretary: Johnson",
+            "Secret: required parameter missing",
+            "the secretariat: Geneva",
+        ],
     ),
     "token: value": (
         ["token: MARK12345", "X-Amz-Security-Token: MARK+abc/1", "credential: MARK9999"],
         ["token: a word or a part", "max_tokens: 512", "token_count: 1048576", "the token: see below"],
     ),
+    "password value": (
+        ["password hunter2MARK", "the passphrase MARK12345"],
+        ["password must have 8 characters", "a password 12345678", "password arn:aws:secretsmanager:x:1:secret:a1"],
+    ),
     "--option value": (
         ["curl --token MARK", "run --api-key MARK -v", "--db-password  MARK", "--client-secret MARK"],
         ["--max-tokens 512", "--tokenizer llama", "--token --verbose"],
     ),
+    "-u user:password": (
+        ["curl -u user:MARK https://h", "curl -u 'user:MARK'", "--user me:MARK", "--user=me:MARK"],
+        ["docker run -u 1000:1000", "run --user 0:0", "-u root", "-u https://host"],
+    ),
     "bearer": (["Bearer MARK", "bearer MARK.abc"], ["bearers of news", "forbearer"]),
+    "basic": (
+        ["Basic dXNlcjpwYXNz", "basic TUFSSzpwYXNzd29yZA=="],
+        ["a basic understanding", "basic settings", "Basic Latin", "basic abcdefgh"],
+    ),
     "AWS bearer token": (
         ["bad key sagemaker-api-key-MARKc2FnZW1ha2Vy+/=", "bedrock-api-key-MARKYmVk"],
         ["sagemaker-api-reference", "the sagemaker API key"],
@@ -266,16 +313,29 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
         ["ghp_short", "github_patches", "sighp_"],
     ),
     "GitLab": (["glpat-" + "a1B2" * 5], ["glpat-", "glpat"]),
-    "Slack": (["xoxb-" + "123456789012-abc"], ["xoxo-love-and-kisses", "xoxb-1"]),
+    "Slack": (
+        ["xoxb-" + "123456789012-abc", "xapp-" + "1-A012BCDEF-abc"],
+        ["xoxo-love-and-kisses", "xoxb-1", "xapp-server-configuration"],
+    ),
     "Hugging Face": (
         ["hf_" + "abcdefghijklmnop", "api_org_" + "abcdefghijklmnop"],
-        ["hf_token", "hf_model", "shf_abcdefghi"],
+        ["hf_token", "hf_model", "hf_transfer", "hf_tokenizers", "shf_abcdefghijklmnop"],
     ),
     "sk-": (
         ["sk-" + "MARK" * 5, "sk-proj-" + "a1B2-_" * 8, "sk-ant-api03-" + "x" * 30, "sk_live_" + "a1B2" * 6],
-        ["sk-learn", "risk-adjusted-return-on-capital", "task_of_the_next_release_candidate"],
+        [
+            "sk-learn",
+            "risk-adjusted-return-on-capital",
+            "task_of_the_next_release_candidate",
+            "sk-learn-based-pipelines-are-nice",
+            "sk-learn-text-classification-v1",
+        ],
     ),
-    "Google": (["AIza" + "SyA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q"], ["AIza", "AIzawa is a town"]),
+    "Google": (
+        ["AIza" + "SyA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q", "ya29." + "a0AfH6SMB-x_y.z1234567"],
+        ["AIza", "AIzawa is a town", "ya29.short"],
+    ),
+    "SendGrid": (["SG." + "a1B2c3D4e5F6g7H8" + "." + "i9J0k1L2m3N4o5P6"], ["SG.x", "SG.1.2", "MSG.a"]),
     "npm and PyPI": (["npm_" + "a1B2" * 9, "pypi-" + "AgEIcHlwaS5vcmc" * 4], ["npm_config_registry", "pypi-server"]),
     "JSON Web Token": ([_JWT, f"jwt={_JWT}"], ["eyJ", "eyJhbGciOiJIUzI1NiJ9", "heyJude.and.others"]),
 }
@@ -288,8 +348,8 @@ def test_every_shape_of_a_secret_has_examples() -> None:
 
 @pytest.mark.parametrize(("shape", "text"), [(name, text) for name, (each, _) in EXAMPLES.items() for text in each])
 def test_a_secret_is_hidden_by_its_shape(shape: str, text: str) -> None:
-    pattern, replacement = SHAPES[shape]
-    assert pattern.sub(replacement, text) != text, "the shape itself matches"
+    found = SHAPES[shape]
+    assert found.pattern.sub(found.replacement, text) != text, "the shape itself matches"
     for around in ("{}", "before {} after", "{}\n", "({})"):
         redacted = Redactor().text(around.format(text))
         assert HIDDEN in redacted
@@ -300,6 +360,44 @@ def test_a_secret_is_hidden_by_its_shape(shape: str, text: str) -> None:
 @pytest.mark.parametrize("text", [text for _, each in EXAMPLES.values() for text in each])
 def test_text_similar_to_a_secret_is_kept(text: str) -> None:
     assert Redactor().text(text) == text
+
+
+@pytest.mark.parametrize("shape", [name for name, shape in SHAPES.items() if shape.kind is not None])
+def test_a_variable_whose_value_is_certainly_a_secret_is_hidden_and_refused_and_left_out(shape: str) -> None:
+    for text in EXAMPLES[shape][0]:
+        assert kind_of_secret("SETTING", text) == SHAPES[shape].kind
+        assert may_be_secret("SETTING", text)
+    for text in EXAMPLES[shape][1]:
+        assert kind_of_secret("SETTING", text) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "is_certain"),
+    [
+        *((name, True) for name in ("HF_TOKEN", "DB_PASSWORD", "DB_PASS", "MY_PWD", "GIT_PAT", "CLIENT_SECRET")),
+        *((name, True) for name in ("OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "AccountKey", "STORAGE_ACCOUNT_KEY")),
+        *((name, False) for name in ("OPENAI_KEY", "SERVICE_AUTH", "EOS_TOKEN", "SECRET_NAME", "SESSION_COOKIE")),
+    ],
+)
+def test_a_variable_with_a_secrets_name_is_hidden_and_left_out_and_refused_if_it_leaves_no_doubt(
+    name: str, is_certain: bool
+) -> None:
+    redactor = Redactor()
+    redactor.learn({"Environment": {name: "correct horse"}})
+    assert redactor.text("correct horse is wrong") == f"{HIDDEN} is wrong"
+    assert may_be_secret(name, "correct horse")
+    assert (kind_of_secret(name, "correct horse") is not None) is is_certain
+    for reference in ("", "EMPTY", "arn:aws:secretsmanager:x", "{{resolve:secretsmanager:x}}"):
+        assert not may_be_secret(name, reference)
+        assert kind_of_secret(name, reference) is None
+
+
+@pytest.mark.parametrize("name", ["TOKENIZER", "SM_VLLM_MAX_TOKENS", "SECRETARY", "KEYS", "PASSAGE", "SM_VLLM_MODEL"])
+def test_a_variable_with_another_name_is_none_of_these(name: str) -> None:
+    redactor = Redactor()
+    redactor.learn({"Environment": {name: "correct horse"}})
+    assert redactor.text("correct horse is wrong") == "correct horse is wrong"
+    assert not may_be_secret(name, "correct horse")
 
 
 @given(st.binary(min_size=30, max_size=30))
@@ -320,7 +418,9 @@ REPEATED = [
     "secret", "token", "password-", "a://", "a://b@", "://", "eyJ", "eyJ-", "eyJabcdef.", "-----BEGIN PRIVATE KEY-----",
     "-----BEGIN ", "--", "-", "--token ", 'token":"', "token':\"", 'token\\":\\"', "password: ", "password:", "bearer ",
     "authorization:", "authorization: basic ", "sk-", "ghp_", "AIza", "npm_", "xoxb-", "pypi-", "\\", '"', "A1a", "hf_",
-    "a" * 39 + "/", "key=", "1:", "a.a@", "sagemaker-api-key-", " ", "\n", "api_key\\", "secret='",
+    "a" * 39 + "/", "key=", "1:", "a.a@", "sagemaker-api-key-", " ", "\n", "api_key\\", "secret='", "cookie:a",
+    "cookie:", "-u a:", "-u ", "basic a", "basic ", "password a", "pwd", "api key",
+    "sk-a", "sk-1", "xapp-", "ya29.", "SG.", "SG.a-", "://a:", ":", "@", "secret ", "secret: a",
 ]  # fmt: skip
 
 
@@ -348,6 +448,7 @@ def test_the_time_is_proportional_to_the_length(part: str) -> None:
         "An error occurred (ThrottlingException) when calling the CreateModel operation (reached max retries: 8): Rate "
         "exceeded",
         "the model s3://models/llama/ cannot be listed: AccessDenied",
+        "the secret arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-AbCdEf cannot be read",
     ],
 )
 def test_text_that_explains_a_failure_is_kept(text: str) -> None:

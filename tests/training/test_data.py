@@ -74,6 +74,26 @@ def test_an_invalid_data_line_is_reported_with_its_reason(tmp_path: Path, row: A
     assert f"training.jsonl line 3: {reason}" in text
 
 
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("[" * 100_000, "it has too many nested levels"),
+        ('{"messages": ' + '{"a":' * 100_000, "it has too many nested levels"),
+        (r'{"prompt": "a \uD800 b", "completion": "c"}', "its text has half a surrogate pair"),
+        (r'{"prompt": "a \ud83d\ude00 b", "completion": "\udc00"}', "its text has half a surrogate pair"),
+        ('{"prompt": ' + "1" * 5_000 + "}", "Exceeds the limit"),
+    ],
+)
+def test_a_line_that_no_parser_or_tokenizer_takes_is_reported(tmp_path: Path, line: str, reason: str) -> None:
+    text = refused(written(tmp_path, {"messages": [USER, ASSISTANT]}, line))
+    assert f"training.jsonl line 2: {reason}" in text
+
+
+def test_a_line_with_whole_surrogate_pairs_is_read(tmp_path: Path) -> None:
+    (found,) = read_conversations(written(tmp_path, r'{"prompt": "\ud83d\ude00", "completion": "\\ud800"}'))
+    assert (found.prompt, found.completion) == ("\N{GRINNING FACE}", r"\ud800")
+
+
 def test_a_line_that_is_not_utf8_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "training.jsonl"
     path.write_bytes(b'{"prompt": "\xff"}\n')

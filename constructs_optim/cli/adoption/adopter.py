@@ -17,6 +17,7 @@ from typing import Any
 from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, plan
 from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.servers import ServerSettings, by_name
+from constructs_optim.runtime.secret_shapes import may_be_secret
 
 from .declaration import Call, Code, Declaration, camel_case
 
@@ -33,7 +34,6 @@ _METHODS = {
 # The variables that name a container's model: HF_MODEL_ID for TGI and LMI, and the engines' own arguments.
 _MODEL_VARIABLES = ("HF_MODEL_ID", "SM_VLLM_MODEL", "OPTION_MODEL_ID", "SM_SGLANG_MODEL_PATH")
 _REVISION_VARIABLES = ("HF_MODEL_REVISION", "HF_REVISION", "SM_VLLM_REVISION", "OPTION_REVISION")
-_SECRET = re.compile(r"TOKEN$|SECRET|PASSWORD|API_KEY|ACCESS_KEY")
 # Tags on resources from the SDK's JumpStartModel (sagemaker-python-sdk, jumpstart/enums.py, JumpStartTag).
 _JUMPSTART_ID, _JUMPSTART_VERSION = "sagemaker-sdk:jumpstart-model-id", "sagemaker-sdk:jumpstart-model-version"
 _IMAGE = re.compile(r"[^/]+/(?P<repository>[^:@]+):(?P<tag>[^@]+)")
@@ -214,7 +214,7 @@ class Adopter:
             return {}
         arguments: dict[str, Any] = {"model": _call_of(model)}
         self._declared.imports("constructs_optim", "Model")
-        for name in [name for name in environment if _SECRET.search(name)]:
+        for name in [name for name, value in environment.items() if may_be_secret(name, value)]:
             del environment[name]
             self._adoption.changes.append(f"{label}: {name} is left out, because a template must not contain a secret.")
         if model.kind == "hub":

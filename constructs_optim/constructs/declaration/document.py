@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,8 +33,6 @@ Path_ = tuple[str | int, ...]
 """The keys and indices of a value in a document."""
 _MAPPINGS = ("dict_type", "model_type")
 _MOST_VALUES, _MOST_CHARACTERS, _MOST_LEVELS = 20_000, 500_000, 50
-# Any integer of this many bits is less than the largest double.
-_MOST_BITS = 1023
 _TAG = "tag:yaml.org,2002:"
 _NODES = {"map": MappingNode, "seq": SequenceNode}
 _TEXTS = ("str", "timestamp")
@@ -384,8 +383,8 @@ class _Reader:
             # Python converts at most 4,300 digits.
             if not re.fullmatch(r"[-+]?[0-9_]+", node.value):
                 raise self._wrong_tag(node) from None
-            value = 1 << (_MOST_BITS + 1)
-        if (isinstance(value, int) and value.bit_length() > _MOST_BITS) or value in (math.inf, -math.inf):
+            value = math.inf
+        if isinstance(value, int | float) and abs(value) > sys.float_info.max:
             raise self._refused(node, "this number is too large", "a smaller number, or text in quotes")
         if value != value:
             raise self._refused(node, "this is not a number", "a number, or text in quotes")

@@ -75,8 +75,9 @@ def problem(
         if "\n" in value:
             return "the container's entry point reads the first line of a value only", f"the value on one line{newer}"
         if _of_lines(value) not in ([value], [], None):
-            in_front = "; a secret belongs in a header of the requests, or in front of the endpoint"
-            fix = f"a value without it{newer}{in_front if argument == 'api_key' else ''}"
+            fix = f"a value without it{newer}"
+            if argument == "api_key":
+                fix += "; a secret belongs in a header of the requests, or in front of the endpoint"
             return "the container's entry point drops the = at the end of a value", fix
     given, elements = words(translation, argument, value), _elements(value)
     if row is None or elements is None or argument in _WHOLE:

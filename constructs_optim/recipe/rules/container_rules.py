@@ -16,6 +16,7 @@ from constructs_optim.recipe.servers import LmiServer, ServerSettings, SglangSer
 from constructs_optim.recipe.settings import UnknownSettingsError
 from constructs_optim.recipe.techniques import REGISTRY, CompressorQuantization, Quantization, Technique
 from constructs_optim.recipe.tokens import is_token
+from constructs_optim.runtime.secret_shapes import kind_of_secret
 
 from .registry import API, Finding, rule
 
@@ -30,27 +31,6 @@ _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,1023}")
 _ADDED = 2
 _MOST_MODEL_VARIABLES, _LONGEST_MODEL_VALUE = 100 - _ADDED, 1024
 _MOST_JOB_VARIABLES, _LONGEST_JOB_VALUE = 25 - _ADDED, 256
-# Not every name with TOKEN in it: EOS_TOKEN, for example, is not a secret.
-_SECRET_NAME = re.compile(
-    r"(^|_)(passw(or)?d|secret_?(access_?)?key|client_secret|(api|private)_?key"
-    r"|(hf|hugging_?face_hub|auth|access|api|bearer|github|gh|session)_token)$",
-    re.IGNORECASE,
-)
-_SECRETS = {
-    "a Hugging Face token": re.compile(r"\bhf_[A-Za-z0-9]{20,}"),
-    "an AWS access key": re.compile(r"\b(AKIA|ASIA)[A-Z0-9]{16}\b"),
-    # With a digit and a capital letter, because sk-learn is a name.
-    "an API key": re.compile(r"\bsk-(?=[\w-]*\d)(?=[\w-]*[A-Z])[\w-]{20,}"),
-    "a GitHub token": re.compile(r"\b(gh[opsu]_[A-Za-z0-9]{30,}|github_pat_\w{30,})"),
-    "a private key": re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
-    "a URL with a password": re.compile(r"""[a-z][a-z0-9+.-]*://[^/\s:@"',]+:[^/\s@"',]+@""", re.IGNORECASE),
-}
-# References to a secret: an ARN, a file, an S3 object, or a CloudFormation dynamic reference.
-_REFERENCES = ("arn:", "/", "s3://")
-_RESOLVED = re.compile(r"\{\{resolve:[^}]*\}\}")
-# Values that are not secrets: switches, and placeholders that servers accept as "no key".
-_NO_SECRETS = frozenset({"0", "1", "dummy", "empty", "false", "no", "none", "null", "off", "on", "true", "yes"})
-
 _READ_BY_JOB = "leave it out, and pass the model a secret that only its job reads: token_secret_arn=secret.secret_arn"
 _LOOKED_UP = (
     "leave it out, because files come from the artifact store and not from a hub; or let CloudFormation look up a "
@@ -428,7 +408,9 @@ def _environments_hold_no_secrets(recipe: Recipe) -> Iterator[Finding]:
     copies = {f"{location}.compute.environment" for location, _ in recipe.located_models}
     for location, environment in environments.items():
         for name, value in (environment or {}).items():
-            if (kind := _kind_of_secret(name, value)) is not None:
+            if not isinstance(name, str) or not isinstance(value, str) or is_token(value):
+                continue
+            if (kind := kind_of_secret(name, value)) is not None:
                 yield Finding(
                     f"{location}.{name}",
                     # Consoles and build logs keep errors.
@@ -437,12 +419,3 @@ def _environments_hold_no_secrets(recipe: Recipe) -> Iterator[Finding]:
                     f"this is {kind}: the template would contain it in plain text, and anyone who can describe the "
                     "model or its job could read it",
                 )
-
-
-def _kind_of_secret(name: object, value: object) -> str | None:
-    if not isinstance(value, str) or not value or is_token(value) or value.startswith(_REFERENCES):
-        return None
-    if _RESOLVED.search(value) or value.lower() in _NO_SECRETS:
-        return None
-    kind = next((kind for kind, pattern in _SECRETS.items() if pattern.search(value)), None)
-    return kind or ("a secret, judging by its name" if isinstance(name, str) and _SECRET_NAME.search(name) else None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from constructs_optim.recipe.hosting.roles_and_networks import AssumedRole, NetworkUse
+from constructs_optim.recipe.plan_data import HUB_VARIABLE
 
 from .registry import GUIDE, Finding, rule
 
@@ -75,7 +76,7 @@ def _mirror(use: NetworkUse) -> str:
 
 
 def _variables(use: NetworkUse) -> list[str]:
-    return [{"pypi.org": "PIP_INDEX_URL"}.get(host, "HF_ENDPOINT") for host in use.hosts]
+    return [{"pypi.org": "PIP_INDEX_URL"}.get(host, HUB_VARIABLE) for host in use.hosts]
 
 
 def _listed(hosts: Sequence[str]) -> str:

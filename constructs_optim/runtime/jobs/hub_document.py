@@ -11,6 +11,7 @@ sagemaker-core, ``jumpstart/models.py`` (``HostingComponentsModel``), ``jumpstar
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,8 @@ LARGEST_VOLUME = 512
 _ARTIFACTS = ("hostingprepackedartifacturi", "hostingartifacturi")
 
 
+# The names of machine images, such as al2-ami-sagemaker-inference-gpu-3-1 (ProductionVariant.InferenceAmiVersion).
+_AMI = re.compile(r"[A-Za-z][A-Za-z0-9.-]{0,127}")
 # The text for a value that a document leaves to SageMaker: an attribute of a custom resource has no other form for it.
 _DEFAULT = "default"
 
@@ -147,7 +150,7 @@ class HubDocument:
     def startup_timeouts(self) -> tuple[int, int]:
         """The limits in seconds for downloading and loading the model, by default an hour."""
         stated = (self._fields.get(name) for name in ("modeldatadownloadtimeout", "containerstartuphealthchecktimeout"))
-        download, startup = (value if isinstance(value, int) and value > 0 else LONGEST_STARTUP for value in stated)
+        download, startup = (_positive(value) or LONGEST_STARTUP for value in stated)
         return min(download, LONGEST_STARTUP), min(startup, LONGEST_STARTUP)
 
     @property
@@ -155,8 +158,8 @@ class HubDocument:
         """What the document says about instances."""
         ami, volume = self._fields.get("inferenceamiversion"), self._fields.get("inferencevolumesize")
         return HubHosting(
-            ami if isinstance(ami, str) and ami else None,
-            min(volume, LARGEST_VOLUME) if isinstance(volume, int) and volume > 0 else None,
+            ami if isinstance(ami, str) and _AMI.fullmatch(ami) else None,
+            min(size, LARGEST_VOLUME) if (size := _positive(volume)) is not None else None,
         )
 
     @property
@@ -236,6 +239,11 @@ def hub_content(sagemaker: SageMakerClient, hub_name: str, model_id: str, versio
             f"lists the versions. SageMaker's error: {message_of(error)}"
         ) from None
     return content["HubContentDocument"], content["HubContentVersion"]
+
+
+def _positive(value: object) -> int | None:
+    """Return a number above zero; None for anything else, such as true, which is a number in Python alone."""
+    return value if type(value) is int and value > 0 else None
 
 
 def _eula_of(source: object) -> str | None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..documents import json_value
 from ..errors import InvalidData
 
 _SHAPES = '{"messages": [...]}, {"instruction": ..., "output": ...} or {"prompt": ..., "completion": ...}'
@@ -91,7 +92,7 @@ def _files(path: Path) -> list[Path]:
 
 def _conversation(line: bytes) -> Conversation:
     try:
-        content = json.loads(line)
+        content = json_value(line)
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8: byte {error.start} is {line[error.start]:#04x}") from None
     except json.JSONDecodeError as error:

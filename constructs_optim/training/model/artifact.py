@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 
+from ..documents import json_value
 from ..errors import UnusableHeads
 from .backbone import read_configuration
 from .fingerprint import fingerprint, tensor_shapes
@@ -101,8 +102,8 @@ def read_heads_configuration(folder: Path) -> HeadsConfiguration:
     if not path.is_file():
         raise UnusableHeads(f"{folder} has no config.json, so it is not an artifact with Medusa heads")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        content = json_value(path.read_bytes())
+    except ValueError as error:
         raise UnusableHeads(f"{path} is not JSON: {error}") from None
     wrong = [
         f"{name} is {content.get(name)!r}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from ..documents import json_value
 from ..errors import UnusableModel
 
 # The families for which Text Generation Inference loads heads (server/text_generation_server/models/custom_modeling,
@@ -47,9 +47,11 @@ def read_configuration(folder: Path) -> dict[str, Any]:
             )
         raise UnusableModel(f"{folder.name} has no config.json: it must hold a model's files, not in a subfolder")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        content = json_value(path.read_bytes())
+    except ValueError as error:
         raise UnusableModel(f"{folder.name}/config.json is not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise UnusableModel(f"{folder.name}/config.json is not a JSON object")
     family = content.get("model_type")
     if family not in FAMILIES:
         raise UnusableModel(f"model_type is {family!r}; Medusa heads support {' and '.join(FAMILIES)} models")

@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..documents import json_value
 from ..errors import UnusableModel
 
 _CHUNK = 1 << 24
@@ -79,8 +80,8 @@ def _header(file: Path) -> tuple[dict[str, Any], int]:
         if not 0 < length <= min(_LONGEST_HEADER, file.stat().st_size):
             raise UnusableModel(f"{file.name} is not a safetensors file")
         try:
-            header = json.loads(opened.read(length))
-        except (UnicodeDecodeError, json.JSONDecodeError):
+            header = json_value(opened.read(length))
+        except ValueError:
             header = None
     if not isinstance(header, dict):
         raise UnusableModel(f"{file.name} is not a safetensors file: its header is not a JSON object")

@@ -1,0 +1,199 @@
+"""What secrets look like, by their names and in text: for logs, for containers' variables, and for adopted endpoints.
+
+The recipe's rules import this module too, so that it needs the standard library alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+HIDDEN = "***"
+"""The replacement for a secret."""
+
+_KEY = "(?:api|access|account|private|secret)[-_ ]?key"
+_PASSWORD = r"(?:passw(?:or)?d|passphrase|(?<![a-z])pwd)"  # noqa: S105 - names of secrets
+# Not secretary, secretive, secretion, and the ARNs of Secrets Manager, which errors name.
+_SECRET = r"(?<!\d{12}:)secret(?!ar[iy]|ive|ion|smanager)"  # noqa: S105
+_TOKEN = "(?:credential|signature|token(?!s|iz))"  # noqa: S105
+
+_NAME_OF_SECRET = re.compile(
+    rf"response_?url|wait_?handle|authori[sz]ation|cookie|{_PASSWORD}|{_SECRET}|{_KEY}|{_TOKEN}", re.IGNORECASE
+)
+# Names that are secrets' only among environment variables: a recipe key, for example, is none.
+_VARIABLE_OF_SECRET = re.compile(r"(?:^|_)(?:auth|key|pass|pat|pwd)$", re.IGNORECASE)
+# Names of variables that leave no doubt. Not every name with TOKEN in it: EOS_TOKEN, for example, is not a secret.
+_CERTAIN_VARIABLE = re.compile(
+    r"(?:^|_)(?:passw(?:or)?d|passphrase|secret|secret_?(?:access_?)?key|(?:api|access|account|private)_?key"
+    r"|(?:hf|hugging_?face_hub|auth|access|api|bearer|github|gitlab|gh|slack|session)_token)$|_(?:pass|pat|pwd)$",
+    re.IGNORECASE,
+)
+# References to a secret: an ARN, a file, an S3 object, or a CloudFormation dynamic reference.
+_REFERENCES = ("arn:", "/", "s3://")
+_RESOLVED = re.compile(r"\{\{resolve:[^}]*\}\}")
+# Values that are not secrets: switches, and placeholders that servers accept as "no key".
+_NO_SECRETS = frozenset({"", "0", "1", "dummy", "empty", "false", "no", "none", "null", "off", "on", "true", "yes"})
+
+# Every repetition that can end without a match has a bound, or starts only where the characters before it end: the time
+# is proportional to the text's length. Matching the beginning of a secret's name as well would take quadratic time.
+_STRONG = rf"(?:{_PASSWORD}|{_SECRET}|{_KEY})[\w.-]{{0,40}}"
+_SCHEME = "(?:basic|bearer|digest|negotiate|token|apikey|aws4-hmac-sha256)"
+_QUOTE = r"""\\{0,7}["']?"""
+_NAME = rf"(?:{_STRONG}|{_TOKEN}[\w.-]{{0,40}})"
+# "Secret: required parameter missing" goes on in words.
+_WORDS = "(?-i:[a-z]{1,30} [a-z])"
+
+
+class Shape(NamedTuple):
+    """What a secret looks like in text, what remains of it, and what it is if that is certain from its text alone."""
+
+    pattern: re.Pattern[str]
+    replacement: str | Callable[[re.Match[str]], str] = HIDDEN
+    kind: str | None = None
+
+
+def _shape(
+    pattern: str,
+    replacement: str | Callable[[re.Match[str]], str] = HIDDEN,
+    flags: int = 0,
+    *,
+    kind: str | None = None,
+) -> Shape:
+    return Shape(re.compile(pattern, flags), replacement, kind)
+
+
+_USER = re.compile(r"://[^\s/?@]+@")
+
+
+def _public_url(match: re.Match[str]) -> str:
+    """Return a URL without user information and query, which holds the signature of a pre-signed URL."""
+    address, query, _ = match[0].partition("?")
+    return _USER.sub(f"://{HIDDEN}@", address) + (f"?{HIDDEN}" if query else "")
+
+
+def _random_as_hidden(match: re.Match[str]) -> str:
+    return HIDDEN if is_random(match[0]) else match[0]
+
+
+def _user_as_hidden(match: re.Match[str]) -> str:
+    """Hide what is the base64 of ``user:password``, and keep words, such as those after "a basic"."""
+    try:
+        decoded = base64.b64decode(match[2], validate=True)
+    except ValueError:
+        return match[0]
+    return f"{match[1]}{HIDDEN}" if b":" in decoded and decoded.isascii() else match[0]
+
+
+# Names of models and buckets have hyphens or slashes.
+_UNBROKEN = re.compile(r"[A-Za-z0-9+=]{20,}")
+_LONG_WORD = re.compile(r"[a-z]{7}")
+
+
+def is_random(text: str) -> bool:
+    """Return whether text looks random: upper case, lower case and digits, and no words or paths."""
+    kinds = [any(map(test, text)) for test in (str.islower, str.isupper, str.isdecimal)]
+    return all(kinds) and not _LONG_WORD.search(text) and text.count("/") <= 3
+
+
+SHAPES: dict[str, Shape] = {
+    "private key": _shape(
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[^-]*(?:-(?!-)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----)?",
+        kind="a private key",
+    ),
+    "password in a URL": _shape(
+        r"""(?<=://)[^\s/?#@:"',]*:[^\s/?#@"',]+@""", f"{HIDDEN}@", kind="a URL with a password"
+    ),
+    "URL": _shape(r"""\b[a-z][a-z0-9+.-]{0,20}://[^\s"'<>\\]*""", _public_url, re.IGNORECASE),
+    "authorization": _shape(
+        rf"""(authorization{_QUOTE}\s{{0,4}}[:=]\s{{0,4}}{_QUOTE}(?:{_SCHEME}\s{{1,4}})?)"""
+        r"""[^\s"',;\\]+(?: [\w.~+/=-]{16,})?""",
+        rf"\1{HIDDEN}",
+        re.IGNORECASE,
+    ),
+    "cookie": _shape(
+        r"""(cookie["']?\s{0,4}[:=]\s{0,4}["']?)(?=[^\s;="']{1,80}=)[^\r\n"']+""", rf"\1{HIDDEN}", re.IGNORECASE
+    ),
+    # As in queries, shells, and AWS's messages.
+    "name=value": _shape(rf"""({_NAME}=)[^\s"'&,;}}\]]+""", rf"\1{HIDDEN}", re.IGNORECASE),
+    # As in JSON and Python, and in JSON inside of JSON, whose quotes are escaped.
+    "quoted value": _shape(
+        rf"""({_NAME}{_QUOTE}\s{{0,9}}[:=]\s{{0,9}})(\\{{0,7}}["']).*?(?<!\\)\2""",
+        rf"\1\2{HIDDEN}\2",
+        re.IGNORECASE,
+    ),
+    # As in headers, YAML, and settings. Words about tokens are ordinary, so their values must have a digit.
+    "name: value": _shape(
+        rf"""({_STRONG}["']?\s{{0,4}}[:=]\s{{0,9}})(?!["'\\\s]|{_WORDS})[^\s"',;}}\]]{{4,}}""",
+        rf"\1{HIDDEN}",
+        re.IGNORECASE,
+    ),
+    "token: value": _shape(
+        rf"""({_NAME}["']?\s{{0,4}}[:=]\s{{0,9}})(?=[^\s\d]{{0,80}}\d)(?!\d{{1,11}}\b)[^\s"',;}}\]]{{8,}}""",
+        rf"\1{HIDDEN}",
+        re.IGNORECASE,
+    ),
+    "password value": _shape(
+        rf"""({_PASSWORD}\s{{1,4}})(?=[^\s\d]{{0,80}}\d)(?!\d{{1,11}}\b)[^\s"',;:/=]{{6,}}""",
+        rf"\1{HIDDEN}",
+        re.IGNORECASE,
+    ),
+    "--option value": _shape(rf"""(--[\w-]{{0,30}}{_NAME}\s{{1,9}})(?!-)[^\s"']+""", rf"\1{HIDDEN}", re.IGNORECASE),
+    # Not a container's user and group, such as 1000:1000.
+    "-u user:password": _shape(
+        r"""((?<![\w-])(?:-u|--user)[\s=]\s{0,4}["']?[^\s:"'/]{1,80}:)(?!\d{1,9}(?:\s|$)|//)[^\s"']+""", rf"\1{HIDDEN}"
+    ),
+    "bearer": _shape(r"\b(bearer\s{1,9})[\w.~+/=-]+", rf"\1{HIDDEN}", re.IGNORECASE),
+    "basic": _shape(r"\b(basic\s{1,9})([A-Za-z0-9+/]{8,}={0,2})", _user_as_hidden, re.IGNORECASE),
+    # sagemaker-core's token generator, and Bedrock's of the same form.
+    "AWS bearer token": _shape(r"\b(?:sagemaker|bedrock)-api-key-[\w.~+/=-]+", kind="an AWS bearer token"),
+    "AWS access key ID": _shape(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b", kind="an AWS access key"),
+    "AWS secret access key": _shape(r"(?<![\w/+=.-])[A-Za-z0-9/+]{40}(?![\w/+=.-])", _random_as_hidden),
+    # GitHub's documentation, "About authentication to GitHub": token formats.
+    "GitHub": _shape(r"\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,})", kind="a GitHub token"),
+    "GitLab": _shape(r"\bglpat-[\w-]{16,}", kind="a GitLab token"),
+    "Slack": _shape(r"(?<![\w-])x(?:ox[abeprs]|app)-(?=[\w-]*\d)[\w-]{10,}", kind="a Slack token"),
+    # Not hf_transfer and hf_tokenizers.
+    "Hugging Face": _shape(r"\b(?:hf|api_org)_[A-Za-z0-9]{16,}", kind="a Hugging Face token"),
+    # With a digit or a capital letter, and more than words between hyphens: sk-learn-text-classification-v1 is a name.
+    "sk-": _shape(
+        r"(?<![\w-])[sr]k[-_](?=[\w-]*[A-Z\d])(?:(?=[\w-]*[A-Za-z0-9]{16})|(?=[\w-]*\d)(?=[\w-]*[A-Z]))[\w-]{16,}",
+        kind="an API key",
+    ),
+    "Google": _shape(r"(?<![\w.-])(?:AIza[\w-]{30,}|ya29\.[\w.-]{10,})", kind="a Google key"),
+    "SendGrid": _shape(r"(?<![\w.-])SG\.[\w-]{16,}\.[\w-]{16,}", kind="a SendGrid key"),
+    "npm and PyPI": _shape(r"\b(?:npm_[A-Za-z0-9]{30,}|pypi-[\w-]{40,})", kind="a package registry's token"),
+    # RFC 7519: three parts in base64url, of which the first begins with {".
+    "JSON Web Token": _shape(r"(?<![\w-])eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*", kind="a JSON Web Token"),
+}
+"""What secrets look like. The tests have examples of each, and of text that looks similar."""
+
+
+def is_name_of_secret(name: str, *, is_variable: bool = False) -> bool:
+    """Return whether a value with this name may be a secret; ``is_variable`` for the name of a variable."""
+    return bool(_NAME_OF_SECRET.search(name) or (is_variable and _VARIABLE_OF_SECRET.search(name)))
+
+
+def is_random_value(value: str) -> bool:
+    """Return whether a variable's value may be a secret whatever its name: unbroken text that looks random."""
+    return bool(_UNBROKEN.fullmatch(value)) and is_random(value)
+
+
+def kind_of_secret(name: str, value: str) -> str | None:
+    """Return what a variable's value certainly is, such as "a GitHub token"; None if it may be no secret."""
+    if is_reference(value):
+        return None
+    kinds = (shape.kind for shape in SHAPES.values() if shape.kind is not None and shape.pattern.search(value))
+    return next(kinds, None) or ("a secret, judging by its name" if _CERTAIN_VARIABLE.search(name) else None)
+
+
+def is_reference(value: str) -> bool:
+    """Return whether a value refers to a secret, or stands for none."""
+    return value.startswith(_REFERENCES) or bool(_RESOLVED.search(value)) or value.lower() in _NO_SECRETS
+
+
+def may_be_secret(name: str, value: str) -> bool:
+    """Return whether a variable may hold a secret, judging by its name or its value."""
+    likely = is_name_of_secret(name, is_variable=True) and not is_reference(value) and not value.isdecimal()
+    return likely or is_random_value(value) or kind_of_secret(name, value) is not None
