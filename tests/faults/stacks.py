@@ -61,6 +61,8 @@ LONGEST_SECONDS = 240
 _TRAINING_CODE = re.compile(r"cdk-hnb659fds-assets-[\w-]+/[0-9a-f]{64}\.zip")
 _SCALED_TYPES = {128: "ml.g5.12xlarge", 64: "ml.g6.12xlarge"}
 _ANY_MODEL, _ANY_STORE, _ANY_KEY = "any-model", "any-store", "0" * 64
+# At least as long as every stack's name, so that the names which contain it are never too long.
+_ANY_STACK = "any-stack-of-a-trial"
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def _template(name: str, group_size: int) -> str:
     kind = KINDS[name]
     stack = Stack(
         App(outdir=tempfile.mkdtemp(prefix="faults-"), context={PREFLIGHT_CONTEXT: kind.looks_first}),
-        "Faults",
+        _ANY_STACK,
         env=Environment(account=ACCOUNT, region="us-west-2"),
         synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False),
     )
@@ -299,7 +301,9 @@ class FaultStack:
     @property
     def body(self) -> str:
         body = template(self.kind, self.group_size)
-        body = body.replace(_ANY_MODEL, self.model).replace(_ANY_STORE, self.store).replace(_ANY_KEY, self.key)
+        own = {_ANY_STACK: self.name, _ANY_MODEL: self.model, _ANY_STORE: self.store, _ANY_KEY: self.key}
+        for placeholder, value in own.items():
+            body = body.replace(placeholder, value)
         if self.max_runtime is None:
             return body
         declared = json.loads(body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,6 +72,20 @@ def test_the_guarantees_detect_an_orphaned_job_and_a_lost_artifact(trials: Trial
     s3.delete_object(Bucket=STORE, Key=files_of(trials, lost)[0])
     assert trials.guarantees.lost_artifacts() == [lost.artifact_key]
     lost.destroy()
+
+
+def test_two_stacks_of_a_kind_give_no_resource_the_same_name(trials: Trials) -> None:
+    names = [
+        {
+            (resource["Type"], name)
+            for resource in json.loads(trials.stack().body)["Resources"].values()
+            for key, name in resource.get("Properties", {}).items()
+            if isinstance(name, str) and resource["Type"].endswith(key.removesuffix("Name"))
+        }
+        for _ in range(2)
+    ]
+    assert names[0], "names that the template chooses"
+    assert not names[0] & names[1]
 
 
 @pytest.mark.parametrize(
