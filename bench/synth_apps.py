@@ -82,6 +82,7 @@ RAW = _app(
 """,
 )
 
+
 def _ours(*added: str) -> str:
     """Return an app of endpoints with further statements."""
     endpoint = f"""
