@@ -82,36 +82,24 @@ RAW = _app(
 """,
 )
 
-BARE = _app(
-    imports="from constructs_optim import Model, OptimizedEndpoint, Quantization",
-    body=f"""
-    endpoint = OptimizedEndpoint(stack, f"E{{i}}",
-        model=Model.jumpstart("{_MODEL}", version="{_VERSION}", accept_eula=True),
-        techniques=[Quantization.awq()], instance_type="{_INSTANCE_TYPE}")
-""",
-)
 
-OURS = _app(
-    imports="from constructs_optim import Model, OptimizedEndpoint, Quantization",
-    body=f"""
+def _ours(*added: str) -> str:
+    """Return an app of endpoints with further statements."""
+    endpoint = f"""
     endpoint = OptimizedEndpoint(stack, f"E{{i}}",
         model=Model.jumpstart("{_MODEL}", version="{_VERSION}", accept_eula=True),
         techniques=[Quantization.awq()], instance_type="{_INSTANCE_TYPE}")
-    endpoint.auto_scale(max_capacity=4).on_concurrency(target=8)
-    endpoint.dashboard
-""",
-)
+"""
+    imports = "from constructs_optim import Model, OptimizedEndpoint, Quantization"
+    return _app(imports, endpoint + "".join(f"    {statement}\n" for statement in added))
 
-EVALUATED = _app(
-    imports="from constructs_optim import Model, OptimizedEndpoint, Quantization",
-    body=f"""
-    endpoint = OptimizedEndpoint(stack, f"E{{i}}",
-        model=Model.jumpstart("{_MODEL}", version="{_VERSION}", accept_eula=True),
-        techniques=[Quantization.awq()], instance_type="{_INSTANCE_TYPE}")
-    endpoint.auto_scale(max_capacity=4).on_concurrency(target=8)
-    endpoint.evaluate(schedule="cron(0 4 * * ? *)").require(max_regression=0.05)
-""",
-)
+
+_SCALED = "endpoint.auto_scale(max_capacity=4).on_concurrency(target=8)"
+_REQUIRED = 'endpoint.evaluate(schedule="cron(0 4 * * ? *)").require(max_regression=0.05)'
+
+BARE = _ours()
+OURS = _ours(_SCALED, "endpoint.dashboard")
+EVALUATED = _ours(_SCALED, _REQUIRED)
 
 FULL = _app(
     imports="""

@@ -1,4 +1,4 @@
-"""Count the resources and bytes of the benchmark's templates, and write them into docs/performance.md.
+"""Count the calls, resources and bytes of the benchmark's apps, and write them into docs/performance.md.
 
 They depend on nothing but the library, unlike times. ``python bench/template_figures.py`` writes the tables anew;
 ``tests/docs/test_performance_figures.py`` fails if the page differs by more than a tenth.
@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import astuple, dataclass
+from io import StringIO
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from jsii._kernel.providers.process import _NodeProcess
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(CHECKOUT / "bench"))
@@ -30,13 +34,16 @@ KINDS = {
     "evaluated after each deployment and daily": EVALUATED,
     "every feature": FULL,
 }
-_COUNTS = (1, 50, 200)
 
 
 @dataclass(frozen=True)
 class Size:
-    """The size of a template: its resources, its bytes as written by default, and without white space."""
+    """The size of an app of one stack: its calls to Node, and its template's resources and bytes.
 
+    Bytes are those that are written by default, and those without white space.
+    """
+
+    calls: int
     resources: int
     written: int
     compact: int
@@ -44,34 +51,22 @@ class Size:
 
 @dataclass(frozen=True)
 class Figures:
-    """The templates of one endpoint and of a full stack of endpoints of a kind."""
+    """The apps of one endpoint and of a full stack of endpoints of a kind."""
 
     one: Size
     full: Size
-
-    def resources(self, endpoints: int) -> int:
-        """Return the resources of an app of so many endpoints, in stacks of ``ENDPOINTS_A_STACK``."""
-        stacks, rest = divmod(endpoints, ENDPOINTS_A_STACK)
-        return stacks * self.full.resources + (self.of(rest).resources if rest else 0)
 
     @property
     def further(self) -> Size:
         """What each further endpoint of a stack adds."""
         others = ENDPOINTS_A_STACK - 1
-        return Size(
-            round((self.full.resources - self.one.resources) / others),
-            (self.full.written - self.one.written) // others,
-            (self.full.compact - self.one.compact) // others,
-        )
+        differences = zip(astuple(self.full), astuple(self.one), strict=True)
+        return Size(*(round((full - one) / others) for full, one in differences))
 
     def of(self, endpoints: int) -> Size:
         """Return the size of a stack of so many endpoints."""
-        further, one, more = self.further, self.one, endpoints - 1
-        return Size(
-            one.resources + more * further.resources,
-            one.written + more * further.written,
-            one.compact + more * further.compact,
-        )
+        sums = zip(astuple(self.one), astuple(self.further), strict=True)
+        return Size(*(one + (endpoints - 1) * further for one, further in sums))
 
     def most(self, *, compact: bool) -> int:
         """Return how many endpoints a stack holds."""
@@ -85,40 +80,47 @@ class Figures:
 
 def figures() -> dict[str, Figures]:
     """Synthesize the apps, and return the figures of each kind."""
-    with ThreadPoolExecutor(2) as pool:
-        sizes = {
-            (kind, count): pool.submit(_size, app, count)
-            for kind, app in KINDS.items()
-            for count in (1, ENDPOINTS_A_STACK)
-        }
-    return {kind: Figures(sizes[kind, 1].result(), sizes[kind, ENDPOINTS_A_STACK].result()) for kind in KINDS}
+    return {kind: Figures(_size(app, 1), _size(app, ENDPOINTS_A_STACK)) for kind, app in KINDS.items()}
 
 
 def _size(app: str, endpoints: int) -> Size:
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "app.py").write_text(app, encoding="utf-8")
-        path = {"CDK_OUTDIR": "cdk.out", "CDK_VALIDATION": "false", "PYTHONPATH": str(CHECKOUT), "HOME": folder}
-        path["PATH"] = f"{Path(sys.executable).parent}:/usr/bin:/bin"
-        command = [sys.executable, "app.py", str(endpoints)]
-        subprocess.run(command, cwd=folder, env=path, check=True, capture_output=True)
-        text = (Path(folder) / "cdk.out" / "Bench0.template.json").read_text(encoding="utf-8")
+    declared: dict[str, Any] = {}
+    with _counted_calls() as calls, redirect_stdout(StringIO()), patch.object(sys, "argv", ["app.py", str(endpoints)]):
+        exec(compile(app, "app.py", "exec"), declared)
+    assembly = Path(declared["app"].synth().directory)
+    text = (assembly / "Bench0.template.json").read_text(encoding="utf-8")
     template = json.loads(text)
     resources = [each for each in template["Resources"].values() if each["Type"] != "AWS::CDK::Metadata"]
     compact = json.dumps(template, separators=(",", ":"), ensure_ascii=False)
-    return Size(len(resources), len(text.encode()), len(compact.encode()))
+    return Size(len(calls), len(resources), len(text.encode()), len(compact.encode()))
+
+
+@contextmanager
+def _counted_calls() -> Iterator[list[object]]:
+    """Append each request to Node to the list."""
+    calls: list[object] = []
+    send = _NodeProcess.send
+
+    def counting(self: Any, request: Any, response_type: Any) -> Any:
+        calls.append(request)
+        return send(self, request, response_type)
+
+    with patch.object(_NodeProcess, "send", counting):
+        yield calls
 
 
 def table(found: dict[str, Figures]) -> str:
     """Return the page's table."""
     headings = [
-        "app", *(f"resources of {count}" for count in _COUNTS), "resources of each further one",
+        "app", "resources of 1", "resources of each further one", "calls of each further one",
         "KB of each further one (without white space)", "endpoints in a stack (without white space)",
     ]  # fmt: skip
     rows = [
         [
             kind,
-            *(f"{each.resources(count):,}" for count in _COUNTS),
+            str(each.one.resources),
             str(each.further.resources),
+            str(each.further.calls),
             f"{each.further.written / 1000:.0f} ({each.further.compact / 1000:.0f})",
             f"{each.most(compact=False)} ({each.most(compact=True)})",
         ]

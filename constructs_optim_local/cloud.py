@@ -226,7 +226,7 @@ class LocalCloud:
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait(timeout=5)
+            process.wait()
             if process.stdin is not None:
                 process.stdin.close()
 

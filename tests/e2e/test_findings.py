@@ -55,8 +55,9 @@ def place(folder: Path, line: int) -> str:
 
 
 def test_a_refusal_that_ends_the_app_is_in_its_assembly_with_all_violations(tmp_path: Path) -> None:
-    ran = written(tmp_path, 'declare("One")\ndeclare("Two", "ml.g5.2xlarge2")')
+    ran = written(tmp_path, 'declare("Two", "ml.g5.2xlarge2")', CDK_VALIDATION="true")
     assert ran.returncode == 1
+    assert "Template validation" not in ran.stderr, "that the stack without the refused construct is empty"
     assert ran.stderr.rstrip().endswith("https://constructs-optim.dev/rules/#opt010"), (
         "the refusal is the last that is printed"
     )
@@ -67,7 +68,7 @@ def test_a_refusal_that_ends_the_app_is_in_its_assembly_with_all_violations(tmp_
     assert "What works: did you mean" in errors[0]
     assert errors[0].endswith(" (constructs-optim::OPT010)")
     (trace,) = entries(tmp_path, "aws:cdk:creationStack")["/Chat/Two"]
-    assert trace == [f"declare {place(tmp_path, DECLARED_AT)}", f"<module> {place(tmp_path, DECLARED_AT + 4)}"]
+    assert trace == [f"declare {place(tmp_path, DECLARED_AT)}", f"<module> {place(tmp_path, DECLARED_AT + 3)}"]
 
 
 def test_a_refusal_by_a_method_is_at_the_line_that_calls_it(tmp_path: Path) -> None:

@@ -6,10 +6,12 @@ All that is printed is in the log as well.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -59,7 +61,7 @@ class Workers:
             outcome = broken.outcome
             return [lambda _: outcome]
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """End the clouds."""
         self._pool.shutdown(cancel_futures=True)
         for cloud in self._clouds:
@@ -82,7 +84,7 @@ class Log:
 
 
 def main() -> int:
-    """Run and print; returns whether every deployment recovered."""
+    """Run and print; returns 0 if every deployment recovered, 1 if one did not, and 2 if the harness failed."""
     parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
     parser.add_argument("--clouds", type=int, default=2, help="how many local clouds work side by side")
     parser.add_argument("--phase", action="append", choices=PHASES, help="only the calls of this phase")
@@ -91,28 +93,31 @@ def main() -> int:
     given = parser.parse_args()
     log = Log(given.log)
     started = time.monotonic()
-    workers = Workers(given.clouds)
     outcomes: list[Outcome] = []
     try:
-        only = given.phase or given.scenario
-        scenarios = given.scenario or ([] if given.phase else sorted(SCENARIOS))
-        work = [lambda on, name=name: on.judge(name, lambda: SCENARIOS[name](on)) for name in scenarios]
-        work += workers.plan(given.phase or ([] if only else PHASES))
-        for future in [workers.submit(one) for one in work]:
-            outcomes.append(future.result())
-            _show(outcomes[-1], log)
+        with contextlib.closing(Workers(given.clouds)) as workers:
+            only = given.phase or given.scenario
+            scenarios = given.scenario or ([] if given.phase else sorted(SCENARIOS))
+            work = [lambda on, name=name: on.judge(name, lambda: SCENARIOS[name](on)) for name in scenarios]
+            work += workers.plan(given.phase or ([] if only else PHASES))
+            for future in [workers.submit(one) for one in work]:
+                outcomes.append(future.result())
+                _show(outcomes[-1], log)
     except Exception:
         log.print(traceback.format_exc(), style="red", highlight=False, markup=False)
         log.print(f"Verdict: none, because the harness failed after {len(outcomes)} lives. Log: {given.log}")
         return 2
-    finally:
-        workers.stop()
-    log.print(_summary(outcomes, time.monotonic() - started))
+    return conclude(outcomes, time.monotonic() - started, log, f"Log: {given.log}")
+
+
+def conclude(outcomes: list[Outcome], seconds: float, log: Log, end: str) -> int:
+    """Print the figures, what did not survive, and the verdict with ``end``; returns 0 if all survived, otherwise 1."""
+    log.print(_summary(outcomes, seconds))
     broken = [outcome for outcome in outcomes if outcome.problems]
     for outcome in broken:
         _show(outcome, log)
     verdict = f"{len(broken)} of {len(outcomes)} did not survive, see above" if broken else "all survived"
-    log.print(f"Verdict: {verdict}. Log: {given.log}", highlight=False)
+    log.print(f"Verdict: {verdict}. {end}", highlight=False)
     return 1 if broken else 0
 
 
@@ -124,14 +129,16 @@ def _show(outcome: Outcome, log: Log) -> None:
 
 
 def _summary(outcomes: list[Outcome], seconds: float) -> Table:
-    pairs = sum(outcome.covered for outcome in outcomes)
-    survived = sum(outcome.covered for outcome in outcomes if not outcome.problems)
+    tried = Counter(fault for outcome in outcomes for fault in outcome.faults)
+    survived = Counter(fault for outcome in outcomes if not outcome.problems for fault in outcome.faults)
     table = Table(title="Faults", show_header=False)
+    table.add_row("faults injected (fault x step pairs)", str(tried.total()))
+    for fault, count in sorted(tried.items()):
+        table.add_row(f"  {fault}", f"{survived[fault]} of {count} survived")
     steps = frozenset[str]().union(*(outcome.steps for outcome in outcomes))
-    table.add_row("faults injected (fault x step pairs)", str(pairs))
     table.add_row("steps covered", str(len(steps)))
     table.add_row("stacks' lives tried", str(len(outcomes)))
-    table.add_row("survived", f"{survived} ({100 * survived / max(pairs, 1):.0f}%)")
+    table.add_row("survived", f"{survived.total()} ({100 * survived.total() / max(tried.total(), 1):.0f}%)")
     table.add_row("orphaned jobs", str(sum(outcome.orphaned_jobs for outcome in outcomes)))
     table.add_row("lost artifacts", str(sum(outcome.lost_artifacts for outcome in outcomes)))
     table.add_row("time", f"{int(seconds) // 60} min {int(seconds) % 60} s")

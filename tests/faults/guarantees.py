@@ -15,9 +15,8 @@ from constructs_optim.runtime.store.owner_records import OwnerRecord, OwnerRecor
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.waiting import settled
-from .stacks import STORE
+from .stacks import LONGEST_SECONDS, STORE
 
-SETTLES_SECONDS = 15
 _GONE = ("DELETE_COMPLETE",)
 _SCALING = (
     "AWS::ApplicationAutoScaling::ScalableTarget",
@@ -137,7 +136,7 @@ class Guarantees:
 
     def broken_for_good(self, known: Collection[str] = ()) -> list[str]:
         """Violations, other than the ``known``, that remain after pending work has finished."""
-        return settled(lambda: sorted(set(self.broken()) - set(known)), operator.not_, SETTLES_SECONDS)
+        return settled(lambda: sorted(set(self.broken()) - set(known)), operator.not_, LONGEST_SECONDS)
 
     def seen(self) -> Seen:
         """All claims and records, read now."""

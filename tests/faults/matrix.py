@@ -5,13 +5,15 @@ The calls are those of a clean run: a call that is added to a function is tried 
 
 from __future__ import annotations
 
+import operator
 import time
 from collections import Counter
 from typing import Any
 
 from constructs_optim_local.cloud import LocalCloud
 
-from .stacks import MODELS, STORE
+from ..support.waiting import until
+from .stacks import LONGEST_SECONDS, MODELS, STORE, running_executions
 from .trial import Outcome, Step, Strike, Trial, Trials, kind_of
 
 _PLACES = ("owners/", "claim.json", "manifest.json", "/shadows/", f"/{MODELS}", f"/{STORE}")
@@ -49,7 +51,7 @@ _CALLED_BY_CLOUDFORMATION = (
     "PutScheduledAction",
     "RegisterScalableTarget",
 )
-# Of the machine's clock: longer than a watcher waits between its polls, as the local cloud shortens these waits.
+# Of the machine's clock: longer than until Lambda retries a request, as the local cloud shortens these waits.
 _QUIET_SECONDS = 3.0
 # A watcher that a deletion overtakes makes another call now and then: what every run calls is tried.
 _CLEAN_RUNS = 2
@@ -136,6 +138,7 @@ def _is_of_interest(call: dict[str, Any], kind: str) -> bool:
 
 def _all_calls(cloud: LocalCloud) -> list[dict[str, Any]]:
     """The functions' calls, those of watchers that go on after the stack among them."""
+    until(lambda: running_executions(cloud), operator.not_, LONGEST_SECONDS)
     calls, quiet_since = cloud.function_calls(), time.monotonic()
     while time.monotonic() < quiet_since + _QUIET_SECONDS:
         time.sleep(0.2)

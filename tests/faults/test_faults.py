@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,11 +14,12 @@ from hypothesis.stateful import run_state_machine_as_test
 from constructs_optim_local.cloud import LocalCloud
 
 from . import trial
+from .__main__ import Log, conclude
 from .scenarios import SCENARIOS
 from .scenarios.registry import files_of
 from .stacks import STORE, local_cloud
 from .state_machine import state_machine
-from .trial import Step, Strike, Trial, Trials
+from .trial import Outcome, Step, Strike, Trial, Trials
 
 TABLE = Path(__file__).parent.parent.parent / "docs" / "reliability.md"
 
@@ -46,7 +48,7 @@ def test_a_deployment_recovers_from_a_scenario_beside_it(trials: Trials, name: s
 
 
 def test_an_injected_fault_that_never_strikes_is_reported(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "SETTLES_SECONDS", 1)
+    monkeypatch.setattr(trial, "LONGEST_SECONDS", 1)
     never = Trial("create", (Strike("throttled", Step("create", "DeleteModel")),))
     assert "did not strike" in " ".join(trials.run(never).problems)
 
@@ -70,6 +72,37 @@ def test_the_guarantees_detect_an_orphaned_job_and_a_lost_artifact(trials: Trial
     s3.delete_object(Bucket=STORE, Key=files_of(trials, lost)[0])
     assert trials.guarantees.lost_artifacts() == [lost.artifact_key]
     lost.destroy()
+
+
+def test_two_stacks_of_a_kind_give_no_resource_the_same_name(trials: Trials) -> None:
+    names = [
+        {
+            (resource["Type"], name)
+            for resource in json.loads(trials.stack().body)["Resources"].values()
+            for key, name in resource.get("Properties", {}).items()
+            if isinstance(name, str) and resource["Type"].endswith(key.removesuffix("Name"))
+        }
+        for _ in range(2)
+    ]
+    assert names[0], "names that the template chooses"
+    assert not names[0] & names[1]
+
+
+@pytest.mark.parametrize(
+    ("problems", "status", "verdict"),
+    [((), 0, "all survived"), (("job x runs without an owner",), 1, "1 of 2 did not survive, see above")],
+)
+def test_the_last_line_and_the_exit_status_tell_whether_all_survived(
+    tmp_path: Path, problems: tuple[str, ...], status: int, verdict: str
+) -> None:
+    log = tmp_path / "faults.log"
+    outcomes = [Outcome("one", ("throttled", "server_error"), problems=problems), Outcome("two")]
+    assert conclude(outcomes, 61, Log(log), "End") == status
+    *lines, last = log.read_text().splitlines()
+    assert last == f"Verdict: {verdict}. End"
+    assert [" ".join(line.split()) for line in lines if "throttled" in line] == [
+        f"│ throttled │ {1 - status} of 1 survived │"
+    ]
 
 
 @pytest.mark.exhaustive

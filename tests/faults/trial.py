@@ -13,10 +13,11 @@ from typing import Any
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.waiting import settled
-from .guarantees import SETTLES_SECONDS, Guarantees
-from .stacks import KINDS, FaultStack
+from .guarantees import Guarantees
+from .stacks import KINDS, LONGEST_SECONDS, FaultStack
 
 _SUCCEEDED = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
+_LIMITED = ("impatient", "brisk")
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Trial:
     """Faults that strike in one phase, and what is expected.
 
     ``says`` is what the stack's events must contain where the deployment is to fail (cause, next step); None where it
-    is to succeed all the same. ``covered`` is how many pairs of fault and step that is.
+    is to succeed all the same.
     """
 
     phase: str
@@ -78,9 +79,9 @@ class Trial:
         return f"{first.fault} at {first.step}{more}"
 
     @property
-    def covered(self) -> int:
-        """How many pairs of a fault and a step it tries."""
-        return sum(strike.count or 1 for strike in self.strikes)
+    def faults(self) -> tuple[str, ...]:
+        """The fault of each pair of a fault and a step that it tries."""
+        return tuple(strike.fault for strike in self.strikes for _ in range(strike.count or 1))
 
     @property
     def stack_kind(self) -> str:
@@ -93,7 +94,7 @@ class Outcome:
     """What became of a trial: all that went wrong, which is nothing where it was survived."""
 
     name: str
-    covered: int = 1
+    faults: tuple[str, ...] = ("scenario",)
     steps: frozenset[str] = frozenset()
     problems: tuple[str, ...] = ()
     orphaned_jobs: int = 0
@@ -118,16 +119,20 @@ class Trials:
             _PHASES[trial.phase](self, trial, self.prepared(trial.stack_kind))
 
         steps = frozenset(str(strike.step) for strike in trial.strikes)
-        return self.judge(str(trial), carry_out, trial.covered, steps)
+        return self.judge(str(trial), carry_out, trial.faults, steps)
 
     def judge(
-        self, name: str, carry_out: Callable[[], None], covered: int = 1, steps: frozenset[str] | None = None
+        self,
+        name: str,
+        carry_out: Callable[[], None],
+        faults: tuple[str, ...] = ("scenario",),
+        steps: frozenset[str] | None = None,
     ) -> Outcome:
         """Carry something out, clean up after it, and say what went wrong."""
         started = time.monotonic()
         self._number += 1
         self._stacks = []
-        self._outcome = Outcome(name, covered, frozenset({name}) if steps is None else steps)
+        self._outcome = Outcome(name, faults, frozenset({name}) if steps is None else steps)
         try:
             carry_out()
         except Exception as error:
@@ -190,7 +195,7 @@ class Trials:
 
     def end_faults(self) -> None:
         """Clear the faults once each has struck (watchers go on after the stack); one that never did shows nothing."""
-        idle = settled(self._idle_faults, operator.not_, SETTLES_SECONDS)
+        idle = settled(self._idle_faults, operator.not_, LONGEST_SECONDS)
         self.cloud.clear_faults()
         for fault in idle:
             self.problem(f"a fault did not strike (often enough): {fault}")
@@ -199,7 +204,9 @@ class Trials:
         return [fault for fault in self.cloud.faults() if not fault["struck"] or fault["count"]]
 
     def again(self, stack: FaultStack) -> None:
-        """The same deployment must succeed once the fault is gone."""
+        """The same deployment must succeed once the fault is gone, which no limit of the stack may prevent."""
+        if stack.kind in _LIMITED:
+            stack.kind = "job"
         status = stack.deploy()
         if status not in _SUCCEEDED:
             self.problem(f"deploying again ended as {status}: {stack.reasons[:4]}")

@@ -347,3 +347,19 @@ def test_images_are_listed_as_missing_only_in_regions_with_a_registry() -> None:
 def test_the_arguments_of_releases_that_apps_may_have_recorded_stay_known() -> None:
     releases = ("0.24.0", "0.25.0", "0.25.1", "0.26.0", "0.27.1", "0.28.0", "0.29.0", "0.30.0")
     assert all(engine_arguments.of_release("vllm", release) is not None for release in releases)
+
+
+def test_an_argument_takes_several_values_if_it_does_in_all_releases() -> None:
+    row = runpy.run_path(str(CHECKOUT / "tooling/engine_arguments.py"))["_row"]
+    releases = ["1", "2", "3"]
+    several, one = {"name": {"many": True}}, {"name": {"takes": "int"}}
+    assert row("name", releases, [several, several, several]) == {"many": True}
+    assert row("name", releases, [several, one, several]) == {}
+    assert row("name", releases, [{}, several, several]) == {"since": "2", "many": True}
+
+
+@pytest.mark.parametrize(("engine", "name"), [("vllm", "served_model_name"), ("sglang", "lora_paths")])
+def test_an_argument_with_several_values_is_text(engine: str, name: str) -> None:
+    rows = engine_arguments.of_newest(engine).rows
+    assert rows[name].many
+    assert [each for each, row in rows.items() if row.many and row.takes is not None] == []

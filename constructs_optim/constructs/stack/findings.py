@@ -25,7 +25,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 
 import jsii
-from aws_cdk import Annotations, App, Stack, Validations
+from aws_cdk import Acknowledgment, Annotations, App, Stack, Validations
 from constructs import Construct, IConstruct, IValidation
 
 from constructs_optim.recipe import RecipeError, Violation
@@ -39,6 +39,8 @@ _NOT_OF_THE_APP = ("<", _LIBRARY, *_INSTALLED)
 # The CDK's names: aws-cdk-lib/cx-api, and ArtifactMetadataEntryType of its cloud-assembly-schema.
 _CREATED_AT, _NO_TRACES = "aws:cdk:creationStack", "aws:cdk:disable-stack-trace"
 _RUN_BY_CLI = "CDK_OUTDIR"
+# aws-cdk-lib 2.275.0: "Resources section must exist and be non-empty".
+_EMPTY_STACK = "CloudFormation-Validate::F0001"
 
 
 _TRANSLATION: ContextVar[Callable[[str], str]] = ContextVar("translation", default=str)
@@ -179,6 +181,9 @@ class _UncaughtRefusal:
         _trace(refused, _frames_of_app([*traceback.walk_tb(trace)][::-1]))
         for violation in error.violations:
             Validations.of(refused).add_error(f"constructs-optim::{violation.rule}", _described(violation))
+        # The CDK would print its report on this before or after the refusal.
+        reason = "The app ended before the stack had resources."
+        Validations.of(app).acknowledge(Acknowledgment(id=_EMPTY_STACK, reason=reason))
         app.synth(skip_validation=True)
 
 

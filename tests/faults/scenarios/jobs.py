@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..stacks import STORE
+from ..stacks import STORE, running_executions
 from ..trial import Trials
 from .registry import fails, jobs_of, jobs_that_are, running_job, scenario, survives, until
 
@@ -116,12 +116,8 @@ def watcher_execution_lost(t: Trials) -> None:
     stack = t.stack("impatient")
     stack.start()
     running_job(t)
-    states = t.cloud.client("stepfunctions")
-    for machine in states.list_state_machines()["stateMachines"]:
-        for execution in states.list_executions(stateMachineArn=machine["stateMachineArn"], statusFilter="RUNNING")[
-            "executions"
-        ]:
-            states.stop_execution(executionArn=execution["executionArn"])
+    for execution in running_executions(t.cloud):
+        t.cloud.client("stepfunctions").stop_execution(executionArn=execution)
     t.expect(stack.ended(), "ROLLBACK_COMPLETE", "the stack's status")
     t.end_faults()
     t.says(stack, ["timed out"])

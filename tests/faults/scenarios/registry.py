@@ -13,11 +13,10 @@ from constructs_optim.runtime.jobs.sagemaker_jobs import job_name
 from constructs_optim_local.ministack.application import ACCOUNT
 
 from ...support.waiting import settled
-from ..stacks import STORE, FaultStack
+from ..stacks import LONGEST_SECONDS, STORE, FaultStack
 from ..trial import Trials
 
 SCENARIOS: dict[str, Callable[[Trials], None]] = {}
-_PATIENCE = 30
 
 
 def scenario(function: Callable[[Trials], None]) -> Callable[[Trials], None]:
@@ -28,7 +27,7 @@ def scenario(function: Callable[[Trials], None]) -> Callable[[Trials], None]:
 
 def until(poll: Callable[[], Any], what: str) -> Any:
     """The first truthy value that ``poll`` returns."""
-    value = settled(poll, bool, _PATIENCE)
+    value = settled(poll, bool, LONGEST_SECONDS)
     assert value, f"no {what}"
     return value
 
