@@ -748,9 +748,7 @@ _LATELY_RECORDED = Lock(models={"acme/mine": RecordedModel(revision=_COMMIT, par
     ],
     ids=lambda technique: technique.name,
 )
-def test_an_unknown_model_is_served_with_every_technique(
-    technique: Technique, model: Model, containers: Lock
-) -> None:
+def test_an_unknown_model_is_served_with_every_technique(technique: Technique, model: Model, containers: Lock) -> None:
     instance = "ml.inf2.48xlarge" if technique.accelerators == "neuron" else "ml.p5.48xlarge"
     unknown = recipe(model=model, techniques=[technique], instance_type=instance, containers=containers)
     assert check(Recipe(**unknown)) == []
