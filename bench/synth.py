@@ -55,7 +55,7 @@ class Run:
 
     Attributes:
         wall: seconds from start to end.
-        cpu: seconds of processor time, of Python and of the CDK's Node processes.
+        cpu: seconds of processor time until synthesis has ended, of Python and (on Linux) of the CDK's Node processes.
         constructed: seconds of wall time for declaring the constructs.
         synthesized: seconds of wall time for making and validating the templates.
         python_mb: peak memory of Python.
@@ -103,17 +103,15 @@ class Bench:
         said = self.directory / "said.txt"
         started = time.perf_counter()
         with said.open("w") as file:
-            process = subprocess.Popen(
+            process = subprocess.run(
                 [python, str(script), str(endpoints)],
                 cwd=self.directory,
                 env={**self.environment, "CDK_OUTDIR": str(output)},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
+                check=False,
             )
-            # A process's usage includes children for which it waited, and Python waits for Node.
-            _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
         wall = time.perf_counter() - started
         if process.returncode != 0:
             raise SystemExit(f"{kind} app with {endpoints} endpoints failed:\n{said.read_text()}")
@@ -122,7 +120,7 @@ class Bench:
             self._keep_templates(output, self._templates(endpoints))
         return Run(
             wall,
-            usage.ru_utime + usage.ru_stime,
+            told["cpu"],
             told["constructed"],
             told["synthesized"],
             told["python_mb"],

@@ -30,6 +30,13 @@ def megabytes(pid):
         return 0.0
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
+def cpu_seconds(pid):
+    try:
+        fields = open(f"/proc/{{pid}}/stat").read().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(int(field) for field in fields[11:13]) / os.sysconf("SC_CLK_TCK")
+
 def descendants(pid):
     try:
         children = open(f"/proc/{{pid}}/task/{{pid}}/children").read().split()
@@ -51,6 +58,7 @@ print(json.dumps({{
     "imported": imported - started,
     "constructed": constructed - imported,
     "synthesized": time.perf_counter() - constructed,
+    "cpu": time.process_time() + sum(cpu_seconds(child) for child in descendants(os.getpid())),
     "python_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "linux" else 1024**2),
     "node_mb": sum(megabytes(child) for child in descendants(os.getpid())),
 }}))
