@@ -79,6 +79,7 @@ def read(text: str) -> Any:
         ("evaluate() enlarges a dashboard", "evaluations enlarges a dashboard"),
         ("endpoint.auto_scale(max_capacity=4)", "scaling: {max_capacity: 4}"),
         ("leave auto_scale(...) out", "leave scaling out"),
+        ("self.endpoint.auto_scale(max_capacity=4)", "scaling: {max_capacity: 4}"),
         ("on_schedule('Mornings').schedule = 1", "on_schedule.Mornings.schedule = 1"),
         (
             'Call add_component("Chat", model=...), or leave it out',
@@ -114,7 +115,12 @@ def test_a_message_about_a_file_has_yaml_in_place_of_python(text: str, written: 
         'vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)',
         "Principal(s) of sns.Topic(stack, 'Topic')",
         "the limits (unit=ms) of f(x=1)",
+        "shadow(s) and evaluate(s)",
+        "Model(" * 100_000,
+        f"Model({'-' * 900}1)",
+        f"Model({'(' * 400}{')' * 400})",
     ],
+    ids=lambda text: text[:40],
 )
 def test_all_other_text_stays(text: str) -> None:
     assert in_yaml(text) == text
@@ -228,6 +234,7 @@ ADVISED = """\
     inference_component: true
 """
 WARNINGS = {
+    "OPT006": 'Pin it: {jumpstart: {model_id: meta-textgeneration-llama-3-8b, version: "..."}}',
     "OPT123": "Use variant: {initial_instance_count: 2}, or update_policy: all_at_once",
     "OPT237": "For a policy, add on_concurrency: {target: 8}, or leave scaling out",
     "OPT239": "Add components: {Chat: {model: ...}}, or set model",
@@ -237,9 +244,12 @@ WARNINGS = {
 @pytest.mark.parametrize("made", ["a stack", "an app", "a standalone template"])
 def test_warnings_about_a_file_use_its_keys(made: str, tmp_path: Path) -> None:
     path = tmp_path / "endpoint.yaml"
-    path.write_text(VALID + ADVISED)
+    path.write_text(VALID.replace("version: 2.24.0, ", "") + ADVISED)
     if made == "a stack":
-        warnings = DeclaredStack(Document.read(path)).warnings
+        stack = DeclaredStack(Document.read(path))
+        warnings = stack.warnings
+        (plan,) = stack.plans["Llama"]
+        assert [each.message in "".join(warnings) for each in plan.warnings] == [True]
     elif made == "a standalone template":
         warnings = declared_template(Document.read(path), code_bucket=None, inline=True)[1].warnings
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, cast
 
 from .references import REFERENCES
@@ -13,10 +14,10 @@ from .schema import Call, Choice, named_arguments, named_forms, snake
 # Where a recipe's values come from in an app, and not in a file.
 _OF_APPS = ", which can come from the context"
 _SECRET = re.compile(r"SecretValue\.secrets_manager\(\"([^\"]*)\"\)\.unsafe_unwrap\(\)")
-# A call, with the verb before it; or an argument with its value.
+# A call, with the verb before it; or an argument with its value. A plural such as file(s) is no call.
 _CODE = re.compile(
     r"(?:(?P<verb>[Cc])all )?"
-    r"(?P<call>(?:(?<![\w.])[a-z_]\w*\.)*(?<!\w)(?P<name>[A-Za-z]\w*)(?:\.(?P<member>[a-z]\w*))?)\("
+    r"(?P<call>(?<![\w.])(?:[a-z_]\w*\.)*(?P<name>[A-Za-z]\w*)(?:\.(?P<member>[a-z]\w*))?)\((?!s\))"
     r"|(?<![\w./?&-])(?P<argument>[a-z][a-z0-9_]*)=(?!=)"
 )
 _VALUE = re.compile(r"\"[^\"]*\"|'[^']*'|-?\d[\d_]*(?:\.\d+)?|\.\.\.|[A-Za-z_][\w.]*\w|\[|\{")
@@ -25,6 +26,8 @@ _MORE = re.compile(r",\s*\.\.\.\s*\)$")
 _WORDS = re.compile(r"\b(?:True|False)\b")
 _UNITS = {"seconds": "s", "minutes": "m", "hours": "h", "days": "d", "mebibytes": "MiB", "gibibytes": "GiB"}
 _OBJECTS = {each.__name__ for each in REFERENCES if each.__module__.startswith("aws_cdk")}
+# A message may quote a file's text, which is as long and as deep as its author likes.
+_LONGEST = 1_000
 _METHODS: dict[str, tuple[str, str]] = {"during": ("period", "value")}
 
 
@@ -47,11 +50,11 @@ def in_yaml(text: str) -> str:
 
 
 def _translated(text: str) -> str:
-    written, end = "", 0
+    written, end, ends = "", 0, _ends_of(text)
     for found in _CODE.finditer(text):
         if found.start() < end:
             continue
-        close, yaml = _argument(text, found) if found["argument"] else _call(text, found)
+        close, yaml = (_argument if found["argument"] else _call)(text, found, ends)
         if yaml is not None:
             written, end = f"{written}{_WORDS.sub(_in_lower_case, text[end : found.start()])}{yaml}", close
     return written + _WORDS.sub(_in_lower_case, text[end:])
@@ -61,7 +64,7 @@ def _in_lower_case(word: re.Match[str]) -> str:
     return word[0].lower()
 
 
-def _argument(text: str, found: re.Match[str]) -> tuple[int, str | None]:
+def _argument(text: str, found: re.Match[str], ends: Mapping[int, int]) -> tuple[int, str | None]:
     """Return the end of an argument with its value, and its YAML; None if no file has an argument of that name."""
     name, close = found["argument"], found.end()
     if name not in named_arguments():
@@ -71,16 +74,16 @@ def _argument(text: str, found: re.Match[str]) -> tuple[int, str | None]:
         return close, name
     close = value.end()
     if value[0] in _CLOSED_BY or text[close : close + 1] == "(":
-        close = _end_of(text, close - 1 if value[0] in _CLOSED_BY else close) or close
+        close = ends.get(close - 1 if value[0] in _CLOSED_BY else close, close)
     try:
         return close, f"{name}: {flow(_value(ast.parse(text[found.end() : close], mode='eval').body))}"
-    except (SyntaxError, ValueError):
+    except (RecursionError, SyntaxError, ValueError):
         return close, f"{name}: ..."
 
 
-def _call(text: str, found: re.Match[str]) -> tuple[int, str | None]:
+def _call(text: str, found: re.Match[str], ends: Mapping[int, int]) -> tuple[int, str | None]:
     """Return the end of a call, and its YAML; None if a file has nothing of that name."""
-    close = _end_of(text, found.end() - 1)
+    close = ends.get(found.end() - 1)
     if close is None:
         return found.end(), None
     code = text[found.start("call") : close]
@@ -91,7 +94,7 @@ def _call(text: str, found: re.Match[str]) -> tuple[int, str | None]:
             verb = {"C": "Add ", "c": "add "}.get(found["verb"], "")
             return close, verb + _of_method(node, found["name"])
         value = _value(node)
-    except (SyntaxError, ValueError):
+    except (RecursionError, SyntaxError, ValueError):
         return close, None
     yaml = "{...}" if value is ... else flow(value)
     if has_more is not None and yaml.endswith("}"):
@@ -99,14 +102,18 @@ def _call(text: str, found: re.Match[str]) -> tuple[int, str | None]:
     return close, text[found.start() : found.start("call")] + yaml
 
 
-def _end_of(text: str, start: int) -> int | None:
-    """Return the position after the bracket that closes the one at ``start``."""
-    depth = 0
-    for index, character in enumerate(text[start:], start):
-        depth += {text[start]: 1, _CLOSED_BY[text[start]]: -1}.get(character, 0)
-        if depth == 0:
-            return index + 1
-    return None
+def _ends_of(text: str) -> dict[int, int]:
+    """Return the positions after the brackets that close others, by the others' positions; only of near ones."""
+    ends: dict[int, int] = {}
+    open_: dict[str, list[int]] = {closing: [] for closing in _CLOSED_BY.values()}
+    for index, character in enumerate(text):
+        if character in _CLOSED_BY:
+            open_[_CLOSED_BY[character]].append(index)
+        elif open_.get(character):
+            start = open_[character].pop()
+            if index - start < _LONGEST:
+                ends[start] = index + 1
+    return ends
 
 
 def _of_method(node: ast.Call, method: str) -> str:

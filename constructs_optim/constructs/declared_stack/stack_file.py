@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, cast
@@ -236,7 +237,11 @@ class DeclaredStack(Stack):
     def plans(self) -> dict[str, tuple[Plan, ...]]:
         """The plans of all pools, by endpoint ID and, for components, by ``Endpoint/Component``."""
         servers = {key: made for key, made in self._builder.made.items() if isinstance(made, ModelServer)}
-        return {key: tuple(model.plan for model in server.models) for key, server in servers.items() if server.models}
+        return {
+            key: tuple(_advising_file(model.plan) for model in server.models)
+            for key, server in servers.items()
+            if server.models
+        }
 
     def synth(self) -> Path:
         """Write the cloud assembly, and return its folder.
@@ -262,6 +267,12 @@ class DeclaredStack(Stack):
             RuntimeError: if constructs added errors to the stack; contains them.
         """
         return warnings_of(self.synth(), self)
+
+
+def _advising_file(plan: Plan) -> Plan:
+    """Return a plan whose warnings use a file's keys."""
+    advice = tuple(replace(each, message=in_yaml(each.message)) for each in plan.warnings)
+    return plan.model_copy(update={"warnings": advice})
 
 
 def declared_template(
