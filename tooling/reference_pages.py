@@ -32,7 +32,6 @@ dashboard charts them. `<>` stands for the selector of the endpoint or component
 PromQL finds the metrics of engines only while **OTel enrichment** is running. It is a setting of the account and
 Region, and off by default. Start it once:
 
-<!-- not run: it sets your account's setting; tests/local/test_promql.py makes both calls -->
 ```console
 $ aws observabilityadmin start-telemetry-enrichment
 $ aws cloudwatch start-otel-enrichment

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -10,11 +9,8 @@ from typing import Any
 from griffe import (
     Attribute,
     Class,
-    Expr,
     ExprCall,
     ExprKeyword,
-    ExprSubscript,
-    ExprTuple,
     Extension,
     Function,
     Module,
@@ -73,17 +69,4 @@ def _parameter(field: Attribute) -> Parameter:
     if isinstance(default, ExprCall) and str(default.function) == "Field":
         given = {each.name: each.value for each in default.arguments if isinstance(each, ExprKeyword)}
         default = "..." if "default_factory" in given else given.get("default")
-    return Parameter(field.name, annotation=_plain(field.annotation), kind=ParameterKind.keyword_only, default=default)
-
-
-def _plain(value: Any) -> Any:
-    """The type without what pydantic checks of it."""
-    if isinstance(value, ExprSubscript) and str(value.left) == "Annotated" and isinstance(value.slice, ExprTuple):
-        return _plain(value.slice.elements[0])
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    if isinstance(value, Expr):
-        return dataclasses.replace(
-            value, **{f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
-        )
-    return value
+    return Parameter(field.name, annotation=field.annotation, kind=ParameterKind.keyword_only, default=default)

@@ -36,6 +36,11 @@ _SEARCH_BOOSTS = {
     "changelog": 0.1,
     "contributing": 0.1,
 }
+# Types of parameters whose values a page lists, and which have no page of their own.
+_LISTED_TYPES = {
+    "techniques/index.md": "constructs_optim.recipe.techniques.base.Technique",
+    "servers.md": "constructs_optim.recipe.servers.ServerSettings",
+}
 _WORDS: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("search_words.toml").read_text(encoding="utf-8"))
 _navigation: list[Navigation] = []
 _markdown: dict[str, str] = {}
@@ -73,9 +78,28 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     page.meta["tags"] = _WORDS.get(page.file.src_uri, [])
     if "description" not in page.meta and (described := _description(markdown, page.file.src_uri)):
         page.meta["description"] = described
+    if name := _LISTED_TYPES.get(page.file.src_uri):
+        markdown = f"[](){{#{name}}}\n\n{markdown}"
     linked = re.sub(r"\]\(((?:\.\./)+)examples/([\w/-]+)\.(?:[\w.]+)\)", _to_page, markdown)
     _markdown[page.file.src_uri] = linked
     return linked
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Have the search's index loaded only when a reader searches."""
+    return _with_late_search(output)
+
+
+def on_post_template(output_content: str, template_name: str, config: MkDocsConfig) -> str:
+    """Do the same on the page for addresses that do not exist."""
+    return _with_late_search(output_content) if template_name == "404.html" else output_content
+
+
+def _with_late_search(page: str) -> str:
+    # Before the theme's own script, which asks for the index at once.
+    return re.sub(
+        r'(?=<script src="([^"]*)assets/javascripts/bundle)', r'<script src="\1late_search.js"></script>', page
+    )
 
 
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import metadata
+from typing import TypeVar
 
 import constructs_optim
 from constructs_optim.recipe.documentation import SITE
@@ -53,6 +54,16 @@ def test_each_class_of_the_reference_is_shown_with_the_parameters_of_its_constru
                 assert missing == set(), f"{page.name}: {name}"
                 seen += len(names)
     assert seen > 250
+
+
+def test_types_in_signatures_are_linked_if_they_are_public_and_never_aliases() -> None:
+    shown = "".join(page.read_text() for page in (CHECKOUT / "site" / "reference").rglob("*.html"))
+    unlinked = {*re.findall(r'<span title="(constructs_optim[\w.]*)\.(_?[A-Z]\w*[a-z]\w*)">\2</span>', shown)}
+    assert len(unlinked) > 5
+    listed = {*constructs_optim.__all__, "Technique", "ServerSettings"}
+    for module, name in unlinked:
+        assert name not in listed
+        assert isinstance(getattr(import_module(module), name), type | TypeVar), name
 
 
 def options_of(value: object) -> Iterator[type]:

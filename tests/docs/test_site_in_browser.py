@@ -19,7 +19,7 @@ from tests.support.browser import browsed, needs_browser
 from tests.support.documents import CHECKOUT, commands, snippets
 
 pytestmark = needs_browser
-PAGES = ["", "tutorial/", "hosting/", "reference/constructs/optimized-endpoint/"]
+PAGES = ["", "getting-started/", "tutorial/", "hosting/", "reference/constructs/optimized-endpoint/"]
 # What readers type, and the page that they look for.
 FOUND = {
     "EagleHead": "/techniques/eagle/",
@@ -111,6 +111,9 @@ def seen_by(address: str, width: int, words: list[str]) -> dict[str, Any]:
 def test_pages_fit_their_window_and_load_nothing_from_elsewhere(address: str, width: int) -> None:
     seen = seen_by(address, width, [])
     assert seen["wider"] == dict.fromkeys(PAGES, 0)
+    assert [path for path in seen["loaded"] if "search_index" in path] == [], "the index is for readers who search"
+    if width > 1000:
+        assert [page for page, blocks in seen["cut"].items() if blocks] == []
     assert seen["elsewhere"] == seen["errors"] == []
 
 

@@ -59,12 +59,15 @@ def test_ctrl_c_ends_the_demo_and_all_its_processes(marker: str) -> None:
     assert none_left(marker)
 
 
-def test_local_run_starts_a_separate_cloud_and_returns_the_commands_exit_status(marker: str) -> None:
-    script = "import boto3, sys; print(boto3.client('sts').get_caller_identity()['Account'], flush=True); sys.exit(7)"
-    run = start("run", "--", sys.executable, "-c", script)
-    output, _ = run.communicate(timeout=60)
+def test_local_run_starts_a_bootstrapped_cloud_and_returns_the_commands_exit_status(marker: str) -> None:
+    script = (
+        "import boto3, sys; print(boto3.client('cloudformation').describe_stacks(StackName='CDKToolkit')['Stacks'][0]"
+        "['StackStatus'], flush=True); sys.exit(7)"
+    )
+    run = start("run", "--bootstrap", "--", sys.executable, "-c", script)
+    output, _ = run.communicate(timeout=120)
     assert run.returncode == 7, output
-    assert "000000000000" in output
+    assert "CREATE_COMPLETE" in output
     assert none_left(marker)
 
 

@@ -92,6 +92,8 @@ def test_a_change_is_explained_against_the_deployed_stack(
     for name, value in cloud.environment().items():
         monkeypatch.setenv(name, value)
     asked = ["--against", "deployed", "--store", "deployed", "--prices", "aws", "--json"]
+    as_markdown = CliRunner().invoke(app, ["explain", str(assembly), *asked[:-1], "--markdown"])
+    assert "## What this deployment does" in as_markdown.stdout
     result = CliRunner().invoke(app, ["explain", str(assembly), *asked])
     assert result.exit_code == 0, result.output
     (endpoint,) = Report.model_validate_json(result.stdout).endpoints

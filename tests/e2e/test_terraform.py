@@ -18,7 +18,7 @@ from constructs_optim_local.cloud import LocalCloud
 
 from ..support.deployed_stack import CHECKOUT
 from ..support.example_cloud import example_cloud
-from ..support.terraform_providers import install
+from ..support.terraform_providers import environment_of_providers
 
 TERRAFORM = shutil.which("terraform")
 pytestmark = pytest.mark.skipif(TERRAFORM is None, reason="there is no terraform on the PATH")
@@ -37,16 +37,10 @@ class Configuration:
         self.module, self.cloud = folder / "module", cloud
         self.example = self.module / "examples/quickstart"
         shutil.copytree(CHECKOUT / "terraform", self.module)
-        mirror, settings = folder / "mirror", folder / "terraformrc"
-        install(mirror)
-        mirrored = f'provider_installation {{\n  filesystem_mirror {{\n    path = "{mirror}"\n  }}\n}}\n'
-        settings.write_text(f"disable_checkpoint = true\n{mirrored}")
         self.environment = {
             **os.environ,
             **cloud.environment(),
-            # Where the providers' framework keeps its certificate.
-            "HOME": str(folder),
-            "TF_CLI_CONFIG_FILE": str(settings),
+            **environment_of_providers(folder),
             "TF_VAR_code_bucket": BUCKET,
         }
 

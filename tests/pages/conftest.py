@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,11 @@ import pytest
 from constructs_optim_local.cloud import IN_THE_WAY, LocalCloud
 from constructs_optim_local.sagemaker.optimization.artifacts import safetensors
 from tests.support.documents import CHECKOUT
+from tests.support.made_once import folder_of_run
 from tests.support.model_hub import HubModel, serving
+from tests.support.terraform_providers import environment_of_providers
+
+from .environments import made_by
 
 _IN_THE_WAY = ("AWS_", "CDK_", "JSII_", "PYTHON", "PYTEST_", "VIRTUAL_ENV", *IN_THE_WAY)
 _HERE = str(Path(sys.executable).parent)
@@ -40,6 +45,21 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "CDK_DISABLE_CLI_TELEMETRY": "true",
         "CDK_DISABLE_VERSION_CHECK": "1",
     }
+
+
+@pytest.fixture(scope="session")
+def aws(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the AWS CLI, which a reader has."""
+    lines = ("python3 -m venv .venv && source .venv/bin/activate", "pip install awscli")
+    return made_by(lines, folder_of_run(tmp_path_factory) / "environments", environment) / ".venv" / "bin"
+
+
+@pytest.fixture(scope="session")
+def terraform(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The variables with which Terraform finds its providers."""
+    if shutil.which("terraform") is None:
+        pytest.skip("there is no terraform on the PATH")
+    return environment_of_providers(tmp_path_factory.mktemp("terraform"))
 
 
 @pytest.fixture(scope="session")

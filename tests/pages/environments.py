@@ -1,8 +1,9 @@
-"""Environments that the pages' own lines make. Pages with the same lines share one."""
+"""Environments that the pages' own lines make. Pages share what the lines that they begin with make."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from tests.support.made_once import made_once
 from .page import Console, PageError, steps
 from .terminal import Terminal
 
-_INSTALLS = re.compile(r"python3 -m venv |(?:\S+/)?pip install |npm install ")
+_INSTALLS = re.compile(r"python3 -m venv |(?:\S+/)?pip install |npm (?:install|pack) |make -C ")
 _ACTIVATES = re.compile(r"source (\S+)/bin/activate")
 
 
@@ -34,12 +35,13 @@ def install_lines(page: Path) -> list[str]:
 
 
 def made_by(lines: Sequence[str], folder: Path, environment: dict[str, str]) -> Path:
-    """Return the directory in which lines were run, once for all pages of a run, below ``folder``.
+    """Return the directory in which lines were run, each one once for all pages of a run, below ``folder``.
 
     Raises:
         PageError: if a line fails.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    *before, last = lines
     key = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
     # A virtual environment has absolute paths: it is made where it stays, and another folder says that it is complete.
     place = folder / key
@@ -47,15 +49,29 @@ def made_by(lines: Sequence[str], folder: Path, environment: dict[str, str]) -> 
     def make(complete: Path) -> None:
         complete.mkdir()
         shutil.rmtree(place, ignore_errors=True)
-        place.mkdir()
+        if before:
+            _copied(made_by(before, folder, environment), place)
+        else:
+            place.mkdir()
         with Terminal(place, complete, environment) as terminal:
-            for line in lines:
+            for line in (*map(activation, before), last):
                 status, printed = terminal.run(line)
                 if status != 0:
                     raise PageError(f"{line!r} ended with exit status {status}:\n{printed}")
 
     made_once(folder / f"{key}.complete", make)
     return place
+
+
+def _copied(made: Path, place: Path) -> None:
+    """Copy an environment by hard links: installers replace files, and never write into one."""
+    shutil.copytree(made, place, symlinks=True, copy_function=os.link)
+    for file in (*place.glob(".*/bin/*"), *place.glob(".*/pyvenv.cfg")):
+        if file.is_file() and not file.is_symlink() and str(made).encode() in (content := file.read_bytes()):
+            mode = file.stat().st_mode
+            file.unlink()
+            file.write_bytes(content.replace(str(made).encode(), str(place).encode()))
+            file.chmod(mode)
 
 
 def linked(environment: Path, directory: Path) -> None:

@@ -2,8 +2,11 @@
 
 A comment above a fence, as in ``<!-- any order; columns 100 -->``, says how its block differs from a plain one:
 
-- ``not run: <reason>``: the block is not run, for this reason.
+- ``not run: <reason>``: the block is not run. The reason names the tests that run its commands.
+- ``given <state>``: what the reader's account has before the block. ``given.py`` lists the states.
+- ``answers <word>``: what the reader answers to a command's question.
 - ``fails``: the last command ends with another exit status than 0.
+- ``durations vary``: the output has how long ago things happened, and how long they took.
 - ``any order``: the output's lines come in any order.
 - ``columns <number>``: the terminal's width. Default: 80.
 - ``keeps running``: the command runs in a terminal of its own until the page ends, or until another one of this kind.
@@ -60,8 +63,11 @@ class Console:
     commands: tuple[Command, ...]
     fails: bool = False
     any_order: bool = False
+    durations_vary: bool = False
     keeps_running: bool = False
     columns: int = 80
+    given: str = ""
+    answer: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,6 +85,8 @@ class Marker:
     reason: str = ""
     options: frozenset[str] = frozenset()
     columns: int = 80
+    given: str = ""
+    answer: str = ""
     placeholders: dict[str, str] = field(default_factory=dict[str, str])
 
     @staticmethod
@@ -95,16 +103,21 @@ class Marker:
                 raise PageError(f"{snippet}: a block that is not run needs a reason")
             return Marker(reason=reason)
         options, columns, placeholders = set[str](), 80, dict[str, str]()
+        given = answer = ""
         for part in filter(None, (each.strip() for each in text.split(";"))):
-            if part in ("fails", "any order", "keeps running", "printed"):
+            if part in ("fails", "any order", "keeps running", "printed", "durations vary"):
                 options.add(part)
             elif found := re.fullmatch(r"columns (\d+)", part):
                 columns = int(found[1])
+            elif found := re.fullmatch(r"given (.+)", part):
+                given = found[1]
+            elif found := re.fullmatch(r"answers (\w+)", part):
+                answer = found[1]
             elif found := re.fullmatch(r"with ([^=]+)=(.+)", part):
                 placeholders[found[1]] = found[2]
             else:
                 raise PageError(f"{snippet} has an unknown marker: {part}")
-        return Marker("", frozenset(options), columns, placeholders)
+        return Marker("", frozenset(options), columns, given, answer, placeholders)
 
 
 def is_console(snippet: Snippet) -> bool:
@@ -124,25 +137,30 @@ def steps(page: Path) -> Iterator[SavedFile | Console | Printed]:
         if snippet.title:
             yield SavedFile(snippet, snippet.title, _filled(snippet.code, {}), changes=snippet.language == "diff")
         elif is_console(snippet):
-            marker = Marker.of(snippet)
-            if marker.reason:
-                continue
-            if snippet.language != "console":
-                raise PageError(f"{snippet} has commands: its language is console, and each begins with a prompt")
-            try:
-                found = commands(_filled(snippet.code, marker.placeholders))
-            except ValueError as error:
-                raise PageError(f"{snippet}: {error}") from None
-            yield Console(
-                snippet,
-                tuple(found),
-                fails="fails" in marker.options,
-                any_order="any order" in marker.options,
-                keeps_running="keeps running" in marker.options,
-                columns=marker.columns,
-            )
+            if not (marker := Marker.of(snippet)).reason:
+                yield _console(snippet, marker)
         elif snippet.marker == "printed" or snippet.marker.startswith("printed;"):
             yield Printed(snippet, _filled(snippet.code, Marker.of(snippet).placeholders))
+
+
+def _console(snippet: Snippet, marker: Marker) -> Console:
+    if snippet.language != "console":
+        raise PageError(f"{snippet} has commands: its language is console, and each begins with a prompt")
+    try:
+        found = commands(_filled(snippet.code, marker.placeholders))
+    except ValueError as error:
+        raise PageError(f"{snippet}: {error}") from None
+    return Console(
+        snippet,
+        tuple(found),
+        fails="fails" in marker.options,
+        durations_vary="durations vary" in marker.options,
+        any_order="any order" in marker.options,
+        keeps_running="keeps running" in marker.options,
+        columns=marker.columns,
+        given=marker.given,
+        answer=marker.answer,
+    )
 
 
 def is_followed(page: Path) -> bool:
@@ -153,11 +171,11 @@ def is_followed(page: Path) -> bool:
     )
 
 
-def not_run(page: Path) -> Iterator[tuple[Snippet, str]]:
+def not_run(page: Path) -> Iterator[tuple[Console, str]]:
     """The blocks of commands that are not run, with their reasons."""
     for snippet in snippets(page):
-        if is_console(snippet) and not snippet.title and (reason := Marker.of(snippet).reason):
-            yield snippet, reason
+        if is_console(snippet) and not snippet.title and (marker := Marker.of(snippet)).reason:
+            yield _console(snippet, marker), marker.reason
 
 
 def all_pages() -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from . import environments
@@ -10,7 +11,15 @@ from .page import Console, PageError, Printed, SavedFile, steps
 from .terminal import Background, Terminal
 
 
-def follow(page: Path, directory: Path, work: Path, environment: dict[str, str], *, made: Path | None) -> int:
+def follow(
+    page: Path,
+    directory: Path,
+    work: Path,
+    environment: dict[str, str],
+    *,
+    made: Path | None,
+    give: Callable[[str], None],
+) -> int:
     """Do what a page says, and return how many commands ran.
 
     Args:
@@ -19,6 +28,7 @@ def follow(page: Path, directory: Path, work: Path, environment: dict[str, str],
         work: a directory for the runner's own files.
         environment: the variables of the reader's terminal.
         made: where the page's installing lines were run; None if they are run here.
+        give: brings about a state that a block needs.
 
     Raises:
         PageError: if a command fails, or prints something else than the page shows. The message names the block.
@@ -31,6 +41,8 @@ def follow(page: Path, directory: Path, work: Path, environment: dict[str, str],
     try:
         with Terminal(directory, work, environment) as terminal:
             for step in steps(page):
+                if isinstance(step, Console) and step.given:
+                    give(step.given)
                 if isinstance(step, SavedFile):
                     _save(step, directory)
                 elif isinstance(step, Printed):
@@ -87,10 +99,11 @@ def _run(step: Console, terminal: Terminal, *, made: bool) -> str:
     for command in step.commands:
         installed = made and environments.installs(command.copied)
         text = environments.activation(command.copied) if installed else command.text
-        status, printed = terminal.run(text, columns=step.columns)
+        status, printed = terminal.run(text, columns=step.columns, answer=step.answer)
         should_fail = step.fails and command is step.commands[-1]
         if (status != 0) != should_fail:
             raise PageError(f"{step.at}: {command.text!r} ended with exit status {status}:\n{printed}")
-        if command.output and (found := difference(command.output, printed, any_order=step.any_order)):
+        found = difference(command.output, printed, any_order=step.any_order, durations_vary=step.durations_vary)
+        if command.output and found:
             raise PageError(f"{step.at}: {command.text!r} prints something else:\n{found}")
     return printed

@@ -15,6 +15,7 @@ from types import TracebackType
 from .page import PageError
 
 _LONGEST = 900.0
+_QUESTION = "[y/N]: "
 _READY = "Press Ctrl-C to stop"
 
 
@@ -48,18 +49,19 @@ class Terminal:
             if pipe is not None:
                 pipe.close()
 
-    def run(self, command: str, *, columns: int = 80) -> tuple[int, str]:
-        """Run a command, and return its exit status and what it printed.
+    def run(self, command: str, *, columns: int = 80, answer: str = "") -> tuple[int, str]:
+        """Run a command, and return its exit status and what a terminal shows of it, with the answer to its question.
 
         Raises:
             PageError: if it does not end.
         """
-        script, output = self._work / "command.sh", self._work / "output"
+        script, output, typed = (self._work / name for name in ("command.sh", "output", "input"))
+        typed.write_text(f"{answer}\n" if answer else "")
         script.write_text(f"export COLUMNS={columns}\n{command}\n")
         assert self._shell.stdin is not None
         assert self._shell.stdout is not None
-        where = shlex.quote(str(output))
-        self._shell.stdin.write(f". {shlex.quote(str(script))} >{where} 2>&1 </dev/null; echo $?\n")
+        script, output_, typed_ = (shlex.quote(str(each)) for each in (script, output, typed))
+        self._shell.stdin.write(f". {script} >{output_} 2>&1 <{typed_}; echo $?\n")
         self._shell.stdin.flush()
         timer = _Timer(self._shell.pid)
         with timer:
@@ -68,7 +70,8 @@ class Terminal:
         if not status:
             why = f"ran longer than {_LONGEST:.0f} seconds" if timer.is_over else "ended the shell"
             raise PageError(f"{command!r} {why}:\n{printed}")
-        return int(status), printed
+        # A terminal echoes what is typed.
+        return int(status), printed.replace(_QUESTION, f"{_QUESTION}{answer}\n", 1) if answer else printed
 
     @property
     def variables(self) -> dict[str, str]:

@@ -12,13 +12,14 @@ from .environments import install_lines, installs, made_by
 from .output import contains, difference
 from .page import Marker, PageError, not_run, steps
 from .reader import follow
+from .standing_in import commands_without, references
 
 
 def followed(tmp_path: Path, text: str, environment: dict[str, str]) -> int:
     page, directory = tmp_path / "page.md", tmp_path / "reader"
     page.write_text(text)
     directory.mkdir()
-    return follow(page, directory, tmp_path / "work", environment, made=None)
+    return follow(page, directory, tmp_path / "work", environment, made=None, give=lambda _: None)
 
 
 def test_a_page_s_files_and_commands_are_followed_in_their_order(tmp_path: Path, environment: dict[str, str]) -> None:
@@ -121,8 +122,56 @@ hello world
 def test_a_block_that_is_not_run_is_known_with_its_reason(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("<!-- not run: needs a GPU -->\n```console\n$ nvidia-smi\n```\n")
-    assert [reason for _, reason in not_run(page)] == ["needs a GPU"]
+    ((step, reason),) = not_run(page)
+    assert (step.commands[0].copied, reason) == ("nvidia-smi", "needs a GPU")
     assert list(steps(page)) == []
+
+
+def test_a_question_of_a_command_is_answered_and_shown_with_its_answer(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    text = """
+<!-- answers n -->
+```console
+$ printf 'Stop? [y/N]: ' && read answer && echo "It is $answer."
+Stop? [y/N]: n
+It is n.
+```
+"""
+    assert followed(tmp_path, text, environment) == 1
+
+
+def test_a_state_of_the_account_is_brought_about_before_its_block(tmp_path: Path, environment: dict[str, str]) -> None:
+    page, directory, given = tmp_path / "page.md", tmp_path / "reader", list[str]()
+    page.write_text("<!-- given a file -->\n```console\n$ cat file\nhello\n```\n")
+    directory.mkdir()
+
+    def give(state: str) -> None:
+        given.append(state)
+        (directory / "file").write_text("hello\n")
+
+    follow(page, directory, tmp_path / "work", environment, made=None, give=give)
+    assert given == ["a file"]
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed"),
+    [
+        ("first token within 1000 ms", "first token within 900 ms"),
+        ("the container has 480 s", "the container has 360 s"),
+        ("After 12 s: 3 copies", "After 9 s: 3 copies"),
+        ("INPROGRESS  2 s", "INPROGRESS  12 s"),
+    ],
+)
+def test_a_duration_is_a_figure_unless_the_page_says_that_it_varies(shown: str, printed: str) -> None:
+    assert difference(f"{shown}\n", f"{printed}\n")
+    assert difference(f"{shown}\n", f"{printed}\n", durations_vary=True) == "" or "ms" in shown
+
+
+def test_a_table_whose_durations_vary_is_compared_without_the_widths_of_its_columns() -> None:
+    shown = "Status      Age   Kind\nFAILED      11 s  job\n"
+    assert difference(shown, "Status  Age  Kind\nFAILED  2 s  job\n", durations_vary=True) == ""
+    assert difference(shown, "Status  Age  Kind\nFAILED  2 s  jobs\n", durations_vary=True)
 
 
 def test_only_times_ports_and_generated_names_may_differ() -> None:
@@ -170,3 +219,35 @@ def test_pages_with_the_same_lines_share_an_environment_and_a_failed_one_is_made
     assert made_by(lines, tmp_path / "environments", environment) == first
     assert (first / "made").read_text() == content
     assert made_by([*lines, "true"], tmp_path / "environments", environment) != first
+
+
+def test_an_environment_begins_with_a_copy_of_what_its_first_lines_make(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    folder = tmp_path / "environments"
+    venv = "python3 -m venv --without-pip .venv && source .venv/bin/activate"
+    script = ("mkdir .venv/bin/__pycache__", "echo '#!'$VIRTUAL_ENV/bin/python3 >.venv/bin/tool")
+    shorter = made_by([venv, *script], folder, environment)
+    longer = made_by([venv, *script, "echo $VIRTUAL_ENV >active"], folder, environment)
+    for place in (shorter, longer):
+        assert (place / ".venv/bin/tool").read_text() == f"#!{place}/.venv/bin/python3\n"
+    assert (longer / "active").read_text() == f"{longer}/.venv\n"
+    assert not (shorter / "active").exists()
+
+
+def test_a_command_is_one_of_a_test_that_has_its_sub_commands_and_options(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    block = "<!-- not run: {} -->\n```console\n$ npx cdk drift    # what differs\n$ {}\n```\n"
+    drift = "tests/e2e/test_drift.py::test_an_endpoint_that_was_moved_by_hand_has_drifted_and_is_reverted"
+    compared = "tests/cli/test_evaluate.py::test_an_endpoint_is_compared_with_its_baseline"
+    assert references(f"it needs time; {drift} and {compared} have it") == [drift, compared]
+    for command, runs in (
+        ("constructs-optim evaluate chat --compare other", True),
+        ("constructs-optim evaluate chat --compare other --find-limit", False),
+        ("constructs-optim adopt chat", False),
+    ):
+        page.write_text(block.format("why", command))
+        ((step, _),) = not_run(page)
+        assert commands_without(step, [drift, compared]) == ([] if runs else [command])
+    with pytest.raises(AssertionError, match="there is no"):
+        commands_without(step, ["tests/e2e/test_drift.py::test_nothing"])

@@ -33,8 +33,8 @@ class Served:
         return client(self.cloud, "application-autoscaling")
 
     @staticmethod
-    def by_components(cloud: LocalCloud, *, least_instances: int = 0) -> Served:
-        made = Served(cloud, f"components-{next(_numbers)}")
+    def by_components(cloud: LocalCloud, *, least_instances: int = 0, name: str | None = None) -> Served:
+        made = Served(cloud, name or f"components-{next(_numbers)}")
         managed = {"Status": "ENABLED", "MinInstanceCount": least_instances, "MaxInstanceCount": 4}
         made._deploy({"ManagedInstanceScaling": managed}, ExecutionRoleArn=ROLE, EnableNetworkIsolation=True)
         return made

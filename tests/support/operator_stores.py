@@ -40,9 +40,9 @@ def artifact_key(seed: object) -> str:
 class Store:
     """A separate store: a new bucket, and the jobs that write to it."""
 
-    def __init__(self, cloud: LocalCloud) -> None:
+    def __init__(self, cloud: LocalCloud, bucket: str | None = None) -> None:
         self.cloud = cloud
-        self.bucket = f"store-{next(_numbers)}"
+        self.bucket = bucket or f"store-{next(_numbers)}"
         self.s3, self.sagemaker = client(cloud, "s3"), client(cloud, "sagemaker")
         self.s3.create_bucket(Bucket=self.bucket, CreateBucketConfiguration={"LocationConstraint": cloud.region})
         self.records = ArtifactStore(self.s3, self.bucket)

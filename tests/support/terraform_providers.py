@@ -70,6 +70,16 @@ def install(mirror: Path) -> None:
             path.chmod(0o755)
 
 
+def environment_of_providers(folder: Path) -> dict[str, str]:
+    """Install the providers below a folder, and return the variables with which Terraform finds them."""
+    mirror, settings = folder / "mirror", folder / "terraformrc"
+    install(mirror)
+    mirrored = f'provider_installation {{\n  filesystem_mirror {{\n    path = "{mirror}"\n  }}\n}}\n'
+    settings.write_text(f"disable_checkpoint = true\n{mirrored}")
+    # The providers' framework keeps its certificate at home.
+    return {"HOME": str(folder), "TF_CLI_CONFIG_FILE": str(settings)}
+
+
 def _text(name: str, **options: Any) -> Attribute:
     return Attribute(name, String(), **options)
 
