@@ -16,7 +16,7 @@ HIDDEN = "***"
 _KEY = "(?:api|access|account|private|secret)[-_ ]?key"
 _PASSWORD = r"(?:passw(?:or)?d|passphrase|(?<![a-z])pwd)"  # noqa: S105 - names of secrets
 # Not secretary, secretive, secretion, and the ARNs of Secrets Manager, which errors name.
-_SECRET = r"(?<!\d{12}:)secret(?!ar[iy]|ive|ion|smanager)"  # noqa: S105
+_SECRET = r"(?<!\d{12}:)secret(?!ari|ary|ive|ion|smanager)"  # noqa: S105
 _TOKEN = "(?:credential|signature|token(?!s|iz))"  # noqa: S105
 
 _NAME_OF_SECRET = re.compile(
