@@ -40,7 +40,7 @@ test: install ## the test suite, without what make lint, e2e, medusa, package, d
 	@$(PYTEST) --numprocesses 3 -m "not lint and not e2e and not engine and not exhaustive and not trains and not package" --ignore tests/docs \
 	  --ignore tests/constructs/test_examples.py --ignore tests/constructs/test_example_files.py
 
-e2e: install peer clients typescript/lib/index.js ## the tests that deploy with the CDK CLI or run whole programs otherwise
+e2e: install clients typescript/lib/index.js ## the tests that deploy with the CDK CLI or run whole programs otherwise
 	@# Files with few tests take longest, so tests/conftest.py says which ones come first.
 	@$(PYTEST) --no-loadscope-reorder -m "e2e and not exhaustive and not trains" tests/e2e tests/faults tests/cli/test_evaluate.py \
 	  tests/local/test_training_jobs.py tests/local/test_training_hosts.py tests/local/test_serving.py \
@@ -91,7 +91,7 @@ docs: install ## the site of docs/, in site/, where a warning is an error; snipp
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/properdocs build --strict
 	@pytest tests/docs tests/constructs/test_examples.py tests/constructs/test_example_files.py -m "not exhaustive" --numprocesses 3
 
-pages: install ## the pages' commands, run from empty directories in the environments that the pages install
+pages: install typescript/lib/index.js ## the pages' commands, run from empty directories in the environments that the pages install
 	@$(PYTEST) --numprocesses 2 --dist load -m "e2e and not trains" tests/pages
 
 handlers: install ## size and cold starts of the Lambda handlers, against their targets

@@ -20,6 +20,7 @@ from constructs_optim.templates.resource_types import SERVED_CONFIGURATION, VARI
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.deployed_stack import DeployedStack
+from ..support.sampling import one_in
 from ..support.template_stack import ASSETS, TemplateStack, endpoint_of, made, part_of, physical
 from ..support.variant_scaling import VariantScaling
 from ..support.waiting import until
@@ -176,6 +177,7 @@ def test_an_instance_type_changes_with_its_scaling(chat: Chat) -> None:
     assert chat.types == [G5]
 
 
+@pytest.mark.exhaustive
 def test_pools_change_with_their_scaling(chat: Chat) -> None:
     for types in ((G5, G6), (G6, G5), (G6,)):
         changed = chat.template(*types)
@@ -183,6 +185,7 @@ def test_pools_change_with_their_scaling(chat: Chat) -> None:
         assert (chat.types, chat.is_scaled()) == ([*types], ((1, 4), POLICIES, 8))
 
 
+@pytest.mark.exhaustive
 def test_a_variant_of_another_name_is_scaled_in_its_place(chat: Chat) -> None:
     changed = chat.template(G6, name="Other")
     assert changed.deploy() == "UPDATE_COMPLETE", changed.reasons
@@ -223,7 +226,7 @@ def test_a_cancelled_change_goes_back_with_its_scaling(chat: Chat) -> None:
     assert (chat.types, chat.is_scaled()) == ([G5], ((1, 4), POLICIES, 8))
 
 
-@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize("scaled", one_in(2, [True, False]))
 def test_a_silent_rollback_fails_the_deployment_with_the_name_of_the_alarm(chat: Chat, scaled: bool) -> None:
     if not scaled:
         assert chat.template(G5, scaled=False).deploy() == "UPDATE_COMPLETE"
@@ -244,6 +247,7 @@ def test_a_silent_rollback_fails_the_deployment_with_the_name_of_the_alarm(chat:
         assert chat.is_scaled() == ((1, 4), POLICIES, 8)
 
 
+@pytest.mark.exhaustive
 def test_a_silent_rollback_by_a_composite_alarm_names_it(chat: Chat) -> None:
     before = chat.template(G5, composite=True)
     assert before.deploy() == "UPDATE_COMPLETE", before.reasons

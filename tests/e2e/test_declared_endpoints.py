@@ -105,6 +105,7 @@ def captures_of(stack: DeployedStack) -> str:
     return next(name for name in stack.resources["AWS::S3::Bucket"] if "captures" in name)
 
 
+@pytest.mark.exhaustive
 def test_endpoints_of_two_other_libraries_in_one_app(cloud: LocalCloud, tmp_path: Path) -> None:
     stack = stack_of(cloud, tmp_path, "Others", others=True)
     # What `make peer` has set up; first, as the peer needs a cdk-nag of its own.

@@ -228,6 +228,7 @@ def test_a_model_on_a_partition_lives_scales_changes_and_goes(cloud: LocalCloud,
     assert may - did == unseen | {("ComponentsHandler", "states:StopExecution")}
 
 
+@pytest.mark.exhaustive
 def test_another_layout_of_partitions_is_another_endpoint_that_takes_over(cloud: LocalCloud, tmp_path: Path) -> None:
     client = cloud.client("sagemaker")
     stack = made(cloud, tmp_path / "halves", "Layouts", partitioned(HALVES, 16))

@@ -161,6 +161,7 @@ def test_a_gated_model_is_copied_with_the_token_of_its_secret(copies: Copies, de
     stack.destroy()
 
 
+@pytest.mark.exhaustive
 def test_a_token_without_access_fails_the_stack_with_the_reason(copies: Copies) -> None:
     commit = "a" * 40
     for name in (CHECKPOINT, SPECULATOR):

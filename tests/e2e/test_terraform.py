@@ -176,6 +176,7 @@ def test_a_creation_that_failed_is_repeated(configuration: Configuration, cloud:
     configuration.run("destroy", "-auto-approve")
 
 
+@pytest.mark.exhaustive
 def test_two_modules_of_one_stack_s_name_are_two_stacks(configuration: Configuration, cloud: LocalCloud) -> None:
     """One in each Region, whose declarations differ."""
     text = (configuration.example / "main.tf").read_text()
@@ -202,6 +203,7 @@ def test_two_modules_of_one_stack_s_name_are_two_stacks(configuration: Configura
     assert where == {(BUCKET, None): 8, (OTHER_BUCKET, OTHER_REGION): 3}
 
 
+@pytest.mark.exhaustive
 def test_a_bucket_or_an_account_that_does_not_fit_fails_the_plan(configuration: Configuration) -> None:
     moved = configuration.run("plan", status=1, TF_VAR_code_bucket=OTHER_BUCKET)
     assert f"reading S3 Bucket ({OTHER_BUCKET})" in moved
