@@ -34,6 +34,7 @@ from .access.credentials import (
 )
 from .ministack.patches import check_ministack
 from .ministack.stepfunctions import HISTORY_EVENTS
+from .ports import free_port
 from .sagemaker.serving.settings import LIGHT_SERVER, problems
 from .server.control import PREFIX
 
@@ -121,7 +122,7 @@ class LocalCloud:
         if isinstance(serve, str) and (found := list(problems(serve))):
             raise ValueError("; ".join(found))
         self.region = region
-        self.port = port or _free_port()
+        self.port = port or free_port()
         self._settings = {
             "port": self.port,
             "region": region,
@@ -499,9 +500,3 @@ def _check_free(port: int) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise LocalCloudError(f"cannot listen on port {port}: {error.strerror}; choose another") from None
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import gc
+import json
 import marshal
 import os
 import sys
@@ -61,6 +62,9 @@ _shipped: dict[Any, dict[str, Any]] = {}
 # The CDK's own validation of a template takes as long as its synthesis: tests/constructs/test_examples.py validates the
 # examples' templates. A policy's plugins run without it.
 os.environ.setdefault("CDK_VALIDATION", "false")
+# The functions' code is copied into each assembly otherwise, which takes a fifth of a synthesis. The CDK CLI gives the
+# apps that it runs a context of its own.
+os.environ.setdefault("CDK_CONTEXT_JSON", json.dumps({"aws:cdk:disable-asset-staging": True}))
 
 # How long an example takes, or Hypothesis takes to generate it, depends on how busy the machine is. A test's fixtures
 # serve all of its examples. A test that passed suppress_health_check itself would replace this list.

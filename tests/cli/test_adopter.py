@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 
 from constructs_optim.cli.adoption.adopter import Adopter, Adoption, AdoptionError
 
+from ..support.sampling import one_in
+
 _REGISTRY = "763104351884.dkr.ecr.us-west-2.amazonaws.com"
 _VLLM = f"{_REGISTRY}/vllm:0.30.0-gpu-py312-cu130-ubuntu24.04-sagemaker"
 _PREFIX = "arn:aws:sagemaker:us-west-2:111122223333"
@@ -348,7 +350,7 @@ def test_a_program_has_each_name_once_and_hides_nothing(components: list[str], p
     assert len(ids) == len({*ids})
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", one_in(3, range(3)))
 def test_a_program_of_any_names_declares_and_imports_everything(number: int, tmp_path: Path) -> None:
     """Names of the library's own constructs, of Python's, and of nothing but digits and signs."""
     components = [*(_hyphenated(word) for word in _OUR_WORDS[number::3]), *_AWKWARD[number::3], f"{number}-8b"]

@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 from constructs_optim import Model, OptimizedEndpoint, Pool, Quantization, VariantOptions
 from constructs_optim.cli import replay as replay_module
+from constructs_optim.cli.installation import installing
 from constructs_optim.cli.main import app
 from constructs_optim.explanation.assembly import StackTemplate, read_assembly
 from constructs_optim.explanation.endpoints import Endpoint
@@ -199,7 +200,7 @@ def test_a_chart_needs_its_extra(apps: tuple[Path, Path], folder: Path, monkeypa
     monkeypatch.setattr(replay_module, "HAS_PLOTS", False)
     given: tuple[Any, ...] = ("--traffic", folder / "hour.csv", apps[0], "--chart", folder / "c.svg")
     result = replayed(*given)
-    assert (result.exit_code, "constructs-optim[plots]" in result.output) == (2, True)
+    assert (result.exit_code, installing("plots") in result.output) == (2, True)
 
 
 def test_the_batches_of_the_declared_container_are_simulated(apps: tuple[Path, Path], folder: Path) -> None:

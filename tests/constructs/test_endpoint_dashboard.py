@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import product
 from typing import Any
 
 import pytest
@@ -36,6 +37,7 @@ from ..support.construct_stacks import (
     stack,
     template_of,
 )
+from ..support.sampling import one_in
 from .dashboards import Body, bodies, expressions, graphs, overlapping, series, texts, titled
 
 BASELINE = EvaluatedModel("baseline", ServedModel("baseline", "AllTraffic", artifact_key="none"), 37.7)
@@ -168,8 +170,10 @@ def test_instances_without_gpus_have_no_gpu_graphs() -> None:
     assert expressions(titled(body, "CPU"))[0].endswith("/ 192")
 
 
-@pytest.mark.parametrize("kind", ENVIRONMENTS)
-@pytest.mark.parametrize("name", ["headline", "two_endpoints", "shards", "by_key", "heads", "pre_optimized"])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    one_in(3, product(["headline", "two_endpoints", "shards", "by_key", "heads", "pre_optimized"], ENVIRONMENTS)),
+)
 def test_every_dashboard_metric_is_defined_and_no_widgets_overlap(name: str, kind: str) -> None:
     scope = stack(env=ENVIRONMENTS[kind])
     STACKS[name](scope)

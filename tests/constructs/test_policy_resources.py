@@ -26,6 +26,7 @@ from constructs_optim import (
 )
 
 from ..support.construct_stacks import STACKS, resource, stack, template_of
+from .conftest import Synthesized
 
 # Resources that are in no template. Each pattern is a whole one: a name with a wildcard beside it must be a name of the
 # template. The reasons for wildcards are beside the statements (constructs/stack/statements.toml).
@@ -209,10 +210,8 @@ def named() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_every_role_names_resources_that_exist(name: str) -> None:
-    scope = stack()
-    STACKS[name](scope)
-    assert unknown(template_of(scope)) == []
+def test_every_role_names_resources_that_exist(synthesized: Synthesized, name: str) -> None:
+    assert unknown(synthesized(name)) == []
 
 
 def test_every_role_names_resources_that_exist_where_users_name_them(named: dict[str, Any]) -> None:

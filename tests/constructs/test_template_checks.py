@@ -323,7 +323,7 @@ def test_a_template_matches_its_snapshot(
     assert kept == snapshot(extension_class=JSONSnapshotExtension)
 
 
-@pytest.mark.parametrize(("name", "environment"), one_in(4, EACH_AND_SOME_IN_A_REGION))
+@pytest.mark.parametrize(("name", "environment"), one_in(9, EACH_AND_SOME_IN_A_REGION))
 def test_two_syntheses_of_the_same_stack_are_byte_identical(
     templates: Templates, tmp_path: Path, name: str, environment: str
 ) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PYRIGHT = Path(sys.executable).with_name("pyright")
 MISTAKES = """
@@ -50,6 +52,8 @@ UpdatePolicy.roling(percent=25)
 """
 
 
+# It runs a type checker, as make lint does.
+@pytest.mark.lint
 def test_typical_mistakes_are_errors_of_a_type_checker(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(MISTAKES)
     settings = {"include": ["app.py"], "extraPaths": [str(ROOT)], "typeCheckingMode": "standard"}

@@ -5,7 +5,7 @@ An account that may write to a store can write anything, and a newer release wri
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -46,10 +46,18 @@ def machine(cloud: LocalCloud) -> str:
 
 
 @pytest.fixture
-def put(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, bytes], None]:
+def put(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, bytes], None]]:
     monkeypatch.setattr(custom_resource, "_may_be_too_early", lambda error: False)
-    s3 = cloud.client("s3")
-    return lambda name, body: s3.put_object(Bucket=BUCKET, Key=name, Body=body)
+    s3, names = cloud.client("s3"), set[str]()
+
+    def write(name: str, body: bytes) -> None:
+        s3.put_object(Bucket=BUCKET, Key=name, Body=body)
+        names.add(name)
+
+    yield write
+    # Other tests read all records of the store.
+    for name in names:
+        s3.delete_object(Bucket=BUCKET, Key=name)
 
 
 @pytest.fixture

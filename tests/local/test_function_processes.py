@@ -103,6 +103,7 @@ def test_an_ended_function_answers_again(own: LocalCloud) -> None:
 
 
 @needs_proc
+@pytest.mark.exhaustive
 def test_an_invocation_that_outlasts_its_stack_and_is_tried_again_leaves_no_process(own: LocalCloud) -> None:
     stack = deployed(own, "late", FAILS_LATE, 1)
     name, logs = stack.physical_id("Function0"), own.client("logs")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import shutil
-import socket
 import threading
 from collections import deque
 from enum import Enum, auto
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from constructs_optim_local.access.authorization import Roles
 from constructs_optim_local.clock import Clock
+from constructs_optim_local.ports import free_port
 from constructs_optim_local.sagemaker.hosting.servers import Server
 from constructs_optim_local.sagemaker.objects import ObjectsOf
 from constructs_optim_local.sagemaker.processes.opt_ml import moved
@@ -89,7 +89,7 @@ class Container:
         """Start the process and watch it until it ends or has to end."""
         root = folder / "ml"
         variables = {name: moved(value, root) for name, value in self._server.container.get("Environment", {}).items()}
-        self.state, self.port = State.STARTING, _free_port()
+        self.state, self.port = State.STARTING, free_port()
         words = self._settings.words(variables, root / "model", self.port, self._server.container.get("Image"))
         self._lines.append(f"$ {' '.join(words)}")
         process = self._process = SupervisedProcess(
@@ -206,9 +206,3 @@ class Container:
         group = f"{COMPONENT_GROUP}/{server.component}" if server.component else f"{GROUP}/{server.endpoint}"
         stream = f"{server.variant}/{self._instance}"
         self._settings.log(server.account, server.region, group, stream, lines)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -1,0 +1,23 @@
+"""Ports on loopback for servers that start later, in processes of their own."""
+
+from __future__ import annotations
+
+import random
+import socket
+
+# Below those that systems give to clients and to servers that ask for any port (Linux: 32768 to 60999 by default, macOS
+# and Windows: from 49152), so that nobody gets the port before its server listens.
+_FIRST, _LAST = 16_384, 32_767
+_choice = random.SystemRandom()
+
+
+def free_port() -> int:
+    """Return a port on loopback at which nothing listens."""
+    while True:
+        port = _choice.randint(_FIRST, _LAST)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
