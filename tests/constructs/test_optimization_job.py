@@ -158,7 +158,7 @@ def test_the_lambda_asset_contains_only_the_runtime_package() -> None:
 
     from aws_cdk import App, Stack
 
-    app = App()
+    app = App(post_cli_context={"aws:cdk:disable-asset-staging": False})
     job(Stack(app, "S"))
     directory = Path(app.synth().directory)
     (asset,) = directory.glob("asset.*")

@@ -218,7 +218,7 @@ def test_changing_the_training_compute_does_not_replace_the_wait_condition() -> 
 
 
 def test_the_training_code_asset_contains_the_whole_medusa_folder() -> None:
-    app = App()
+    app = App(post_cli_context={"aws:cdk:disable-asset-staging": False})
     endpoint(Stack(app, "S", env=ENVIRONMENT))
     directory = Path(app.synth().directory)
     folders = [path for path in directory.glob("asset.*") if (path / "train_heads.py").is_file()]

@@ -40,6 +40,8 @@ _WITHOUT_CODE = "leave inline out, and pass a bucket for the code"
 # The CDK CLI sets the other values for its apps.
 _CONTEXT = {
     "@aws-cdk/core:suppressTemplateIndentation": True,
+    # The template's code is read from the assembly.
+    "aws:cdk:disable-asset-staging": False,
     "aws:cdk:enable-asset-metadata": False,
     "aws:cdk:enable-path-metadata": False,
     "aws:cdk:version-reporting": False,
