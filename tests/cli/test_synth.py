@@ -399,6 +399,7 @@ def test_deploy_needs_a_file_that_is_there_and_the_cdk_cli(folder: Path, monkeyp
     assert "The CDK CLI is not installed. Run `npm install aws-cdk@2`" in without.stderr
 
 
+@pytest.mark.exhaustive
 def test_deploy_has_the_cdk_cli_synthesize_the_file(folder: Path) -> None:
     """The CDK CLI is stood in for by a script that says how it is called."""
     cdk = folder / "node_modules" / ".bin" / "cdk"

@@ -173,6 +173,7 @@ def test_a_second_endpoint_adds_the_expected_number_of_resources(kind: str) -> N
     assert added.total() == MOST_RESOURCES[kind], added
 
 
+@pytest.mark.exhaustive
 def test_twenty_five_endpoints_stay_within_template_resource_and_role_policy_limits() -> None:
     scope = stack()
     shared = Shared(scope)

@@ -303,6 +303,7 @@ def test_rollback_alarms_beyond_the_role_policy_limit_are_refused() -> None:
     assert "has room for 5240: declare some of the endpoints in another stack" in errors[0]
 
 
+@pytest.mark.exhaustive
 def test_additional_grants_for_many_endpoints_stay_within_iam_policy_limits() -> None:
     scope = stack("PlatformTeamProduction")
     _large(scope, 24)
@@ -325,6 +326,7 @@ def test_additional_grants_for_many_endpoints_stay_within_iam_policy_limits() ->
         assert sum(_characters(policy, template) for policy in inline) <= _INLINE
 
 
+@pytest.mark.exhaustive
 def test_a_retained_endpoint_retains_the_managed_policies_of_its_role() -> None:
     scope = stack("PlatformTeamProduction")
     _large(scope, 40, removal_policy=RemovalPolicy.RETAIN)

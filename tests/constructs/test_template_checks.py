@@ -184,7 +184,7 @@ def test_an_ineffective_iam_statement_is_detected(changed: dict[str, Any], found
     assert found in iam_reference.unexpected(template(**changed))
 
 
-@every_template
+@pytest.mark.parametrize(("name", "environment"), one_in(6, EACH_AND_SOME_IN_A_REGION))
 def test_state_machine_definitions_are_valid_amazon_states_language(
     templates: Templates, name: str, environment: str
 ) -> None:

@@ -81,6 +81,7 @@ def test_an_oversized_template_gives_one_error_with_its_size_in_bytes(tmp_path: 
     assert not any("Template size" in warning for warning in _annotations(scope, "warning"))
 
 
+@pytest.mark.exhaustive
 def test_what_an_oversized_template_says_fits_into_one_stack_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,7 @@ def schedule(machine: str, of: str, expression: str, **more: Any) -> dict[str, A
     }
 
 
+@pytest.mark.exhaustive
 def test_a_rate_schedule_starts_executions_at_the_clocks_pace(brisk: LocalCloud, machine: str) -> None:
     stack = Stack(brisk, "by-rate")
     # Ten minutes are 0.6 seconds here.

@@ -108,6 +108,7 @@ def test_all_captures_of_the_longest_run_are_compared_once(run: Any, hours: int)
     assert largest < 1_000_000
 
 
+@pytest.mark.exhaustive
 def test_captures_without_a_pair_and_with_the_longest_names_fit_into_the_record(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
