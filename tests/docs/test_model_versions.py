@@ -20,7 +20,7 @@ PAGES = [
     ),
 ]
 NAMED = [
-    re.compile(r"jumpstart\(\s*\"([a-z0-9-]+)\",\s*version=\"([0-9.]+)\""),
+    re.compile(r"jumpstart\(\s*\"([a-z0-9-]+)\",\s*version=\"(\d[0-9.]*)\""),
     re.compile(r"--model ([a-z0-9-]+) --model-version ([0-9.]+)"),
 ]
 
