@@ -185,7 +185,7 @@ lock: install ## look for newer versions of everything that is pinned
 bench: install peer ## how long synth takes, against raw L1 constructs and the peer's
 	@python bench/synth.py
 
-peer: install ## set .venv-peer up: other libraries' constructs, for bench and e2e
+peer: install ## set .venv-peer up: other libraries' constructs, for bench and nightly
 	@uv venv --quiet --allow-existing .venv-peer
 	@uv pip sync --quiet --python .venv-peer --require-hashes requirements/peer.txt
 

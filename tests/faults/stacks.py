@@ -120,7 +120,10 @@ def template(name: str, group_size: int) -> str:
 def _template(name: str, group_size: int) -> str:
     kind = KINDS[name]
     stack = Stack(
-        App(outdir=tempfile.mkdtemp(prefix="faults-"), context={PREFLIGHT_CONTEXT: kind.looks_first}),
+        App(
+            outdir=tempfile.mkdtemp(prefix="faults-"),
+            post_cli_context={PREFLIGHT_CONTEXT: kind.looks_first, "aws:cdk:disable-asset-staging": False},
+        ),
         _ANY_STACK,
         env=Environment(account=ACCOUNT, region="us-west-2"),
         synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False),

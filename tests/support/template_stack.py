@@ -40,7 +40,7 @@ def part_of(role: str) -> str | None:
 
 def synthesized(build: Build, output: Path) -> dict[str, Any]:
     """The template of a stack named S; its assets are below ``output``."""
-    app = App(outdir=str(output))
+    app = App(outdir=str(output), post_cli_context={"aws:cdk:disable-asset-staging": False})
     synthesizer = DefaultStackSynthesizer(file_assets_bucket_name=ASSETS, generate_bootstrap_version_rule=False)
     stack = Stack(app, "S", env=Environment(account="000000000000", region="us-west-2"), synthesizer=synthesizer)
     build(stack)
