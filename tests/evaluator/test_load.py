@@ -41,7 +41,9 @@ def test_each_prompt_is_sent_once_before_any_is_repeated(server: ModelServer) ->
     prompts = asked("one", "two", "three", "four")
     records, segment = sent(sender(server, prompts), ClosedLoop(concurrency=2, requests=8, warm_up=0))
     assert Counter(asked_of(server)) == {"one": 2, "two": 2, "three": 2, "four": 2}
-    assert sorted(record.prompt for record in records[:4]) == [0, 1, 2, 3]
+    # Which of two requests ends first is the machine's doing.
+    first = sorted(records, key=lambda record: record.start)[:4]
+    assert sorted(record.prompt for record in first) == [0, 1, 2, 3]
     assert segment.complete
 
 
