@@ -6,7 +6,7 @@ import random
 import socket
 
 # Below those that systems give to clients and to servers that ask for any port (Linux: 32768 to 60999 by default, macOS
-# and Windows: from 49152), so that nobody gets the port before its server listens.
+# and Windows: from 49152), so that another process rarely gets the port before its server listens.
 _FIRST, _LAST = 16_384, 32_767
 _choice = random.SystemRandom()
 
