@@ -37,8 +37,8 @@ PYTEST = pytest --numprocesses 4 --dist loadfile
 
 test: install ## the test suite, without what make lint, e2e, medusa, package, docs and nightly run
 	@# Few of these wait for anything: a fourth process costs more than it brings.
-	@$(PYTEST) --numprocesses 3 -m "not lint and not e2e and not engine and not exhaustive and not trains and not package" --ignore tests/docs \
-	  --ignore tests/constructs/test_examples.py --ignore tests/constructs/test_example_files.py
+	@$(PYTEST) --numprocesses 3 -m "not lint and not e2e and not engine and not exhaustive and not trains and not package" \
+	  $(addprefix --ignore tests/,docs e2e faults package training constructs/test_examples.py constructs/test_example_files.py)
 
 e2e: install clients typescript/lib/index.js ## the tests that deploy with the CDK CLI or run whole programs otherwise
 	@# Files with few tests take longest, so tests/conftest.py says which ones come first.
@@ -114,7 +114,8 @@ conformance: install models ## what the SageMaker SDK asks for, recorded anew an
 	@pytest --quiet tests/conformance
 
 lint: install models ## all static checks
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-code lint-templates
+	@# Two at a time; where make already runs several targets at a time, these are two of them.
+	@$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs 2) --output-sync=target lint-code lint-templates
 
 lint-code:
 	ruff check
