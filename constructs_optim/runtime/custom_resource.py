@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from .aws import client
+from .aws import client, forget_clients
 from .documents import nested, not_created
 from .errors import DeploymentError, LeftToWatcher, Superseded, code_of, message_of
 from .telemetry import Counted, LambdaContext, entry_point, log, redacted
@@ -83,6 +83,8 @@ def custom_resource(
         physical_id = event.get("PhysicalResourceId") or not_created(event.get("RequestId", ""))
         data: dict[str, str] = {}
         failure = None
+        # Requests are rare, and none should be cut short by what failed before it.
+        forget_clients()
         try:
             log("received", request_type=event["RequestType"])
             if event["RequestType"] == "Delete":
@@ -292,6 +294,7 @@ def poll_or_give_up(caught: object, poll: Callable[[], Output], give_up: Callabl
         return poll()
     except Exception as error:
         log("polls keep failing", reason=repr(error), traceback=traceback.format_exc())
+        forget_clients()
         return give_up(f"{type(error).__name__}: {error}")
 
 
