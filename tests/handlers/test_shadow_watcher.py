@@ -28,6 +28,7 @@ from ..support.local_cloud import BUCKET, Responses, idle_state_machine
 from ..support.notifications import Notifications
 from ..support.run_files import content
 from ..support.sampling import one_in
+from ..support.watchers import later
 
 ACCOUNT, REGION = "000000000000", "us-west-2"
 _numbers = count()
@@ -259,7 +260,7 @@ def test_a_run_ends_where_another_configuration_was_deployed(run: Run) -> None:
     run.poll()
     run.sagemaker.update_endpoint(EndpointName=run.name, EndpointConfigName=f"{run.name}-ended")
     # On a busy machine, the update is over by now.
-    assert run.poll() in ({"Done": False, "WaitSeconds": 30}, {"Done": True})
+    assert run.poll() in (later(30), {"Done": True})
     settled(run.sagemaker, run.name)
     assert run.end()["EndpointConfigName"] == f"{run.name}-ended"
     assert run.report["reason"] == "Another configuration was deployed"
@@ -281,7 +282,7 @@ def test_an_endpoint_that_is_busy_is_promoted_later(run: Run, cloud: LocalCloud,
     run.records.write(CURRENT, {"outcome": "pass", "run": "0" * 16})
     cloud.inject("endpoint_busy", operation="UpdateEndpoint", count=polls)
     for _ in range(polls):
-        assert run.poll() == {"Done": False, "WaitSeconds": 30}
+        assert run.poll() == later(30)
     assert run.end()["EndpointConfigName"] == f"{run.name}-promoted"
 
 
@@ -357,10 +358,10 @@ def test_a_run_without_its_store_ends_the_shadow(run: Run, cloud: LocalCloud, mo
     run.request["TopicArn"] = topic
     monkeypatch.setattr(shadow_watcher, "RunRecords", NoStore)
     cloud.inject("limit_exceeded", operation="UpdateEndpoint", count=1, reason="the limit is 1 Instances")
-    assert run.poll(Error=POLLS_FAIL) == {"Done": False, "WaitSeconds": 3600}
+    assert run.poll(Error=POLLS_FAIL) == later(3600)
     [message] = notifications.received()
     assert message["Subject"] == f"Shadow of {run.name}: not ended"
-    assert run.poll(Error=POLLS_FAIL) == {"Done": False, "WaitSeconds": 30}
+    assert run.poll(Error=POLLS_FAIL) == later(30)
     assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-ended"
     assert run.poll(Error=POLLS_FAIL) == {"Done": True}
 
@@ -466,8 +467,8 @@ def test_a_shadow_that_comes_back_with_a_deployment_is_ended_as_it_was(
     run.request["PromotedConfigName"] = f"{run.name}-promoted"
     run.records.write(CURRENT, {"outcome": outcome, "run": "0" * 16})
     deployed.insert(0, "UPDATE_ROLLBACK_IN_PROGRESS")
-    assert run.came_into_service(FIRST) == {"Done": False, "WaitSeconds": 30}
-    assert run.came_into_service(FIRST) == {"Done": False, "WaitSeconds": 30}
+    assert run.came_into_service(FIRST) == later(30)
+    assert run.came_into_service(FIRST) == later(30)
     # The same event once more, while the endpoint is updated.
     assert run.came_into_service(SECOND)["Done"]
     assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-{ending}"
@@ -506,7 +507,7 @@ def test_a_run_that_is_never_in_service_ends_with_its_time(run: Run, monkeypatch
     monkeypatch.setattr(
         shadow_watcher, "_endpoint", lambda request: {**(real(request) or {}), "EndpointStatus": "Failed"}
     )
-    assert run.poll() == {"Done": False, "WaitSeconds": 30}
+    assert run.poll() == later(30)
     run.clock = 7300
     run.poll()
     assert run.report["outcome"] == "not decided"
