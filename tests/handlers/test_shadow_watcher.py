@@ -19,6 +19,7 @@ from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.handlers import shadow_handler, shadow_watcher
 from constructs_optim.runtime.requests.properties import validate
 from constructs_optim.runtime.requests.shadow_properties import ShadowRequest
+from constructs_optim.runtime.shadow.observation import RunState
 from constructs_optim.runtime.store.run_records import CURRENT, RESULT, RUN, RunRecords
 from constructs_optim_local.cloud import LocalCloud
 
@@ -511,3 +512,99 @@ def test_a_run_that_is_never_in_service_ends_with_its_time(run: Run, monkeypatch
     run.clock = 7300
     run.poll()
     assert run.report["outcome"] == "not decided"
+
+
+def moves(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The configurations to which the endpoint is moved from here on."""
+    moved: list[str] = []
+    monkeypatch.setattr(shadow_watcher, "_move", lambda request, name: moved.append(name) or "")
+    return moved
+
+
+def test_a_verdict_that_an_interrupted_poll_recorded_stays_and_is_told(
+    run: Run, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = cloud.client("sns").create_topic(Name=run.name)["TopicArn"]
+    notifications, moved = Notifications.of(cloud, topic), moves(monkeypatch)
+    run.request["TopicArn"] = topic
+    run.poll()
+    run.records.write(CURRENT, {"outcome": "worse", "run": run.run})
+    # Another look would not decide, and the run would go on.
+    assert run.poll() == later(30)
+    assert moved == [f"{run.name}-ended"]
+    assert (content(run.records, CURRENT) or {})["outcome"] == "worse"
+    [message] = notifications.received()
+    assert message["Subject"] == f"Shadow of {run.name}: worse"
+
+
+@pytest.mark.parametrize("earlier", ["pass", "worse"])
+def test_polls_that_keep_failing_replace_no_verdict(run: Run, monkeypatch: pytest.MonkeyPatch, earlier: str) -> None:
+    moved = moves(monkeypatch)
+    run.records.write(CURRENT, {"outcome": earlier, "run": "0" * 16})
+    monkeypatch.setattr(shadow_watcher, "_state", refused)
+    assert run.poll(Error=POLLS_FAIL)["Done"] is False
+    assert moved == [f"{run.name}-ended"]
+    assert (content(run.records, CURRENT) or {})["outcome"] == earlier
+    assert content(run.records, RESULT) is None
+
+
+def test_a_run_that_ends_leaves_a_later_one_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = moves(monkeypatch)
+    run.poll()
+    decision = {"outcome": "observing", "run": "0" * 16, "ending": None}
+    run.records.write(CURRENT, decision)
+    run.clock = 7300
+    assert run.poll() == {"Done": True}
+    assert not moved
+    current = content(run.records, CURRENT) or {}
+    assert {name: current[name] for name in decision} == decision
+
+
+def test_an_execution_that_has_ended_takes_no_shadow_from_another_that_ends_it(run: Run) -> None:
+    run.sagemaker.update_endpoint(EndpointName=run.name, EndpointConfigName=f"{run.name}-ended")
+    settled(run.sagemaker, run.name)
+    run.records.write(CURRENT, {"outcome": "worse", "run": "0" * 16, "ending": SECOND, "since": 2e9})
+    state = RunState(began=0, minute=0, phase="ending")
+    run.records.write(RUN, state.model_dump(), run.run)
+    assert run.poll() == {"Done": True}
+    assert (content(run.records, CURRENT) or {})["ending"] == SECOND
+
+
+class NoBucket(NoStore):
+    """The store's records, when its bucket is deleted."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ClientError({"Error": {"Code": "NoSuchBucket", "Message": "it does not exist"}}, "GetObject")
+
+
+def test_a_shadow_ends_when_its_store_is_deleted(
+    run: Run, deployed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shadow_watcher, "RunRecords", NoBucket)
+    for poll in (run.poll, lambda: run.came_into_service(FIRST)):
+        assert poll() == later(30)
+        assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-ended"
+        assert poll() == {"Done": True}
+        run.goes_back()
+
+
+def test_captures_that_come_faster_than_they_are_read_do_not_keep_the_run_from_its_end(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[float] = []
+    monkeypatch.setattr(shadow_watcher.Observer, "observe", lambda self, now: not looks.append(now))
+    monkeypatch.setattr(shadow_watcher, "_READING_SECONDS", 0)
+    # Besides the 24 regular polls.
+    monkeypatch.setattr(shadow_watcher, "_MOST_POLLS", 24 + 3)
+    assert [run.poll()["WaitSeconds"] for _ in range(5)] == [1, 1, 1, 300, 300]
+    assert len(looks) == 5
+    run.clock = 7300
+    run.end()
+    assert run.report["outcome"] == "not decided"
+
+
+def test_a_poll_reads_on_while_there_is_more(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter([True, True, False])
+    monkeypatch.setattr(shadow_watcher.Observer, "observe", lambda self, now: next(looks))
+    assert run.poll()["WaitSeconds"] == 300
+    assert not list(looks)
