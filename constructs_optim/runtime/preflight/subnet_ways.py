@@ -70,7 +70,7 @@ def _exit(route: Mapping[str, Any], gateways: set[str | None]) -> Exit:
 
     Any endpoint is the ``GatewayId`` of its routes; that of a Gateway Load Balancer, such as a firewall, leads out. The
     destination does not tell: a user's prefix list may have any target. Source: Amazon VPC user guide, "Example routing
-    options". A route is a ``blackhole`` if its target is gone, such as a deleted NAT gateway (Route, EC2 API reference).
+    options". It is a ``blackhole`` once its target is gone, such as a deleted NAT gateway (EC2 API reference, Route).
     """
     gateway = str(route.get("GatewayId", ""))
     if route.get("State") == "blackhole":
