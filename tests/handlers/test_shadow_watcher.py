@@ -295,17 +295,31 @@ def test_a_promotion_that_a_quota_refuses_ends_the_shadow(run: Run, cloud: Local
     assert run.end()["EndpointConfigName"] == f"{run.name}-ended"
 
 
-def test_an_end_that_is_refused_for_good_is_told_with_its_reason(run: Run, cloud: LocalCloud) -> None:
+def test_an_end_that_is_refused_is_told_with_its_reason_and_tried_until_it_is_accepted(
+    run: Run, cloud: LocalCloud
+) -> None:
     topic = cloud.client("sns").create_topic(Name=run.name)["TopicArn"]
     notifications = Notifications.of(cloud, topic)
     run.request["TopicArn"] = topic
     run.records.write(CURRENT, {"outcome": "worse", "run": "0" * 16})
     cloud.inject("limit_exceeded", operation="UpdateEndpoint", reason="the limit is 1 Instances")
-    assert run.end()["EndpointConfigName"] == f"{run.name}-shadow"
+    assert [run.poll()["WaitSeconds"] for _ in range(5)] == [30, 30, 30, 3600, 3600]
+    assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-shadow"
+    cloud.clear_faults()
+    assert run.end()["EndpointConfigName"] == f"{run.name}-ended"
     [message] = notifications.received()
     assert message["Subject"] == f"Shadow of {run.name}: not ended"
     assert "could not be removed" in message["Message"]
     assert "the limit is 1 Instances" in message["Message"]
+
+
+def test_a_shadow_ends_although_its_topic_is_gone(run: Run, cloud: LocalCloud) -> None:
+    run.poll()
+    run.request["TopicArn"] = f"arn:aws:sns:{REGION}:{ACCOUNT}:gone"
+    run.clock = 7300
+    assert run.poll()["Done"] is False
+    assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-ended"
+    assert run.report["outcome"] == "not decided"
 
 
 def test_a_run_whose_watching_fails_ends_the_shadow(run: Run) -> None:

@@ -296,9 +296,14 @@ def _let_end(watch: ShadowWatch, records: RunRecords, state: RunState) -> None:
 
 
 def _tell(request: ShadowRequest, what: str, message: str) -> None:
-    if request.topic_arn is not None:
-        subject = f"Shadow of {request.endpoint_name}: {what}"[:100]
+    if request.topic_arn is None:
+        return
+    subject = f"Shadow of {request.endpoint_name}: {what}"[:100]
+    try:
         client("sns").publish(TopicArn=request.topic_arn, Subject=subject, Message=message)
+    except ClientError as error:
+        # A topic that is gone, or whose key is disabled, must not keep the shadow on the endpoint.
+        log("not told", topic=request.topic_arn, reason=message_of(error))
 
 
 def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
@@ -324,9 +329,11 @@ def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
         # This execution or another deployment moved the endpoint.
         log("shadow ended", shadow=records.key, config=endpoint["EndpointConfigName"])
         return DONE
-    if state.updates >= _UPDATE_ATTEMPTS:
-        reason = state.refusal or str(endpoint.get("FailureReason", "unknown"))
-        _tell_of_remaining(request, reason)
+    if state.updates == _UPDATE_ATTEMPTS:
+        _tell_of_remaining(request, state.refusal or str(endpoint.get("FailureReason", "unknown")))
+    if state.updates >= _UPDATE_ATTEMPTS and not state.refusal:
+        # Updates that alarms roll back are not repeated any more. A refused one changes nothing, and may be accepted
+        # once a quota is raised.
         return DONE
     if state.updates and promotes:
         # Alarms rolled back the promotion, or the candidate did not start. Production stays.
@@ -343,7 +350,7 @@ def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
         return later(watch, _UPDATE_SECONDS)
     state.updates += 1
     records.write(RUN, state.model_dump(), watch.run)
-    return later(watch, _UPDATE_SECONDS)
+    return later(watch, _REFUSED_SECONDS if state.refusal and state.updates > _UPDATE_ATTEMPTS else _UPDATE_SECONDS)
 
 
 def _move(request: ShadowRequest, config_name: str) -> str:
