@@ -315,7 +315,7 @@ def poll_run(watch: Watch, poll: Callable[[], Output], *, failed: str, advice: s
         except ClientError as error:
             if code_of(error) != "NoSuchBucket":
                 raise
-            return end(watch, failure=f"{failed}: {message_of(error)}. Next: {_NEXT_STEPS['NoSuchBucket']}")
+            return end(watch, failure=f"{failed}: {error}. Next: {_NEXT_STEPS['NoSuchBucket']}")
 
     def give_up(reason: str) -> Output:
         if watch.wait_handle and not is_out_of_time(watch):

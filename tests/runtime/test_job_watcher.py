@@ -271,4 +271,5 @@ def test_a_run_for_which_no_stack_waits_is_polled_later_when_polls_keep_failing(
 def test_a_run_whose_store_is_gone_ends(error: object) -> None:
     output, (reason,) = polled(Watch(wait_handle="https://handle", error=error), "NoSuchBucket")
     assert output == custom_resource.DONE
-    assert str(reason).startswith("watching it failed: no. Next: the artifact store's bucket does not exist")
+    assert str(reason).startswith("watching it failed: An error occurred (NoSuchBucket) when calling")
+    assert "Next: the artifact store's bucket does not exist; create it again" in str(reason)
