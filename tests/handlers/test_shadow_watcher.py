@@ -462,6 +462,13 @@ def test_a_deleted_run_stops_and_leaves_the_endpoint_to_the_stack(run: Run) -> N
     assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-shadow"
 
 
+def moves(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The configurations to which the endpoint is moved from here on."""
+    moved: list[str] = []
+    monkeypatch.setattr(shadow_watcher, "_move", lambda request, name: moved.append(name) or "")
+    return moved
+
+
 FIRST, SECOND = "0bd4a141-0a02-9d8a-f977-3924c3fb259c", "0bd4a141-0a02-9d8a-f977-3924c3fb259d"
 
 
@@ -500,6 +507,22 @@ def test_a_shadow_that_a_run_watches_is_left_to_it(run: Run, deployed: list[str]
     assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-shadow"
 
 
+def test_an_event_leaves_a_run_alone_that_begins_at_the_same_time(
+    run: Run, deployed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.records.write(CURRENT, {"outcome": "not decided", "run": "0" * 16})
+    moved, real = moves(monkeypatch), shadow_watcher._endpoint
+
+    def begins(request: ShadowRequest) -> Any:
+        run.records.write(CURRENT, {"outcome": "observing", "run": run.run})
+        return real(request)
+
+    monkeypatch.setattr(shadow_watcher, "_endpoint", begins)
+    assert run.came_into_service(FIRST) == {"Done": True}
+    assert not moved
+    assert not (content(run.records, CURRENT) or {}).get("ending")
+
+
 def test_a_promotion_that_failed_is_not_tried_again_by_itself(run: Run, cloud: LocalCloud, deployed: list[str]) -> None:
     run.request["PromotedConfigName"] = f"{run.name}-promoted"
     run.records.write(CURRENT, {"outcome": "pass", "run": "0" * 16})
@@ -526,13 +549,6 @@ def test_a_run_that_is_never_in_service_ends_with_its_time(run: Run, monkeypatch
     run.clock = 7300
     run.poll()
     assert run.report["outcome"] == "not decided"
-
-
-def moves(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The configurations to which the endpoint is moved from here on."""
-    moved: list[str] = []
-    monkeypatch.setattr(shadow_watcher, "_move", lambda request, name: moved.append(name) or "")
-    return moved
 
 
 def test_a_verdict_that_an_interrupted_poll_recorded_stays_and_is_told(

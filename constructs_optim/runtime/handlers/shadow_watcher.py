@@ -164,7 +164,9 @@ def _wait_for_others(watch: ShadowWatch, records: RunRecords, now: float) -> Out
     def taken(before: ShadowDecision | None) -> ShadowDecision:
         before = before or current
         is_free = before.ending is None or before.since < now - _LONGEST_END_SECONDS
-        return before.updated(ending=watch.run, since=int(now)) if is_free else before
+        # A run may have begun in the meantime.
+        takes = is_free and before.outcome != OBSERVING
+        return before.updated(ending=watch.run, since=int(now)) if takes else before
 
     return None if records.change(CURRENT, ShadowDecision, taken).ending == watch.run else DONE
 
