@@ -113,6 +113,15 @@ def _client(session: botocore.session.Session, name: str, region: str | None, co
     return session.create_client(name, region_name=region, config=config)
 
 
+def forget_clients() -> None:
+    """Let the next calls begin with new clients, which have new connections and all their retries.
+
+    A client's failed calls use up its retry quota, so that later ones are retried less often, or not at all. Source:
+    AWS SDKs and Tools reference guide, "Retry behavior", on the token bucket of the standard mode.
+    """
+    _client.cache_clear()
+
+
 @functools.cache
 def session() -> botocore.session.Session:
     """Return the shared session, with SageMaker's newest operations as ``sdk-extras`` (botocore/loaders.py)."""

@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from .aws import client
+from .aws import client, forget_clients
 from .documents import nested, not_created
 from .errors import DeploymentError, LeftToWatcher, Superseded, code_of, message_of
 from .telemetry import Counted, LambdaContext, entry_point, log, redacted
@@ -38,6 +38,10 @@ DONE: Output = {"Done": True}
 # applies to wait conditions (CloudFormation quotas, "Wait condition data").
 _BODY_LIMIT = 4000
 _ATTEMPTS = 5
+# In seconds, between polls that wait for something without a known end.
+_SHORTEST_WAIT, _LONGEST_WAIT = 30, 86_400
+# How long a watcher pauses after polls kept failing, if no stack waits for it.
+_REST_SECONDS = 1_800
 # The errors of an invocation that did not return. Source: AWS Step Functions developer guide, "Handling errors in Step
 # Functions workflows" (Lambda.Unknown, Sandbox.Timedout, States.Timeout); AWS Lambda developer guide, "Runtime API".
 _DETAILS = "For details, see the function's log"
@@ -83,6 +87,8 @@ def custom_resource(
         physical_id = event.get("PhysicalResourceId") or not_created(event.get("RequestId", ""))
         data: dict[str, str] = {}
         failure = None
+        # Requests are rare, and none should be cut short by what failed before it.
+        forget_clients()
         try:
             log("received", request_type=event["RequestType"])
             if event["RequestType"] == "Delete":
@@ -292,7 +298,32 @@ def poll_or_give_up(caught: object, poll: Callable[[], Output], give_up: Callabl
         return poll()
     except Exception as error:
         log("polls keep failing", reason=repr(error), traceback=traceback.format_exc())
+        forget_clients()
         return give_up(f"{type(error).__name__}: {error}")
+
+
+def poll_run(watch: Watch, poll: Callable[[], Output], *, failed: str, advice: str) -> Output:
+    """Return the output of a poll of a job or a run whose results only this execution writes.
+
+    If polls keep failing, a stack that waits gets ``failed``, the reason, and ``advice``. If none waits, or no longer,
+    the next poll is later. Without the store's bucket, nothing can be written, and the execution ends.
+    """
+
+    def polled() -> Output:
+        try:
+            return poll()
+        except ClientError as error:
+            if code_of(error) != "NoSuchBucket":
+                raise
+            return end(watch, failure=f"{failed}: {error}. Next: {_NEXT_STEPS['NoSuchBucket']}")
+
+    def give_up(reason: str) -> Output:
+        if watch.wait_handle and not is_out_of_time(watch):
+            return end(watch, failure=f"{failed}: {reason}. {advice}")
+        log("watches on", reason=f"{failed}: {reason}")
+        return later(watch, _REST_SECONDS)
+
+    return poll_or_give_up(watch.error, polled, give_up)
 
 
 def again(seconds: int) -> Output:
@@ -303,11 +334,12 @@ def again(seconds: int) -> Output:
 def later(watch: Watch, seconds: int) -> Output:
     """Return the output that makes the state machine poll again after at least ``seconds``.
 
-    Each of several such waits in a row is a tenth longer than the one before. So an execution lasts the year that
-    AWS Step Functions allows within its 25,000 events, even if nine attempts at each poll fail.
+    The least of several such waits in a row grows by a tenth each time, from half a minute to a day. So an execution
+    lasts the year that AWS Step Functions allows within its 25,000 events, even if nine attempts at each poll fail, and
+    what has changed is noticed a day later at most.
     """
-    before = int(watch.look.get("WaitSeconds") or 0)
-    return again(max(seconds, before + before // 10))
+    least = int(watch.look.get("AtLeast") or 0)
+    return again(max(seconds, least)) | {"AtLeast": min(_LONGEST_WAIT, max(_SHORTEST_WAIT, least + least // 10))}
 
 
 def wait_seconds(age: dt.timedelta, *, is_awaited: bool = False) -> int:

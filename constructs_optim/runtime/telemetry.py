@@ -15,6 +15,7 @@ from aws_lambda_powertools.logging import Logger
 from aws_lambda_powertools.metrics import Metrics, MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from .aws import forget_clients
 from .redaction import Redactor
 
 T = TypeVar("T")
@@ -109,6 +110,7 @@ def entry_point(handler: Handler[E, T]) -> Handler[E, T]:
         try:
             return in_lambda(event, context)
         except Exception as error:
+            forget_clients()
             text = "".join(traceback.format_exception(error))
             log(Counted.crashed, exception_name=type(error).__name__, reason=str(error), traceback=text)
             if redacted(text) == text:

@@ -51,6 +51,8 @@ _CHUNK = 2**20
 # The HTTP statuses with which a server asks for patience, and Python's errors of connections.
 _BUSY = (408, 429, *range(500, 600))
 _NETWORK = (ConnectionError, TimeoutError)
+# AWS's codes for the same. Secrets Manager answers too many requests with the status 400.
+_THROTTLED = re.compile("Throttl|TooManyRequests|RequestLimitExceeded|SlowDown")
 _AT_ONCE = 8
 
 
@@ -95,15 +97,17 @@ def _token(environment: TrainingEnvironment) -> str | bool:
         return False
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+    from botocore.exceptions import ConnectionError as NoConnection
 
     region = secret.split(":")[3]
     try:
         text = str(boto3.client("secretsmanager", region_name=region).get_secret_value(SecretId=secret)["SecretString"])
     except (BotoCoreError, ClientError, KeyError) as error:
-        status = (
-            error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(error, ClientError) else 0
+        answer = error.response if isinstance(error, ClientError) else {}
+        is_busy = answer.get("ResponseMetadata", {}).get("HTTPStatusCode") in _BUSY or _THROTTLED.search(
+            answer.get("Error", {}).get("Code", "")
         )
-        refused = Unavailable if status in _BUSY or isinstance(error, HTTPClientError) else CopyError
+        refused = Unavailable if is_busy or isinstance(error, HTTPClientError | NoConnection) else CopyError
         raise refused(
             f"the secret {secret} cannot be read ({error}): it must hold a Hugging Face token as text, and the job's "
             "role needs secretsmanager:GetSecretValue, and kms:Decrypt for a customer managed key"
@@ -163,9 +167,11 @@ def _refusals(settings: CopySettings, *, has_token: bool) -> Iterator[None]:
     except HfHubHTTPError as error:
         refused = Unavailable if error.response.status_code in _BUSY else CopyError
         raise refused(f"{constants.ENDPOINT} did not return the files of {model}: {error}") from None
-    except (TransportError, OSError) as error:
+    except (TransportError, OSError, RuntimeError) as error:
         # Of the client's own errors, those about the network have no number: a lost connection, or a broken download.
-        if isinstance(error, OSError) and error.errno is not None and not isinstance(error, _NETWORK):
+        # The library that downloads large files (hf_xet) raises others than OSError, too.
+        is_own = isinstance(error, OSError) and (error.errno is not None or isinstance(error, PermissionError))
+        if (is_own and not isinstance(error, _NETWORK)) or "No space left" in str(error):
             raise
         raise Unavailable(
             f"the download of {model} from {constants.ENDPOINT} broke off ({type(error).__name__}: {error}). If the "

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .documents import json_value
+from .documents import json_object
 from .errors import TrainingError
 
 BASE_DIRECTORY = "SAGEMAKER_BASE_DIR"
@@ -47,7 +47,7 @@ class TrainingEnvironment:
             variables: environment variables. Default: this process's.
         """
         root = Path(variables.get(BASE_DIRECTORY, "/opt/ml"))
-        resources = _json(root / "input" / "config" / "resourceconfig.json")
+        resources = _configuration(root, "resourceconfig.json")
         hosts = tuple(sorted(resources.get("hosts") or ["localhost"]))
         return cls(
             root=root,
@@ -60,7 +60,7 @@ class TrainingEnvironment:
     @property
     def hyperparameters(self) -> dict[str, str]:
         """The job's hyperparameters, all as strings."""
-        return _json(self.root / "input" / "config" / "hyperparameters.json")
+        return _configuration(self.root, "hyperparameters.json")
 
     @property
     def model(self) -> Path:
@@ -113,16 +113,9 @@ class TrainingEnvironment:
         return len(self.hosts) * self.processes_per_host
 
 
-def _json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        content = json_value(path.read_bytes())
-    except ValueError as error:
-        raise TrainingError(f"{path.name} is not JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise TrainingError(f"{path.name} is not a JSON object")
-    return content
+def _configuration(root: Path, name: str) -> dict[str, Any]:
+    path = root / "input" / "config" / name
+    return json_object(path, TrainingError) if path.is_file() else {}
 
 
 def _processes_per_host(variables: Mapping[str, str]) -> int:

@@ -33,7 +33,7 @@ from safetensors import safe_open
 
 from .data.conversations import read_conversations
 from .data.tokenization import tokenized
-from .documents import json_value
+from .documents import json_object
 from .environment import TrainingEnvironment
 from .errors import SeveralProblems, TrainingError
 from .job_log import line, say
@@ -230,10 +230,4 @@ def _size_gb(folder: Path) -> float:
 def _json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise TrainingError(f"the model has no {path.name}")
-    try:
-        content = json_value(path.read_bytes())
-    except ValueError as error:
-        raise TrainingError(f"the model's {path.name} is not JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise TrainingError(f"the model's {path.name} is not a JSON object")
-    return content
+    return json_object(path, TrainingError)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from .documents import json_value
 from .errors import InvalidSettings
 
 # Apps record their versions (optim.lock.json), so a raised version does not change their keys by itself.
@@ -243,8 +243,8 @@ def _parsed(field: dataclasses.Field[Any], text: str) -> Any:
 def _without_quotes(text: str) -> str:
     if text.startswith('"') and text.endswith('"') and len(text) > 1:
         try:
-            return str(json.loads(text))
-        except json.JSONDecodeError:
+            return str(json_value(text.encode()))
+        except ValueError:
             return text
     return text
 

@@ -20,6 +20,7 @@ from ..support.hosting import settled
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import BUCKET, Responses
 from ..support.waiting import until
+from ..support.watchers import later
 
 STACK = "arn:aws:cloudformation:us-west-2:000000000000:stack/Chat/1"
 HOUR = 3_600
@@ -85,7 +86,7 @@ def test_the_number_of_instances_is_what_scaling_has_set(restarted: Restarted) -
 def test_no_restart_follows_another_too_soon(restarted: Restarted) -> None:
     restarted.restart("a")
     restarted.now += 12 * HOUR - 1
-    assert restarted.poll("b") == {"Done": False, "WaitSeconds": 30}
+    assert restarted.poll("b") == later(30)
     assert restarted.config == f"{restarted.name}-2"
     # The alarm is still on then, and no other event comes of it.
     restarted.now += 30
@@ -105,7 +106,7 @@ def test_of_two_that_begin_at_once_one_restarts(restarted: Restarted) -> None:
 
 def test_no_restart_while_the_stack_is_deployed(restarted: Restarted) -> None:
     restarted.deploys = True
-    assert restarted.poll("a") == {"Done": False, "WaitSeconds": 60}
+    assert restarted.poll("a") == later(60)
     assert restarted.config == restarted.name
     restarted.deploys = False
     restarted.restart("a")
@@ -136,7 +137,7 @@ def test_a_restart_that_fails_twice_is_given_up(restarted: Restarted, cloud: Loc
     endpoint = settled(restarted.sagemaker, restarted.name)
     assert (endpoint["EndpointStatus"], endpoint["EndpointConfigName"]) == ("InService", restarted.name)
     # And the next one waits as after any other; then this one tries again.
-    assert restarted.poll("b") == {"Done": False, "WaitSeconds": 3600}
+    assert restarted.poll("b") == later(3600)
     restarted.now += 12 * HOUR
     restarted.restart("a")
     assert restarted.config == f"{restarted.name}-2"

@@ -24,6 +24,7 @@ from ..support.local_cloud import BUCKET, ROLE, Responses
 from ..support.sampling import one_in
 from ..support.scaled_variants import variant
 from ..support.waiting import until
+from ..support.watchers import later
 
 G5, G6 = "ml.g5.12xlarge", "ml.g6.12xlarge"
 _WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 3600, "End": True}}}
@@ -183,7 +184,7 @@ def test_nothing_is_put_back_while_the_next_operation_begins(
         output = made.poll()
     assert made.registered is None
     assert not list(seen)
-    assert output == {"Done": False, "WaitSeconds": 5}
+    assert output == later(5)
     made.poll()
     assert made.registered == ALL
 
@@ -205,7 +206,7 @@ def test_a_rollback_that_skips_the_endpoint_leaves_it_scaled(made: Scaled, monke
     made.move_to(G6)
     # The former type has no capacity, and the endpoint's rollback fails.
     in_rollback(made, monkeypatch, "UPDATE_ROLLBACK_FAILED")
-    assert made.poll() == {"Done": False, "WaitSeconds": 5}
+    assert made.poll() == later(5)
     assert made.registered is None, "the endpoint's rollback may be tried again, and SageMaker would refuse it"
     roll_back(made)
     # aws cloudformation continue-update-rollback --resources-to-skip Endpoint
@@ -252,7 +253,7 @@ def test_polls_that_fail_during_an_update_lose_no_registration(
     made.send("Update", G6, G5)
     with monkeypatch.context() as patched:
         patched.setattr(scaling_watcher, "stack_status", lambda stack_id: "UPDATE_IN_PROGRESS")
-        assert made.poll(Error={"Error": error}) == {"Done": False, "WaitSeconds": 5}
+        assert made.poll(Error={"Error": error}) == later(5)
     for execution in made.cloud.client("stepfunctions").list_executions(stateMachineArn=made.machine)["executions"]:
         made.cloud.client("stepfunctions").stop_execution(executionArn=execution["executionArn"])
     monkeypatch.setattr(variant_scaling, "is_rolling_back", lambda stack_id: True)
@@ -268,7 +269,7 @@ def test_the_scaling_of_a_stack_that_is_being_deleted_stays_as_it_is_until_it_is
     with monkeypatch.context() as patched:
         for status in ("DELETE_IN_PROGRESS", "DELETE_FAILED"):
             patched.setattr(scaling_watcher, "stack_status", lambda stack_id, status=status: status)
-            assert made.poll() == {"Done": False, "WaitSeconds": 5}
+            assert made.poll() == later(5)
         patched.setattr(scaling_watcher, "stack_status", lambda stack_id: None)
         assert made.poll() == {"Done": True}
     assert made.registered is None
@@ -285,7 +286,7 @@ def test_a_registration_that_cannot_be_read_is_said_and_fails_no_rollback(
     made.cloud.client("s3").put_object(Bucket=BUCKET, Key=made.record, Body=damaged)
     refused = made.send("Update", G6, G5)
     assert (refused["Status"], made.record in refused["Reason"]) == ("FAILED", True)
-    assert made.poll() == {"Done": False, "WaitSeconds": 3600}
+    assert made.poll() == later(3600)
     assert [record for record in caplog.records if record.message == "scaling suspended"]
     monkeypatch.setattr(variant_scaling, "is_rolling_back", lambda stack_id: True)
     roll_back(made)

@@ -19,6 +19,7 @@ from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.handlers import shadow_handler, shadow_watcher
 from constructs_optim.runtime.requests.properties import validate
 from constructs_optim.runtime.requests.shadow_properties import ShadowRequest
+from constructs_optim.runtime.shadow.observation import RunState
 from constructs_optim.runtime.store.run_records import CURRENT, RESULT, RUN, RunRecords
 from constructs_optim_local.cloud import LocalCloud
 
@@ -28,6 +29,7 @@ from ..support.local_cloud import BUCKET, Responses, idle_state_machine
 from ..support.notifications import Notifications
 from ..support.run_files import content
 from ..support.sampling import one_in
+from ..support.watchers import later
 
 ACCOUNT, REGION = "000000000000", "us-west-2"
 _numbers = count()
@@ -259,7 +261,7 @@ def test_a_run_ends_where_another_configuration_was_deployed(run: Run) -> None:
     run.poll()
     run.sagemaker.update_endpoint(EndpointName=run.name, EndpointConfigName=f"{run.name}-ended")
     # On a busy machine, the update is over by now.
-    assert run.poll() in ({"Done": False, "WaitSeconds": 30}, {"Done": True})
+    assert run.poll() in (later(30), {"Done": True})
     settled(run.sagemaker, run.name)
     assert run.end()["EndpointConfigName"] == f"{run.name}-ended"
     assert run.report["reason"] == "Another configuration was deployed"
@@ -281,7 +283,7 @@ def test_an_endpoint_that_is_busy_is_promoted_later(run: Run, cloud: LocalCloud,
     run.records.write(CURRENT, {"outcome": "pass", "run": "0" * 16})
     cloud.inject("endpoint_busy", operation="UpdateEndpoint", count=polls)
     for _ in range(polls):
-        assert run.poll() == {"Done": False, "WaitSeconds": 30}
+        assert run.poll() == later(30)
     assert run.end()["EndpointConfigName"] == f"{run.name}-promoted"
 
 
@@ -293,17 +295,31 @@ def test_a_promotion_that_a_quota_refuses_ends_the_shadow(run: Run, cloud: Local
     assert run.end()["EndpointConfigName"] == f"{run.name}-ended"
 
 
-def test_an_end_that_is_refused_for_good_is_told_with_its_reason(run: Run, cloud: LocalCloud) -> None:
+def test_an_end_that_is_refused_is_told_with_its_reason_and_tried_until_it_is_accepted(
+    run: Run, cloud: LocalCloud
+) -> None:
     topic = cloud.client("sns").create_topic(Name=run.name)["TopicArn"]
     notifications = Notifications.of(cloud, topic)
     run.request["TopicArn"] = topic
     run.records.write(CURRENT, {"outcome": "worse", "run": "0" * 16})
     cloud.inject("limit_exceeded", operation="UpdateEndpoint", reason="the limit is 1 Instances")
-    assert run.end()["EndpointConfigName"] == f"{run.name}-shadow"
+    assert [run.poll()["WaitSeconds"] for _ in range(5)] == [30, 30, 30, 3600, 3600]
+    assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-shadow"
+    cloud.clear_faults()
+    assert run.end()["EndpointConfigName"] == f"{run.name}-ended"
     [message] = notifications.received()
     assert message["Subject"] == f"Shadow of {run.name}: not ended"
     assert "could not be removed" in message["Message"]
     assert "the limit is 1 Instances" in message["Message"]
+
+
+def test_a_shadow_ends_although_its_topic_is_gone(run: Run, cloud: LocalCloud) -> None:
+    run.poll()
+    run.request["TopicArn"] = f"arn:aws:sns:{REGION}:{ACCOUNT}:gone"
+    run.clock = 7300
+    assert run.poll()["Done"] is False
+    assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-ended"
+    assert run.report["outcome"] == "not decided"
 
 
 def test_a_run_whose_watching_fails_ends_the_shadow(run: Run) -> None:
@@ -357,10 +373,10 @@ def test_a_run_without_its_store_ends_the_shadow(run: Run, cloud: LocalCloud, mo
     run.request["TopicArn"] = topic
     monkeypatch.setattr(shadow_watcher, "RunRecords", NoStore)
     cloud.inject("limit_exceeded", operation="UpdateEndpoint", count=1, reason="the limit is 1 Instances")
-    assert run.poll(Error=POLLS_FAIL) == {"Done": False, "WaitSeconds": 3600}
+    assert run.poll(Error=POLLS_FAIL) == later(3600)
     [message] = notifications.received()
     assert message["Subject"] == f"Shadow of {run.name}: not ended"
-    assert run.poll(Error=POLLS_FAIL) == {"Done": False, "WaitSeconds": 30}
+    assert run.poll(Error=POLLS_FAIL) == later(30)
     assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-ended"
     assert run.poll(Error=POLLS_FAIL) == {"Done": True}
 
@@ -446,6 +462,13 @@ def test_a_deleted_run_stops_and_leaves_the_endpoint_to_the_stack(run: Run) -> N
     assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-shadow"
 
 
+def moves(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The configurations to which the endpoint is moved from here on."""
+    moved: list[str] = []
+    monkeypatch.setattr(shadow_watcher, "_move", lambda request, name: moved.append(name) or "")
+    return moved
+
+
 FIRST, SECOND = "0bd4a141-0a02-9d8a-f977-3924c3fb259c", "0bd4a141-0a02-9d8a-f977-3924c3fb259d"
 
 
@@ -466,8 +489,8 @@ def test_a_shadow_that_comes_back_with_a_deployment_is_ended_as_it_was(
     run.request["PromotedConfigName"] = f"{run.name}-promoted"
     run.records.write(CURRENT, {"outcome": outcome, "run": "0" * 16})
     deployed.insert(0, "UPDATE_ROLLBACK_IN_PROGRESS")
-    assert run.came_into_service(FIRST) == {"Done": False, "WaitSeconds": 30}
-    assert run.came_into_service(FIRST) == {"Done": False, "WaitSeconds": 30}
+    assert run.came_into_service(FIRST) == later(30)
+    assert run.came_into_service(FIRST) == later(30)
     # The same event once more, while the endpoint is updated.
     assert run.came_into_service(SECOND)["Done"]
     assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-{ending}"
@@ -482,6 +505,22 @@ def test_a_shadow_that_a_run_watches_is_left_to_it(run: Run, deployed: list[str]
     shadow_handler.handler(run.event("Create", "first"), LambdaContext())
     assert run.came_into_service(FIRST)["Done"]
     assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-shadow"
+
+
+def test_an_event_leaves_a_run_alone_that_begins_at_the_same_time(
+    run: Run, deployed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.records.write(CURRENT, {"outcome": "not decided", "run": "0" * 16})
+    moved, real = moves(monkeypatch), shadow_watcher._endpoint
+
+    def begins(request: ShadowRequest) -> Any:
+        run.records.write(CURRENT, {"outcome": "observing", "run": run.run})
+        return real(request)
+
+    monkeypatch.setattr(shadow_watcher, "_endpoint", begins)
+    assert run.came_into_service(FIRST) == {"Done": True}
+    assert not moved
+    assert not (content(run.records, CURRENT) or {}).get("ending")
 
 
 def test_a_promotion_that_failed_is_not_tried_again_by_itself(run: Run, cloud: LocalCloud, deployed: list[str]) -> None:
@@ -506,7 +545,96 @@ def test_a_run_that_is_never_in_service_ends_with_its_time(run: Run, monkeypatch
     monkeypatch.setattr(
         shadow_watcher, "_endpoint", lambda request: {**(real(request) or {}), "EndpointStatus": "Failed"}
     )
-    assert run.poll() == {"Done": False, "WaitSeconds": 30}
+    assert run.poll() == later(30)
     run.clock = 7300
     run.poll()
     assert run.report["outcome"] == "not decided"
+
+
+def test_a_verdict_that_an_interrupted_poll_recorded_stays_and_is_told(
+    run: Run, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = cloud.client("sns").create_topic(Name=run.name)["TopicArn"]
+    notifications, moved = Notifications.of(cloud, topic), moves(monkeypatch)
+    run.request["TopicArn"] = topic
+    run.poll()
+    run.records.write(CURRENT, {"outcome": "worse", "run": run.run})
+    # Another look would not decide, and the run would go on.
+    assert run.poll() == later(30)
+    assert moved == [f"{run.name}-ended"]
+    assert (content(run.records, CURRENT) or {})["outcome"] == "worse"
+    [message] = notifications.received()
+    assert message["Subject"] == f"Shadow of {run.name}: worse"
+
+
+@pytest.mark.parametrize("earlier", ["pass", "worse"])
+def test_polls_that_keep_failing_replace_no_verdict(run: Run, monkeypatch: pytest.MonkeyPatch, earlier: str) -> None:
+    moved = moves(monkeypatch)
+    run.records.write(CURRENT, {"outcome": earlier, "run": "0" * 16})
+    monkeypatch.setattr(shadow_watcher, "_state", refused)
+    assert run.poll(Error=POLLS_FAIL)["Done"] is False
+    assert moved == [f"{run.name}-ended"]
+    assert (content(run.records, CURRENT) or {})["outcome"] == earlier
+    assert content(run.records, RESULT) is None
+
+
+def test_a_run_that_ends_leaves_a_later_one_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = moves(monkeypatch)
+    run.poll()
+    decision = {"outcome": "observing", "run": "0" * 16, "ending": None}
+    run.records.write(CURRENT, decision)
+    run.clock = 7300
+    assert run.poll() == {"Done": True}
+    assert not moved
+    current = content(run.records, CURRENT) or {}
+    assert {name: current[name] for name in decision} == decision
+
+
+def test_an_execution_that_has_ended_takes_no_shadow_from_another_that_ends_it(run: Run) -> None:
+    run.sagemaker.update_endpoint(EndpointName=run.name, EndpointConfigName=f"{run.name}-ended")
+    settled(run.sagemaker, run.name)
+    run.records.write(CURRENT, {"outcome": "worse", "run": "0" * 16, "ending": SECOND, "since": 2e9})
+    state = RunState(began=0, minute=0, phase="ending")
+    run.records.write(RUN, state.model_dump(), run.run)
+    assert run.poll() == {"Done": True}
+    assert (content(run.records, CURRENT) or {})["ending"] == SECOND
+
+
+class NoBucket(NoStore):
+    """The store's records, when its bucket is deleted."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ClientError({"Error": {"Code": "NoSuchBucket", "Message": "it does not exist"}}, "GetObject")
+
+
+def test_a_shadow_ends_when_its_store_is_deleted(
+    run: Run, deployed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shadow_watcher, "RunRecords", NoBucket)
+    for poll in (run.poll, lambda: run.came_into_service(FIRST)):
+        assert poll() == later(30)
+        assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-ended"
+        assert poll() == {"Done": True}
+        run.goes_back()
+
+
+def test_captures_that_come_faster_than_they_are_read_do_not_keep_the_run_from_its_end(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[float] = []
+    monkeypatch.setattr(shadow_watcher.Observer, "observe", lambda self, now: not looks.append(now))
+    monkeypatch.setattr(shadow_watcher, "_READING_SECONDS", 0)
+    # Besides the 24 regular polls.
+    monkeypatch.setattr(shadow_watcher, "_MOST_POLLS", 24 + 3)
+    assert [run.poll()["WaitSeconds"] for _ in range(5)] == [1, 1, 1, 300, 300]
+    assert len(looks) == 5
+    run.clock = 7300
+    run.end()
+    assert run.report["outcome"] == "not decided"
+
+
+def test_a_poll_reads_on_while_there_is_more(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter([True, True, False])
+    monkeypatch.setattr(shadow_watcher.Observer, "observe", lambda self, now: next(looks))
+    assert run.poll()["WaitSeconds"] == 300
+    assert not list(looks)

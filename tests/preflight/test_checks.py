@@ -286,6 +286,13 @@ def test_subnets_have_addresses_and_a_way_to_s3(ec2: Any, level: str | None, tex
     assert all(text in found_text for _, found_text in findings)
 
 
+def test_the_route_tables_of_a_large_vpc_are_on_several_pages() -> None:
+    subnets, endpoints, (operation, answer) = network([NAT])
+    first = {"RouteTables": [{"Associations": [{"Main": True}], "Routes": [LOCAL]}], "NextToken": "next"}
+    ec2 = [subnets, endpoints, (operation, first), (operation, answer)]
+    assert found(Answers(ec2=ec2), Networks=[{"SubnetIds": ["subnet-1"], "InstanceCount": "2"}]) == []
+
+
 @pytest.mark.parametrize(
     ("routes", "expected"),
     [

@@ -106,6 +106,22 @@ def test_an_endpoint_serves_the_same_subnets_in_a_template_and_in_ec2(
     assert [(each.exit, each.leads_to("s3")) for each in (ways, in_ec2)] == [("closed", leads_to_s3)] * 2
 
 
+def test_a_route_or_an_endpoint_that_is_gone_leads_nowhere() -> None:
+    nat = {"NatGatewayId": "nat-1", **ANYWHERE}
+    assert of_ec2([{**nat, "State": "active"}], []).exit == "routed"
+    assert of_ec2([{**nat, "State": "blackhole"}], []).exit == "closed"
+    assert of_ec2([{"GatewayId": "igw-1", **ANYWHERE, "State": "blackhole"}], []).exit == "closed"
+    for state, leads in {
+        "available": True,
+        "Available": True,
+        "Pending": True,
+        "deleted": False,
+        "Failed": False,
+    }.items():
+        interface = {"VpcEndpointType": "Interface", "ServiceName": S3, "State": state}
+        assert of_ec2([], [interface]).leads_to("s3") is leads, state
+
+
 def test_a_subnet_without_a_table_of_its_own_has_the_main_one_and_unknown_tables_may_lead_anywhere() -> None:
     nat = {"NatGatewayId": "nat-1"}
     tables: list[dict[str, Any]] = [

@@ -40,6 +40,9 @@ def test_a_failure_at_sagemakers_own_step_asks_to_remove_the_cause_and_to_deploy
     "job",
     [
         {"FailureReason": algorithm_error(str(Unavailable("the hub returned 503 " + "x" * 2000)), 1)},
+        {"FailureReason": "ClientError: Data download failed:SlowDown: Please reduce your request rate."},
+        {"FailureReason": "ClientError: Artifact upload failed:An error occurred (503) Service Unavailable"},
+        {"FailureReason": "ClientError: Data download failed:\nread: connection reset by peer"},
         {"FailureReason": "InternalServerError: We encountered an internal error. Please try again."},
         {"FailureReason": "CapacityError: Unable to provision requested ML compute capacity."},
         {"SecondaryStatus": "MaxRuntimeExceeded"},

@@ -1,19 +1,26 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import pytest
+from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.constructs.stack import handler as stack_handler
 from constructs_optim.runtime import custom_resource
 from constructs_optim.runtime.custom_resource import wait_seconds
-from constructs_optim.runtime.handlers import shadow_watcher
+from constructs_optim.runtime.errors import DeploymentError
+from constructs_optim.runtime.handlers import restart_watcher, scaling_watcher, shadow_watcher
 from constructs_optim.runtime.jobs.sagemaker_jobs import TRAINING
 from constructs_optim.runtime.requests.properties import Watch
+
+from ..support.lambda_context import LambdaContext
 
 _MOST_EVENTS = 25_000
 _DAY, _YEAR = 86_400, 365 * 86_400
@@ -84,8 +91,8 @@ def failed(state: str, seconds: float) -> int:
 def test_an_execution_whose_polls_fail_lasts_its_year() -> None:
     (retrier,) = stack_handler._STATES["States"]["KeepTrying"]["Retry"]
     assert attempts_within(retrier, _YEAR) <= retrier["MaxAttempts"], "it is tried until the year ends"
-    # Before it, the polls of the longest shadow run, or of a job of any length.
-    polls = shadow_watcher._LONGEST_POLLS * events_of_one_look()
+    # Before it, the polls of the longest shadow run.
+    polls = shadow_watcher._MOST_POLLS * events_of_one_look()
     assert polls + failed("Look", _YEAR) + failed("GiveUp", _YEAR) + failed("KeepTrying", _YEAR) < _MOST_EVENTS
 
 
@@ -94,22 +101,87 @@ def test_an_execution_that_gives_up_again_and_again_lasts_its_year(seconds: int)
     """Nine attempts at each poll fail, and then the watcher can only say that it has to wait."""
     states = stack_handler._STATES["States"]
     answered = sum(5 if states[name]["Type"] == "Task" else 2 for name in ("GiveUp", "Recovered", "HasEnded", "Sleep"))
-    age, events, watch = 0.0, shadow_watcher._LONGEST_POLLS * events_of_one_look(), Watch()
+    age, events, watch = 0.0, shadow_watcher._MOST_POLLS * events_of_one_look(), Watch()
     while age < _YEAR:
         output = custom_resource.later(watch, seconds)
         watch = Watch(look=output)
         pause = output["WaitSeconds"]
         assert isinstance(pause, int)
-        assert pause <= seconds + age / 10, "what works again is soon seen"
+        assert pause <= seconds + min(_DAY, age / 10), "what works again is soon seen"
         age += pause
         events += failed("Look", _YEAR) + answered
     assert events < _MOST_EVENTS
 
 
 @given(st.integers(min_value=60, max_value=30 * _DAY))
-def test_the_polls_of_a_shadow_run_of_any_length_fit_into_an_execution(duration: int) -> None:
+def test_the_polls_of_a_shadow_run_of_any_length_leave_room_for_the_year_after_it(duration: int) -> None:
     polls = duration / shadow_watcher._seconds_between_polls(duration)
-    assert polls * events_of_one_look() < 0.8 * _MOST_EVENTS
+    assert polls < shadow_watcher._MOST_POLLS - 90, "and for polls that read on at once"
+
+
+_STACK = "arn:aws:cloudformation:us-west-2:000000000000:stack/Chat/1234"
+_SCALED = {"StackId": _STACK, "EndpointName": "chat", "Bucket": "store"}
+_RESTARTED = {
+    "Request": {
+        "EndpointName": "chat",
+        "ConfigNames": ["chat", "chat-2"],
+        "AlarmName": "decay",
+        "AtMostEverySeconds": 3600,
+        "StackId": _STACK,
+        "Bucket": "store",
+    },
+    "Run": "a",
+}
+
+
+class Suspended:
+    """The record of an endpoint whose scaling is suspended."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def get(self) -> object:
+        return self
+
+
+class DamagedRecord(Suspended):
+    def get(self) -> object:
+        raise DeploymentError("it is damaged")
+
+
+def stays(monkeypatch: pytest.MonkeyPatch, what: str) -> tuple[Callable[[Any, Any], Any], dict[str, Any]]:
+    """A watcher's handler and its input; what it waits for never comes."""
+    in_service = {"EndpointStatus": "InService", "EndpointConfigName": "chat"}
+    monkeypatch.setattr(scaling_watcher, "SuspendedScalingRecord", DamagedRecord if "damaged" in what else Suspended)
+    monkeypatch.setattr(scaling_watcher, "stack_status", lambda stack_id: "UPDATE_IN_PROGRESS")
+    monkeypatch.setattr(restart_watcher, "JsonRecords", lambda *_: SimpleNamespace(get=lambda *_: None))
+    monkeypatch.setattr(restart_watcher, "client", lambda name: None)
+    monkeypatch.setattr(restart_watcher, "_endpoint", lambda request: in_service)
+    monkeypatch.setattr(restart_watcher, "_is_alarming", lambda request: True)
+    monkeypatch.setattr(restart_watcher, "_is_deployed", lambda request: "deployed" in what)
+
+    def too_soon(watch: Any, records: Any, name: str, *_: object) -> Any:
+        return restart_watcher._wait(watch, records, name, "", time.time())
+
+    monkeypatch.setattr(restart_watcher, "_restart", too_soon)
+    return (scaling_watcher.handler, _SCALED) if "scaling" in what else (restart_watcher.handler, _RESTARTED)
+
+
+@pytest.mark.parametrize(
+    "what", ["scaling is suspended", "a damaged record of scaling", "the stack is deployed", "the alarm stays"]
+)
+@pytest.mark.parametrize("failures", [0, 9])
+def test_a_watcher_waits_for_a_year(monkeypatch: pytest.MonkeyPatch, what: str, failures: int) -> None:
+    """Its polls answer "not yet", at once or after nine attempts that fail."""
+    handler, document = stays(monkeypatch, what)
+    events_of_failures = failed("Look", _YEAR) + events_of_one_look() if failures else 0
+    age, events, output = 0, 0, {}
+    while age < _YEAR:
+        output = handler({**document, "Look": output}, LambdaContext(120))
+        assert output["Done"] is False
+        assert output["WaitSeconds"] <= _DAY
+        age += output["WaitSeconds"]
+        events += events_of_one_look() + events_of_failures
+    assert events < _MOST_EVENTS
 
 
 def transitions(seconds: int) -> int:
@@ -134,3 +206,70 @@ def test_the_documented_state_transitions_of_polling_match_the_schedule() -> Non
     ):
         assert said[what][0] == f"{count:,}", what
         assert float(said[what][1].removeprefix("$")) == pytest.approx(count * 0.025 / 1000, rel=0.07), what
+
+
+class Gone(Suspended):
+    """A record of a store whose bucket is deleted."""
+
+    def get(self, *_: object) -> NoReturn:
+        raise ClientError({"Error": {"Code": "NoSuchBucket", "Message": "it does not exist"}}, "GetObject")
+
+
+def test_watchers_end_with_the_store_that_they_read(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stays(monkeypatch, "the alarm stays")
+    monkeypatch.setattr(scaling_watcher, "SuspendedScalingRecord", Gone)
+    monkeypatch.setattr(restart_watcher, "JsonRecords", Gone)
+    for handler, document in ((scaling_watcher.handler, _SCALED), (restart_watcher.handler, _RESTARTED)):
+        assert handler(document, LambdaContext(120)) == custom_resource.DONE
+    said = {record.message: vars(record)["reason"] for record in caplog.records if record.levelname == "ERROR"}
+    assert said == {
+        "scaling suspended": "it does not exist, and with it what was registered. Next: register the variants yourself",
+        "restart failed": "it does not exist",
+    }
+
+
+_FAILED = {"Error": "ClientError", "Cause": "throttled"}
+
+
+def polled(watch: Watch, code: str = "ThrottlingException") -> tuple[custom_resource.Output, list[str | None]]:
+    """A poll of a run that fails: the output, and what the stack is told."""
+    told: list[str | None] = []
+
+    def fails() -> NoReturn:
+        raise ClientError({"Error": {"Code": code, "Message": "no"}}, "GetObject")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(custom_resource, "signal", lambda handle, *, failure=None, data="": told.append(failure))
+        return custom_resource.poll_run(watch, fails, failed="watching it failed", advice="Deploy again"), told
+
+
+def test_a_stack_that_waits_is_told_when_polls_keep_failing() -> None:
+    watch = Watch(wait_handle="https://handle", deadline=int(time.time()) + 60, error=_FAILED)
+    output, (reason,) = polled(watch)
+    assert output == custom_resource.DONE
+    assert str(reason).startswith("watching it failed: ClientError: An error occurred (ThrottlingException)")
+    assert str(reason).endswith(". Deploy again")
+
+
+@pytest.mark.parametrize(
+    "watch",
+    [
+        Watch(error=_FAILED),
+        Watch(error={"Error": "Lambda.Unknown"}),
+        Watch(wait_handle="https://handle", deadline=1, error=_FAILED),
+    ],
+    ids=["no stack waits", "it crashes", "the stack waits no longer"],
+)
+def test_a_run_for_which_no_stack_waits_is_polled_later_when_polls_keep_failing(watch: Watch) -> None:
+    output, told = polled(watch)
+    assert (output["Done"], output["WaitSeconds"], told) == (False, 1800, [])
+
+
+@pytest.mark.parametrize("error", [None, _FAILED])
+def test_a_run_whose_store_is_gone_ends(error: object) -> None:
+    output, (reason,) = polled(Watch(wait_handle="https://handle", error=error), "NoSuchBucket")
+    assert output == custom_resource.DONE
+    assert str(reason).startswith("watching it failed: An error occurred (NoSuchBucket) when calling")
+    assert "Next: the artifact store's bucket does not exist; create it again" in str(reason)

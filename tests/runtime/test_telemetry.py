@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from constructs_optim.recipe.catalog import availability
-from constructs_optim.runtime import telemetry
+from constructs_optim.runtime import custom_resource, telemetry
+from constructs_optim.runtime.aws import client
 from constructs_optim.runtime.store.json_records import JsonRecords
 from constructs_optim.runtime.telemetry import Counted, HandlerFailed, count, entry_point, log
 
@@ -26,6 +27,13 @@ EVENT = {
     "LogicalResourceId": "Llama70BJob",
     "ResourceProperties": {"Environment": {"HF_TOKEN": "MARKtoken"}},
 }
+
+
+@pytest.fixture
+def aws_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")
 
 
 def invoke(work: Any, event: Mapping[str, Any] = EVENT, context: object = None) -> Any:
@@ -171,3 +179,44 @@ def test_failures_are_logged_at_a_level_above_info(logs: CapturedLogs, request: 
     telemetry._logger.setLevel("ERROR")
     invoke(lambda: (log("received"), log(Counted.deployment_failed, reason="no such model")))
     assert [line["message"] for line in logs.lines()] == ["failed"]
+
+
+def test_polls_keep_their_clients_until_one_fails(aws_environment: None) -> None:
+    first = invoke(lambda: client("sns"))
+    assert invoke(lambda: client("sns")) is first, "the connections of a warm function are kept"
+    with pytest.raises(ZeroDivisionError):
+        invoke(lambda: 1 / 0)
+    assert invoke(lambda: client("sns")) is not first, "it would have the failed one's connections and used-up retries"
+
+
+def test_each_request_of_cloudformation_has_new_clients(aws_environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[object] = []
+
+    def ensure(event: custom_resource.Event) -> tuple[str, dict[str, str]]:
+        used.append(client("sns"))
+        return "it", {}
+
+    def respond(*_: object, **__: object) -> None:
+        assert client("sns") is used[-1], "within a request, all use the same clients"
+
+    monkeypatch.setattr(custom_resource, "respond", respond)
+    handler = custom_resource.custom_resource(ensure=ensure, delete=lambda event: None)
+    for _ in range(2):
+        invoked: Any = handler
+        invoked(EVENT, LambdaContext(60, "Handler"))
+    assert used[0] is not used[1]
+
+
+def test_a_watcher_gives_up_with_other_clients_than_the_poll_that_failed(aws_environment: None) -> None:
+    used: list[object] = []
+
+    def poll() -> custom_resource.Output:
+        used.append(client("sns"))
+        raise ConnectionError
+
+    def give_up(reason: str) -> custom_resource.Output:
+        used.append(client("sns"))
+        return custom_resource.DONE
+
+    custom_resource.poll_or_give_up({"Error": "ConnectionError"}, poll, give_up)
+    assert used[0] is not used[1]

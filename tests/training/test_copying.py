@@ -10,13 +10,24 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NoReturn
 
+import boto3
 import pytest
+from botocore.exceptions import (
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    ReadTimeoutError,
+)
 from httpx2 import ConnectError, ReadTimeout, RemoteProtocolError, Request, Response
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
 from constructs_optim.training import copying
 from constructs_optim.training.copying import token_in
+from constructs_optim.training.environment import TrainingEnvironment
 from constructs_optim.training.errors import TEMPORARY, CopyError, Unavailable
 from constructs_optim.training.settings import CopySettings
 
@@ -173,6 +184,11 @@ def of_hub(status: int) -> HfHubHTTPError:
         (LocalEntryNotFoundError("cannot find the file on the Hub"), Unavailable),
         (OSError("Consistency check failed: file should be of size 2 but has size 1"), Unavailable),
         (ConnectionResetError(104, "Connection reset by peer"), Unavailable),
+        # Of hf_xet.
+        (ConnectionError("the server returned 503"), Unavailable),
+        (RuntimeError("Data processing error: Connection reset by peer (os error 104)"), Unavailable),
+        (RuntimeError("Data processing error: No space left on device (os error 28)"), RuntimeError),
+        (PermissionError("the token has expired"), PermissionError),
         (OSError(28, "No space left on device"), OSError),
         (KeyError("sha"), KeyError),
     ],
@@ -185,6 +201,36 @@ def test_only_a_failure_of_the_hub_or_the_network_is_called_temporary(
         raise error
     assert type(raised.value) is refused
     assert str(raised.value).startswith(TEMPORARY) is (refused is Unavailable)
+
+
+def of_aws(code: str, status: int = 400) -> ClientError:
+    return ClientError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, "GetSecretValue")  # type: ignore[typeddict-item]
+
+
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        (of_aws("ThrottlingException"), Unavailable),
+        (of_aws("InternalServiceError", 500), Unavailable),
+        (EndpointConnectionError(endpoint_url="https://secretsmanager"), Unavailable),
+        (ConnectTimeoutError(endpoint_url="https://secretsmanager"), Unavailable),
+        (ReadTimeoutError(endpoint_url="https://secretsmanager"), Unavailable),
+        (of_aws("AccessDeniedException"), CopyError),
+        (of_aws("ResourceNotFoundException"), CopyError),
+        (NoCredentialsError(), CopyError),
+    ],
+)
+def test_only_a_failure_of_aws_or_the_network_to_return_the_token_is_called_temporary(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, refused: type[Exception]
+) -> None:
+    def fails(**_: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(boto3, "client", lambda *_, **__: SimpleNamespace(get_secret_value=fails))
+    environment = TrainingEnvironment(Path("/opt/ml"), variables={"TOKEN_SECRET_ARN": SECRET})
+    with pytest.raises(CopyError) as raised:
+        copying._token(environment)
+    assert type(raised.value) is refused
 
 
 def test_a_model_that_the_hub_does_not_have_fails_with_the_reason(hub: ModelHub, tmp_path: Path) -> None:

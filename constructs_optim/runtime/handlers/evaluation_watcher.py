@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..aws import client
-from ..custom_resource import DONE, Output, again, end, poll, poll_or_give_up, send_signal
+from ..custom_resource import DONE, Output, again, end, poll, poll_run, send_signal
 from ..errors import DeploymentError
 from ..evaluation import evaluation_report
 from ..evaluation.acceptance import seconds_until_published, with_acceptance
@@ -42,11 +42,7 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     """Entry point. ``event`` is the execution's input, with ``Error`` if the state machine failed."""
     watch = validate(EvaluationWatch, event)
     failed = f"watching the evaluation of {watch.request.label} failed"
-    return poll_or_give_up(
-        watch.error,
-        lambda: _poll(watch, context),
-        lambda reason: end(watch, failure=f"{failed}: {reason}. Deploy again"),
-    )
+    return poll_run(watch, lambda: _poll(watch, context), failed=failed, advice="Deploy again")
 
 
 def _poll(watch: EvaluationWatch, context: LambdaContext) -> Output:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..aws import client
-from ..custom_resource import DONE, Output, again, end, is_out_of_time, poll, poll_or_give_up
+from ..custom_resource import DONE, Output, again, end, is_out_of_time, poll, poll_run
 from ..errors import DeploymentError
 from ..jobs.sagemaker_jobs import ARTIFACT_JOBS, REPEATS, ArtifactJobKind, SageMakerJobs, job_name, remove_setting
 from ..requests.properties import ArtifactWatch, validate
@@ -20,12 +20,8 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     """Entry point. ``event`` is the execution's input, with ``Error`` if the state machine failed."""
     watch = validate(ArtifactWatch, event)
     name, kind = job_name(watch.bucket, watch.artifact_key, watch.attempt), ARTIFACT_JOBS[watch.kind]
-    again_later = "Deploy again to attach to it"
-    return poll_or_give_up(
-        watch.error,
-        lambda: _poll(watch, name, kind),
-        lambda reason: end(watch, failure=f"watching the {kind.title} {name} failed: {reason}. {again_later}"),
-    )
+    failed, advice = f"watching the {kind.title} {name} failed", "Deploy again to attach to it"
+    return poll_run(watch, lambda: _poll(watch, name, kind), failed=failed, advice=advice)
 
 
 def _poll(watch: ArtifactWatch, name: str, kind: ArtifactJobKind) -> Output:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..aws import client
-from ..custom_resource import Output, end, poll, poll_or_give_up
+from ..custom_resource import Output, end, poll, poll_run
 from ..errors import DeploymentError
 from ..jobs.runs import recommendation_data
 from ..jobs.sagemaker_jobs import RECOMMENDATION, SageMakerJobs
@@ -20,11 +20,8 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     """Entry point. ``event`` is the execution's input, with ``Error`` if the state machine failed."""
     watch = validate(RecommendationWatch, event)
     region, account = context.invoked_function_arn.split(":")[3:5]
-    return poll_or_give_up(
-        watch.error,
-        lambda: _poll(watch, watch.request.key(account, region)),
-        lambda reason: end(watch, failure=f"watching the recommendation job failed: {reason}. Deploy again"),
-    )
+    key, failed = watch.request.key(account, region), "watching the recommendation job failed"
+    return poll_run(watch, lambda: _poll(watch, key), failed=failed, advice="Deploy again")
 
 
 def _poll(watch: RecommendationWatch, key: str) -> Output:

@@ -19,7 +19,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from ..aws import client
-from ..custom_resource import DONE, Output, again
+from ..custom_resource import DONE, Output, later
 from ..errors import DeploymentError, code_of, message_of
 from ..hosting.serving import stack_status
 from ..requests.properties import validate
@@ -68,6 +68,12 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     except DeploymentError as error:
         log(Counted.restart_failed, endpoint_name=request.endpoint_name, reason=str(error))
         return DONE
+    except ClientError as error:
+        # Without the store, no record can order the restarts.
+        if code_of(error) != "NoSuchBucket":
+            raise
+        log(Counted.restart_failed, endpoint_name=request.endpoint_name, reason=message_of(error))
+        return DONE
 
 
 def _poll(watch: RestartWatch, records: JsonRecords, name: str) -> Output:
@@ -82,7 +88,7 @@ def _poll(watch: RestartWatch, records: JsonRecords, name: str) -> Output:
         return DONE
     if status in _CHANGING or _is_deployed(request):
         # This includes this run's own update.
-        return again(_UPDATE_SECONDS if held is not None else _BUSY_SECONDS)
+        return later(watch, _UPDATE_SECONDS if held is not None else _BUSY_SECONDS)
     if status != "InService":
         return _end(request, f"it is {status}")
     if config not in request.config_names:
@@ -134,7 +140,7 @@ def _restart(watch: RestartWatch, records: JsonRecords, name: str, config: str, 
     else:
         log("restart started", endpoint_name=request.endpoint_name, config=target)
         records.change(name, RestartRecord, lambda before: tried(before, ""))
-    return again(_UPDATE_SECONDS)
+    return later(watch, _UPDATE_SECONDS)
 
 
 def _wait(watch: RestartWatch, records: JsonRecords, name: str, failure: str, now: float) -> Output:
@@ -146,7 +152,7 @@ def _wait(watch: RestartWatch, records: JsonRecords, name: str, failure: str, no
         records.change(name, RestartRecord, lambda before: (before or record).updated(reported=True))
     left = (record.restarted if record is not None else 0) + request.at_most_every_seconds - now
     log("restart waits", endpoint_name=request.endpoint_name, seconds=int(left))
-    return again(max(_UPDATE_SECONDS, min(_LONGEST_WAIT_SECONDS, int(left) + 1)))
+    return later(watch, max(_UPDATE_SECONDS, min(_LONGEST_WAIT_SECONDS, int(left) + 1)))
 
 
 def _end(request: RestartRequest, reason: str) -> Output:

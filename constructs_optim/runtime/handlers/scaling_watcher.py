@@ -12,12 +12,12 @@ the poll deregisters it again.
 
 from __future__ import annotations
 
-import datetime as dt
-import time
 from collections.abc import Mapping, Sequence
 
-from ..custom_resource import DONE, Output, again, wait_seconds
-from ..errors import DeploymentError
+from botocore.exceptions import ClientError
+
+from ..custom_resource import DONE, Output, later
+from ..errors import DeploymentError, code_of, message_of
 from ..hosting.scaling_registration import (
     connect_alarms,
     deregister,
@@ -33,7 +33,7 @@ from ..requests.hosting_properties import Registration, ScalingWatch
 from ..requests.properties import validate
 from ..telemetry import Counted, LambdaContext, entry_point, log
 
-_DAMAGED_SECONDS = 3_600
+_POLL_SECONDS, _DAMAGED_SECONDS = 5, 3_600
 
 
 @entry_point
@@ -46,33 +46,40 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     except DeploymentError as error:
         # It may be restored, and nothing else knows the registration.
         log(Counted.scaling_suspended, endpoint_name=watch.endpoint_name, reason=str(error))
-        return again(_DAMAGED_SECONDS)
+        return later(watch, _DAMAGED_SECONDS)
+    except ClientError as error:
+        if code_of(error) != "NoSuchBucket":
+            raise
+        # The registration is gone with the store.
+        reason = f"{message_of(error)}, and with it what was registered. Next: register the variants yourself"
+        log(Counted.scaling_suspended, endpoint_name=watch.endpoint_name, reason=reason)
+        return DONE
     if suspended is None:
         return DONE
     output = _poll(watch, suspended)
-    return _later(suspended) if output == DONE and not record.empty(suspended) else output
+    return later(watch, _POLL_SECONDS) if output == DONE and not record.empty(suspended) else output
 
 
 def _poll(watch: ScalingWatch, suspended: SuspendedScaling) -> Output:
     status = stack_status(watch.stack_id) or "DELETE_COMPLETE"
-    if (output := _while_operating(suspended, status)) is not None:
+    if (output := _while_operating(watch, status)) is not None:
         return output
     endpoint = serving_endpoint(watch.endpoint_name)
     if endpoint is None:
         log("nothing to scale")
         return DONE
     if not endpoint.is_settled:
-        return _later(suspended)
+        return later(watch, _POLL_SECONDS)
     serves_otherwise = endpoint.as_lists != suspended.variants
     if status == "DELETE_FAILED" or (serves_otherwise and status.endswith("_FAILED")):
         reason = f"the stack is {status} and the endpoint serves {endpoint.as_lists}"
         log(Counted.scaling_suspended, endpoint_name=watch.endpoint_name, reason=reason)
-        return _later(suspended)
+        return later(watch, _POLL_SECONDS)
     registrations = suspended.registrations
     if serves_otherwise:
         log("serves otherwise", status=status)
         registrations = list(_missing(watch, suspended, endpoint, is_rollback="ROLLBACK" in status))
-    return _restored(watch, suspended, registrations)
+    return _restored(watch, registrations)
 
 
 def _missing(
@@ -95,17 +102,17 @@ def _missing(
     return found
 
 
-def _restored(watch: ScalingWatch, suspended: SuspendedScaling, registrations: Sequence[Registration]) -> Output:
+def _restored(watch: ScalingWatch, registrations: Sequence[Registration]) -> Output:
     """Register the variants, unless the stack's next operation begins; return the output of the poll."""
     absent = [each for each in registrations if not is_registered(each.resource_id)]
     own = {each.resource_id: policies_of_stack(watch.stack_id, each.resource_id) for each in registrations}
     # The next operation may have begun in the meantime, and fails if a variant that it deregistered is registered.
-    if (output := _begun(watch, suspended)) is not None:
+    if (output := _begun(watch)) is not None:
         return output
     for registration in registrations:
         gone = set(registration.own) - own[registration.resource_id].keys()
         register(registration, keeps=lambda name, gone=gone: name not in gone)
-    if (output := _begun(watch, suspended)) is not None:
+    if (output := _begun(watch)) is not None:
         for registration in absent:
             deregister(registration)
         return output
@@ -114,17 +121,13 @@ def _restored(watch: ScalingWatch, suspended: SuspendedScaling, registrations: S
     return DONE
 
 
-def _begun(watch: ScalingWatch, suspended: SuspendedScaling) -> Output | None:
+def _begun(watch: ScalingWatch) -> Output | None:
     """Return the output of the poll if the stack's next operation has begun."""
-    return _while_operating(suspended, stack_status(watch.stack_id) or "DELETE_COMPLETE")
+    return _while_operating(watch, stack_status(watch.stack_id) or "DELETE_COMPLETE")
 
 
-def _while_operating(suspended: SuspendedScaling, status: str) -> Output | None:
+def _while_operating(watch: ScalingWatch, status: str) -> Output | None:
     """Return the output while the stack is in an operation or deleted, otherwise None."""
     if status == "DELETE_COMPLETE":
         return DONE
-    return _later(suspended) if status.endswith("_IN_PROGRESS") else None
-
-
-def _later(suspended: SuspendedScaling) -> Output:
-    return again(wait_seconds(dt.timedelta(seconds=max(0.0, time.time() - suspended.since))))
+    return later(watch, _POLL_SECONDS) if status.endswith("_IN_PROGRESS") else None

@@ -30,9 +30,11 @@ from ..telemetry import Counted, LambdaContext, entry_point, log
 
 _T = TypeVar("_T")
 _POLL_SECONDS, _UPDATE_SECONDS = 300, 30
-# A poll with its choice and wait adds 9 of the 25,000 events of an execution's history. The rest is for polls that read
-# more captures at once, and for those after the run.
-_LONGEST_POLLS = 2_000
+# A poll with its choice and wait adds 9 of the 25,000 events of an execution's history. The most include the polls that
+# read more captures at once. The rest is for a year after the run (custom_resource.later).
+_LONGEST_POLLS, _MOST_POLLS = 700, 800
+# A poll reads on for this long, within a function's 180 seconds.
+_READING_SECONDS = 60
 _UPDATE_ATTEMPTS = 3
 # An execution that has not ended a shadow after this time counts as dead.
 _LONGEST_END_SECONDS = 86_400
@@ -62,12 +64,19 @@ def _poll(watch: ShadowWatch, records: RunRecords, now: float) -> Output:
 
 
 def _excused(watch: ShadowWatch, records: RunRecords, now: float) -> Output | None:
-    """Return the output of the poll if this execution must not end the shadow, or not yet."""
-    if watch.issued is None:
-        return _wait_for_others(watch, records, now)
-    if records.is_given_up(watch.issued):
-        log("shadow given up", shadow=records.key, run=watch.run)
-        return DONE
+    """Return the output of the poll if this execution must not end the shadow as its records say, or not yet."""
+    try:
+        if watch.issued is None:
+            return _wait_for_others(watch, records, now)
+        if records.is_given_up(watch.issued):
+            log("shadow given up", shadow=records.key, run=watch.run)
+            return DONE
+    except ClientError as error:
+        if code_of(error) != "NoSuchBucket":
+            raise
+        # Without the store, no run goes on.
+        log("shadow ends without records", reason=repr(error))
+        return _end_without_records(watch)
     return None
 
 
@@ -76,7 +85,7 @@ def _continued(watch: ShadowWatch, records: RunRecords, state: RunState, now: fl
     output = output or _end(watch, records, state)
     if output == DONE:
         # If the shadow comes back again, another execution ends it.
-        records.change(CURRENT, ShadowDecision, lambda before: (before or _undecided(watch)).updated(ending=None))
+        records.change(CURRENT, ShadowDecision, lambda before: _ended(before or _undecided(watch), watch))
     return output
 
 
@@ -155,13 +164,24 @@ def _wait_for_others(watch: ShadowWatch, records: RunRecords, now: float) -> Out
     def taken(before: ShadowDecision | None) -> ShadowDecision:
         before = before or current
         is_free = before.ending is None or before.since < now - _LONGEST_END_SECONDS
-        return before.updated(ending=watch.run, since=int(now)) if is_free else before
+        # A run may have begun in the meantime.
+        takes = is_free and before.outcome != OBSERVING
+        return before.updated(ending=watch.run, since=int(now)) if takes else before
 
     return None if records.change(CURRENT, ShadowDecision, taken).ending == watch.run else DONE
 
 
 def _undecided(watch: ShadowWatch) -> ShadowDecision:
     return ShadowDecision(outcome="not decided", run=watch.run)
+
+
+def _ended(before: ShadowDecision, watch: ShadowWatch) -> ShadowDecision:
+    return before.updated(ending=None) if before.ending == watch.run else before
+
+
+def _is_open(current: ShadowDecision | None, watch: ShadowWatch) -> bool:
+    """Return whether this run may still record its verdict: it has none, and no other run has taken its place."""
+    return current is None or (current.run == watch.run and current.outcome == OBSERVING)
 
 
 def _state(records: RunRecords, watch: ShadowWatch, now: float) -> RunState:
@@ -191,21 +211,34 @@ def _observe(watch: ShadowWatch, records: RunRecords, state: RunState, now: floa
             return later(watch, _UPDATE_SECONDS)
         _conclude(watch, records, state, Verdict("not decided"), "Another configuration was deployed", now)
         return DONE
+    current = records.get(CURRENT, ShadowDecision)
+    if current is not None and not _is_open(current, watch):
+        if current.run == watch.run:
+            # The poll that recorded the verdict did not return.
+            _announce(watch, records, state, current.outcome, "The verdict was recorded by an interrupted poll")
+        else:
+            _let_end(watch, records, state)
+        return None
     is_over = now >= state.began + request.duration_seconds
     if state.observed.pairs == 0 and endpoint["EndpointStatus"] != "InService" and not is_over:
         return later(watch, _UPDATE_SECONDS)
     criteria = criteria_of(request)
+    until = time.monotonic() + _READING_SECONDS
     try:
-        more = Observer(request, state).observe(now)
+        while (more := Observer(request, state).observe(now)) and time.monotonic() < until:
+            pass
     except DeploymentError as error:
         _conclude(watch, records, state, Verdict("not decided"), f"{error}".capitalize(), now)
         return None
     found = verdict(state.observed, criteria)
     log("observed", shadow=records.key, run=watch.run, pairs=state.observed.pairs, outcome=found.outcome)
-    if found.outcome == "not decided" and not (is_over and not more):
+    seconds = _seconds_between_polls(request.duration_seconds)
+    reads_on = more and state.further_polls < _MOST_POLLS - request.duration_seconds // seconds
+    if found.outcome == "not decided" and (reads_on or not is_over):
+        state.further_polls += reads_on
         records.write(RUN, state.model_dump(), watch.run)
         left = max(5, int(state.began + request.duration_seconds - now))
-        return again(1 if more else min(left, _seconds_between_polls(request.duration_seconds)))
+        return again(1 if reads_on else min(left, seconds))
     _conclude(watch, records, state, found, _reason(found, state, request), now)
     return None
 
@@ -229,39 +262,59 @@ def _reason(found: Verdict, state: RunState, request: ShadowRequest) -> str:
 def _conclude(
     watch: ShadowWatch, records: RunRecords, state: RunState, found: Verdict, reason: str, now: float
 ) -> None:
-    """Write the report, notify subscribers, and let the shadow end."""
-    request = watch.request
+    """Write the report, notify subscribers, and let the shadow end. A recorded verdict stays."""
+    request, current = watch.request, records.get(CURRENT, ShadowDecision)
+    if current is not None and not _is_open(current, watch):
+        log("decided before", shadow=records.key, outcome=current.outcome)
+        _let_end(watch, records, state)
+        return
     result = report.document(request, state, found, reason, now)
     records.write_report(watch.run, report.markdown(result))
     records.write(RESULT, result, watch.run)
     records.write(RESULT, result)
     decision = ShadowDecision(outcome=found.outcome, run=watch.run, ending=watch.run, since=int(now))
-    records.write(CURRENT, decision.to_record())
+    records.change(
+        CURRENT, ShadowDecision, lambda before: before if before and not _is_open(before, watch) else decision
+    )
+    _announce(watch, records, state, found.outcome, reason)
+
+
+def _announce(watch: ShadowWatch, records: RunRecords, state: RunState, outcome: str, reason: str) -> None:
+    _let_end(watch, records, state)
+    log(
+        Counted.shadow_decided if outcome != "not decided" else Counted.shadow_not_decided,
+        shadow=records.key,
+        outcome=outcome,
+        pairs=state.observed.pairs,
+    )
+    _tell(watch.request, outcome, f"{reason}. Report: {records.uri('report.md', watch.run)}")
+
+
+def _let_end(watch: ShadowWatch, records: RunRecords, state: RunState) -> None:
     # Ending the shadow needs neither files nor places.
     state.phase, state.files = "ending", []
     state.production, state.candidate = Reading(), Reading()
     records.write(RUN, state.model_dump(), watch.run)
-    is_decided = found.outcome != "not decided"
-    log(
-        Counted.shadow_decided if is_decided else Counted.shadow_not_decided,
-        shadow=records.key,
-        outcome=found.outcome,
-        pairs=state.observed.pairs,
-    )
-    uri = records.uri("report.md", watch.run)
-    _tell(request, found.outcome, f"{reason}. Report: {uri}")
 
 
 def _tell(request: ShadowRequest, what: str, message: str) -> None:
-    if request.topic_arn is not None:
-        subject = f"Shadow of {request.endpoint_name}: {what}"[:100]
+    if request.topic_arn is None:
+        return
+    subject = f"Shadow of {request.endpoint_name}: {what}"[:100]
+    try:
         client("sns").publish(TopicArn=request.topic_arn, Subject=subject, Message=message)
+    except ClientError as error:
+        # A topic that is gone, or whose key is disabled, must not keep the shadow on the endpoint.
+        log("not told", topic=request.topic_arn, reason=message_of(error))
 
 
 def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
     """Remove the shadow variant or promote the candidate; return the output of the poll."""
     request = watch.request
     current = records.get(CURRENT, ShadowDecision)
+    if current is not None and current.outcome == OBSERVING and current.run != watch.run:
+        # A later run compares the same candidate.
+        return DONE
     promotes = (
         current is not None
         and current.outcome == "pass"
@@ -278,9 +331,11 @@ def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
         # This execution or another deployment moved the endpoint.
         log("shadow ended", shadow=records.key, config=endpoint["EndpointConfigName"])
         return DONE
-    if state.updates >= _UPDATE_ATTEMPTS:
-        reason = state.refusal or str(endpoint.get("FailureReason", "unknown"))
-        _tell_of_remaining(request, reason)
+    if state.updates == _UPDATE_ATTEMPTS:
+        _tell_of_remaining(request, state.refusal or str(endpoint.get("FailureReason", "unknown")))
+    if state.updates >= _UPDATE_ATTEMPTS and not state.refusal:
+        # Updates that alarms roll back are not repeated any more. A refused one changes nothing, and may be accepted
+        # once a quota is raised.
         return DONE
     if state.updates and promotes:
         # Alarms rolled back the promotion, or the candidate did not start. Production stays.
@@ -297,7 +352,7 @@ def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
         return later(watch, _UPDATE_SECONDS)
     state.updates += 1
     records.write(RUN, state.model_dump(), watch.run)
-    return later(watch, _UPDATE_SECONDS)
+    return later(watch, _REFUSED_SECONDS if state.refusal and state.updates > _UPDATE_ATTEMPTS else _UPDATE_SECONDS)
 
 
 def _move(request: ShadowRequest, config_name: str) -> str:

@@ -40,8 +40,14 @@ _INTEGER = re.compile(r"-?[0-9]{1,15}")
 _NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
 REPEATS = "another job with the same input fails in the same way"
 """Part of the failure of a job whose cause is in its input or its code."""
-# TEMPORARY in training/errors.py.
-_TEMPORARY = "AlgorithmError: temporary failure: "
+# TEMPORARY in training/errors.py; and what S3 and its connections answer to SageMaker's own step, in its words.
+_TEMPORARY = re.compile(
+    r"AlgorithmError: temporary failure: |ClientError.*(?:\bSlow ?Down\b|[Rr]educe your request rate|Throttl|"
+    r"TooManyRequests|RequestLimitExceeded|RequestTimeout|Service ?Unavailable|Internal ?(?:Server ?)?Error|"
+    r"[Cc]onnection (?:was )?(?:reset|closed|aborted))",
+    re.DOTALL,
+)
+_AGAIN = "Deploy again to run another job"
 RUNNING = ("STARTING", "INPROGRESS")
 """The statuses, in capitals, in which a job can be stopped."""
 
@@ -77,11 +83,13 @@ class JobKind:
     def next_step(self, job: Job) -> str:
         """Return what to do after a failed or stopped job, as a sentence."""
         reason, log = str(job.get("FailureReason", "")), self.log_of(job)
+        if _TEMPORARY.match(reason):
+            return _AGAIN
         if reason.startswith("ClientError"):
             # Also of what no template has: a bucket's policy, a key, or a file that is not there yet.
             return f"Remove the cause{f', see {log}' if log else ''}, then deploy again"
-        if not reason.startswith("AlgorithmError") or reason.startswith(_TEMPORARY):
-            return "Deploy again to run another job"
+        if not reason.startswith("AlgorithmError"):
+            return _AGAIN
         cause = f"find the cause in {log}" if log else "remove the cause"
         return f"Deploying again does not help, because {REPEATS}: {cause}, then deploy the change"
 

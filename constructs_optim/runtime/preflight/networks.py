@@ -50,10 +50,15 @@ def check_network(need: NetworkNeed, context: Context) -> Iterator[PreflightFind
         )
     for vpc in sorted({subnet["VpcId"] for subnet in subnets}):
         own = [subnet["SubnetId"] for subnet in subnets if subnet["VpcId"] == vpc]
-        of_vpc = {"Name": "vpc-id", "Values": [vpc]}
-        endpoints = ec2.describe_vpc_endpoints(Filters=[of_vpc])["VpcEndpoints"]
-        tables = ec2.describe_route_tables(Filters=[of_vpc])["RouteTables"]
+        endpoints = _all_of(ec2, "describe_vpc_endpoints", "VpcEndpoints", vpc)
+        tables = _all_of(ec2, "describe_route_tables", "RouteTables", vpc)
         yield from _check_ways(ways_out(own, tables, endpoints), vpc, need)
+
+
+def _all_of(ec2: Any, operation: str, member: str, vpc: str) -> list[dict[str, Any]]:
+    """Return all descriptions of a VPC, which may have more than a page."""
+    pages = ec2.get_paginator(operation).paginate(Filters=[{"Name": "vpc-id", "Values": [vpc]}])
+    return [each for page in pages for each in page[member]]
 
 
 def _check_ways(ways: list[SubnetWays], vpc: str, need: NetworkNeed) -> Iterator[PreflightFinding]:

@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 Exit = Literal["closed", "public", "routed"]
 Described = Sequence[Mapping[str, Any]]
+# The states of VPC endpoints that lead nowhere (VpcEndpoint, EC2 API reference). Templates have none.
+_GONE = ("deleting", "deleted", "rejected", "failed", "expired")
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class SubnetWays:
 
 def ways_out(subnets: Sequence[str], tables: Described, endpoints: Described) -> list[SubnetWays]:
     """Return the ways out of a VPC's subnets: ``RouteTables`` and ``VpcEndpoints`` are all those of the VPC."""
+    endpoints = [each for each in endpoints if str(each.get("State", "available")).lower() not in _GONE]
     gateways = {each.get("VpcEndpointId") for each in endpoints if _is_gateway(each)}
     main = _associated(tables, "Main", True)
     ways: list[SubnetWays] = []
@@ -67,9 +70,11 @@ def _exit(route: Mapping[str, Any], gateways: set[str | None]) -> Exit:
 
     Any endpoint is the ``GatewayId`` of its routes; that of a Gateway Load Balancer, such as a firewall, leads out. The
     destination does not tell: a user's prefix list may have any target. Source: Amazon VPC user guide, "Example routing
-    options".
+    options". It is a ``blackhole`` once its target is gone, such as a deleted NAT gateway (EC2 API reference, Route).
     """
     gateway = str(route.get("GatewayId", ""))
+    if route.get("State") == "blackhole":
+        return "closed"
     if gateway == "local" or gateway in gateways or "DestinationIpv6CidrBlock" in route:
         return "closed"
     return "public" if gateway.startswith("igw-") else "routed"

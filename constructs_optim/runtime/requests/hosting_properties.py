@@ -6,7 +6,17 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from .properties import Bucket, InstanceType, KeyArn, Properties, ResourceName, Sha256, StackId, WatchedProperties
+from .properties import (
+    Bucket,
+    InstanceType,
+    KeyArn,
+    Properties,
+    ResourceName,
+    Sha256,
+    StackId,
+    Watch,
+    WatchedProperties,
+)
 
 
 class Registration(BaseModel):
@@ -69,11 +79,10 @@ class ScalingProperties(WatchedProperties):
     kms_key_arn: KeyArn | None = None
 
 
-class ScalingWatch(Properties):
+class ScalingWatch(Watch):
     """The input of the execution that watches an endpoint's suspended scaling."""
 
     stack_id: StackId
     endpoint_name: ResourceName
     bucket: Bucket
     kms_key_arn: KeyArn | None = None
-    error: Any = None

@@ -68,7 +68,8 @@ class RunState(BaseModel):
 
     ``files`` are the files of the captures that wait. ``minute`` is the time up to which metrics were read, in seconds
     since 1970. ``updates`` counts the attempts to end the shadow, and ``refusal`` is the reason if SageMaker refused
-    the last one. ``unusable`` counts both variants' captures that cannot be read, such as requests that are not JSON.
+    the last one. ``unusable`` counts both variants' captures that cannot be read, such as requests that are not JSON,
+    and ``further_polls`` the polls after which the next one read on at once.
     """
 
     began: float
@@ -79,6 +80,7 @@ class RunState(BaseModel):
     candidate: Reading = Reading()
     observed: Observed = Observed()
     unusable: int = 0
+    further_polls: int = 0
     updates: int = 0
     refusal: str = ""
 

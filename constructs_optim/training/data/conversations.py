@@ -11,6 +11,7 @@ A line is one of
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -62,7 +63,7 @@ def read_conversations(path: Path) -> list[Conversation]:
     conversations: list[Conversation] = []
     problems: list[str] = []
     for file in files:
-        for number, line in enumerate(file.read_bytes().split(b"\n"), start=1):
+        for number, line in enumerate(file.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
             if not line.strip():
                 continue
             try:

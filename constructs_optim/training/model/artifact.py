@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from ..documents import json_value
+from ..documents import json_object
 from ..errors import UnusableHeads
 from .backbone import read_configuration
 from .fingerprint import fingerprint, tensor_shapes
@@ -101,14 +101,11 @@ def read_heads_configuration(folder: Path) -> HeadsConfiguration:
     path = folder / "config.json"
     if not path.is_file():
         raise UnusableHeads(f"{folder} has no config.json, so it is not an artifact with Medusa heads")
-    try:
-        content = json_value(path.read_bytes())
-    except ValueError as error:
-        raise UnusableHeads(f"{path} is not JSON: {error}") from None
+    content = json_object(path, UnusableHeads)
     wrong = [
         f"{name} is {content.get(name)!r}"
         for name in ("medusa_num_heads", "medusa_num_layers")
-        if not isinstance(content.get(name), int) or content[name] < 1
+        if type(content.get(name)) is not int or content[name] < 1
     ]
     if wrong:
         raise UnusableHeads(f"{path} describes no Medusa heads: {', '.join(wrong)}; both must be 1 or more")
@@ -168,7 +165,7 @@ def tensor_shapes_of_heads(folder: Path) -> dict[str, tuple[int, ...]]:
 def read_report(folder: Path) -> dict[str, Any]:
     """Return the artifact's report of its training; empty if it has none."""
     path = folder / REPORT_FILE
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return json_object(path, UnusableHeads) if path.is_file() else {}
 
 
 def _check_shapes(

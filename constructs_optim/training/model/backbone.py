@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..documents import json_value
+from ..documents import json_object
 from ..errors import UnusableModel
 
 # The families for which Text Generation Inference loads heads (server/text_generation_server/models/custom_modeling,
@@ -46,12 +46,7 @@ def read_configuration(folder: Path) -> dict[str, Any]:
                 "(CompressionType NONE in the job's OutputDataConfig)"
             )
         raise UnusableModel(f"{folder.name} has no config.json: it must hold a model's files, not in a subfolder")
-    try:
-        content = json_value(path.read_bytes())
-    except ValueError as error:
-        raise UnusableModel(f"{folder.name}/config.json is not JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise UnusableModel(f"{folder.name}/config.json is not a JSON object")
+    content = json_object(path, UnusableModel)
     family = content.get("model_type")
     if family not in FAMILIES:
         raise UnusableModel(f"model_type is {family!r}; Medusa heads support {' and '.join(FAMILIES)} models")

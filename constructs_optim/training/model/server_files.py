@@ -12,11 +12,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ..documents import json_object
+from ..errors import UnusableModel
+
 
 def write_served_configuration(folder: Path) -> None:
     """Add ``rope_theta``, ``rope_scaling`` and ``torch_dtype`` to a model's ``config.json``, if they are missing."""
     path = folder / "config.json"
-    content = _read(path)
+    content = json_object(path, UnusableModel)
     rope = content.get("rope_parameters")
     if isinstance(rope, dict) and "rope_type" in rope:
         content.setdefault("rope_theta", rope.get("rope_theta", 10_000.0))
@@ -32,7 +35,7 @@ def write_served_tokenizer(folder: Path) -> None:
     path = folder / "tokenizer_config.json"
     if not path.is_file():
         return
-    content = _read(path)
+    content = json_object(path, UnusableModel)
     if content.get("tokenizer_class") == "TokenizersBackend":
         content["tokenizer_class"] = "PreTrainedTokenizerFast"
     more = content.get("extra_special_tokens")
@@ -43,10 +46,6 @@ def write_served_tokenizer(folder: Path) -> None:
     if template.is_file():
         content.setdefault("chat_template", template.read_text(encoding="utf-8"))
     _write(path, content)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

@@ -18,7 +18,8 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
-from ..errors import OtherRun
+from ..documents import json_object
+from ..errors import OtherRun, TrainingError
 
 _LIST = "checkpoint.json"
 _FOLDER = re.compile(r"checkpoint-(\d+)")
@@ -115,10 +116,10 @@ class CheckpointWhenAsked(TrainerCallback):
 def _listed(folder: Path) -> str | None:
     """Return the identity of a checkpoint's run; None if the checkpoint is incomplete."""
     try:
-        content = json.loads((folder / _LIST).read_text(encoding="utf-8"))
+        content = json_object(folder / _LIST, TrainingError)
         sizes = {str(file.relative_to(folder)): file.stat().st_size for file in _files(folder)}
         return content["run"] if content["files"] == sizes else None
-    except (OSError, ValueError, KeyError):
+    except (OSError, KeyError, TrainingError):
         return None
 
 
