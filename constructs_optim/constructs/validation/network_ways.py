@@ -61,7 +61,7 @@ class _Ways:
             assert declared_by is not None  # noqa: S101 - no other network is watched
             path = path_of(declared_by)
             if path not in templates:
-                templates[path] = json.loads(written_template(declared_by)).get("Resources", {})
+                templates[path] = json.loads(written_template(declared_by))
             described = described_network(templates[path], [declared_by.resolve(each) for each in network.subnet_ids])
             if described is None:
                 continue

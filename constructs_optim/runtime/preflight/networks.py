@@ -76,6 +76,6 @@ def _check_ways(ways: list[SubnetWays], vpc: str, need: NetworkNeed) -> Iterator
         yield advice(
             _NAME,
             f"a job reads from {' and '.join(need.hosts)}, and {names} of {vpc} have no route to a NAT gateway",
-            "use subnets with such a route, or name mirrors in the VPC with PIP_INDEX_URL and HF_ENDPOINT "
-            "(TrainingCompute(environment=...))",
+            "use subnets with such a route, or name mirrors in the VPC with PIP_INDEX_URL and HF_ENDPOINT in the "
+            "environment of the job's compute (in code, compute=TrainingCompute(environment={...}))",
         )
