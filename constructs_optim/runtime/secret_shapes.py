@@ -14,17 +14,21 @@ HIDDEN = "***"
 """The replacement for a secret."""
 
 # Names that describe a secret, or where it is: api_key_header, SECRET_ARN, AWS_WEB_IDENTITY_TOKEN_FILE.
-_NOT_DESCRIBED = (
-    r"(?![\w.-]{0,40}(?:arn|budget|count|dir|domain|enabled|endpoint|expiry|file|format|header|length|limit|mode|name"
-    r"|parameter|path|provider|region|rotation|source|tree|type|ur[il]|usage|version)s?(?![\w.-]))"
-)
+_DESCRIBING = (
+    "arn", "budget", "count", "dir", "domain", "enabled", "endpoint", "expiry", "file", "format", "header", "length",
+    "limit", "mode", "name", "parameter", "path", "provider", "region", "rotation", "source", "tree", "type", "uri",
+    "url", "usage", "version",
+)  # fmt: skip
+_DESCRIBED = "|".join(f"(?<={word})|(?<={word}s)" for word in _DESCRIBING)
+_NOT_DESCRIBED = rf"(?![\w.-]{{0,40}}+(?![\w.-])(?:{_DESCRIBED}))"
 # Words before "token" that make it a part of a model's text: eos_token, IMAGE_TOKEN, cost_per_token.
 _OF_TEXT = (
     "audio", "begin", "bos", "cls", "decoder", "draft", "end", "eom", "eos", "eot", "fim", "first", "image", "input",
     "last", "mask", "max", "middle", "min", "new", "next", "num", "output", "pad", "per", "prefix", "prompt", "sep",
     "special", "speculative", "start", "stop", "suffix", "text", "think", "total", "unk", "video", "vision",
 )  # fmt: skip
-_NOT_OF_TEXT = "".join(rf"(?<!\b{word}[-_ ]token)(?<!_{word}_token)" for word in _OF_TEXT)
+_TEXT_BEFORE = "".join(rf"(?<!\b{word}[-_ ]token)(?<!_{word}_token)" for word in _OF_TEXT)
+_NOT_OF_TEXT = rf"(?:(?<![-_ ]token)|{_TEXT_BEFORE})"
 
 _KEY = f"(?:api|access|account|private|secret)[-_ ]?key{_NOT_DESCRIBED}"
 _PASSWORD = rf"(?:passw(?:or)?d|passphrase|(?<![a-z])pwd){_NOT_DESCRIBED}"
@@ -57,7 +61,7 @@ _CERTAIN_VARIABLE = re.compile(
 # References to a secret: an ARN, an S3 object, a file or a parameter of Systems Manager, or another variable. An AWS
 # secret access key may begin with a slash, but its parts look random.
 _REFERENCE = re.compile(
-    r"arn:[a-z-]{1,20}:[a-z0-9-]{1,40}:\S{1,2000}|s3://[^\s@?]{1,2000}|(?P<path>(?:/[\w.@-]{1,200}){1,20}/?)"
+    r"arn:[a-z-]{1,20}:[a-z0-9-]{1,40}:\S{1,2000}|s3://[^\s@?]{1,2000}|(?P<path>(?:/[\w.@-]{1,200}+){1,20}/?)"
     r"|\$(?:[A-Z_][A-Z0-9_]*|\{[A-Z_][A-Z0-9_]*\})|<[^<>]{1,80}>|\[[^\[\]]{1,80}\]"
 )
 # CloudFormation's dynamic references.
@@ -69,10 +73,10 @@ _NO_SECRETS = frozenset(
 
 # Every repetition that can end without a match has a bound, or starts only where the characters before it end: the time
 # is proportional to the text's length. Matching the beginning of a secret's name as well would take quadratic time.
-_STRONG = rf"(?:{_PASSWORD}|{_SECRET}|{_KEY})[\w.-]{{0,40}}"
+_STRONG = rf"(?:{_PASSWORD}|{_SECRET}|{_KEY})[\w.-]{{0,40}}+"
 _SCHEME = "(?:basic|bearer|digest|negotiate|token|apikey|aws4-hmac-sha256)"
 _QUOTE = r"""\\{0,7}["']?"""
-_NAME = rf"(?:{_STRONG}|{_TOKEN}[\w.-]{{0,40}})"
+_NAME = rf"(?:{_STRONG}|{_TOKEN}[\w.-]{{0,40}}+)"
 # "Secret: required parameter missing" goes on in words.
 _WORDS = "(?-i:[a-z]{1,30} [a-z])"
 
@@ -181,7 +185,9 @@ SHAPES: dict[str, Shape] = {
         rf"\1{HIDDEN}",
         re.IGNORECASE,
     ),
-    "--option value": _shape(rf"""(--[\w-]{{0,30}}{_NAME}\s{{1,9}})(?!-)[^\s"']+""", rf"\1{HIDDEN}", re.IGNORECASE),
+    "--option value": _shape(
+        rf"""((?<![\w-])--[\w-]{{0,30}}{_NAME}\s{{1,9}})(?!-)[^\s"']+""", rf"\1{HIDDEN}", re.IGNORECASE
+    ),
     # Not a container's user and group, such as 1000:1000.
     "-u user:password": _shape(
         r"""((?<![\w-])(?:-u|--user)[\s=]\s{0,4}["']?[^\s:"'/]{1,80}:)(?!\d{1,9}(?:\s|$)|//)[^\s"']+""", rf"\1{HIDDEN}"
