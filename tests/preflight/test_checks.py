@@ -286,6 +286,17 @@ def test_subnets_have_addresses_and_a_way_to_s3(ec2: Any, level: str | None, tex
     assert all(text in found_text for _, found_text in findings)
 
 
+@pytest.mark.parametrize(("owner", "level"), [("111122223333", "problem"), ("444455556666", "advice")])
+def test_the_endpoints_of_a_vpc_that_another_account_shares_are_not_seen(owner: str, level: str) -> None:
+    (subnets, *others) = network([])
+    shared = {"Subnets": [{**each, "OwnerId": owner} for each in subnets[1]["Subnets"]]}
+    answers = Answers(
+        ec2=[("describe_subnets", shared), *others], sts=[("get_caller_identity", {"Account": "111122223333"})]
+    )
+    (finding,) = found(answers, Networks=[{"SubnetIds": ["subnet-1"], "InstanceCount": "1"}])
+    assert finding[0] == level
+
+
 @pytest.mark.parametrize(
     ("routes", "expected"),
     [
