@@ -75,9 +75,12 @@ def _network_may_lead_to_servers(use: NetworkUse) -> Iterator[Finding]:
         without = [name for name in subnets if name in shut]
         if service != _S3 and without:
             reason = f"{use.label} calls {service}, and these subnets have no route to a NAT gateway"
-            endpoint = f'service=ec2.InterfaceVpcEndpointAwsService("{service}")'
-            fix = f'Call vpc.add_interface_endpoint("{service}", {endpoint}), or use {_EXIT}'
+            fix = f"Call {_interface(service)}, or use {_EXIT}"
             yield Finding("network.vpc_subnets", ", ".join(without), fix, reason)
+
+
+def _interface(service: str) -> str:
+    return f'vpc.add_interface_endpoint("{service}", service=ec2.InterfaceVpcEndpointAwsService("{service}"))'
 
 
 def _mirror(use: NetworkUse) -> str:
