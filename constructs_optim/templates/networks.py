@@ -36,7 +36,7 @@ _SERVICES_WITHOUT_EFFECT = tuple(
     f"AWS::{service}::"
     for service in (
         "ApplicationAutoScaling", "CDK", "CloudWatch", "DynamoDB", "ECR", "Events", "IAM", "KMS", "Lambda", "Logs",
-        "S3", "SNS", "SQS", "SageMaker", "SecretsManager", "StepFunctions",
+        "S3", "SNS", "SQS", "SageMaker", "Scheduler", "SecretsManager", "StepFunctions",
     )
 )  # fmt: skip
 _WITHOUT_EFFECT = frozenset({

@@ -132,6 +132,14 @@ def test_what_may_complete_a_network_makes_the_error_a_warning(has_unknown: bool
             template_of(scope)
 
 
+def test_what_an_endpoint_adds_to_a_stack_leaves_no_doubt() -> None:
+    scope = new_stack()
+    created = endpoint(scope, network=NetworkOptions(vpc=vpc_of(scope, ISOLATED)))
+    created.evaluate(schedule="rate(7 days)")
+    with pytest.raises(RuntimeError, match="OPT246"):
+        template_of(scope)
+
+
 def test_the_code_that_the_messages_suggest_works() -> None:
     scope = new_stack()
     vpc = vpc_of(scope, ISOLATED, PUBLIC)
