@@ -196,9 +196,10 @@ SHAPES: dict[str, Shape] = {
     "basic": _shape(r"\b(basic\s{1,9})([A-Za-z0-9+/]{8,}={0,2})", _user_as_hidden, re.IGNORECASE),
     # sagemaker-core's token generator, and Bedrock's of the same form.
     "AWS bearer token": _shape(
-        r"\b(?:(?:sagemaker|bedrock)-api-key-[\w.~+/=-]+|ABSK[A-Za-z0-9+/]{60,}={0,2})", kind="an AWS bearer token"
+        r"\b(?:(?:sagemaker|bedrock)-api-key-(?=[\w.~+/=-]{0,200}[A-Z])[\w.~+/=-]+|ABSK[A-Za-z0-9+/]{60,}={0,2})",
+        kind="an AWS bearer token",
     ),
-    "AWS access key ID": _shape(r"\b(?:ABIA|ACCA|AKIA|ASIA)[A-Z0-9]{16}\b", kind="an AWS access key"),
+    "AWS access key ID": _shape(r"\b(?:A[KS]IA|A(?:BI|CC)A(?=[A-Z]{0,15}\d))[A-Z0-9]{16}\b", kind="an AWS access key"),
     "AWS secret access key": _shape(r"(?<![\w/+=.-])[A-Za-z0-9/+]{40}(?![\w/+=.-])", _random_as_hidden),
     # GitHub's documentation, "About authentication to GitHub": token formats.
     "GitHub": _shape(r"\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,})", kind="a GitHub token"),
@@ -213,19 +214,19 @@ SHAPES: dict[str, Shape] = {
     # With a digit or a capital letter, and more than words between hyphens: sk-learn-text-classification-v1 is a name.
     "sk-": _shape(
         r"(?<![\w-])[sr]k[-_](?=[\w-]*[A-Z\d])"
-        r"(?:(?=[\w-]*[A-Za-z0-9]{16})|(?=[\w-]*\d)(?=[\w-]*[A-Z])|(?=[\w-]*[0-9a-f]{8}-[0-9a-f]{4}-))[\w-]{16,}",
+        r"(?:(?=[\w-]*[A-Za-z0-9]{16})|(?=[\w-]*\d)(?=[\w-]*[A-Z])(?![\w-]*[a-z]{7})|(?=[\w-]*[0-9a-f]{8}-[0-9a-f]{4}-))[\w-]{16,}",
         kind="an API key",
     ),
     # The prefixes of other services' keys, such as nvapi- and gsk_, as in gitleaks' rules.
     "prefixed key": _shape(
-        r"(?<![\w-])(?:AGE-SECRET-KEY-1|dapi|dckr_[op]at_|do[opr]_v1_|fw_|gl(?:c|sa)_|gsk_|hv[bs]\.|lsv2_[ps][kt]_|ntn_"
-        r"|nvapi-|pplx-|pscale_(?:oauth|pw|tkn)_|r8_|shp(?:at|ca|pa|ss)_|sntry[su]_|xai-)"
+        r"(?<![\w-])(?:AGE-SECRET-KEY-1|(?:dapi|fw_|r8_)(?![\w-]*[a-z]{7})|dckr_[op]at_|do[opr]_v1_|gl(?:c|sa)_|gsk_|hv[bs]\.|lsv2_[ps][kt]_|ntn_"
+        r"|nvapi-|pplx-|pscale_(?:oauth|pw|tkn)_|shp(?:at|ca|pa|ss)_|sntry[su]_|xai-)"
         r"(?=[\w-]*\d)(?=[\w-]*[A-Za-z0-9]{16})[\w=-]{20,}",
         kind="an API key",
     ),
     "Google": _shape(r"(?<![\w.-])(?:AIza[\w-]{30,}|ya29\.[\w.-]{10,})", kind="a Google key"),
     "SendGrid": _shape(r"(?<![\w.-])SG\.[\w-]{16,}\.[\w-]{16,}", kind="a SendGrid key"),
-    "npm and PyPI": _shape(r"\b(?:npm_[A-Za-z0-9]{30,}|pypi-[\w-]{40,})", kind="a package registry's token"),
+    "npm and PyPI": _shape(r"\b(?:npm_[A-Za-z0-9]{30,}|pypi-AgE[\w-]{40,})", kind="a package registry's token"),
     # RFC 7519: three parts in base64url, of which the first begins with {".
     "JSON Web Token": _shape(r"(?<![\w-])eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*", kind="a JSON Web Token"),
 }

@@ -312,11 +312,11 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
     ),
     "AWS bearer token": (
         ["bad key sagemaker-api-key-MARKc2FnZW1ha2Vy+/=", "bedrock-api-key-MARKYmVk", "ABSK" + "a1B2" * 30 + "=="],
-        ["sagemaker-api-reference", "the sagemaker API key"],
+        ["sagemaker-api-reference", "the sagemaker API key", "sagemaker-api-key-rotation-of-the-team"],
     ),
     "AWS access key ID": (
         ["AKIAIOSFODNN7" + "EXAMPLE", "ASIA" + "Y34FZKBOKMUTVV7A"],
-        ["AKIA", "AKIAIOSFODNN7EXAMPLES"],
+        ["AKIA", "AKIAIOSFODNN7EXAMPLES", "ACCAPTEDBYEVERYTEAMX"],
     ),
     "AWS secret access key": (
         [_40, f"it is {_40}.".replace(".", ""), f"({_40})"],
@@ -363,18 +363,22 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
             "task_of_the_next_release_candidate",
             "sk-learn-based-pipelines-are-nice",
             "sk-learn-text-classification-v1",
+            "sk-Llama-3-8B-Instruct",
         ],
     ),
     "prefixed key": (
         ["nvapi-" + "a1B2" * 16, "gsk_" + "a1B2" * 13, "dapi" + "0a1b" * 8, "hvs." + "a1B2" * 24, "r8_" + "a1B2" * 9],
-        ["nvapi-catalog", "gsk_is_not_a_key_but_a_long_name_1", "dapi_settings", "fw_update_of_the_first_release"],
+        ["nvapi-catalog", "gsk_is_not_a_key_but_a_long_name_1", "dapi_settings", "fw_firmwareversion123456"],
     ),
     "Google": (
         ["AIza" + "SyA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q", "ya29." + "a0AfH6SMB-x_y.z1234567"],
         ["AIza", "AIzawa is a town", "ya29.short"],
     ),
     "SendGrid": (["SG." + "a1B2c3D4e5F6g7H8" + "." + "i9J0k1L2m3N4o5P6"], ["SG.x", "SG.1.2", "MSG.a"]),
-    "npm and PyPI": (["npm_" + "a1B2" * 9, "pypi-" + "AgEIcHlwaS5vcmc" * 4], ["npm_config_registry", "pypi-server"]),
+    "npm and PyPI": (
+        ["npm_" + "a1B2" * 9, "pypi-" + "AgEIcHlwaS5vcmc" * 4],
+        ["npm_config_registry", "pypi-server-of-the-whole-company-and-its-many-teams"],
+    ),
     "JSON Web Token": ([_JWT, f"jwt={_JWT}"], ["eyJ", "eyJhbGciOiJIUzI1NiJ9", "heyJude.and.others"]),
 }
 
