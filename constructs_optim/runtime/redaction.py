@@ -10,7 +10,7 @@ from typing import TypeGuard
 from urllib.parse import quote, quote_plus
 
 from .documents import is_object
-from .secret_shapes import HIDDEN, SHAPES, is_name_of_secret, is_random_value
+from .secret_shapes import HIDDEN, SHAPES, is_name_of_secret, is_random_value, is_reference
 
 IDENTIFIERS = frozenset({
     "artifact_key", "function_arn", "function_name", "function_request_id", "job_name", "level", "location",
@@ -87,7 +87,9 @@ def _secrets(value: object, *, is_secret: bool = False, in_environment: bool = F
             yield from _secrets(item, is_secret=is_secret, in_environment=in_environment)
     elif isinstance(value, str) and len(value) >= _SHORTEST_SECRET and value != os.environ.get("AWS_REGION"):
         is_short_number = value.isdecimal() and len(value) <= _LONGEST_NUMBER
-        if not is_short_number and (is_secret or (in_environment and is_random_value(value))):
+        # The ARN of a secret is what errors are about.
+        is_arn = value.startswith("arn:") and is_reference(value)
+        if not is_short_number and not is_arn and (is_secret or (in_environment and is_random_value(value))):
             yield value
 
 

@@ -13,35 +13,70 @@ from typing import NamedTuple
 HIDDEN = "***"
 """The replacement for a secret."""
 
-_KEY = "(?:api|access|account|private|secret)[-_ ]?key"
-_PASSWORD = r"(?:passw(?:or)?d|passphrase|(?<![a-z])pwd)"  # noqa: S105 - names of secrets
-# Not secretary, secretive, secretion, and the ARNs of Secrets Manager, which errors name.
-_SECRET = r"(?<!\d{12}:)secret(?!ari|ary|ive|ion|smanager)"  # noqa: S105
-_TOKEN = "(?:credential|signature|token(?!s|iz))"  # noqa: S105
+# Names that describe a secret, or where it is: api_key_header, SECRET_ARN, AWS_WEB_IDENTITY_TOKEN_FILE.
+_DESCRIBING = (
+    "arn", "budget", "count", "dir", "domain", "enabled", "endpoint", "expiry", "file", "format", "header", "length",
+    "limit", "mode", "name", "parameter", "path", "provider", "region", "rotation", "source", "tree", "type", "uri",
+    "url", "usage", "version",
+)  # fmt: skip
+_DESCRIBED = "|".join(f"(?<={word})|(?<={word}s)" for word in _DESCRIBING)
+_NOT_DESCRIBED = rf"(?![\w.-]{{0,40}}+(?![\w.-])(?:{_DESCRIBED}))"
+# Words before "token" that make it a part of a model's text: eos_token, IMAGE_TOKEN, cost_per_token.
+_OF_TEXT = (
+    "audio", "begin", "bos", "cls", "decoder", "draft", "end", "eom", "eos", "eot", "fim", "first", "image", "input",
+    "last", "mask", "max", "middle", "min", "new", "next", "num", "output", "pad", "per", "prefix", "prompt", "sep",
+    "special", "speculative", "start", "stop", "suffix", "text", "think", "total", "unk", "video", "vision",
+)  # fmt: skip
+_TEXT_BEFORE = "".join(rf"(?<!\b{word}[-_ ]token)(?<!_{word}_token)" for word in _OF_TEXT)
+_NOT_OF_TEXT = rf"(?:(?<![-_ ]token)|{_TEXT_BEFORE})"
+
+_KEY = f"(?:api|access|account|private|secret)[-_ ]?key{_NOT_DESCRIBED}"
+_PASSWORD = rf"(?:passw(?:or)?d|passphrase|(?<![a-z])pwd){_NOT_DESCRIBED}"
+# Not secretary, secretive, secretion, the ARNs of Secrets Manager, which errors name, and the SecretString of a dynamic
+# reference.
+_SECRET = rf"(?<!\d{{12}}:)secret(?!ari|ary|ive|ion|smanager|string:[\w./-]{{0,80}}(?:\}}\}}|:)){_NOT_DESCRIBED}"
+_TOKEN = rf"(?:credential|signature|token(?!s|iz|[-_]?ids?(?![a-z])){_NOT_OF_TEXT}){_NOT_DESCRIBED}"
 
 _NAME_OF_SECRET = re.compile(
-    rf"response_?url|wait_?handle|authori[sz]ation|cookie|{_PASSWORD}|{_SECRET}|{_KEY}|{_TOKEN}", re.IGNORECASE
+    rf"response_?url|wait_?handle|(?:authori[sz]ation|cookie){_NOT_DESCRIBED}|{_PASSWORD}|{_SECRET}|{_KEY}|{_TOKEN}",
+    re.IGNORECASE,
 )
 # Names that are secrets' only among environment variables: a recipe key, for example, is none.
 _VARIABLE_OF_SECRET = re.compile(r"(?:^|_)(?:auth|key|pass|pat|pwd)$", re.IGNORECASE)
-# Names of variables that leave no doubt. Not every name with TOKEN in it: EOS_TOKEN, for example, is not a secret.
-_CERTAIN_VARIABLE = re.compile(
-    r"(?:^|_)(?:passw(?:or)?d|passphrase|secret|secret_?(?:access_?)?key|(?:api|access|account|private)_?key"
-    r"|(?:hf|hugging_?face_hub|auth|access|api|bearer|github|gitlab|gh|slack|session)_token)$|_(?:pass|pat|pwd)$",
+_KEY_OF_DATA = re.compile(
+    r"(?:^|_)(?:artifact|cache|foreign|hash|kms|model|object|partition|primary|public|range|routing|s3|sort)_key$",
     re.IGNORECASE,
 )
-# References to a secret: an ARN, a file, an S3 object, or a CloudFormation dynamic reference.
-_REFERENCES = ("arn:", "/", "s3://")
-_RESOLVED = re.compile(r"\{\{resolve:[^}]*\}\}")
+# Names of variables that leave no doubt. Not every name with TOKEN in it, which may be the model's, with SECRET, which
+# may name one, and with PASS, which may be a pass of many.
+_CERTAIN_VARIABLE = re.compile(
+    r"(?:^|_)(?:(?:pg)?passw(?:or)?d\d?|passphrase|secret_?(?:access_?)?key|(?:api|access|account|private)_?key"
+    r"|(?:app|auth|client|consumer|jwt|oauth|session|shared|signing|webhook)_secret"
+    r"|(?:hf|hugging_?face(?:_?hub)?|auth|access|api|bearer|bot|github|gitlab|gh|npm|refresh|slack|session|vault)_token"
+    r"|(?:admin|auth|db|database|git|http|ldap|login|mail|mysql|pg|postgres|proxy|redis|root|smtp|ssh|user)_pass"
+    r"|(?:azure|devops|gh|git|github|gitlab)_pat)$"
+    r"|_pwd$|^aws_bearer_token_",
+    re.IGNORECASE,
+)
+# References to a secret: an ARN, an S3 object, a file or a parameter of Systems Manager, or another variable. An AWS
+# secret access key may begin with a slash, but its parts look random.
+_REFERENCE = re.compile(
+    r"arn:[a-z-]{1,20}:[a-z0-9-]{1,40}:\S{1,2000}|s3://[^\s@?]{1,2000}|(?P<path>(?:/[\w.@-]{1,200}+){1,20}/?)"
+    r"|\$(?:[A-Z_][A-Z0-9_]*|\{[A-Z_][A-Z0-9_]*\})|<[^<>]{1,80}>|\[[^\[\]]{1,80}\]"
+)
+# CloudFormation's dynamic references.
+_RESOLVED = re.compile(r"\{\{resolve:(?:ssm|ssm-secure|secretsmanager):[^{}]{1,2000}\}\}")
 # Values that are not secrets: switches, and placeholders that servers accept as "no key".
-_NO_SECRETS = frozenset({"", "0", "1", "dummy", "empty", "false", "no", "none", "null", "off", "on", "true", "yes"})
+_NO_SECRETS = frozenset(
+    {"", "0", "1", "dummy", "empty", "false", "no", "none", "not-needed", "null", "off", "on", "true", "yes"}
+)
 
 # Every repetition that can end without a match has a bound, or starts only where the characters before it end: the time
 # is proportional to the text's length. Matching the beginning of a secret's name as well would take quadratic time.
-_STRONG = rf"(?:{_PASSWORD}|{_SECRET}|{_KEY})[\w.-]{{0,40}}"
+_STRONG = rf"(?:{_PASSWORD}|{_SECRET}|{_KEY})[\w.-]{{0,40}}+"
 _SCHEME = "(?:basic|bearer|digest|negotiate|token|apikey|aws4-hmac-sha256)"
 _QUOTE = r"""\\{0,7}["']?"""
-_NAME = rf"(?:{_STRONG}|{_TOKEN}[\w.-]{{0,40}})"
+_NAME = rf"(?:{_STRONG}|{_TOKEN}[\w.-]{{0,40}}+)"
 # "Secret: required parameter missing" goes on in words.
 _WORDS = "(?-i:[a-z]{1,30} [a-z])"
 
@@ -87,7 +122,8 @@ def _user_as_hidden(match: re.Match[str]) -> str:
 
 
 # Names of models and buckets have hyphens or slashes.
-_UNBROKEN = re.compile(r"[A-Za-z0-9+=]{20,}")
+_SHORTEST_RANDOM = 20
+_UNBROKEN = re.compile(rf"[A-Za-z0-9+=]{{{_SHORTEST_RANDOM},}}")
 _LONG_WORD = re.compile(r"[a-z]{7}")
 
 
@@ -99,11 +135,21 @@ def is_random(text: str) -> bool:
 
 SHAPES: dict[str, Shape] = {
     "private key": _shape(
-        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[^-]*(?:-(?!-)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----)?",
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!-)[^-]*)*"
+        r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?",
         kind="a private key",
     ),
     "password in a URL": _shape(
         r"""(?<=://)[^\s/?#@:"',]*:[^\s/?#@"',]+@""", f"{HIDDEN}@", kind="a URL with a password"
+    ),
+    # Of AWS, CloudFront and Azure.
+    "signature in a URL": _shape(
+        r"""([?&](?:X-Amz-Signature|X-Amz-Security-Token|Signature|sig)=)[^\s"'&<>]{16,}""",
+        rf"\1{HIDDEN}",
+        kind="a signed URL",
+    ),
+    "Slack webhook": _shape(
+        r"(?<=://hooks\.slack\.com/)(?:services|workflows|triggers)/[\w/+-]{20,}", kind="a Slack webhook"
     ),
     "URL": _shape(r"""\b[a-z][a-z0-9+.-]{0,20}://[^\s"'<>\\]*""", _public_url, re.IGNORECASE),
     "authorization": _shape(
@@ -139,7 +185,9 @@ SHAPES: dict[str, Shape] = {
         rf"\1{HIDDEN}",
         re.IGNORECASE,
     ),
-    "--option value": _shape(rf"""(--[\w-]{{0,30}}{_NAME}\s{{1,9}})(?!-)[^\s"']+""", rf"\1{HIDDEN}", re.IGNORECASE),
+    "--option value": _shape(
+        rf"""((?<![\w-])--[\w-]{{0,30}}{_NAME}\s{{1,9}})(?!-)[^\s"']+""", rf"\1{HIDDEN}", re.IGNORECASE
+    ),
     # Not a container's user and group, such as 1000:1000.
     "-u user:password": _shape(
         r"""((?<![\w-])(?:-u|--user)[\s=]\s{0,4}["']?[^\s:"'/]{1,80}:)(?!\d{1,9}(?:\s|$)|//)[^\s"']+""", rf"\1{HIDDEN}"
@@ -147,23 +195,38 @@ SHAPES: dict[str, Shape] = {
     "bearer": _shape(r"\b(bearer\s{1,9})[\w.~+/=-]+", rf"\1{HIDDEN}", re.IGNORECASE),
     "basic": _shape(r"\b(basic\s{1,9})([A-Za-z0-9+/]{8,}={0,2})", _user_as_hidden, re.IGNORECASE),
     # sagemaker-core's token generator, and Bedrock's of the same form.
-    "AWS bearer token": _shape(r"\b(?:sagemaker|bedrock)-api-key-[\w.~+/=-]+", kind="an AWS bearer token"),
-    "AWS access key ID": _shape(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b", kind="an AWS access key"),
+    "AWS bearer token": _shape(
+        r"\b(?:(?:sagemaker|bedrock)-api-key-(?=[\w.~+/=-]{0,200}[A-Z])[\w.~+/=-]+|ABSK[A-Za-z0-9+/]{60,}={0,2})",
+        kind="an AWS bearer token",
+    ),
+    "AWS access key ID": _shape(r"\b(?:A[KS]IA|A(?:BI|CC)A(?=[A-Z]{0,15}\d))[A-Z0-9]{16}\b", kind="an AWS access key"),
     "AWS secret access key": _shape(r"(?<![\w/+=.-])[A-Za-z0-9/+]{40}(?![\w/+=.-])", _random_as_hidden),
     # GitHub's documentation, "About authentication to GitHub": token formats.
     "GitHub": _shape(r"\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,})", kind="a GitHub token"),
-    "GitLab": _shape(r"\bglpat-[\w-]{16,}", kind="a GitLab token"),
+    # GitLab's documentation, "Token overview": token prefixes.
+    "GitLab": _shape(
+        r"(?<![\w-])gl(?:agent|cbt|dt|ffct|ft|imt|oas|pat|ptt|rt|soat)-[\w-]{16,}(?:\.[0-9a-z]{2}\.?[0-9a-z]{7,9}\b)?",
+        kind="a GitLab token",
+    ),
     "Slack": _shape(r"(?<![\w-])x(?:ox[abeprs]|app)-(?=[\w-]*\d)[\w-]{10,}", kind="a Slack token"),
     # Not hf_transfer and hf_tokenizers.
     "Hugging Face": _shape(r"\b(?:hf|api_org)_[A-Za-z0-9]{16,}", kind="a Hugging Face token"),
     # With a digit or a capital letter, and more than words between hyphens: sk-learn-text-classification-v1 is a name.
     "sk-": _shape(
-        r"(?<![\w-])[sr]k[-_](?=[\w-]*[A-Z\d])(?:(?=[\w-]*[A-Za-z0-9]{16})|(?=[\w-]*\d)(?=[\w-]*[A-Z]))[\w-]{16,}",
+        r"(?<![\w-])[sr]k[-_](?=[\w-]*[A-Z\d])"
+        r"(?:(?=[\w-]*[A-Za-z0-9]{16})|(?=[\w-]*\d)(?=[\w-]*[A-Z])(?![\w-]*[a-z]{7})|(?=[\w-]*[0-9a-f]{8}-[0-9a-f]{4}-))[\w-]{16,}",
+        kind="an API key",
+    ),
+    # The prefixes of other services' keys, such as nvapi- and gsk_, as in gitleaks' rules.
+    "prefixed key": _shape(
+        r"(?<![\w-])(?:AGE-SECRET-KEY-1|(?:dapi|fw_|r8_)(?![\w-]*[a-z]{7})|dckr_[op]at_|do[opr]_v1_|gl(?:c|sa)_|gsk_|hv[bs]\.|lsv2_[ps][kt]_|ntn_"
+        r"|nvapi-|pplx-|pscale_(?:oauth|pw|tkn)_|shp(?:at|ca|pa|ss)_|sntry[su]_|xai-)"
+        r"(?=[\w-]*\d)(?=[\w-]*[A-Za-z0-9]{16})[\w=-]{20,}",
         kind="an API key",
     ),
     "Google": _shape(r"(?<![\w.-])(?:AIza[\w-]{30,}|ya29\.[\w.-]{10,})", kind="a Google key"),
     "SendGrid": _shape(r"(?<![\w.-])SG\.[\w-]{16,}\.[\w-]{16,}", kind="a SendGrid key"),
-    "npm and PyPI": _shape(r"\b(?:npm_[A-Za-z0-9]{30,}|pypi-[\w-]{40,})", kind="a package registry's token"),
+    "npm and PyPI": _shape(r"\b(?:npm_[A-Za-z0-9]{30,}|pypi-AgE[\w-]{40,})", kind="a package registry's token"),
     # RFC 7519: three parts in base64url, of which the first begins with {".
     "JSON Web Token": _shape(r"(?<![\w-])eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*", kind="a JSON Web Token"),
 }
@@ -172,7 +235,8 @@ SHAPES: dict[str, Shape] = {
 
 def is_name_of_secret(name: str, *, is_variable: bool = False) -> bool:
     """Return whether a value with this name may be a secret; ``is_variable`` for the name of a variable."""
-    return bool(_NAME_OF_SECRET.search(name) or (is_variable and _VARIABLE_OF_SECRET.search(name)))
+    of_variable = is_variable and _VARIABLE_OF_SECRET.search(name) and not _KEY_OF_DATA.search(name)
+    return bool(of_variable or _NAME_OF_SECRET.search(name))
 
 
 def is_random_value(value: str) -> bool:
@@ -182,18 +246,28 @@ def is_random_value(value: str) -> bool:
 
 def kind_of_secret(name: str, value: str) -> str | None:
     """Return what a variable's value certainly is, such as "a GitHub token"; None if it may be no secret."""
-    if is_reference(value):
-        return None
-    kinds = (shape.kind for shape in SHAPES.values() if shape.kind is not None and shape.pattern.search(value))
-    return next(kinds, None) or ("a secret, judging by its name" if _CERTAIN_VARIABLE.search(name) else None)
+    written = _RESOLVED.sub("", value)
+    kinds = (shape.kind for shape in SHAPES.values() if shape.kind is not None and shape.pattern.search(written))
+    by_name = _CERTAIN_VARIABLE.search(name) and not is_reference(value)
+    return next(kinds, None) or ("a secret, judging by its name" if by_name else None)
 
 
 def is_reference(value: str) -> bool:
     """Return whether a value refers to a secret, or stands for none."""
-    return value.startswith(_REFERENCES) or bool(_RESOLVED.search(value)) or value.lower() in _NO_SECRETS
+    found = _REFERENCE.fullmatch(value)
+    if found is not None and (found["path"] is None or len(value) < _SHORTEST_RANDOM or not is_random(value)):
+        return True
+    return bool(_RESOLVED.search(value)) or value.lower() in _NO_SECRETS
 
 
 def may_be_secret(name: str, value: str) -> bool:
     """Return whether a variable may hold a secret, judging by its name or its value."""
     likely = is_name_of_secret(name, is_variable=True) and not is_reference(value) and not value.isdecimal()
-    return likely or is_random_value(value) or kind_of_secret(name, value) is not None
+    return likely or is_random_value(value) or kind_of_secret(name, value) is not None or _has_secret(value)
+
+
+def _has_secret(value: str) -> bool:
+    """Return whether a part of a value is hidden in logs, such as a header; a URL's query alone is not a secret."""
+    written = _RESOLVED.sub("", value)
+    shapes = (shape for name, shape in SHAPES.items() if name != "URL")
+    return any(shape.pattern.sub(shape.replacement, written) != written for shape in shapes)

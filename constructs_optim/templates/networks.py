@@ -10,15 +10,41 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from .json_values import as_object
+from .json_values import as_object, is_array
 from .references import direct_reference, references
+from .resource_types import OWN_TYPES, WAITING
 
-_ROUTE, _ASSOCIATION, _ENDPOINT = (
-    f"AWS::EC2::{name}" for name in ("Route", "SubnetRouteTableAssociation", "VPCEndpoint")
+_ROUTE, _ASSOCIATION, _ENDPOINT, _PROPAGATION = (
+    f"AWS::EC2::{name}"
+    for name in ("Route", "SubnetRouteTableAssociation", "VPCEndpoint", "VPNGatewayRoutePropagation")
 )
-_PROPAGATING = ("AWS::EC2::RouteServerPropagation", "AWS::EC2::VPNGatewayRoutePropagation")
-# Nested stacks and custom resources may declare routes and endpoints of what they get.
-_DECLARING = ("AWS::CloudFormation::", "Custom::")
+_PROPAGATING = (_PROPAGATION, "AWS::EC2::RouteServerPropagation")
+# Types whose effect on a VPC's ways out is known: they are read below, or they have none. Any other type, such as a
+# hosted zone, DHCP options, a nested stack or a custom resource, may add a way or another address for a name.
+_READ = frozenset({
+    _ROUTE, _ASSOCIATION, _ENDPOINT, _PROPAGATION,
+    *(
+        f"AWS::EC2::{name}"
+        for name in (
+            "EIP", "FlowLog", "InternetGateway", "NatGateway", "NetworkAcl", "NetworkAclEntry", "RouteTable",
+            "SecurityGroup", "SecurityGroupEgress", "SecurityGroupIngress", "Subnet", "SubnetNetworkAclAssociation",
+            "VPC", "VPCCidrBlock", "VPCGatewayAttachment", "VPNGateway",
+        )
+    ),
+})  # fmt: skip
+_SERVICES_WITHOUT_EFFECT = tuple(
+    f"AWS::{service}::"
+    for service in (
+        "ApplicationAutoScaling", "CDK", "CloudWatch", "DynamoDB", "ECR", "Events", "IAM", "KMS", "Lambda", "Logs",
+        "S3", "SNS", "SQS", "SageMaker", "Scheduler", "SecretsManager", "StepFunctions",
+    )
+)  # fmt: skip
+_WITHOUT_EFFECT = frozenset({
+    *OWN_TYPES, *WAITING, "AWS::SSM::Parameter",
+    # Of the CDK.
+    "Custom::LogRetention", "Custom::S3AutoDeleteObjects", "Custom::S3BucketNotifications",
+    "Custom::VpcRestrictDefaultSG",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -39,41 +65,81 @@ class DescribedNetwork:
     is_complete: bool
 
 
-def described_network(resources: Mapping[str, Any], subnet_ids: Sequence[Any]) -> DescribedNetwork | None:
+def described_network(template: Mapping[str, Any], subnet_ids: Sequence[Any]) -> DescribedNetwork | None:
     """Describe the network of the subnets with these resolved IDs; None if the template does not decide their routes.
 
     It does not decide those of another template's subnet or route table, and of a subnet without an association: the
     routes of a VPC's main route table are not in a template.
     """
+    resources = as_object(template.get("Resources"))
     subnets = [_target(value) or "" for value in subnet_ids]
-    associated: dict[str | None, str | None] = {
-        _target(properties.get("SubnetId")): _target(properties.get("RouteTableId"))
+    # A subnet has several, if conditions decide which of them exists.
+    associated = [
+        (_target(properties.get("SubnetId")), _target(properties.get("RouteTableId")) or "")
         for _, type_name, properties in _each(resources)
         if type_name == _ASSOCIATION
-    }
-    tables = {subnet: associated.get(subnet) or "" for subnet in subnets}
+    ]
+    tables = [(subnet, [table for of, table in associated if of == subnet]) for subnet in subnets]
     if not subnets or any(
-        (_type(resources, subnet), _type(resources, table)) != ("AWS::EC2::Subnet", "AWS::EC2::RouteTable")
-        for subnet, table in tables.items()
+        _type(resources, subnet) != "AWS::EC2::Subnet"
+        or not of_subnet
+        or any(_type(resources, table) != "AWS::EC2::RouteTable" for table in of_subnet)
+        for subnet, of_subnet in tables
     ):
         return None
     vpcs = {_vpc(resources, {"Ref": subnet}) for subnet in subnets}
-    declared = {*tables.values(), *vpcs}
+    declared = {*(table for _, of_subnet in tables for table in of_subnet), *vpcs}
     return DescribedNetwork(
         subnets,
         [
             {"RouteTableId": table, "Associations": [{"SubnetId": subnet}], "Routes": [*_routes(resources, table)]}
-            for subnet, table in tables.items()
+            for subnet, of_subnet in tables
+            for table in of_subnet
         ],
         [*_endpoints(resources, vpcs)],
-        is_complete=all(_type(resources, vpc) == "AWS::EC2::VPC" for vpc in vpcs)
-        and not any(
-            # A name of the internet may have an address of the VPC in a hosted zone.
-            type_name == "AWS::Route53::HostedZone"
-            or (type_name.startswith(_DECLARING) and declared.intersection(_identified(properties)))
+        # A macro may add anything, and so may those to whom an output names the VPC.
+        is_complete="Transform" not in template
+        and all(_type(resources, vpc) == "AWS::EC2::VPC" for vpc in vpcs)
+        and declared.isdisjoint(_identified(template.get("Outputs")))
+        and all(
+            _is_read(resources, type_name, properties)
+            if type_name in _READ
+            else _is_without_effect(type_name) and declared.isdisjoint(_identified(properties))
             for _, type_name, properties in _each(resources)
         ),
     )
+
+
+def _is_without_effect(type_name: str) -> bool:
+    return type_name in _WITHOUT_EFFECT or type_name.startswith(_SERVICES_WITHOUT_EFFECT)
+
+
+def _is_read(resources: Mapping[str, Any], type_name: str, properties: Mapping[str, Any]) -> bool:
+    """Return whether a template tells to which subnets, tables or VPC a resource adds a way, and which one."""
+    if type_name == _ENDPOINT:
+        kind = properties.get("VpcEndpointType", "Gateway")
+        # Services of others, resources, and service networks may lead anywhere.
+        is_of_aws = kind in ("Gateway", "Interface") and "vpce-svc" not in json.dumps(properties.get("ServiceName"))
+        named = [properties.get("VpcId"), *_listed(properties.get("RouteTableIds"))]
+        is_known = is_of_aws and _service(properties.get("ServiceName")) != "*"
+        return is_known and all(_is_named(resources, value) for value in named)
+    names = {
+        _ROUTE: ["RouteTableId"],
+        _ASSOCIATION: ["SubnetId", "RouteTableId"],
+        _PROPAGATION: ["RouteTableIds"],
+    }.get(type_name, [])
+    return all(_is_named(resources, value) for name in names for value in _listed(properties.get(name)) or [None])
+
+
+def _is_named(resources: Mapping[str, Any], value: Any) -> bool:
+    """Return whether a template tells what a value names: a resource of its own, or one that exists already."""
+    return isinstance(value, str) or _target(value) in resources
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    if value is None:
+        return ()
+    return value if is_array(value) else [value]
 
 
 def _routes(resources: Mapping[str, Any], table: str) -> Iterator[Mapping[str, Any]]:
@@ -100,7 +166,9 @@ def _endpoints(resources: Mapping[str, Any], vpcs: Set[str]) -> Iterator[Mapping
 
 
 def _service(name: Any) -> str:
-    """Return the last part of a service's name, such as ``com.amazonaws.us-west-2.s3``."""
+    """Return the last part of a service's name, such as ``com.amazonaws.us-west-2.s3``; ``*`` if it is not known."""
+    if name is None:
+        return "*"
     text = name if isinstance(name, str) else json.dumps(name)
     last = text.rstrip('"]} ').rpartition(".")[2]
     return last if last.replace("-", "").isalnum() and last in text else "*"

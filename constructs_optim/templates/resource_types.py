@@ -22,11 +22,28 @@ SERVED_CONFIGURATION = "Custom::ServedConfiguration"
 VARIANT_SCALING = "Custom::VariantScaling"
 COMPONENT_CAPACITY = "Custom::ComponentCapacity"
 PREFLIGHT = "Custom::Preflight"
+MODEL_RECOMMENDATION = "Custom::ModelRecommendation"
+SHADOW_RUN = "Custom::ShadowRun"
 
 MODELS = ("AWS::SageMaker::Model", OPTIMIZED_MODEL)
 INFERENCE_COMPONENTS = (INFERENCE_COMPONENT, OPTIMIZED_INFERENCE_COMPONENT)
 ENDPOINT_CONFIGS = ("AWS::SageMaker::EndpointConfig", OPTIMIZED_ENDPOINT_CONFIG)
 JOBS = (OPTIMIZATION_JOB, TRAINING_JOB)
+OWN_TYPES = (
+    OPTIMIZED_MODEL,
+    OPTIMIZED_ENDPOINT_CONFIG,
+    OPTIMIZED_INFERENCE_COMPONENT,
+    OPTIMIZED_ARTIFACT,
+    *JOBS,
+    ENDPOINT_EVALUATION,
+    SERVED_CONFIGURATION,
+    VARIANT_SCALING,
+    COMPONENT_CAPACITY,
+    PREFLIGHT,
+    MODEL_RECOMMENDATION,
+    SHADOW_RUN,
+)
+"""The custom resources of this library."""
 WAITING = ("AWS::CloudFormation::WaitCondition", "AWS::CloudFormation::WaitConditionHandle")
 
 METADATA_KEY = "constructs-optim"

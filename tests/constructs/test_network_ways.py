@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aws_cdk import App, Stack
+from aws_cdk import App, CfnResource, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_route53 as route53
 
@@ -19,6 +21,7 @@ ISOLATED = ec2.SubnetConfiguration(name="Isolated", subnet_type=ec2.SubnetType.P
 PUBLIC = ec2.SubnetConfiguration(name="Public", subnet_type=ec2.SubnetType.PUBLIC)
 GATEWAY = ec2.GatewayVpcEndpointAwsService.S3
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
+SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-AbCdEf"
 MIRRORS = {"HF_ENDPOINT": "https://hub.internal", "PIP_INDEX_URL": "https://pypi.internal/simple"}
 
 
@@ -95,7 +98,7 @@ def test_a_copy_without_a_way_to_the_internet_is_refused_unless_mirrors_are_name
     vpc.add_gateway_endpoint("S3", service=GATEWAY)
     endpoint(scope, model=copied(), techniques=[], network=NetworkOptions(vpc=vpc))
     with pytest.raises(
-        RuntimeError, match=r"OPT247[\s\S]*huggingface\.co and pypi\.org[\s\S]*HF_ENDPOINT, PIP_INDEX_URL"
+        RuntimeError, match=r"OPT247[\s\S]*huggingface\.co and pypi\.org[\s\S]*HF_ENDPOINT.*PIP_INDEX_URL"
     ):
         template_of(scope)
     mirrored = new_stack()
@@ -113,6 +116,56 @@ def test_private_names_of_a_vpc_are_not_decided() -> None:
     endpoint(scope, model=copied(), techniques=[], network=NetworkOptions(vpc=vpc))
     template_of(scope)
     assert advised(scope) == {"OPT249"}
+
+
+@pytest.mark.parametrize("has_unknown", [False, True])
+def test_what_may_complete_a_network_makes_the_error_a_warning(has_unknown: bool) -> None:
+    scope = new_stack()
+    network = NetworkOptions(vpc=vpc_of(scope, ISOLATED))
+    endpoint(scope, model=copied(), techniques=[], network=network)
+    if has_unknown:
+        CfnResource(scope, "Unknown", type="Third::Party::Network")
+        template_of(scope)
+        assert advised(scope) == {"OPT248", "OPT249"}
+    else:
+        with pytest.raises(RuntimeError, match=r"OPT246[\s\S]*OPT247"):
+            template_of(scope)
+
+
+def test_what_an_endpoint_adds_to_a_stack_leaves_no_doubt() -> None:
+    scope = new_stack()
+    created = endpoint(scope, network=NetworkOptions(vpc=vpc_of(scope, ISOLATED)))
+    created.evaluate(schedule="rate(7 days)")
+    with pytest.raises(RuntimeError, match="OPT246"):
+        template_of(scope)
+
+
+def test_the_code_that_the_messages_suggest_works() -> None:
+    scope = new_stack()
+    vpc = vpc_of(scope, ISOLATED, PUBLIC)
+    public = ec2.SubnetSelection(subnet_type=ec2.SubnetType.PUBLIC)
+    model = Model.huggingface("Qwen/Qwen3-8B", revision=COMMIT, token_secret_arn=SECRET)
+    endpoint(scope, model=model, techniques=[], network=NetworkOptions(vpc=vpc, vpc_subnets=public))
+    template_of(scope)
+    texts = [str(entry.data) for each in scope.node.find_all() for entry in each.node.metadata]
+    calls = {
+        call for text in texts for call in re.findall(r"vpc\.add_\w+_endpoint\(.*?\)(?=,? or)", text.replace("\\", ""))
+    }
+    assert {call.partition("(")[0] for call in calls} == {"vpc.add_gateway_endpoint", "vpc.add_interface_endpoint"}
+    (environment,) = {
+        found[1] for text in texts if (found := re.search(r"TrainingCompute\(environment=(\{.*?\})", text))
+    }
+    assert list(ast.literal_eval(environment)) == ["HF_ENDPOINT", "PIP_INDEX_URL"]
+
+    completed = new_stack()
+    vpc = vpc_of(completed, ISOLATED)
+    for call in calls:
+        eval(call, {"vpc": vpc, "ec2": ec2})
+    compute = TrainingCompute(environment=ast.literal_eval(environment))
+    model = Model.huggingface("Qwen/Qwen3-8B", revision=COMMIT, token_secret_arn=SECRET, compute=compute)
+    endpoint(completed, model=model, techniques=[], network=NetworkOptions(vpc=vpc))
+    template_of(completed)
+    assert advised(completed) == set()
 
 
 def test_public_subnets_are_advised_against() -> None:

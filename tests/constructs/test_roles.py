@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from aws_cdk import App, RemovalPolicy, Stack
+from aws_cdk import App, CfnCondition, RemovalPolicy, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -28,6 +28,8 @@ from constructs_optim import (
     UpdatePolicy,
     Workload,
 )
+from constructs_optim.constructs.artifacts import roles
+from constructs_optim.constructs.validation.template_size import written_template
 
 from ..support.construct_stacks import STACKS, endpoint, llama, resource, resources, stack, template_of
 from .conftest import Synthesized
@@ -512,6 +514,53 @@ def test_a_trust_policy_is_read_as_the_template_has_it(declared: str, written: s
     endpoint(scope, role=role)
     with pytest.raises(RuntimeError, match="OPT245") if is_refused else nullcontext():
         template_of(scope)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"Fn::If": ["IsTrusted", {"Statement": []}, {"Statement": []}]},
+        {"Statement": {"Fn::If": ["IsTrusted", [], []]}},
+        {"Statement": [{"Fn::If": ["IsTrusted", {}, {"Ref": "AWS::NoValue"}]}]},
+    ],
+)
+def test_a_trust_policy_that_is_known_only_at_deployment_is_left_to_aws(policy: Any) -> None:
+    scope = stack()
+    CfnCondition(scope, "IsTrusted")
+    role = _trusting(scope, "lambda.amazonaws.com")
+    declared = role.node.default_child
+    assert isinstance(declared, iam.CfnRole)
+    declared.add_property_override("AssumeRolePolicyDocument", None)
+    declared.add_property_override("AssumeRolePolicyDocument", policy)
+    endpoint(scope, role=role)
+    template_of(scope)
+
+
+def test_a_macro_may_complete_a_trust_policy() -> None:
+    scope = stack()
+    scope.add_transform("Macro")
+    endpoint(scope, role=_trusting(scope, "lambda.amazonaws.com"))
+    template_of(scope)
+
+
+def test_the_template_is_written_once_to_check_all_its_roles(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[Stack] = []
+
+    def write(of: Stack) -> str:
+        written.append(of)
+        return written_template(of)
+
+    monkeypatch.setattr(roles, "written_template", write)
+    app = App()
+    base = Stack(app, "Base")
+    sagemaker = iam.ServicePrincipal("sagemaker.amazonaws.com")
+    shared = [iam.Role(base, name, assumed_by=sagemaker) for name in ("One", "Two")]
+    for name in ("TeamA", "TeamB"):
+        team = Stack(app, name)
+        for role in shared:
+            endpoint(team, role.node.id, role=role)
+    template_of(base)
+    assert [each.node.path for each in written] == ["Base"]
 
 
 def test_the_principals_of_a_refused_role_are_named_as_text() -> None:

@@ -293,6 +293,17 @@ def test_the_route_tables_of_a_large_vpc_are_on_several_pages() -> None:
     assert found(Answers(ec2=ec2), Networks=[{"SubnetIds": ["subnet-1"], "InstanceCount": "2"}]) == []
 
 
+@pytest.mark.parametrize(("owner", "level"), [("111122223333", "problem"), ("444455556666", "advice")])
+def test_the_endpoints_of_a_vpc_that_another_account_shares_are_not_seen(owner: str, level: str) -> None:
+    (subnets, *others) = network([])
+    shared = {"Subnets": [{**each, "OwnerId": owner} for each in subnets[1]["Subnets"]]}
+    answers = Answers(
+        ec2=[("describe_subnets", shared), *others], sts=[("get_caller_identity", {"Account": "111122223333"})]
+    )
+    (finding,) = found(answers, Networks=[{"SubnetIds": ["subnet-1"], "InstanceCount": "1"}])
+    assert finding[0] == level
+
+
 @pytest.mark.parametrize(
     ("routes", "expected"),
     [

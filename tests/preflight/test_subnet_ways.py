@@ -8,6 +8,7 @@ import pytest
 
 from constructs_optim.runtime.preflight.subnet_ways import SubnetWays, ways_out
 from constructs_optim.templates.networks import DescribedNetwork, described_network
+from constructs_optim.templates.resource_types import OWN_TYPES
 
 ANYWHERE = {"DestinationCidrBlock": "0.0.0.0/0"}
 ANYWHERE_IN_IPV6 = {"DestinationIpv6CidrBlock": "::/0"}
@@ -36,8 +37,10 @@ def declared(*more: dict[str, Any], **changed: Any) -> dict[str, Any]:
     return {**resources, **changed}
 
 
-def described(resources: dict[str, Any], subnet: Any = None) -> DescribedNetwork | None:
-    return described_network(resources, [subnet if subnet is not None else {"Ref": "Subnet"}])
+def described(resources: dict[str, Any], subnet: Any = None, **sections: Any) -> DescribedNetwork | None:
+    return described_network(
+        {"Resources": resources, **sections}, [subnet if subnet is not None else {"Ref": "Subnet"}]
+    )
 
 
 def of_template(resources: dict[str, Any]) -> SubnetWays:
@@ -186,20 +189,156 @@ def test_propagated_routes_lead_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("resource", "is_complete"),
+    "route",
     [
-        ({"Type": "AWS::SQS::Queue"}, True),
-        ({"Type": "Custom::Default", "Properties": {"Group": {"Fn::GetAtt": ["Vpc", "DefaultSecurityGroup"]}}}, True),
-        ({"Type": "Custom::Routes", "Properties": {"Table": {"Fn::GetAtt": ["Table", "RouteTableId"]}}}, False),
-        ({"Type": "AWS::CloudFormation::Stack", "Properties": {"Parameters": {"Vpc": {"Ref": "Vpc"}}}}, False),
-        ({"Type": "AWS::CloudFormation::CustomResource", "Properties": {"Vpc": {"Ref": "Vpc"}}}, False),
-        ({"Type": "AWS::Route53::HostedZone"}, False),
+        {"NatGatewayId": "nat-1", **ANYWHERE},
+        {"NetworkInterfaceId": "eni-1", **ANYWHERE},
+        {"GatewayId": "igw-1", **ANYWHERE},
+        {"GatewayId": "vpce-1", **OWN_PREFIXES},
+        ANYWHERE,
     ],
 )
-def test_what_gets_a_vpc_may_add_to_it(resource: dict[str, Any], is_complete: bool) -> None:
+def test_a_black_hole_leads_nowhere(route: dict[str, str]) -> None:
+    assert of_ec2([{**route, "State": "active"}], []).exit != "closed"
+    assert of_ec2([{**route, "State": "blackhole"}], []).exit == "closed"
+    nat = {"NatGatewayId": "nat-2", "DestinationCidrBlock": "0.0.0.0/0", "State": "active"}
+    assert of_ec2([{**route, "State": "blackhole"}, nat], []).exit == "routed"
+
+
+@pytest.mark.parametrize(
+    ("state", "leads_to_s3"),
+    [("available", True), ("pending", True), ("Available", True), ("deleted", False), ("Rejected", False)],
+)
+def test_an_endpoint_that_is_gone_leads_nowhere(state: str, leads_to_s3: bool) -> None:
+    gateway = {"VpcEndpointType": "Gateway", "RouteTableIds": ["rtb-1"]}
+    for kind in (gateway, {"VpcEndpointType": "Interface"}):
+        endpoint = {"VpcEndpointId": "vpce-1", "ServiceName": S3, "State": state, **kind}
+        ways = of_ec2([{"GatewayId": "vpce-1"}] if kind is gateway else [], [endpoint])
+        assert (ways.exit, ways.leads_to("s3")) == ("closed", leads_to_s3)
+
+
+@pytest.mark.parametrize("kind", ["Resource", "ServiceNetwork"])
+def test_the_endpoint_of_a_resource_or_a_service_network_may_lead_to_any_service(kind: str) -> None:
+    assert of_ec2([], [{"VpcEndpointId": "vpce-1", "VpcEndpointType": kind}]).leads_to("s3")
+    properties = {"VpcId": {"Ref": "Vpc"}, "VpcEndpointType": kind}
+    assert of_template(declared({"Type": "AWS::EC2::VPCEndpoint", "Properties": properties})).leads_to("s3")
+
+
+def test_a_subnet_has_the_ways_of_each_table_that_a_condition_may_give_it() -> None:
+    other = {"Type": "AWS::EC2::RouteTable", "Properties": {"VpcId": {"Ref": "Vpc"}}}
+    nat = {"RouteTableId": {"Ref": "Other"}, "NatGatewayId": "nat-1", **ANYWHERE}
+    either = {
+        "Type": "AWS::EC2::SubnetRouteTableAssociation",
+        "Condition": "IsPrivate",
+        "Properties": {"RouteTableId": {"Ref": "Other"}, "SubnetId": {"Ref": "Subnet"}},
+    }
+    resources = {"Either": either, **declared({"Type": "AWS::EC2::Route", "Properties": nat}, Other=other)}
+    assert of_template(resources).exit == "routed"
+
+
+def of_vpc(type_name: str, **properties: Any) -> dict[str, Any]:
+    return {"Type": type_name, "Properties": {"VpcId": {"Ref": "Vpc"}, **properties}}
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        {"Type": "AWS::SQS::Queue"},
+        {"Type": "AWS::CDK::Metadata"},
+        {"Type": "AWS::Lambda::Function", "Properties": {"VpcConfig": {"SubnetIds": [{"Ref": "Subnet"}]}}},
+        of_vpc("AWS::EC2::SecurityGroup"),
+        of_vpc("AWS::EC2::FlowLog", ResourceId={"Ref": "Vpc"}),
+        of_vpc("AWS::EC2::VPCGatewayAttachment"),
+        {"Type": "AWS::EC2::Route", "Properties": {"RouteTableId": "rtb-1", "NatGatewayId": "nat-1"}},
+        of_vpc("AWS::EC2::VPCEndpoint", ServiceName="com.amazonaws.us-west-2.sqs", VpcEndpointType="Interface"),
+        {
+            "Type": "Custom::VpcRestrictDefaultSG",
+            "Properties": {"DefaultSecurityGroupId": {"Fn::GetAtt": ["Vpc", "DefaultSecurityGroup"]}},
+        },
+        *({"Type": each, "Properties": {"SubnetIds": [{"Ref": "Subnet"}]}} for each in OWN_TYPES),
+    ],
+)
+def test_a_template_shows_all_ways_if_it_only_has_resources_with_known_effects(resource: dict[str, Any]) -> None:
     network = described(declared(resource))
     assert network is not None
-    assert network.is_complete == is_complete
+    assert network.is_complete
+
+
+PARAMETER = {"Ref": "Parameter"}
+EITHER = {"Fn::If": ["IsPrivate", {"Ref": "Table"}, {"Ref": "Other"}]}
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        {"Type": "Custom::Routes", "Properties": {"Table": {"Fn::GetAtt": ["Table", "RouteTableId"]}}},
+        {"Type": "Custom::Routes"},
+        {"Type": "Custom::AWS"},
+        {"Type": "Custom::PreflightOfAnother"},
+        {"Type": "AWS::CloudFormation::Stack", "Properties": {"Parameters": {"Vpc": {"Ref": "Vpc"}}}},
+        {"Type": "AWS::CloudFormation::CustomResource", "Properties": {"Vpc": {"Ref": "Vpc"}}},
+        {"Type": "AWS::CloudFormation::Macro"},
+        {"Type": "AWS::CloudFormation::StackSet"},
+        {"Type": "AWS::EC2::DHCPOptions"},
+        {"Type": "AWS::EC2::EgressOnlyInternetGateway"},
+        {"Type": "AWS::EC2::Instance"},
+        {"Type": "AWS::EC2::TransitGatewayAttachment"},
+        {"Type": "AWS::EC2::VPCPeeringConnection"},
+        of_vpc("AWS::EC2::VPCDHCPOptionsAssociation", DhcpOptionsId="dopt-1"),
+        {"Type": "AWS::NetworkFirewall::Firewall"},
+        {"Type": "AWS::NetworkManager::VpcAttachment"},
+        {"Type": "AWS::Route53::HostedZone"},
+        {"Type": "AWS::Route53Profiles::ProfileAssociation"},
+        {"Type": "AWS::Route53Resolver::ResolverRuleAssociation"},
+        {"Type": "AWS::SSM::Association"},
+        {"Type": "AWS::VpcLattice::ServiceNetworkVpcAssociation"},
+        {"Type": "Third::Party::Network"},
+        {"Type": "Our::Network::Of::MODULE"},
+        {"Fn::Transform": {"Name": "AWS::Include"}},
+        {"Type": "AWS::SSM::Parameter", "Properties": {"Value": {"Ref": "Vpc"}}},
+        {"Type": "AWS::Lambda::Function", "Properties": {"Environment": {"Variables": {"TABLE": {"Ref": "Table"}}}}},
+        {"Type": "AWS::EC2::Route", "Properties": {"RouteTableId": PARAMETER, "NatGatewayId": "nat-1"}},
+        {"Type": "AWS::EC2::Route", "Properties": {"RouteTableId": EITHER, "NatGatewayId": "nat-1"}},
+        {"Type": "AWS::EC2::Route", "Properties": {"RouteTableId": {"Fn::ImportValue": "x"}, "NatGatewayId": "nat-1"}},
+        {"Type": "AWS::EC2::Route", "Properties": {"Fn::Transform": {"Name": "AWS::Include"}}},
+        {"Type": "AWS::EC2::VPNGatewayRoutePropagation", "Properties": {"RouteTableIds": PARAMETER}},
+        {
+            "Type": "AWS::EC2::SubnetRouteTableAssociation",
+            "Properties": {"RouteTableId": {"Ref": "Table"}, "SubnetId": PARAMETER},
+        },
+        {"Type": "AWS::EC2::VPCEndpoint", "Properties": {"VpcId": PARAMETER, "ServiceName": S3}},
+        of_vpc("AWS::EC2::VPCEndpoint", ServiceName=S3, RouteTableIds=PARAMETER),
+        of_vpc("AWS::EC2::VPCEndpoint", ServiceName=S3, RouteTableIds=[EITHER]),
+        of_vpc("AWS::EC2::VPCEndpoint", ServiceName=PARAMETER, VpcEndpointType="Interface"),
+        of_vpc("AWS::EC2::VPCEndpoint", VpcEndpointType="ServiceNetwork"),
+        of_vpc("AWS::EC2::VPCEndpoint", ServiceName=f"{S3}.vpce-svc-0123456789abcdef0", VpcEndpointType="Interface"),
+    ],
+)
+def test_a_resource_whose_effect_is_not_known_may_add_a_way(resource: dict[str, Any]) -> None:
+    network = described(declared(resource))
+    assert network is not None
+    assert not network.is_complete
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"Transform": "Macro"},
+        {"Transform": ["AWS::LanguageExtensions"]},
+        {"Outputs": {"Export": {"Value": {"Ref": "Vpc"}}}},
+        {"Outputs": {"Export": {"Value": {"Fn::GetAtt": ["Table", "RouteTableId"]}}}},
+    ],
+)
+def test_a_macro_or_another_stack_may_add_a_way(sections: dict[str, Any]) -> None:
+    network = described(declared(), **sections)
+    assert network is not None
+    assert not network.is_complete
+
+
+def test_an_output_without_the_vpc_lets_nobody_add_a_way() -> None:
+    network = described(declared(), Outputs={"Subnet": {"Value": {"Fn::GetAtt": ["Vpc", "CidrBlock"]}}})
+    assert network is not None
+    assert network.is_complete
 
 
 def test_a_new_subnet_of_an_existing_vpc_may_have_the_endpoints_of_this_vpc() -> None:

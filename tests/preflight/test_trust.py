@@ -31,7 +31,7 @@ CONDITION = {"StringEquals": {"aws:SourceAccount": "111122223333"}}
         ([allow({"AWS": "arn:aws:iam::111122223333:root"})], False),
         ([allow({"Federated": "cognito-identity.amazonaws.com"}, "sts:AssumeRoleWithWebIdentity")], False),
         ([], False),
-        (None, False),
+        (None, None),
         ([allow({"Service": SAGEMAKER}), DENY], False),
         ([allow({"Service": SAGEMAKER}), {**DENY, "Condition": CONDITION}], None),
         ([allow({"Service": SAGEMAKER}, Condition=CONDITION)], None),
@@ -42,6 +42,26 @@ CONDITION = {"StringEquals": {"aws:SourceAccount": "111122223333"}}
         ([{"Effect": "Allow", "NotPrincipal": {"AWS": "arn:aws:iam::1:root"}, "Action": "sts:AssumeRole"}], None),
         ([{"Effect": "Allow", "Principal": {"Service": SAGEMAKER}, "NotAction": "sts:TagSession"}], None),
         ([allow({"Service": "lambda.amazonaws.com"}), allow({"Service": SAGEMAKER})], True),
+        # What is known only at deployment.
+        ({"Fn::If": ["IsTrusted", [], []]}, None),
+        ([allow({"Service": "lambda.amazonaws.com"}), {"Fn::If": ["IsTrusted", allow("*"), {"Ref": "X"}]}], None),
+        ([allow({"Service": "lambda.amazonaws.com"}), "{}"], None),
+        ([{**allow({"Service": "lambda.amazonaws.com"}), "Fn::Transform": {"Name": "AWS::Include"}}], None),
+        ([{**allow({"Service": SAGEMAKER}), "Effect": {"Ref": "Effect"}}], None),
+        ([{"Principal": {"Service": SAGEMAKER}, "Action": "sts:AssumeRole"}], None),
+        ([allow({"Fn::If": ["IsTrusted", {"Service": SAGEMAKER}, {"AWS": "*"}]})], None),
+        ([allow({"Service": {"Fn::If": ["IsTrusted", SAGEMAKER, "lambda.amazonaws.com"]}})], None),
+        ([allow({"AWS": {"Ref": "Principal"}})], None),
+        ([allow({"AWS": {"Fn::ImportValue": "Principal"}})], None),
+        ([allow({"AWS": ["arn:aws:iam::111122223333:root", {"Fn::If": ["IsOpen", "*", {"Ref": "X"}]}]})], None),
+        ([allow({"Service": SAGEMAKER}, {"Ref": "Action"})], None),
+        ([allow({"Service": SAGEMAKER}, Condition={"Fn::If": ["IsStrict", CONDITION, {"Ref": "AWS::NoValue"}]})], None),
+        # Tokens that cannot be the service.
+        ([allow({"AWS": {"Ref": "AWS::AccountId"}})], False),
+        ([allow({"AWS": {"Fn::GetAtt": ["Role", "Arn"]}})], False),
+        ([allow({"AWS": {"Fn::Sub": "arn:${AWS::Partition}:iam::${AWS::AccountId}:root"}})], False),
+        ([allow({"AWS": {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, ":iam::111122223333:root"]]}})], False),
+        ([allow({"Federated": {"Ref": "Provider"}}, "sts:AssumeRoleWithWebIdentity")], False),
     ],
 )
 def test_a_trust_policy_decides_whether_sagemaker_may_assume_its_role(
@@ -50,9 +70,12 @@ def test_a_trust_policy_decides_whether_sagemaker_may_assume_its_role(
     assert may_assume({"Version": "2012-10-17", "Statement": statements}) is expected
 
 
-def test_a_policy_that_is_no_object_trusts_nobody() -> None:
-    assert may_assume("{}") is False
-    assert principals("{}") == ()
+@pytest.mark.parametrize(
+    "policy", ["{}", None, {}, {"Fn::If": ["IsTrusted", {}, {}]}, {"Statement": [], "Fn::Transform": {"Name": "Macro"}}]
+)
+def test_a_policy_that_cannot_be_read_is_not_decided(policy: object) -> None:
+    assert may_assume(policy) is None
+    assert principals(policy) == ()
 
 
 def test_principals_are_named_once_and_in_order() -> None:

@@ -200,12 +200,30 @@ _PEM = "-----BEGIN RSA " + "PRIVATE KEY-----\nMIIEowIBAAKCAQEA\nabc+/=\n-----END
 # For each shape: texts with MARK or a token in it, and texts that look similar and stay.
 EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
     "private key": (
-        [_PEM, _PEM.replace("\n", "\\n"), _PEM[:60], _PEM.replace("RSA ", "")],
+        [
+            _PEM,
+            _PEM.replace("\n", "\\n"),
+            _PEM[:60],
+            _PEM.replace("RSA ", ""),
+            _PEM.replace("RSA ", "PGP ").replace("KEY-", "KEY BLOCK-"),
+        ],
         ["-----BEGIN PUBLIC KEY-----", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----"],
     ),
     "password in a URL": (
         ["https://user:MARK@host/x", "redis://:MARK@cache:6379", "postgres://me:MARK:b@db/x"],
         ["http://h:80", "http://h:80/a@b", "http://h:80 a@b"],
+    ),
+    "signature in a URL": (
+        [
+            "https://b.s3.amazonaws.com/k?X-Amz-Expires=60&X-Amz-Signature=MARK" + "0a1b" * 16,
+            "https://d.cloudfront.net/k?Expires=1&Signature=MARK" + "aB3-" * 20 + "&Key-Pair-Id=K1",
+            "https://a.blob.core.windows.net/c?sv=2022-11-02&sig=MARK" + "aB3%2F" * 8,
+        ],
+        ["see ?sig=short", "sig=0123456789abcdef0123456789abcdef"],
+    ),
+    "Slack webhook": (
+        ["https://hooks.slack.com/services/" + "T01MARK89/B0123456789/" + "a1B2" * 6],
+        ["https://hooks.slack.com/services/", "https://slack.com/services/T01234567/B0123456789/index"],
     ),
     "URL": (
         ["https://user:MARK@host/x", "https://b.s3.amazonaws.com/k?X-Amz-Signature=MARK", "redis://:MARK@cache:6379"],
@@ -293,12 +311,12 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
         ["a basic understanding", "basic settings", "Basic Latin", "basic abcdefgh"],
     ),
     "AWS bearer token": (
-        ["bad key sagemaker-api-key-MARKc2FnZW1ha2Vy+/=", "bedrock-api-key-MARKYmVk"],
-        ["sagemaker-api-reference", "the sagemaker API key"],
+        ["bad key sagemaker-api-key-MARKc2FnZW1ha2Vy+/=", "bedrock-api-key-MARKYmVk", "ABSK" + "a1B2" * 30 + "=="],
+        ["sagemaker-api-reference", "the sagemaker API key", "sagemaker-api-key-rotation-of-the-team"],
     ),
     "AWS access key ID": (
         ["AKIAIOSFODNN7" + "EXAMPLE", "ASIA" + "Y34FZKBOKMUTVV7A"],
-        ["AKIA", "AKIAIOSFODNN7EXAMPLES"],
+        ["AKIA", "AKIAIOSFODNN7EXAMPLES", "ACCAPTEDBYEVERYTEAMX"],
     ),
     "AWS secret access key": (
         [_40, f"it is {_40}.".replace(".", ""), f"({_40})"],
@@ -314,7 +332,15 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
         ["ghp_" + "MARK" + "a1B2" * 8, "gho_" + "a1B2" * 9, "github_pat_" + "11ABCDEFG0" * 3],
         ["ghp_short", "github_patches", "sighp_"],
     ),
-    "GitLab": (["glpat-" + "a1B2" * 5], ["glpat-", "glpat"]),
+    "GitLab": (
+        [
+            "glpat-" + "a1B2" * 5,
+            "glpat-" + "a1B2" * 7 + ".01.0MARKab12".lower(),
+            "glrt-" + "a1B2" * 5,
+            "glcbt-64_" + "a1B2" * 5,
+        ],
+        ["glpat-", "glpat", "agl-dt-of-the-whole-team-of-ours", "glft-x"],
+    ),
     "Slack": (
         ["xoxb-" + "123456789012-abc", "xapp-" + "1-A012BCDEF-abc"],
         ["xoxo-love-and-kisses", "xoxb-1", "xapp-server-configuration"],
@@ -324,21 +350,35 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
         ["hf_token", "hf_model", "hf_transfer", "hf_tokenizers", "shf_abcdefghijklmnop"],
     ),
     "sk-": (
-        ["sk-" + "MARK" * 5, "sk-proj-" + "a1B2-_" * 8, "sk-ant-api03-" + "x" * 30, "sk_live_" + "a1B2" * 6],
+        [
+            "sk-" + "MARK" * 5,
+            "sk-proj-" + "a1B2-_" * 8,
+            "sk-ant-api03-" + "x" * 30,
+            "sk_live_" + "a1B2" * 6,
+            "sk-lf-" + "01234567-89ab-cdef-0123-456789abcdef",
+        ],
         [
             "sk-learn",
             "risk-adjusted-return-on-capital",
             "task_of_the_next_release_candidate",
             "sk-learn-based-pipelines-are-nice",
             "sk-learn-text-classification-v1",
+            "sk-Llama-3-8B-Instruct",
         ],
+    ),
+    "prefixed key": (
+        ["nvapi-" + "a1B2" * 16, "gsk_" + "a1B2" * 13, "dapi" + "0a1b" * 8, "hvs." + "a1B2" * 24, "r8_" + "a1B2" * 9],
+        ["nvapi-catalog", "gsk_is_not_a_key_but_a_long_name_1", "dapi_settings", "fw_firmwareversion123456"],
     ),
     "Google": (
         ["AIza" + "SyA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q", "ya29." + "a0AfH6SMB-x_y.z1234567"],
         ["AIza", "AIzawa is a town", "ya29.short"],
     ),
     "SendGrid": (["SG." + "a1B2c3D4e5F6g7H8" + "." + "i9J0k1L2m3N4o5P6"], ["SG.x", "SG.1.2", "MSG.a"]),
-    "npm and PyPI": (["npm_" + "a1B2" * 9, "pypi-" + "AgEIcHlwaS5vcmc" * 4], ["npm_config_registry", "pypi-server"]),
+    "npm and PyPI": (
+        ["npm_" + "a1B2" * 9, "pypi-" + "AgEIcHlwaS5vcmc" * 4],
+        ["npm_config_registry", "pypi-server-of-the-whole-company-and-its-many-teams"],
+    ),
     "JSON Web Token": ([_JWT, f"jwt={_JWT}"], ["eyJ", "eyJhbGciOiJIUzI1NiJ9", "heyJude.and.others"]),
 }
 
@@ -378,7 +418,9 @@ def test_a_variable_whose_value_is_certainly_a_secret_is_hidden_and_refused_and_
     [
         *((name, True) for name in ("HF_TOKEN", "DB_PASSWORD", "DB_PASS", "MY_PWD", "GIT_PAT", "CLIENT_SECRET")),
         *((name, True) for name in ("OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "AccountKey", "STORAGE_ACCOUNT_KEY")),
-        *((name, False) for name in ("OPENAI_KEY", "SERVICE_AUTH", "EOS_TOKEN", "SECRET_NAME", "SESSION_COOKIE")),
+        *((name, False) for name in ("OPENAI_KEY", "SERVICE_AUTH", "CHAT_TOKEN", "DB_SECRET", "SESSION_COOKIE")),
+        *((name, True) for name in ("HUGGINGFACE_TOKEN", "PGPASSWORD", "SLACK_BOT_TOKEN", "AWS_BEARER_TOKEN_BEDROCK")),
+        *((name, False) for name in ("FORWARD_PASS", "STAGE_PASS", "FILE_PAT", "ACCESS_KEY_ID")),
     ],
 )
 def test_a_variable_with_a_secrets_name_is_hidden_and_left_out_and_refused_if_it_leaves_no_doubt(
@@ -394,12 +436,120 @@ def test_a_variable_with_a_secrets_name_is_hidden_and_left_out_and_refused_if_it
         assert kind_of_secret(name, reference) is None
 
 
-@pytest.mark.parametrize("name", ["TOKENIZER", "SM_VLLM_MAX_TOKENS", "SECRETARY", "KEYS", "PASSAGE", "SM_VLLM_MODEL"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "TOKENIZER", "SM_VLLM_MAX_TOKENS", "SECRETARY", "KEYS", "PASSAGE", "SM_VLLM_MODEL",
+        # Tokens of a model's text.
+        "EOS_TOKEN", "PAD_TOKEN", "PAD_TOKEN_ID", "SM_VLLM_STOP_TOKEN_IDS", "THINK_END_TOKEN", "IMAGE_TOKEN",
+        "MAX_TOKEN", "COST_PER_TOKEN", "TOKEN_BUDGET", "TOKEN_TYPE",
+        # What describes a secret, or where it is.
+        "SECRET_NAME", "SECRET_ARN", "TokenSecretArn", "API_KEY_HEADER", "HF_TOKEN_PATH", "PASSWORD_FILE", "TOKEN_URL",
+        "AWS_WEB_IDENTITY_TOKEN_FILE", "CREDENTIAL_SOURCE", "SIGNATURE_NAME", "COOKIE_DOMAIN",
+        # Keys of data.
+        "PARTITION_KEY", "S3_OBJECT_KEY", "CACHE_KEY", "KMS_KEY", "ARTIFACT_KEY",
+    ],
+)  # fmt: skip
 def test_a_variable_with_another_name_is_none_of_these(name: str) -> None:
     redactor = Redactor()
     redactor.learn({"Environment": {name: "correct horse"}})
     assert redactor.text("correct horse is wrong") == "correct horse is wrong"
     assert not may_be_secret(name, "correct horse")
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-AbCdEf",
+        "arn:aws-us-gov:ssm:us-gov-west-1:111122223333:parameter/prod/token",
+        "/prod/hub/token",
+        "/run/secrets/hf-token_2",
+        "s3://bucket/Llama-3.1-8B/token.json",
+        "{{resolve:secretsmanager:hub:SecretString:token}}",
+        "Bearer {{resolve:ssm-secure:/prod/hf:1}}",
+        "$HF_TOKEN",
+        "${HF_TOKEN}",
+        "<your token>",
+        "[MASK]",
+        "EMPTY",
+    ],
+)
+def test_a_reference_to_a_secret_is_not_one(reference: str) -> None:
+    assert kind_of_secret("HF_TOKEN", reference) is None
+    assert not may_be_secret("HF_TOKEN", reference)
+    assert Redactor().text(f"cannot read {reference}.") == f"cannot read {reference}."
+
+
+def test_the_arn_of_a_secret_in_the_environment_is_kept_in_messages() -> None:
+    arn = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-AbCdEf"
+    redactor = Redactor()
+    redactor.learn({"Environment": {"DB_PASSWORD": arn}})
+    assert redactor.text(f"{arn} cannot be read") == f"{arn} cannot be read"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "/" + _40[1:],
+        "arn: my password",
+        "{{resolve:nothing}}",
+        "{{resolve",
+        "s3://key:password@bucket",
+        "$ecret",
+        "hunter2",
+        "hf_" + "a1B2" * 8 + "{{resolve:secretsmanager:hub}}",
+    ],
+)
+def test_a_secret_that_looks_similar_to_a_reference_is_refused(value: str) -> None:
+    assert kind_of_secret("AWS_SECRET_ACCESS_KEY", value) is not None
+    assert may_be_secret("AWS_SECRET_ACCESS_KEY", value)
+
+
+def test_a_password_of_a_url_may_be_a_reference() -> None:
+    url = "postgresql://user:{{resolve:secretsmanager:db:SecretString:password}}@db:5432/chat"
+    assert kind_of_secret("DATABASE", url) is None
+    assert not may_be_secret("DATABASE", url)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "Authorization=Bearer " + "abcdef" * 4,
+        '{"Authorization": "Bearer abcdef"}',
+        '{"api_key": "correct horse"}',
+        "--api-key correct-horse",
+        "host=db password=hunter2",
+        _40,
+    ],
+)
+def test_a_variable_that_contains_a_secret_is_left_out(value: str) -> None:
+    assert may_be_secret("SETTING", value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "sha256:" + "0a1b" * 16,
+        "0a1b" * 16,
+        "0123456789abcdef0123456789abcdef01234567",
+        "01234567-89ab-cdef-0123-456789abcdef",
+        "01234567-89AB-CDEF-0123-456789ABCDEF",
+        "s3://models/Llama-3.1/8B/",
+        "111122223333.dkr.ecr.us-west-2.amazonaws.com/vllm@sha256:" + "0a1b" * 16,
+        "763104351884.dkr.ecr.us-west-2.amazonaws.com/djl-inference:0.36.0-lmi18.0.0-cu128",
+        "hf-internal-testing/tiny-random-LlamaForCausalLM",
+        "https://hub.example.com/v1?region=us-west-2",
+        '{"method": "eagle3", "num_speculative_tokens": 5}',
+        '{"eos_token": "</s>", "pad_token_id": 128001}',
+        "{% for m in messages %}{{ m['content'] }}{{ eos_token }}{% endfor %}",
+        "sql=s3://adapters/Sql1/V2",
+        "sha384-" + "a1B2" * 16,
+        "<|eot_id|>",
+    ],
+)
+def test_an_identifier_or_a_setting_is_no_secret(value: str) -> None:
+    assert kind_of_secret("SETTING", value) is None
+    assert not may_be_secret("SETTING", value)
 
 
 @given(st.binary(min_size=30, max_size=30))
@@ -422,6 +572,8 @@ REPEATED = [
     "authorization:", "authorization: basic ", "sk-", "ghp_", "AIza", "npm_", "xoxb-", "pypi-", "\\", '"', "A1a", "hf_",
     "a" * 39 + "/", "key=", "1:", "a.a@", "sagemaker-api-key-", " ", "\n", "api_key\\", "secret='", "cookie:a",
     "cookie:", "-u a:", "-u ", "basic a", "basic ", "password a", "pwd", "api key",
+    "{{resolve:", "{{resolve:ssm:", "eos_token", "token_", "secretstring:", "secret_", "&sig=", "gl", "glpat-a",
+    "nvapi-", "nvapi-a1", "hvs.", "hooks.slack.com/", "://hooks.slack.com/", "secret.a-", "sk-lf-a-",
     "sk-a", "sk-1", "xapp-", "ya29.", "SG.", "SG.a-", "://a:", ":", "@", "secret ", "secret: a",
 ]  # fmt: skip
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import cast
 
 import jsii
-from aws_cdk import Annotations, CfnResource, Reference, RemovalPolicy, Tokenization
+from aws_cdk import Annotations, CfnResource, Reference, RemovalPolicy, Stack, Tokenization
 from aws_cdk import aws_iam as iam
 from constructs import Construct, DependencyGroup, IValidation
 
@@ -30,7 +30,7 @@ from constructs_optim.constructs.stack.permissions import (
 )
 from constructs_optim.constructs.stack.stack_context import StackContext, late_value, path_of
 from constructs_optim.constructs.validation.template_size import written_template
-from constructs_optim.recipe import RecipeError
+from constructs_optim.recipe import RecipeError, Violation
 from constructs_optim.recipe.hosting.roles_and_networks import AssumedRole
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.plan_data import JobPlan, Plan, sources_of
@@ -174,26 +174,49 @@ class ExecutionRole(SageMakerRole):
         self._is_retained |= policy is RemovalPolicy.RETAIN
 
 
+def _watch_trust(role: iam.IRole) -> None:
+    """Check at synthesis that SageMaker can assume a role of the app; only the preflight can read an imported one's
+    trust policy.
+    """
+    token = Tokenization.reverse_string(role.role_arn).first_token
+    # Also the role of a wrapper, such as without_policy_updates().
+    declared = token.target if isinstance(token, Reference) else None
+    if not isinstance(declared, iam.CfnRole):
+        return
+    context = StackContext.of(declared)
+
+    def added() -> _Trust:
+        trust = _Trust(context.stack)
+        context.stack.node.add_validation(trust)
+        return trust
+
+    context.once(_Trust, added).roles[path_of(role)] = declared
+
+
 @jsii.implements(IValidation)
 class _Trust:
-    """Checks at synthesis that SageMaker can assume a role of the app."""
+    """Checks at synthesis that SageMaker can assume the roles of a stack that models and jobs of the app use.
 
-    def __init__(self, role: iam.IRole) -> None:
-        self._role = role
+    It looks at all of them together, because writing a template takes long.
+    """
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+        self.roles: dict[str, iam.CfnRole] = {}
 
     def validate(self) -> list[str]:
-        """Return the violation if the app declares the role; only the preflight can read an imported role's policy."""
-        token = Tokenization.reverse_string(self._role.role_arn).first_token
-        # Also the role of a wrapper, such as without_policy_updates().
-        declared = token.target if isinstance(token, Reference) else None
-        if not isinstance(declared, iam.CfnRole):
+        """Return the violations."""
+        # As written: the app may override properties, and later statements may still change the policy.
+        template = json.loads(written_template(self._stack))
+        if "Transform" in template:
+            # A macro may rewrite the policies.
             return []
-        stack = StackContext.of(declared).stack
-        # As written: the app may override properties.
-        resources = json.loads(written_template(stack))["Resources"]
-        trust = resources[stack.resolve(declared.logical_id)]["Properties"].get("AssumeRolePolicyDocument")
-        named = principals(trust, text_of)
-        violations = check(AssumedRole(path_of(self._role), SAGEMAKER, named, may_assume(trust)))
+        violations: list[Violation] = []
+        for path, declared in self.roles.items():
+            written = template["Resources"][self._stack.resolve(declared.logical_id)]
+            trust = written.get("Properties", {}).get("AssumeRolePolicyDocument")
+            named = principals(trust, text_of)
+            violations += check(AssumedRole(path, SAGEMAKER, named, may_assume(trust)))
         return [str(RecipeError(violations))] if violations else []
 
 
@@ -213,8 +236,7 @@ class UserRole(SageMakerRole):
         self._list = StatementList(self)
         self._policy: iam.Policy | None = None
         self.role_arn = role.role_arn
-        # Later statements may still change the trust policy.
-        self.node.add_validation(_Trust(role))
+        _watch_trust(role)
 
     @cached_property
     def role(self) -> iam.IRole:

@@ -23,14 +23,13 @@ from constructs_optim.recipe import Model
 from constructs_optim.recipe.hosting.shadow import SHADOW_VARIANT, Shadow
 from constructs_optim.recipe.servers import ServerSettings
 from constructs_optim.recipe.techniques import Technique
+from constructs_optim.templates.resource_types import SHADOW_RUN
 
 from .endpoint_evaluation import EvaluatedSubject
 
 if TYPE_CHECKING:
     from aws_cdk import aws_s3 as s3
     from aws_cdk import aws_sns as sns
-
-_TYPE = "Custom::ShadowRun"
 
 
 @suggests_keywords
@@ -117,7 +116,7 @@ class ShadowRun(Construct):
         request = self._request(shadowed, settings, topic)
         self._permit(service, shadowed, topic)
         self._resource = CfnResource(
-            self, "Resource", type=_TYPE, properties={**service.jobs.properties, "Request": request}
+            self, "Resource", type=SHADOW_RUN, properties={**service.jobs.properties, "Request": request}
         )
         # The run may update the endpoint to another configuration soon after.
         self._resource.add_resource_dependency(shadowed.served or shadowed.endpoint)

@@ -35,6 +35,7 @@ from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest,
 from constructs_optim.recipe.hosting import CapacityReservation
 from constructs_optim.recipe.plan_data import S3Source
 from constructs_optim.recipe.rules import check
+from constructs_optim.templates.resource_types import MODEL_RECOMMENDATION
 
 if TYPE_CHECKING:
     from aws_cdk import aws_iam as iam
@@ -180,7 +181,7 @@ class ModelRecommendation(Construct):
         self._resource = TaggedResource(
             self,
             "Resource",
-            type="Custom::ModelRecommendation",
+            type=MODEL_RECOMMENDATION,
             properties={
                 **jobs.properties,
                 "Request": properties,

@@ -15,11 +15,11 @@ from constructs import Construct, IValidation
 
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.stack_context import StackContext, path_of
-from constructs_optim.recipe import RecipeError
+from constructs_optim.recipe import RecipeError, Violation
 from constructs_optim.recipe.hosting.roles_and_networks import NetworkUse
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.runtime.preflight.subnet_ways import ways_out
-from constructs_optim.templates.networks import described_network
+from constructs_optim.templates.networks import DescribedNetwork, described_network
 
 from .template_size import written_template
 
@@ -55,14 +55,20 @@ class _Ways:
     def validate(self) -> list[str]:
         """Return the violations that stop synthesis; advice becomes annotations."""
         templates: dict[str, dict[str, Any]] = {}
-        violations: list[Any] = []
+        # Uses of the same subnets share a description, for which the whole template is read.
+        networks: dict[tuple[str, tuple[str, ...]], DescribedNetwork | None] = {}
+        violations: list[Violation] = []
         for construct, network, label, services, hosts in self.uses:
             declared_by = network.declared_by
             assert declared_by is not None  # noqa: S101 - no other network is watched
             path = path_of(declared_by)
             if path not in templates:
-                templates[path] = json.loads(written_template(declared_by)).get("Resources", {})
-            described = described_network(templates[path], [declared_by.resolve(each) for each in network.subnet_ids])
+                templates[path] = json.loads(written_template(declared_by))
+            key = path, network.subnet_ids
+            if key not in networks:
+                subnet_ids = [declared_by.resolve(each) for each in network.subnet_ids]
+                networks[key] = described_network(templates[path], subnet_ids)
+            described = networks[key]
             if described is None:
                 continue
             ways = ways_out(described.subnets, described.tables, described.endpoints)

@@ -12,7 +12,14 @@ from .registry import GUIDE, Finding, rule
 _VPC = f"{GUIDE}train-vpc.html"
 _S3 = "s3"
 _GATEWAY = 'vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)'
-_EXIT = "subnets with a route to a NAT gateway (ec2.SubnetType.PRIVATE_WITH_EGRESS)"
+_EXIT = (
+    "subnets with a route to a NAT gateway: "
+    "vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS)"
+)
+_MIRRORS = {
+    "huggingface.co": f'"{HUB_VARIABLE}": "https://..."',
+    "pypi.org": '"PIP_INDEX_URL": "https://..."',
+}
 
 
 @rule("OPT245", f"{GUIDE}sagemaker-roles.html")
@@ -22,7 +29,8 @@ def _service_assumes_the_role(role: AssumedRole) -> Iterator[Finding]:
     """
     if role.is_trusted is False:
         named = ", ".join(role.principals) or "nobody"
-        fix = f'assumed_by=iam.ServicePrincipal("{role.service}"), or iam.CompositePrincipal(...) with others'
+        own = f'iam.ServicePrincipal("{role.service}")'
+        fix = f"iam.Role(..., assumed_by={own}); with others, assumed_by=iam.CompositePrincipal({own}, ...)"
         yield Finding("role", role.path, fix, f"only {named} may assume it, and {role.service} must")
 
 
@@ -51,7 +59,7 @@ def _network_may_lead_to_s3(use: NetworkUse) -> Iterator[Finding]:
     without = [name for name in use.without.get(_S3, ()) if name in (*use.closed, *use.public)]
     if without and not (use.is_certain and len(use.unreachable(_S3)) == len(use.subnets)):
         reason = f"{use.label} reads from S3, and these subnets have no S3 endpoint and no route to a NAT gateway"
-        yield Finding("network.vpc_subnets", ", ".join(without), f"Add {_GATEWAY}, or use {_EXIT}", reason)
+        yield Finding("network.vpc_subnets", ", ".join(without), f"Call {_GATEWAY}, or use {_EXIT}", reason)
 
 
 @rule("OPT249", _VPC, advisory=True)
@@ -67,16 +75,17 @@ def _network_may_lead_to_servers(use: NetworkUse) -> Iterator[Finding]:
         without = [name for name in subnets if name in shut]
         if service != _S3 and without:
             reason = f"{use.label} calls {service}, and these subnets have no route to a NAT gateway"
-            fix = f"Add an interface endpoint for {service} to the VPC, or use {_EXIT}"
+            fix = f"Call {_interface(service)}, or use {_EXIT}"
             yield Finding("network.vpc_subnets", ", ".join(without), fix, reason)
 
 
+def _interface(service: str) -> str:
+    return f'vpc.add_interface_endpoint("{service}", service=ec2.InterfaceVpcEndpointAwsService("{service}"))'
+
+
 def _mirror(use: NetworkUse) -> str:
-    return f"compute=TrainingCompute(environment=...) with mirrors in the VPC: {', '.join(_variables(use))}"
-
-
-def _variables(use: NetworkUse) -> list[str]:
-    return [{"pypi.org": "PIP_INDEX_URL"}.get(host, HUB_VARIABLE) for host in use.hosts]
+    variables = ", ".join(_MIRRORS[host] for host in use.hosts)
+    return f"name mirrors in the VPC: compute=TrainingCompute(environment={{{variables}}})"
 
 
 def _listed(hosts: Sequence[str]) -> str:

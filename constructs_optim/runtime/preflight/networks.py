@@ -49,10 +49,13 @@ def check_network(need: NetworkNeed, context: Context) -> Iterator[PreflightFind
             "use larger subnets",
         )
     for vpc in sorted({subnet["VpcId"] for subnet in subnets}):
-        own = [subnet["SubnetId"] for subnet in subnets if subnet["VpcId"] == vpc]
+        own = [subnet for subnet in subnets if subnet["VpcId"] == vpc]
         endpoints = _all_of(ec2, "describe_vpc_endpoints", "VpcEndpoints", vpc)
         tables = _all_of(ec2, "describe_route_tables", "RouteTables", vpc)
-        yield from _check_ways(ways_out(own, tables, endpoints), vpc, need)
+        ways = ways_out([subnet["SubnetId"] for subnet in own], tables, endpoints)
+        # SageMaker chooses among the subnets, so the deployment is certain to fail only if none of them works.
+        is_closed = all(way.exit == "closed" and not way.leads_to(_S3) for way in ways)
+        yield from _check_ways(ways, vpc, need, is_closed=is_closed and not _are_shared(own, context))
 
 
 def _all_of(ec2: Any, operation: str, member: str, vpc: str) -> list[dict[str, Any]]:
@@ -61,9 +64,16 @@ def _all_of(ec2: Any, operation: str, member: str, vpc: str) -> list[dict[str, A
     return [each for page in pages for each in page[member]]
 
 
-def _check_ways(ways: list[SubnetWays], vpc: str, need: NetworkNeed) -> Iterator[PreflightFinding]:
-    # SageMaker chooses among the subnets, so the deployment is certain to fail only if none of them works.
-    is_closed = all(way.exit == "closed" and not way.leads_to(_S3) for way in ways)
+def _are_shared(subnets: list[dict[str, Any]], context: Context) -> bool:
+    """Return whether another account shares the subnets: only the VPC's owner sees its interface endpoints.
+
+    Source: Amazon VPC user guide, "Responsibilities and permissions for owners and participants".
+    """
+    owners = {subnet["OwnerId"] for subnet in subnets if "OwnerId" in subnet}
+    return bool(owners) and owners != {context.client("sts").get_caller_identity()["Account"]}
+
+
+def _check_ways(ways: list[SubnetWays], vpc: str, need: NetworkNeed, *, is_closed: bool) -> Iterator[PreflightFinding]:
     shut = [way for way in ways if way.exit != "routed"]
     uses = {_S3: "jobs and models use Amazon S3", **{service: f"a job calls {service}" for service in need.services}}
     for service, use in uses.items():
@@ -81,6 +91,6 @@ def _check_ways(ways: list[SubnetWays], vpc: str, need: NetworkNeed) -> Iterator
         yield advice(
             _NAME,
             f"a job reads from {' and '.join(need.hosts)}, and {names} of {vpc} have no route to a NAT gateway",
-            "use subnets with such a route, or name mirrors in the VPC with PIP_INDEX_URL and HF_ENDPOINT "
-            "(TrainingCompute(environment=...))",
+            "use subnets with such a route, or name mirrors in the VPC with PIP_INDEX_URL and HF_ENDPOINT in the "
+            "environment of the job's compute (in code, compute=TrainingCompute(environment={...}))",
         )

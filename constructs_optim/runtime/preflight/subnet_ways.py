@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 Exit = Literal["closed", "public", "routed"]
 Described = Sequence[Mapping[str, Any]]
-# The states of VPC endpoints that lead nowhere (VpcEndpoint, EC2 API reference). Templates have none.
-_GONE = ("deleting", "deleted", "rejected", "failed", "expired")
+# States of a VPC endpoint that does not work and will not: EC2 API reference, VpcEndpoint.
+_GONE = frozenset({"deleting", "deleted", "expired", "failed", "rejected"})
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class SubnetWays:
 
 def ways_out(subnets: Sequence[str], tables: Described, endpoints: Described) -> list[SubnetWays]:
     """Return the ways out of a VPC's subnets: ``RouteTables`` and ``VpcEndpoints`` are all those of the VPC."""
-    endpoints = [each for each in endpoints if str(each.get("State", "available")).lower() not in _GONE]
     gateways = {each.get("VpcEndpointId") for each in endpoints if _is_gateway(each)}
+    endpoints = [each for each in endpoints if str(each.get("State", "")).lower() not in _GONE]
     main = _associated(tables, "Main", True)
     ways: list[SubnetWays] = []
     for subnet in subnets:
@@ -48,7 +48,7 @@ def ways_out(subnets: Sequence[str], tables: Described, endpoints: Described) ->
         ids = {table.get("RouteTableId") for table in used}
         exits = {_exit(route, gateways) for table in used for route in table.get("Routes", ())}
         services = frozenset(
-            each.get("ServiceName", "").rpartition(".")[2]
+            _service(each)
             for each in endpoints
             if not _is_gateway(each) or not ids.isdisjoint(each.get("RouteTableIds", ()))
         )
@@ -61,6 +61,11 @@ def _associated(tables: Described, key: str, value: object) -> Described:
     return [table for table in tables if any(each.get(key) == value for each in table.get("Associations", ()))]
 
 
+def _service(endpoint: Mapping[str, Any]) -> str:
+    """Return the last part of a service's name; any service for an endpoint of a resource or of a service network."""
+    return str(endpoint.get("ServiceName") or "*").rpartition(".")[2]
+
+
 def _is_gateway(endpoint: Mapping[str, Any]) -> bool:
     return endpoint.get("VpcEndpointType") == "Gateway"
 
@@ -70,11 +75,11 @@ def _exit(route: Mapping[str, Any], gateways: set[str | None]) -> Exit:
 
     Any endpoint is the ``GatewayId`` of its routes; that of a Gateway Load Balancer, such as a firewall, leads out. The
     destination does not tell: a user's prefix list may have any target. Source: Amazon VPC user guide, "Example routing
-    options". It is a ``blackhole`` once its target is gone, such as a deleted NAT gateway (EC2 API reference, Route).
+    options".
     """
     gateway = str(route.get("GatewayId", ""))
-    if route.get("State") == "blackhole":
-        return "closed"
-    if gateway == "local" or gateway in gateways or "DestinationIpv6CidrBlock" in route:
+    # EC2 keeps the route to a deleted NAT gateway or network interface as a black hole.
+    is_lost = route.get("State") == "blackhole"
+    if is_lost or gateway == "local" or gateway in gateways or "DestinationIpv6CidrBlock" in route:
         return "closed"
     return "public" if gateway.startswith("igw-") else "routed"

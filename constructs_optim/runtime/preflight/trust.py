@@ -7,6 +7,7 @@ so it uses the standard library alone.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -15,25 +16,29 @@ from ..documents import is_list, is_object, nested
 
 SAGEMAKER = "sagemaker.amazonaws.com"
 _ASSUME = "sts:assumerole"
+_ELEMENTS = frozenset({"Sid", "Effect", "Principal", "NotPrincipal", "Action", "NotAction", "Condition"})
 
 
 def may_assume(policy: object, service: str = SAGEMAKER) -> bool | None:
     """Return whether a trust policy lets a service assume its role.
 
-    None if that is not decided here: a condition, ``NotPrincipal``, a principal for everybody, or a value that is known
-    only at deployment.
+    None if that is not decided here: a condition, ``NotPrincipal``, a principal for everybody, or a policy with parts
+    that are known only at deployment, such as ``Fn::If``.
     """
-    decisions: set[bool | None] = set()
+    statements = _readable_statements(policy)
+    if statements is None:
+        return None
+    allowed: set[bool | None] = set()
     denied: set[bool | None] = set()
-    for statement in _statements(policy):
+    for statement in statements:
         match = _matches(statement, service)
         if match is False:
             continue
         certain = match and not statement.get("Condition")
-        (denied if statement.get("Effect") == "Deny" else decisions).add(certain or None)
-    if True in denied or not decisions:
+        (denied if statement["Effect"] == "Deny" else allowed).add(certain or None)
+    if True in denied or not allowed:
         return False
-    return None if denied or True not in decisions else True
+    return None if denied or True not in allowed else True
 
 
 def principals(policy: object, text: Callable[[object], str] = str) -> tuple[str, ...]:
@@ -45,6 +50,16 @@ def principals(policy: object, text: Callable[[object], str] = str) -> tuple[str
             values = named.values() if is_object(named) else [named]
             names |= dict.fromkeys(text(each) for value in values for each in _listed(value))
     return tuple(names)
+
+
+def _readable_statements(policy: object) -> list[Mapping[str, object]] | None:
+    """Return a policy's statements; None if a part of it is not one of a policy, such as an intrinsic function."""
+    if not is_object(policy) or not policy.keys() <= {"Version", "Id", "Statement"}:
+        return None
+    given = policy.get("Statement")
+    statements: list[Mapping[str, object]] = [each for each in _listed(given) if is_object(each)]
+    are_known = (each.keys() <= _ELEMENTS and each.get("Effect") in ("Allow", "Deny") for each in statements)
+    return statements if given is not None and len(statements) == len(_listed(given)) and all(are_known) else None
 
 
 def _statements(policy: object) -> Iterator[Mapping[str, object]]:
@@ -86,9 +101,19 @@ def _names_service(statement: Mapping[str, object], service: str) -> bool | None
     services = _listed(principal.get("Service"))
     if service in services:
         return True
-    if "*" in _listed(principal.get("AWS")) or any(_may_be(each, service) for each in services):
-        return None
-    return False
+    accounts = _listed(principal.get("AWS"))
+    return None if any(map(_may_be_anybody, accounts)) or any(_may_be(each, service) for each in services) else False
+
+
+def _may_be_anybody(named: object) -> bool:
+    """Return whether an ``AWS`` principal is or may become ``*``: a parameter or ``Fn::If``, and not a written ARN."""
+    if not is_object(named):
+        return named == "*"
+    if str(named.get("Ref")).startswith("AWS::"):
+        return False
+    written = json.dumps(named)
+    is_composed = not named.keys().isdisjoint({"Fn::Join", "Fn::Sub"})
+    return not (is_composed and "arn:" in written) and not ("Fn::GetAtt" in named and written.endswith('Arn"]}'))
 
 
 def _may_be(named: object, service: str) -> bool:
