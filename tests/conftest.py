@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import gc
-import json
 import marshal
 import os
 import sys
@@ -62,9 +61,6 @@ _shipped: dict[Any, dict[str, Any]] = {}
 # The CDK's own validation of a template takes as long as its synthesis: tests/constructs/test_examples.py validates the
 # examples' templates. A policy's plugins run without it.
 os.environ.setdefault("CDK_VALIDATION", "false")
-# The functions' code is copied into each assembly otherwise, which takes a fifth of a synthesis. The CDK CLI gives the
-# apps that it runs a context of its own.
-os.environ.setdefault("CDK_CONTEXT_JSON", json.dumps({"aws:cdk:disable-asset-staging": True}))
 
 # How long an example takes, or Hypothesis takes to generate it, depends on how busy the machine is. A test's fixtures
 # serve all of its examples. A test that passed suppress_health_check itself would replace this list.
@@ -134,6 +130,27 @@ def commands_are_built_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         if testing is not None:
             patched.setattr(testing, "_get_command", functools.cache(testing._get_command))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def apps_of_this_process_copy_no_code() -> Iterator[None]:
+    """The functions' code is copied into each assembly otherwise, which takes a fifth of a synthesis.
+
+    An app whose assembly is deployed has the copies: it sets ``aws:cdk:disable-asset-staging`` to False.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        if (cdk := sys.modules.get("aws_cdk")) is not None:
+            create = cdk.App.__init__
+
+            @functools.wraps(create)
+            def create_without_copies(
+                app: Any, *, post_cli_context: dict[str, Any] | None = None, **given: Any
+            ) -> None:
+                context = {"aws:cdk:disable-asset-staging": True, **(post_cli_context or {})}
+                create(app, post_cli_context=context, **given)
+
+            patched.setattr(cdk.App, "__init__", create_without_copies)
         yield
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +14,16 @@ from constructs_optim.runtime.store.artifact_store import ArtifactStore, Claim
 from constructs_optim.runtime.store.owner_records import OwnerRecord, OwnerRecords
 from constructs_optim_local.cloud import LocalCloud
 
-from ..support.waiting import settled
-from .stacks import LONGEST_SECONDS, STORE
+from ..support.waiting import a_moment
+from .stacks import FUNCTION_SECONDS, STORE
 
+# How long after a deployment a guarantee may take until it holds, in seconds of the machine's clock.
+# Nothing repairs an artifact later. The claims, records and files are read one after the other, though.
+_READ_AGAIN = 5.0
+# A function that died or timed out undoes the rest in one of Lambda's two retries; each may run until its timeout.
+_RETRIED = 3.0 * FUNCTION_SECONDS
+# A state machine polls until it is through, and repeats a poll that fails; the local cloud shortens the waits between.
+_WATCHED = 2.0 * FUNCTION_SECONDS
 _GONE = ("DELETE_COMPLETE",)
 _SCALING = (
     "AWS::ApplicationAutoScaling::ScalableTarget",
@@ -122,21 +129,23 @@ class Guarantees:
             if called - actions:
                 yield f"no alarm calls {sorted(called - actions)}"
 
-    def broken(self) -> list[str]:
-        """Violated guarantees, one message each."""
+    def broken(self) -> dict[str, float]:
+        """Violated guarantees: messages, each with the seconds after which it must be gone."""
         seen = self.seen()
-        return [
-            *(f"job {name} runs without an owner" for name in self.orphaned_jobs(seen)),
-            *(f"artifact {key} is lost" for key in self.lost_artifacts(seen)),
-            *(f"stack {stack} is gone and still owns something" for stack in self.dead_owners(seen)),
-            *(f"{name} is no stack's resource" for name in self.abandoned()),
-            *(f"endpoint {name} keeps its shadow variant" for name in self.shadows()),
-            *self.unscaled(),
-        ]
+        return {
+            **dict.fromkeys((f"job {name} runs without an owner" for name in self.orphaned_jobs(seen)), _RETRIED),
+            **dict.fromkeys((f"artifact {key} is lost" for key in self.lost_artifacts(seen)), _READ_AGAIN),
+            **dict.fromkeys(
+                (f"stack {each} is gone and still owns something" for each in self.dead_owners(seen)), _RETRIED
+            ),
+            **dict.fromkeys((f"{name} is no stack's resource" for name in self.abandoned()), _RETRIED),
+            **dict.fromkeys((f"endpoint {name} keeps its shadow variant" for name in self.shadows()), _WATCHED),
+            **dict.fromkeys(self.unscaled(), _WATCHED),
+        }
 
     def broken_for_good(self, known: Collection[str] = ()) -> list[str]:
-        """Violations, other than the ``known``, that remain after pending work has finished."""
-        return settled(lambda: sorted(set(self.broken()) - set(known)), operator.not_, LONGEST_SECONDS)
+        """Violations, other than the ``known``, that remain after pending work has had its time."""
+        return overdue(lambda: {each: seconds for each, seconds in self.broken().items() if each not in known})
 
     def seen(self) -> Seen:
         """All claims and records, read now."""
@@ -175,3 +184,15 @@ class Guarantees:
             if self._lives(stack["StackId"]):
                 found += self._cloudformation.describe_stack_resources(StackName=stack["StackId"])["StackResources"]
         return {resource.get("PhysicalResourceId", "") for resource in found}
+
+
+def overdue(broken: Callable[[], Mapping[str, float]]) -> list[str]:
+    """Wait until each violation is gone or its seconds are over; those that were there after that."""
+    started, found = time.monotonic(), set[str]()
+    while True:
+        waited = time.monotonic() - started
+        left = broken()
+        found |= {each for each, seconds in left.items() if waited >= seconds}
+        if found.issuperset(left):
+            return sorted(found)
+        a_moment()

@@ -121,7 +121,7 @@ def _template(name: str, group_size: int) -> str:
     kind = KINDS[name]
     stack = Stack(
         App(
-            outdir=tempfile.mkdtemp(prefix="faults-"),
+            outdir=_UNTIL_THE_END.enter_context(tempfile.TemporaryDirectory(prefix="faults-")),
             post_cli_context={PREFLIGHT_CONTEXT: kind.looks_first, "aws:cdk:disable-asset-staging": False},
         ),
         _ANY_STACK,

@@ -15,9 +15,10 @@ from constructs_optim_local.cloud import LocalCloud
 
 from . import trial
 from .__main__ import Log, conclude
+from .guarantees import overdue
 from .scenarios import SCENARIOS
 from .scenarios.registry import files_of
-from .stacks import STORE, local_cloud
+from .stacks import KINDS, STORE, FaultStack, local_cloud
 from .state_machine import state_machine
 from .trial import Outcome, Step, Strike, Trial, Trials
 
@@ -72,6 +73,27 @@ def test_the_guarantees_detect_an_orphaned_job_and_a_lost_artifact(trials: Trial
     s3.delete_object(Bucket=STORE, Key=files_of(trials, lost)[0])
     assert trials.guarantees.lost_artifacts() == [lost.artifact_key]
     lost.destroy()
+
+
+def test_each_guarantee_has_its_own_time_until_it_must_hold() -> None:
+    reads = iter([{"lost": 0.0, "orphaned": 60.0}, {"orphaned": 60.0}, {}])
+    assert overdue(lambda: next(reads)) == ["lost"]
+    assert list(reads) == [], "what may take longer was waited for"
+    assert overdue(lambda: {"orphaned": 0.1}) == ["orphaned"]
+    assert overdue(dict) == []
+
+
+def test_the_same_kind_of_stack_is_deployed_again(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
+    deployed: list[str] = []
+
+    def deploy(stack: FaultStack) -> str:
+        deployed.append(stack.kind)
+        return "CREATE_COMPLETE"
+
+    monkeypatch.setattr(FaultStack, "deploy", deploy)
+    for kind in KINDS:
+        trials.again(trials.stack(kind))
+    assert deployed == [*KINDS]
 
 
 def test_two_stacks_of_a_kind_give_no_resource_the_same_name(trials: Trials) -> None:

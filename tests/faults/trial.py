@@ -17,7 +17,6 @@ from .guarantees import Guarantees
 from .stacks import KINDS, LONGEST_SECONDS, FaultStack
 
 _SUCCEEDED = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
-_LIMITED = ("impatient", "brisk")
 
 
 @dataclass(frozen=True)
@@ -204,9 +203,7 @@ class Trials:
         return [fault for fault in self.cloud.faults() if not fault["struck"] or fault["count"]]
 
     def again(self, stack: FaultStack) -> None:
-        """The same deployment must succeed once the fault is gone, which no limit of the stack may prevent."""
-        if stack.kind in _LIMITED:
-            stack.kind = "job"
+        """The same deployment must succeed once the fault is gone."""
         status = stack.deploy()
         if status not in _SUCCEEDED:
             self.problem(f"deploying again ended as {status}: {stack.reasons[:4]}")

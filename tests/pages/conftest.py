@@ -9,16 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from constructs_optim_local.cloud import IN_THE_WAY, LocalCloud
+from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.sagemaker.optimization.artifacts import safetensors
 from tests.support.documents import CHECKOUT
 from tests.support.made_once import folder_of_run
 from tests.support.model_hub import HubModel, serving
 from tests.support.terraform_providers import environment_of_providers
 
-from .environments import made_by
+from .environments import made_by, of_a_fresh_machine
 
-_IN_THE_WAY = ("AWS_", "CDK_", "JSII_", "PYTHON", "PYTEST_", "VIRTUAL_ENV", *IN_THE_WAY)
 _HERE = str(Path(sys.executable).parent)
 
 
@@ -31,9 +30,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for name in ("node", "npm", "npx"):
         (programs / name).symlink_to(CHECKOUT / ".venv" / "bin" / name)
     path = [each for each in os.environ["PATH"].split(":") if each != _HERE and "node_modules" not in each]
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_IN_THE_WAY)}
     return {
-        **kept,
+        **of_a_fresh_machine(os.environ),
         "PATH": ":".join([str(programs), *path]),
         "NO_COLOR": "1",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",

@@ -6,16 +6,24 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from constructs_optim_local.cloud import IN_THE_WAY
 from tests.support.made_once import made_once
 
 from .page import Console, PageError, steps
 from .terminal import Terminal
 
+# Of AWS and the CDK, of the tests, and of a make that runs them: its job server is not there for a reader's make.
+_OF_THIS_RUN = ("AWS_", "CDK_", "JSII_", "MAKE", "MFLAGS", "PYTHON", "PYTEST_", "VIRTUAL_ENV", *IN_THE_WAY)
 _INSTALLS = re.compile(r"python3 -m venv |(?:\S+/)?pip install |npm (?:install|pack) |make -C ")
 _ACTIVATES = re.compile(r"source (\S+)/bin/activate")
+
+
+def of_a_fresh_machine(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a reader's machine has as well."""
+    return {name: value for name, value in variables.items() if not name.startswith(_OF_THIS_RUN)}
 
 
 def installs(command: str) -> bool:

@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from functools import cache
+from itertools import dropwhile, groupby
 from typing import Any
 
 import typer.main
@@ -22,7 +23,8 @@ from .page import Console, steps
 
 _REFERENCE = re.compile(r"tests/[\w/]+\.py::\w+|docs/[\w/-]+\.md|\.ci/run")
 _MAKEFILE = (CHECKOUT / "Makefile").read_text()
-_SETTING = re.compile(r"export |\w+=")
+_ASSIGNMENT = re.compile(r"\w+=")
+_SEPARATORS = ";&|"
 
 
 def references(reason: str) -> list[str]:
@@ -36,8 +38,7 @@ def commands_without(step: Console, tests: list[str]) -> list[str]:
     return [
         command.copied
         for command in step.commands
-        if not _SETTING.match(command.copied)
-        and not all(any(wanted <= words for words in known) for wanted in _wanted(command.copied))
+        if not all(any(wanted <= words for words in known) for wanted in _wanted(command.copied))
     ]
 
 
@@ -59,18 +60,16 @@ def words_of(test: str) -> frozenset[str]:
     path, _, name = test.partition("::")
     text = (CHECKOUT / path).read_text()
     if not name:
-        return frozenset(text.split())
-    module = ast.parse(text)
-    defined = {each: node for node in ast.walk(module) for each in _names(node)}
-    assert name in defined, f"there is no {test}"
+        return frozenset(word for line in text.splitlines() for word in line.partition("#")[0].split())
+    defined = {each: node for node in ast.walk(ast.parse(text)) for each in _names(node)}
+    is_test = name.startswith("test_") and isinstance(defined.get(name), ast.FunctionDef | ast.AsyncFunctionDef)
+    assert is_test, f"there is no test {test}"
     seen, words, left = set[str](), set[str](), [name]
-    # What drives the CDK CLI.
-    words |= {"cdk"} if "DeployedStack" in text else set()
     while left:
-        if (name := left.pop()) in seen or name not in defined:
+        if (name := left.pop()) in seen:
             continue
         seen.add(name)
-        for node in ast.walk(defined[name]):
+        for node in _code(defined[name]) if name in defined else ():
             match node:
                 case ast.Constant(value=str(constant)):
                     words |= set(re.split(r"[\s='\"]+", constant))
@@ -81,12 +80,13 @@ def words_of(test: str) -> frozenset[str]:
                     left.append(used)
                 case _:
                     pass
-    return frozenset(words)
+    # What drives the CDK CLI.
+    return frozenset(words | {"cdk"} if "DeployedStack" in seen else words)
 
 
 def _names(node: ast.AST) -> Iterator[str]:
     match node:
-        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             yield name
         case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
             yield name
@@ -94,25 +94,48 @@ def _names(node: ast.AST) -> Iterator[str]:
             pass
 
 
-def _wanted(command: str) -> Iterator[set[str]]:
-    """The words of a command, and of one that it starts."""
-    words = [word for word in shlex.split(command.replace("\\\n", " ")) if word not in ("eval", "npx")]
+def _code(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and those inside, without the prose: docstrings, and what assertions say."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        match node, child:
+            case _, ast.Expr(value=ast.Constant()):
+                pass
+            case ast.Assert(msg=said), _ if child is said:
+                pass
+            case _:
+                yield from _code(child)
+
+
+def _wanted(line: str) -> Iterator[set[str]]:
+    """The words of each command of a line, and of those that they start."""
+    lexer = shlex.shlex(line.replace("\\\n", " "), posix=True, punctuation_chars=_SEPARATORS)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    for separates, words in groupby(lexer, lambda word: set(word) <= set(_SEPARATORS)):
+        if not separates:
+            yield from _wanted_of_one(list(words))
+
+
+def _wanted_of_one(words: list[str]) -> Iterator[set[str]]:
+    words = list(dropwhile(lambda word: _ASSIGNMENT.match(word) or word in ("eval", "npx"), words))
     started = words[words.index("--") + 1 :] if "--" in words else []
-    program, *words = words[: len(words) - len(started)]
+    program, *words = words[: len(words) - len(started)] or ["export"]
     options = {word.partition("=")[0] for word in words if word.startswith("--") and word != "--"}
+    arguments = [word for word in words if not word.startswith("-")]
     match program.rpartition("/")[2]:
+        case "export":
+            pass
         case "constructs-optim":
-            yield {*_sub_commands(words), *options}
-        case "make" if found := re.search(
-            rf"^{words[0]}:.*\n(?:\t.*\n)*?\t.*(constructs-optim .*)", _MAKEFILE, re.MULTILINE
-        ):
-            yield from _wanted(found[1])
-        case "make":
-            yield {"make", words[0]}
+            yield {*_sub_commands(arguments), *options}
+        case "make" if arguments:
+            for target in arguments:
+                recipe = rf"^{re.escape(target)}:.*\n(?:\t.*\n)*?\t.*(constructs-optim .*)"
+                found = re.search(recipe, _MAKEFILE, re.MULTILINE)
+                yield from _wanted(found[1]) if found else [{"make", target}]
         case name:
-            yield {name, words[0], *options}
+            yield {name, *arguments[:1], *options}
     if started:
-        yield from _wanted(shlex.join(started))
+        yield from _wanted_of_one(started)
 
 
 def _sub_commands(words: list[str]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from .registry import fails, jobs_of, jobs_that_are, running_job, scenario, surv
 @scenario
 def job_fails(t: Trials) -> None:
     t.cloud.inject("job_fails", reason="ClientError: CUDA out of memory")
-    fails(t, t.stack(), "ended as FAILED: ClientError: CUDA out of memory", "remove the cause, then deploy the change")
+    fails(t, t.stack(), "ended as FAILED: ClientError: CUDA out of memory", "Remove the cause, then deploy again")
 
 
 @scenario
