@@ -163,7 +163,7 @@ def test_one_file_is_several_stacks_with_names_and_tags_of_their_own(folder: Pat
 
 
 @pytest.mark.parametrize("format", ["cdk", "cloudformation"])
-def test_a_folder_that_cannot_be_one_is_told(folder: Path, format: str) -> None:
+def test_an_impossible_output_folder_is_refused(folder: Path, format: str) -> None:
     (folder / "taken").write_text("")
     result = run("synth", QUICKSTART, "--format", format, "--output", "taken")
     assert (result.exit_code, "Cannot write to taken" in result.stderr) == (2, True)
@@ -278,7 +278,7 @@ def test_what_a_lock_file_that_cannot_be_written_would_record_is_in_the_warnings
 
 
 @pytest.mark.parametrize("command", [("synth",), ("plan",), ("synth", "--format", "cloudformation")])
-def test_a_broken_lock_file_is_told_without_a_traceback(folder: Path, command: tuple[str, ...]) -> None:
+def test_a_malformed_lock_file_is_refused_without_a_traceback(folder: Path, command: tuple[str, ...]) -> None:
     (folder / LOCK_FILE).write_text('{"servers": 3')
     result = run(*command, QUICKSTART)
     assert (result.exit_code, isinstance(result.exception, SystemExit)) == (2, True)
@@ -455,7 +455,7 @@ def test_a_file_is_explained_against_another(folder: Path) -> None:
     assert run("explain", QUICKSTART, "--against", QUICKSTART, "--fail-on", "change").exit_code == 0
 
 
-def test_a_file_that_cannot_be_explained_says_where() -> None:
+def test_the_error_for_a_file_that_cannot_be_explained_names_the_place() -> None:
     result = run("explain", "-", text=VALID.replace("awq", "awqq"))
     assert (result.exit_code, "standard input:7:23" in result.stderr) == (2, True)
 

@@ -291,7 +291,7 @@ def test_a_mistake_has_its_place_a_reason_and_a_fix(text: str, location: str, re
     assert suggestion in found[3]
 
 
-def test_everything_that_is_wrong_in_a_form_is_told_at_once() -> None:
+def test_one_error_lists_all_mistakes_of_the_form() -> None:
     text = replaced("awq", "awqq").replace("instance_type", "instancetype").replace("stack: Chat", "stak: Chat")
     assert [location for location, *_ in refused(text)] == [
         "endpoint.yaml:1:1 stack",
@@ -301,7 +301,7 @@ def test_everything_that_is_wrong_in_a_form_is_told_at_once() -> None:
     ]
 
 
-def test_everything_that_rules_refuse_of_all_endpoints_is_told_at_once() -> None:
+def test_one_error_lists_the_violations_of_all_endpoints() -> None:
     second = VALID.split("endpoints:\n")[1].replace("Llama", "Other").replace("ml.g5.12xlarge", "ml.g6.xlarg")
     text = replaced("accept_eula: true", "accept_eula: false") + second
     assert [location.partition(" ")[2] for location, *_ in refused(text)] == [
@@ -310,7 +310,7 @@ def test_everything_that_rules_refuse_of_all_endpoints_is_told_at_once() -> None
     ]
 
 
-def test_a_file_that_is_not_there_or_no_text_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_binary_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DeclarationError, match="No such file"):
         Document.read(tmp_path / "endpoint.yaml")
     (tmp_path / "endpoint.yaml").write_bytes(b"\xff\xfe")
@@ -418,7 +418,7 @@ def test_the_work_of_reading_a_file_is_limited_and_not_only_its_result(monkeypat
     assert copied < 25_000
 
 
-def test_thousands_of_mistakes_are_told_in_time_that_grows_as_they_do() -> None:
+def test_thousands_of_mistakes_are_reported_in_linear_time() -> None:
     """Each mistake is compared with others of its place, and not with all."""
     compared = 0
 

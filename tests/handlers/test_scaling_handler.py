@@ -227,7 +227,7 @@ def test_a_failed_rollback_is_counted_as_suspended_at_every_poll(
     assert "UPDATE_ROLLBACK_FAILED" in vars(told[0])["reason"]
 
 
-def test_a_rollback_that_skips_a_renamed_variant_says_that_nothing_fits(
+def test_a_rollback_that_skips_a_renamed_variant_reports_that_no_variant_matches(
     made: Scaled, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     made.send("Update", G6, G5)
@@ -278,7 +278,7 @@ DAMAGED = [b"{", b"[]", b"{}", b'{"schema":99}', b'"x"', b'{"registrations":[{}]
 
 
 @pytest.mark.parametrize("damaged", one_in(3, DAMAGED))
-def test_a_registration_that_cannot_be_read_is_said_and_fails_no_rollback(
+def test_an_unreadable_registration_is_reported_and_fails_no_rollback(
     made: Scaled, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, damaged: bytes
 ) -> None:
     made.send("Update", G6, G5)

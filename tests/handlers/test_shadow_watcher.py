@@ -293,7 +293,7 @@ def test_a_promotion_that_a_quota_refuses_ends_the_shadow(run: Run, cloud: Local
     assert run.end()["EndpointConfigName"] == f"{run.name}-ended"
 
 
-def test_an_end_that_is_refused_for_good_is_told_with_its_reason(run: Run, cloud: LocalCloud) -> None:
+def test_a_permanently_refused_end_is_reported_with_its_reason(run: Run, cloud: LocalCloud) -> None:
     topic = cloud.client("sns").create_topic(Name=run.name)["TopicArn"]
     notifications = Notifications.of(cloud, topic)
     run.request["TopicArn"] = topic
@@ -365,7 +365,7 @@ def test_a_run_without_its_store_ends_the_shadow(run: Run, cloud: LocalCloud, mo
     assert run.poll(Error=POLLS_FAIL) == {"Done": True}
 
 
-def test_a_run_goes_on_if_polls_work_again(run: Run) -> None:
+def test_a_run_continues_after_polls_recover(run: Run) -> None:
     run.poll()
     run.ask(3)
     assert run.poll(Error={"Error": "ClientError", "Cause": "throttled"})["Done"] is False

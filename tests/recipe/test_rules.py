@@ -843,13 +843,13 @@ class _Secret:
     secret_arn = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub"
 
 
-def test_a_construct_in_place_of_its_arn_is_told_the_attribute() -> None:
+def test_a_construct_in_place_of_its_arn_is_refused_with_the_name_of_the_attribute() -> None:
     with pytest.raises(RecipeError) as refused:
         Model.huggingface("Qwen/Qwen3-32B", token_secret_arn=_Secret())  # type: ignore[arg-type]
     assert refused.value.violations[0].suggestion == "secret.secret_arn"
 
 
-def test_advice_says_what_is_wrong_and_where() -> None:
+def test_advice_names_the_location_the_value_and_the_reason() -> None:
     arguments = recipe(model=_hub("acme/mine"), techniques=[], **_G7E)
     (advice,) = warnings(Recipe(**arguments))
     assert advice.message.startswith(
