@@ -22,6 +22,7 @@ from constructs_optim.runtime.requests.shadow_properties import ShadowRequest
 from constructs_optim.runtime.store.run_records import CURRENT, RESULT, RUN, RunRecords
 from constructs_optim_local.cloud import LocalCloud
 
+from ..support.custom_resource_events import custom_resource_event
 from ..support.hosting import make_model, settled
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import BUCKET, Responses, idle_state_machine
@@ -155,12 +156,14 @@ class Run:
 
     def event(self, kind: str, request: str, **more: Any) -> dict[str, Any]:
         return {
-            "RequestType": kind,
-            "ResponseURL": f"{self.responses.url}?X-Amz-Date=20261121T120000Z&X-Amz-Expires=7200",
-            "StackId": f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/Chat/{self.name}",
-            "RequestId": request,
-            "LogicalResourceId": "ShadowRun",
-            "ResourceProperties": {"Request": self.request, "StateMachineArn": self.machine},
+            **custom_resource_event(
+                kind,
+                f"{self.responses.url}?X-Amz-Date=20261121T120000Z&X-Amz-Expires=7200",
+                stack_id=f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/Chat/{self.name}",
+                request_id=request,
+                logical_id="ShadowRun",
+                properties={"Request": self.request, "StateMachineArn": self.machine},
+            ),
             **more,
         }
 
