@@ -175,7 +175,7 @@ def replaced(old: str, new: str) -> str:
         # What rules refuse, in the words of a file.
         (
             replaced("accept_eula: true", "accept_eula: false"),
-            "endpoint.yaml:5:91 endpoints.Llama.model.accept_eula",
+            "endpoint.yaml:5:91 endpoints.Llama.model.jumpstart.accept_eula",
             "only you can accept",
             "{jumpstart: {model_id: meta-textgeneration-llama-3-8b, version: 2.24.0, accept_eula: true}}",
         ),
@@ -194,7 +194,7 @@ def replaced(old: str, new: str) -> str:
         # What constructs refuse.
         (
             f"{VALID}    objectives: {{input_tokens: 1, output_tokens: 1}}\n",
-            "endpoint.yaml:4:5 endpoints.Llama",
+            "endpoint.yaml:7:7 endpoints.Llama.techniques",
             "are set",
             "the choice for the objectives determines these values",
         ),
@@ -305,7 +305,7 @@ def test_one_error_lists_the_violations_of_all_endpoints() -> None:
     second = VALID.split("endpoints:\n")[1].replace("Llama", "Other").replace("ml.g5.12xlarge", "ml.g6.xlarg")
     text = replaced("accept_eula: true", "accept_eula: false") + second
     assert [location.partition(" ")[2] for location, *_ in refused(text)] == [
-        "endpoints.Llama.model.accept_eula",
+        "endpoints.Llama.model.jumpstart.accept_eula",
         "endpoints.Other.instance_type",
     ]
 

@@ -29,7 +29,7 @@ from aws_cdk import Acknowledgment, Annotations, App, Stack, Validations
 from constructs import Construct, IConstruct, IValidation
 
 from constructs_optim.recipe import RecipeError, Violation
-from constructs_optim.recipe.errors import Advice, shown
+from constructs_optim.recipe.errors import Advice
 
 from .stack_context import StackContext
 
@@ -189,7 +189,7 @@ class _UncaughtRefusal:
 
 def _described(violation: Violation) -> str:
     return (
-        f"{violation.location} = {shown(violation.value)}: {violation.reason}\n"
+        f"{violation.location} = {violation.shown_value}: {violation.reason}\n"
         f"What works: {violation.suggestion}\n{violation.link}"
     )
 
