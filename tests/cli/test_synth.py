@@ -244,7 +244,7 @@ def test_the_explanation_of_a_template_is_that_of_a_first_deployment(folder: Pat
 def test_what_is_wrong_ends_with_status_2_and_writes_nothing(folder: Path, arguments: tuple[str, ...]) -> None:
     result = run(*arguments, text=VALID.replace("ml.g5.12xlarge", "ml.g5.12xlarg"))
     assert result.exit_code == 2
-    assert "OPT010 standard input:8:20 endpoints.Llama.instance_type = 'ml.g5.12xlarg'" in result.stderr
+    assert "OPT010 standard input:8:20 endpoints.Llama.instance_type = ml.g5.12xlarg\n" in result.stderr
     assert "did you mean ml.g5.12xlarge" in result.stderr
     assert files_in(folder) == set()
 
@@ -313,7 +313,7 @@ def test_what_a_policy_refuses_is_refused_without_a_traceback(folder: Path, comm
     [
         (("--code-bucket", "code"), "--code-bucket and --profile need --format cloudformation"),
         (("--tag", "stage"), "--tag 'stage': use KEY=VALUE"),
-        (("--stack-name", "my_chat"), "stack = 'my_chat'"),
+        (("--stack-name", "my_chat"), "stack = my_chat"),
         (("--format", "cloudformation", "--code-bucket", "Not_A_Bucket"), "'Not_A_Bucket'"),
     ],
 )

@@ -92,7 +92,7 @@ def _schedules_can_be_kept(scaling: Scaling) -> Iterator[Finding]:
         yield from _range(f"{location}.", request.min_capacity, request.max_capacity, least_maximum=0)
         for name, time in (("start", request.start), ("end", request.end)):
             if time is not None and not isinstance(time, dt.datetime):
-                yield Finding(f"{location}.{name}", time, "a date with a time, in UTC if it has no time zone")
+                yield Finding(f"{location}.{name}", time, "a datetime.datetime, in UTC if it has no time zone")
         if isinstance(request.start, dt.datetime) and isinstance(request.end, dt.datetime):
             start, end = in_utc(request.start), in_utc(request.end)
             if end <= start:
