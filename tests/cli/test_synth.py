@@ -74,6 +74,20 @@ def test_advice_is_printed_once_wherever_a_file_is_synthesized(
         assert "arning" not in run("synth", "endpoint.yaml").output, "the CDK CLI prints the warnings itself"
 
 
+@pytest.mark.parametrize("command", [("explain",), ("synth", "--format", "cloudformation")], ids=lambda each: each[0])
+@pytest.mark.parametrize("severity", ["warning", "error"])
+def test_findings_of_a_policy_name_no_report_in_a_temporary_folder(
+    folder: Path, command: tuple[str, ...], severity: str
+) -> None:
+    policy = f"policy: {{allowed_instance_types: [ml.g6.xlarge], severities: {{POL001: {severity}}}}}\n"
+    (folder / "endpoint.yaml").write_text(VALID + policy)
+    result = run(*command, "endpoint.yaml")
+    assert result.exit_code == (0 if severity == "warning" else 2)
+    assert "does not allow this instance type. What works: one of ml.g6.xlarge" in " ".join(result.stderr.split())
+    assert "constructs-optim-policy::POL001" in result.stderr
+    assert "validation-report" not in result.stderr
+
+
 @pytest.mark.parametrize("format", ["cdk", "cloudformation"])
 def test_a_template_that_exceeds_a_limit_is_refused_and_not_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch, format: str
