@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constructs_optim.constructs.declaration import document
-from constructs_optim.constructs.declaration.document import DeclarationError, Document
+from constructs_optim.constructs.declaration.document import DeclarationError, Document, FileViolation
 from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack, stack_form
 from constructs_optim.recipe import RecipeError
 
@@ -253,6 +253,54 @@ def replaced(old: str, new: str) -> str:
             "`$${` for the characters themselves",
         ),
         (
+            f"{VALID}policy: {{alarm_actions_required: true, severities: {{POL001: warning}}}}\n",
+            "endpoint.yaml:9:61 policy.severities.POL001",
+            "the rule is not enabled",
+            "also set allowed_instance_types",
+        ),
+        (
+            f"{VALID}    monitoring: {{alarms: {{error_rate: {{period_seconds: 7}}}}}}\n",
+            "endpoint.yaml:9:56 endpoints.Llama.monitoring.alarms.error_rate.period_seconds",
+            "error_rate does not accept this period_seconds",
+            "10, 20, 30, or a multiple of 60",
+        ),
+        (
+            f"{VALID}    variant: {{container_startup_timeout: 10s}}\n",
+            "endpoint.yaml:9:42 endpoints.Llama.variant.container_startup_timeout",
+            "1 minute to 1 hour",
+            "1m to 1h",
+        ),
+        (
+            f"{VALID}    update_policy: {{canary: {{percent: 80}}}}\n",
+            "endpoint.yaml:9:39 endpoints.Llama.update_policy.canary.percent",
+            "at most 50%",
+            "1 to 50%",
+        ),
+        (
+            f"{VALID}    monitoring: {{alarm_actions: [{', '.join(['arn:aws:sns:us-west-2:1:topic'] * 6)}]}}\n",
+            "endpoint.yaml:9:33 endpoints.Llama.monitoring.alarm_actions",
+            "an alarm 5 actions",
+            "an SNS topic",
+        ),
+        (
+            f"{VALID}    monitoring: {{observability: {{detailed: false}}, alarms: {{queue: true}}}}\n",
+            "endpoint.yaml:9:68 endpoints.Llama.monitoring.alarms.queue",
+            "the endpoint has observability: {detailed: false}",
+            "server: vllm or server: sglang",
+        ),
+        (
+            f"{VALID}    dashboard: {{show_costs: {{instance_price_per_hour: -1}}}}\n",
+            "endpoint.yaml:9:55 endpoints.Llama.dashboard.show_costs.instance_price_per_hour",
+            "a price is above zero",
+            "7.09, for instance",
+        ),
+        (
+            f"{VALID}    shadow: {{candidate: {{techniques: [{{quantization: fp8}}]}}, checks: [answered]}}\n",
+            "endpoint.yaml:4:5 endpoints.Llama.data_capture",
+            "the captured responses of both variants",
+            "{bucket: ...}",
+        ),
+        (
             f"{VALID}outputs: {{Where: '${{AWS::Regoin}}'}}\n",
             "endpoint.yaml:9:18 outputs.Where",
             "no pseudo parameter 'AWS::Regoin'",
@@ -299,6 +347,17 @@ def test_one_error_lists_all_mistakes_of_the_form() -> None:
         "endpoint.yaml:7:23 endpoints.Llama.techniques[0].quantization",
         "endpoint.yaml:8:5 endpoints.Llama.instancetype",
     ]
+
+
+def test_values_in_errors_are_written_as_in_the_file() -> None:
+    text = replaced("accept_eula: true", "accept_eula: false") + "    variant: {container_startup_timeout: 10s}\n"
+    with pytest.raises(DeclarationError) as error:
+        DeclaredStack(Document.parsed(text, "endpoint.yaml"))
+    for shown in ("accept_eula = false\n", "container_startup_timeout = 10s\n"):
+        assert shown in str(error.value)
+    assert "data_capture = null\n" in str(
+        FileViolation(rule="OPT191", location="data_capture", value=None, reason="", suggestion="", link="")
+    )
 
 
 def test_one_error_lists_the_violations_of_all_endpoints() -> None:

@@ -172,7 +172,9 @@ class Document:
     def located(self, path: Path_, location: str) -> tuple[Path_, Path_]:
         """Return the path of a rule's location in the value at ``path``, and its rest that the file does not have."""
         node, found = self.value_at(path), path
-        parts = [int(text) if text.isdigit() else text for text in re.split(r"[.\[]", location.replace("]", ""))]
+        # Names may be in brackets and quotes: severities['POL001'].
+        names = [text.strip("'") for text in re.split(r"[.\[]", location.replace("]", ""))]
+        parts = [int(text) if text.isdigit() else text for text in names]
         for number, part in enumerate(parts if location else ()):
             choice = _mapping(node)
             if part not in choice and len(choice) == 1:
