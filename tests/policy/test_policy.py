@@ -351,7 +351,7 @@ def test_contradictory_policy_settings_are_reported_together() -> None:
         ".instance_prices",
         ".required_techniques.1",
         ".severities['POL099']",
-        ".reasons['POL031']",
+        ".severities['POL031']",
     ]
 
 
