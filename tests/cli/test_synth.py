@@ -317,7 +317,7 @@ def test_what_a_policy_refuses_is_refused_without_a_traceback(folder: Path, comm
     (folder / "endpoint.yaml").write_text(governed)
     result = run(command[0], "endpoint.yaml", *command[1:])
     assert result.exit_code == 2
-    assert "ValidationFailed" in result.stderr
+    assert "constructs-optim-policy::POL001" in result.stderr
     assert "Traceback" not in result.output
     assert not any(line.lstrip().startswith("at ") for line in result.stderr.splitlines())
 
