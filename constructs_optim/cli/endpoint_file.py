@@ -16,6 +16,8 @@ import typer
 
 from constructs_optim.runtime.documents import json_value, object_in
 
+from .presentation import say
+
 if TYPE_CHECKING:
     # The CDK takes a second to load, so it is imported only if needed.
     from constructs_optim.constructs.declaration.document import Document
@@ -108,6 +110,7 @@ def synthesized(
         SynthesisError: if the CDK or a policy refuses the document.
     """
     from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
+    from constructs_optim.constructs.stack.findings import policy_warnings_of
 
     account = account or os.environ.get("CDK_DEFAULT_ACCOUNT")
     region = region or os.environ.get("CDK_DEFAULT_REGION")
@@ -117,6 +120,8 @@ def synthesized(
             document, outdir=output.absolute(), is_temporary=is_temporary, account=account, region=region
         )
         stack.synth()
+        for finding in policy_warnings_of(output) if is_temporary else ():
+            say(f"Warning: {finding}", err=True)
         if warn is not None:
             for warning in stack.warnings:
                 warn(warning)

@@ -154,13 +154,15 @@ class PlatformPolicy(Settings):
             if name in forbidden or name.partition("=")[0] in forbidden:
                 fix = "remove it from one of the two"
                 yield self._mistake(f".required_techniques.{index}", name, "forbidden_techniques forbids it", fix)
-        for rule, value in (*self.severities.items(), *self.reasons.items()):
+        given = {f".severities[{rule!r}]": (rule, value) for rule, value in self.severities.items()}
+        given |= {f".reasons[{rule!r}]": (rule, value) for rule, value in self.reasons.items()}
+        for location, (rule, value) in given.items():
             switch = SETTING_BY_RULE.get(rule)
             if switch is None:
                 rules = ", ".join(SETTING_BY_RULE)
-                yield self._mistake(f"[{rule!r}]", value, "the policy has no such rule", f"one of {rules}")
+                yield self._mistake(location, value, "the policy has no such rule", f"one of {rules}")
             elif not self.is_on(switch):
-                yield self._mistake(f"[{rule!r}]", value, "the rule is not enabled", f"also set {switch}")
+                yield self._mistake(location, value, "the rule is not enabled", f"also set {switch}")
 
 
 SETTING_BY_RULE: Mapping[str, str] = {

@@ -37,9 +37,14 @@ class Violation(BaseModel, frozen=True):
     suggestion: str
     link: str
 
+    @property
+    def shown_value(self) -> str:
+        """The value as the user writes it, in code."""
+        return shown(self.value)
+
     def __str__(self) -> str:
         return (
-            f"{self.rule} {self.location} = {shown(self.value)}\n"
+            f"{self.rule} {self.location} = {self.shown_value}\n"
             f"    why:        {self.reason}\n"
             f"    what works: {self.suggestion}\n"
             f"    see:        {self.link}"
@@ -55,6 +60,11 @@ def shown(value: object) -> str:
     unnamed = _ADDRESS.fullmatch(text)
     if unnamed is not None:
         return f"an object of {unnamed['name']}"
+    return shortened(text)
+
+
+def shortened(text: str) -> str:
+    """Return a text, truncated if it is long."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 

@@ -40,8 +40,8 @@ def price_per_thousand(instance_price_per_hour: float, per_second: float, discou
 def check_price(instance_price_per_hour: float | None, discount: float) -> None:
     """Raise ValueError for a price that is not above zero, or a discount outside of [0, 1)."""
     if instance_price_per_hour is not None and not instance_price_per_hour > 0:
-        raise ValueError(f"instance_price_per_hour is {instance_price_per_hour}, but must be above zero")
-    if not 0 <= discount < 1:
         raise ValueError(
-            f"discount is {discount}, but must be a share of at least 0 and less than 1, such as 0.3 for 30%"
+            f"instance_price_per_hour is {instance_price_per_hour}, and a price is above zero: 7.09, for instance"
         )
+    if not 0 <= discount < 1:
+        raise ValueError(f"discount is {discount}: a share of at least 0 and less than 1, such as 0.3 for 30%")

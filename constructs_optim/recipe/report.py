@@ -102,7 +102,7 @@ def refusal_report(violations: Iterable[Violation]) -> dict[str, Any]:
         "violations": [
             {
                 **violation.model_dump(exclude={"reason"}),
-                "value": violation.value if isinstance(violation.value, str | int | float) else str(violation.value),
+                "value": violation.value if isinstance(violation.value, str | int | float) else violation.shown_value,
                 "message": violation.reason,
             }
             for violation in violations

@@ -301,7 +301,7 @@ def test_a_model_of_jumpstart_is_known_by_its_tags(tmp_path: Path) -> None:
     template_of(adoption, tmp_path)
 
 
-def test_an_image_that_the_catalog_lacks_is_said(tmp_path: Path) -> None:
+def test_an_image_missing_from_the_catalog_is_reported(tmp_path: Path) -> None:
     adoption = Account({**s3(), "Image": f"{_REGISTRY}/vllm:0.1.0-gpu"}).adopted()
     template_of(adoption, tmp_path)
     assert any("0.1.0-gpu becomes" in change for change in adoption.changes)
@@ -320,7 +320,7 @@ def test_an_image_that_the_catalog_lacks_is_said(tmp_path: Path) -> None:
         (Account(s3(), variant={"InstanceType": "ml.m5.xlarge"}), "ml.m5.xlarge"),
     ],
 )
-def test_what_no_declaration_says_is_refused(account: Account, problem: str) -> None:
+def test_settings_that_no_declaration_can_express_are_refused(account: Account, problem: str) -> None:
     with pytest.raises(AdoptionError) as refused:
         account.adopted()
     assert problem in str(refused.value)

@@ -57,7 +57,7 @@ def test_captures_of_a_prefix_become_a_workload(source: str, tmp_path: Path) -> 
     assert "me@example.com" not in file.read_text()
 
 
-def test_what_is_not_redacted_is_said(source: str, tmp_path: Path) -> None:
+def test_unredacted_content_is_listed(source: str, tmp_path: Path) -> None:
     result = run(source, "--output", str(tmp_path / "prompts.jsonl"), "--as", "prompts")
     assert result.exit_code == 0, result.output
     assert "The file is not redacted" in result.stdout

@@ -211,7 +211,7 @@ def test_no_two_rows_of_the_table_look_alike(objective: tuple[str, ...]) -> None
 
 
 @pytest.mark.usefixtures("wide")
-def test_rows_that_only_differ_in_a_checkpoint_are_told_apart_by_it() -> None:
+def test_rows_that_only_differ_in_a_checkpoint_show_it() -> None:
     result = run(*ANY_TYPE, "--instance-type", P5, "--limit", "30")
     assert any(row.endswith("fp8 (Qwen/Qwen3-32B-FP8), TP 1") for row in rows(result))
     assert any(row.endswith("fp8 (job), TP 1") for row in rows(result))
@@ -267,7 +267,7 @@ def test_a_choice_is_not_recorded_for_assumed_lengths(folder: Path, lengths: tup
     assert not (folder / LOCK_FILE).exists()
 
 
-def test_update_records_the_first_one_and_says_so(folder: Path) -> None:
+def test_update_records_and_prints_the_first_candidate(folder: Path) -> None:
     result = run(*QWEN, *CHAT, *prices_of(folder, p5_48xlarge=60), "--update")
     assert result.exit_code == 0, result.output
     ((name, choice),) = Lock.read(folder / LOCK_FILE).choices.items()
@@ -305,7 +305,7 @@ def test_another_file_is_written_where_it_is_asked_for(folder: Path) -> None:
     assert not (folder / LOCK_FILE).exists()
 
 
-def test_an_update_with_other_prices_says_what_changes(folder: Path) -> None:
+def test_an_update_with_other_prices_prints_the_changes(folder: Path) -> None:
     dear = prices_of(folder, p5_48xlarge=600, g6e_12xlarge=13)
     assert run(*QWEN, *CHAT, *dear, "--update").exit_code == 0
     before = Lock.read(folder / LOCK_FILE).choices
@@ -320,7 +320,7 @@ def test_an_update_with_other_prices_says_what_changes(folder: Path) -> None:
     assert "first token after" in said
 
 
-def test_an_update_that_changes_nothing_says_so(folder: Path) -> None:
+def test_an_update_without_changes_prints_that_nothing_changes(folder: Path) -> None:
     assert run(*QWEN, *CHAT, "--update").exit_code == 0
     before = (folder / LOCK_FILE).read_bytes()
     result = run(*QWEN, *CHAT, "--update")

@@ -51,7 +51,7 @@ def test_prices_are_those_of_the_region(store: Store) -> None:
     assert notes == []
 
 
-def test_without_an_account_there_are_no_prices_and_a_note_says_how_to_state_them() -> None:
+def test_without_an_account_a_note_names_the_option_for_prices() -> None:
     notes: list[str] = []
     assert listed_prices(None, "us-west-2", notes) == {}
     (note,) = notes
@@ -105,7 +105,7 @@ def test_a_model_s_benchmarks_carry_the_resolved_hub_version(store: Store) -> No
         published_model(account, "meta-textgeneration-llama-2-70b", "9.9.9", [])
 
 
-def test_without_an_account_nothing_is_known_of_a_model_and_a_note_says_so() -> None:
+def test_without_an_account_a_note_names_the_unread_model() -> None:
     notes: list[str] = []
     assert published_model(None, "meta-textgeneration-llama-2-70b", None, notes) == PublishedModel()
     (note,) = notes

@@ -281,7 +281,7 @@ def test_a_configured_instance_price_gives_cost_metric_math() -> None:
     ("wrong", "message"),
     [
         ({"instance_price_per_hour": 0}, "instance_price_per_hour is 0"),
-        ({"instance_price_per_hour": 7, "discount": 40}, "must be a share"),
+        ({"instance_price_per_hour": 7, "discount": 40}, "a share of at least 0"),
     ],
 )
 def test_an_invalid_instance_price_or_discount_is_refused(wrong: dict[str, float], message: str) -> None:

@@ -89,7 +89,7 @@ def test_engine_metrics_that_are_not_published_are_refused_with_their_reason() -
     with pytest.raises(RecipeError, match="the server of the model is unknown"):
         Endpoint(stack(), "Unknown", VARIANT).metric_queue_time()
     plain = Endpoint(stack(), "Plain", ServedModel("chat", "AllTraffic", engine=Engine("vllm", "vLLM")))
-    with pytest.raises(RecipeError, match="a recipe with SpeculativeDecoding"):
+    with pytest.raises(RecipeError, match="a recipe with speculative decoding"):
         plain.metric_acceptance_length()
     with pytest.raises(RecipeError, match=r"(?s)OPT171.*above 0 and below 1"):
         plain.metric_queue_time(quantile=90)

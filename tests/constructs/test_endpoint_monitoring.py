@@ -136,7 +136,7 @@ def test_an_evaluation_is_another_one_when_the_container_changes() -> None:
     "options",
     [{"async_inference_config": {"outputConfig": {}}}, {"metrics_config": {"enableDetailedObservability": False}}],
 )
-def test_what_the_configuration_says_of_metrics_counts(options: dict[str, Any]) -> None:
+def test_metrics_settings_of_the_configuration_have_precedence(options: dict[str, Any]) -> None:
     scaling = EndpointMonitoring.of(declared(stack_of(), **options)).auto_scale(max_capacity=2)
     with pytest.raises(RecipeError, match="OPT170"):
         scaling.on_queue(target=2)
@@ -345,7 +345,9 @@ def _inside_ours(scope: Stack) -> Any:
         ),
     ],
 )
-def test_what_nothing_says_is_asked_for(endpoint: Callable[[Stack], Any], options: dict[str, Any], reason: str) -> None:
+def test_settings_that_cannot_be_derived_are_required(
+    endpoint: Callable[[Stack], Any], options: dict[str, Any], reason: str
+) -> None:
     with pytest.raises(ValueError, match=reason):
         EndpointMonitoring.of(endpoint(stack_of()), **options)
 

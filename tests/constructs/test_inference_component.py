@@ -118,7 +118,7 @@ def test_copies_are_counted_by_the_vcpus_that_they_reserve() -> None:
         ),
     ],
 )
-def test_managed_instances_are_released_as_the_policy_says(policy: ScaleIn, written: dict[str, Any]) -> None:
+def test_managed_instances_are_released_by_the_policy(policy: ScaleIn, written: dict[str, Any]) -> None:
     created = shared(variant=VariantOptions(scale_in=policy))
     created.add_component("Chat", model=small(), techniques=[SMALL])
     assert variant_of(created)["ManagedInstanceScaling"]["ScaleInPolicy"] == written

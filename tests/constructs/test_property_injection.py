@@ -59,7 +59,7 @@ def test_an_injector_of_a_scope_sees_the_keywords_and_returns_those_to_use(level
     assert properties(stack, "Endpoint")["EndpointName"] == "ours"
 
 
-def test_what_the_app_says_and_the_nearest_injector_decide() -> None:
+def test_arguments_of_the_app_and_then_the_nearest_injector_have_precedence() -> None:
     far, near = (Defaults(OptimizedEndpoint, endpoint_name=name) for name in ("far", "near"))
     stack = Stack(App(property_injectors=[far]), "Chat", property_injectors=[near])
     endpoint(stack)
@@ -98,7 +98,7 @@ def test_the_store_and_the_bucket_inside_it_have_injectors_of_their_own() -> Non
     )
 
 
-def test_an_injector_that_returns_something_else_is_told_so() -> None:
+def test_an_injector_that_returns_a_wrong_type_is_refused() -> None:
     misspelt = Stack(App(property_injectors=[Defaults(OptimizedEndpoint, encrypton_key=None)]), "Chat")
     with pytest.raises(TypeError, match=r"Defaults.inject.*'encrypton_key' \(did you mean encryption_key"):
         endpoint(misspelt)

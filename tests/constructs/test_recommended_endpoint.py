@@ -84,7 +84,7 @@ def test_its_dashboard_has_alarms_scaling_and_costs(stack: Stack) -> None:
     assert "DesiredInstanceCount" in json.dumps(properties(stack, "AWS::ApplicationAutoScaling::ScalableTarget"))
 
 
-def test_an_evaluation_knows_the_package_and_its_server(stack: Stack) -> None:
+def test_an_evaluation_records_the_package_and_its_server(stack: Stack) -> None:
     store = ArtifactStore.from_bucket(s3.Bucket.from_bucket_name(stack, "Kept", "evaluations"))
     endpoint = RecommendedEndpoint(
         stack, "Served", recommendation=recommendation(image=VLLM, copies_per_instance=2), artifact_store=store

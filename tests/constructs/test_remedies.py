@@ -165,7 +165,7 @@ KEYWORDS = [
 
 
 @pytest.mark.parametrize(("keyword", "value", "home"), KEYWORDS, ids=[keyword for keyword, _, _ in KEYWORDS])
-def test_an_unknown_keyword_is_told_where_the_setting_lives(
+def test_an_unknown_keyword_is_refused_with_the_place_of_the_setting(
     keyword: str, value: str, home: str, names: dict[str, Any]
 ) -> None:
     scope = names["stack"]
@@ -271,7 +271,7 @@ def test_the_whole_code_for_a_setting_inside_of_others_is_accepted(name: str, mo
         ("tags", "Tags.of(construct).add("),
     ],
 )
-def test_a_keyword_of_another_place_is_told_its_own(keyword: str, hint: str) -> None:
+def test_a_misplaced_keyword_is_refused_with_its_own_place(keyword: str, hint: str) -> None:
     assert hint_of(keyword).startswith(hint)
 
 

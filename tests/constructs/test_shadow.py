@@ -78,7 +78,7 @@ def test_the_configuration_has_the_candidate_as_shadow_variant(stack: Stack) -> 
     assert ended == {name: value for name, value in shadowed.items() if name != "ShadowProductionVariants"}
 
 
-def test_a_candidate_with_jumpstarts_container_knows_that_it_is_hosted_by_a_shadow(stack: Stack) -> None:
+def test_a_candidate_with_jumpstarts_container_is_marked_as_hosted_by_a_shadow(stack: Stack) -> None:
     llama = Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True)
     candidate = ShadowCandidate(techniques=[PreOptimized()], model=llama, instance_type="ml.g5.48xlarge")
     served(stack).shadow(candidate=candidate, checks=[AnswerCheck.answered()])

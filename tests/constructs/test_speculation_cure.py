@@ -130,7 +130,7 @@ def test_the_alarm_compares_each_container_with_itself(stack: Stack) -> None:
     ],
     ids=lambda each: getattr(each, "kind", ""),
 )
-def test_the_alarm_says_what_the_cure_is(
+def test_the_alarm_description_names_the_remedy(
     stack: Stack, cure: SpeculationCure, technique: Technique, message: str
 ) -> None:
     endpoint(stack, cure, technique, data_capture=DataCapture(bucket=s3.Bucket(stack, "Captures")))

@@ -82,7 +82,7 @@ def test_an_oversized_template_gives_one_error_with_its_size_in_bytes(tmp_path: 
 
 
 @pytest.mark.exhaustive
-def test_what_an_oversized_template_says_fits_into_one_stack_does(
+def test_the_number_of_endpoints_in_the_size_error_fits_into_one_stack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(template_size, "_WATCHED_FROM", 2)

@@ -259,7 +259,7 @@ def test_endpoints_of_a_file_share_a_store_in_an_app(tmp_path: Path, is_declared
     assert bucket["BucketName"] == ("theirs" if is_declared_by_app else "ours")
 
 
-def test_an_app_is_told_what_is_wrong_in_its_file(tmp_path: Path) -> None:
+def test_an_app_raises_the_errors_of_its_file(tmp_path: Path) -> None:
     path = write(tmp_path, endpoints={"Llama": {**LLAMA, "instance_type": "ml.g5"}})
     with pytest.raises(DeclarationError) as error:
         OptimizedEndpoint.from_file(Stack(App(), "Mine"), "Llama", path)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constructs_optim.constructs.declaration import document
-from constructs_optim.constructs.declaration.document import DeclarationError, Document
+from constructs_optim.constructs.declaration.document import DeclarationError, Document, FileViolation
 from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack, stack_form
 from constructs_optim.recipe import RecipeError
 
@@ -175,7 +175,7 @@ def replaced(old: str, new: str) -> str:
         # What rules refuse, in the words of a file.
         (
             replaced("accept_eula: true", "accept_eula: false"),
-            "endpoint.yaml:5:91 endpoints.Llama.model.accept_eula",
+            "endpoint.yaml:5:91 endpoints.Llama.model.jumpstart.accept_eula",
             "only you can accept",
             "{jumpstart: {model_id: meta-textgeneration-llama-3-8b, version: 2.24.0, accept_eula: true}}",
         ),
@@ -194,7 +194,7 @@ def replaced(old: str, new: str) -> str:
         # What constructs refuse.
         (
             f"{VALID}    objectives: {{input_tokens: 1, output_tokens: 1}}\n",
-            "endpoint.yaml:4:5 endpoints.Llama",
+            "endpoint.yaml:7:7 endpoints.Llama.techniques",
             "are set",
             "the choice for the objectives determines these values",
         ),
@@ -253,6 +253,54 @@ def replaced(old: str, new: str) -> str:
             "`$${` for the characters themselves",
         ),
         (
+            f"{VALID}policy: {{alarm_actions_required: true, severities: {{POL001: warning}}}}\n",
+            "endpoint.yaml:9:61 policy.severities.POL001",
+            "the rule is not enabled",
+            "also set allowed_instance_types",
+        ),
+        (
+            f"{VALID}    monitoring: {{alarms: {{error_rate: {{period_seconds: 7}}}}}}\n",
+            "endpoint.yaml:9:56 endpoints.Llama.monitoring.alarms.error_rate.period_seconds",
+            "error_rate does not accept this period_seconds",
+            "10, 20, 30, or a multiple of 60",
+        ),
+        (
+            f"{VALID}    variant: {{container_startup_timeout: 10s}}\n",
+            "endpoint.yaml:9:42 endpoints.Llama.variant.container_startup_timeout",
+            "1 minute to 1 hour",
+            "1m to 1h",
+        ),
+        (
+            f"{VALID}    update_policy: {{canary: {{percent: 80}}}}\n",
+            "endpoint.yaml:9:39 endpoints.Llama.update_policy.canary.percent",
+            "at most 50%",
+            "1 to 50%",
+        ),
+        (
+            f"{VALID}    monitoring: {{alarm_actions: [{', '.join(['arn:aws:sns:us-west-2:1:topic'] * 6)}]}}\n",
+            "endpoint.yaml:9:33 endpoints.Llama.monitoring.alarm_actions",
+            "an alarm 5 actions",
+            "an SNS topic",
+        ),
+        (
+            f"{VALID}    monitoring: {{observability: {{detailed: false}}, alarms: {{queue: true}}}}\n",
+            "endpoint.yaml:9:68 endpoints.Llama.monitoring.alarms.queue",
+            "the endpoint has observability: {detailed: false}",
+            "server: vllm or server: sglang",
+        ),
+        (
+            f"{VALID}    dashboard: {{show_costs: {{instance_price_per_hour: -1}}}}\n",
+            "endpoint.yaml:9:55 endpoints.Llama.dashboard.show_costs.instance_price_per_hour",
+            "a price is above zero",
+            "7.09, for instance",
+        ),
+        (
+            f"{VALID}    shadow: {{candidate: {{techniques: [{{quantization: fp8}}]}}, checks: [answered]}}\n",
+            "endpoint.yaml:4:5 endpoints.Llama.data_capture",
+            "the captured responses of both variants",
+            "{bucket: ...}",
+        ),
+        (
             f"{VALID}outputs: {{Where: '${{AWS::Regoin}}'}}\n",
             "endpoint.yaml:9:18 outputs.Where",
             "no pseudo parameter 'AWS::Regoin'",
@@ -291,7 +339,7 @@ def test_a_mistake_has_its_place_a_reason_and_a_fix(text: str, location: str, re
     assert suggestion in found[3]
 
 
-def test_everything_that_is_wrong_in_a_form_is_told_at_once() -> None:
+def test_one_error_lists_all_mistakes_of_the_form() -> None:
     text = replaced("awq", "awqq").replace("instance_type", "instancetype").replace("stack: Chat", "stak: Chat")
     assert [location for location, *_ in refused(text)] == [
         "endpoint.yaml:1:1 stack",
@@ -301,16 +349,27 @@ def test_everything_that_is_wrong_in_a_form_is_told_at_once() -> None:
     ]
 
 
-def test_everything_that_rules_refuse_of_all_endpoints_is_told_at_once() -> None:
+def test_values_in_errors_are_written_as_in_the_file() -> None:
+    text = replaced("accept_eula: true", "accept_eula: false") + "    variant: {container_startup_timeout: 10s}\n"
+    with pytest.raises(DeclarationError) as error:
+        DeclaredStack(Document.parsed(text, "endpoint.yaml"))
+    for shown in ("accept_eula = false\n", "container_startup_timeout = 10s\n"):
+        assert shown in str(error.value)
+    assert "data_capture = null\n" in str(
+        FileViolation(rule="OPT191", location="data_capture", value=None, reason="", suggestion="", link="")
+    )
+
+
+def test_one_error_lists_the_violations_of_all_endpoints() -> None:
     second = VALID.split("endpoints:\n")[1].replace("Llama", "Other").replace("ml.g5.12xlarge", "ml.g6.xlarg")
     text = replaced("accept_eula: true", "accept_eula: false") + second
     assert [location.partition(" ")[2] for location, *_ in refused(text)] == [
-        "endpoints.Llama.model.accept_eula",
+        "endpoints.Llama.model.jumpstart.accept_eula",
         "endpoints.Other.instance_type",
     ]
 
 
-def test_a_file_that_is_not_there_or_no_text_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_binary_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DeclarationError, match="No such file"):
         Document.read(tmp_path / "endpoint.yaml")
     (tmp_path / "endpoint.yaml").write_bytes(b"\xff\xfe")
@@ -418,7 +477,7 @@ def test_the_work_of_reading_a_file_is_limited_and_not_only_its_result(monkeypat
     assert copied < 25_000
 
 
-def test_thousands_of_mistakes_are_told_in_time_that_grows_as_they_do() -> None:
+def test_thousands_of_mistakes_are_reported_in_linear_time() -> None:
     """Each mistake is compared with others of its place, and not with all."""
     compared = 0
 

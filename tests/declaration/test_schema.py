@@ -141,7 +141,7 @@ def test_what_editors_refuse_is_refused(settings: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_what_a_stack_says_is_read_as_editors_accept_it(content: dict[str, Any]) -> None:
+def test_the_schema_and_the_library_accept_the_same_stacks(content: dict[str, Any]) -> None:
     EDITOR.validate({**with_endpoint(), **content})
     stack_form().model_validate({**with_endpoint(), **content})
 

@@ -14,6 +14,7 @@ from aws_cdk import Stack
 
 from constructs_optim_local.cloud import LocalCloud
 
+from ..support.custom_resource_events import custom_resource_event
 from ..support.deployed_stack import DeployedStack
 from ..support.deployments import wait_for_job
 from ..support.hub_documents import write_document
@@ -254,14 +255,14 @@ def properties_of(stack: TemplateStack, part: str) -> dict[str, Any]:
 
 def repeat(stack: TemplateStack, responses: Responses, part: str) -> list[dict[str, Any]]:
     """Have a resource created twice, as after an answer that was lost, the second time with another tag."""
-    event = {
-        "RequestType": "Create",
-        "ResponseURL": responses.url,
-        "StackId": f"arn:aws:cloudformation:us-west-2:000000000000:stack/{stack.name}/1",
-        "RequestId": "1",
-        "LogicalResourceId": "Repeated",
-        "ResourceProperties": properties_of(stack, part),
-    }
+    event = custom_resource_event(
+        "Create",
+        responses.url,
+        stack_id=f"arn:aws:cloudformation:us-west-2:000000000000:stack/{stack.name}/1",
+        request_id="1",
+        logical_id="Repeated",
+        properties=properties_of(stack, part),
+    )
     function = stack.resource(f"OptimizationService{part}Function")
     for expected, tag in enumerate(("team", "stage"), 1):
         event["ResourceProperties"]["Tags"] = [{"Key": tag, "Value": "chat"}]

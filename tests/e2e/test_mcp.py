@@ -145,7 +145,7 @@ def test_a_recommendation_is_what_the_command_prints(agent: Agent, monkeypatch: 
     assert (len(shorter["candidates"]), shorter["left_out"]) == (1, [])
 
 
-def test_a_recommendation_that_nothing_meets_says_so(agent: Agent) -> None:
+def test_a_recommendation_without_a_match_reports_it(agent: Agent) -> None:
     result = agent.call("recommend", **QWEN, inter_token_latency="6ms", instance_types=["ml.g5.48xlarge"])
     found = result.structured_content or {}
     assert found["candidates"][0]["meets"] is False

@@ -68,7 +68,7 @@ def test_all_problems_are_reported_at_once_and_nothing_is_started(cloud: LocalCl
     assert stack.delete() == "DELETE_COMPLETE", stack.reasons
 
 
-def test_the_command_line_tells_the_same_before_the_deployment(cloud: LocalCloud, tmp_path: Path) -> None:
+def test_the_command_line_reports_the_same_findings_before_the_deployment(cloud: LocalCloud, tmp_path: Path) -> None:
     cloud.set_quota("ml.g5.24xlarge for endpoint usage", 0)
     template = withdrawn(made(cloud, tmp_path, "Wrong", wrong)).template
     (tmp_path / "S.template.json").write_text(json.dumps(template))

@@ -117,7 +117,7 @@ class TestAnswered:
         assert stack.deploy() == "CREATE_COMPLETE", stack.reasons
         return stack
 
-    def test_the_stack_knows_the_first_recommendation_and_the_store_has_them_all(
+    def test_the_stack_outputs_the_first_recommendation_and_the_store_has_them_all(
         self, stack: TemplateStack, cloud: LocalCloud
     ) -> None:
         told, result = outputs(stack), result_of(stack)

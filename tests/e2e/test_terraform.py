@@ -213,7 +213,7 @@ def test_a_bucket_or_an_account_that_does_not_fit_fails_the_plan(configuration: 
     assert "is declared for the account 111122223333, but the provider's credentials belong to 000000000000" in refused
 
 
-def test_a_plan_says_what_is_wrong_and_uploads_nothing(configuration: Configuration, cloud: LocalCloud) -> None:
+def test_a_plan_reports_mistakes_and_uploads_nothing(configuration: Configuration, cloud: LocalCloud) -> None:
     missing = configuration.run("plan", status=1, PATH="")
     assert "External Program Lookup Failed" in missing
     assert "Program: constructs-optim" in missing

@@ -17,18 +17,18 @@ def test_a_server_that_speculates_is_asked_for_its_counters(server: ModelServer)
 
 
 @pytest.mark.parametrize("url", [None, "http://127.0.0.1:9/v1"])
-def test_who_has_no_counters_says_nothing(url: str | None) -> None:
+def test_an_endpoint_without_a_metrics_page_has_no_draft_figures(url: str | None) -> None:
     assert asyncio.run(count_drafts(url)) == Drafts()
 
 
-def test_another_page_says_nothing(server: ModelServer) -> None:
+def test_a_page_without_counters_has_no_draft_figures(server: ModelServer) -> None:
     assert asyncio.run(count_drafts(server.url)) == Drafts()
 
 
 @pytest.mark.parametrize(
     "answered", [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nvllm", b"no HTTP\r\n\r\n"]
 )
-def test_a_broken_page_says_nothing(answered: bytes) -> None:
+def test_a_malformed_page_has_no_draft_figures(answered: bytes) -> None:
     async def asked() -> Drafts:
         async with answering(answered) as url:
             return await count_drafts(url)

@@ -137,7 +137,7 @@ def test_a_rate_that_meets_above_one_that_misses_was_luck() -> None:
     assert limit_of({1: "meets", 2: "misses", 4: "meets"}) == RateLimit(meets=1, misses=2)
 
 
-def test_the_limit_is_told_in_a_sentence() -> None:
+def test_the_limit_is_described_in_a_sentence() -> None:
     both = LatencyObjectives(time_to_first_token=500, inter_token_latency=40)
     kept = "90% of the requests have first token within 500 ms, each further token within 40 ms"
     assert described(RateLimit(meets=4, misses=4.2), both) == f"{kept} up to 4 requests/s, and fewer at 4.2"

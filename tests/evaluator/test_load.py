@@ -339,7 +339,7 @@ def test_a_replay_keeps_the_times_and_the_order_of_its_prompts(server: ModelServ
     assert level.complete
 
 
-def test_a_replay_that_was_interrupted_goes_on_where_it_was(server: ModelServer) -> None:
+def test_an_interrupted_replay_resumes_at_its_position(server: ModelServer) -> None:
     prompts = [Prompt(prompt=f"prompt {at}", at_seconds=at) for at in (0.0, 0.3, 0.4, 0.45, 0.5, 0.6)]
     load = Replay(request_rate=10, count=6, warm_up=0)
     level = MeasuredLevel()
@@ -362,7 +362,7 @@ def test_a_replay_that_lacks_one_of_its_requests_sends_that_one(server: ModelSer
     assert sorted(record.prompt for record in level.records) == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_conversation_goes_on_with_what_the_model_said(server: ModelServer) -> None:
+def test_a_conversation_continues_with_the_completions_of_the_model(server: ModelServer) -> None:
     talk = Prompt.model_validate(
         {
             "messages": [{"role": "system", "content": "Be brief."}],
@@ -380,7 +380,7 @@ def test_a_conversation_goes_on_with_what_the_model_said(server: ModelServer) ->
     assert [record.server_input_tokens for record in records] == [3, 3 + TOKENS + 1, 3 + 2 * TOKENS + 2]
 
 
-def test_tokens_of_a_conversation_are_counted_with_all_that_was_said(server: ModelServer) -> None:
+def test_tokens_of_a_conversation_include_all_earlier_turns(server: ModelServer) -> None:
     class Words:
         def count_text(self, text: str) -> int:
             return len(text.split())

@@ -197,7 +197,7 @@ def test_a_real_browser_shows_the_whole_report(compared: Path, width: int) -> No
         assert len(shown.convert("RGB").getcolors(100_000) or range(100_001)) > 100
 
 
-def test_without_prices_the_report_says_why(tmp_path: Path) -> None:
+def test_a_report_without_prices_gives_the_reason(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path)
     write_report(directory, options_of(), dict([made(directory, "endpoint", speed=1)]), PROMPTS)
     page = (tmp_path / REPORT).read_text(encoding="utf-8")
@@ -222,7 +222,7 @@ def test_the_summary_for_a_pull_request_is_markdown(compared: Path) -> None:
     assert f"SHA-256 of the prompts {'61c6' * 16}" in text
 
 
-def test_objectives_and_the_limit_are_drawn_and_told(tmp_path: Path) -> None:
+def test_a_report_shows_objectives_and_the_limit_in_plots_and_text(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path)
     options = options_of(RATES, LatencyObjectives(time_to_first_token=300, inter_token_latency=40))
     name, result = made(directory, "endpoint", speed=1, options=options)
@@ -247,7 +247,9 @@ def test_objectives_and_the_limit_are_drawn_and_told(tmp_path: Path) -> None:
     assert 0 < levels[0]["metrics"]["goodput"] < levels[0]["metrics"]["requests_per_second"]
 
 
-def test_without_what_draws_the_report_says_how_to_get_plots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_without_the_plot_extra_names_the_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("constructs_optim.evaluator.report.HAS_PLOTS", False)
     directory = RunDirectory(tmp_path)
     write_report(directory, options_of(), dict([made(directory, "endpoint", speed=1)]), PROMPTS)

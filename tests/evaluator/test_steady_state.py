@@ -77,6 +77,6 @@ def test_a_steady_endpoint_is_seldom_called_unsteady() -> None:
     assert sum(drift is not None and not drift.is_steady for drift in drifts) <= 4
 
 
-def test_of_few_requests_no_drift_is_told() -> None:
+def test_no_drift_is_reported_for_few_requests() -> None:
     assert drift_of(level_of(lognormal(1, count=12))) is None
     assert drift_of(MeasuredLevel()) is None

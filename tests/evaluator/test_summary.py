@@ -220,5 +220,5 @@ def test_every_request_counts_as_failed_empty_or_measured(sent: list[Request], c
         ("instance_price_per_hour", 0),
     ],
 )
-def test_each_metric_knows_whether_higher_or_lower_is_better(name: str, sign: int) -> None:
+def test_each_metric_records_whether_higher_or_lower_is_better(name: str, sign: int) -> None:
     assert find(name).direction == sign

@@ -39,7 +39,7 @@ def test_what_is_no_distribution_is_refused_with_those_that_are(text: str) -> No
         Lengths.parse(text, "input")
 
 
-def test_prompts_share_the_prefixes_that_they_are_told_to_and_nothing_else() -> None:
+def test_prompts_share_only_the_requested_prefixes() -> None:
     made = list(SyntheticPrompts(prefix_tokens=50, prefixes=3).made(60))
     systems = [prompt.as_messages()[0]["content"] for prompt in made]
     assert len(set(systems)) == 3

@@ -13,6 +13,7 @@ from constructs_optim.runtime.requests.properties import HuggingFaceSource
 from constructs_optim.runtime.store.artifact_store import artifact_key
 from constructs_optim.runtime.store.owner_records import Owner
 
+from ..support.custom_resource_events import custom_resource_event
 from .binding import HANDLERS, Context, poll_job, pruner
 from .scheduler import Died
 from .world import ACCOUNTS, MODEL, REGION, STORE, Execution, World
@@ -266,16 +267,16 @@ class Stack:
         self.sent.append((request, int(self.scheduler.now)))
         date = dt.datetime.fromtimestamp(self.scheduler.now, dt.UTC)
         url = f"https://cloudformation/{request}?X-Amz-Date={date:%Y%m%dT%H%M%SZ}"
-        event = {
-            "RequestType": kind,
-            "RequestId": request,
-            "ResponseURL": url,
-            "StackId": self.id,
-            "LogicalResourceId": self.owner.logical_id,
-            "ResourceProperties": self.properties,
-            **({"PhysicalResourceId": self.physical_id} if self.physical_id else {}),
-            **({"OldResourceProperties": old} if old is not None else {}),
-        }
+        event = custom_resource_event(
+            kind,
+            url,
+            stack_id=self.id,
+            request_id=request,
+            logical_id=self.owner.logical_id,
+            properties=self.properties,
+            physical_id=self.physical_id,
+            old_properties=old,
+        )
         self.scheduler.note(f"-- {self.name} sends {request} of {self.physical_id}")
         deliveries = [self.scheduler.spawn(request, self.account, lambda: self.deliver(event, request))]
         if self.rng.random() < self.chances.duplicate:

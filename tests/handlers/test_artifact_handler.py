@@ -25,6 +25,7 @@ from constructs_optim.runtime.store.owner_records import (
 )
 from constructs_optim_local.cloud import LocalCloud
 
+from ..support.custom_resource_events import custom_resource_event
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import BUCKET, Responses
 from ..support.optimization_jobs import ended, request
@@ -98,15 +99,15 @@ def properties(key: str, **changed: Any) -> dict[str, Any]:
 def event(responses: Responses, kind: str, key: str, physical_id: str | None = None, **changed: Any) -> dict[str, Any]:
     number = next(_numbers)
     sent = dt.datetime(2026, 11, 21, tzinfo=dt.UTC) + dt.timedelta(seconds=number)
-    return {
-        "RequestType": kind,
-        "ResponseURL": f"{responses.url}?X-Amz-Date={sent:%Y%m%dT%H%M%SZ}",
-        "StackId": STACK,
-        "RequestId": f"request-{number}",
-        "LogicalResourceId": OWNER.logical_id,
-        "ResourceProperties": properties(key, **changed),
-        **({"PhysicalResourceId": physical_id} if physical_id else {}),
-    }
+    return custom_resource_event(
+        kind,
+        f"{responses.url}?X-Amz-Date={sent:%Y%m%dT%H%M%SZ}",
+        stack_id=STACK,
+        request_id=f"request-{number}",
+        logical_id=OWNER.logical_id,
+        properties=properties(key, **changed),
+        physical_id=physical_id,
+    )
 
 
 def send(responses: Responses, *of_event: Any, **changed: Any) -> dict[str, Any]:

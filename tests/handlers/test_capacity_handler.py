@@ -11,6 +11,7 @@ from constructs_optim.runtime.handlers import capacity_handler
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.cloudformation_stacks import Stack
+from ..support.custom_resource_events import custom_resource_event
 from ..support.hosting import IMAGE
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import ROLE, Responses
@@ -76,19 +77,19 @@ def set_copies(stack: Stack, sagemaker: Any, copies: int) -> None:
 
 def send(stack: Stack, responses: Responses, kind: str, **changed: Any) -> dict[str, Any]:
     described = stack.cloudformation.describe_stacks(StackName=stack.name)["Stacks"][0]
-    event = {
-        "RequestType": kind,
-        "ResponseURL": responses.url,
-        "StackId": described["StackId"],
-        "RequestId": f"request-{len(responses.received)}",
-        "LogicalResourceId": "Capacity",
-        "ResourceProperties": {
+    event = custom_resource_event(
+        kind,
+        responses.url,
+        stack_id=described["StackId"],
+        request_id=f"request-{len(responses.received)}",
+        logical_id="Capacity",
+        properties={
             "ComponentLogicalId": "Component",
             "InitialCopyCount": "2",
             "Component": COMPONENT["Properties"],
             **changed,
         },
-    }
+    )
     capacity_handler.handler(event, LambdaContext())
     return responses.received[-1]
 

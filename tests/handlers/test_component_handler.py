@@ -14,6 +14,7 @@ import pytest
 from constructs_optim.runtime.handlers import component_handler, component_watcher
 from constructs_optim_local.cloud import LocalCloud
 
+from ..support.custom_resource_events import custom_resource_event
 from ..support.inference_components import PARTITIONED, component
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import ROLE, Responses
@@ -67,13 +68,15 @@ def properties(
 
 def request(responses: Responses, kind: str, physical_id: str | None = None, **of_event: Any) -> dict[str, Any]:
     return {
-        "RequestType": kind,
-        "ResponseURL": responses.url,
-        "StackId": STACK,
-        "RequestId": f"request-{next(_requests)}",
-        "LogicalResourceId": "Chat",
-        "ResourceProperties": properties(),
-        **({"PhysicalResourceId": physical_id} if physical_id else {}),
+        **custom_resource_event(
+            kind,
+            responses.url,
+            stack_id=STACK,
+            request_id=f"request-{next(_requests)}",
+            logical_id="Chat",
+            properties=properties(),
+            physical_id=physical_id,
+        ),
         **of_event,
     }
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from constructs_optim.runtime import custom_resource
 from constructs_optim.runtime.handlers import component_handler, component_watcher
 
+from ..support.custom_resource_events import custom_resource_event
 from ..support.hosting import IMAGE
 from ..support.in_process import InProcessCloud
 from ..support.lambda_context import LambdaContext
@@ -103,16 +104,16 @@ class World:
 
     def send(self, kind: str, given: dict[str, Any], physical_id: str | None, old: dict[str, Any] | None) -> str:
         name = f"request-{len(self.responses) + len(self.late)}-{self.cloud.clock.now():%H%M%S%f}"
-        event = {
-            "RequestType": kind,
-            "RequestId": name,
-            "ResponseURL": f"https://cloudformation/{name}?X-Amz-Date={dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}",
-            "StackId": STACK,
-            "LogicalResourceId": "Chat",
-            "ResourceProperties": given,
-            **({"PhysicalResourceId": physical_id} if physical_id else {}),
-            **({"OldResourceProperties": old} if old is not None else {}),
-        }
+        event = custom_resource_event(
+            kind,
+            f"https://cloudformation/{name}?X-Amz-Date={dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}",
+            stack_id=STACK,
+            request_id=name,
+            logical_id="Chat",
+            properties=given,
+            physical_id=physical_id,
+            old_properties=old,
+        )
         component_handler.handler(event, LambdaContext())
         self.late.append(event)
         return name

@@ -9,6 +9,7 @@ import pytest
 
 from constructs_optim.runtime.handlers import endpoint_config_handler
 
+from ..support.custom_resource_events import custom_resource_event
 from ..support.hosting import IMAGE
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import ROLE, Responses
@@ -41,13 +42,15 @@ def properties(strategy: str = "KV_AWARE", **changed: Any) -> dict[str, Any]:
 
 def send(responses: Responses, kind: str, physical_id: str | None = None, **of_event: Any) -> dict[str, Any]:
     event = {
-        "RequestType": kind,
-        "ResponseURL": responses.url,
-        "StackId": STACK,
-        "RequestId": f"request-{len(responses.received)}",
-        "LogicalResourceId": "ChatOptimizedConfig",
-        "ResourceProperties": properties(),
-        **({"PhysicalResourceId": physical_id} if physical_id else {}),
+        **custom_resource_event(
+            kind,
+            responses.url,
+            stack_id=STACK,
+            request_id=f"request-{len(responses.received)}",
+            logical_id="ChatOptimizedConfig",
+            properties=properties(),
+            physical_id=physical_id,
+        ),
         **of_event,
     }
     endpoint_config_handler.handler(event, LambdaContext())

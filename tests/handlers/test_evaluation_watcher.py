@@ -248,7 +248,7 @@ def test_an_evaluation_of_drafts_measures_their_acceptance(
     assert {"Name": "EndpointName", "Value": evaluation.name} in published[0]["Dimensions"]
 
 
-def test_without_published_metrics_an_evaluation_says_so(
+def test_an_evaluation_reports_that_its_metrics_were_not_published(
     evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acceptance, "_LATE_SECONDS", 0)

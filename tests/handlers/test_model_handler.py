@@ -13,6 +13,7 @@ from constructs_optim.runtime.handlers import model_handler
 from constructs_optim.runtime.jobs import hub_document, source
 from constructs_optim_local.cloud import LocalCloud
 
+from ..support.custom_resource_events import custom_resource_event
 from ..support.hosting import IMAGE
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import BUCKET, ROLE, Responses
@@ -35,15 +36,15 @@ def properties(**changed: Any) -> dict[str, Any]:
 
 
 def send(responses: Responses, kind: str, physical_id: str | None = None, **changed: Any) -> dict[str, Any]:
-    event = {
-        "RequestType": kind,
-        "ResponseURL": responses.url,
-        "StackId": STACK,
-        "RequestId": f"request-{len(responses.received)}",
-        "LogicalResourceId": "Llama70BModel",
-        "ResourceProperties": properties(**changed),
-        **({"PhysicalResourceId": physical_id} if physical_id else {}),
-    }
+    event = custom_resource_event(
+        kind,
+        responses.url,
+        stack_id=STACK,
+        request_id=f"request-{len(responses.received)}",
+        logical_id="Llama70BModel",
+        properties=properties(**changed),
+        physical_id=physical_id,
+    )
     model_handler.handler(event, LambdaContext())
     return responses.received[-1]
 

@@ -14,6 +14,7 @@ from constructs_optim.runtime.requests.preflight_properties import PreflightProp
 from constructs_optim.runtime.requests.properties import S3Source
 from constructs_optim.templates import resource_types
 
+from ..support.custom_resource_events import custom_resource_event
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import Responses
 
@@ -75,12 +76,14 @@ class Handler:
             self.reports = [Report(findings, 1)]
         preflight_handler.handler(
             {
-                "RequestType": kind,
-                "ResponseURL": self.responses.url,
-                "StackId": "arn:aws:cloudformation:us-west-2:111122223333:stack/Chat/1",
-                "RequestId": "r",
-                "LogicalResourceId": "Preflight",
-                "ResourceProperties": {"Fleets": [FLEET]},
+                **custom_resource_event(
+                    kind,
+                    self.responses.url,
+                    stack_id="arn:aws:cloudformation:us-west-2:111122223333:stack/Chat/1",
+                    request_id="r",
+                    logical_id="Preflight",
+                    properties={"Fleets": [FLEET]},
+                ),
                 **event,
             },
             LambdaContext(0.5),

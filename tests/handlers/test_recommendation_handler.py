@@ -20,6 +20,7 @@ from constructs_optim.runtime.handlers import recommendation_handler, recommenda
 from constructs_optim.runtime.jobs import runs
 from constructs_optim_local.cloud import LocalCloud
 
+from ..support.custom_resource_events import custom_resource_event
 from ..support.handler_clients import Clients, Died
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import BUCKET, ROLE, Responses, idle_state_machine
@@ -56,15 +57,15 @@ class Recommendation:
             self._sent.append(request)
         # A repeated event is the same event: it was sent when it was sent.
         date = f"20261121T1200{self._sent.index(request):02}Z"
-        return {
-            "RequestType": kind,
-            "ResponseURL": f"{self.responses.url}?X-Amz-Date={date}&X-Amz-Expires=7200",
-            "StackId": f"arn:aws:cloudformation:us-west-2:000000000000:stack/Chat/{self.number}",
-            "RequestId": f"{self.number}-{request}",
-            "LogicalResourceId": "Recommendation",
-            "ResourceProperties": {"StateMachineArn": self.machine, "Request": self.request},
-            **({"PhysicalResourceId": physical_id} if physical_id else {}),
-        }
+        return custom_resource_event(
+            kind,
+            f"{self.responses.url}?X-Amz-Date={date}&X-Amz-Expires=7200",
+            stack_id=f"arn:aws:cloudformation:us-west-2:000000000000:stack/Chat/{self.number}",
+            request_id=f"{self.number}-{request}",
+            logical_id="Recommendation",
+            properties={"StateMachineArn": self.machine, "Request": self.request},
+            physical_id=physical_id,
+        )
 
     def send(self, kind: str, request: str, physical_id: str | None = None) -> dict[str, Any]:
         """Invoke the function; returns its response."""

@@ -143,7 +143,7 @@ def test_a_restart_that_fails_twice_is_given_up(restarted: Restarted, cloud: Loc
     assert restarted.config == f"{restarted.name}-2"
 
 
-def test_a_restart_that_a_quota_refuses_says_so(
+def test_a_restart_that_a_quota_refuses_reports_the_quota(
     restarted: Restarted, cloud: LocalCloud, caplog: pytest.LogCaptureFixture
 ) -> None:
     cloud.inject("limit_exceeded", operation="UpdateEndpoint", reason="the limit is 1 Instances")
@@ -160,7 +160,7 @@ def test_an_endpoint_that_is_gone_is_not_restarted(restarted: Restarted) -> None
 
 
 @pytest.mark.parametrize("error", ["ClientError", "Lambda.Unknown"])
-def test_a_restart_goes_on_after_polls_that_failed(restarted: Restarted, error: str) -> None:
+def test_a_restart_continues_after_failed_polls(restarted: Restarted, error: str) -> None:
     until(lambda: restarted.poll("a", Error={"Error": error}), lambda output: output["Done"])
     assert restarted.config == f"{restarted.name}-2"
 

@@ -19,6 +19,7 @@ from constructs_optim.runtime.hosting import scaling_registration
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.cloudformation_stacks import Stack, hosting
+from ..support.custom_resource_events import custom_resource_event
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import BUCKET, ROLE, Responses
 from ..support.sampling import one_in
@@ -65,15 +66,15 @@ class Scaled:
         """The response to a request of CloudFormation's."""
         of_endpoint = {"EndpointName": self.name, "VariantName": "AllTraffic", "Bucket": BUCKET}
         properties = {"StateMachineArn": self.machine, **of_endpoint, **more}
-        event: dict[str, Any] = {
-            "RequestType": kind,
-            "RequestId": str(uuid.uuid4()),
-            "ResponseURL": self.responses.url,
-            "StackId": self.stack_id,
-            "LogicalResourceId": "ScalingSuspended",
-            "ResourceProperties": {**properties, "InstanceTypes": [now]},
-            **({"OldResourceProperties": {**properties, "InstanceTypes": [before]}} if before else {}),
-        }
+        event = custom_resource_event(
+            kind,
+            self.responses.url,
+            stack_id=self.stack_id,
+            request_id=str(uuid.uuid4()),
+            logical_id="ScalingSuspended",
+            properties={**properties, "InstanceTypes": [now]},
+            old_properties={**properties, "InstanceTypes": [before]} if before else None,
+        )
         of = serving_handler if "PoliciesHash" in more else scaling_handler
         for each in ("ResourceProperties", "OldResourceProperties"):
             if each in event and of is serving_handler:
@@ -228,7 +229,7 @@ def test_a_failed_rollback_is_counted_as_suspended_at_every_poll(
     assert "UPDATE_ROLLBACK_FAILED" in vars(told[0])["reason"]
 
 
-def test_a_rollback_that_skips_a_renamed_variant_says_that_nothing_fits(
+def test_a_rollback_that_skips_a_renamed_variant_reports_that_no_variant_matches(
     made: Scaled, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     made.send("Update", G6, G5)
@@ -279,7 +280,7 @@ DAMAGED = [b"{", b"[]", b"{}", b'{"schema":99}', b'"x"', b'{"registrations":[{}]
 
 
 @pytest.mark.parametrize("damaged", one_in(3, DAMAGED))
-def test_a_registration_that_cannot_be_read_is_said_and_fails_no_rollback(
+def test_an_unreadable_registration_is_reported_and_fails_no_rollback(
     made: Scaled, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, damaged: bytes
 ) -> None:
     made.send("Update", G6, G5)
@@ -334,16 +335,16 @@ def test_malformed_properties_are_refused_by_name(made: Scaled) -> None:
 
 
 def served(made: Scaled, config_name: str, before: str = "") -> dict[str, Any]:
-    event = {
-        "RequestType": "Update",
-        "RequestId": str(uuid.uuid4()),
-        "ResponseURL": made.responses.url,
-        "StackId": made.stack_id,
-        "LogicalResourceId": "Served",
-        "PhysicalResourceId": "Served",
-        "ResourceProperties": {"EndpointName": made.name, "EndpointConfigName": config_name},
-        "OldResourceProperties": {"EndpointName": made.name, "EndpointConfigName": before},
-    }
+    event = custom_resource_event(
+        "Update",
+        made.responses.url,
+        stack_id=made.stack_id,
+        request_id=str(uuid.uuid4()),
+        logical_id="Served",
+        properties={"EndpointName": made.name, "EndpointConfigName": config_name},
+        physical_id="Served",
+        old_properties={"EndpointName": made.name, "EndpointConfigName": before},
+    )
     serving_handler.handler(event, LambdaContext())
     return made.responses.received[-1]
 

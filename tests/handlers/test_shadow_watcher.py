@@ -23,6 +23,7 @@ from constructs_optim.runtime.shadow.observation import RunState
 from constructs_optim.runtime.store.run_records import CURRENT, RESULT, RUN, RunRecords
 from constructs_optim_local.cloud import LocalCloud
 
+from ..support.custom_resource_events import custom_resource_event
 from ..support.hosting import make_model, settled
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import BUCKET, Responses, idle_state_machine
@@ -157,12 +158,14 @@ class Run:
 
     def event(self, kind: str, request: str, **more: Any) -> dict[str, Any]:
         return {
-            "RequestType": kind,
-            "ResponseURL": f"{self.responses.url}?X-Amz-Date=20261121T120000Z&X-Amz-Expires=7200",
-            "StackId": f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/Chat/{self.name}",
-            "RequestId": request,
-            "LogicalResourceId": "ShadowRun",
-            "ResourceProperties": {"Request": self.request, "StateMachineArn": self.machine},
+            **custom_resource_event(
+                kind,
+                f"{self.responses.url}?X-Amz-Date=20261121T120000Z&X-Amz-Expires=7200",
+                stack_id=f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/Chat/{self.name}",
+                request_id=request,
+                logical_id="ShadowRun",
+                properties={"Request": self.request, "StateMachineArn": self.machine},
+            ),
             **more,
         }
 
@@ -295,7 +298,7 @@ def test_a_promotion_that_a_quota_refuses_ends_the_shadow(run: Run, cloud: Local
     assert run.end()["EndpointConfigName"] == f"{run.name}-ended"
 
 
-def test_an_end_that_is_refused_is_told_with_its_reason_and_tried_until_it_is_accepted(
+def test_a_refused_end_is_reported_with_its_reason_and_retried_until_it_is_accepted(
     run: Run, cloud: LocalCloud
 ) -> None:
     topic = cloud.client("sns").create_topic(Name=run.name)["TopicArn"]
@@ -381,7 +384,7 @@ def test_a_run_without_its_store_ends_the_shadow(run: Run, cloud: LocalCloud, mo
     assert run.poll(Error=POLLS_FAIL) == {"Done": True}
 
 
-def test_a_run_goes_on_if_polls_work_again(run: Run) -> None:
+def test_a_run_continues_after_polls_recover(run: Run) -> None:
     run.poll()
     run.ask(3)
     assert run.poll(Error={"Error": "ClientError", "Cause": "throttled"})["Done"] is False

@@ -26,6 +26,7 @@ from constructs_optim.runtime.telemetry import HandlerFailed
 from constructs_optim_local.access.credentials import ACCOUNT
 from constructs_optim_local.cloud import LocalCloud
 
+from ..support.custom_resource_events import custom_resource_event
 from ..support.hosting import IMAGE
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import BUCKET, ROLE
@@ -88,14 +89,14 @@ def account(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def request(signed_url: str, kind: str = "Create", **properties: Any) -> dict[str, Any]:
-    return {
-        "RequestType": kind,
-        "ResponseURL": signed_url,
-        "StackId": STACK,
-        "RequestId": "request-1",
-        "LogicalResourceId": "Llama70B",
-        "ResourceProperties": {"RoleArn": ROLE, "Tags": [], **properties},
-    }
+    return custom_resource_event(
+        kind,
+        signed_url,
+        stack_id=STACK,
+        request_id="request-1",
+        logical_id="Llama70B",
+        properties={"RoleArn": ROLE, "Tags": [], **properties},
+    )
 
 
 def model_request(signed_url: str, **properties: Any) -> dict[str, Any]:

@@ -134,7 +134,7 @@ def test_a_step_is_chosen_by_how_far_the_threshold_is_exceeded(breach: float, ex
 @pytest.mark.parametrize(
     ("adjustment", "least", "expected"), [(10, 0, 4), (-10, 0, 2), (10, 2, 5), (150, 0, 7), (-50, 0, 2)]
 )
-def test_a_percentage_of_a_capacity_is_rounded_as_the_guide_says(adjustment: int, least: int, expected: int) -> None:
+def test_a_percentage_of_a_capacity_is_rounded_as_documented(adjustment: int, least: int, expected: int) -> None:
     config = {
         "AdjustmentType": "PercentChangeInCapacity",
         "MinAdjustmentMagnitude": least,

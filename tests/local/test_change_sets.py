@@ -92,7 +92,7 @@ def test_types_and_properties_that_the_registry_lacks_may_be_replaced() -> None:
     assert resource_types("xx-nowhere-1") is None
 
 
-def test_a_change_set_says_replacement_only_for_what_is_replaced(cloud: LocalCloud) -> None:
+def test_a_change_set_lists_replacement_only_for_replaced_resources(cloud: LocalCloud) -> None:
     stack, before = Stack(cloud, "reported"), {"Alarm": ALARM, **hosting()}
     stack.deploy(before)
     assert reported(stack, {**before, "Alarm": changed(ALARM, Threshold=6, AlarmDescription="It is not.")}) == {

@@ -237,7 +237,7 @@ def test_a_container_whose_drafts_are_accepted_less_has_not_kept_its_acceptance_
     assert kept(telemetry, 20 * 3600 + 49 * 60) == pytest.approx(100, abs=0.5)
 
 
-def test_a_container_without_drafts_says_nothing_about_the_others() -> None:
+def test_a_container_without_draft_metrics_does_not_affect_other_containers() -> None:
     telemetry = enriched()
     for minute in range(40):
         for name, rate in (("busy", 1.0), ("idle", 0.0)):
@@ -285,7 +285,7 @@ def test_starting_enrichment_again_keeps_its_filters_and_an_update_replaces_them
     assert (found.get("IncludeFilters"), found["ExcludeFilters"]) == (None, sagemaker)
 
 
-def test_a_region_without_promql_has_no_enrichment_and_the_catalog_knows_it() -> None:
+def test_a_region_without_promql_has_no_enrichment_and_is_in_the_catalog() -> None:
     assert regions() == set(availability.regions_with_promql())
     elsewhere = Telemetry(Enrichment(Clock(), everywhere=True))
     elsewhere.collect("load 1\n", {}, 600, account="000000000000", region="il-central-1")

@@ -138,7 +138,7 @@ def test_a_server_that_is_never_healthy_fails_the_endpoint_when_its_time_is_up(
     )
 
 
-def test_a_server_that_ends_at_once_fails_the_endpoint_and_its_log_says_why(cloud: LocalCloud, sagemaker: Any) -> None:
+def test_a_server_that_ends_at_once_fails_the_endpoint_and_logs_the_reason(cloud: LocalCloud, sagemaker: Any) -> None:
     name = endpoint(sagemaker, config(sagemaker, model(sagemaker, BEHAVIOR="ends")))
     assert "did not pass the ping health check" in settled(sagemaker, name)["FailureReason"]
     assert "no such model" in until(lambda: logged(cloud, name), lambda lines: "no such model" in lines)

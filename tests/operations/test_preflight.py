@@ -48,7 +48,7 @@ def no_files() -> Answers:
     return Answers(s3=[("list_objects_v2", {})])
 
 
-def test_what_only_the_deployment_knows_is_advice() -> None:
+def test_values_known_only_at_deployment_are_advice() -> None:
     (finding,) = report(stack(Roles=[ROLE])).findings
     assert finding.level == "advice"
     assert finding.text == "not checked, because the values are known only at deployment: Roles (Role.Arn)"

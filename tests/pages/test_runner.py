@@ -164,7 +164,7 @@ def test_a_state_of_the_account_is_brought_about_before_its_block(tmp_path: Path
         ("INPROGRESS  2 s", "INPROGRESS  12 s"),
     ],
 )
-def test_a_duration_is_a_figure_unless_the_page_says_that_it_varies(shown: str, printed: str) -> None:
+def test_a_duration_is_compared_unless_the_page_marks_it_as_varying(shown: str, printed: str) -> None:
     assert difference(f"{shown}\n", f"{printed}\n")
     assert difference(f"{shown}\n", f"{printed}\n", durations_vary=True) == ""
 

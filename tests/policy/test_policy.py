@@ -350,8 +350,8 @@ def test_contradictory_policy_settings_are_reported_together() -> None:
     assert [violation.location.removeprefix("PlatformPolicy") for violation in refused.value.violations] == [
         ".instance_prices",
         ".required_techniques.1",
-        "['POL099']",
-        "['POL031']",
+        ".severities['POL099']",
+        ".severities['POL031']",
     ]
 
 

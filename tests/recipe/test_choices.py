@@ -74,7 +74,7 @@ def changed(objectives: Objectives = CHAT, **settings: Any) -> Objectives:
     return Objectives(**{**objectives.model_dump(), **settings})
 
 
-def test_a_choice_has_what_the_recommendation_says_of_its_first_candidate() -> None:
+def test_a_choice_has_the_figures_of_the_first_recommended_candidate() -> None:
     first, of_first = candidates()[0], choice()
     assert first.forecast is not None
     (pool,) = of_first.pools
@@ -184,7 +184,7 @@ def test_a_recorded_choice_is_found_by_model_and_objectives() -> None:
     ],
     ids=["other objectives", "another model", "nothing"],
 )
-def test_without_a_choice_the_error_says_what_is_recorded_and_how_to_record_one(
+def test_a_missing_choice_error_lists_recorded_choices_and_the_command_to_record_one(
     lock: Lock, model: Model, said: str
 ) -> None:
     asked = changed(requests_per_second=24)

@@ -766,7 +766,7 @@ def test_a_track_record_counts_measurements_of_such_models_on_such_accelerators(
     assert (record.measurements, record.own, record.error) == (3, 0, pytest.approx(0.2))
 
 
-def test_a_track_record_says_how_wrong_the_forecast_was_on_own_measurements_where_there_are_some() -> None:
+def test_a_track_record_compares_the_forecast_with_own_measurements_if_there_are_some() -> None:
     found = forecasts()
     mine = [Measured("inter_token_latency", found.group, found.recipe, 1.3, 1.0)]
     before, after = (
@@ -913,7 +913,7 @@ def test_every_measurement_that_is_left_out_has_a_reason() -> None:
             assert len(row["left_out"].split()) > 1, row["where"]
 
 
-def test_every_measurement_names_a_source_that_says_where_it_was_published() -> None:
+def test_every_measurement_names_the_publication_of_its_source() -> None:
     sources = json.loads((BENCH / "sources.json").read_text(encoding="utf-8"))["sources"]
     assert {row["source"] for row in rows()} <= set(sources)
     assert all(source["url"] and source["license"] for source in sources.values())

@@ -134,7 +134,9 @@ KINDS = ["mamba", "mamba", "mamba", "attention"] * 8
         ),
     ],
 )
-def test_the_layers_of_each_hybrid_are_told_apart(changed: dict[str, Any], attention: int, state: int) -> None:
+def test_the_kinds_of_layers_of_each_hybrid_model_are_distinguished(
+    changed: dict[str, Any], attention: int, state: int
+) -> None:
     found = columns({**LLAMA, **changed})
     assert found["full_attention_layers"] == attention
     assert found["cache_bytes"] == 4 * attention * 8 * 128

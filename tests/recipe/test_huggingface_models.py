@@ -102,7 +102,7 @@ def test_a_quantization_job_starts_from_the_copy() -> None:
     assert job.artifact_key is not None
 
 
-def test_a_model_is_quantized_by_an_image_whose_engine_knows_it() -> None:
+def test_a_model_is_quantized_by_an_image_whose_engine_supports_it() -> None:
     _, job = planned(QWEN, Quantization.awq(), instance_type="ml.g6e.12xlarge").jobs
     image = images.find(job.image or "")
     assert image is not None
@@ -331,7 +331,7 @@ def test_every_model_of_hugging_face_is_planned_on_an_instance_type(model_id: st
         (4, 'Model.huggingface("<owner>/<name>")'),
     ],
 )
-def test_a_checkpoint_that_is_no_model_is_told_what_to_write(given: Any, works: str) -> None:
+def test_the_error_for_a_checkpoint_that_is_not_a_model_names_the_model_to_declare(given: Any, works: str) -> None:
     with pytest.raises(RecipeError) as refused:
         Quantization.nvfp4(checkpoint=given)
     (violation,) = refused.value.violations

@@ -438,7 +438,7 @@ def test_recorded_tuning_that_no_recipe_has_gives_a_warning(tuning: dict[str, An
         assert f"Remove it from {LOCK_FILE}" in message
 
 
-def test_all_doubtful_settings_are_told_at_once() -> None:
+def test_one_message_lists_all_doubtful_settings() -> None:
     tuning = {"environment": {"LD_PRELOAD": "x", "LD_AUDIT": "y"}, "arguments": {"model": "z", "max_num_seqs": 64}}
     assert len(doubted(tuned({"@l40s": tuning}))) == 3
 

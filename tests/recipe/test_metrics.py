@@ -136,7 +136,7 @@ def test_the_blended_price_matches_the_manual_calculation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("price", "discount", "message"), [(0, 0, "instance_price_per_hour is 0"), (1, 30, "must be a share")]
+    ("price", "discount", "message"), [(0, 0, "instance_price_per_hour is 0"), (1, 30, "a share of at least 0")]
 )
 def test_an_invalid_price_or_discount_is_refused(price: float, discount: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):

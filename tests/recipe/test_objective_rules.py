@@ -104,7 +104,7 @@ def test_wrong_settings_of_objectives_break_a_rule_that_is_listed() -> None:
     assert check(objectives()) == []
 
 
-def test_a_missing_choice_says_which_ones_the_file_has() -> None:
+def test_a_missing_choice_error_lists_the_choices_of_the_file() -> None:
     (violation,) = check(intended(objectives(confidence=0.9), objectives(quality="any")))
     assert "with 90%" in violation.reason
     assert "any quality" in violation.reason

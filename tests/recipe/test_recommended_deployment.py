@@ -44,7 +44,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert Recommendation.from_file(tmp_path / "chat.json").model_dump(mode="json") == written.model_dump(mode="json")
 
 
-def test_everything_that_is_wrong_in_a_file_is_said_at_once(tmp_path: Path) -> None:
+def test_one_error_lists_all_mistakes_of_a_file(tmp_path: Path) -> None:
     wrong = recommendation().model_dump(mode="json") | {"chosen": 0, "schema_version": 2, "color": "red"}
     (tmp_path / "chat.json").write_text(json.dumps(wrong))
     with pytest.raises(RecipeError) as refused:

@@ -50,6 +50,7 @@ _SMALLEST = re.compile(r"^(?:(?P<partition>mig-\S+) of )?(?P<type>ml\.\S+), the 
 _RANGE = re.compile(
     r"^(?:at most )?(?P<least>\d+)(?: to (?P<most>\d+))?(?: or (?:less|more)\b| characters| seconds| variables|$|;)"
 )
+_DURATION = re.compile(r"Duration\.(seconds|minutes|days)\((\d+)\)")
 _LEFT_OUT = re.compile(r"\b(?:leave (?:it|the \w+) out|leave (?P<name>\w+) out|leave out this variable)")
 _OTHER_NAME = re.compile(r"^([A-Z][A-Z0-9_]+), or server=")
 # What only the user has: other data, another model, or a decision between parts of the recipe. By rule and location.
@@ -92,8 +93,12 @@ NOT_CODE: dict[tuple[str, str], tuple[str, ...]] = {
     ("OPT169", "model.compute.environment.TOKEN_SECRET_ARN"): ("Model.huggingface(..., token_secret_arn=",),
     ("OPT211", "techniques[0].training_data.period"): ("a day or a month in the past",),
     ("OPT212", "techniques[0].training_data"): ("DataCapture(requests=True, responses=True)",),
-    ("OPT212", "techniques[0].training_data.encryption_key"): ("DataCapture without encryption_key, or a copy",),
+    ("OPT212", "techniques[0].training_data.encryption_key"): ("data_capture without encryption_key, or a copy",),
 }
+
+
+def _seconds(duration: re.Match[str]) -> str:
+    return str(int(duration[2]) * {"seconds": 1, "minutes": 60, "days": 86_400}[duration[1]])
 
 
 def replaced(of: Any, path: list[str | int], value: Any) -> Any:
@@ -231,7 +236,7 @@ def remedied(violation: Violation, given: dict[str, Any]) -> Iterator[tuple[str,
         yield fix, at(path, str(violation.value).rstrip("="))
     if fix.startswith("one value"):
         yield fix, at(path, "a=/x")
-    if found := _RANGE.match(fix):
+    if found := _RANGE.match(_DURATION.sub(_seconds, fix)):
         for bound in {found["least"], found["most"]} - {None}:
             if "characters" in found[0]:
                 yield bound, at(path, "x" * int(bound))

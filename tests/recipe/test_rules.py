@@ -464,9 +464,9 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT015", {"techniques": [Compilation.tensorrt_llm()], "region": "eusc-de-east-1"}, "region", "tensorrtllm"),
     ("OPT015", {"techniques": [Sharding.fast_load()], "region": "us-isof-east-1"}, "region", "a Region other than"),
     ("OPT015", {"server": Server.vllm(container_version="0.30"), "region": "cn-north-1"}, "region", "vllm:0.30.0"),
-    ("OPT016", {"jobs": JobSettings(28 * 86_400 + 1)}, "jobs.max_runtime", "28 days"),
-    ("OPT016", {"jobs": JobSettings(0)}, "jobs.max_runtime", "1 to"),
-    ("OPT016", {"jobs": JobSettings(max_pending_seconds=60)}, "jobs.max_pending", "1800 to"),
+    ("OPT016", {"jobs": JobSettings(28 * 86_400 + 1)}, "jobs.max_runtime", "Duration.days(28)"),
+    ("OPT016", {"jobs": JobSettings(0)}, "jobs.max_runtime", "Duration.seconds(1) to"),
+    ("OPT016", {"jobs": JobSettings(max_pending_seconds=60)}, "jobs.max_pending", "Duration.minutes(30) to"),
     ("OPT048", {"jobs": _reserved("llama")}, "jobs.capacity_reservation.arn", "training-plan/"),
     ("OPT048", {"jobs": _reserved(_PLAN.replace("training-plan", "reserved-capacity"))}, "jobs.capacity_reservation.arn", "training-plan/"),
     ("OPT048", {"jobs": _reserved(_PLAN), "region": "us-east-1"}, "jobs.capacity_reservation.arn", "a training plan in us-east-1"),
@@ -843,13 +843,13 @@ class _Secret:
     secret_arn = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub"
 
 
-def test_a_construct_in_place_of_its_arn_is_told_the_attribute() -> None:
+def test_a_construct_in_place_of_its_arn_is_refused_with_the_name_of_the_attribute() -> None:
     with pytest.raises(RecipeError) as refused:
         Model.huggingface("Qwen/Qwen3-32B", token_secret_arn=_Secret())  # type: ignore[arg-type]
     assert refused.value.violations[0].suggestion == "secret.secret_arn"
 
 
-def test_advice_says_what_is_wrong_and_where() -> None:
+def test_advice_names_the_location_the_value_and_the_reason() -> None:
     arguments = recipe(model=_hub("acme/mine"), techniques=[], **_G7E)
     (advice,) = warnings(Recipe(**arguments))
     assert advice.message.startswith(

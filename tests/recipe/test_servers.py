@@ -183,7 +183,7 @@ def test_ways_of_speculating_that_are_known() -> None:
     )
 
 
-def test_the_models_recipe_says_how_many_tokens_are_proposed() -> None:
+def test_the_number_of_proposed_tokens_comes_from_the_models_recipe() -> None:
     model, heads = hugging("deepseek-ai/DeepSeek-V3.2"), SpeculativeDecoding.mtp()
     assert speculation(model, heads, instance_type="ml.p5en.48xlarge")["num_speculative_tokens"] == 3
     own = SpeculativeDecoding.mtp(speculative_tokens=2)

@@ -107,7 +107,7 @@ def test_a_threshold_that_is_known_only_at_deployment_is_accepted() -> None:
     assert check(Threshold("alarm.threshold", TOKEN, "%", most=100)) == []
 
 
-def test_the_error_says_the_range_of_the_metric_and_what_a_share_means_in_percent() -> None:
+def test_the_error_states_the_range_of_the_metric_and_a_share_in_percent() -> None:
     (violation,) = check(Threshold("Full.threshold", 100, "%", most=100))
     assert violation.reason == "the metric is always 0 to 100%, so this threshold has no effect"
     (low,) = check(Threshold("Low.threshold", 0, "%", "LessThanThreshold", most=100))

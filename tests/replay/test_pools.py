@@ -88,7 +88,7 @@ def test_what_is_scaled_in_goes_from_the_last_pool_first() -> None:
     assert 0 < outcome.hours[1] < 0.7 * 3 * duration
 
 
-def test_where_all_pools_are_short_no_more_copies_start_and_a_note_says_so() -> None:
+def test_without_capacity_in_any_pool_no_more_copies_start_and_a_note_reports_it() -> None:
     traffic = busy_hour()
     given = pooled(traffic, 1, 1, most=4)
     outcome = simulate(replace(given, scaling=scaling(traffic, most=4)), traffic)

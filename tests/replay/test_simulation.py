@@ -26,7 +26,7 @@ HOUR = 3600.0
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.75])
-def test_at_a_steady_rate_requests_take_as_long_as_the_forecast_says(share: float) -> None:
+def test_at_a_steady_rate_requests_take_the_forecast_time(share: float) -> None:
     probe = poisson(1.0, 60)
     rate = share * pool(probe).forecasts.capacity.value
     traffic = poisson(rate, 2 * HOUR)
@@ -42,7 +42,7 @@ def test_at_a_steady_rate_requests_take_as_long_as_the_forecast_says(share: floa
 
 
 @pytest.mark.parametrize(("limit", "share"), [(8, 0.6), (8, 0.9), (30, 0.8), (30, 0.95)])
-def test_requests_wait_for_room_in_a_batch_as_long_as_the_forecast_says(limit: int, share: float) -> None:
+def test_requests_wait_the_forecast_time_for_room_in_a_batch(limit: int, share: float) -> None:
     forecasts = pool(poisson(1.0, 60)).forecasts.with_limit(limit)
     rate = share * forecasts.capacity.value
     traffic, chance = poisson(rate, 20_000 / rate), random.Random(5)

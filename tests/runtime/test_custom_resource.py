@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from constructs_optim.runtime import custom_resource
 
+from ..support.custom_resource_events import custom_resource_event
 from ..support.lambda_context import LambdaContext
 
 
@@ -57,13 +58,10 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
     server.close()
 
 
-def event(receiver: Receiver) -> dict[str, str]:
-    return {
-        "ResponseURL": receiver.url,
-        "StackId": "stack",
-        "RequestId": "request",
-        "LogicalResourceId": "Job",
-    }
+def event(receiver: Receiver) -> dict[str, Any]:
+    return custom_resource_event(
+        "Create", receiver.url, stack_id="stack", request_id="request", logical_id="Job", properties={}
+    )
 
 
 def test_success_carries_the_identifiers_and_the_attributes(receiver: Receiver) -> None:

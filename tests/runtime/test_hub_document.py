@@ -108,9 +108,7 @@ def test_a_startup_limit_that_is_no_number_above_zero_is_an_hour(stated: object,
 
 
 @pytest.mark.parametrize(("stated", "isolated"), [(None, True), (True, True), (False, False)])
-def test_a_container_is_isolated_unless_its_document_says_that_it_needs_a_network(
-    stated: bool | None, isolated: bool
-) -> None:
+def test_a_container_is_isolated_unless_its_document_requests_a_network(stated: bool | None, isolated: bool) -> None:
     fields = {} if stated is None else {"InferenceEnableNetworkIsolation": stated}
     assert HubDocument("some-model 1.0.0", json.dumps(DOCUMENT | fields)).network_isolation is isolated
 

@@ -13,20 +13,21 @@ from constructs_optim.runtime.aws import client
 from constructs_optim.runtime.store.json_records import JsonRecords
 from constructs_optim.runtime.telemetry import Counted, HandlerFailed, count, entry_point, log
 
+from ..support.custom_resource_events import custom_resource_event
 from ..support.lambda_context import LambdaContext
 from ..support.s3_clients import BUCKET
 from ..support.telemetry import CapturedLogs
 
 STACK = "arn:aws:cloudformation:us-west-2:000000000000:stack/Chat/1234"
 KEY = "a" * 64
-EVENT = {
-    "RequestType": "Create",
-    "ResponseURL": "https://custom.s3.amazonaws.com/x?X-Amz-Signature=MARKsignature",
-    "StackId": STACK,
-    "RequestId": "request-1",
-    "LogicalResourceId": "Llama70BJob",
-    "ResourceProperties": {"Environment": {"HF_TOKEN": "MARKtoken"}},
-}
+EVENT = custom_resource_event(
+    "Create",
+    "https://custom.s3.amazonaws.com/x?X-Amz-Signature=MARKsignature",
+    stack_id=STACK,
+    request_id="request-1",
+    logical_id="Llama70BJob",
+    properties={"Environment": {"HF_TOKEN": "MARKtoken"}},
+)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from constructs_optim.runtime.requests.run_properties import EvaluationRequest
 from constructs_optim.runtime.store.run_records import RunRecords, run_job_name
 from constructs_optim_local.cloud import LocalCloud
 
+from .custom_resource_events import custom_resource_event
 from .endpoint_updates import serving
 from .lambda_context import LambdaContext
 from .local_cloud import BUCKET, ROLE, Responses
@@ -66,12 +67,14 @@ class Evaluation:
 
     def event(self, kind: str, request: str, **more: Any) -> dict[str, Any]:
         return {
-            "RequestType": kind,
-            "ResponseURL": f"{self.responses.url}?X-Amz-Date=20261121T120000Z&X-Amz-Expires=7200",
-            "StackId": f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/Chat/{self.name}",
-            "RequestId": request,
-            "LogicalResourceId": "Evaluation",
-            "ResourceProperties": {"Request": self.request, "StateMachineArn": self.machine},
+            **custom_resource_event(
+                kind,
+                f"{self.responses.url}?X-Amz-Date=20261121T120000Z&X-Amz-Expires=7200",
+                stack_id=f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/Chat/{self.name}",
+                request_id=request,
+                logical_id="Evaluation",
+                properties={"Request": self.request, "StateMachineArn": self.machine},
+            ),
             **more,
         }
 

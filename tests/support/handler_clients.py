@@ -13,6 +13,7 @@ from constructs_optim.runtime.store.artifact_store import ArtifactStore, Claim
 from constructs_optim.runtime.store.owner_records import Owner, OwnerRecords
 from constructs_optim_local.cloud import LocalCloud
 
+from .custom_resource_events import custom_resource_event
 from .lambda_context import LambdaContext
 from .local_cloud import BUCKET, ROLE, Responses, shared_client
 
@@ -70,15 +71,15 @@ class Requests:
             self._sent.append(request)
         # A repeated event is the same event: it was sent when it was sent.
         date = f"20261121T1200{self._sent.index(request):02}Z"
-        return {
-            "RequestType": kind,
-            "ResponseURL": f"{self.responses.url}?X-Amz-Date={date}&X-Amz-Expires=7200",
-            "StackId": self.owner.stack_id,
-            "RequestId": f"{self.number}-{request}",
-            "LogicalResourceId": self.owner.logical_id,
-            "ResourceProperties": self.properties(**changed),
-            **({"PhysicalResourceId": physical_id} if physical_id else {}),
-        }
+        return custom_resource_event(
+            kind,
+            f"{self.responses.url}?X-Amz-Date={date}&X-Amz-Expires=7200",
+            stack_id=self.owner.stack_id,
+            request_id=f"{self.number}-{request}",
+            logical_id=self.owner.logical_id,
+            properties=self.properties(**changed),
+            physical_id=physical_id,
+        )
 
     def send(self, kind: str, request: str, physical_id: str | None = None, **changed: Any) -> dict[str, Any]:
         """Invoke the function; returns its response."""

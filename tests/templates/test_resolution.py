@@ -64,7 +64,7 @@ def test_a_value_is_what_the_deployment_would_make_of_it(resolver: Resolver, val
         ({"Fn::If": ["Condition", "a", "b"]}, "Fn::If"),
     ],
 )
-def test_what_only_a_deployment_knows_is_named(resolver: Resolver, value: Any, name: str) -> None:
+def test_values_that_exist_only_at_deployment_are_named(resolver: Resolver, value: Any, name: str) -> None:
     with pytest.raises(KnownLater, match=f"^{name}$"):
         resolver.value(value)
 

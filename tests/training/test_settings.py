@@ -177,7 +177,7 @@ def test_the_containers_requirements_are_complete() -> None:
 _OF_OTHER_PLATFORMS = {"colorama", "httpx2-jsfetch", "tzdata"}
 
 
-def test_a_job_refuses_to_make_another_version_than_the_artifacts_key_says(
+def test_a_job_refuses_to_create_a_version_that_differs_from_the_artifact_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SAGEMAKER_BASE_DIR", str(tmp_path))

@@ -136,21 +136,20 @@ class OptimizationJob(RecipeArtifact):
             jobs.timeout,
             LONGEST_WAIT_SECONDS,
             name="jobs.timeout",
-            instead="for a longer job, use OptimizationJob(wait=False) in a separate stack",
+            instead="for a longer job, declare an optimization job with wait=False in a separate stack",
         )
         plan = recipe.plan_in(scope, jobs.settings)
         if plan.jobs and artifact_store is not None and artifact_store.read_only:
             raise ValueError(
                 f"the artifact store {shown(artifact_store.bucket_name)} is read-only, and {technique_labels(plan)} "
-                "runs a job that writes its artifact there: refer to an existing artifact with artifact_key=... "
-                "(OptimizedEndpoint, OptimizedArtifact), or make the store writable with "
-                "ArtifactStore.from_bucket(..., read_only=False)"
+                "runs a job that writes its artifact there: refer to an existing artifact with artifact_key=..., "
+                "or make the store writable with artifact_store=ArtifactStore.from_bucket(bucket, read_only=False)"
             )
         if len(plan.jobs) > 1 and not wait:
             raise ValueError(
                 "wait=False requires a single job, because the second job of a chain starts from the first one's "
-                "artifact. Declare the first as a separate OptimizationJob, and the second on its artifact with "
-                "Model.s3(...)"
+                "artifact. Declare the first as a separate optimization job, and the second on its artifact with "
+                "model=Model.s3(...)"
             )
         super().__init__(scope, id, plan=plan, artifact_store=artifact_store, network=network, role=role)
         if plan.jobs:

@@ -135,7 +135,7 @@ def _check(artifact_key: str, plan: Plan) -> None:
     if not isinstance(artifact_key, str) or not _KEY.fullmatch(artifact_key):
         raise ValueError(
             f"artifact_key is {artifact_key!r}, and a key is 64 lowercase hexadecimal digits, the name of the "
-            "artifact's folder below artifacts/ in its store: OptimizationJob.artifact_key returns it, and "
+            "artifact's folder below artifacts/ in its store: an optimization job has it as artifact_key, and "
             "`constructs-optim plan` prints it"
         )
     own = plan.artifact_key

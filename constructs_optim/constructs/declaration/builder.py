@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -20,12 +20,12 @@ from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredReso
 from constructs_optim.constructs.stack.findings import translated
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
-from constructs_optim.recipe.errors import RecipeError, did_you_mean
+from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.settings import Settings, meant_name
 from constructs_optim.recipe.tokens import is_token
 
-from .document import DeclarationError, Document, Path_, dotted, violation
+from .document import DOCUMENTATION, DeclarationError, Document, FileViolation, Path_, dotted, violation
 from .references import ENDPOINT, METRIC, PARAMETER, PLACEHOLDER, SERVED, STORE, Reference
 from .schema import Call, Choice, call_of, described
 from .wording import in_yaml, name_method
@@ -138,7 +138,8 @@ _PSEUDO_PARAMETERS = tuple(
     f"AWS::{name}" for name in ("AccountId", "Partition", "Region", "StackId", "StackName", "URLSuffix")
 )
 _REFERENCE = re.compile(rf"(?<!\$){PLACEHOLDER.pattern}")
-_METHOD = re.compile(r"^[a-z_]+(\('[^']*'\))?: ")
+# The construct's path, and the method's name, which are before the reason.
+_METHOD = re.compile(r"^(?:[\w-]+(?:/[\w-]+)+: )?(?:[a-z_]+(?:\('[^']*'\))?: )?")
 _AS_SAID = "another value: this is a message of the AWS CDK"
 ACKNOWLEDGE = Method("acknowledge", acknowledge, "list")
 
@@ -153,6 +154,7 @@ class Builder:
         self._late: list[Callable[[], None]] = []
         self._measured: MeasuredResource | None = None
         self._failed: set[str] = set()
+        self._keys: dict[Path_, Set[str]] = {}
         self.made: dict[str, Any] = StackContext.of(stack).once((Builder, document.name), dict[str, Any])
         """The document's constructs by their IDs, and components by ``Endpoint/Component``."""
 
@@ -311,6 +313,7 @@ class Builder:
     def _arguments(self, call: Call, path: Path_, given: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the arguments of a call; None if one of them is wrong."""
         count = len(self._violations)
+        self._keys[path] = type(call).model_fields.keys()
         methods = {method.key for method in call.methods} if isinstance(call, WithMethods) else set[str]()
         # In the order of the signature, which sets the order of imported constructs; a set has no order.
         names = [name for name in type(call).model_fields if name in call.model_fields_set - methods - given.keys()]
@@ -360,19 +363,7 @@ class Builder:
             with translated(in_yaml):
                 yield
         except RecipeError as error:
-            for each in error.violations:
-                # Settings name their own class, and methods their own key, which the path already says.
-                name = calls.display_name() if inspect.isclass(calls) and issubclass(calls, Settings) else str(path[-1])
-                # A method with an ID: on_schedule('Mornings').schedule.
-                inner = re.sub(rf"^({re.escape(name)}|\w+\({re.escape(repr(name))}\))(\.|$)", "", each.location)
-                owner = self._document.owner_of(path, inner)
-                below = self._document.below(owner, inner)
-                location = f"{self._document.place(below)} {dotted(owner)}.{inner}".removesuffix(".")
-                # A token's own text means nothing to the file's reader.
-                value = self._document.value_at(below) if is_token(each.value) else each.value
-                changes = {"location": location, "value": value, "reason": in_yaml(each.reason)}
-                changes["suggestion"] = in_yaml(each.suggestion)
-                self._violations.append(each.model_copy(update=changes))
+            self._violations += [self._in_file(each, path, calls) for each in error.violations]
         except _Failed:
             # The existing error also covers this value; errors list it once.
             self._failed.add(str(path[-1]))
@@ -383,10 +374,49 @@ class Builder:
             reason, _, fix = text.rpartition(": ")
             if not reason:
                 reason, _, fix = text.partition("; ")
-            self.refuse(path, in_yaml(reason), in_yaml(fix) or _AS_SAID)
+            self.refuse(self._named_in(path, text), in_yaml(reason), in_yaml(fix) or "another value")
         except RuntimeError as error:
             # The CDK's own message; Node's frames follow it.
             self.refuse(path, str(error).partition("\n")[0], _AS_SAID)
+
+    def _in_file(self, found: Violation, path: Path_, calls: Callable[..., Any] | None) -> FileViolation:
+        """Return a violation of the call at a path, with the file's key, value, and words."""
+        settings = calls if inspect.isclass(calls) and issubclass(calls, Settings) else None
+        # Settings name their own class, and methods their own key, which the path already says.
+        name = settings.display_name() if settings is not None else str(path[-1])
+        # A method with an ID: on_schedule('Mornings').schedule.
+        inner = re.sub(rf"^({re.escape(name)}|\w+\({re.escape(repr(name))}\))(\.|$)", "", found.location)
+        owner = self._owner_of(path, inner)
+        below, rest = self._document.located(owner, inner)
+        location = dotted((*below, *rest)) if below != owner else f"{dotted(owner)}.{inner}".removesuffix(".")
+        # A rule's own value may be in another unit, or a token, whose text means nothing to the file's reader.
+        value = self._document.value_at(below) if not rest or is_token(found.value) else found.value
+        # A rule may name the class of a value that the file leaves out.
+        value = in_yaml(value) if rest and isinstance(value, str) else value
+        return FileViolation(
+            rule=found.rule,
+            location=f"{self._document.place(below)} {location}",
+            value=value,
+            reason=in_yaml(re.sub(rf"^{re.escape(name)}(?= )", str(path[-1]), found.reason)),
+            suggestion=in_yaml(found.suggestion),
+            link=DOCUMENTATION if found.link == Settings.rule_link else found.link,
+        )
+
+    def _owner_of(self, path: Path_, location: str) -> Path_:
+        """Return the path around ``path`` to which a rule's location belongs: one that has its first key, or that can
+        have it.
+        """
+        owner, key = self._document.owner_of(path, location), re.split(r"[.\[]", location)[0]
+        if self._document.below(owner, location) != owner:
+            return owner
+        around = (path[:end] for end in range(len(path), 0, -1))
+        return next((each for each in around if key in self._keys.get(each, ())), owner)
+
+    def _named_in(self, path: Path_, text: str) -> Path_:
+        """Return the path of the key that an error begins with, such as ``min_capacity is 3``, or ``path``."""
+        found = re.match(r"[a-z]\w*(?:\.\w+)*(?= )", text)
+        below, rest = self._document.located(path, found[0]) if found is not None else (path, ())
+        return below if not rest else path
 
     def refuse(self, path: Path_, reason: str, suggestion: str) -> None:
         """Add an error about a value of the document."""

@@ -25,7 +25,7 @@ from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean
 from constructs_optim.recipe.settings import Form, Settings, Takes, expected, meant_name, one_by_location
 
 from .schema import Call, Choice, made_by
-from .wording import flow
+from .wording import flow, shown_in_yaml
 
 DOCUMENTATION = page("endpoint-file")
 """The page about declarations as files."""
@@ -164,10 +164,18 @@ class Document:
         return next((each for each in around if self.below(each, location) != each), path)
 
     def below(self, path: Path_, location: str) -> Path_:
-        """Return the path of a rule's location, such as ``model.version``, in the value at ``path``."""
+        """Return the path of a rule's location, such as ``model.version``, in the value at ``path``, as far as the file
+        has it.
+        """
+        return self.located(path, location)[0]
+
+    def located(self, path: Path_, location: str) -> tuple[Path_, Path_]:
+        """Return the path of a rule's location in the value at ``path``, and its rest that the file does not have."""
         node, found = self.value_at(path), path
-        for text in location.replace("[", ".").replace("]", "").split("."):
-            part = int(text) if text.isdigit() else text
+        # Names may be in brackets and quotes: severities['POL001'].
+        names = [text.strip("'") for text in re.split(r"[.\[]", location.replace("]", ""))]
+        parts = [int(text) if text.isdigit() else text for text in names]
+        for number, part in enumerate(parts if location else ()):
             choice = _mapping(node)
             if part not in choice and len(choice) == 1:
                 # A factory's name stands between: model.jumpstart.version.
@@ -175,9 +183,9 @@ class Document:
                 if part in _mapping(inner):
                     found, node = (*found, name), inner
             if not _has(node, part):
-                break
+                return found, (*parts[number:],)
             found, node = (*found, part), node[part]
-        return found
+        return found, ()
 
     def value_at(self, path: Path_) -> Any:
         """Return the value at a path, or None."""
@@ -275,9 +283,18 @@ def _line_and_column(violation: Violation) -> tuple[int, int]:
     return (int(found[1]), int(found[2])) if found is not None else (0, 0)
 
 
-def violation(place: str, value: object, reason: str, suggestion: str) -> Violation:
+class FileViolation(Violation, frozen=True):
+    """A violation in a document, whose value is shown as YAML."""
+
+    @property
+    def shown_value(self) -> str:
+        """The value as the user writes it, in a file."""
+        return shown_in_yaml(self.value)
+
+
+def violation(place: str, value: object, reason: str, suggestion: str) -> FileViolation:
     """Return the violation at a location in a document."""
-    return Violation(
+    return FileViolation(
         rule=Settings.rule, location=place, value=value, reason=reason, suggestion=suggestion, link=DOCUMENTATION
     )
 

@@ -8,22 +8,29 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
+from constructs_optim.recipe.errors import shortened, shown
+from constructs_optim.recipe.tokens import without_tokens
+
 from .references import REFERENCES
 from .schema import Call, Choice, named_arguments, named_forms, snake
 
 # Where a recipe's values come from in an app, and not in a file.
 _OF_APPS = ", which can come from the context"
 _SECRET = re.compile(r"SecretValue\.secrets_manager\(\"([^\"]*)\"\)\.unsafe_unwrap\(\)")
-# A call, with the verb before it; or an argument with its value. A plural such as file(s) is no call.
+# A call, with the verb before it; a name such as Server.vllm; or an argument with its value. A plural such as file(s)
+# is no call.
 _CODE = re.compile(
     r"(?:(?P<verb>[Cc])all )?"
     r"(?P<call>(?<![\w.])(?:[a-z_]\w*\.)*(?P<name>[A-Za-z]\w*)(?:\.(?P<member>[a-z]\w*))?)\((?!s\))"
+    r"|(?<![\w.])(?P<group>[A-Z]\w*)\.(?P<of>[A-Za-z]\w*)(?![\w(]|\.\w)"
     r"|(?<![\w./?&-])(?P<argument>[a-z][a-z0-9_]*)=(?!=)"
 )
 _VALUE = re.compile(r"\"[^\"]*\"|'[^']*'|-?\d[\d_]*(?:\.\d+)?|\.\.\.|[A-Za-z_][\w.]*\w|\[|\{")
 _CLOSED_BY = {"(": ")", "[": "]", "{": "}"}
 _MORE = re.compile(r",\s*\.\.\.\s*\)$")
-_WORDS = re.compile(r"\b(?:True|False)\b")
+_NEXT_CALL = re.compile(r"\.[a-z]\w*\(")
+# None is also a word of prose.
+_WORDS = re.compile(r"\b(?:True|False)\b|(?<== )None\b|(?<![\w./\"'-])[a-z]+_[a-z_]+\b(?![(=\"'])")
 _UNITS = {"seconds": "s", "minutes": "m", "hours": "h", "days": "d", "mebibytes": "MiB", "gibibytes": "GiB"}
 _OBJECTS = {each.__name__ for each in REFERENCES if each.__module__.startswith("aws_cdk")}
 # A message may quote a file's text, which is as long and as deep as its author likes.
@@ -54,14 +61,31 @@ def _translated(text: str) -> str:
     for found in _CODE.finditer(text):
         if found.start() < end:
             continue
-        close, yaml = (_argument if found["argument"] else _call)(text, found, ends)
+        close, yaml = (_argument if found["argument"] else _name if found["group"] else _call)(text, found, ends)
+        if yaml is None and found["call"]:
+            # Other code stays whole.
+            yaml = text[found.start() : close]
         if yaml is not None:
-            written, end = f"{written}{_WORDS.sub(_in_lower_case, text[end : found.start()])}{yaml}", close
-    return written + _WORDS.sub(_in_lower_case, text[end:])
+            written, end = f"{written}{_WORDS.sub(_word, text[end : found.start()])}{yaml}", close
+    return written + _WORDS.sub(_word, text[end:])
 
 
-def _in_lower_case(word: re.Match[str]) -> str:
-    return word[0].lower()
+def _word(found: re.Match[str]) -> str:
+    words = {"True": "true", "False": "false", "None": "null"}
+    return words.get(found[0]) or _METHODS.get(found[0], (found[0], ""))[0]
+
+
+def _name(text: str, found: re.Match[str], ends: Mapping[int, int]) -> tuple[int, str | None]:
+    """Return the end of a name such as ``Server.vllm``, and its path in a file, ``server.vllm``; None if a file has
+    nothing of that name.
+    """
+    group, member = found["group"], found["of"]
+    if group in _OBJECTS:
+        # RemovalPolicy.RETAIN
+        return found.end(), member.lower()
+    form = named_forms().get(group)
+    is_named = form is not None and (issubclass(form, Choice) and member in form.model_fields)
+    return found.end(), f"{snake(group)}.{member}" if is_named else None
 
 
 def _argument(text: str, found: re.Match[str], ends: Mapping[int, int]) -> tuple[int, str | None]:
@@ -86,16 +110,25 @@ def _call(text: str, found: re.Match[str], ends: Mapping[int, int]) -> tuple[int
     close = ends.get(found.end() - 1)
     if close is None:
         return found.end(), None
+    # A chain of calls is translated whole.
+    while (next_call := _NEXT_CALL.match(text, close)) and (end := ends.get(next_call.end() - 1)) is not None:
+        close = end
     code = text[found.start("call") : close]
+    is_chain = close != ends[found.end() - 1]
     has_more = _MORE.search(code)
     try:
+        if len(code) > _LONGEST:
+            raise ValueError(code[:_LONGEST])
         node = ast.parse(_MORE.sub(")", code), mode="eval").body
         if found["name"] in _METHODS and not found["member"] and isinstance(node, ast.Call):
             verb = {"C": "Add ", "c": "add "}.get(found["verb"], "")
-            return close, verb + _of_method(node, found["name"])
+            key, value = _of_methods(_chain(node))
+            return close, f"{verb}{key}: {flow(value)}" if value else verb + key
         value = _value(node)
     except (RecursionError, SyntaxError, ValueError):
-        return close, None
+        is_ours = found["name"] in named_forms() or found["name"] in _METHODS
+        # Half of a chain is no YAML either.
+        return close, "..." if is_chain and is_ours else None
     yaml = "{...}" if value is ... else flow(value)
     if has_more is not None and yaml.endswith("}"):
         yaml = f"{yaml[:-1]}, ...}}"
@@ -116,9 +149,28 @@ def _ends_of(text: str) -> dict[int, int]:
     return ends
 
 
-def _of_method(node: ast.Call, method: str) -> str:
+def _chain(node: ast.Call) -> list[tuple[str, ast.Call]]:
+    """Return the calls of a chain, such as ``endpoint.evaluate(...).require(...)``, with their methods' names."""
+    of = node.func
+    name = of.attr if isinstance(of, ast.Attribute) else ast.unparse(of)
+    before = _chain(of.value) if isinstance(of, ast.Attribute) and isinstance(of.value, ast.Call) else []
+    return [*before, (name, node)]
+
+
+def _of_methods(chain: list[tuple[str, ast.Call]]) -> tuple[str, Any]:
+    """Return the key and the value of a chain of methods.
+
+    Raises:
+        ValueError: if a file has no key for one of them.
+    """
+    (method, node), *rest = chain
+    if method not in _METHODS:
+        raise ValueError(method)
     key, calls = _METHODS[method]
     value: Any = {str(each.arg): _inner(each.value) for each in node.keywords}
+    if rest:
+        inner, of_inner = _of_methods(rest)
+        value[inner] = of_inner or ...
     first = next((each.value for each in node.args if isinstance(each, ast.Constant) and each.value is not ...), None)
     if calls == "id":
         value = {str(first or "<id>"): value} if value else {}
@@ -126,9 +178,9 @@ def _of_method(node: ast.Call, method: str) -> str:
         value = [value]
     if calls == "value":
         value = first
-    if not value:
-        return key if first is None else f"{key}.{first}"
-    return f"{key}: {flow(value)}"
+    if not value and first is not None:
+        return f"{key}.{first}", value
+    return key, value
 
 
 def _value(node: ast.expr) -> Any:
@@ -152,7 +204,8 @@ def _value(node: ast.expr) -> Any:
         raise ValueError(group)
     if member.startswith("from_"):
         # ArtifactStore.from_bucket(store.bucket)
-        return {member: ...}
+        existing = next((each.model_fields[member] for each in forms.values() if member in each.model_fields), None)
+        return {member: _arguments(node, existing.annotation) if existing and node.keywords else ...}
     if issubclass(form, Choice) and member not in form.model_fields:
         raise ValueError(member)
     value: Any
@@ -172,7 +225,7 @@ def _value(node: ast.expr) -> Any:
 def _arguments(node: ast.Call, form: Any) -> Any:
     """Return the arguments of a call by name; ``...`` if only some are needed, which the text leaves out."""
     names = list(form.model_fields) if isinstance(form, type) and issubclass(form, Call) else []
-    given = [value for value in map(_inner, node.args) if value is not ...]
+    given = [_inner(each) for each in node.args if not (isinstance(each, ast.Constant) and each.value is ...)]
     named = {str(each.arg): _inner(each.value) for each in node.keywords}
     return {**dict(zip(names, given, strict=False)), **named} or (... if node.args else {})
 
@@ -196,5 +249,12 @@ def flow(value: Any) -> str:
         return "..."
     if isinstance(value, str):
         is_plain = re.fullmatch(r"[A-Za-z][\w./@-]*|\d+(?:\.\d+\.\d+|[smhd]|MiB|GiB)|<[\w ]+>", value)
-        return value if is_plain and value not in ("true", "false", "null") else json.dumps(value)
-    return json.dumps(value)
+        return value if is_plain and value not in ("true", "false", "null") else json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, default=str)
+
+
+def shown_in_yaml(value: object) -> str:
+    """Return a value as text, as a file has it, truncated if it is long."""
+    if value is None or isinstance(value, bool | int | float | str | list | dict):
+        return shortened(without_tokens(flow(cast("object", value))))
+    return in_yaml(shown(value))

@@ -33,7 +33,7 @@ from constructs_optim.constructs.endpoint.inference_component import InferenceCo
 from constructs_optim.constructs.endpoint.optimized_endpoint import OptimizedEndpoint
 from constructs_optim.constructs.monitoring.fleet_dashboard import FleetDashboard
 from constructs_optim.constructs.recommendation.model_recommendation import ModelRecommendation
-from constructs_optim.constructs.stack.findings import translated, warnings_of
+from constructs_optim.constructs.stack.findings import UNPRINTED, translated, warnings_of
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.standalone_template.outputs import OUTPUTS, add_outputs
 from constructs_optim.constructs.standalone_template.standalone_template import StandaloneTemplate, standalone_template
@@ -166,8 +166,8 @@ class DeclaredStack(Stack):
             region: the Region if the file does not name one. Default: any.
             app: the app. Default: a new one.
             outdir: the folder of a new app's cloud assembly. Default: chosen by the CDK CLI or the CDK.
-            is_temporary: whether the folder is deleted after synthesis, with the report of the CDK's own validation,
-                which is then left out.
+            is_temporary: whether the folder is deleted after synthesis, with its report. The CDK's own validation is
+                then left out, and the findings of policies are only in the report.
             synthesizer: how the template refers to uploaded assets. Default: by the buckets of ``cdk bootstrap``.
             reusable: whether any number of stacks can have the template, so that names such as the endpoint's contain
                 the stack's ID. Default: names contain the stack's name.
@@ -177,7 +177,7 @@ class DeclaredStack(Stack):
         """
         form = document.validated(stack_form())
         # A file has no cdk.json, and without indentation more endpoints fit into a template.
-        context = {"@aws-cdk/core:suppressTemplateIndentation": True}
+        context = {"@aws-cdk/core:suppressTemplateIndentation": True, **(UNPRINTED if is_temporary else {})}
         self.app = app or App(
             builtin_cloud_formation_validation=not is_temporary,
             outdir=str(outdir) if outdir is not None else None,

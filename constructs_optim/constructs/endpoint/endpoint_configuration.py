@@ -67,7 +67,7 @@ class EndpointConfiguration(Settings):
         if self.async_inference is not None:
             return Engine(unpublished="SageMaker collects engine metrics only from real-time endpoints")
         if observability is not None and observability.detailed is False:
-            return Engine(unpublished="the endpoint has Observability(detailed=False)")
+            return Engine(unpublished="the endpoint has observability=Observability(detailed=False)")
         if len(servers) > 1:
             return Engine(unpublished="the models of the pools have different servers")
         server = servers.pop() if servers else None

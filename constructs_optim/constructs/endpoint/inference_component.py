@@ -389,8 +389,8 @@ class InferenceComponent(_ComponentResource, ModelServer):
     def _set_capacity_range(self, fewest: int, most: int) -> None:
         if Token.is_unresolved(fewest) or Token.is_unresolved(most):
             raise ValueError(
-                f"{self.requirements[0].label}.auto_scale(...): min_capacity or max_capacity is known only when the "
-                "stack is deployed, and synthesis must check whether the copies fit the instances: use numbers"
+                "min_capacity or max_capacity is known only when the stack is deployed, and synthesis must check "
+                f"whether the copies of {self.requirements[0].label} fit the instances: use numbers"
             )
         self._endpoint.check_copies(self, most)
         self.fewest_copies, self.most_copies = fewest, most

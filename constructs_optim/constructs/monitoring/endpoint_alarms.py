@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 
 RUNBOOK = page("alarms")
 """The page with a section for each alarm."""
-_MOST_ACTIONS = 5
+MOST_ACTIONS = 5
+"""The maximum number of an alarm's actions."""
+USE_A_TOPIC = "send them to an SNS topic, and subscribe the others to it"
 # How long a PromQL alarm stays in ALARM after the query's last result.
 _RECOVERY_SECONDS = 300
 # It ignores the alarm it is bound to, so it is bound once, which saves a call to Node for each alarm. Derived classes
@@ -124,10 +126,10 @@ class _ActingAlarm:
                     _topic_arns[action] = arn
             bound.append((action, arn))
         arns = list(dict.fromkeys(arn for _, arn in bound))
-        if len(arns) > _MOST_ACTIONS:
+        if len(arns) > MOST_ACTIONS:
             raise ValueError(
                 f"{self._scope.node.path}: {self.alarm.name} has {len(arns)} {kind}, and CloudWatch allows an alarm "
-                f"{_MOST_ACTIONS}: send them to an SNS topic, and subscribe the others to it"
+                f"{MOST_ACTIONS}: {USE_A_TOPIC}"
             )
         setattr(self.resource, kind, arns)
 

@@ -18,7 +18,7 @@ import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -27,9 +27,11 @@ from types import FrameType, TracebackType
 import jsii
 from aws_cdk import Acknowledgment, Annotations, App, Stack, Validations
 from constructs import Construct, IConstruct, IValidation
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
 
 from constructs_optim.recipe import RecipeError, Violation
-from constructs_optim.recipe.errors import Advice, shown
+from constructs_optim.recipe.errors import Advice
 
 from .stack_context import StackContext
 
@@ -129,6 +131,54 @@ def warnings_of(assembly: Path, stack: Stack) -> tuple[str, ...]:
     return warnings
 
 
+class _OfReport(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel)
+
+
+class _Place(_OfReport):
+    construct_path: str
+
+
+class _PluginFinding(_OfReport):
+    rule_name: str
+    description: str
+    suggested_fix: str = ""
+    violating_constructs: tuple[_Place, ...] = ()
+
+
+class _PluginReport(_OfReport):
+    plugin_name: str
+    conclusion: str
+    violations: tuple[_PluginFinding, ...] = ()
+
+    def texts(self) -> Iterator[str]:
+        for each in self.violations:
+            places = ", ".join(place.construct_path for place in each.violating_constructs)
+            fix = f". What works: {each.suggested_fix}" if each.suggested_fix else ""
+            yield f"{places}: {each.description}{fix} [ack: {self.plugin_name}::{each.rule_name}]"
+
+
+class _Report(_OfReport):
+    plugin_reports: tuple[_PluginReport, ...]
+
+
+UNPRINTED: Mapping[str, bool] = {"@aws-cdk/core:failSynthOnValidationErrors": False}
+"""The context of an app in a temporary folder: the CDK does not print a report that names its file there."""
+
+
+def policy_warnings_of(assembly: Path) -> tuple[str, ...]:
+    """Return the warnings of validation plugins, such as ``PolicyValidation``, about an app that does not print them.
+
+    Raises:
+        RuntimeError: if a plugin refuses the app; contains its findings.
+    """
+    file = assembly / "validation-report.json"
+    reports = _Report.model_validate_json(file.read_bytes()).plugin_reports if file.exists() else ()
+    if refused := [text for each in reports if each.conclusion != "success" for text in each.texts()]:
+        raise RuntimeError("\n".join(refused))
+    return tuple(text for each in reports for text in each.texts())
+
+
 def _trace(construct: IConstruct, frames: list[str]) -> None:
     """Locate a construct's findings at ``frames``, the innermost first, unless they already have a location."""
     node = construct.node
@@ -189,7 +239,7 @@ class _UncaughtRefusal:
 
 def _described(violation: Violation) -> str:
     return (
-        f"{violation.location} = {shown(violation.value)}: {violation.reason}\n"
+        f"{violation.location} = {violation.shown_value}: {violation.reason}\n"
         f"What works: {violation.suggestion}\n{violation.link}"
     )
 

@@ -91,7 +91,7 @@ def refuse_isolation(network: NetworkOptions, construct: str) -> None:
     if network.isolation is not None:
         raise ValueError(
             f"network.isolation is {network.isolation}, and {construct} has no model container: leave it out here, and "
-            "set it on the OptimizedEndpoint that serves the artifact"
+            "set it on the endpoint that serves the artifact"
         )
 
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from aws_cdk import App, DefaultStackSynthesizer, IStackSynthesizer, Stack
 
-from constructs_optim.constructs.stack.findings import warnings_of
+from constructs_optim.constructs.stack.findings import UNPRINTED, policy_warnings_of, warnings_of
 from constructs_optim.constructs.validation.template_size import refusal
 from constructs_optim.recipe.errors import shown
 from constructs_optim.templates.limits import excesses
@@ -45,6 +45,7 @@ _CONTEXT = {
     "aws:cdk:enable-asset-metadata": False,
     "aws:cdk:enable-path-metadata": False,
     "aws:cdk:version-reporting": False,
+    **UNPRINTED,
 }
 
 
@@ -101,7 +102,7 @@ def standalone_template(
 
     Raises:
         ValueError: if the bucket name is invalid, or a single template cannot express the stack or exceeds a limit.
-        RuntimeError: if constructs added errors to the stack; contains them.
+        RuntimeError: if constructs added errors to the stack, or a policy refuses it; contains the errors.
     """
     _check_bucket(code_bucket)
     with tempfile.TemporaryDirectory() as folder:
@@ -119,7 +120,7 @@ def standalone_template(
         )
         stack = declare(app, synthesizer)
         app.synth()
-        warnings = warnings_of(Path(folder), stack)
+        warnings = (*warnings_of(Path(folder), stack), *policy_warnings_of(Path(folder)))
         template = json.loads((Path(folder) / stack.template_file).read_bytes())
         if not template.get("Resources"):
             raise ValueError(

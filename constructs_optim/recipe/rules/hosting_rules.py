@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 
 from constructs_optim.recipe.catalog import machine_images
+from constructs_optim.recipe.durations import duration
 from constructs_optim.recipe.hosting import COMPONENT_STARTUP_SECONDS, Hosting, UpdateSettings
 from constructs_optim.recipe.hosting.machine_image import HostedContainer, MachineImageUse
 from constructs_optim.recipe.hosting.options import Placement, ScaleIn
@@ -106,7 +107,7 @@ def _timeouts_are_in_range(hosting: Hosting) -> Iterator[Finding]:
         ("variant.instance_provision_timeout", hosting.provision_timeout_seconds, 300),
     ):
         if seconds is not None and not is_whole(seconds, least, 3600):
-            yield Finding(location, f"{seconds} s", f"{least} to 3600 seconds")
+            yield Finding(location, f"{seconds} s", f"{duration(least)} to {duration(3600)}")
 
 
 @rule("OPT112", _RESOURCES, advisory=True)
@@ -119,8 +120,8 @@ def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
     patience = _COMPONENT_TIMEOUT if hosting.serves_components else _ENDPOINT_TIMEOUT
     if timeouts != (None, None, None) and all(is_whole(wait, 0) for wait in seconds) and sum(seconds) > patience:
         fix = (
-            f"Reduce the download, startup and provisioning timeouts to {patience} s in total: if the model takes "
-            "longer, the deployment fails although SageMaker continues"
+            f"Reduce the download, startup and provisioning timeouts to {duration(patience)} in total: if the model "
+            "takes longer, the deployment fails although SageMaker continues"
         )
         yield Finding("variant.container_startup_timeout", f"{sum(seconds)} s", fix)
 
@@ -317,9 +318,10 @@ def _steps_are_shares(hosting: Hosting) -> Iterator[Finding]:
     """
     update = hosting.update
     least = _SMALLEST_STEP.get(update.strategy)
-    sizes = [("size", update.size, _LARGEST_STEP)] if least is not None else []
+    size_name = "percent" if update.size_unit == "CAPACITY_PERCENT" else "instances"
+    sizes = [(size_name, update.size, _LARGEST_STEP)] if least is not None else []
     if update.rollback_size is not None:
-        sizes.append(("rollback_size", update.rollback_size, 100))
+        sizes.append(("rollback_percent", update.rollback_size, 100))
     for name, size, most in sizes:
         if update.size_unit != "CAPACITY_PERCENT":
             if not is_whole(size, 1):
@@ -337,14 +339,14 @@ def _times_are_in_range(hosting: Hosting) -> Iterator[Finding]:
     waits = {"bake_time": update.bake_seconds, "termination_wait": update.termination_wait_seconds}
     for name, seconds in waits.items():
         if not is_whole(seconds, 0, 3600):
-            yield Finding(f"update_policy.{name}", f"{seconds} s", "0 to 3600 seconds")
+            yield Finding(f"update_policy.{name}", f"{seconds} s", f"{duration(0)} to {duration(3600)}")
     timeout, fix = update.timeout_seconds, None
     if timeout is None:
         return
     if not is_whole(timeout, 600, _LONGEST_UPDATE_SECONDS):
-        fix = f"600 to {_LONGEST_UPDATE_SECONDS} seconds"
+        fix = f"{duration(600)} to {duration(_LONGEST_UPDATE_SECONDS)}"
     elif all(is_whole(seconds, 0) for seconds in waits.values()) and timeout <= sum(waits.values()):
-        fix = f"more than {sum(waits.values())} seconds, the total wait of a single step"
+        fix = f"more than {duration(sum(waits.values()))}, the total wait of a single step"
     if fix is not None:
         yield Finding("update_policy.timeout", f"{timeout} s", fix)
 
@@ -377,8 +379,8 @@ def _steps_fit_the_time(hosting: Hosting) -> Iterator[Finding]:
     waiting = steps * bake + termination
     if waiting >= limit:
         longest = (limit - termination - 1) // steps
-        shorter = f", or a bake_time of at most {longest} s, because launching instances also takes time"
-        reason = f"the waits alone take {waiting} s, but the update may take at most {limit} s"
+        shorter = f", or a bake_time of at most {duration(longest)}, because launching instances also takes time"
+        reason = f"the waits alone take {waiting / 60:g} minutes, but the update may take at most {limit / 60:g}"
         fix = f"fewer steps{shorter if longest > 0 else ''}"
         yield Finding("update_policy", f"{steps} steps of {bake} s", fix, reason)
 

@@ -10,6 +10,7 @@ from functools import cache
 
 from constructs_optim.recipe.catalog import images, instances
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
+from constructs_optim.recipe.durations import duration
 from constructs_optim.recipe.errors import did_you_mean
 from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.memory import (
@@ -174,7 +175,7 @@ def _times_of_jobs_are_in_range(recipe: Recipe) -> Iterator[Finding]:
         ("max_pending", jobs.max_pending_seconds, _SHORTEST_PENDING),
     ):
         if seconds is not None and not is_whole(seconds, least, _LONGEST_RUNTIME):
-            yield Finding(f"jobs.{name}", f"{seconds} s", f"{least} to {_LONGEST_RUNTIME} seconds (28 days)")
+            yield Finding(f"jobs.{name}", f"{seconds} s", f"{duration(least)} to {duration(_LONGEST_RUNTIME)}")
 
 
 @rule("OPT048", f"{GUIDE}reserve-capacity-with-training-plans.html")

@@ -132,7 +132,8 @@ def _tokenizer_is_named(benchmark: Benchmark) -> Iterator[Finding]:
     """A workload names its tokenizer: synthetic prompts are measured in tokens, and AWS documents no default."""
     workload = benchmark.workload
     if workload.prompts is None and workload.tokenizer is None and "tokenizer" not in workload.parameters:
-        yield Finding("workload.tokenizer", None, 'Name the served model\'s tokenizer: Workload(tokenizer="org/model")')
+        fix = 'Name the served model\'s tokenizer: workload=Workload(tokenizer="org/model")'
+        yield Finding("workload.tokenizer", None, fix)
 
 
 @rule("OPT150", f"{GUIDE}generative-ai-inference-recommendations-get-started.html")

@@ -179,11 +179,14 @@ def _gated_models_have_a_secret(recipe: Recipe) -> Iterator[Finding]:
             )
             yield Finding(f"{location}.token_secret_arn", None, fix)
         elif secret is not None and not matches(SECRET, secret):
-            fix = "secret.secret_arn, or an ARN such as 'arn:aws:secretsmanager:us-west-2:111122223333:secret:hub'"
+            fix = (
+                "token_secret_arn=secret.secret_arn, or an ARN such as "
+                "'arn:aws:secretsmanager:us-west-2:111122223333:secret:hub'"
+            )
             yield Finding(f"{location}.token_secret_arn", "(not shown)", fix, "this is not the ARN of a secret")
         if model.kind == "huggingface" and secret is None and model.encryption_key_arn is not None:
             reason = "this key decrypts the secret with the token, but the model has no secret"
-            fix = "also set token_secret_arn=secret.secret_arn; to encrypt the copy, set a key on its ArtifactStore"
+            fix = "also set token_secret_arn=secret.secret_arn; to encrypt the copy, set a key on its artifact store"
             yield Finding(f"{location}.encryption_key_arn", model.encryption_key_arn, fix, reason)
 
 

@@ -129,13 +129,16 @@ def _options_have_an_effect(hosting: Hosting) -> Iterator[Finding]:
     if not hosting.alarms.switched_on():
         for name in ("alarm_actions", "ok_actions"):
             if count := getattr(hosting, name):
-                fix = f"Switch an alarm on, such as Alarms(error_rate=True), or leave {name} out"
+                fix = f"Switch an alarm on, such as alarms=Alarms(error_rate=True), or leave {name} out"
                 value = f"{count} action{'s' if count > 1 else ''}"
                 yield Finding(f"monitoring.{name}", value, fix, "all alarms are off, so nothing runs the actions")
     watched = Watched(hosting.serves_components, 1, is_asynchronous=hosting.asynchronous)
     is_watched = hosting.rollback_alarms or any(each.rolls_back for each in endpoint_alarms(hosting.alarms, watched))
     if hosting.update.bake_seconds and not is_watched:
-        fix = "Switch such an alarm on, Alarms(error_rate=True), name others in rollback_alarms, or set bake_time to 0"
+        fix = (
+            "Switch such an alarm on, alarms=Alarms(error_rate=True), name others in rollback_alarms, or set "
+            "bake_time=Duration.seconds(0)"
+        )
         reason = "no alarm rolls updates back, so SageMaker waits after each step and continues in any case"
         yield Finding("update_policy", hosting.update.strategy, fix, reason)
     for topic in hosting.unsent_responses:

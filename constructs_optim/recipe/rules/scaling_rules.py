@@ -264,10 +264,11 @@ def _engines_publish_the_metric(use: EngineMetricUse) -> Iterator[Finding]:
     metrics = [engines.find(name) for name in use.metrics]
     for metric in metrics:
         if (reason := use.engine.lack_of(metric)) is not None:
-            having = [f"Server.{each}()" for each in metric.queries if all(each in other.queries for other in metrics)]
-            fix = f"a real-time endpoint with {' or '.join(having)} and detailed observability"
+            having = [each for each in metric.queries if all(each in other.queries for other in metrics)]
+            servers = " or ".join(f"server=Server.{each}()" for each in having)
+            fix = f"a real-time endpoint with {servers} and detailed observability"
             if use.engine.server in metric.queries and use.engine.unpublished is None:
-                fix = "a recipe with SpeculativeDecoding"
+                fix = "a recipe with speculative decoding"
             yield Finding(use.location, metric.name, fix, reason)
             # A policy reads more metrics than the one that it is named for.
             return

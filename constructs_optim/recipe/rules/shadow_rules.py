@@ -29,7 +29,7 @@ def _hosting_has_shadows(shadow: Shadow) -> Iterator[Finding]:
         yield Finding("instance_pools", list(hosting.instance_types), fix, reason)
     if hosting.update.strategy == "ROLLING":
         reason = "SageMaker does not support rolling updates of endpoints with several variants"
-        yield Finding("update_policy", "rolling", "UpdatePolicy.all_at_once() or canary(...)", reason)
+        yield Finding("update_policy", "rolling", "UpdatePolicy.all_at_once() or UpdatePolicy.canary()", reason)
     if hosting.existing_configuration is not None:
         reason = "the endpoint keeps a configuration that CloudFormation does not manage"
         yield Finding("variant.existing_configuration", hosting.existing_configuration, "leave it out", reason)
@@ -68,7 +68,7 @@ def _traffic_is_a_share(shadow: Shadow) -> Iterator[Finding]:
     if not is_number(shadow.sample_percent) or not 0 < shadow.sample_percent <= 100:
         yield Finding("sample_percent", shadow.sample_percent, "a number above 0, up to 100")
     if not _SHORTEST_SECONDS <= shadow.duration_seconds <= _LONGEST_SECONDS:
-        yield Finding("duration", f"{shadow.duration_seconds:g} s", "Duration.hours(1) to Duration.days(30)")
+        yield Finding("duration", f"{shadow.duration_seconds} s", "Duration.hours(1) to Duration.days(30)")
 
 
 @rule("OPT193", f"{GUIDE}endpoint-scaling-update.html")

@@ -53,7 +53,7 @@ def _captured_data_can_be_trained_on(recipe: Recipe) -> Iterator[Finding]:
             reason = f"heads learn from requests and responses, but the captures have no {missing}"
             yield Finding(location, captured.uri, "DataCapture(requests=True, responses=True)", reason)
         if captured.encryption_key_arn is not None:
-            fix = "DataCapture without encryption_key, or a copy from `constructs-optim captures`"
+            fix = "data_capture without encryption_key, or a copy from `constructs-optim captures`"
             reason = "AWS documents training only on unencrypted captures, but these are encrypted with a KMS key"
             yield Finding(f"{location}.encryption_key", captured.encryption_key_arn, fix, reason)
 
@@ -84,7 +84,7 @@ def _cure_fits_the_drafts(speculation: Speculation) -> Iterator[Finding]:
     location = "monitoring.speculation_cure"
     if technique is None:
         yield Finding(
-            location, cure.kind, "a recipe with SpeculativeDecoding", "the recipe does not use speculative decoding"
+            location, cure.kind, "a recipe with speculative decoding", "the recipe does not use speculative decoding"
         )
         return
     if speculation.alarms.acceptance_decay is False and "acceptance_decay" in speculation.alarms.model_fields_set:
@@ -112,7 +112,7 @@ def _restart_replaces_a_fleet(speculation: Speculation) -> Iterator[Finding]:
     hosting = speculation.hosting
     if hosting.serves_components:
         reason = "AWS does not document that an endpoint update restarts the copies of inference components"
-        fix = "a variant that serves the model, or Alarms(acceptance_decay=True) without a cure"
+        fix = "a variant that serves the model, or alarms=Alarms(acceptance_decay=True) without a cure"
         yield Finding("inference_component", True, fix, reason)
     if speculation.cure.kind == "restart" and hosting.existing_configuration is not None:
         reason = "the endpoint keeps a configuration that CloudFormation does not manage"
