@@ -71,7 +71,8 @@ def in_code(value: object) -> str:
         return cast("Any", value).as_code()
     if isinstance(value, list | tuple):
         items = cast("Sequence[object]", value)
-        return f"[{', '.join(map(in_code, items))}]"
+        codes = [in_code(each) for each in items]
+        return f"[{', '.join(codes)}]" if "..." not in codes else "..."
     if isinstance(value, dict):
         pairs = cast("dict[object, object]", value).items()
         return f"{{{', '.join(f'{in_code(key)}: {in_code(each)}' for key, each in pairs)}}}"
@@ -112,7 +113,7 @@ class Form:
     words: Sequence[str] = ()
     methods: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def written(self, **texts: str) -> str:
+    def written(self, texts: Mapping[str, str]) -> str:
         """Return the text of the settings with the texts of some of them."""
         values = {**dict.fromkeys(self.needed, "..."), **texts}
         return self.around.replace("{}", ", ".join(self.pair.format(*each) for each in values.items()))
@@ -121,7 +122,7 @@ class Form:
         """Return the text of the settings, with those in ``value`` if it is a mapping of them."""
         given = _mapping(value)
         known = given.keys() <= self.members.keys()
-        return self.written(**{name: self.member(name, each) for name, each in given.items() if known})
+        return self.written({name: self.member(name, each) for name, each in given.items() if known})
 
     def member(self, name: str, value: object) -> str:
         """Return the text of a setting's value: for a mapping, of the setting's own settings with all needed ones."""
@@ -133,10 +134,10 @@ class Form:
 
     def inside(self, is_meant: Callable[[str], bool], value: object) -> list[str]:
         """Return how to write the settings inside of others whose names are meant; only the outermost ones."""
-        level = [(form, self.written(**{name: _INNER})) for name, forms in self.members.items() for form in forms]
+        level = [(form, self.written({name: _INNER})) for name, forms in self.members.items() for form in forms]
         while level:
             items = [
-                (item, text.replace(_INNER, form.written(**{"": _INNER})))
+                (item, text.replace(_INNER, form.written({"": _INNER})))
                 for form, text in level
                 for item in form.members.get("", ())
             ]
@@ -145,14 +146,14 @@ class Form:
             named = [(form, text) for form, text in whole if isinstance(value, str) and value in form.words]
             found = [text.replace(_INNER, form.of_value(value)) for form, text in named or whole]
             found += [
-                text.replace(_INNER, form.written(**{name: form.member(name, value)}))
+                text.replace(_INNER, form.written({name: form.member(name, value)}))
                 for form, text in level
                 for name in filter(is_meant, form.members)
             ]
             if found:
                 return list(dict.fromkeys(found))
             level = [
-                (inner, text.replace(_INNER, form.written(**{name: _INNER})))
+                (inner, text.replace(_INNER, form.written({name: _INNER})))
                 for form, text in level
                 for name, forms in form.members.items()
                 for inner in forms

@@ -56,6 +56,10 @@ _BOUNDS = {
 }
 
 
+_CLASSES: list[type[Settings]] = []
+"""All classes of settings, in the order of their definitions."""
+
+
 class Settings(BaseModel):
     """Immutable settings. Raises RecipeError for unknown, missing and out-of-range settings, and for wrong types."""
 
@@ -82,6 +86,7 @@ class Settings(BaseModel):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        _CLASSES.append(cls)
         methods_suggest_keywords(cls)
 
     @classmethod
@@ -104,14 +109,11 @@ class Settings(BaseModel):
         return cls.__name__
 
     def as_code(self) -> str:
-        """Return the code that creates these settings; ``...`` for the arguments of a factory."""
-        given = [
-            f"{name}={in_code(getattr(self, name))}"
-            for name in type(self).model_fields
-            if name in self.model_fields_set
-        ]
-        is_made = self.needed() and factories_of(type(self))
-        return f"{self.display_name()}({'...' if is_made else ', '.join(given)})"
+        """Return the code that creates these settings; ``...`` if a factory created them."""
+        if self.needed() and factories_of(type(self)):
+            return "..."
+        given = [name for name in type(self).model_fields if name in self.model_fields_set]
+        return f"{self.display_name()}({', '.join(f'{name}={in_code(getattr(self, name))}' for name in given)})"
 
     @classmethod
     def needed(cls) -> list[str]:
@@ -135,23 +137,22 @@ class Settings(BaseModel):
         factories = {name: _call(f"{own}.{name}", needed_by(each)) for name, each in factories_of(cls).items()}
         if isinstance(value, str) and (named := meant(value, factories)):
             return factories[named[0]]
-        given: dict[str, object] = {}
-        if isinstance(value, Mapping):
-            given |= cast("Mapping[str, object]", cast("object", value))
+        form = Form(_members(cls, cls.model_fields), cls.needed(), f"{own}({{}})", text=partial(_text, cls))
         fields = cls.model_fields.items()
         if isinstance(value, str):
             # An ID such as vpc-0a1b.
-            texts = {name: _kind_of(field.annotation) for name, field in fields if value.startswith(f"{name}-")}
-            if written := [f"{name}={kind.code_for(value)}" for name, kind in texts.items() if kind is not None]:
-                return f"{cls.display_name()}({written[0]})"
-        elif not given and not isinstance(value, bool | type(None)):
-            given |= {name: value for name, field in reversed(fields) if accepts(field, cast("object", value))}
-            given = dict([*given.items()][-1:])
-        if given:
-            return f"{cls.display_name()}({', '.join(f'{name}={in_code(each)}' for name, each in given.items())})"
+            written = {name: code_for(field, value) for name, field in fields if value.startswith(f"{name}-")}
+        elif isinstance(value, Mapping):
+            given = cast("Mapping[str, object]", value)
+            written = {name: form.member(name, each) for name, each in given.items() if name in cls.model_fields}
+        else:
+            accepting = [] if isinstance(value, bool | None) else [each for each in fields if accepts(each[1], value)]
+            written = {name: in_code(value) for name, _ in accepting[:1]}
+        if written:
+            return form.written(written)
         if factories and cls.needed():
             return " or ".join(factories.values())
-        return _call(cls.display_name(), cls.needed() or list(cls.model_fields)[:1])
+        return _call(own, cls.needed() or list(cls.model_fields)[:1])
 
     @classmethod
     def violations(cls, error: ValidationError) -> list[Violation]:
@@ -161,7 +162,7 @@ class Settings(BaseModel):
     @classmethod
     def _violation(cls, problem: Mapping[str, Any]) -> Violation:
         kinds = _TYPES | {kind.__name__ for kind in Settings.__subclasses__()}
-        parts = [str(part) for part in problem["loc"] if str(part) not in kinds]
+        parts = [str(part) for part in problem["loc"] if str(part) not in kinds | {"[key]"}]
         path = ".".join(parts)
         value, reason = problem["input"], f"{cls.display_name()} does not accept this {path.partition('.')[0]}"
         match problem["type"]:
@@ -216,6 +217,11 @@ def _settings_types(annotation: object) -> list[type[Settings]]:
     return [kind for each in get_args(annotation) for kind in _settings_types(each)]
 
 
+def _created_types(field: FieldInfo) -> list[type[Settings]]:
+    """Return the settings types of a setting; none if it also accepts text, which is simpler."""
+    return _settings_types(field.annotation) if not accepts(field, "") else []
+
+
 _OF_CLASSES = {"dataclass_type", "is_instance_of", "model_type"}
 _OF_LISTS = {"is_instance_of", "list_type", "sequence_str", "tuple_type"}
 
@@ -241,7 +247,7 @@ def code_for(field: FieldInfo, value: object) -> str:
         return in_code(value)
     if (kind := _kind_of(Annotated[(field.annotation, *field.metadata, None)])) is not None:
         code = kind.code_for(value)
-    elif kinds := _settings_types(field.annotation):
+    elif kinds := _created_types(field):
         code = kinds[0].example(value)
     else:
         return f"[{in_code(value)}]" if accepts(field, [value]) else "..."
@@ -385,17 +391,11 @@ def form_of_call(function: Callable[..., Any], methods: Mapping[str, str] | None
 
 def kinds_of_call(function: Callable[..., Any]) -> dict[str, list[type[Settings]]]:
     """Return the classes of settings that a function's arguments accept."""
-    known = {each.__name__: each for each in _derived(Settings)}
+    known = {each.__name__: each for each in _CLASSES}
     return {
         name: [known[word] for word in re.findall(r"\w+", annotation) if word in known]
         for name, annotation in arguments_of(function).items()
     }
-
-
-def _derived(cls: type[Settings]) -> Iterator[type[Settings]]:
-    for each in cls.__subclasses__():
-        yield each
-        yield from _derived(each)
 
 
 CONSTRUCTORS: dict[str, tuple[Callable[..., None], Callable[[], Form]]] = {}
@@ -465,16 +465,15 @@ def _of_list(forms: Sequence[Form]) -> list[Form]:
 def _members(cls: type[Settings], names: Iterable[str]) -> dict[str, list[Form]]:
     members: dict[str, list[Form]] = {}
     for name in names:
-        annotation = cls.model_fields[name].annotation
-        forms = forms_of(_settings_types(annotation), Takes.of(cls, name))
-        members[name] = _of_list(forms) if get_origin(annotation) is Sequence else forms
+        field = cls.model_fields[name]
+        forms = forms_of(_created_types(field), Takes.of(cls, name))
+        members[name] = _of_list(forms) if get_origin(field.annotation) is Sequence else forms
     return members
 
 
 def _concrete(kind: type[Settings]) -> Iterable[type[Settings]]:
     """Return the classes that are derived from a class, or the class itself."""
-    derived = kind.__subclasses__()
-    return [each for subclass in derived for each in _concrete(subclass)] if derived else [kind]
+    return [each for each in _CLASSES if issubclass(each, kind) and not each.__subclasses__()]
 
 
 def _attribute(path: str, value: object) -> str:

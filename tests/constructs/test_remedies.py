@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from functools import cache
 from inspect import signature
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from aws_cdk import App, Duration, Size, Stack
@@ -73,6 +73,7 @@ def names_of_an_app() -> dict[str, Any]:
     return {
         **{name: getattr(constructs_optim, name) for name in constructs_optim.__all__},
         "Duration": Duration,
+        "Size": Size,
         "SnsAction": SnsAction,
         "alarms": Alarms(),
         "alarm": [cloudwatch.Alarm.from_alarm_name(stack, "Existing", "alarm")],
@@ -214,36 +215,52 @@ def values_of(names: dict[str, Any]) -> list[Any]:
     """Values, one of which each setting accepts."""
     stack, vpc, bucket = names["stack"], names["vpc"], names["bucket"]
     return [
-        *[4, 30, 1024, 0.5, "a/b", "s3://b/c/", True, ["mig-1g.5gb"], ["SUCCESS_NOTIFICATION_TOPIC"], "any"],
+        *[60, 4, 30, 1024, 0.5, "a/b", "s3://b/c/", True, ["mig-1g.5gb"], ["SUCCESS_NOTIFICATION_TOPIC"], "any"],
         *[Duration.minutes(20), Size.gibibytes(300), Size.mebibytes(4096), bucket, vpc, names["key"], names["topic"]],
         *[[SnsAction(names["topic"])], ec2.SubnetSelection(subnets=vpc.private_subnets), names["group"], names["role"]],
         *[names["alarm"], Alarms(), Server.vllm(), TrainingCompute(), Adapters(), CapacityReservation(arn="arn:a")],
         *[CoreDumps(bucket=bucket), Observability(), Placement.spread(), Routing.random()],
-        *[ScaleIn.consolidation(), SpeculationCure.restart(), {"mmlu": 0.5}, stack, Model.huggingface("a/b")],
+        *[
+            ScaleIn.consolidation(),
+            SpeculationCure.restart(),
+            {"epochs": 1},
+            {"mmlu": 0.5},
+            stack,
+            Model.huggingface("a/b"),
+        ],
         *["gptq", "eagle3", "lora", {"A": "b"}, ["lm_head"], "none", FineTune(training_data="s3://b/c/"), "fp8", 0],
     ]
 
 
-def filled_in(code: str, names: dict[str, Any]) -> dict[str, Any]:
-    """Run the code of arguments, with a value that each setting accepts in place of its dots."""
-    values = values_of(names)
+def filled_in(code: str, names: dict[str, Any]) -> list[Any]:
+    """Run the code of arguments, with a value that each setting accepts in place of its dots; return these values."""
+    values, chosen = values_of(names), list[Any]()
 
     def evaluated(node: ast.expr, field: FieldInfo | None) -> Any:
         if isinstance(node, ast.List):
             return [evaluated(each, None) for each in node.elts]
         if isinstance(node, ast.Constant) and node.value is ...:
-            return next(each for each in values if field is not None and accepts(field, each)) if field else ...
+            parts = get_args(field.annotation) if field else ()
+            literals = [each for part in parts for each in (part, *get_args(part))]
+            used = next(each for each in [*values, *literals] if accepts(field, each)) if field else ...
+            chosen.append(used)
+            return used
         if not isinstance(node, ast.Call):
             return eval(ast.unparse(node), dict(names))
         call = eval(ast.unparse(node.func), dict(names))
         of = call if isinstance(call, type) else eval(ast.unparse(node.func).partition(".")[0], dict(names))
-        if not issubclass(of, Settings):
+        if not isinstance(of, type) or not issubclass(of, Settings):
             return eval(ast.unparse(node), dict(names))
-        return call(**{str(each.arg): evaluated(each.value, of.model_fields[str(each.arg)]) for each in node.keywords})
+        return call(
+            *[evaluated(each, None) for each in node.args],
+            **{str(each.arg): evaluated(each.value, of.model_fields[str(each.arg)]) for each in node.keywords},
+        )
 
     call = ast.parse(f"endpoint({code})", mode="eval").body
     assert isinstance(call, ast.Call)
-    return {str(each.arg): evaluated(each.value, None) for each in call.keywords}
+    for each in call.keywords:
+        evaluated(each.value, None)
+    return chosen
 
 
 @pytest.fixture(scope="module")
@@ -254,18 +271,15 @@ def module_names() -> dict[str, Any]:
 @pytest.mark.parametrize("name", INSIDE)
 def test_the_whole_code_for_a_setting_inside_of_others_is_accepted(name: str, module_names: dict[str, Any]) -> None:
     own = signature(OptimizedEndpoint.__init__).parameters
-    for code in places_in(hint_of(name)) if name not in own else ():
-        if code not in own:
-            assert filled_in(code, module_names)
-
-
-@pytest.mark.parametrize("name", INSIDE)
-def test_the_code_for_a_setting_inside_of_others_has_its_value(name: str, module_names: dict[str, Any]) -> None:
-    own = signature(OptimizedEndpoint.__init__).parameters
-    for value in values_of(module_names) if name not in own else ():
-        for code in places_in(hint_of(name, value)):
-            if code not in own:
-                assert filled_in(code, module_names)
+    for number, code in enumerate(places_in(hint_of(name)) if name not in own else ()):
+        if code in own:
+            continue
+        chosen = filled_in(code, module_names)
+        # With the value, nothing is left to fill in for it.
+        given = places_in(hint_of(name, chosen[-1])) if chosen else []
+        assert all(len(filled_in(each, module_names)) <= len(chosen) for each in given)
+        if chosen and isinstance(chosen[-1], bool | int | float | str | Duration) and len(given) > number:
+            assert len(filled_in(given[number], module_names)) < len(chosen)
 
 
 SYNONYMS = ["gptq", "int4", "int8", "float8", "lora", "fine_tuning", "finetune", "speculativedecoding", "kvcache"]
@@ -279,8 +293,7 @@ def test_the_code_for_a_technique_is_accepted(word: str, module_names: dict[str,
     found = places_in(hint_of(word))
     assert found
     for code in found:
-        if "=" in code:
-            assert filled_in(code, module_names)
+        filled_in(code, module_names)
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,11 @@ class Kind:
             return self.takes[1]
         if isinstance(value, dt.timedelta):
             return self.example.format(int(value.total_seconds()))
-        is_alike = isinstance(value, str if isinstance(self.default, str) else int | float)
-        return self.example.format(repr(value if is_alike and not isinstance(value, bool) else self.default))
+        if isinstance(self.default, str):
+            return self.example.format(repr(value if isinstance(value, str) else self.default))
+        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 and value % 1 == 0:
+            return self.example.format(int(value))
+        return self.example.format(self.default)
 
 
 ALARM = Kind("a cloudwatch.IAlarm", "alarm_arn", 'cloudwatch.Alarm.from_alarm_arn(stack, "Alarm", {})')
