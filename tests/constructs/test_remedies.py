@@ -310,7 +310,7 @@ def test_the_code_for_a_technique_is_accepted(word: str, module_names: dict[str,
         ("subnets", "did you mean network=NetworkOptions(vpc_subnets=...)?"),
         ("bake_time", "did you mean update_policy="),
         # A copy job uses no Spot Instances; a threshold is one of any alarm.
-        ("spot", "did you mean techniques=[Quantization.w4a16(compute=TrainingCompute(spot=...))] or "),
+        ("spot", "did you mean techniques=[Quantization.fp8_block(compute=TrainingCompute(spot=...))] or "),
         (
             "threshold",
             "did you mean monitoring=MonitoringOptions(alarms=Alarms(error_rate=AlarmSettings(threshold=...))) ",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from aws_cdk import Stack
 from pydantic import BaseModel
 
 import constructs_optim
@@ -25,6 +26,8 @@ def public_callables() -> Iterator[tuple[str, Callable[..., Any]]]:
             yield name, cls
         for method, function in inspect.getmembers(cls, inspect.isroutine):
             is_own = str(getattr(function, "__module__", "")).startswith("constructs_optim")
+            # It passes its other keywords to the constructor.
+            is_own = is_own and method != "from_file"
             if is_own and not method.startswith("_") and not (issubclass(cls, Settings) and method in _OWN):
                 yield f"{name}.{method}", function
 
@@ -35,6 +38,11 @@ CALLABLES = dict(public_callables())
 def test_the_callables_are_known() -> None:
     assert len(CALLABLES) > 200
     assert {"Model.huggingface", "OptimizedEndpoint.shadow", "EndpointEvaluation.require", "Pool"} <= CALLABLES.keys()
+
+
+def test_an_unknown_keyword_of_from_file_is_refused_with_a_suggestion() -> None:
+    with pytest.raises(TypeError, match=r"from_file\(\.\.\.\) has no argument 'vpc' \(did you mean network="):
+        constructs_optim.OptimizedEndpoint.from_file(Stack(), "Chat", "endpoint.yaml", vpc="vpc-1")
 
 
 @pytest.mark.parametrize("name", CALLABLES)
