@@ -328,9 +328,7 @@ def needed_by(function: Callable[..., object]) -> list[str]:
     ]
 
 
-def suggests_keywords_of(
-    function: _Function, name: str, form: Callable[[], Form] | None = None, among: Callable[[], set[str]] | None = None
-) -> _Function:
+def suggests_keywords_of(function: _Function, name: str, form: Callable[[], Form] | None = None) -> _Function:
     """Make a function refuse unknown keywords, and say where the settings are that they mean.
 
     Python's own message only names the keyword, and functions with ``**options`` would ignore it.
@@ -339,12 +337,11 @@ def suggests_keywords_of(
         function: the function.
         name: its name in errors.
         form: returns the form of its arguments. Default: ``form_of_call`` of the function.
-        among: returns the names that it accepts. Default: those of its arguments.
     """
     variable = [each for each in inspect.signature(function).parameters.values() if each.kind is each.VAR_KEYWORD]
     if any(not _unpacked(each) for each in variable):
         return function
-    names = cache(among or (lambda: {*arguments_of(function), *_NOT_KEYWORDS}))
+    names = cache(lambda: {*arguments_of(function), *_NOT_KEYWORDS})
 
     @wraps(function)
     def suggesting(*args: Any, **kwargs: Any) -> Any:
