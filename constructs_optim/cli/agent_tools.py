@@ -28,9 +28,10 @@ from constructs_optim.recipe import RecipeError
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.errors import close_matches, shown
+from constructs_optim.recipe.forms import meant_name
 from constructs_optim.recipe.objectives import CONFIDENCE, Objectives, Quality
 from constructs_optim.recipe.report import PlanReport, catalog_report, plan_report, refusal_report
-from constructs_optim.recipe.settings import expected, meant_name
+from constructs_optim.recipe.settings import expected
 
 from .aws import DEFAULT_REGION, EXPLAINED, Account, bucket_name, sentence
 from .endpoint_file import is_endpoint_file

@@ -15,7 +15,8 @@ from pydantic import Field
 
 from .catalog import engine_arguments, entry_points
 from .errors import Violation
-from .settings import Group, Settings, UnknownSettingsError, as_text, meant, settings_of
+from .forms import meant
+from .settings import Group, Settings, UnknownSettingsError, as_text, settings_of
 from .tokens import is_token
 
 MODEL_PATH = "/opt/ml/model"

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, cast, get_args, get_origin
+from functools import cache, partial, wraps
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, TypeVar, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import from_json
 
-from .errors import RecipeError, Violation, close_matches
+from .errors import RecipeError, Violation
+from .forms import Form, in_code, meant, meant_name
 
+_Class = TypeVar("_Class", bound=type)
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_A_TIME = "a time such as 2030-01-31T12:00:00Z"
 _EXPECTED = {
     "bool_parsing": "true or false",
     "bool_type": "True or False",
     "float_parsing": "a number",
     "float_type": "a number",
+    "datetime_from_date_parsing": _A_TIME,
+    "datetime_parsing": _A_TIME,
+    "datetime_type": _A_TIME,
+    "int_from_float": "a whole number",
     "int_parsing": "a whole number",
     "int_type": "a whole number",
     "list_type": "a list",
@@ -32,12 +42,22 @@ _TYPES = {"bool", "float", "int", "str"}
 # Of more settings that accept a value, none is likelier to be meant than another.
 _MOST_MEANT = 3
 _BOUNDS = {
+    "too_short": ("min_length", "a list with at least {} items"),
+    "too_long": ("max_length", "a list with at most {} items"),
+    "string_too_short": ("min_length", "text of at least {} characters"),
+    "string_too_long": ("max_length", "text of at most {} characters"),
+    "string_pattern_mismatch": ("pattern", "text that matches {}"),
+    "multiple_of": ("multiple_of", "a multiple of {}"),
     "finite_number": ("", "a finite number"),
     "greater_than": ("gt", "more than {}"),
     "greater_than_equal": ("ge", "{} or more"),
     "less_than": ("lt", "less than {}"),
     "less_than_equal": ("le", "{} or less"),
 }
+
+
+_CLASSES: list[type[Settings]] = []
+"""All classes of settings, in the order of their definitions."""
 
 
 class Settings(BaseModel):
@@ -64,6 +84,11 @@ class Settings(BaseModel):
         if contradictions := [*self._contradictions()]:
             raise cls.error(contradictions)
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        _CLASSES.append(cls)
+        methods_suggest_keywords(cls)
+
     @classmethod
     def _named(cls, unnamed: Sequence[object]) -> Iterable[str]:
         """Return values with the names of the first settings that accept them, or all names."""
@@ -83,6 +108,23 @@ class Settings(BaseModel):
         """Return the class's name in code."""
         return cls.__name__
 
+    def as_code(self) -> str:
+        """Return the code that creates these settings; ``...`` if a factory created them."""
+        if self.needed() and factories_of(type(self)):
+            return "..."
+        given = [name for name in type(self).model_fields if name in self.model_fields_set]
+        return f"{self.display_name()}({', '.join(f'{name}={in_code(getattr(self, name))}' for name in given)})"
+
+    @classmethod
+    def needed(cls) -> list[str]:
+        """Return the settings without which the others are refused."""
+        return [name for name, field in cls.model_fields.items() if field.is_required()]
+
+    @classmethod
+    def words(cls) -> Sequence[str]:
+        """Return the words that mean such settings where no setting has the name."""
+        return ()
+
     @classmethod
     def of_text(cls, text: str) -> Any:
         """Return the settings for a text on the command line, or the text itself if it does not name any."""
@@ -91,28 +133,26 @@ class Settings(BaseModel):
     @classmethod
     def example(cls, value: object) -> str:
         """Return how to write such settings in code, with ``value`` as one of them if it is one."""
-        factories = [name for name, each in factories_of(cls).items() if not needed_by(each)]
+        own = cls.display_name()
+        factories = {name: _call(f"{own}.{name}", needed_by(each)) for name, each in factories_of(cls).items()}
         if isinstance(value, str) and (named := meant(value, factories)):
-            return f"{cls.display_name()}.{named[0]}()"
-        given: dict[str, object] = {}
-        if isinstance(value, Mapping):
-            given |= cast("Mapping[str, object]", cast("object", value))
+            return factories[named[0]]
+        form = Form(_members(cls, cls.model_fields), cls.needed(), f"{own}({{}})", text=partial(_text, cls))
         fields = cls.model_fields.items()
         if isinstance(value, str):
             # An ID such as vpc-0a1b.
-            texts = {name: _kind_of(field.annotation) for name, field in fields if value.startswith(f"{name}-")}
-            if written := [f"{name}={kind.code_for(value)}" for name, kind in texts.items() if kind is not None]:
-                return f"{cls.display_name()}({written[0]})"
-        elif not given and not isinstance(value, bool | type(None)):
-            given |= {name: value for name, field in reversed(fields) if accepts(field, cast("object", value))}
-            given = dict([*given.items()][-1:])
-        if given:
-            return f"{cls.display_name()}({', '.join(f'{name}={in_code(each)}' for name, each in given.items())})"
-        needed = [name for name, field in cls.model_fields.items() if field.is_required()]
-        if factories and needed:
-            return " or ".join(f"{cls.display_name()}.{name}()" for name in factories)
-        names = needed or list(cls.model_fields)[:1]
-        return f"{cls.display_name()}({', '.join(f'{name}=...' for name in names)})"
+            written = {name: code_for(field, value) for name, field in fields if value.startswith(f"{name}-")}
+        elif isinstance(value, Mapping):
+            given = cast("Mapping[str, object]", value)
+            written = {name: form.member(name, each) for name, each in given.items() if name in cls.model_fields}
+        else:
+            accepting = [] if isinstance(value, bool | None) else [each for each in fields if accepts(each[1], value)]
+            written = {name: in_code(value) for name, _ in accepting[:1]}
+        if written:
+            return form.written(written)
+        if factories and cls.needed():
+            return " or ".join(factories.values())
+        return _call(own, cls.needed() or list(cls.model_fields)[:1])
 
     @classmethod
     def violations(cls, error: ValidationError) -> list[Violation]:
@@ -122,12 +162,12 @@ class Settings(BaseModel):
     @classmethod
     def _violation(cls, problem: Mapping[str, Any]) -> Violation:
         kinds = _TYPES | {kind.__name__ for kind in Settings.__subclasses__()}
-        parts = [str(part) for part in problem["loc"] if str(part) not in kinds]
+        parts = [str(part) for part in problem["loc"] if str(part) not in kinds | {"[key]"}]
         path = ".".join(parts)
         value, reason = problem["input"], f"{cls.display_name()} does not accept this {path.partition('.')[0]}"
         match problem["type"]:
             case "extra_forbidden":
-                fix = form_of_settings(cls).hint(path) or meant_name(cls.model_fields, path)
+                fix = form_of_settings(cls).hint(path, value, forms_around(cls))
                 reason = f"{cls.display_name()} has no setting {path!r}"
             case "missing":
                 value, reason, fix = None, f"{cls.display_name()} requires {path}", f"{path}=..."
@@ -151,15 +191,8 @@ class Settings(BaseModel):
         )
 
 
-# Alternative names of members.
-_SYNONYMS = {"int4": "awq", "int8": "smoothquant", "gptq": "w4a16", "float8": "fp8", "tgi": "text_generation_inference"}
-
-
-def meant(name: str, names: Iterable[str]) -> list[str]:
-    """Return which of ``names`` a text can mean: its synonym, or up to two similar names."""
-    known = [*names]
-    synonym = _SYNONYMS.get(name.lower())
-    return [synonym] if synonym in known else close_matches(name, known)[:2]
+def _call(name: str, needed: Iterable[str]) -> str:
+    return f"{name}({', '.join(f'{each}=...' for each in needed)})"
 
 
 class Group(type):
@@ -184,6 +217,11 @@ def _settings_types(annotation: object) -> list[type[Settings]]:
     return [kind for each in get_args(annotation) for kind in _settings_types(each)]
 
 
+def _created_types(field: FieldInfo) -> list[type[Settings]]:
+    """Return the settings types of a setting; none if it also accepts text, which is simpler."""
+    return _settings_types(field.annotation) if not accepts(field, "") else []
+
+
 _OF_CLASSES = {"dataclass_type", "is_instance_of", "model_type"}
 _OF_LISTS = {"is_instance_of", "list_type", "sequence_str", "tuple_type"}
 
@@ -201,6 +239,21 @@ def _example(cls: type[Settings], path: Sequence[str], problem: Mapping[str, Any
             return f"[{kind.code_for(value)}]"
     kinds = _settings_types(cast("object", field.annotation)) if problem["type"] in _OF_CLASSES else []
     return kinds[0].example(cast("object", value)) if kinds else ""
+
+
+def code_for(field: FieldInfo, value: object) -> str:
+    """Return the code of a setting's value: of the given one, or of what can be created from it."""
+    if value is ... or accepts(field, value):
+        return in_code(value)
+    if (kind := _kind_of(Annotated[(field.annotation, *field.metadata, None)])) is not None:
+        code = kind.code_for(value)
+    elif kinds := _created_types(field):
+        code = kinds[0].example(value)
+    else:
+        return f"[{in_code(value)}]" if accepts(field, [value]) else "..."
+    # The first of several ways.
+    code = re.split(r",? or ", code)[0]
+    return f"[{code}]" if "Sequence[" in str(field.annotation) else code
 
 
 class _Kind(Protocol):
@@ -232,16 +285,6 @@ def accepts(field: FieldInfo, value: object) -> bool:
     return True
 
 
-def in_code(value: object) -> str:
-    """Return a value as code, or the name of a variable for an object whose code is not known."""
-    if isinstance(value, Settings):
-        return f"{value.display_name()}(...)"
-    if isinstance(value, str | int | float | list | tuple | dict):
-        return repr(value)  # pyright: ignore[reportUnknownArgumentType]
-    attributes = [name for name in dir(type(value)) if name.endswith(("_arn", "_id")) and not name.startswith("_")]
-    return attributes[0].rpartition("_")[0] if len(attributes) == 1 else "..."
-
-
 def factories_of(cls: type) -> dict[str, Callable[..., Any]]:
     """Return the methods of a class that create its settings, by their names."""
     found: dict[str, Callable[..., Any]] = {
@@ -252,14 +295,26 @@ def factories_of(cls: type) -> dict[str, Callable[..., Any]]:
     return {name: each for name, each in found.items() if inspect.signature(each).return_annotation == cls.__name__}
 
 
-def _arguments_of(function: Callable[..., object]) -> Iterator[str]:
-    """Yield the names of a function's arguments, with those of ``**options: Unpack[...]``, whose type may be text."""
-    for name, parameter in inspect.signature(function).parameters.items():
+def arguments_of(function: Callable[..., object]) -> dict[str, str]:
+    """Return a function's arguments with their types as text, with those of ``**options: Unpack[...]``."""
+    called = inspect.unwrap(function)
+    found: dict[str, str] = {}
+    for name, parameter in inspect.signature(called).parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:
-            options = str(parameter.annotation).removeprefix("Unpack[").removesuffix("]")
-            yield from getattr(getattr(function, "__globals__", {}).get(options), "__annotations__", ())
-        else:
-            yield name
+            options = getattr(called, "__globals__", {}).get(_unpacked(parameter))
+            found |= {each: str(of) for each, of in getattr(options, "__annotations__", {}).items()}
+        elif parameter.kind is not parameter.VAR_POSITIONAL and name not in _NOT_KEYWORDS:
+            found[name] = str(parameter.annotation)
+    return found
+
+
+_NOT_KEYWORDS = {"self", "cls", "scope"}
+
+
+def _unpacked(parameter: inspect.Parameter) -> str:
+    """Return the name of the class of ``**options: Unpack[...]``, whose type may be text; empty for others."""
+    found = re.fullmatch(r"(?:typing\.)?Unpack\[(?:[\w.]*\.)?(\w+)\]", str(parameter.annotation))
+    return found[1] if found is not None else ""
 
 
 def needed_by(function: Callable[..., object]) -> list[str]:
@@ -268,82 +323,97 @@ def needed_by(function: Callable[..., object]) -> list[str]:
         name
         for name, parameter in inspect.signature(function).parameters.items()
         if parameter.default is parameter.empty
-        and name != "self"
+        and name not in _NOT_KEYWORDS
         and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
     ]
 
 
-# Words of other tools for settings, and those of code and files for each other's.
-_ALSO_CALLED = {
-    "desired_count": ["initial_instance_count"],
-    "instance_count": ["initial_instance_count"],
-    "key": ["encryption_key"],
-    "kms_key": ["encryption_key"],
-    "kms_key_id": ["encryption_key"],
-    "sns_topic": ["alarm_actions"],
-    "subnet_ids": ["vpc_subnets"],
-    "subnets": ["vpc_subnets", "subnet_ids"],
-    "topic": ["alarm_actions"],
-    "vpc_config": ["vpc"],
-    "vpc_id": ["vpc"],
-    "vpc_subnets": ["subnet_ids"],
-}
-# Of more places of a setting, none is likelier to be meant than another.
-_MOST_PLACES = 5
-_INNER = "\0"
+def suggests_keywords_of(function: _Function, name: str, form: Callable[[], Form] | None = None) -> _Function:
+    """Make a function refuse unknown keywords, and say where the settings are that they mean.
 
+    Python's own message only names the keyword, and functions with ``**options`` would ignore it.
 
-@dataclass(frozen=True)
-class Form:
-    """How settings are written: a call with arguments in code, or a mapping with keys in a file.
-
-    Attributes:
-        members: the names of the settings, with the forms of those that have settings themselves.
-        needed: the settings without which the others are refused.
-        around: the text around the settings, such as ``NetworkOptions({})``.
-        pair: the text of one setting, such as ``{}={}``.
+    Args:
+        function: the function.
+        name: its name in errors.
+        form: returns the form of its arguments. Default: ``form_of_call`` of the function.
     """
+    variable = [each for each in inspect.signature(function).parameters.values() if each.kind is each.VAR_KEYWORD]
+    if any(not _unpacked(each) for each in variable):
+        return function
+    names = cache(lambda: {*arguments_of(function), *_NOT_KEYWORDS})
 
-    members: Mapping[str, Sequence[Form]]
-    needed: Sequence[str] = ()
-    around: str = "{}"
-    pair: str = "{}={}"
+    @wraps(function)
+    def suggesting(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and (unknown := kwargs.keys() - names()):
+            given = {each: kwargs[each] for each in sorted(unknown)}
+            raise refused_keywords(name, given, form() if form is not None else form_of_call(function))
+        return function(*args, **kwargs)
 
-    def written(self, name: str, value: str = "...") -> str:
-        """Return the text of the settings with a value for one of them."""
-        values = {**dict.fromkeys(self.needed, "..."), name: value}
-        return self.around.replace("{}", ", ".join(self.pair.format(*each) for each in values.items()))
+    return cast("_Function", suggesting)
 
-    def inside(self, is_meant: Callable[[str], bool]) -> list[str]:
-        """Return how to write the settings inside of others whose names are meant; only the outermost ones."""
-        level = [(form, self.written(name, _INNER)) for name, forms in self.members.items() for form in forms]
-        while level:
-            found = [
-                text.replace(_INNER, form.written(name))
-                for form, text in level
-                for name in filter(is_meant, form.members)
-            ]
-            if found:
-                return list(dict.fromkeys(found))
-            level = [
-                (inner, text.replace(_INNER, form.written(name, _INNER)))
-                for form, text in level
-                for name, forms in form.members.items()
-                for inner in forms
-            ]
-        return []
 
-    def hint(self, name: str, others: Sequence[str] = ()) -> str:
-        """Return where the setting that a word means is, or ``others`` with its name; empty if it may be anywhere.
+def refused_keywords(name: str, unknown: Mapping[str, object], form: Form) -> TypeError:
+    """Return the error about unknown keyword arguments of a function."""
+    parts = [f"{keyword!r} ({form.hint(keyword, value)})" for keyword, value in unknown.items()]
+    return TypeError(f"{name}(...) has no argument {' and no '.join(parts)}")
 
-        A setting of this form is likelier to be meant than one inside of another.
-        """
-        words = [name, *_ALSO_CALLED.get(name, ())]
-        found = [word for word in words if word in self.members]
-        found = found or [each for each in self.members if each.endswith(f"_{name}")]
-        found = found or [*others, *self.inside(lambda each: each in words)]
-        found = found or self.inside(lambda each: each.endswith(f"_{name}"))
-        return f"did you mean {' or '.join(found)}?" if 0 < len(found) <= _MOST_PLACES else ""
+
+def methods_suggest_keywords(cls: _Class) -> _Class:
+    """Make a class's public methods and factories refuse unknown keywords, and say which ones are meant."""
+    for name, method in list(cast("Mapping[str, object]", vars(cls)).items()):
+        if name.startswith("_"):
+            continue
+        if isinstance(method, staticmethod | classmethod):
+            of_class = cast("Any", method)
+            suggesting = suggests_keywords_of(of_class.__func__, f"{cls.__name__}.{name}")
+            setattr(cls, name, type(of_class)(suggesting))
+        elif inspect.isfunction(method):
+            setattr(cls, name, suggests_keywords_of(method, name))
+    return cls
+
+
+def form_of_call(function: Callable[..., Any], methods: Mapping[str, str] | None = None) -> Form:
+    """Return the form of a function's arguments, whose types may only be text."""
+    return Form(
+        {
+            name: _of_list(forms_of(kinds)) if "Sequence[" in arguments_of(function)[name] else forms_of(kinds)
+            for name, kinds in kinds_of_call(function).items()
+            # The ID of a construct is positional.
+            if name != "id"
+        },
+        methods=methods or {},
+    )
+
+
+def kinds_of_call(function: Callable[..., Any]) -> dict[str, list[type[Settings]]]:
+    """Return the classes of settings that a function's arguments accept."""
+    known = {each.__name__: each for each in _CLASSES}
+    return {
+        name: [known[word] for word in re.findall(r"\w+", annotation) if word in known]
+        for name, annotation in arguments_of(function).items()
+    }
+
+
+CONSTRUCTORS: dict[str, tuple[Callable[..., None], Callable[[], Form]]] = {}
+"""The constructors that take settings, with the forms of their arguments, by the names of their classes."""
+
+
+def forms_around(cls: type[Settings]) -> Iterator[tuple[str, Form]]:
+    """Yield the forms of the constructors that take settings of a class, with the argument that contains them."""
+    # The more arguments, the likelier it is meant.
+    for constructor, form in sorted(CONSTRUCTORS.values(), key=lambda each: -len(arguments_of(each[0]))):
+        for name, kinds in kinds_of_call(constructor).items():
+            if any(_contains(kind, cls) for kind in kinds):
+                yield name, form()
+                break
+
+
+def _contains(kind: type[Settings], cls: type[Settings]) -> bool:
+    """Return whether settings of one class are, or contain, settings of another."""
+    return issubclass(cls, kind) or any(
+        _contains(inner, cls) for field in kind.model_fields.values() for inner in _settings_types(field.annotation)
+    )
 
 
 @dataclass(frozen=True)
@@ -362,7 +432,7 @@ class Takes:
 
 def form_of_settings(cls: type[Settings]) -> Form:
     """Return the form of a class's settings without the class itself."""
-    return Form(_members(cls, cls.model_fields))
+    return Form(_members(cls, cls.model_fields), text=partial(_text, cls))
 
 
 def forms_of(kinds: Iterable[type[Settings]], names: Sequence[str] | None = None) -> list[Form]:
@@ -371,38 +441,36 @@ def forms_of(kinds: Iterable[type[Settings]], names: Sequence[str] | None = None
 
 
 def _forms(cls: type[Settings], names: Sequence[str] | None) -> Iterator[Form]:
-    needed = [name for name, field in cls.model_fields.items() if field.is_required()]
-    if needed and (factories := factories_of(cls)):
+    if cls.needed() and (factories := factories_of(cls)):
         for name, factory in factories.items():
-            members = _members(cls, [each for each in _arguments_of(factory) if each in cls.model_fields])
-            yield Form(members, needed_by(factory), f"{cls.display_name()}.{name}({{}})")
+            members = _members(cls, [each for each in arguments_of(factory) if each in cls.model_fields])
+            yield Form(members, needed_by(factory), f"{cls.display_name()}.{name}({{}})", text=partial(_text, cls))
     else:
-        yield Form(_members(cls, names or cls.model_fields), needed, f"{cls.display_name()}({{}})")
+        members, around = _members(cls, names or cls.model_fields), f"{cls.display_name()}({{}})"
+        yield Form(members, cls.needed(), around, text=partial(_text, cls), words=cls.words())
+
+
+def _text(cls: type[Settings], name: str, value: object) -> str:
+    return code_for(cls.model_fields[name], value)
+
+
+def _of_list(forms: Sequence[Form]) -> list[Form]:
+    """Return the form of a list with one item."""
+    return [Form({"": forms}, around="[{}]", pair="{1}")] if forms else []
 
 
 def _members(cls: type[Settings], names: Iterable[str]) -> dict[str, list[Form]]:
-    fields = {name: cls.model_fields[name] for name in names}
-    return {
-        name: forms_of(
-            _settings_types(field.annotation) if get_origin(field.annotation) is not Sequence else (),
-            Takes.of(cls, name),
-        )
-        for name, field in fields.items()
-    }
+    members: dict[str, list[Form]] = {}
+    for name in names:
+        field = cls.model_fields[name]
+        forms = forms_of(_created_types(field), Takes.of(cls, name))
+        members[name] = _of_list(forms) if get_origin(field.annotation) is Sequence else forms
+    return members
 
 
 def _concrete(kind: type[Settings]) -> Iterable[type[Settings]]:
     """Return the classes that are derived from a class, or the class itself."""
-    derived = kind.__subclasses__()
-    return [each for subclass in derived for each in _concrete(subclass)] if derived else [kind]
-
-
-def meant_name(names: Iterable[str], name: object) -> str:
-    """Return a hint with the closest of ``names`` to a misspelled name, or with all of them."""
-    bare = {known.replace("_", ""): known for known in names}
-    near = [bare[known] for known in close_matches(str(name).replace("_", ""), bare)][:2]
-    near += [known for known in bare.values() if known.endswith(f"_{name}") and known not in near][:2]
-    return f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(bare.values())}"
+    return [each for each in _CLASSES if issubclass(each, kind) and not each.__subclasses__()]
 
 
 def _attribute(path: str, value: object) -> str:

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from functools import cache
 from inspect import signature
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from aws_cdk import App, Duration, Size, Stack
@@ -28,13 +28,14 @@ import constructs_optim
 from constructs_optim import (
     Adapters,
     Alarms,
-    AlarmSettings,
     CapacityReservation,
     Compilation,
     CoreDumps,
+    FineTune,
     JobOptions,
     Model,
     MonitoringOptions,
+    NetworkOptions,
     Observability,
     OptimizedEndpoint,
     Placement,
@@ -48,12 +49,13 @@ from constructs_optim import (
     TrainingCompute,
     VariantOptions,
 )
-from constructs_optim.constructs.declaration.document import DeclarationError, Document, members_of
+from constructs_optim.constructs.declaration.document import DeclarationError, Document, form_of_keys
 from constructs_optim.constructs.declaration.schema import Call
 from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
 from constructs_optim.constructs.endpoint.endpoint_file import endpoint_form
-from constructs_optim.constructs.stack.arguments import KEYS, form_of_call
-from constructs_optim.recipe.settings import Form, accepts
+from constructs_optim.recipe.forms import KEYS, Form
+from constructs_optim.recipe.settings import Settings, accepts, form_of_call
+from constructs_optim.recipe.techniques import REGISTRY
 
 from ..support.construct_stacks import endpoint
 
@@ -72,6 +74,7 @@ def names_of_an_app() -> dict[str, Any]:
     return {
         **{name: getattr(constructs_optim, name) for name in constructs_optim.__all__},
         "Duration": Duration,
+        "Size": Size,
         "SnsAction": SnsAction,
         "alarms": Alarms(),
         "alarm": [cloudwatch.Alarm.from_alarm_name(stack, "Existing", "alarm")],
@@ -150,21 +153,25 @@ def test_the_printed_code_is_accepted_in_place_of_what_was_passed(
 
 KEYWORDS = [
     # A keyword that an endpoint does not have, the value, and where it lives.
-    ("vpc", "vpc", "network=NetworkOptions(vpc=...)"),
-    ("vpc_config", "vpc", "network=NetworkOptions(vpc=...)"),
+    ("vpc", "vpc", "network=NetworkOptions(vpc=vpc)"),
+    ("vpc_config", "vpc", "network=NetworkOptions(vpc=vpc)"),
+    ("vpc", "'vpc-1'", "network=NetworkOptions(vpc=ec2.Vpc.from_lookup(stack, \"Vpc\", vpc_id='vpc-1'))"),
     ("kms_key", "key", "encryption_key"),
-    ("instance_count", "2", "variant=VariantOptions(initial_instance_count=...)"),
-    ("alarms", "alarms", "monitoring=MonitoringOptions(alarms=...)"),
-    ("alarm_actions", "[SnsAction(topic)]", "monitoring=MonitoringOptions(alarm_actions=...)"),
-    ("topic", "[SnsAction(topic)]", "monitoring=MonitoringOptions(alarm_actions=...)"),
-    ("isolation", "True", "network=NetworkOptions(isolation=...)"),
-    ("max_runtime", "Duration.hours(2)", "jobs=JobOptions(max_runtime=...)"),
-    ("container_startup_timeout", "Duration.minutes(20)", "variant=VariantOptions(container_startup_timeout=...)"),
+    ("instance_count", "2", "variant=VariantOptions(initial_instance_count=2)"),
+    ("alarms", "Alarms(latency=AlarmSettings(threshold=20))", "monitoring=MonitoringOptions(alarms=Alarms(latency="),
+    ("latency", "20", "monitoring=MonitoringOptions(alarms=Alarms(latency=AlarmSettings(threshold=20)))"),
+    ("alarm_actions", "topic", "monitoring=MonitoringOptions(alarm_actions=[SnsAction(topic)])"),
+    ("topic", "topic", "monitoring=MonitoringOptions(alarm_actions=[SnsAction(topic)])"),
+    ("isolation", "True", "network=NetworkOptions(isolation=True)"),
+    ("max_runtime", "Duration.hours(2)", "jobs=JobOptions(max_runtime=Duration.seconds(7200))"),
+    ("container_startup_timeout", "1200", "variant=VariantOptions(container_startup_timeout=Duration.seconds(1200))"),
     ("instancetype", "'ml.g5.12xlarge'", "instance_type"),
 ]
 
 
-@pytest.mark.parametrize(("keyword", "value", "home"), KEYWORDS, ids=[keyword for keyword, _, _ in KEYWORDS])
+@pytest.mark.parametrize(
+    ("keyword", "value", "home"), KEYWORDS, ids=[f"{keyword}={value}" for keyword, value, _ in KEYWORDS]
+)
 def test_an_unknown_keyword_is_refused_with_the_place_of_the_setting(
     keyword: str, value: str, home: str, names: dict[str, Any]
 ) -> None:
@@ -177,12 +184,20 @@ def test_an_unknown_keyword_is_refused_with_the_place_of_the_setting(
     with pytest.raises(TypeError) as refused:
         endpoint(scope, "Wrong", **{keyword: eval(value, dict(names))})
     assert f"{keyword!r} (did you mean {home}" in str(refused.value)
-    argument, _, code = home.partition("=")
-    created = eval(code.replace("...", value) or value, dict(names))
-    endpoint(scope, "Right", **{**hosting, argument: created})
+    if keyword == "kms_key":
+        return  # its instance type has NVMe disks
+    (place,) = places_in(str(refused.value).partition(" (")[2][:-1])
+    argument, _, code = place.partition("=")
+    endpoint(scope, "Right", **{**instance, argument: eval(code or value, dict(names))})
 
 
-def hint_of(keyword: str, value: Any = 4, call: Any = OptimizedEndpoint) -> str:
+def places_in(hint: str) -> list[str]:
+    """The code or the keys that a hint prints."""
+    asked = hint.removeprefix("did you mean ").removesuffix("?")
+    return re.sub(r" and \d+ others", "", asked).split(" or ") if asked != hint else []
+
+
+def hint_of(keyword: str, value: Any = ..., call: Any = OptimizedEndpoint) -> str:
     """What an error says about an unknown keyword."""
     with pytest.raises((TypeError, RecipeError)) as refused:
         call(*([None, "Wrong"] if call is OptimizedEndpoint else ()), **{keyword: value})
@@ -192,42 +207,65 @@ def hint_of(keyword: str, value: Any = 4, call: Any = OptimizedEndpoint) -> str:
 
 def settings_inside(form: Form, depth: int = 0) -> Iterator[str]:
     for name, forms in form.members.items():
-        if depth:
+        if depth and name:
             yield name
         for each in forms:
             yield from settings_inside(each, depth + 1)
 
 
-ARGUMENTS = set(signature(OptimizedEndpoint.__init__).parameters)
-# Those of alarms are in twelve places.
-ANYWHERE = set(AlarmSettings.model_fields)
-INSIDE = sorted(set(settings_inside(form_of_call(OptimizedEndpoint.__init__))) - ARGUMENTS - ANYWHERE)
+INSIDE = sorted(set(settings_inside(form_of_call(OptimizedEndpoint.__init__))))
 
 
-def filled_in(code: str, names: dict[str, Any]) -> dict[str, Any]:
-    """Run the code of arguments, with a value that each setting accepts in place of its dots."""
+def values_of(names: dict[str, Any]) -> list[Any]:
+    """Values, one of which each setting accepts."""
     stack, vpc, bucket = names["stack"], names["vpc"], names["bucket"]
-    values: list[Any] = [
-        *[4, 30, 1024, 0.5, "a/b", "s3://b/c/", True, ["mig-1g.5gb"], ["SUCCESS_NOTIFICATION_TOPIC"], "any"],
+    return [
+        *[60, 4, 30, 1024, 0.5, "a/b", "s3://b/c/", True, ["mig-1g.5gb"], ["SUCCESS_NOTIFICATION_TOPIC"], "any"],
         *[Duration.minutes(20), Size.gibibytes(300), Size.mebibytes(4096), bucket, vpc, names["key"], names["topic"]],
         *[[SnsAction(names["topic"])], ec2.SubnetSelection(subnets=vpc.private_subnets), names["group"], names["role"]],
         *[names["alarm"], Alarms(), Server.vllm(), TrainingCompute(), Adapters(), CapacityReservation(arn="arn:a")],
         *[CoreDumps(bucket=bucket), Observability(), Placement.spread(), Routing.random()],
-        *[ScaleIn.consolidation(), SpeculationCure.restart(), {"mmlu": 0.5}, stack],
+        *[
+            ScaleIn.consolidation(),
+            SpeculationCure.restart(),
+            {"epochs": 1},
+            {"mmlu": 0.5},
+            stack,
+            Model.huggingface("a/b"),
+        ],
+        *["gptq", "eagle3", "lora", {"A": "b"}, ["lm_head"], "none", FineTune(training_data="s3://b/c/"), "fp8", 0],
     ]
 
+
+def filled_in(code: str, names: dict[str, Any]) -> list[Any]:
+    """Run the code of arguments, with a value that each setting accepts in place of its dots; return these values."""
+    values, chosen = values_of(names), list[Any]()
+
     def evaluated(node: ast.expr, field: FieldInfo | None) -> Any:
+        if isinstance(node, ast.List):
+            return [evaluated(each, None) for each in node.elts]
         if isinstance(node, ast.Constant) and node.value is ...:
-            return next(each for each in values if accepts(field, each)) if field is not None else ...
+            parts = get_args(field.annotation) if field else ()
+            literals = [each for part in parts for each in (part, *get_args(part))]
+            used = next(each for each in [*values, *literals] if accepts(field, each)) if field else ...
+            chosen.append(used)
+            return used
         if not isinstance(node, ast.Call):
             return eval(ast.unparse(node), dict(names))
         call = eval(ast.unparse(node.func), dict(names))
         of = call if isinstance(call, type) else eval(ast.unparse(node.func).partition(".")[0], dict(names))
-        return call(**{str(each.arg): evaluated(each.value, of.model_fields[str(each.arg)]) for each in node.keywords})
+        if not isinstance(of, type) or not issubclass(of, Settings):
+            return eval(ast.unparse(node), dict(names))
+        return call(
+            *[evaluated(each, None) for each in node.args],
+            **{str(each.arg): evaluated(each.value, of.model_fields[str(each.arg)]) for each in node.keywords},
+        )
 
     call = ast.parse(f"endpoint({code})", mode="eval").body
     assert isinstance(call, ast.Call)
-    return {str(each.arg): evaluated(each.value, None) for each in call.keywords}
+    for each in call.keywords:
+        evaluated(each.value, None)
+    return chosen
 
 
 @pytest.fixture(scope="module")
@@ -237,10 +275,30 @@ def module_names() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", INSIDE)
 def test_the_whole_code_for_a_setting_inside_of_others_is_accepted(name: str, module_names: dict[str, Any]) -> None:
-    for code in hint_of(name).removeprefix("did you mean ").removesuffix("?").split(" or "):
-        filled = {code} if code in ARGUMENTS else set(filled_in(code, module_names))
-        assert filled
-        assert filled <= ARGUMENTS
+    own = signature(OptimizedEndpoint.__init__).parameters
+    for number, code in enumerate(places_in(hint_of(name)) if name not in own else ()):
+        if code in own:
+            continue
+        chosen = filled_in(code, module_names)
+        # With the value, nothing is left to fill in for it.
+        given = places_in(hint_of(name, chosen[-1])) if chosen else []
+        assert all(len(filled_in(each, module_names)) <= len(chosen) for each in given)
+        if chosen and isinstance(chosen[-1], bool | int | float | str | Duration) and len(given) > number:
+            assert len(filled_in(given[number], module_names)) < len(chosen)
+
+
+SYNONYMS = ["gptq", "int4", "int8", "float8", "lora", "fine_tuning", "finetune", "speculativedecoding", "kvcache"]
+
+
+@pytest.mark.parametrize(
+    "word",
+    [*sorted({word for of_kind in REGISTRY.values() for each in of_kind.values() for word in each.words()}), *SYNONYMS],
+)
+def test_the_code_for_a_technique_is_accepted(word: str, module_names: dict[str, Any]) -> None:
+    found = places_in(hint_of(word))
+    assert found
+    for code in found:
+        filled_in(code, module_names)
 
 
 @pytest.mark.parametrize(
@@ -253,18 +311,26 @@ def test_the_whole_code_for_a_setting_inside_of_others_is_accepted(name: str, mo
             "did you mean model=Model.huggingface(model_id=...) or model=Model.jumpstart(model_id=...)?",
         ),
         ("version", "did you mean model=Model.jumpstart(model_id=..., version=...)?"),
+        ("group_size", "did you mean techniques=[Quantization.awq(group_size=...)]?"),
         ("subnets", "did you mean network=NetworkOptions(vpc_subnets=...)?"),
         ("bake_time", "did you mean update_policy="),
         # A copy job uses no Spot Instances; a threshold is one of any alarm.
-        ("spot", "it has model, "),
-        ("threshold", "it has model, "),
+        ("spot", "did you mean techniques=[Quantization.fp8_block(compute=TrainingCompute(spot=...))] or "),
+        (
+            "threshold",
+            "did you mean monitoring=MonitoringOptions(alarms=Alarms(error_rate=AlarmSettings(threshold=...))) ",
+        ),
+        ("xylophone", "it has model, "),
         # The words of a file.
         ("scaling", "call its method auto_scale("),
         ("components", 'call its method add_component("...", model=...)'),
         ("evaluations", "call its method evaluate("),
         ("shadow", "call its method shadow(candidate=..., checks=...)"),
-        ("quantization", "did you mean techniques=[Quantization.awq() or Quantization.fp8() or "),
-        ("speculative_decoding", "did you mean techniques=[SpeculativeDecoding."),
+        (
+            "quantization",
+            "did you mean techniques=[Quantization.awq()] or techniques=[Quantization.fp8()] and 6 others?",
+        ),
+        ("speculative_decoding", "did you mean techniques=["),
         ("medusa", "did you mean techniques=[Medusa(training_data=...)]?"),
         # Arguments of methods.
         ("max_capacity", "call its method auto_scale(max_capacity=...)"),
@@ -279,9 +345,26 @@ def test_the_value_of_a_file_s_word_selects_the_technique() -> None:
     assert hint_of("quantization", "fp8") == "did you mean techniques=[Quantization.fp8()]?"
 
 
-def test_settings_name_the_place_of_those_of_others() -> None:
-    assert hint_of("kv_cache", call=MonitoringOptions) == "did you mean alarms=Alarms(kv_cache=...)?"
-    assert hint_of("ami_version", call=VariantOptions) == "did you mean inference_ami_version?"
+@pytest.mark.parametrize(
+    ("call", "keyword", "value", "hint"),
+    [
+        (MonitoringOptions, "kv_cache", 0.9, "did you mean alarms=Alarms(kv_cache=AlarmSettings(threshold=0.9))?"),
+        (VariantOptions, "ami_version", "a", "did you mean inference_ami_version?"),
+        (JobOptions, "instance_count", 2, "did you mean variant=VariantOptions(initial_instance_count=2) beside jobs?"),
+        (NetworkOptions, "kms_key", "a", "did you mean encryption_key='a' beside network?"),
+        (
+            VariantOptions,
+            "encryption_key",
+            ...,
+            "did you mean core_dumps=CoreDumps(bucket=..., encryption_key=...) or encryption_key=... beside variant?",
+        ),
+        (Alarms, "quantization", "fp8", "did you mean techniques=[Quantization.fp8()] beside monitoring?"),
+        (VariantOptions, "tags", {"team": "a"}, "Tags.of(construct).add('team', 'a') adds tags"),
+        (VariantOptions, "max_capacity", 4, "call the method auto_scale(max_capacity=4)"),
+    ],
+)
+def test_settings_name_the_place_of_those_of_others(call: Any, keyword: str, value: Any, hint: str) -> None:
+    assert hint_of(keyword, value, call) == hint
 
 
 def test_keys_of_files_are_the_names_in_the_table_of_methods() -> None:
@@ -301,17 +384,16 @@ def methods_of(form: type[Call]) -> Iterator[Any]:
 
 @cache
 def keys_inside() -> list[str]:
-    form = Form(members_of([endpoint_form(OptimizedEndpoint)]))
-    return sorted(set(settings_inside(form)) - set(form.members) - ANYWHERE)
+    form = form_of_keys([endpoint_form(OptimizedEndpoint)])
+    return sorted(set(settings_inside(form)) - set(form.members))
 
 
 def test_the_yaml_for_a_key_inside_of_others_lacks_and_adds_nothing() -> None:
     endpoint = endpoint_form(OptimizedEndpoint)
-    form = Form(members_of([endpoint]), pair="{}: {}")
+    form = form_of_keys([endpoint])
     assert len(keys_inside()) > 50
     for key in keys_inside():
-        hint = form.hint(key).removeprefix("did you mean ").removesuffix("?")
-        for text in hint.split(" or ") if hint else ():
+        for text in places_in(form.hint(key)):
             data = YAML(typ="safe", pure=True).load(text)
             if not isinstance(data, dict):
                 assert text in form.members
@@ -383,19 +465,28 @@ IN_A_FILE = [
     ("quantization: awq", "int4", "quantization: awq"),
     ("quantization: awq", "fp8", "quantization: fp8"),
     ("quantization: awq", "quantization: awg", "quantization: awq"),
-    ("instance_type: ml", "vpc: vpc-1\n    instance_type: ml", "network: {vpc: ...}"),
-    ("instance_type: ml", "instance_count: 2\n    instance_type: ml", "variant: {initial_instance_count: ...}"),
-    ("instance_type: ml", "subnets: [a]\n    instance_type: ml", "network: {vpc: {vpc_id: ..., subnet_ids: ...}}"),
+    ("instance_type: ml", "vpc: vpc-1\n    instance_type: ml", "network: {vpc: vpc-1}"),
+    ("instance_type: ml", "instance_count: 2\n    instance_type: ml", "variant: {initial_instance_count: 2}"),
+    (
+        "instance_type: ml",
+        "variant: {isolation: true}\n    instance_type: ml",
+        "network: {isolation: true} beside variant",
+    ),
+    ("instance_type: ml", "medusa: {}\n    instance_type: ml", "techniques: [medusa: {training_data: ...}]"),
+    ("instance_type: ml", "custom_draft:\n    instance_type: ml", "{custom_draft: {model: ...}}"),
+    ("instance_type: ml", "gptq: {}\n    instance_type: ml", "techniques: [quantization: {w4a16: {}}]"),
+    ("instance_type: ml", "threshold: 3\n    instance_type: ml", "and 10 others"),
+    ("instance_type: ml", "subnets: [a]\n    instance_type: ml", "network: {vpc: {vpc_id: ..., subnet_ids: [a]}}"),
     ("instance_type: ml", "name: chat\n    instance_type: ml", "endpoint_name"),
     ("instance_type: ml", "auto_scale: {}\n    instance_type: ml", "scaling"),
     (
         "instance_type: ml",
         "bucket: a\n    instance_type: ml",
-        "async_inference: {bucket: ...} or data_capture: {bucket: ...}",
+        "async_inference: {bucket: a} or data_capture: {bucket: a}",
     ),
-    ("instance_type: ml", "spot: true\n    instance_type: ml", "it has model, "),
-    ("instance_type: ml", "max_capacity: 2\n    instance_type: ml", "scaling: {max_capacity: ...}"),
-    ("instance_type: ml", "latency: {}\n    instance_type: ml", "monitoring: {alarms: {latency: ...}}"),
+    ("instance_type: ml", "spot: true\n    instance_type: ml", "compute: {spot: true}}"),
+    ("instance_type: ml", "max_capacity: 2\n    instance_type: ml", "scaling: {max_capacity: 2}"),
+    ("instance_type: ml", "latency: {}\n    instance_type: ml", "monitoring: {alarms: {latency: {}}}"),
     ("instance_type: ml", "kms_key: a\n    instance_type: ml", "encryption_key"),
     ("instance_type: ml", "tags: {a: b}\n    instance_type: ml", "tags is a key of the whole file"),
     ("instance_type: ml", "network: vpc-1\n    instance_type: ml", "{vpc: {vpc_id: vpc-1, subnet_ids: ...}}"),

@@ -146,7 +146,7 @@ def replaced(old: str, new: str) -> str:
             replaced("- quantization: awq", "- fp8: {}"),
             "endpoint.yaml:7:9 endpoints.Llama.techniques[0].fp8",
             "there is no 'fp8' here",
-            "did you mean kv_cache: {fp8: ...} or quantization: {fp8: ...}?",
+            "did you mean kv_cache: {fp8: {}} or quantization: {fp8: {}}?",
         ),
         (
             replaced("- quantization: awq", "- quantization=awq,group_size=64"),

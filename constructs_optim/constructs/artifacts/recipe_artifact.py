@@ -15,6 +15,7 @@ from constructs_optim.constructs.stack.findings import advise
 from constructs_optim.constructs.stack.network import Network, NetworkOptions
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Plan
+from constructs_optim.recipe.settings import methods_suggest_keywords
 
 from .artifact_store import ArtifactStore, IArtifactStore
 from .model_source import Artifact
@@ -44,6 +45,7 @@ class StartupTimeouts:
         return StartupTimeouts(min(self.download, longest), min(self.startup, longest))
 
 
+@methods_suggest_keywords
 class RecipeArtifact(Construct):
     """The artifacts of a recipe, written by its jobs or already in the store.
 

@@ -21,8 +21,9 @@ from constructs_optim.constructs.stack.findings import translated
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
 from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean
+from constructs_optim.recipe.forms import meant_name
 from constructs_optim.recipe.keys import sha256
-from constructs_optim.recipe.settings import Settings, meant_name
+from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.tokens import is_token
 
 from .document import DOCUMENTATION, DeclarationError, Document, FileViolation, Path_, dotted, violation

@@ -19,12 +19,12 @@ from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
-from constructs_optim.constructs.stack.arguments import KEYS
 from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean
-from constructs_optim.recipe.settings import Form, Settings, Takes, expected, meant_name, one_by_location
+from constructs_optim.recipe.forms import FILE_PAIR, Form
+from constructs_optim.recipe.settings import Settings, Takes, expected, one_by_location
 
-from .schema import Call, Choice, made_by
+from .schema import Call, Choice, made_by, needed_keys
 from .wording import flow, shown_in_yaml
 
 DOCUMENTATION = page("endpoint-file")
@@ -214,23 +214,13 @@ class Document:
 
     def _violation(self, problem: Any, model: type[Call], below: Path_) -> Violation:
         kind, value, context = problem["type"], problem["input"], _mapping(problem.get("ctx"))
-        path, models = self._followed(problem["loc"], model, below, is_missing=kind == "missing")
+        path, models, around = self._followed(problem["loc"], model, below, is_missing=kind == "missing")
         whole = (*below, *path)
         if kind == "extra_forbidden":
-            fields = [item for each in models for item in each.model_fields.items()]
-            names = list(dict.fromkeys(field.alias or name for name, field in fields))
             name = str(path[-1])
-            choices = [item for each in models if issubclass(each, Choice) for item in each.choices().items()]
-            around = [f"{outer}: {{{name}: ...}}" for outer, inner in choices if name in inner.model_fields]
-            around = around or [key for key in names if key == KEYS.get(name)]
-            fix = f"did you mean {' or '.join(around)}?" if around else ""
-            if not fix:
-                fix = Form(members_of(models), pair="{}: {}").hint(name)
-                # A technique's group, with its member.
-                fix = fix.replace(f"[{name}: ...]", f"[{name}: {flow(value)}]") if isinstance(value, str) else fix
+            fix = form_of_keys(models).hint(name, value, around)
             if not below and path[:-1] and name in model.model_fields:
                 fix = f"{name} is a key of the whole file: write it without indentation"
-            fix = fix or meant_name(names, name)
             return violation(self.at(whole, is_key=True), value, f"there is no {path[-1]!r} here", fix)
         if kind == "missing":
             return violation(self.at(whole), None, f"{path[-1]!r} is needed", f"{path[-1]}: ...")
@@ -259,18 +249,24 @@ class Document:
 
     def _followed(
         self, location: Sequence[str | int], model: type[Call], below: Path_, *, is_missing: bool
-    ) -> tuple[Path_, list[type[Call]]]:
-        """Return the path of pydantic's location without type names, and the models that contain its last part."""
+    ) -> tuple[Path_, list[type[Call]], list[tuple[str, Form]]]:
+        """Return the path of pydantic's location without type names, and the models that contain its last part.
+
+        Also return the forms around those models, the innermost first, with the keys at which they contain them.
+        """
         node, models, inner = self.value_at(below), [model], [model]
         path: Path_ = ()
+        around: list[tuple[str, Form]] = []
         for number, part in enumerate(location):
             if not _has(node, part) and not (is_missing and number == len(location) - 1):
                 continue
+            if path and isinstance(path[-1], str):
+                around.insert(0, (path[-1], form_of_keys(models)))
             path, node, models = (*path, part), self.value_at((*below, *path, part)), inner
             fields = [each.model_fields[part] for each in models if part in each.model_fields]
             if fields or not isinstance(part, int):
                 inner = [found for each in fields for found in _models_in(each.annotation)] or models
-        return path, models
+        return path, models, around
 
 
 # The nodes of a mapping's keys and values, by key.
@@ -460,14 +456,17 @@ def _has(node: Any, part: str | int) -> bool:
     return part in _mapping(node)
 
 
-def members_of(models: Iterable[type[Call]], only: Sequence[str] | None = None) -> dict[str, list[Form]]:
-    """Return the keys of models, or ``only`` some of them, with the forms of their values."""
-    return {
+def form_of_keys(
+    models: Iterable[type[Call]], only: Sequence[str] | None = None, needed: Sequence[str] = (), around: str = "{}"
+) -> Form:
+    """Return the form of models' keys, or ``only`` of some of them."""
+    members = {
         of.alias or name: [*_forms_of(of.annotation, Takes.of(made_by(model), name))]
         for model in models
         for name, of in model.model_fields.items()
         if only is None or name in only
     }
+    return Form(members, needed, around, FILE_PAIR, text=lambda _, value: flow(value))
 
 
 def _forms_of(annotation: Any, only: Sequence[str] | None) -> Iterator[Form]:
@@ -475,10 +474,9 @@ def _forms_of(annotation: Any, only: Sequence[str] | None) -> Iterator[Form]:
     origins = _origins(annotation)
     for model in _models_in(annotation) if dict not in origins else ():
         if list not in origins:
-            needed = [of.alias or name for name, of in model.model_fields.items() if of.is_required()]
-            yield Form(members_of([model], only), needed, "{{}}", "{}: {}")
+            yield form_of_keys([model], only, needed_keys(model), "{{}}")
         elif issubclass(model, Choice):
-            yield Form(dict.fromkeys(model.model_fields, ()), (), "[{}]", "{}: {}")
+            yield form_of_keys([model], around="[{}]")
 
 
 def _origins(annotation: Any) -> set[Any]:

@@ -46,10 +46,11 @@ from constructs_optim.constructs.monitoring.fleet_dashboard import FleetEndpoint
 from constructs_optim.constructs.stack.arguments import SECURITY_GROUP as SECURITY_GROUP_KIND
 from constructs_optim.constructs.stack.arguments import VPC
 from constructs_optim.recipe.evaluation.workload import Workload
+from constructs_optim.recipe.forms import meant
 from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.objectives import LATENCY_TEXT
 from constructs_optim.recipe.servers import Server, ServerSettings
-from constructs_optim.recipe.settings import Settings, factories_of, meant
+from constructs_optim.recipe.settings import Settings, factories_of
 from constructs_optim.recipe.techniques import REGISTRY, Technique
 
 from .references import (
@@ -425,8 +426,15 @@ def _is_shown(default: Any) -> bool:
     return isinstance(default, _SCALARS)
 
 
+def needed_keys(form: type[Call]) -> list[str]:
+    """Return the keys without which a mapping is refused."""
+    calls = getattr(form, "calls", None)
+    needed = calls.needed() if inspect.isclass(calls) and issubclass(calls, Settings) else ()
+    return [field.alias or name for name, field in form.model_fields.items() if field.is_required() or name in needed]
+
+
 def _needs_nothing(form: type[Call]) -> bool:
-    return not issubclass(form, Choice) and not any(field.is_required() for field in form.model_fields.values())
+    return not issubclass(form, Choice) and not needed_keys(form)
 
 
 def _name_of(function: Callable[..., Any]) -> str:

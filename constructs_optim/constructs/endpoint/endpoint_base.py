@@ -28,6 +28,7 @@ from constructs_optim.constructs.stack.permissions import BEARER_ACTION, INVOKE_
 from constructs_optim.recipe import Plan
 from constructs_optim.recipe.errors import Advice
 from constructs_optim.recipe.servers import SglangServer, VllmServer, by_name
+from constructs_optim.recipe.settings import methods_suggest_keywords
 from constructs_optim.recipe.tokens import is_token
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _OPENAI_SERVERS = (VllmServer.name, SglangServer.name)
 
 
+@methods_suggest_keywords
 @jsii.implements(IEndpointRef)
 class IOptimizedEndpoint(MeasuredResource):
     """Metrics and grants of an endpoint, of this app or an existing one."""
@@ -196,6 +198,7 @@ class _ImportedEndpoint(IOptimizedEndpoint):
         return ServedModel(self.endpoint_name, self.variant_name, self.inference_component_name)
 
 
+@methods_suggest_keywords
 class ModelServer(MeasuredResource):
     """Scaling and evaluations of this app's endpoints and inference components."""
 

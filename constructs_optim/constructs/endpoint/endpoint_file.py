@@ -17,7 +17,8 @@ from constructs_optim.constructs.declaration.schema import Call
 from constructs_optim.constructs.evaluation.endpoint_evaluation import EndpointEvaluation
 from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
-from constructs_optim.recipe.settings import meant_name
+from constructs_optim.constructs.stack.arguments import check_names
+from constructs_optim.recipe.forms import meant_name
 
 from .endpoint_base import ModelServer
 from .inference_component import InferenceComponent
@@ -93,6 +94,9 @@ def read_endpoint(
     given: dict[str, Any],
 ) -> _Endpoint:
     """Create the endpoint that a file declares as an ``of``; ``given`` replaces the file's arguments."""
+    if of is declared_as:
+        # A derived class may take others.
+        check_names(f"{of.__name__}.from_file", given, of.__init__)
     document = Document.read(path)
     endpoints, name = document.keys_at(("endpoints",)), endpoint or id
     if endpoint is None and name not in endpoints and len(endpoints) == 1:

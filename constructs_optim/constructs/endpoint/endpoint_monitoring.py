@@ -32,7 +32,6 @@ from constructs_optim.constructs.stack.arguments import (
     SERVER,
     STORE,
     refuse,
-    suggests_keywords_of,
     unique_ids,
 )
 from constructs_optim.constructs.stack.custom_resource import drop_none
@@ -50,7 +49,7 @@ from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.metrics.engines import Engine
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.servers import ServerSettings, by_name
-from constructs_optim.recipe.settings import Settings
+from constructs_optim.recipe.settings import Settings, methods_suggest_keywords
 from constructs_optim.recipe.tokens import is_token
 from constructs_optim.runtime.shadow.sequential_test import announced_pairs
 
@@ -67,6 +66,7 @@ if TYPE_CHECKING:
 _OF_CONFIGURATIONS = ("observability", "speculation_cure")
 
 
+@methods_suggest_keywords
 class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
     """Monitoring, scaling and evaluations for an endpoint that another construct declares. Use ``of``.
 
@@ -128,7 +128,6 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
             self.dashboard.show_costs(instance_price_per_hour=price, discount=monitoring.discount)
 
     @staticmethod
-    @suggests_keywords_of("EndpointMonitoring.of")
     def of(
         endpoint: IEndpointRef,
         *,

@@ -45,6 +45,7 @@ from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.rules.hosting_rules import MOST_ROLLBACK_ALARMS
+from constructs_optim.recipe.settings import methods_suggest_keywords
 from constructs_optim.recipe.tokens import is_token
 from constructs_optim.templates.resource_types import OPTIMIZED_INFERENCE_COMPONENT
 
@@ -165,6 +166,7 @@ def requirements_of(
     )
 
 
+@methods_suggest_keywords
 @jsii.implements(IInferenceComponentRef)
 class _ComponentResource(Resource):
     """An ``AWS::SageMaker::InferenceComponent`` for a model or an adapter.
@@ -232,6 +234,7 @@ class _ComponentResource(Resource):
         return grant_invocations(self, grantee, self.invoked_arns)
 
 
+@methods_suggest_keywords
 class InferenceComponent(_ComponentResource, ModelServer):
     """A model on a shared endpoint, with its own copies, scaling, metrics and grants.
 
@@ -436,6 +439,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
         return self._adapters[-1]
 
 
+@methods_suggest_keywords
 class LoraAdapter(_ComponentResource):
     """A LoRA adapter of an inference component's model. The model's copies load it, and it scales with them."""
 

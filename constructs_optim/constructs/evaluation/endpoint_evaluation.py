@@ -18,7 +18,7 @@ from constructs_optim.constructs.artifacts.model_source import S3Location
 from constructs_optim.constructs.artifacts.preflight import EngineMetricUses
 from constructs_optim.constructs.artifacts.roles import running_statements
 from constructs_optim.constructs.monitoring.served_model import ServedModel
-from constructs_optim.constructs.stack.arguments import WORKLOAD, check_options, refuse
+from constructs_optim.constructs.stack.arguments import WORKLOAD, refuse
 from constructs_optim.constructs.stack.custom_resource import JobSignal, drop_none, wait_seconds
 from constructs_optim.constructs.stack.findings import advise
 from constructs_optim.constructs.stack.network import Network
@@ -37,6 +37,7 @@ from constructs_optim.recipe.evaluation.requirements import (
 from constructs_optim.recipe.memory import longest_request
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
 from constructs_optim.recipe.rules import check, warnings
+from constructs_optim.recipe.settings import methods_suggest_keywords
 from constructs_optim.recipe.techniques.parsing import written
 from constructs_optim.recipe.tokens import is_token
 
@@ -145,6 +146,7 @@ class EvaluationOptions(TypedDict, total=False):
     timeout: Duration | None
 
 
+@methods_suggest_keywords
 @jsii.implements(ITaggableV2)
 class EndpointEvaluation(Construct):
     """A benchmark of an endpoint's model. With ``require``, deployments depend on its results.
@@ -158,7 +160,6 @@ class EndpointEvaluation(Construct):
         The dashboard shows the results, and the alarms monitor the schedule. Results go to the first writable store of
         the models.
         """
-        check_options("evaluate", options, EvaluationOptions)
         WORKLOAD.check("evaluate.workload", options.get("workload"))
         price, discount = options.get("instance_price_per_hour"), options.get("discount")
         self.workload: Workload = options.get("workload") or _workload(target)

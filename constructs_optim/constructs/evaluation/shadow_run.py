@@ -22,6 +22,7 @@ from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.hosting.shadow import SHADOW_VARIANT, Shadow
 from constructs_optim.recipe.servers import ServerSettings
+from constructs_optim.recipe.settings import methods_suggest_keywords
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.templates.resource_types import SHADOW_RUN
 
@@ -103,6 +104,7 @@ class ShadowService(Construct):
         return context.once(ShadowService, lambda: ShadowService(context.stack, "ShadowService"))
 
 
+@methods_suggest_keywords
 class ShadowRun(Construct):
     """The run of a shadow; use ``OptimizedEndpoint.shadow``."""
 

@@ -34,6 +34,7 @@ from constructs_optim.recipe.hosting.options import DependentOption
 from constructs_optim.recipe.metrics import engines
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
 from constructs_optim.recipe.rules import check, warnings
+from constructs_optim.recipe.settings import methods_suggest_keywords
 from constructs_optim.recipe.tokens import is_known
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ class _ActingAlarm:
         setattr(self.resource, kind, arns)
 
 
+@methods_suggest_keywords
 class EndpointAlarms(Construct):
     """The CloudWatch alarms of an endpoint. Without actions, they only show their state.
 

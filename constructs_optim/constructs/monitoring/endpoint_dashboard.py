@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts.preflight import EngineMetricUses
+from constructs_optim.constructs.stack.arguments import suggests_keywords
 from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext
 from constructs_optim.recipe import metrics, pricing
 from constructs_optim.recipe.metrics import engines
+from constructs_optim.recipe.settings import methods_suggest_keywords
 from constructs_optim.recipe.tokens import is_known, is_token
 
 from .graphs import COLORS, GraphContext, Line, dashboards, graph_properties
@@ -28,6 +30,7 @@ _CONSOLES = {"cn-": "console.amazonaws.cn", "us-gov-": "console.amazonaws-us-gov
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})")
 
 
+@suggests_keywords
 @dataclass(frozen=True)
 class EvaluatedModel:
     """One side of a comparison.
@@ -43,6 +46,7 @@ class EvaluatedModel:
     instance_price_per_hour: float | None = None
 
 
+@methods_suggest_keywords
 class EndpointDashboard(Dashboard):
     """A dashboard of an endpoint's traffic, latency, errors, accelerators, scaling, jobs, costs and evaluations.
 

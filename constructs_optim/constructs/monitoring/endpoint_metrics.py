@@ -18,6 +18,7 @@ from constructs_optim.recipe.metrics import MetricDefinition, engines
 from constructs_optim.recipe.metrics.engines import EngineMetric, EngineMetricUse
 from constructs_optim.recipe.metrics.thresholds import Threshold
 from constructs_optim.recipe.rules import check
+from constructs_optim.recipe.settings import methods_suggest_keywords
 
 from .served_model import ServedModel, operands
 
@@ -53,6 +54,7 @@ class PromqlOptions(TypedDict, total=False):
     quantile: float
 
 
+@methods_suggest_keywords
 @dataclass(frozen=True)
 class PromqlMetric:
     """A serving engine's metric. CloudWatch stores it as an OpenTelemetry metric, which only PromQL can query.
@@ -143,6 +145,7 @@ def _engine_method(name: str):
     return metric
 
 
+@methods_suggest_keywords
 class MeasuredResource(Resource):
     """A resource with an endpoint's metrics: an endpoint or an inference component.
 

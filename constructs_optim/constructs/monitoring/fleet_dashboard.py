@@ -23,6 +23,7 @@ from .widgets import Dashboard, Segment, Widget, arranged, dashboard_body, text
 _WIDTH, _ROW_HEIGHT = 4, 5
 
 
+@suggests_keywords
 @dataclass(frozen=True)
 class FleetEndpoint:
     """An endpoint of a fleet, by its names in CloudWatch.

@@ -15,10 +15,12 @@ from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.metrics import MetricDefinition, Series, engines
 from constructs_optim.recipe.metrics.engines import Engine, EngineMetric
+from constructs_optim.recipe.settings import methods_suggest_keywords
 
 _IDENTIFIER = re.compile(r"\b[a-z][a-z0-9_]*\b")
 
 
+@methods_suggest_keywords
 @dataclass(frozen=True)
 class ServedModel:
     """The variant of an endpoint, or the inference component on it, that serves a model. Names may be tokens.

@@ -13,7 +13,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts.preflight import EngineMetricUses, Preflight
-from constructs_optim.constructs.stack.arguments import DURATION, METRIC, check_options, refuse
+from constructs_optim.constructs.stack.arguments import DURATION, METRIC, refuse
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.findings import advise_when_complete
 from constructs_optim.constructs.stack.stack_context import late_value
@@ -43,6 +43,7 @@ from constructs_optim.recipe.metrics import engines
 from constructs_optim.recipe.metrics.engines import Engine, EngineMetricUse
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.rules.scaling_rules import in_utc
+from constructs_optim.recipe.settings import methods_suggest_keywords
 from constructs_optim.recipe.tokens import is_known, is_number
 
 from .policies import RegisteredTarget, ScalingTarget, declare_engine_policy, declare_steps, declare_wake_up, tracked
@@ -89,6 +90,7 @@ class ScheduleOptions(TypedDict, total=False):
     end: dt.datetime
 
 
+@methods_suggest_keywords
 class EndpointScaling(Construct):
     """The capacity range of an endpoint or component; each ``on_...`` method adds a scaling policy.
 
@@ -407,7 +409,6 @@ class EndpointScaling(Construct):
         """
         expression = str(getattr(schedule, "expression_string", schedule))
         location = f"on_schedule({id!r})"
-        check_options(location, options, ScheduleOptions)
         request = ScheduleRequest(location, expression, min_capacity, max_capacity, **options)
         self._check(id, schedules=[request])
         self._schedules.append(request)
@@ -493,7 +494,6 @@ class EndpointScaling(Construct):
         self, id: str, location: str, metric: Mapping[str, Any], target: Any, options: TrackingOptions
     ) -> EndpointScaling:
         """Declare a target tracking policy."""
-        check_options(location, options, TrackingOptions)
         cooldowns = _cooldowns(location, options, scale_out=SCALE_OUT_COOLDOWN_SECONDS)
         self._check(id, targets=[TargetRequest(location, target, tuple(cooldowns.items()))])
         tracking = {
@@ -518,7 +518,6 @@ class EndpointScaling(Construct):
         self, id: str, location: str, metric: str, target: float, options: TrackingOptions, quantile: float = 0.9
     ) -> EndpointScaling:
         """Declare a policy on an engine metric, and with the first one the policies that all of them share."""
-        check_options(location, options, TrackingOptions)
         cooldowns = _cooldowns(location, options, scale_out=STARTUP_SECONDS)
         held = EngineTarget(metric, target, quantile)
         engine = self._served.engine if self._served is not None else Engine()

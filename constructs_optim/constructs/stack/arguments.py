@@ -9,26 +9,31 @@ from __future__ import annotations
 import datetime as dt
 import inspect
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any, TypeVar, cast
+from functools import cache, wraps
+from typing import Any, TypeVar
 
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from constructs_optim.recipe import RecipeError, Violation
-from constructs_optim.recipe.errors import close_matches
-from constructs_optim.recipe.settings import Form, Settings, forms_of, needed_by
-from constructs_optim.recipe.techniques import REGISTRY, Technique
-from constructs_optim.recipe.techniques.parsing import call_of
+from constructs_optim.recipe.forms import KEYS, VALUE
+from constructs_optim.recipe.settings import (
+    CONSTRUCTORS,
+    Settings,
+    arguments_of,
+    form_of_call,
+    methods_suggest_keywords,
+    needed_by,
+    refused_keywords,
+    suggests_keywords_of,
+)
 
 from .findings import keep_refusal
 
 _Class = TypeVar("_Class", bound=type)
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 _CONVERSIONS = {"to_gibibytes", "to_mebibytes", "to_seconds"}
-_NOT_KEYWORDS = {"self", "scope", "id"}
 # The message of addChild in constructs/src/construct.ts; an app has no name.
 _TAKEN_ID = re.compile(r"There is already a Construct with name '(?P<id>.+?)' in \w+(?: \[(?P<scope>.+?)\])?")
 
@@ -89,8 +94,11 @@ class Kind:
             return self.takes[1]
         if isinstance(value, dt.timedelta):
             return self.example.format(int(value.total_seconds()))
-        is_alike = isinstance(value, str if isinstance(self.default, str) else int | float)
-        return self.example.format(repr(value if is_alike and not isinstance(value, bool) else self.default))
+        if isinstance(self.default, str):
+            return self.example.format(repr(value if isinstance(value, str) else self.default))
+        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 and value % 1 == 0:
+            return self.example.format(int(value))
+        return self.example.format(self.default)
 
 
 ALARM = Kind("a cloudwatch.IAlarm", "alarm_arn", 'cloudwatch.Alarm.from_alarm_arn(stack, "Alarm", {})')
@@ -166,8 +174,11 @@ def unique_ids() -> Generator[None]:
 
 
 def suggests_keywords(cls: _Class) -> _Class:
-    """Make a class suggest keywords for misspelled ones, like Python 3.13, and another ID for a taken one."""
-    constructor = suggests_keywords_of(cls.__name__, cls)(vars(cls)["__init__"])
+    """Make a class and its methods refuse unknown keywords with a suggestion, and suggest an ID for a taken one."""
+    unchecked = vars(cls)["__init__"]
+    form = cache(lambda: form_of_call(unchecked, methods_of(cls)))
+    constructor = suggests_keywords_of(unchecked, cls.__name__, form)
+    CONSTRUCTORS[cls.__name__] = unchecked, form
 
     @wraps(constructor)
     def suggesting(*args: Any, **kwargs: Any) -> None:
@@ -181,102 +192,34 @@ def suggests_keywords(cls: _Class) -> _Class:
             raise refused.with_traceback(None) from None
 
     setattr(cls, "__init__", suggesting)  # noqa: B010 - a type checker takes it for an instance's
-    return cls
+    return methods_suggest_keywords(cls)
 
 
-def suggests_keywords_of(name: str, methods_of: type | None = None) -> Callable[[_Function], _Function]:
-    """Make a function, called ``name`` in errors, suggest keywords for misspelled ones, and methods of a class."""
-
-    def decorated(function: _Function) -> _Function:
-        keywords = [each for each in inspect.signature(function).parameters if each not in _NOT_KEYWORDS]
-
-        @wraps(function)
-        def suggesting(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return function(*args, **kwargs)
-            except TypeError:
-                if unknown := kwargs.keys() - keywords - _NOT_KEYWORDS:
-                    given = {each: kwargs[each] for each in sorted(unknown)}
-                    raise TypeError(_message(name, given, form_of_call(function), methods_of)) from None
-                raise
-
-        return cast("_Function", suggesting)
-
-    return decorated
+def check_names(name: str, given: Mapping[str, object], of: Callable[..., Any]) -> None:
+    """Refuse arguments that a constructor does not have, and suggest similar ones."""
+    if unknown := given.keys() - arguments_of(of).keys():
+        raise refused_keywords(name, {each: given[each] for each in sorted(unknown)}, form_of_call(of))
 
 
-def check_options(method: str, options: Mapping[str, object], of: type) -> None:
-    """Refuse options that are not in ``method``'s TypedDict, because Python accepts any ``**options: Unpack[...]``."""
-    check_names(method, options, list(of.__annotations__))
+def methods_of(cls: type) -> dict[str, str]:
+    """Return the calls of a class's methods by the words that mean them: a key of a file, or one of their arguments.
+
+    Arguments of the class itself mean those.
+    """
+    calls: dict[str, str] = {}
+    for name, method in inspect.getmembers(cls, inspect.isfunction):
+        if name.startswith("_"):
+            continue
+        parameters = inspect.signature(method).parameters.values()
+        named = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY] if name in KEYS else []
+        calls.setdefault(KEYS.get(name, name), _call_of(name, needed_by(method)))
+        for argument in named:
+            calls.setdefault(argument, _call_of(name, needed_by(method), argument))
+    return {word: call for word, call in calls.items() if word not in arguments_of(vars(cls)["__init__"])}
 
 
-def check_names(method: str, options: Mapping[str, object], names: list[str]) -> None:
-    """Refuse options with other names, and suggest similar ones."""
-    if unknown := options.keys() - set(names):
-        form = Form(dict.fromkeys(names, ()))
-        raise TypeError(_message(method, {each: options[each] for each in sorted(unknown)}, form))
-
-
-KEYS = {"add_adapter": "adapters", "add_component": "components", "auto_scale": "scaling", "evaluate": "evaluations"}
-"""The keys of a file for methods, where they are not the methods' names."""
-
-
-def form_of_call(function: Callable[..., Any]) -> Form:
-    """Return the form of a function's arguments, whose annotations may only be text."""
-    known = {each.__name__: each for each in _classes(Settings)}
-    kinds = {
-        name: [known[word] for word in re.findall(r"\w+", str(parameter.annotation)) if word in known]
-        for name, parameter in inspect.signature(function).parameters.items()
-        if name not in _NOT_KEYWORDS
-    }
-    is_list = {name for name in kinds if "Sequence" in str(inspect.signature(function).parameters[name].annotation)}
-    return Form({name: [] if name in is_list else forms_of(of) for name, of in kinds.items()})
-
-
-def _classes(of: type[Settings]) -> Iterator[type[Settings]]:
-    for each in of.__subclasses__():
-        yield each
-        yield from _classes(each)
-
-
-def _techniques(word: str, value: object) -> list[str]:
-    """Return the code of the techniques that a file's key for their group means, or only of those of their name."""
-    grouped: dict[str, list[type[Technique]]] = {}
-    for technique in (each for of_kind in REGISTRY.values() for each in of_kind.values()):
-        for name in (technique.display_name().partition(".")[0].lower(), technique.name):
-            grouped.setdefault(name, []).append(technique)
-    meant = grouped.get(word.replace("_", ""), grouped.get(word, []))
-    calls = dict.fromkeys(call_of(each) for each in [each for each in meant if each.name == value] or meant)
-    return [f"techniques=[{' or '.join(calls)}]"] if calls else []
-
-
-def _of_methods(word: str, methods_of: type) -> list[str]:
-    """Return the calls of a class's methods that a file's key, or one of their arguments, means."""
-    for name, method in inspect.getmembers(methods_of, inspect.isfunction):
-        arguments = inspect.signature(method).parameters
-        is_argument = name in KEYS and word in arguments and arguments[word].kind is inspect.Parameter.KEYWORD_ONLY
-        if not name.startswith("_") and (is_argument or word == KEYS.get(name, name)):
-            # An ID is positional.
-            named = dict.fromkeys([*needed_by(method), *([word] if is_argument else [])])
-            written = ['"..."' if each == "id" else f"{each}=..." for each in named]
-            return [f"{name}({', '.join(written)})"]
-    return []
-
-
-def _message(name: str, unknown: Mapping[str, object], form: Form, methods_of: type | None = None) -> str:
-    # Without underscores, instancetype is closer to instance_type than to instance_pools.
-    plain = {keyword.replace("_", ""): keyword for keyword in form.members}
-    parts: list[str] = []
-    for keyword, value in unknown.items():
-        close = [plain[match] for match in close_matches(keyword.replace("_", ""), plain)][:2]
-        calls = _of_methods(keyword, methods_of) if methods_of is not None else []
-        if calls:
-            hint = f"call its method {calls[0]}"
-        elif meant := form.hint(keyword, _techniques(keyword, value) if "techniques" in form.members else ()):
-            hint = meant
-        elif keyword == "tags":
-            hint = 'Tags.of(construct).add("team", "nlp") adds tags'
-        else:
-            hint = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(form.members)}"
-        parts.append(f"{keyword!r} ({hint})")
-    return f"{name}(...) has no argument {' and no '.join(parts)}"
+def _call_of(name: str, needed: Sequence[str], argument: str = "") -> str:
+    """Return the call of a method with all that it needs, and an argument's value; an ID is positional."""
+    named = {**dict.fromkeys(needed, "..."), **({argument: VALUE} if argument else {})}
+    written = ['"..."' if each == "id" else f"{each}={value}" for each, value in named.items()]
+    return f"{name}({', '.join(written)})"

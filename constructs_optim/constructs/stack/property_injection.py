@@ -6,7 +6,6 @@ the nearest parent scope applies.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -27,7 +26,6 @@ def property_injectable(cls: _Class) -> _Class:
     The injector's ``inject`` receives the given arguments by their Python names, and returns the arguments to use.
     """
     constructor: Callable[..., None] = vars(cls)["__init__"]
-    keywords = [name for name in inspect.signature(constructor).parameters if name not in ("self", "scope", "id")]
     unique_id: str = vars(cls)["PROPERTY_INJECTION_ID"]
 
     @wraps(constructor)
@@ -42,7 +40,7 @@ def property_injectable(cls: _Class) -> _Class:
                     'such as {"encryption_key": key, **original_props}'
                 )
             given = dict(cast("Mapping[str, Any]", injected))
-            check_names(name, given, keywords)
+            check_names(name, given, constructor)
         constructor(self, scope, id, **given)
 
     setattr(cls, "__init__", injecting)  # noqa: B010 - a type checker takes it for an instance's

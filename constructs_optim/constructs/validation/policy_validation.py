@@ -21,12 +21,14 @@ from aws_cdk import (
 from constructs import IConstruct
 
 from constructs_optim.policy import RULES, PlatformPolicy, PolicyFinding, check
+from constructs_optim.recipe.settings import methods_suggest_keywords
 from constructs_optim.templates.template import Template
 
 # The plugin's name, and the prefix of its rules' IDs in acknowledgments: constructs-optim-policy::POL001.
 _NAMESPACE = "constructs-optim-policy"
 
 
+@methods_suggest_keywords
 @jsii.implements(IPolicyValidationPlugin)
 class PolicyValidation:
     """Validates the synthesized templates of an app or stage, including nested stages and nested stacks.

@@ -138,6 +138,11 @@ class Technique(Settings):
         group = "".join(word.capitalize() for word in cls.kind.split("_"))
         return f"{group}.{cls.name}" if cls.in_group else cls.__name__
 
+    @classmethod
+    def words(cls) -> Sequence[str]:
+        """Return the technique's name and kind."""
+        return cls.name, cls.kind
+
     @property
     def label(self) -> str:
         """The display name with the main settings, for example ``AWQ INT4 (group size 128)``."""

@@ -54,6 +54,11 @@ class CapturedTraffic(Settings):
     responses: bool = True
     encryption_key_arn: str | None = None
 
+    @classmethod
+    def example(cls, value: object) -> str:
+        """Return how to refer to an endpoint's traffic in code."""
+        return 'DataCapture(bucket=...).captured("<endpoint name>")'
+
     def during(self, period: str) -> CapturedTraffic:
         """Select the captures of a past day or month, in UTC.
 

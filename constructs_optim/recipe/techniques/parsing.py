@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from constructs_optim.recipe.forms import meant
 from constructs_optim.recipe.model import Model
-from constructs_optim.recipe.settings import UnknownSettingsError, as_text, meant, settings_of
+from constructs_optim.recipe.settings import UnknownSettingsError, as_text, settings_of
 
 from .base import REGISTRY, Technique
 
@@ -82,5 +83,4 @@ def in_code(text: str) -> str | None:
 
 def call_of(technique: type[Technique]) -> str:
     """Return the Python call that creates a technique, with its required settings."""
-    needed = [name for name, field in technique.model_fields.items() if field.is_required()]
-    return f"{technique.display_name()}({', '.join(f'{name}=...' for name in needed)})"
+    return f"{technique.display_name()}({', '.join(f'{name}=...' for name in technique.needed())})"

@@ -123,6 +123,11 @@ class CustomDraft(_DraftModel):
     uri: str | None = None
     accept_eula: bool = False
 
+    @classmethod
+    def needed(cls) -> list[str]:
+        """Return ``model``: there must be one source, and this is the usual one."""
+        return ["model"]
+
     @property
     def label(self) -> str:
         """The display name, for example ``draft model Qwen/Qwen3-0.6B``."""
