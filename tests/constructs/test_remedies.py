@@ -184,11 +184,9 @@ def test_an_unknown_keyword_is_refused_with_the_place_of_the_setting(
     with pytest.raises(TypeError) as refused:
         endpoint(scope, "Wrong", **{keyword: eval(value, dict(names))})
     assert f"{keyword!r} (did you mean {home}" in str(refused.value)
-    if keyword == "kms_key":
-        return  # its instance type has NVMe disks
     (place,) = places_in(str(refused.value).partition(" (")[2][:-1])
     argument, _, code = place.partition("=")
-    endpoint(scope, "Right", **{**instance, argument: eval(code or value, dict(names))})
+    endpoint(scope, "Right", **{**hosting, argument: eval(code or value, dict(names))})
 
 
 def places_in(hint: str) -> list[str]:

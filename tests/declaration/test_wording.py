@@ -46,7 +46,7 @@ RULES = Path(__file__).parents[2] / "constructs_optim" / "recipe" / "rules"
 _CLASSES = "|".join(name for name in constructs_optim.__all__ if re.search("[a-z][A-Z]", name))
 # What only apps declare, and no file: the trust policies of their roles, their own networks, and objects for times.
 OF_APPS = re.compile(
-    r"assumed_by=iam\.\w+\(.*\.\.\.\)|\(ec2\.SubnetType\.\w+\)|vpc\.add_gateway_endpoint\(.*?\)|datetime\.datetime"
+    r"iam\.Role\(.*\.\.\.\)|\(ec2\.SubnetType\.\w+\)|vpc\.add_gateway_endpoint\(.*?\)|datetime\.datetime"
 )
 # Classes, calls, members of classes, arguments, and constants. file(s) and cron(...) are no calls, a class of one word,
 # such as Server, can be prose, an environment variable is no argument, and setting=value is a form of the command line.
