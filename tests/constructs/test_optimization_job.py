@@ -65,7 +65,7 @@ def test_a_reservation_that_is_no_training_plan_is_refused() -> None:
 
 
 def test_network_isolation_of_a_job_or_artifact_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"OptimizationJob has no model container.*OptimizedEndpoint"):
+    with pytest.raises(ValueError, match=r"OptimizationJob has no model container.*the endpoint that serves"):
         job(stack(), network=NetworkOptions(isolation=True))
     store = ArtifactStore(scope := stack(), "Store")
     with pytest.raises(ValueError, match="OptimizedArtifact has no model container"):
