@@ -13,12 +13,13 @@ from constructs import Construct
 
 from constructs_optim.constructs.artifacts.preflight import EngineMetricUses
 from constructs_optim.constructs.stack.arguments import DURATION, refuse
+from constructs_optim.constructs.stack.findings import advise
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.metrics import MetricDefinition, engines
 from constructs_optim.recipe.metrics.engines import EngineMetric, EngineMetricUse
 from constructs_optim.recipe.metrics.names import EngineMetricName, EvaluationMetricName, LiveMetricName
 from constructs_optim.recipe.metrics.thresholds import Threshold
-from constructs_optim.recipe.rules import check
+from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.settings import methods_suggest_keywords
 
 from .served_model import ServedModel, operands
@@ -103,8 +104,17 @@ class PromqlMetric:
         """
         measured, comparison = engines.find(self.name), f"{'Less' if below else 'Greater'}ThanThreshold"
         unit = _SHORT.get(measured.unit, "")
-        refuse(check(Threshold(f"{id}.threshold", threshold, unit, comparison, measured.least, measured.most)))
-        return cloudwatch.PromQLAlarm(
+        limit = Threshold(
+            f"{id}.threshold",
+            threshold,
+            unit,
+            comparison,
+            measured.least,
+            measured.most,
+            least_meant=measured.least_meant,
+        )
+        refuse(check(limit))
+        alarm = cloudwatch.PromQLAlarm(
             scope,
             id,
             query=f"{self.query} {'<' if below else '>'} {threshold:g}",
@@ -114,6 +124,8 @@ class PromqlMetric:
             alarm_name=alarm_name,
             alarm_description=alarm_description,
         )
+        advise(alarm, *warnings(limit))
+        return alarm
 
 
 _SHORT = {metrics.Unit.MILLISECONDS: "ms", metrics.Unit.PERCENT: "%"}
