@@ -100,8 +100,18 @@ class Advice:
 
 
 def close_matches(name: object, names: Iterable[str]) -> list[str]:
-    """Return up to four of ``names`` similar to ``name``, closest first."""
-    return difflib.get_close_matches(str(name).strip().lower()[:128], list(names), n=4, cutoff=0.6)
+    """Return up to four of ``names`` similar to ``name``, closest first.
+
+    If some differ only in leading zeros of numbers or in case, only these: ``OPT023`` for ``opt23``.
+    """
+    given, known = str(name).strip().lower()[:128], list(names)
+    plain = _without_leading_zeros(given)
+    same = [each for each in known if _without_leading_zeros(each.lower()) == plain]
+    return same[:4] or difflib.get_close_matches(given, known, n=4, cutoff=0.6)
+
+
+def _without_leading_zeros(name: str) -> str:
+    return re.sub(r"(?<!\d)0+(?=\d)", "", name)
 
 
 def did_you_mean(name: object, names: Iterable[str], otherwise: str) -> str:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import from_json
 
-from .errors import RecipeError, Violation
+from .errors import RecipeError, Violation, did_you_mean
 from .forms import Form, in_code, meant, meant_name
 
 _Class = TypeVar("_Class", bound=type)
@@ -41,6 +41,9 @@ _EXPECTED = {
 _TYPES = {"bool", "float", "int", "str"}
 # Of more settings that accept a value, none is likelier to be meant than another.
 _MOST_MEANT = 3
+# Of more names than these, the similar ones are proposed.
+_NAMES = re.compile(r"'([^']+)'")
+_MOST_NAMES = 10
 _BOUNDS = {
     "too_short": ("min_length", "a list with at least {} items"),
     "too_long": ("max_length", "a list with at most {} items"),
@@ -511,6 +514,8 @@ def expected(problem: Mapping[str, Any]) -> str:
     expected = context.get("expected")
     if expected is None:
         return str(problem["msg"]).removeprefix("Input should be ")
+    if kind == "literal_error" and len(names := _NAMES.findall(expected)) > _MOST_NAMES:
+        return did_you_mean(value, names, f"one of {expected}")
     as_text = isinstance(value, str) and "'" not in str(expected)
     return f"one of {expected}{', as a number and not as text' if as_text else ''}"
 

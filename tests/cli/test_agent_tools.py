@@ -111,6 +111,8 @@ def test_a_value_of_the_wrong_type_is_answered_with_the_right_type(tool: str, na
         ("explain", {**FILE, "against": "deploye"}, "there is no 'deploye': did you mean deployed?"),
         ("explain", {**FILE, "prices": "awss"}, "prices is 'awss': did you mean aws?"),
         ("rules", {"ids": ["OPT02"]}, "no 'OPT02': did you mean OPT"),
+        ("rules", {"ids": ["OPT23"]}, "no 'OPT23': did you mean OPT023?"),
+        ("rules", {"ids": ["opt0007"]}, "no 'opt0007': did you mean OPT007?"),
         ("rules", {"ids": ["llama"]}, "no 'llama': a call without ids lists all"),
         ("catalog", {"part": "model"}, "part is 'model': did you mean models?"),
         (

@@ -11,6 +11,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_lambda as functions
 from aws_cdk import aws_sns as sns
+from aws_cdk.assertions import Annotations, Match
 
 from constructs_optim import RecipeError
 from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
@@ -336,3 +337,10 @@ def test_a_latency_threshold_in_milliseconds_is_refused_with_the_value_in_second
         RecipeError, match=r"(?s)OPT244 monitoring\.alarms\.latency\.threshold = 20000.*such as 20 s for 20000 ms"
     ):
         declared(stack(), alarms=only(latency=AlarmSettings(threshold=20_000)))
+
+
+def test_a_share_as_the_threshold_of_a_percentage_gets_advice() -> None:
+    scope = stack()
+    declared(scope, alarms=only(disk=AlarmSettings(threshold=0.9)))
+    (advice,) = Annotations.from_stack(scope).find_warning("*", Match.any_value())
+    assert "monitoring.alarms.disk.threshold = 0.9: this is a percentage, 0.9%" in str(advice.entry.data)

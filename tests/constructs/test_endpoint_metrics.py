@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from aws_cdk import CfnParameter, Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk.assertions import Annotations, Match
 
 from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredResource
 from constructs_optim.constructs.monitoring.served_model import ServedModel
@@ -188,10 +189,23 @@ def test_live_and_evaluation_metrics_have_separate_methods() -> None:
 
 
 def test_an_alarm_that_its_engine_metric_can_never_reach_is_refused() -> None:
-    served = ServedModel("chat", "AllTraffic", engine=Engine("vllm", "vLLM"))
+    served = ServedModel("chat", "AllTraffic", engine=Engine("vllm", "vLLM", speculates=True))
     scope = stack()
     measured = Endpoint(scope, "Endpoint", served)
     with pytest.raises(RecipeError, match=r"(?s)OPT244 Fast\.threshold = 0.*more than 0 ms"):
         measured.metric_queue_time().create_alarm(scope, "Fast", threshold=0, below=True)
     with pytest.raises(RecipeError, match=r"(?s)OPT244 Full\.threshold = 100.*less than 100%"):
         measured.metric_kv_cache_usage().create_alarm(scope, "Full", threshold=100)
+    with pytest.raises(RecipeError, match=r"(?s)OPT244 Kept\.threshold = 0\.9.*such as 90% for 0\.9 as a share"):
+        measured.metric_acceptance_length_kept().create_alarm(scope, "Kept", threshold=0.9, below=True)
+
+
+def test_an_alarm_on_a_percentage_with_a_share_as_its_threshold_gets_advice() -> None:
+    scope = stack()
+    measured = Endpoint(scope, "Endpoint", ServedModel("chat", "AllTraffic", engine=Engine("vllm", "vLLM")))
+    measured.metric_kv_cache_usage().create_alarm(scope, "Full", threshold=0.95)
+    measured.metric_kv_cache_usage().create_alarm(scope, "Idle", threshold=0.5, below=True)
+    reason = Match.string_like_regexp(r"Full\.threshold = 0\.95: this is a percentage, 0\.95%.*Did you mean 95 for 95%")
+    annotations = Annotations.from_stack(scope)
+    annotations.has_warning("/Chat/Full", reason)
+    assert len(annotations.find_warning("*", Match.any_value())) == 1

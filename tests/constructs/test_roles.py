@@ -568,7 +568,29 @@ def test_the_principals_of_a_refused_role_are_named_as_text() -> None:
     endpoint(scope, role=iam.Role(scope, "Mine", assumed_by=iam.AccountRootPrincipal()))
     with pytest.raises(RuntimeError) as refused:
         template_of(scope)
-    assert "only arn:${AWS::Partition}:iam::${AWS::AccountId}:root may assume it" in str(refused.value)
+    assert "its trust policy names arn:${AWS::Partition}:iam::${AWS::AccountId}:root, not" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("effect", "action", "reason"),
+    [
+        (iam.Effect.DENY, "sts:AssumeRole", "has a Deny statement for sagemaker.amazonaws.com"),
+        (iam.Effect.ALLOW, "sts:TagSession", "allows sagemaker.amazonaws.com only sts:TagSession, not sts:AssumeRole"),
+    ],
+)
+def test_a_role_that_names_sagemaker_is_refused_for_what_its_policy_lacks(
+    effect: iam.Effect, action: str, reason: str
+) -> None:
+    scope = stack()
+    role = _trusting(scope, "sagemaker.amazonaws.com" if effect is iam.Effect.DENY else "lambda.amazonaws.com")
+    assert role.assume_role_policy is not None
+    sagemaker = iam.ServicePrincipal("sagemaker.amazonaws.com")
+    role.assume_role_policy.add_statements(iam.PolicyStatement(effect=effect, actions=[action], principals=[sagemaker]))
+    endpoint(scope, role=role)
+    with pytest.raises(RuntimeError) as refused:
+        template_of(scope)
+    assert reason in str(refused.value)
+    assert "assumed_by" not in str(refused.value)
 
 
 def test_a_condition_of_a_trust_policy_is_left_to_aws() -> None:

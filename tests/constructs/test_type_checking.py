@@ -25,6 +25,10 @@ awq = [Quantization.awq()]
 endpoint = OptimizedEndpoint(stack, "Right", model=model, techniques=awq, instance_type="ml.g5.12xlarge")
 endpoint.alarms.alarms["latency"]
 endpoint.plan.jobs
+endpoint.metric("error_rate")
+endpoint.metric_engine("kv_cache_usage")
+endpoint.metric_evaluation("client_latency_p90", concurrency=8)
+endpoint.evaluate().require(max_regression=0.1, regression_metrics=["client_latency_p90"])
 # wrong
 Quantization.awk()
 Server.vlm()
@@ -45,6 +49,11 @@ endpoint.auto_scale(max_capacity="4")
 endpoint.auto_scale(max_capacity=4).on_concurency(target=8)
 endpoint.metric_model_latency(statistics="p99")
 endpoint.metric_modle_latency()
+endpoint.metric("modle_latency")
+endpoint.metric("client_latency")
+endpoint.metric_engine("kv_cache_useage")
+endpoint.metric_evaluation("client_latency_p95", concurrency=8)
+endpoint.evaluate().require(max_regression=0.1, regression_metrics=["client_latency_p95"])
 endpoint.alarm
 Alarms(latancy=False)
 Objectives(input_tokens=1_000, output_tokens=100, quality="near-lossles")

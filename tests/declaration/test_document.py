@@ -612,3 +612,12 @@ def test_each_violation_of_a_rule_has_the_line_of_its_key(more: str, lines: set[
     found = {(each.rule, written[int(each.location.split(":")[1]) - 1].strip()) for each in error.value.violations}
     assert found >= lines
     assert {line for _, line in found} == {line for _, line in lines}
+
+
+def test_of_many_names_the_similar_ones_are_proposed() -> None:
+    require = "require: {max_regression: 0.05, regression_metrics: [client_latency_p95]}"
+    evaluation = f"    evaluations: {{Daily: {{{require}}}}}\n"
+    with pytest.raises(DeclarationError) as error:
+        DeclaredStack(Document.parsed(VALID + evaluation, "endpoint.yaml"))
+    (violation,) = error.value.violations
+    assert violation.suggestion.startswith("did you mean client_latency_p9")

@@ -264,7 +264,7 @@ def test_a_price_of_a_misspelled_type_is_noted(agent: Agent) -> None:
         ("explain", {"against": "deployed", "region": "us-west-2"}, "name a profile with `profile`."),
         ("explain", {"file": FILE, "against": "deployed"}, "Use `region`, or set AWS_REGION."),
         ("explain", {"store": "deployed", "profile": "nobody"}, "lists the profiles"),
-        ("rules", {"ids": ["opt02", "OPT023", "x"]}, "no 'opt02': did you mean OPT102 or "),
+        ("rules", {"ids": ["opt02", "OPT023", "x"]}, "no 'opt02': did you mean OPT002?; no 'x'"),
         ("catalog", {"part": "models", "family": "Lama"}, "did you mean llama or"),
         ("catalog", {"part": "rules", "family": "Llama"}, "`family` filters models and instances only"),
         ("catalog", {"part": "zones"}, "'models', 'instances', 'images', 'metrics' or 'rules'"),

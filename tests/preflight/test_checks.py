@@ -11,6 +11,7 @@ import pytest
 
 from constructs_optim.runtime.preflight.checks import run
 from constructs_optim.runtime.preflight.report import PreflightFinding, Report
+from constructs_optim.runtime.preflight.trust import SAGEMAKER
 from constructs_optim.runtime.requests.preflight_properties import PreflightProperties
 from constructs_optim.runtime.requests.properties import validate
 
@@ -190,11 +191,36 @@ def trusting(service: str, **more: Any) -> tuple[str, Any]:
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (trusting("sagemaker.amazonaws.com"), []),
-        (trusting("sagemaker.amazonaws.com", Condition={"Bool": {"aws:SecureTransport": "true"}}), []),
+        (trusting(SAGEMAKER), []),
+        (trusting(SAGEMAKER, Condition={"Bool": {"aws:SecureTransport": "true"}}), []),
         (
             trusting("lambda.amazonaws.com"),
-            [("problem", "SageMaker cannot assume jobs: its trust policy names lambda.amazonaws.com")],
+            [
+                (
+                    "problem",
+                    "SageMaker cannot assume jobs: its trust policy names lambda.amazonaws.com, not " + SAGEMAKER,
+                )
+            ],
+        ),
+        (
+            trusting(SAGEMAKER, Effect="Deny"),
+            [
+                (
+                    "problem",
+                    f"SageMaker cannot assume jobs: its trust policy has a Deny statement for {SAGEMAKER} and "
+                    f"names nobody, not {SAGEMAKER}",
+                )
+            ],
+        ),
+        (
+            trusting(SAGEMAKER, Action="sts:TagSession"),
+            [
+                (
+                    "problem",
+                    f"SageMaker cannot assume jobs: its trust policy allows {SAGEMAKER} only sts:TagSession, not "
+                    "sts:AssumeRole",
+                )
+            ],
         ),
         (("get_role", "AccessDenied"), [("advice", "the trust policy of jobs is not checked: GetRole is denied")]),
         (("get_role", "NoSuchEntity"), [("problem", f"there is no role {ROLE}")]),

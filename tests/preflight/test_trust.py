@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.runtime.preflight.trust import SAGEMAKER, may_assume, principals
+from constructs_optim.runtime.preflight.trust import SAGEMAKER, may_assume, refusal
 
 
 def allow(principal: object, action: object = "sts:AssumeRole", **more: Any) -> dict[str, Any]:
@@ -75,17 +75,52 @@ def test_a_trust_policy_decides_whether_sagemaker_may_assume_its_role(
 )
 def test_a_policy_that_cannot_be_read_is_not_decided(policy: object) -> None:
     assert may_assume(policy) is None
-    assert principals(policy) == ()
+    assert refusal(policy) is None
 
 
-def test_principals_are_named_once_and_in_order() -> None:
-    statements = [
-        allow({"Service": ["lambda.amazonaws.com", "ec2.amazonaws.com"]}),
-        allow({"Service": "lambda.amazonaws.com", "AWS": "arn:aws:iam::111122223333:root"}),
-        DENY,
-    ]
-    assert principals({"Statement": statements}) == (
-        "lambda.amazonaws.com",
-        "ec2.amazonaws.com",
-        "arn:aws:iam::111122223333:root",
-    )
+TAGS = allow({"Service": SAGEMAKER}, ["sts:TagSession", "sts:SetSourceIdentity"])
+LAMBDA = allow({"Service": "lambda.amazonaws.com"})
+OTHERS = [
+    allow({"Service": ["lambda.amazonaws.com", "ec2.amazonaws.com"]}),
+    allow({"Service": "lambda.amazonaws.com", "AWS": "arn:aws:iam::111122223333:root"}),
+]
+
+
+DENIED = f"has a Deny statement for {SAGEMAKER}"
+ONLY_TAGS = f"allows {SAGEMAKER} only sts:TagSession, sts:SetSourceIdentity, not sts:AssumeRole"
+IN_THE_CDK = f'assumed_by=iam.ServicePrincipal("{SAGEMAKER}")'
+
+
+@pytest.mark.parametrize(
+    ("statements", "reason", "fixes"),
+    [
+        ([], f"names nobody, not {SAGEMAKER}", ['allow "sts:AssumeRole"', IN_THE_CDK]),
+        (
+            OTHERS,
+            f"names lambda.amazonaws.com, ec2.amazonaws.com, arn:aws:iam::111122223333:root, not {SAGEMAKER}",
+            ['allow "sts:AssumeRole"', IN_THE_CDK],
+        ),
+        ([allow({"Service": SAGEMAKER}), DENY], DENIED, ["out of the Deny statement"]),
+        ([allow("*"), DENY], DENIED, ["out of the Deny statement"]),
+        ([LAMBDA, TAGS], ONLY_TAGS, ["add sts:AssumeRole"]),
+        (
+            [allow({"Service": "*"}, "sts:TagSession")],
+            f"allows {SAGEMAKER} only sts:TagSession, not sts:AssumeRole",
+            [],
+        ),
+        ([LAMBDA, DENY], f"{DENIED} and names lambda.amazonaws.com, not {SAGEMAKER}", ["Deny statement", IN_THE_CDK]),
+        ([TAGS, DENY], f"{DENIED} and {ONLY_TAGS}", ["out of the Deny statement", "add sts:AssumeRole"]),
+    ],
+)
+def test_the_cause_of_a_refusal_is_named_with_what_lifts_it(
+    statements: list[object], reason: str, fixes: list[str]
+) -> None:
+    refused = refusal({"Statement": statements})
+    assert refused is not None
+    assert refused.reason == f"its trust policy {reason}"
+    assert all(text in refused.fix for text in fixes)
+    assert (IN_THE_CDK in refused.fix) == (IN_THE_CDK in fixes)
+
+
+def test_a_policy_that_lets_sagemaker_assume_the_role_is_not_refused() -> None:
+    assert refusal({"Statement": [TAGS, allow({"Service": SAGEMAKER})]}) is None

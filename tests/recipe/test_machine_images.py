@@ -17,6 +17,7 @@ def use(version: str | None, *containers: tuple[tuple[str, str], str]) -> Machin
 
 
 G5_VLLM, G5_LMI = (VLLM, "ml.g5.12xlarge"), (LMI, "ml.g5.12xlarge")
+P5_LMI, LMI_16 = (LMI, "ml.p5.48xlarge"), ("djl-inference:0.34.0-lmi16.0.0-cu128", "12.8")
 G6_LMI, G7_VLLM, B300_VLLM = (LMI, "ml.g6.12xlarge"), (VLLM, "ml.g7.12xlarge"), (VLLM, "ml.p6-b300.48xlarge")
 
 
@@ -65,6 +66,8 @@ def test_a_machine_image_that_runs_the_containers_or_is_unknown_is_accepted(of: 
         (use(GPU_2, G5_LMI), "OPT114", f"Leave it out to use {GPU_3_1}"),
         (use(None, B300_VLLM), "OPT114", "no source says on which machine image ml.p6-b300.48xlarge"),
         (use(None, G7_VLLM), "OPT114", "no source says on which machine image ml.g7.12xlarge"),
+        (use(None, P5_LMI), "OPT258", "failed on p5 with NVIDIA driver 535, because the driver could not compile"),
+        (use(GPU_2, P5_LMI), "OPT258", "deepjavalibrary/djl-serving#2987"),
         (use(None, G5_LMI, G5_VLLM), "OPT241", "aws/deep-learning-containers#6187"),
         (use(None, (VLLM, "ml.g6e.12xlarge"), G5_LMI), "OPT241", f"{VLLM[0]} and {LMI[0]}"),
     ],
@@ -80,5 +83,19 @@ def test_tested_machine_images_cause_no_advice(of: MachineImageUse) -> None:
     assert warnings(of) == ()
 
 
+@pytest.mark.parametrize(
+    "of",
+    [
+        use(None, (LMI_16, "ml.p5.48xlarge")),
+        use(None, (("djl-inference:0.36.0-lmi25.0.0-cu130", "13.0"), "ml.p5.48xlarge")),
+        use(GPU_4_1, P5_LMI),
+        use("al2-of-tomorrow", P5_LMI),
+        use(None, (LMI, "ml.p5en.48xlarge")),
+    ],
+)
+def test_containers_and_drivers_of_which_no_failure_is_reported_cause_no_advice(of: MachineImageUse) -> None:
+    assert warnings(of) == ()
+
+
 def test_each_rule_about_machine_images_has_a_case() -> None:
-    assert {rule.id for rule in all_rules(MachineImageUse)} == {"OPT114", "OPT241", "OPT242"}
+    assert {rule.id for rule in all_rules(MachineImageUse)} == {"OPT114", "OPT241", "OPT242", "OPT258"}

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import re
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.recipe import metrics, pricing
-from constructs_optim.recipe.metrics import MetricDefinition, Unit
+from constructs_optim.recipe.metrics import MetricDefinition, Unit, engines
+from constructs_optim.recipe.metrics.names import EngineMetricName, EvaluationMetricName, LiveMetricName
 
 ALL = list(metrics.by_name().values())
 # The rows of the metrics reference for inference performance evaluations, with the library's metric names.
@@ -29,6 +31,13 @@ REFERENCE = {
     "Price per million input tokens": "price_per_million_input_tokens",
     "Price per million output tokens": "price_per_million_output_tokens",
 }
+
+
+def test_type_checkers_know_the_names_of_all_metrics() -> None:
+    evaluated = tuple(metric.name for metric in metrics.EVALUATION)
+    assert get_args(EvaluationMetricName) == evaluated
+    assert get_args(LiveMetricName) == tuple(metric.name for metric in ALL if metric.name not in evaluated)
+    assert get_args(EngineMetricName) == tuple(engines.by_name())
 
 
 @pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.name)

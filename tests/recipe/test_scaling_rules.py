@@ -102,6 +102,12 @@ BAD: list[tuple[str, Scaling | Alarms, str, str]] = [
         "alarms.acceptance_decay.threshold",
         "such as 90",
     ),
+    (
+        "OPT214",
+        alarms(acceptance_decay=AlarmSettings(threshold=0.9)),
+        "alarms.acceptance_decay.threshold",
+        "at least 1",
+    ),
     ("OPT080", scaling(min_capacity=5), "max_capacity", "5 or more"),
     ("OPT080", scaling(min_capacity=-1), "min_capacity", "0 or greater"),
     ("OPT080", scaling(min_capacity=True), "min_capacity", "0 or greater"),

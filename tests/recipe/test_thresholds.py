@@ -11,7 +11,7 @@ from constructs_optim.recipe.evaluation.requirements import requirements_of
 from constructs_optim.recipe.hosting.alarms import Alarms, AlarmSettings, Watched, thresholds
 from constructs_optim.recipe.metrics import engines
 from constructs_optim.recipe.metrics.thresholds import Threshold
-from constructs_optim.recipe.rules import check
+from constructs_optim.recipe.rules import check, warnings
 
 TOKEN = -1.8881545897087626e289
 
@@ -119,3 +119,30 @@ def test_engine_metrics_in_percent_and_milliseconds_have_a_largest_value() -> No
     without -= {metric.name for metric in engines.by_name().values() if metric.most is not None}
     # It compares two values of the same container, of which the later one may be the larger.
     assert without == {"acceptance_length_kept"}
+
+
+@pytest.mark.parametrize(
+    ("values", "advised"),
+    [
+        ({"kv_cache": 0.95}, ["alarms.kv_cache.threshold = 0.95: this is a percentage, 0.95%"]),
+        ({"disk": 0.9}, ["alarms.disk.threshold = 0.9: this is a percentage, 0.9%"]),
+        ({"kv_cache": 1, "disk": 0}, []),
+        # An ordinary limit.
+        ({"error_rate": 0.05}, []),
+        ({"latency": 0.5, "acceptance_length": 2.2}, []),
+    ],
+)
+def test_a_percentage_that_is_probably_meant_as_a_share_is_advised_against(
+    values: dict[str, float], advised: list[str]
+) -> None:
+    alarms = Alarms(**{name: AlarmSettings(threshold=value) for name, value in values.items()})
+    found = [advice for each in thresholds(alarms, Watched(False, 8)) for advice in warnings(each)]
+    assert [each.message.partition(", which")[0] for each in found] == advised
+    assert [each.id for each in found] == ["constructs-optim:OPT257"] * len(advised)
+
+
+def test_an_upper_limit_below_one_percent_is_answered_with_the_percentage_of_the_share() -> None:
+    (advice,) = warnings(Threshold("Full.threshold", 0.95, "%", most=100, least_meant=1))
+    assert advice.message.endswith("Did you mean 95 for 95%?")
+    # An alarm on an endpoint that is not used.
+    assert warnings(Threshold("Idle.threshold", 0.5, "%", "LessThanThreshold", most=100, least_meant=1)) == ()

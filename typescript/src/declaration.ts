@@ -2349,7 +2349,7 @@ export interface Requirements {
    * Metric names from https://constructs-optim.dev/metrics/.
    * @default - median time to first token and inter-token latency, client latency at its 90th percentile, and output tokens a second
    */
-  readonly regressionMetrics?: string[];
+  readonly regressionMetrics?: RequirementsRegressionMetrics[];
   /**
    * Requirements on the completions.
    * @default - none
@@ -3475,6 +3475,96 @@ export enum FineTuneMethod {
   LORA = 'lora',
   /** full */
   FULL = 'full',
+}
+
+/** Requirements Regression Metrics */
+export enum RequirementsRegressionMetrics {
+  /** concurrency */
+  CONCURRENCY = 'concurrency',
+  /** time_to_first_token */
+  TIME_TO_FIRST_TOKEN = 'time_to_first_token',
+  /** time_to_first_token_p50 */
+  TIME_TO_FIRST_TOKEN_P50 = 'time_to_first_token_p50',
+  /** time_to_first_token_p90 */
+  TIME_TO_FIRST_TOKEN_P90 = 'time_to_first_token_p90',
+  /** time_to_first_token_p99 */
+  TIME_TO_FIRST_TOKEN_P99 = 'time_to_first_token_p99',
+  /** inter_token_latency */
+  INTER_TOKEN_LATENCY = 'inter_token_latency',
+  /** inter_token_latency_p50 */
+  INTER_TOKEN_LATENCY_P50 = 'inter_token_latency_p50',
+  /** inter_token_latency_p90 */
+  INTER_TOKEN_LATENCY_P90 = 'inter_token_latency_p90',
+  /** inter_token_latency_p99 */
+  INTER_TOKEN_LATENCY_P99 = 'inter_token_latency_p99',
+  /** inter_chunk_latency */
+  INTER_CHUNK_LATENCY = 'inter_chunk_latency',
+  /** inter_chunk_latency_p50 */
+  INTER_CHUNK_LATENCY_P50 = 'inter_chunk_latency_p50',
+  /** inter_chunk_latency_p90 */
+  INTER_CHUNK_LATENCY_P90 = 'inter_chunk_latency_p90',
+  /** inter_chunk_latency_p99 */
+  INTER_CHUNK_LATENCY_P99 = 'inter_chunk_latency_p99',
+  /** longest_inter_chunk_latency */
+  LONGEST_INTER_CHUNK_LATENCY = 'longest_inter_chunk_latency',
+  /** longest_inter_chunk_latency_p50 */
+  LONGEST_INTER_CHUNK_LATENCY_P50 = 'longest_inter_chunk_latency_p50',
+  /** longest_inter_chunk_latency_p90 */
+  LONGEST_INTER_CHUNK_LATENCY_P90 = 'longest_inter_chunk_latency_p90',
+  /** longest_inter_chunk_latency_p99 */
+  LONGEST_INTER_CHUNK_LATENCY_P99 = 'longest_inter_chunk_latency_p99',
+  /** client_latency */
+  CLIENT_LATENCY = 'client_latency',
+  /** client_latency_p50 */
+  CLIENT_LATENCY_P50 = 'client_latency_p50',
+  /** client_latency_p90 */
+  CLIENT_LATENCY_P90 = 'client_latency_p90',
+  /** client_latency_p99 */
+  CLIENT_LATENCY_P99 = 'client_latency_p99',
+  /** input_tokens_per_second */
+  INPUT_TOKENS_PER_SECOND = 'input_tokens_per_second',
+  /** output_tokens_per_second */
+  OUTPUT_TOKENS_PER_SECOND = 'output_tokens_per_second',
+  /** requests_per_second */
+  REQUESTS_PER_SECOND = 'requests_per_second',
+  /** goodput */
+  GOODPUT = 'goodput',
+  /** client_invocations */
+  CLIENT_INVOCATIONS = 'client_invocations',
+  /** client_invocation_errors */
+  CLIENT_INVOCATION_ERRORS = 'client_invocation_errors',
+  /** tokenizer_failed */
+  TOKENIZER_FAILED = 'tokenizer_failed',
+  /** empty_inference_response */
+  EMPTY_INFERENCE_RESPONSE = 'empty_inference_response',
+  /** total_throughput */
+  TOTAL_THROUGHPUT = 'total_throughput',
+  /** input_tokens_per_second_per_request */
+  INPUT_TOKENS_PER_SECOND_PER_REQUEST = 'input_tokens_per_second_per_request',
+  /** output_tokens_per_second_per_request */
+  OUTPUT_TOKENS_PER_SECOND_PER_REQUEST = 'output_tokens_per_second_per_request',
+  /** input_tokens */
+  INPUT_TOKENS = 'input_tokens',
+  /** output_tokens */
+  OUTPUT_TOKENS = 'output_tokens',
+  /** acceptance_length */
+  ACCEPTANCE_LENGTH = 'acceptance_length',
+  /** drafts */
+  DRAFTS = 'drafts',
+  /** instance_price_per_hour */
+  INSTANCE_PRICE_PER_HOUR = 'instance_price_per_hour',
+  /** price_per_million_input_tokens */
+  PRICE_PER_MILLION_INPUT_TOKENS = 'price_per_million_input_tokens',
+  /** price_per_million_output_tokens */
+  PRICE_PER_MILLION_OUTPUT_TOKENS = 'price_per_million_output_tokens',
+  /** blended_price_per_million_tokens */
+  BLENDED_PRICE_PER_MILLION_TOKENS = 'blended_price_per_million_tokens',
+  /** price_per_million_tokens */
+  PRICE_PER_MILLION_TOKENS = 'price_per_million_tokens',
+  /** price_per_thousand_requests */
+  PRICE_PER_THOUSAND_REQUESTS = 'price_per_thousand_requests',
+  /** price_per_thousand_good_requests */
+  PRICE_PER_THOUSAND_GOOD_REQUESTS = 'price_per_thousand_good_requests',
 }
 
 /** Neuron Compilation Dtype */

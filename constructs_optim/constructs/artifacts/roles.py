@@ -35,7 +35,7 @@ from constructs_optim.recipe.hosting.roles_and_networks import AssumedRole
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.plan_data import JobPlan, Plan, sources_of
 from constructs_optim.recipe.rules import check
-from constructs_optim.runtime.preflight.trust import SAGEMAKER, may_assume, principals
+from constructs_optim.runtime.preflight.trust import refusal
 from constructs_optim.templates.text import text_of
 
 from . import model_source
@@ -215,8 +215,8 @@ class _Trust:
         for path, declared in self.roles.items():
             written = template["Resources"][self._stack.resolve(declared.logical_id)]
             trust = written.get("Properties", {}).get("AssumeRolePolicyDocument")
-            named = principals(trust, text_of)
-            violations += check(AssumedRole(path, SAGEMAKER, named, may_assume(trust)))
+            if refused := refusal(trust, text_of):
+                violations += check(AssumedRole(path, refused.reason, refused.fix))
         return [str(RecipeError(violations))] if violations else []
 
 

@@ -23,6 +23,7 @@ from constructs_optim.constructs.validation.policy_validation import PolicyValid
 from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean
 from constructs_optim.recipe.forms import meant_name
 from constructs_optim.recipe.keys import sha256
+from constructs_optim.recipe.metrics.names import LiveMetricName
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.tokens import is_token
 
@@ -295,7 +296,8 @@ class Builder:
             return self.parameter(name).value_as_number
         if kind is METRIC:
             assert self._measured is not None  # noqa: S101 - only scaling takes metrics
-            return self._measured.metric(text)
+            # An unknown name is an error there.
+            return self._measured.metric(cast("LiveMetricName", text))
         if kind in (STORE, ENDPOINT, SERVED):
             if text in self._failed:
                 raise _Failed

@@ -36,6 +36,7 @@ from constructs_optim.recipe.evaluation.requirements import (
 )
 from constructs_optim.recipe.memory import longest_request
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
+from constructs_optim.recipe.metrics.names import EvaluationMetricName
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.settings import methods_suggest_keywords
 from constructs_optim.recipe.techniques.parsing import written
@@ -233,7 +234,7 @@ class EndpointEvaluation(Construct):
         *,
         at_concurrency: int | None = None,
         max_regression: float | None = None,
-        regression_metrics: Sequence[str] = REGRESSION_METRICS,
+        regression_metrics: Sequence[EvaluationMetricName] = REGRESSION_METRICS,
         quality: QualityRequirement | None = None,
         forecast: bool = False,
         **limits: Unpack[Limits],

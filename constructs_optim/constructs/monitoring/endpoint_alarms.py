@@ -14,7 +14,7 @@ from constructs import Construct
 
 from constructs_optim.constructs.artifacts.preflight import EngineMetricUses
 from constructs_optim.constructs.stack.arguments import refuse
-from constructs_optim.constructs.stack.findings import advise_when_complete
+from constructs_optim.constructs.stack.findings import advise, advise_when_complete
 from constructs_optim.constructs.stack.handler import NAMESPACE
 from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, path_of
 from constructs_optim.recipe import metrics
@@ -189,11 +189,14 @@ class EndpointAlarms(Construct):
             if alarm.engine is not None
         ]
         watched = Watched(served.is_component, capacity, is_asynchronous=is_asynchronous)
-        checked = [*of_engine, *thresholds(self._settings, watched)]
+        limits = list(thresholds(self._settings, watched))
+        checked = [*of_engine, *limits]
         found = [*check(self._settings), *(violation for each in checked for violation in check(each))]
         # Users pass the alarms in MonitoringOptions.
         refuse([each.model_copy(update={"location": f"monitoring.{each.location}"}) for each in found])
         super().__init__(scope, id)
+        for limit in limits:
+            advise(self, *warnings(replace(limit, location=f"monitoring.{limit.location}")))
         if of_engine:
             EngineMetricUses.of(self).add(self)
         self._served, self._endpoint, self._runbook, self._cure = served, endpoint, runbook, cure

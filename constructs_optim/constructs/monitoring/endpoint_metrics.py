@@ -13,11 +13,13 @@ from constructs import Construct
 
 from constructs_optim.constructs.artifacts.preflight import EngineMetricUses
 from constructs_optim.constructs.stack.arguments import DURATION, refuse
+from constructs_optim.constructs.stack.findings import advise
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.metrics import MetricDefinition, engines
 from constructs_optim.recipe.metrics.engines import EngineMetric, EngineMetricUse
+from constructs_optim.recipe.metrics.names import EngineMetricName, EvaluationMetricName, LiveMetricName
 from constructs_optim.recipe.metrics.thresholds import Threshold
-from constructs_optim.recipe.rules import check
+from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.settings import methods_suggest_keywords
 
 from .served_model import ServedModel, operands
@@ -102,8 +104,17 @@ class PromqlMetric:
         """
         measured, comparison = engines.find(self.name), f"{'Less' if below else 'Greater'}ThanThreshold"
         unit = _SHORT.get(measured.unit, "")
-        refuse(check(Threshold(f"{id}.threshold", threshold, unit, comparison, measured.least, measured.most)))
-        return cloudwatch.PromQLAlarm(
+        limit = Threshold(
+            f"{id}.threshold",
+            threshold,
+            unit,
+            comparison,
+            measured.least,
+            measured.most,
+            least_meant=measured.least_meant,
+        )
+        refuse(check(limit))
+        alarm = cloudwatch.PromQLAlarm(
             scope,
             id,
             query=f"{self.query} {'<' if below else '>'} {threshold:g}",
@@ -113,6 +124,8 @@ class PromqlMetric:
             alarm_name=alarm_name,
             alarm_description=alarm_description,
         )
+        advise(alarm, *warnings(limit))
+        return alarm
 
 
 _SHORT = {metrics.Unit.MILLISECONDS: "ms", metrics.Unit.PERCENT: "%"}
@@ -121,7 +134,7 @@ _OF_EXPRESSIONS = ("color", "label", "period")
 _OF_OPERANDS = ("account", "period", "region", "stack_account", "stack_region")
 
 
-def _method(name: str):
+def _method(name: LiveMetricName):
     """Return a method for a metric as SageMaker publishes it, documented with the metric's definition."""
     definition = metrics.find(name)
 
@@ -133,7 +146,7 @@ def _method(name: str):
     return metric
 
 
-def _engine_method(name: str):
+def _engine_method(name: EngineMetricName):
     """Return a method for an engine metric, documented with the metric's definition."""
     definition = engines.find(name)
 
@@ -159,7 +172,9 @@ class MeasuredResource(Resource):
     def served(self) -> ServedModel:
         """The variant or component that CloudWatch publishes metrics for."""
 
-    def metric(self, name: str, **options: Unpack[MetricOptions]) -> cloudwatch.Metric | cloudwatch.MathExpression:
+    def metric(
+        self, name: LiveMetricName, **options: Unpack[MetricOptions]
+    ) -> cloudwatch.Metric | cloudwatch.MathExpression:
         """Return a metric by its name, for instance ``model_latency`` or ``error_rate``.
 
         https://constructs-optim.dev/metrics/ lists all names.
@@ -178,7 +193,7 @@ class MeasuredResource(Resource):
             return self._calculated(definition, served.expression(definition), options)
         return self._metric(definition, options)
 
-    def metric_engine(self, name: str, **options: Unpack[PromqlOptions]) -> PromqlMetric:
+    def metric_engine(self, name: EngineMetricName, **options: Unpack[PromqlOptions]) -> PromqlMetric:
         """Return a serving engine's metric by its name, for instance ``kv_cache_usage``.
 
         https://constructs-optim.dev/metrics/ lists all names.
@@ -194,7 +209,12 @@ class MeasuredResource(Resource):
         return self._engine_metric(engines.find(name), options)
 
     def metric_evaluation(
-        self, name: str, *, concurrency: int, artifact_key: str | None = None, **options: Unpack[MetricOptions]
+        self,
+        name: EvaluationMetricName,
+        *,
+        concurrency: int,
+        artifact_key: str | None = None,
+        **options: Unpack[MetricOptions],
     ) -> cloudwatch.Metric:
         """Return a metric of evaluations, for instance ``time_to_first_token_p90``.
 

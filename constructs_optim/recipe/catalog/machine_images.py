@@ -8,6 +8,7 @@ from types import MappingProxyType
 from pydantic import BaseModel
 
 from . import load
+from .images import ImageRow, is_from
 from .instances import InstanceRow
 
 
@@ -24,10 +25,19 @@ class _Cuda(BaseModel, frozen=True):
     machine_image: str
 
 
+class _Failure(BaseModel, frozen=True):
+    repository: str
+    cuda: str
+    least_version: str
+    driver: int
+    source: str
+
+
 class _Family(BaseModel, frozen=True):
     default_driver: int | None
     machine_images: tuple[str, ...]
     least_driver: int | None = None
+    failure: _Failure | None = None
 
 
 @cache
@@ -69,6 +79,22 @@ def is_undocumented(cuda: str | None, instance: InstanceRow) -> bool:
     if row is None or family is None or row.least_driver <= _of_cuda_12():
         return False
     return row.machine_image not in family.machine_images
+
+
+def default_driver(instance: InstanceRow) -> int | None:
+    """Return the NVIDIA driver of the default machine image of an instance type; None if it is not documented."""
+    row = _families().get(instance.family)
+    return row.default_driver if row is not None else None
+
+
+def reported_failure(image: ImageRow, instance: InstanceRow, driver: int) -> str | None:
+    """Return the report of such a container that failed on the instance family with this driver or a newer one."""
+    row = _families().get(instance.family)
+    failure = row.failure if row is not None else None
+    if failure is None or image.repository != failure.repository or driver > failure.driver:
+        return None
+    is_of_release = (image.cuda or "").partition(".")[0] == failure.cuda
+    return failure.source if is_of_release and is_from(image.tag, failure.least_version) else None
 
 
 def _cuda(cuda: str | None) -> _Cuda | None:

@@ -9,6 +9,7 @@ from typing import TypedDict, cast
 from pydantic import Field, PositiveInt
 
 from constructs_optim.recipe import metrics
+from constructs_optim.recipe.metrics.names import EvaluationMetricName
 from constructs_optim.recipe.metrics.thresholds import LATENCIES_MS, Threshold
 from constructs_optim.recipe.settings import Settings
 
@@ -16,7 +17,7 @@ from ..documentation import page
 
 _LATENCIES = {"ttft": "time_to_first_token", "itl": "inter_token_latency", "client_latency": "client_latency"}
 _STATISTICS = ("mean", *metrics.PERCENTILES)
-REGRESSION_METRICS = (
+REGRESSION_METRICS: Sequence[EvaluationMetricName] = (
     "time_to_first_token_p50",
     "inter_token_latency_p50",
     "client_latency_p90",
@@ -146,7 +147,7 @@ def requirements_of(
     limits: Limits,
     *,
     max_regression: float | None = None,
-    regression_metrics: Sequence[str] = REGRESSION_METRICS,
+    regression_metrics: Sequence[EvaluationMetricName] = REGRESSION_METRICS,
     at_concurrency: int | None = None,
     quality: QualityRequirement | None = None,
     forecast: bool = False,

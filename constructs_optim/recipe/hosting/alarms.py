@@ -120,7 +120,8 @@ class Alarm(BaseModel, frozen=True, extra="forbid"):
     resolve by itself. ``missing`` is ``breaching``, ``notBreaching`` or ``ignore``. A new alarm waits
     ``warm_up_minutes`` for its first data. ``rolls_back``: whether it rolls back an update of the endpoint.
     An alarm on a metric of the engine has the metric's name in ``engine`` instead of ``queries``. ``least`` and
-    ``most`` are the ends of the range of its values, in the ``unit`` that users set.
+    ``most`` are the ends of the range of its values, in the ``unit`` that users set. Smaller thresholds than
+    ``least_meant`` are probably meant as shares.
     """
 
     name: str
@@ -134,6 +135,7 @@ class Alarm(BaseModel, frozen=True, extra="forbid"):
     unit: str = ""
     least: float = 0
     most: float | None = None
+    least_meant: float = 0
     comparison: str = "GreaterThanThreshold"
     period_seconds: int = 60
     evaluation_periods: int = 1
@@ -185,7 +187,15 @@ def thresholds(alarms: Alarms, watched: Watched) -> Iterator[Threshold]:
         # Rules of their own check these two: a number of days, and a percentage of the same containers' value.
         if value is not None and alarm.name not in ("acceptance_decay", "stale_evaluation"):
             location = f"alarms.{alarm.name}.threshold"
-            yield Threshold(location, value, alarm.unit, alarm.comparison, alarm.least, alarm.most)
+            yield Threshold(
+                location,
+                value,
+                alarm.unit,
+                alarm.comparison,
+                alarm.least,
+                alarm.most,
+                least_meant=alarm.least_meant,
+            )
 
 
 def configured_alarm(name: str, settings: AlarmSettings, watched: Watched) -> Alarm:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from constructs_optim.recipe.catalog import images, instances, machine_images
+from constructs_optim.recipe.catalog.images import ImageRow
 from constructs_optim.recipe.catalog.instances import InstanceRow
 from constructs_optim.recipe.plan_data import Plan
 from constructs_optim.recipe.tokens import is_token
@@ -26,8 +27,7 @@ class HostedContainer:
         if image is None or instances.find(plan.instance_type) is None:
             return None
         name = image.rpartition("/")[2]
-        row = images.find(name) or images.uncataloged(name)
-        return HostedContainer(name, row.cuda, plan.instance_type)
+        return HostedContainer(name, _described(name).cuda, plan.instance_type)
 
     @property
     def instance(self) -> InstanceRow:
@@ -38,6 +38,13 @@ class HostedContainer:
     def needed(self) -> str | None:
         """The machine image that it needs on its instance type; None if the default works or none is documented."""
         return machine_images.needed(self.cuda, self.instance)
+
+    def reported_failure(self, driver: int | None) -> str | None:
+        """Return the report of such a container that failed with an NVIDIA driver, or with the default one if None."""
+        driver = driver or machine_images.default_driver(self.instance)
+        if driver is None:
+            return None
+        return machine_images.reported_failure(_described(self.name), self.instance, driver)
 
     def mismatch(self, driver: int) -> str | None:
         """Return why an NVIDIA driver does not run it; None if it does, or that is unknown."""
@@ -71,6 +78,10 @@ class MachineImageUse:
         """The driver of the variant's machine image; None for the default, a token, and an unknown machine image."""
         image = machine_images.by_name().get(self.version or self.needed or "")
         return image.driver if image is not None else None
+
+
+def _described(name: str) -> ImageRow:
+    return images.find(name) or images.uncataloged(name)
 
 
 def newest(versions: Iterable[str | None]) -> str | None:

@@ -8,19 +8,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class AssumedRole:
-    """A role of the app that a service assumes.
+    """A role of the app that SageMaker assumes.
 
     Attributes:
         path: the role's path in the construct tree.
-        service: the service's principal, for example ``sagemaker.amazonaws.com``.
-        principals: who may assume it, as its trust policy names them.
-        is_trusted: whether the service may; None if a condition, or a value known only at deployment, decides.
+        refusal: why SageMaker cannot assume it; None if it can, or if that is known only at deployment.
+        fix: what lets SageMaker assume it.
     """
 
     path: str
-    service: str
-    principals: Sequence[str]
-    is_trusted: bool | None
+    refusal: str | None
+    fix: str = ""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ class EngineMetric:
     """One metric of the engines; ``queries`` are by the names of the servers that publish it.
 
     ``quantile`` is a latency's default quantile, and None for other metrics. ``window_seconds`` is the default time
-    range of rates. Its values are between ``least`` and ``most``; None: without a known limit.
+    range of rates. Its values are between ``least`` and ``most``; None: without a known limit. Smaller thresholds than
+    ``least_meant`` are probably meant as shares.
     """
 
     name: str
@@ -46,6 +47,7 @@ class EngineMetric:
     window_seconds: int = WINDOW_SECONDS
     least: float = 0
     most: float | None = None
+    least_meant: float = 0
 
     def query(
         self, server: str, selector: str, *, window_seconds: int | None = None, quantile: float | None = None

@@ -16,7 +16,8 @@ class Threshold:
     """A threshold, and the range of the values that it is compared with; ``most`` is None without a known limit.
 
     ``comparison`` is CloudWatch's operator with which a value breaches the threshold. ``must_pass`` tells whether some
-    value has to be without a breach, as for a limit of an evaluation.
+    value has to be without a breach, as for a limit of an evaluation. Smaller percentages than ``least_meant`` are
+    probably meant as shares.
     """
 
     location: str
@@ -26,6 +27,7 @@ class Threshold:
     least: float = 0
     most: float | None = None
     must_pass: bool = False
+    least_meant: float = 0
 
     def is_reachable(self, value: float) -> bool:
         """Return whether a value of the metric can breach the threshold ``value``, and another one keep it."""
@@ -61,4 +63,4 @@ class Threshold:
             return None
         factor, other = factors[self.unit]
         inside = self.is_reachable(value * factor)
-        return f"{value * factor:g} {self.unit} for {value:g} {other}" if inside else None
+        return f"{self._worded(f'{value * factor:g}')} for {value:g} {other}" if inside else None

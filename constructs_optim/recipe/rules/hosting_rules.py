@@ -212,6 +212,23 @@ def _the_driver_runs_the_containers(use: MachineImageUse) -> Iterator[Finding]:
         yield Finding(use.location, image, fix, f"{reason}, and this machine image has {use.driver}")
 
 
+@rule("OPT258", f"{GUIDE}inference-gpu-drivers.html", advisory=True)
+def _no_failure_with_the_driver_is_reported(use: MachineImageUse) -> Iterator[Finding]:
+    """The driver is as new as the container's kernels: an older driver runs a container for the same major CUDA
+    release, but not the kernels in it that the driver has to compile.
+    """
+    is_documented = use.driver is not None or use.version is None
+    for container in use.containers if is_documented else ():
+        if (report := container.reported_failure(use.driver)) is not None:
+            reason = (
+                f"such a container failed on {container.instance.family} with NVIDIA driver "
+                f"{use.driver or machine_images.default_driver(container.instance)}, because the driver could not "
+                f"compile its kernels ({report})"
+            )
+            fix = "Use a container for CUDA 13, for which the endpoint sets a newer machine image"
+            yield Finding(use.location if use.version else "server", use.version or container.name, fix, reason)
+
+
 def _mismatches(use: MachineImageUse) -> dict[HostedContainer, str]:
     """Return the containers that the machine image's driver does not run, each with the reason."""
     driver = use.driver

@@ -24,14 +24,11 @@ _MIRRORS = {
 
 @rule("OPT245", f"{GUIDE}sagemaker-roles.html")
 def _service_assumes_the_role(role: AssumedRole) -> Iterator[Finding]:
-    """A role's trust policy names SageMaker: SageMaker assumes the role for jobs and models, and refuses a role that it
-    cannot assume.
+    """A role's trust policy lets SageMaker assume it: SageMaker assumes the role for jobs and models, and refuses a
+    role that it cannot assume.
     """
-    if role.is_trusted is False:
-        named = ", ".join(role.principals) or "nobody"
-        own = f'iam.ServicePrincipal("{role.service}")'
-        fix = f"iam.Role(..., assumed_by={own}); with others, assumed_by=iam.CompositePrincipal({own}, ...)"
-        yield Finding("role", role.path, fix, f"only {named} may assume it, and {role.service} must")
+    if role.refusal is not None:
+        yield Finding("role", role.path, role.fix, role.refusal)
 
 
 @rule("OPT246", _VPC)

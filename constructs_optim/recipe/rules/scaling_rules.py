@@ -249,6 +249,18 @@ def _thresholds_can_be_reached(threshold: Threshold) -> Iterator[Finding]:
     yield Finding(threshold.location, value, fix, reason)
 
 
+@rule("OPT257", f"{GUIDE}monitoring-cloudwatch.html", advisory=True)
+def _percentages_are_not_shares(threshold: Threshold) -> Iterator[Finding]:
+    """A threshold in percent is not a share: more than 1% of a disk, and of the KV cache of an endpoint in use, is
+    occupied, so that the alarm stays in ALARM.
+    """
+    value = threshold.value
+    is_lower_limit = threshold.comparison.startswith("Less")
+    if is_known(value) and is_number(value) and not is_lower_limit and 0 < value < threshold.least_meant:
+        reason = f"this is a percentage, {value:g}%, which every endpoint in use exceeds"
+        yield Finding(threshold.location, value, f"Did you mean {100 * value:g} for {100 * value:g}%?", reason)
+
+
 @rule("OPT089", "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html")
 def _evaluations_get_stale(alarms: Alarms) -> Iterator[Finding]:
     """The stale evaluation alarm is within a week: CloudWatch evaluates an alarm over at most one week."""

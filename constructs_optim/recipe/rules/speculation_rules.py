@@ -70,11 +70,13 @@ def _captures_are_there(endpoint: CapturedEndpoint) -> Iterator[Finding]:
 
 @rule("OPT214", engines.SOURCE)
 def _decay_is_a_share(alarms: Alarms) -> Iterator[Finding]:
-    """The decay threshold is a percentage of the acceptance length: 90 means a 10% drop below the last 23 hours."""
+    """The decay threshold is a percentage of the acceptance length: 90 means a 10% drop below the last 23 hours. A step
+    yields at least one token, so that less than 1% is never left of it.
+    """
     settings = alarms.switched_on().get("acceptance_decay")
     threshold = settings.threshold if settings is not None else None
-    if is_known(threshold) and not 0 < threshold < 100:
-        yield Finding("alarms.acceptance_decay.threshold", threshold, "above 0 and below 100, such as 90")
+    if is_known(threshold) and not 1 <= threshold < 100:
+        yield Finding("alarms.acceptance_decay.threshold", threshold, "at least 1 and below 100, such as 90")
 
 
 @rule("OPT215", SpeculationCure.rule_link)

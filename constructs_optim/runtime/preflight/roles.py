@@ -20,7 +20,7 @@ from ..requests.preflight_properties import RoleNeed
 from .context import Context, is_denied
 from .images import IMAGE
 from .report import PreflightFinding, advice, problem
-from .trust import SAGEMAKER, may_assume, principals
+from .trust import SAGEMAKER, refusal
 
 _NAME = "role"
 _SIGN_IN = ("ecr:GetAuthorizationToken",)
@@ -81,13 +81,8 @@ def _untrusted(need: RoleNeed, context: Context) -> Iterator[PreflightFinding]:
             raise
         yield advice(_NAME, f"the trust policy of {name} is not checked: GetRole is denied", f"allow {SAGEMAKER} in it")
         return
-    if may_assume(trust) is False:
-        yield problem(
-            _NAME,
-            f"SageMaker cannot assume {name}: its trust policy names {', '.join(principals(trust)) or 'nobody'}",
-            f'allow "sts:AssumeRole" for the service principal "{SAGEMAKER}" in the role\'s trust policy',
-            is_early=True,
-        )
+    if refused := refusal(trust):
+        yield problem(_NAME, f"SageMaker cannot assume {name}: {refused.reason}", refused.fix, is_early=True)
 
 
 def _decisions(need: RoleNeed, actions: Sequence[str], resource: str, context: Context) -> dict[str, str]:

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from ..documents import is_list, is_object, nested
 
@@ -41,15 +42,48 @@ def may_assume(policy: object, service: str = SAGEMAKER) -> bool | None:
     return None if denied or True not in allowed else True
 
 
-def principals(policy: object, text: Callable[[object], str] = str) -> tuple[str, ...]:
-    """Return the principals that a trust policy names in ``Allow`` statements, as ``text`` in the policy's order."""
-    names: dict[str, None] = {}
+class Refusal(NamedTuple):
+    """Why a service cannot assume a role, and what lets it."""
+
+    reason: str
+    fix: str
+
+
+def refusal(policy: object, text: Callable[[object], str] = str, service: str = SAGEMAKER) -> Refusal | None:
+    """Return why a trust policy does not let a service assume its role; None if it does, or if that is not decided.
+
+    ``text`` writes a principal or an action that the policy names.
+    """
+    if may_assume(policy, service) is not False:
+        return None
+    found: list[Refusal] = []
+    named: dict[str, None] = {}
+    other_actions: dict[str, None] = {}
+    is_allowed = False
     for statement in _statements(policy):
-        if statement.get("Effect") != "Deny":
-            named = statement.get("Principal")
-            values = named.values() if is_object(named) else [named]
-            names |= dict.fromkeys(text(each) for value in values for each in _listed(value))
-    return tuple(names)
+        match = _matches(statement, service)
+        if statement["Effect"] == "Deny":
+            if match and not statement.get("Condition") and not found:
+                fix = f"take {service} out of the Deny statement"
+                found.append(Refusal(f"has a Deny statement for {service}", fix))
+        elif match is not False:
+            is_allowed = True
+        elif _names_service(statement, service) is not False:
+            other_actions |= dict.fromkeys(map(text, _listed(statement.get("Action"))))
+        else:
+            principal = statement.get("Principal")
+            values = principal.values() if is_object(principal) else [principal]
+            named |= dict.fromkeys(text(each) for value in values for each in _listed(value))
+    if other_actions and not is_allowed:
+        reason = f"allows {service} only {', '.join(other_actions)}, not sts:AssumeRole"
+        found.append(Refusal(reason, "add sts:AssumeRole to the actions of that statement"))
+    elif not is_allowed:
+        own = f'iam.ServicePrincipal("{service}")'
+        fix = f'allow "sts:AssumeRole" for the service principal "{service}" in the role\'s trust policy'
+        code = f"in the CDK, assumed_by={own}, or with others assumed_by=iam.CompositePrincipal({own}, ...)"
+        found.append(Refusal(f"names {', '.join(named) or 'nobody'}, not {service}", f"{fix}: {code}"))
+    reasons, fixes = (" and ".join(texts) for texts in zip(*found, strict=True))
+    return Refusal(f"its trust policy {reasons}", fixes)
 
 
 def _readable_statements(policy: object) -> list[Mapping[str, object]] | None:
