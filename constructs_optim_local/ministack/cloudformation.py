@@ -28,6 +28,7 @@ from constructs_optim_local.faults import Faults
 
 from .patches import replace, table
 from .templates import refuse_like_aws
+from .workers import with_error_type
 
 _EVENT_MEMBERS = {"RequestType", "ResponseURL", "StackId", "RequestId"}
 _SECOND_DELIVERY_SECONDS = 0.5
@@ -159,7 +160,7 @@ def _let_functions_end() -> None:
         with changed:
             running[stack_id] = running.get(stack_id, 0) + 1
         try:
-            return execute(function, event)
+            return with_error_type(execute(function, event))
         finally:
             with changed:
                 running[stack_id] -= 1

@@ -112,7 +112,8 @@ PATCHES: Mapping[str, Patch] = {
     ),
     "services.lambda_svc._execute_function": Patch(
         "da9866f365b8",
-        "Counts a stack's running functions: the step after a response waits for the function's end.",
+        "Counts a stack's running functions: the step after a response waits for the function's end. Names the class "
+        "of what a function raises.",
     ),
     "services.lambda_svc._presigned_code_url": Patch(
         "84573ca27ff7",

@@ -1,4 +1,4 @@
-"""The processes of functions: a limited number stays warm, and none outlives its function.
+"""The processes of functions: a limited number stays warm, none outlives its function, and what one raises has a name.
 
 AWS freezes an idle execution environment, which costs the caller nothing, and removes it after a while
 (https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html). Here, each one is a process with some 56
@@ -7,6 +7,7 @@ MB, and ministack keeps the first of each function for good.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -15,6 +16,9 @@ from .patches import replace, table
 
 MOST_WORKERS = 16
 """The number of warm processes of all functions together. More of them exist only while that many functions run."""
+
+
+_RAISED = re.compile(r"^(?:\w+\.)*(\w+)(?::|$)", re.MULTILINE)
 
 
 class Worker(Protocol):
@@ -29,6 +33,20 @@ def surplus(pools: Mapping[str, Sequence[Worker]], most: int = MOST_WORKERS) -> 
     workers = [worker for pool in pools.values() for worker in pool]
     idle = sorted((worker for worker in workers if not worker.in_use), key=lambda worker: worker.last_used)
     return idle[: max(len(workers) - most, 0)]
+
+
+def with_error_type(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return a function's answer with the class of what it raised, where ministack says ``Runtime.HandlerError``.
+
+    On AWS, a state machine gets the name of the exception's class, and ``Runtime.`` begins the errors of the runtime
+    itself. Source: Lambda developer guide, "Lambda function errors in Python".
+    """
+    body = answer.get("body")
+    _, found, trace = str(answer.get("log", "")).rpartition("Traceback (most recent call last):\n")
+    raised = _RAISED.search(trace) if found else None
+    if raised is None or not isinstance(body, dict) or body.get("errorType") != "Runtime.HandlerError":
+        return answer
+    return {**answer, "body": {**body, "errorType": raised[1]}}
 
 
 def free_workers() -> None:

@@ -427,7 +427,9 @@ def test_a_dependency_between_components_creates_no_circular_dependency() -> Non
 def test_a_component_capacity_that_is_a_token_is_refused() -> None:
     created = shared()
     most = CfnParameter(created.stack, "Most", type="Number").value_as_number
-    with pytest.raises(ValueError, match="synthesis must check whether the copies of add_component\('One'\) fit the instances"):
+    with pytest.raises(
+        ValueError, match=r"synthesis must check whether the copies of add_component\('One'\) fit the instances"
+    ):
         created.add_component("One", model=small(), techniques=[SMALL]).auto_scale(max_capacity=most)  # type: ignore[arg-type]
 
 

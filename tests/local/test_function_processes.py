@@ -120,3 +120,22 @@ def test_an_invocation_that_outlasts_its_stack_and_is_tried_again_leaves_no_proc
 
     until(attempts, lambda found: found == 3, 30)
     until(lambda: children(own.pid), lambda processes: processes == [])
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("def handler(event, context): raise OSError('always')", "OSError"),
+        ("import json\ndef handler(event, context): json.loads('{')", "JSONDecodeError"),
+        ("class Refused(Exception): pass\ndef handler(event, context): raise Refused", "Refused"),
+        (
+            "def handler(event, context):\n    try:\n        raise OSError('a')\n    except OSError as error:\n"
+            "        raise ValueError('b\\nOther: c') from error",
+            "ValueError",
+        ),
+    ],
+)
+def test_an_invocation_that_raises_answers_with_the_name_of_the_class(own: LocalCloud, code: str, error: str) -> None:
+    stack = deployed(own, f"Raises{error}", code, 1)
+    answer = own.client("lambda").invoke(FunctionName=stack.physical_id("Function0"))
+    assert json.loads(answer["Payload"].read())["errorType"] == error
