@@ -29,6 +29,7 @@ from .errors import DeploymentError, InvalidEvent
 from .hosting.scaling_registration import (
     connect_alarms,
     deregister,
+    is_declared,
     policies_of_stack,
     register,
     registration_of,
@@ -134,7 +135,9 @@ class _Change:
         if self._props.policies_hash is None or (now is not None and arns.items() >= self._own.items()):
             return self.ending
         source = now if any(arns[name] != self._own[name] for name in arns if name in self._own) else self._before()
-        if source is None:
+        resource_id = resource_id_of(self._props.endpoint_name, self._props.variant_name)
+        # CloudFormation creates a target that the stack does not have yet; the record may be of an earlier operation.
+        if source is None or not is_declared(self._event["StackId"], resource_id):
             log("nothing to put back", variant=self._props.variant_name)
             return self.ending
         if source is now and now is not None:

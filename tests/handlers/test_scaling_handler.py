@@ -29,6 +29,16 @@ from ..support.watchers import later
 
 G5, G6 = "ml.g5.12xlarge", "ml.g6.12xlarge"
 _WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 3600, "End": True}}}
+TARGET = {
+    "Type": "AWS::ApplicationAutoScaling::ScalableTarget",
+    "Properties": {
+        "ServiceNamespace": "sagemaker",
+        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+        "ResourceId": {"Fn::Sub": "endpoint/${Endpoint.EndpointName}/variant/AllTraffic"},
+        "MinCapacity": 1,
+        "MaxCapacity": 4,
+    },
+}
 
 
 class Scaled:
@@ -38,14 +48,18 @@ class Scaled:
         self.cloud, self.responses, self.sagemaker = cloud, responses, cloud.client("sagemaker")
         self.scaling = cloud.client("application-autoscaling")
         self.stack = Stack(cloud, f"scaled-{uuid.uuid4().hex[:8]}")
-        assert self.stack.deploy(hosting()) == "CREATE_COMPLETE", self.stack.reasons()
-        self.name = self.stack.physical_id("Endpoint").rpartition("/")[2]
+        assert self.stack.deploy({**hosting(), "Scaling": TARGET}) == "CREATE_COMPLETE", self.stack.reasons()
+        # An ARN has a name's letters in lower case.
+        self.name = self.stack.physical_id("Scaling").split("/")[1]
         self.stack_id = self.stack.cloudformation.describe_stacks(StackName=self.stack.name)["Stacks"][0]["StackId"]
         self.machine = cloud.client("stepfunctions").create_state_machine(
             name=self.stack.name, definition=json.dumps(_WAITING), roleArn=ROLE
         )["stateMachineArn"]
         self.key = variant(self.name)
-        self.scaling.register_scalable_target(**self.key, MinCapacity=1, MaxCapacity=4, Tags={"team": "chat"})
+        (target,) = self.scaling.describe_scalable_targets(
+            ServiceNamespace="sagemaker", ResourceIds=[self.key["ResourceId"]]
+        )["ScalableTargets"]
+        self.scaling.tag_resource(ResourceARN=target["ScalableTargetARN"], Tags={"team": "chat"})
         self.scaling.put_scaling_policy(
             **self.key,
             PolicyName="ByHand",
@@ -188,6 +202,31 @@ def test_nothing_is_put_back_while_the_next_operation_begins(
     assert output == later(5)
     made.poll()
     assert made.registered == ALL
+
+
+def test_scaling_that_a_later_deployment_removed_is_not_restored(made: Scaled) -> None:
+    made.send("Update", G6, G5)
+    made.move_to(G6)
+    assert made.stack.deploy(hosting()) == "UPDATE_COMPLETE", made.stack.reasons()
+    # The deployment that adds the scaling again creates its target itself.
+    assert made.send("Update", G6, G6, PoliciesHash="0" * 64)["Status"] == "SUCCESS"
+    assert made.registered is None
+    assert made.poll() == {"Done": True}
+    assert (made.registered, made.is_suspended) == (None, False)
+
+
+@pytest.mark.parametrize("serves", [G5, G6])
+@pytest.mark.parametrize("status", ["UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"])
+def test_the_watcher_registers_no_variant_whose_scaling_the_stack_removed(
+    made: Scaled, monkeypatch: pytest.MonkeyPatch, status: str, serves: str
+) -> None:
+    made.send("Update", G6, G5)
+    assert made.stack.deploy(hosting()) == "UPDATE_COMPLETE", made.stack.reasons()
+    if serves != G5:
+        made.move_to(serves)
+    monkeypatch.setattr(scaling_watcher, "stack_status", lambda stack_id: status)
+    assert made.poll() == {"Done": True}
+    assert (made.registered, made.is_suspended) == (None, False)
 
 
 def in_rollback(made: Scaled, monkeypatch: pytest.MonkeyPatch, status: str) -> None:

@@ -79,7 +79,8 @@ def _poll(watch: ScalingWatch, suspended: SuspendedScaling) -> Output:
     if serves_otherwise:
         log("serves otherwise", status=status)
         registrations = list(_missing(watch, suspended, endpoint, is_rollback="ROLLBACK" in status))
-    return _restored(watch, registrations)
+    # A later operation may have removed the scaling, or moved it to a component.
+    return _restored(watch, [each for each in registrations if is_declared(watch.stack_id, each.resource_id)])
 
 
 def _missing(
@@ -89,9 +90,7 @@ def _missing(
     found: list[Registration] = []
     for registration in suspended.registrations:
         if registration.variant_name in endpoint.variants:
-            resource_id = registration.resource_id
-            is_missing = is_declared(watch.stack_id, resource_id) and not is_registered(resource_id)
-            found += [registration] if is_rollback or is_missing else []
+            found += [registration] if is_rollback or not is_registered(registration.resource_id) else []
         elif is_rollback and not any(is_registered(resource_id_of(watch.endpoint_name, n)) for n in endpoint.variants):
             reason = (
                 f"the rollback skipped the endpoint, which serves {' and '.join(endpoint.variants)} instead of "
