@@ -204,7 +204,7 @@ class Builder:
         """Call the late methods, and raise all errors.
 
         Raises:
-            DeclarationError: if the document has errors; lists all of them.
+            DeclarationError: if the document has errors; lists the first 100.
         """
         for late in self._late if not self._violations else ():
             late()
@@ -359,16 +359,24 @@ class Builder:
         """Collect the errors of the block, which may be a call, with their location in the document.
 
         Its warnings and errors use the file's keys.
+
+        Raises:
+            DeclarationError: if the document has more errors than one lists; a hint can take a search among thousands
+                of names.
         """
+        count = len(self._violations)
         try:
             with translated(in_yaml):
                 yield
+        except DeclarationError:
+            raise
         except RecipeError as error:
             self._violations += [self._in_file(each, path, calls) for each in error.violations]
         except _Failed:
             # The existing error also covers this value; errors list it once.
             self._failed.add(str(path[-1]))
             self._violations.append(self._violations[-1])
+            return
         except (TypeError, ValueError) as error:
             # This library's message format: the method, the reason, and after a colon what works.
             text = _METHOD.sub("", str(error))
@@ -379,6 +387,8 @@ class Builder:
         except RuntimeError as error:
             # The CDK's own message; Node's frames follow it.
             self.refuse(path, str(error).partition("\n")[0], _AS_SAID)
+        if count < len(self._violations) and (found := DeclarationError(self._violations)).more:
+            raise DeclarationError(found.violations, more=None)
 
     def _in_file(self, found: Violation, path: Path_, calls: Callable[..., Any] | None) -> FileViolation:
         """Return a violation of the call at a path, with the file's key, value, and words."""

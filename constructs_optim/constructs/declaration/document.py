@@ -10,6 +10,7 @@ import sys
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast, get_args, get_origin
 
@@ -50,9 +51,10 @@ class DeclarationError(RecipeError):
 
     subject: ClassVar[str] = "the declaration has"
     noun: ClassVar[str] = "error"
+    most: ClassVar[int | None] = 100
 
-    def __init__(self, violations: Iterable[Violation]) -> None:
-        super().__init__(sorted(violations, key=_line_and_column))
+    def __init__(self, violations: Iterable[Violation], more: int | None = 0) -> None:
+        super().__init__(sorted(violations, key=lambda each: _line_and_column(each.location)), more)
 
 
 @dataclass(frozen=True)
@@ -204,17 +206,25 @@ class Document:
         """Return the call that the value at a path declares.
 
         Raises:
-            DeclarationError: if the value has errors; lists all of them.
+            DeclarationError: if the value has errors; lists the first 100.
         """
         try:
             return model.model_validate(self.value_at(path))
         except ValidationError as error:
-            found = [self._violation(problem, model, path) for problem in error.errors(include_url=False)]
-            raise DeclarationError(one_by_location(found)) from None
+            problems: dict[Path_, list[tuple[Any, _Followed]]] = {}
+            for problem in error.errors(include_url=False):
+                followed = self._followed(problem["loc"], model, path, is_missing=problem["type"] == "missing")
+                problems.setdefault(followed.path, []).append((problem, followed))
+            # A hint takes a search among all settings, and nobody reads thousands of them.
+            in_order = sorted(problems, key=lambda each: _line_and_column(self.place((*path, *each))))
+            first = [each for of in in_order[: DeclarationError.most] for each in problems[of]]
+            found = [self._violation(problem, followed, model, path) for problem, followed in first]
+            more = len(in_order[DeclarationError.most :])
+            raise DeclarationError(one_by_location(found), more) from None
 
-    def _violation(self, problem: Any, model: type[Call], below: Path_) -> Violation:
+    def _violation(self, problem: Any, followed: _Followed, model: type[Call], below: Path_) -> Violation:
         kind, value, context = problem["type"], problem["input"], _mapping(problem.get("ctx"))
-        path, models, around = self._followed(problem["loc"], model, below, is_missing=kind == "missing")
+        path, models, around = followed.path, followed.models, followed.around
         whole = (*below, *path)
         if kind == "extra_forbidden":
             name = str(path[-1])
@@ -249,11 +259,7 @@ class Document:
 
     def _followed(
         self, location: Sequence[str | int], model: type[Call], below: Path_, *, is_missing: bool
-    ) -> tuple[Path_, list[type[Call]], list[tuple[str, Form]]]:
-        """Return the path of pydantic's location without type names, and the models that contain its last part.
-
-        Also return the forms around those models, the innermost first, with the keys at which they contain them.
-        """
+    ) -> _Followed:
         node, models, inner = self.value_at(below), [model], [model]
         path: Path_ = ()
         around: list[tuple[str, Form]] = []
@@ -266,7 +272,22 @@ class Document:
             fields = [each.model_fields[part] for each in models if part in each.model_fields]
             if fields or not isinstance(part, int):
                 inner = [found for each in fields for found in _models_in(each.annotation)] or models
-        return path, models, around
+        return _Followed(path, models, around)
+
+
+@dataclass(frozen=True)
+class _Followed:
+    """pydantic's location of a problem, as a path of the document.
+
+    Attributes:
+        path: the path, without the names of types.
+        models: the models that contain its last part.
+        around: the forms around those models, the innermost first, with the keys at which they contain them.
+    """
+
+    path: Path_
+    models: Sequence[type[Call]]
+    around: Sequence[tuple[str, Form]]
 
 
 # The nodes of a mapping's keys and values, by key.
@@ -274,8 +295,8 @@ _Members = dict[str, tuple[Any, Any]]
 _PLACE = re.compile(r":(\d+):(\d+)(?: |$)")
 
 
-def _line_and_column(violation: Violation) -> tuple[int, int]:
-    found = _PLACE.search(violation.location)
+def _line_and_column(location: str) -> tuple[int, int]:
+    found = _PLACE.search(location)
     return (int(found[1]), int(found[2])) if found is not None else (0, 0)
 
 
@@ -456,8 +477,17 @@ def _has(node: Any, part: str | int) -> bool:
     return part in _mapping(node)
 
 
-def form_of_keys(
-    models: Iterable[type[Call]], only: Sequence[str] | None = None, needed: Sequence[str] = (), around: str = "{}"
+def form_of_keys(models: Iterable[type[Call]]) -> Form:
+    """Return the form of models' keys."""
+    return _form_of((*models,))
+
+
+@cache
+def _form_of(
+    models: tuple[type[Call], ...],
+    only: tuple[str, ...] | None = None,
+    needed: tuple[str, ...] = (),
+    around: str = "{}",
 ) -> Form:
     """Return the form of models' keys, or ``only`` of some of them."""
     members = {
@@ -474,9 +504,9 @@ def _forms_of(annotation: Any, only: Sequence[str] | None) -> Iterator[Form]:
     origins = _origins(annotation)
     for model in _models_in(annotation) if dict not in origins else ():
         if list not in origins:
-            yield form_of_keys([model], only, needed_keys(model), "{{}}")
+            yield _form_of((model,), (*only,) if only is not None else None, (*needed_keys(model),), "{{}}")
         elif issubclass(model, Choice):
-            yield form_of_keys([model], around="[{}]")
+            yield _form_of((model,), around="[{}]")
 
 
 def _origins(annotation: Any) -> set[Any]:

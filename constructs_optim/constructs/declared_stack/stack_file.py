@@ -130,7 +130,7 @@ def intents(document: Document) -> dict[str, tuple[Model, Objectives]]:
     """Return the models and objectives of the file's endpoints with objectives.
 
     Raises:
-        DeclarationError: if the file's form has errors; lists all of them.
+        DeclarationError: if the file's form has errors; lists the first 100.
     """
     form = document.validated(stack_form())
     builder = Builder(Stack(App(), form.stack), document, form.parameters)
@@ -173,7 +173,7 @@ class DeclaredStack(Stack):
                 the stack's ID. Default: names contain the stack's name.
 
         Raises:
-            DeclarationError: if the file has errors; lists all of them.
+            DeclarationError: if the file has errors; lists the first 100.
         """
         form = document.validated(stack_form())
         # A file has no cdk.json, and without indentation more endpoints fit into a template.
@@ -281,7 +281,7 @@ def declared_template(
     """Return the stack that a file declares, and its template for accounts without bootstrapping.
 
     Raises:
-        DeclarationError: if the file has errors; lists all of them.
+        DeclarationError: if the file has errors; lists the first 100.
         ValueError: if the bucket name is invalid, or a single template cannot express the stack.
     """
     declared: list[DeclaredStack] = []
