@@ -228,8 +228,7 @@ class ModelServer(MeasuredResource):
     def _first_model(self) -> HostedModel:
         if not self.models:
             raise ValueError(
-                f"{self.node.path} has no model of its own: each component that add_component(...) returns has its "
-                "artifact and its plan"
+                f"{self.node.path} has no model of its own: the artifact or the plan of one of its components"
             )
         return self.models[0]
 
