@@ -605,6 +605,29 @@ def test_two_escapes_of_json_are_one_character() -> None:
     assert document.data == {"tags": {"\N{GRINNING FACE}": "\N{GRINNING FACE}"}}
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ('{"servers": 3}', "optim.lock.json is not a lock file of this release"),
+        ('{"version": 2}', "optim.lock.json is a lock file of a newer release"),
+        (None, "optim.lock.json cannot be read as a lock file (Is a directory)"),
+    ],
+)
+def test_a_refused_lock_file_is_one_mistake_at_its_own_place(
+    content: str | None, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if content is None:
+        (tmp_path / "optim.lock.json").mkdir()
+    else:
+        (tmp_path / "optim.lock.json").write_text(content)
+    second = VALID.split("endpoints:\n")[1].replace("Llama", "Other")
+    ((location, value, given_reason, fix),) = refused(VALID + second)
+    assert (location, value) == ("optim.lock.json", "optim.lock.json")
+    assert given_reason.startswith(reason)
+    assert "from version control" in fix
+
+
 LINES = [
     # What a file has besides its endpoint's model, and the lines that rules refuse.
     (

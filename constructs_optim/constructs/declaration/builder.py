@@ -20,6 +20,7 @@ from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredReso
 from constructs_optim.constructs.stack.findings import translated
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
+from constructs_optim.recipe.catalog.lock import LockFileError
 from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean
 from constructs_optim.recipe.forms import meant_name
 from constructs_optim.recipe.keys import sha256
@@ -377,6 +378,10 @@ class Builder:
             self._failed.add(str(path[-1]))
             self._violations.append(self._violations[-1])
             return
+        except LockFileError as error:
+            # Another file, which all endpoints use.
+            place, (reason, _, fix) = str(error.path), str(error).rpartition(": ")
+            self._violations.append(violation(place, place, reason, fix))
         except (TypeError, ValueError) as error:
             # This library's message format: the method, the reason, and after a colon what works.
             text = _METHOD.sub("", str(error))
