@@ -30,7 +30,7 @@ from constructs_optim.recipe.tokens import is_token
 from .document import DOCUMENTATION, DeclarationError, Document, FileViolation, Path_, dotted, violation
 from .references import ENDPOINT, METRIC, PARAMETER, PLACEHOLDER, SERVED, STORE, Reference
 from .schema import Call, Choice, call_of, described
-from .wording import in_yaml, name_method
+from .wording import flow, in_yaml, name_method
 
 # CloudFormation user guide, "CloudFormation-supplied parameter types"; a resource's type is an AWS-specific one.
 _TYPE = r"(String|Number|CommaDelimitedList|AWS::[\w:]+::[\w:]+)"
@@ -96,6 +96,14 @@ class Method:
 
 class _Failed(Exception):
     """A value refers to something that was already refused."""
+
+
+class _Unknown(Exception):
+    """A value refers to nothing in the file; ``suggestion`` is what works."""
+
+    def __init__(self, reason: str, suggestion: str) -> None:
+        super().__init__(reason)
+        self.reason, self.suggestion = reason, suggestion
 
 
 class WithMethods(Call):
@@ -304,8 +312,11 @@ class Builder:
             wanted = "bucket_name" if kind is STORE else "served"
             if found is None or not _has(found, wanted):
                 others = [key for key, each in self.made.items() if _has(each, wanted)]
+                bucket = [flow({"from_bucket": {"bucket": text}})] if kind is STORE else []
                 none = kind.description.replace("the ID", "not the ID", 1)
-                raise ValueError(f"{text!r} is {none}: {_listed(others)}")
+                raise _Unknown(
+                    f"{text!r} is {none}", " or ".join([*others, *bucket]) or "the ID of one declared before"
+                )
             return found.served if kind is SERVED else found
         assert kind.makes is not None  # noqa: S101 - of all others
         makes, value = kind.makes, self.text(text)
@@ -378,6 +389,8 @@ class Builder:
             self._failed.add(str(path[-1]))
             self._violations.append(self._violations[-1])
             return
+        except _Unknown as error:
+            self.refuse(path, error.reason, error.suggestion)
         except LockFileError as error:
             # Another file, which all endpoints use.
             place, (reason, _, fix) = str(error.path), str(error).rpartition(": ")
@@ -454,10 +467,6 @@ def _literal(text: str) -> str:
 def _has(owner: Any, attribute: str) -> bool:
     """Return whether an object has an attribute, without reading a property."""
     return hasattr(type(owner), attribute) or attribute in getattr(owner, "__dict__", ())
-
-
-def _listed(names: Sequence[str]) -> str:
-    return f"there is {', '.join(names)}" if names else "there is none before"
 
 
 def _attribute(owner: Any, attribute: str, path: str) -> Any:

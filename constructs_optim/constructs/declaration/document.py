@@ -23,7 +23,7 @@ from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean
 from constructs_optim.recipe.forms import FILE_PAIR, Form
-from constructs_optim.recipe.settings import Settings, Takes, expected, one_by_location
+from constructs_optim.recipe.settings import Settings, Takes, accepts, expected, listed, number_in, one_by_location
 
 from .schema import Call, Choice, made_by, needed_keys
 from .wording import flow, shown_in_yaml
@@ -241,6 +241,8 @@ class Document:
         if kind in _MAPPINGS:
             fix = _as_mapping(value, models, path) or "a mapping: keys with their values"
             return violation(self.at(whole), value, "this is not a mapping", fix)
+        if kind == "kind" and (fix := _as_mapping(value, models, path)):
+            return violation(self.at(whole), value, "this is not a mapping", fix)
         if "reason" in context:
             return violation(self.at(whole), value, context["reason"], problem["msg"])
         if kind == "string_type" and (text := self._texts.get(whole)) is not None:
@@ -255,7 +257,12 @@ class Document:
             # A key has no field of its own.
             fix = f"for example {examples[0]}" if examples else f"text that matches {context['pattern']}"
             return violation(self.at(whole, is_key=not fields), value, "this value does not work", fix)
-        return violation(self.at(whole), value, "this value does not work", expected(problem))
+        fix = expected(problem)
+        if kind in ("int_type", "float_type") and isinstance(value, str) and number_in(value) is not None:
+            fix = f"{value}, without quotes"
+        return violation(
+            self.at(whole), value, "this value does not work", fix.replace("True or False", "true or false")
+        )
 
     def _followed(
         self, location: Sequence[str | int], model: type[Call], below: Path_, *, is_missing: bool
@@ -519,16 +526,23 @@ def _as_mapping(value: object, models: Iterable[type[Call]], path: Path_) -> str
     if not isinstance(value, str | int | float) or isinstance(value, bool) or not path:
         return ""
     fields = [model.model_fields[str(path[-1])] for model in models if path[-1] in model.model_fields]
-    inner = [found for each in fields for found in _models_in(each.annotation)]
+    # The keys of other mappings are IDs.
+    forms = [each.annotation for each in fields if dict not in _origins(each.annotation)]
+    inner = [found for each in forms for found in _models_in(each)]
     named = {of.alias or name: of for model in inner for name, of in model.model_fields.items()}
+    if isinstance(value, str) and value.startswith("s3://") and "uri" in named:
+        # A prefix ends with a slash.
+        return f"{{uri: {flow(value.removesuffix('/') + '/')}}}"
     # An ID such as vpc-0a1b.
     if prefixed := [name for name in named if isinstance(value, str) and value.startswith(f"{name}-")]:
         deeper = _as_mapping(value, inner, (*path, prefixed[0]))
-        return f"{{{prefixed[0]}: {deeper or value}}}"
-    needed = [name for name, of in named.items() if of.is_required()]
+        return f"{{{prefixed[0]}: {deeper or flow(value)}}}"
+    needed = [name for model in inner for name in needed_keys(model)]
     ids = [name for name in needed if str(value).startswith(f"{name.removesuffix('_id')}-")]
-    key = needed[0] if len(needed) == 1 else next(iter(ids), None)
-    written = ", ".join(f"{name}: {value if name == key else '...'}" for name in needed)
+    # Of numbers without a needed key, the first one is the most important.
+    numbers = [name for name, of in named.items() if not needed and not isinstance(value, str) and accepts(of, value)]
+    key = needed[0] if len(needed) == 1 else next(iter([*ids, *numbers]), None)
+    written = ", ".join(f"{name}: {flow(value) if name == key else '...'}" for name in needed or [key])
     return f"{{{written}}}" if key else ""
 
 
@@ -537,7 +551,8 @@ def _as_list(value: object, models: Iterable[type[Call]], path: Path_) -> str:
     fields = [model.model_fields[str(path[-1])] for model in models if path and path[-1] in model.model_fields]
     items = [found for each in fields for found in _models_in(each.annotation)]
     if not isinstance(value, str) or not items:
-        return f"[{flow(value)}]" if isinstance(value, str | int | float | dict) else "a list"
+        meant = [items for of in fields if (items := listed(of, value)) is not None]
+        return flow(meant[0]) if meant else "a list"
     if issubclass(items[0], Choice):
         near = re.findall(r"^did you mean (.*)\?$", items[0].hint(value))
         return " or ".join(f"[{each}]" for each in near[0].split(" or ")) if near else "a list"
