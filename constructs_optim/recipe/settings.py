@@ -317,9 +317,9 @@ def accepts(field: FieldInfo, value: object) -> bool:
     if isinstance(annotation, type) and issubclass(cast("type[object]", annotation), BaseModel):
         return isinstance(value, annotation)
     # A dataclass has its own.
-    config = None if is_dataclass(annotation) else ConfigDict(strict=True, arbitrary_types_allowed=True)
-    annotation = Annotated[(annotation, *field.metadata)] if field.metadata else annotation
-    adapter = TypeAdapter[Any](annotation, config=config)
+    config = None if is_dataclass(field.annotation) else ConfigDict(strict=True, arbitrary_types_allowed=True)
+    whole: Any = Annotated[(annotation, *field.metadata)] if field.metadata else annotation
+    adapter = TypeAdapter[Any](whole, config=config)
     try:
         adapter.validate_python(value)
     except (ValidationError, ValueError):
