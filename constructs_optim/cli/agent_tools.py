@@ -329,7 +329,7 @@ def _with_refusals(tool: Callable[..., Any]) -> Callable[..., Any]:
             with _ONE_CALL:
                 result = tool(**arguments)
         except RecipeError as error:
-            return CallToolResult(content=[], structured_content=refusal_report(error.violations), is_error=True)
+            return CallToolResult(content=[], structured_content=refusal_report(error), is_error=True)
         except typer.BadParameter as error:
             raise ToolError(_with_arguments(tool, error.message)) from None
         except EXPLAINED as error:

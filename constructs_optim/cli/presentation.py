@@ -59,7 +59,7 @@ def refusals_printed(*, as_json: bool = False) -> Iterator[None]:
         yield
     except RecipeError as error:
         if as_json:
-            print_json(refusal_report(error.violations))
+            print_json(refusal_report(error))
         else:
             say(str(error), err=True)
         raise typer.Exit(2) from None

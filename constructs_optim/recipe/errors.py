@@ -69,16 +69,24 @@ def shortened(text: str) -> str:
 
 
 class RecipeError(ValueError):
-    """A recipe breaks rules. The message lists all violations; ``violations`` has them as data."""
+    """A recipe breaks rules. The message lists all violations; ``violations`` has them as data.
+
+    An error with more than ``most`` violations has the first ones; ``more`` is the number of the others, or None if it
+    is not known because the checks ended.
+    """
 
     subject: ClassVar[str] = "the recipe breaks"
     noun: ClassVar[str] = "rule"
+    most: ClassVar[int | None] = None
 
-    def __init__(self, violations: Iterable[Violation]) -> None:
-        self.violations: tuple[Violation, ...] = tuple(_without_repeated(violations))
-        count = len(self.violations)
-        heading = f"{self.subject} {count} {self.noun}{'s' if count > 1 else ''}:"
-        super().__init__("\n".join([heading, *(f"  {violation}" for violation in self.violations)]))
+    def __init__(self, violations: Iterable[Violation], more: int | None = 0) -> None:
+        found = tuple(_without_repeated(violations))
+        self.violations: tuple[Violation, ...] = found[: self.most]
+        self.more = len(found) - len(self.violations) + more if more is not None else None
+        count = f"more than {len(self.violations)}" if self.more is None else f"{len(self.violations) + self.more:,}"
+        heading = f"{self.subject} {count} {self.noun}{'s' if count != '1' else ''}:"
+        rest = ["  and more"] if self.more is None else [f"  and {self.more:,} more"] if self.more else []
+        super().__init__("\n".join([heading, *(f"  {violation}" for violation in self.violations), *rest]))
 
 
 def _without_repeated(violations: Iterable[Violation]) -> Iterator[Violation]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from pydantic import BaseModel
 
 from .catalog import images, instances, models
-from .errors import Advice, Violation
+from .errors import Advice, RecipeError
 from .metrics import by_name as metrics_by_name
 from .plan_data import CODE_CHANNEL, ArtifactSource, HubDraftSource, HuggingFaceSource, Plan, S3Source, Source
 from .planning import channel
@@ -96,8 +96,8 @@ def plan_report(plan: Plan) -> PlanReport:
     )
 
 
-def refusal_report(violations: Iterable[Violation]) -> dict[str, Any]:
-    """Return every violation as plain data."""
+def refusal_report(error: RecipeError) -> dict[str, Any]:
+    """Return an error's violations as plain data, and the number of the others (or None) if it has only the first."""
     return {
         "violations": [
             {
@@ -105,8 +105,9 @@ def refusal_report(violations: Iterable[Violation]) -> dict[str, Any]:
                 "value": violation.value if isinstance(violation.value, str | int | float) else violation.shown_value,
                 "message": violation.reason,
             }
-            for violation in violations
-        ]
+            for violation in error.violations
+        ],
+        **({"more": error.more} if error.more != 0 else {}),
     }
 
 

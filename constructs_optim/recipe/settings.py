@@ -6,13 +6,20 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cache, partial, wraps
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, TypeVar, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, Self, TypeVar, cast, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
-from pydantic_core import from_json
+from pydantic_core import ErrorDetails, PydanticKnownError, from_json
 
 from .errors import RecipeError, Violation, did_you_mean
 from .forms import Form, in_code, meant, meant_name
@@ -38,7 +45,7 @@ _EXPECTED = {
     "tuple_type": "a list",
 }
 # Names that pydantic adds to the path of a setting with several types, in addition to names of classes.
-_TYPES = {"bool", "float", "int", "str"}
+_TYPES = {"bool", "float", "int", "str", "[key]", "function-wrap[_has_names()]"}
 # Of more settings that accept a value, none is likelier to be meant than another.
 _MOST_MEANT = 3
 # Of more names than these, the similar ones are proposed.
@@ -86,6 +93,15 @@ class Settings(BaseModel):
             raise cls.error(cls.violations(error)) from None
         if contradictions := [*self._contradictions()]:
             raise cls.error(contradictions)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _has_names(cls, given: object, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        # pydantic calls the constructor with them as keywords, which Python refuses with an error of its own.
+        names = cast("Mapping[object, object]", given) if isinstance(given, Mapping) else ()
+        if not all(isinstance(name, str) for name in names):
+            raise PydanticKnownError("model_type", {"class_name": cls.__name__})
+        return validate(given)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -160,12 +176,16 @@ class Settings(BaseModel):
     @classmethod
     def violations(cls, error: ValidationError) -> list[Violation]:
         """Return the violations for pydantic's errors."""
-        return one_by_location(map(cls._violation, error.errors(include_url=False)))
+        problems = error.errors(include_url=False)
+        # A dictionary in place of settings: their own violations, without those of the other types.
+        inner = {each["loc"][:1]: refused for each in problems if (refused := _refused_in(each)) is not None}
+        own = [cls._violation(each) for each in problems if each["loc"][:1] not in inner]
+        return one_by_location([*own, *(found for refused in inner.values() for found in refused.violations)])
 
     @classmethod
     def _violation(cls, problem: Mapping[str, Any]) -> Violation:
         kinds = _TYPES | {kind.__name__ for kind in Settings.__subclasses__()}
-        parts = [str(part) for part in problem["loc"] if str(part) not in kinds | {"[key]"}]
+        parts = [str(part) for part in problem["loc"] if str(part) not in kinds]
         path = ".".join(parts)
         value, reason = problem["input"], f"{cls.display_name()} does not accept this {path.partition('.')[0]}"
         match problem["type"]:
@@ -192,6 +212,12 @@ class Settings(BaseModel):
             suggestion=fix,
             link=cls.rule_link,
         )
+
+
+def _refused_in(problem: ErrorDetails) -> RecipeError | None:
+    """Return the error of settings in other settings; None for another problem."""
+    error = problem.get("ctx", {}).get("error")
+    return error if isinstance(error, RecipeError) else None
 
 
 def _call(name: str, needed: Iterable[str]) -> str:
@@ -236,8 +262,8 @@ def _example(cls: type[Settings], path: Sequence[str], problem: Mapping[str, Any
     if field is None:
         return ""
     if problem["type"] in _OF_LISTS and not isinstance(value, list | tuple):
-        if accepts(field, [value]):
-            return f"[{in_code(value)}]"
+        if (items := listed(field, value)) is not None:
+            return f"[{', '.join(map(in_code, items))}]"
         if (kind := _kind_of(field.annotation)) is not None:
             return f"[{kind.code_for(value)}]"
     kinds = _settings_types(cast("object", field.annotation)) if problem["type"] in _OF_CLASSES else []
@@ -253,10 +279,23 @@ def code_for(field: FieldInfo, value: object) -> str:
     elif kinds := _created_types(field):
         code = kinds[0].example(value)
     else:
-        return f"[{in_code(value)}]" if accepts(field, [value]) else "..."
+        items = listed(field, value)
+        return f"[{', '.join(map(in_code, items))}]" if items is not None else "..."
     # The first of several ways.
     code = re.split(r",? or ", code)[0]
     return f"[{code}]" if "Sequence[" in str(field.annotation) else code
+
+
+def number_in(text: str) -> int | float | None:
+    """Return the number that a text is; None for other text."""
+    found = re.fullmatch(r"[-+]?\d{1,15}(\.\d{1,15})?", text)
+    return None if found is None else float(text) if found[1] else int(text)
+
+
+def listed(field: FieldInfo, value: object) -> Sequence[object] | None:
+    """Return the list that a setting accepts in place of one value, or of the numbers in a text such as 1,8,32."""
+    numbers = map(number_in, re.split(r"[,\s]+", value.strip())) if isinstance(value, str) else ()
+    return next((items for items in ([value], [*numbers]) if items and accepts(field, items)), None)
 
 
 class _Kind(Protocol):
@@ -277,10 +316,13 @@ def _kind_of(annotation: object) -> _Kind | None:
 
 def accepts(field: FieldInfo, value: object) -> bool:
     """Return whether a setting accepts a value."""
-    annotation: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+    annotation: Any = field.annotation
     if isinstance(annotation, type) and issubclass(cast("type[object]", annotation), BaseModel):
         return isinstance(value, annotation)
-    adapter = TypeAdapter[Any](annotation, config=ConfigDict(strict=True, arbitrary_types_allowed=True))
+    # A dataclass has its own.
+    config = None if is_dataclass(field.annotation) else ConfigDict(strict=True, arbitrary_types_allowed=True)
+    whole: Any = Annotated[(annotation, *field.metadata)] if field.metadata else annotation
+    adapter = TypeAdapter[Any](whole, config=config)
     try:
         adapter.validate_python(value)
     except (ValidationError, ValueError):
@@ -506,6 +548,7 @@ def expected(problem: Mapping[str, Any]) -> str:
     if kind in _BOUNDS:
         bound, text = _BOUNDS[kind]
         limit = context.get(bound)
+        text = re.sub("s$", "", text) if limit == 1 else text
         return text.format(f"{limit:g}" if isinstance(limit, float) else limit)
     if kind == "is_instance_of" and context.get("class") == "Sequence":
         return "a list"

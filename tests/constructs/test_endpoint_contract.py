@@ -100,7 +100,7 @@ def test_an_asynchronous_endpoint_is_invoked_asynchronously_only() -> None:
 
 def test_an_endpoint_without_a_model_has_no_openai_base_url() -> None:
     shared = OptimizedEndpoint(stack(), "Shared", instance_type="ml.g5.12xlarge")
-    with pytest.raises(ValueError, match="no model of its own: each component"):
+    with pytest.raises(ValueError, match="no model of its own: the"):
         shared.openai_base_url  # noqa: B018 - the property refuses
 
 

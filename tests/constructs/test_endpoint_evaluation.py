@@ -228,7 +228,7 @@ def test_evaluating_an_asynchronous_endpoint_is_refused() -> None:
 
 
 def test_evaluating_an_endpoint_that_only_hosts_components_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"has no model of its own: each component that add_component"):
+    with pytest.raises(ValueError, match="has no model of its own: use one of its components"):
         OptimizedEndpoint(stack(), "Shared", instance_type="ml.g5.48xlarge").evaluate()
 
 

@@ -48,6 +48,7 @@ from constructs_optim import (
     SpeculativeDecoding,
     TrainingCompute,
     VariantOptions,
+    Workload,
 )
 from constructs_optim.constructs.declaration.document import DeclarationError, Document, form_of_keys
 from constructs_optim.constructs.declaration.schema import Call
@@ -114,6 +115,8 @@ WRONG: list[tuple[str, str, str]] = [
     ("MonitoringOptions", "alarm_actions", "SnsAction(topic)"),
     ("NetworkOptions", "security_groups", "'sg-0a1b'"),
     ("Workload", "concurrency", "4"),
+    ("Workload", "concurrency", "'4'"),
+    ("Workload", "concurrency", "'1, 8'"),
     ("JobOptions", "max_runtime", "timedelta(hours=2)"),
     ("UpdatePolicy.canary", "bake_time", "600"),
     ("UpdatePolicy.canary", "rollback_alarms", "'arn:aws:cloudwatch:us-west-2:111122223333:alarm:a'"),
@@ -486,6 +489,11 @@ IN_A_FILE = [
     ("instance_type: ml", "max_capacity: 2\n    instance_type: ml", "scaling: {max_capacity: 2}"),
     ("instance_type: ml", "latency: {}\n    instance_type: ml", "monitoring: {alarms: {latency: {}}}"),
     ("instance_type: ml", "kms_key: a\n    instance_type: ml", "encryption_key"),
+    ("instance_type: ml", "image_uri: a\n    instance_type: ml", "server: {vllm: {container_version: a}}"),
+    ("instance_type: ml", "asynchronous: true\n    instance_type: ml", "async_inference"),
+    ("instance_type: ml", "max_instances: 2\n    instance_type: ml", "scaling: {max_capacity: 2}"),
+    ("instance_type: ml", "replicas: 2\n    instance_type: ml", "variant: {initial_instance_count: 2}"),
+    ("instance_type: ml", "execution_role: a\n    instance_type: ml", "role"),
     ("instance_type: ml", "tags: {a: b}\n    instance_type: ml", "tags is a key of the whole file"),
     ("instance_type: ml", "network: vpc-1\n    instance_type: ml", "{vpc: {vpc_id: vpc-1, subnet_ids: ...}}"),
 ]
@@ -503,6 +511,90 @@ def test_a_mistake_in_a_file_prints_what_to_write(right: str, written: str, prin
     if right.startswith(("stack", "quantization")):
         corrected = written.partition(": ")[0] + ": " + code if ": " in written and ": " not in code else code
         DeclaredStack(Document.parsed(FILE.replace(right, corrected), "endpoint.yaml"))
+
+
+_WORKLOAD = "evaluations: {{Daily: {{workload: {{requests: 10, concurrency: {}}}}}}}"
+VALUES = [
+    # A key with the place of its value, the wrong value, and the value that the error prints.
+    (_WORKLOAD, "'4'", "[4]"),
+    (_WORKLOAD, "'1, 8'", "[1, 8]"),
+    (_WORKLOAD, "4", "[4]"),
+    (_WORKLOAD.replace("{}", "[{}]"), "'4'", "4, without quotes"),
+    ("variant: {{initial_instance_count: {}}}", "'2'", "2, without quotes"),
+    ("variant: {}", "2", "{initial_instance_count: 2}"),
+    ("monitoring: {{alarms: {{latency: {}}}}}", "3", "{threshold: 3}"),
+    ("monitoring: {{alarms: {{disk: {}}}}}", "80.5", "{threshold: 80.5}"),
+    ("scaling: {}", "4", "{max_capacity: 4}"),
+    ("artifact_store: {}", "my-bucket", "{from_bucket: {bucket: my-bucket}}"),
+    ("artifact_store: {{from_bucket: {}}}", "my-bucket", "{bucket: my-bucket}"),
+    ("data_capture: {}", "my-bucket", "{bucket: my-bucket}"),
+    ("techniques: [{{speculative_decoding: {{custom_draft: {}}}}}]", "s3://drafts/one", '{uri: "s3://drafts/one/"}'),
+]
+
+
+@pytest.mark.parametrize(("key", "wrong", "printed"), VALUES, ids=[f"{key}={wrong}" for key, wrong, _ in VALUES])
+def test_the_value_that_an_error_prints_is_accepted(key: str, wrong: str, printed: str) -> None:
+    # It has room for the model without quantization.
+    larger = FILE.replace("ml.g5.12xlarge", "ml.p5.48xlarge")
+
+    def declare(value: str) -> None:
+        text = larger.replace("techniques: [quantization: awq]", key.format(value))
+        DeclaredStack(Document.parsed(text, "endpoint.yaml"))
+
+    with pytest.raises(DeclarationError) as refused:
+        declare(wrong)
+    (violation,) = refused.value.violations
+    assert violation.suggestion == printed
+    declare(printed.removesuffix(", without quotes"))
+
+
+def test_a_draft_of_hugging_face_alone_is_printed_as_the_mapping() -> None:
+    technique = "techniques: [{speculative_decoding: {custom_draft: a/b}}]"
+    with pytest.raises(DeclarationError) as refused:
+        DeclaredStack(Document.parsed(FILE.replace("techniques: [quantization: awq]", technique), "endpoint.yaml"))
+    assert [each.suggestion for each in refused.value.violations] == ["{model: a/b}"]
+
+
+def test_an_unknown_store_is_replaced_by_one_of_the_file_or_an_existing_bucket() -> None:
+    text = f"{FILE}    artifact_store: my-bucket\nartifact_stores: {{Mine: {{}}}}\n"
+    with pytest.raises(DeclarationError) as refused:
+        DeclaredStack(Document.parsed(text, "endpoint.yaml"))
+    assert [each.suggestion for each in refused.value.violations] == ["Mine or {from_bucket: {bucket: my-bucket}}"]
+
+
+def test_a_mapping_of_ids_is_not_printed_as_one_of_its_values() -> None:
+    with pytest.raises(DeclarationError) as refused:
+        DeclaredStack(Document.parsed(f"{FILE}artifact_stores: 3\n", "endpoint.yaml"))
+    assert [each.suggestion for each in refused.value.violations] == ["a mapping: keys with their values"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        lambda: VariantOptions(core_dumps={1: 2}),  # type: ignore[arg-type]
+        lambda: Alarms(latency={1: 2}),  # type: ignore[arg-type]
+        lambda: endpoint(Stack(App(), "Chat", env=_ACCOUNT), variant={1: 2}),
+    ],
+)
+def test_a_dictionary_whose_keys_are_not_text_is_refused_with_what_works(settings: Any) -> None:
+    with pytest.raises(RecipeError) as refused:
+        settings()
+    (violation,) = refused.value.violations
+    assert violation.value == {1: 2}
+    assert re.match(r"(CoreDumps|AlarmSettings|VariantOptions)\(", violation.suggestion)
+    assert re.fullmatch(r"(VariantOptions\.core_dumps|Alarms\.latency|OptimizedEndpoint\.variant)", violation.location)
+
+
+def test_a_dictionary_in_place_of_settings_is_refused_for_its_own_mistakes() -> None:
+    with pytest.raises(RecipeError) as refused:
+        Alarms(latency={"threshold": "x"})  # type: ignore[arg-type]
+    (violation,) = refused.value.violations
+    assert (violation.location, violation.suggestion) == ("AlarmSettings.threshold", "a number")
+
+
+def test_the_bound_of_one_is_singular() -> None:
+    with pytest.raises(RecipeError, match="a list with at least 1 item\n"):
+        Workload(concurrency=[])
 
 
 def test_a_jumpstart_id_alone_is_printed_as_the_mapping() -> None:

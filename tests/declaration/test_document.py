@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constructs_optim.constructs.declaration import document
+from constructs_optim.constructs.declaration import builder, document
 from constructs_optim.constructs.declaration.document import DeclarationError, Document, FileViolation
 from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack, stack_form
 from constructs_optim.recipe import RecipeError
+from constructs_optim.recipe.forms import Form
+from constructs_optim.recipe.report import refusal_report
 
 VALID = textwrap.dedent(
     """\
@@ -209,6 +211,13 @@ def replaced(old: str, new: str) -> str:
             "endpoint.yaml:10:9 outputs.Name",
             "has no 'endpoint_nam'",
             "endpoint_name",
+        ),
+        (
+            "stack: Chat\nendpoints: {Llama: {instance_type: ml.g5.12xlarge, inference_component: true}}\n"
+            "outputs: {Url: '${Llama.openai_base_url}'}\n",
+            "endpoint.yaml:3:16 outputs.Url",
+            "has no model of its own",
+            "the URL of one of its components",
         ),
         (
             f"{VALID}outputs:\n  Name: ${{Llama._endpoint}}\n",
@@ -490,8 +499,56 @@ def test_thousands_of_mistakes_are_reported_in_linear_time() -> None:
         __hash__ = None  # type: ignore[assignment]
 
     each = [document.violation(f"endpoint.yaml:{n}:1", Value(), "wrong", "right") for n in range(3_000)]
-    assert len(DeclarationError([*each, *each]).violations) == 3_000
+    error = DeclarationError([*each, *each])
+    assert len(error.violations) + (error.more or 0) == 3_000
     assert compared <= 3_000
+
+
+def test_an_error_lists_the_first_100_mistakes_of_the_form_and_the_number_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each hint takes a search, and the time is limited however many mistakes a file has."""
+    searches: list[str] = []
+    hint = Form.hint
+    monkeypatch.setattr(Form, "hint", lambda form, word, *rest: searches.append(word) or hint(form, word, *rest))
+    # The keys at the top come last in pydantic's order.
+    keys = "".join(f"instnce_type{n}: 1\n" for n in range(120))
+    with pytest.raises(DeclarationError) as error:
+        DeclaredStack(Document.parsed(keys + VALID + textwrap.indent(keys, "    "), "endpoint.yaml"))
+    assert [each.location.split(":")[1] for each in error.value.violations] == [str(n) for n in range(1, 101)]
+    assert error.value.more == 140
+    assert str(error.value).startswith("the declaration has 240 errors:\n")
+    assert str(error.value).endswith("\n  and 140 more")
+    assert len(searches) == 100
+
+
+def test_checks_end_after_100_mistakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches = 0
+    search = builder.did_you_mean
+
+    def counted(*arguments: Any) -> str:
+        nonlocal searches
+        searches += 1
+        return search(*arguments)
+
+    monkeypatch.setattr(builder, "did_you_mean", counted)
+    outputs = "".join(f"  O{n}: ${{Lama.name}}\n" for n in range(300))
+    with pytest.raises(DeclarationError) as error:
+        DeclaredStack(Document.parsed(f"{VALID}outputs:\n{outputs}", "endpoint.yaml"))
+    assert len(error.value.violations) == 100
+    assert error.value.more is None
+    assert str(error.value).startswith("the declaration has more than 100 errors:\n")
+    assert str(error.value).endswith("\n  and more")
+    assert searches == 101
+    assert refusal_report(error.value)["more"] is None
+
+
+def test_a_hundred_mistakes_are_all_listed() -> None:
+    outputs = "".join(f"  O{n}: ${{Lama.name}}\n" for n in range(100))
+    with pytest.raises(DeclarationError, match="the declaration has 100 errors:") as error:
+        DeclaredStack(Document.parsed(f"{VALID}outputs:\n{outputs}", "endpoint.yaml"))
+    assert error.value.more == 0
+    assert "more" not in refusal_report(error.value)
 
 
 def test_json_and_anchors_are_yaml() -> None:
@@ -546,6 +603,29 @@ def test_a_surrogate_that_stands_alone_is_refused_where_it_is(text: str, place: 
 def test_two_escapes_of_json_are_one_character() -> None:
     document = Document.parsed(r'{"tags": {"\ud83d\ude00": "\ud83d\ude00"}}', "endpoint.json")
     assert document.data == {"tags": {"\N{GRINNING FACE}": "\N{GRINNING FACE}"}}
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ('{"servers": 3}', "optim.lock.json is not a lock file of this release"),
+        ('{"version": 2}', "optim.lock.json is a lock file of a newer release"),
+        (None, "optim.lock.json cannot be read as a lock file (Is a directory)"),
+    ],
+)
+def test_a_refused_lock_file_is_one_mistake_at_its_own_place(
+    content: str | None, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if content is None:
+        (tmp_path / "optim.lock.json").mkdir()
+    else:
+        (tmp_path / "optim.lock.json").write_text(content)
+    second = VALID.split("endpoints:\n")[1].replace("Llama", "Other")
+    ((location, value, given_reason, fix),) = refused(VALID + second)
+    assert (location, value) == ("optim.lock.json", "optim.lock.json")
+    assert given_reason.startswith(reason)
+    assert "from version control" in fix
 
 
 LINES = [

@@ -24,10 +24,12 @@ from constructs_optim.constructs.declaration.wording import in_yaml
 from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack, declared_template, stack_form
 from constructs_optim.constructs.stack.findings import warnings_of
 from constructs_optim.constructs.validation import template_size
+from constructs_optim.constructs.validation.template_size import refusal
 from constructs_optim.recipe import Recipe
 from constructs_optim.recipe.rules import Rule, all_rules, check, warnings
 from constructs_optim.recipe.servers import ServerSettings
 from constructs_optim.recipe.techniques import Technique
+from constructs_optim.templates.limits import Excess
 
 from ..recipe import (
     test_benchmark,
@@ -88,7 +90,7 @@ def read(text: str) -> Any:
         ("spot=False, or no capacity_reservation", "spot: false, or no capacity_reservation"),
         ("a degree of 1 or 2 (tensor_parallel_degree=)", "a degree of 1 or 2 (tensor_parallel_degree)"),
         ("pass token_secret_arn=secret.secret_arn", "pass token_secret_arn: ..."),
-        ("evaluate() enlarges a dashboard", "evaluations enlarges a dashboard"),
+        ("a dashboard without evaluate()", "a dashboard without evaluations"),
         ("endpoint.auto_scale(max_capacity=4)", "scaling: {max_capacity: 4}"),
         ("leave auto_scale(...) out", "leave scaling out"),
         ("self.endpoint.auto_scale(max_capacity=4)", "scaling: {max_capacity: 4}"),
@@ -101,7 +103,7 @@ def read(text: str) -> Any:
             'evaluate("Daily", schedule="rate(1 day)")',
             'evaluations: {Daily: {schedule: "rate(1 day)"}}',
         ),
-        ("artifact_store=ArtifactStore.from_bucket(store.bucket)", "artifact_store: {from_bucket: ...}"),
+        ("artifact_store=ArtifactStore.from_bucket(store.bucket)", "artifact_store: {from_bucket: {bucket: ...}}"),
         ('network=NetworkOptions(vpc=ec2.Vpc.from_lookup(stack, "Vpc"))', "network: {vpc: ...}"),
         ("Model.huggingface(..., token_secret_arn=secret.secret_arn)", "{huggingface: {token_secret_arn: ...}}"),
         ('captured.during("2026-11")', 'period: "2026-11"'),
@@ -307,6 +309,22 @@ def test_warnings_about_a_file_use_its_keys(made: str, tmp_path: Path) -> None:
     for warning in warnings:
         # The value is before the reason.
         assert not python_in(warning.partition(": ")[2].partition("[ack")[0]), warning
+
+
+def test_a_file_near_the_template_s_limit_has_no_advice_of_the_cdk_on_stacks(tmp_path: Path) -> None:
+    text = "x" * 430_000
+    parameters = f"parameters:\n  One: {{description: &text {text}}}\n  Two: {{description: *text}}\n"
+    stack = DeclaredStack(Document.parsed(f"{VALID}{parameters}", "endpoint.yaml"), outdir=tmp_path)
+    assert not any("Template size" in warning for warning in stack.warnings)
+    assert (tmp_path / stack.template_file).stat().st_size > 800_000
+
+
+def test_the_existing_store_that_an_error_names_is_accepted() -> None:
+    refused = Excess("template bytes", "the template", 1_000_001)
+    endpoints = {name: {"Type": "AWS::SageMaker::Endpoint"} for name in ("A", "B")}
+    said = in_yaml(refusal(refused, {"Resources": endpoints}))
+    (store,) = [each for each in yaml_in(said) if each.startswith("artifact_store")]
+    DeclaredStack(Document.parsed(f"{VALID}    {store.replace('...', 'my-bucket')}\n", "endpoint.yaml"))
 
 
 def test_a_file_s_template_has_no_indentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -334,7 +334,7 @@ def test_a_lock_file_that_is_no_text_or_no_file_is_named_in_the_error(tmp_path: 
     path.write_bytes(b"\xff\xfe{}")
     with pytest.raises(ValueError, match=r"optim\.lock\.json is not a lock file of this release"):
         Lock.read(path)
-    with pytest.raises(ValueError, match=r"cannot be read as a lock file: Is a directory"):
+    with pytest.raises(ValueError, match=r"cannot be read as a lock file \(Is a directory\): restore it"):
         Lock.read(tmp_path)
 
 

@@ -307,7 +307,7 @@ class _LockFile:
         """The file's content.
 
         Raises:
-            ValueError: if it is not a lock file.
+            LockFileError: if it is not a lock file.
         """
         return Lock.read(self.path)
 

@@ -20,6 +20,7 @@ from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredReso
 from constructs_optim.constructs.stack.findings import translated
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
+from constructs_optim.recipe.catalog.lock import LockFileError
 from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean
 from constructs_optim.recipe.forms import meant_name
 from constructs_optim.recipe.keys import sha256
@@ -30,7 +31,7 @@ from constructs_optim.recipe.tokens import is_token
 from .document import DOCUMENTATION, DeclarationError, Document, FileViolation, Path_, dotted, violation
 from .references import ENDPOINT, METRIC, PARAMETER, PLACEHOLDER, SERVED, STORE, Reference
 from .schema import Call, Choice, call_of, described
-from .wording import in_yaml, name_method
+from .wording import flow, in_yaml, name_method
 
 # CloudFormation user guide, "CloudFormation-supplied parameter types"; a resource's type is an AWS-specific one.
 _TYPE = r"(String|Number|CommaDelimitedList|AWS::[\w:]+::[\w:]+)"
@@ -96,6 +97,14 @@ class Method:
 
 class _Failed(Exception):
     """A value refers to something that was already refused."""
+
+
+class _Unknown(Exception):
+    """A value refers to nothing in the file; ``suggestion`` is what works."""
+
+    def __init__(self, reason: str, suggestion: str) -> None:
+        super().__init__(reason)
+        self.reason, self.suggestion = reason, suggestion
 
 
 class WithMethods(Call):
@@ -205,7 +214,7 @@ class Builder:
         """Call the late methods, and raise all errors.
 
         Raises:
-            DeclarationError: if the document has errors; lists all of them.
+            DeclarationError: if the document has errors; lists the first 100.
         """
         for late in self._late if not self._violations else ():
             late()
@@ -305,8 +314,11 @@ class Builder:
             wanted = "bucket_name" if kind is STORE else "served"
             if found is None or not _has(found, wanted):
                 others = [key for key, each in self.made.items() if _has(each, wanted)]
+                bucket = [flow({"from_bucket": {"bucket": text}})] if kind is STORE else []
                 none = kind.description.replace("the ID", "not the ID", 1)
-                raise ValueError(f"{text!r} is {none}: {_listed(others)}")
+                raise _Unknown(
+                    f"{text!r} is {none}", " or ".join([*others, *bucket]) or "the ID of one declared before"
+                )
             return found.served if kind is SERVED else found
         assert kind.makes is not None  # noqa: S101 - of all others
         makes, value = kind.makes, self.text(text)
@@ -361,16 +373,30 @@ class Builder:
         """Collect the errors of the block, which may be a call, with their location in the document.
 
         Its warnings and errors use the file's keys.
+
+        Raises:
+            DeclarationError: if the document has more errors than one lists; a hint can take a search among thousands
+                of names.
         """
+        count = len(self._violations)
         try:
             with translated(in_yaml):
                 yield
+        except DeclarationError:
+            raise
         except RecipeError as error:
             self._violations += [self._in_file(each, path, calls) for each in error.violations]
         except _Failed:
             # The existing error also covers this value; errors list it once.
             self._failed.add(str(path[-1]))
             self._violations.append(self._violations[-1])
+            return
+        except _Unknown as error:
+            self.refuse(path, error.reason, error.suggestion)
+        except LockFileError as error:
+            # Another file, which all endpoints use.
+            place, (reason, _, fix) = str(error.path), str(error).rpartition(": ")
+            self._violations.append(violation(place, place, reason, fix))
         except (TypeError, ValueError) as error:
             # This library's message format: the method, the reason, and after a colon what works.
             text = _METHOD.sub("", str(error))
@@ -381,6 +407,8 @@ class Builder:
         except RuntimeError as error:
             # The CDK's own message; Node's frames follow it.
             self.refuse(path, str(error).partition("\n")[0], _AS_SAID)
+        if count < len(self._violations) and (found := DeclarationError(self._violations)).more:
+            raise DeclarationError(found.violations, more=None)
 
     def _in_file(self, found: Violation, path: Path_, calls: Callable[..., Any] | None) -> FileViolation:
         """Return a violation of the call at a path, with the file's key, value, and words."""
@@ -441,10 +469,6 @@ def _literal(text: str) -> str:
 def _has(owner: Any, attribute: str) -> bool:
     """Return whether an object has an attribute, without reading a property."""
     return hasattr(type(owner), attribute) or attribute in getattr(owner, "__dict__", ())
-
-
-def _listed(names: Sequence[str]) -> str:
-    return f"there is {', '.join(names)}" if names else "there is none before"
 
 
 def _attribute(owner: Any, attribute: str, path: str) -> Any:

@@ -10,6 +10,7 @@ import sys
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast, get_args, get_origin
 
@@ -22,7 +23,7 @@ from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean
 from constructs_optim.recipe.forms import FILE_PAIR, Form
-from constructs_optim.recipe.settings import Settings, Takes, expected, one_by_location
+from constructs_optim.recipe.settings import Settings, Takes, accepts, expected, listed, number_in, one_by_location
 
 from .schema import Call, Choice, made_by, needed_keys
 from .wording import flow, shown_in_yaml
@@ -50,9 +51,10 @@ class DeclarationError(RecipeError):
 
     subject: ClassVar[str] = "the declaration has"
     noun: ClassVar[str] = "error"
+    most: ClassVar[int | None] = 100
 
-    def __init__(self, violations: Iterable[Violation]) -> None:
-        super().__init__(sorted(violations, key=_line_and_column))
+    def __init__(self, violations: Iterable[Violation], more: int | None = 0) -> None:
+        super().__init__(sorted(violations, key=lambda each: _line_and_column(each.location)), more)
 
 
 @dataclass(frozen=True)
@@ -204,17 +206,25 @@ class Document:
         """Return the call that the value at a path declares.
 
         Raises:
-            DeclarationError: if the value has errors; lists all of them.
+            DeclarationError: if the value has errors; lists the first 100.
         """
         try:
             return model.model_validate(self.value_at(path))
         except ValidationError as error:
-            found = [self._violation(problem, model, path) for problem in error.errors(include_url=False)]
-            raise DeclarationError(one_by_location(found)) from None
+            problems: dict[Path_, list[tuple[Any, _Followed]]] = {}
+            for problem in error.errors(include_url=False):
+                followed = self._followed(problem["loc"], model, path, is_missing=problem["type"] == "missing")
+                problems.setdefault(followed.path, []).append((problem, followed))
+            # A hint takes a search among all settings, and nobody reads thousands of them.
+            in_order = sorted(problems, key=lambda each: _line_and_column(self.place((*path, *each))))
+            first = [each for of in in_order[: DeclarationError.most] for each in problems[of]]
+            found = [self._violation(problem, followed, model, path) for problem, followed in first]
+            more = len(in_order[DeclarationError.most :])
+            raise DeclarationError(one_by_location(found), more) from None
 
-    def _violation(self, problem: Any, model: type[Call], below: Path_) -> Violation:
+    def _violation(self, problem: Any, followed: _Followed, model: type[Call], below: Path_) -> Violation:
         kind, value, context = problem["type"], problem["input"], _mapping(problem.get("ctx"))
-        path, models, around = self._followed(problem["loc"], model, below, is_missing=kind == "missing")
+        path, models, around = followed.path, followed.models, followed.around
         whole = (*below, *path)
         if kind == "extra_forbidden":
             name = str(path[-1])
@@ -231,6 +241,8 @@ class Document:
         if kind in _MAPPINGS:
             fix = _as_mapping(value, models, path) or "a mapping: keys with their values"
             return violation(self.at(whole), value, "this is not a mapping", fix)
+        if kind == "kind" and (fix := _as_mapping(value, models, path)):
+            return violation(self.at(whole), value, "this is not a mapping", fix)
         if "reason" in context:
             return violation(self.at(whole), value, context["reason"], problem["msg"])
         if kind == "string_type" and (text := self._texts.get(whole)) is not None:
@@ -245,15 +257,16 @@ class Document:
             # A key has no field of its own.
             fix = f"for example {examples[0]}" if examples else f"text that matches {context['pattern']}"
             return violation(self.at(whole, is_key=not fields), value, "this value does not work", fix)
-        return violation(self.at(whole), value, "this value does not work", expected(problem))
+        fix = expected(problem)
+        if kind in ("int_type", "float_type") and isinstance(value, str) and number_in(value) is not None:
+            fix = f"{value}, without quotes"
+        return violation(
+            self.at(whole), value, "this value does not work", fix.replace("True or False", "true or false")
+        )
 
     def _followed(
         self, location: Sequence[str | int], model: type[Call], below: Path_, *, is_missing: bool
-    ) -> tuple[Path_, list[type[Call]], list[tuple[str, Form]]]:
-        """Return the path of pydantic's location without type names, and the models that contain its last part.
-
-        Also return the forms around those models, the innermost first, with the keys at which they contain them.
-        """
+    ) -> _Followed:
         node, models, inner = self.value_at(below), [model], [model]
         path: Path_ = ()
         around: list[tuple[str, Form]] = []
@@ -266,7 +279,22 @@ class Document:
             fields = [each.model_fields[part] for each in models if part in each.model_fields]
             if fields or not isinstance(part, int):
                 inner = [found for each in fields for found in _models_in(each.annotation)] or models
-        return path, models, around
+        return _Followed(path, models, around)
+
+
+@dataclass(frozen=True)
+class _Followed:
+    """pydantic's location of a problem, as a path of the document.
+
+    Attributes:
+        path: the path, without the names of types.
+        models: the models that contain its last part.
+        around: the forms around those models, the innermost first, with the keys at which they contain them.
+    """
+
+    path: Path_
+    models: Sequence[type[Call]]
+    around: Sequence[tuple[str, Form]]
 
 
 # The nodes of a mapping's keys and values, by key.
@@ -274,8 +302,8 @@ _Members = dict[str, tuple[Any, Any]]
 _PLACE = re.compile(r":(\d+):(\d+)(?: |$)")
 
 
-def _line_and_column(violation: Violation) -> tuple[int, int]:
-    found = _PLACE.search(violation.location)
+def _line_and_column(location: str) -> tuple[int, int]:
+    found = _PLACE.search(location)
     return (int(found[1]), int(found[2])) if found is not None else (0, 0)
 
 
@@ -456,8 +484,17 @@ def _has(node: Any, part: str | int) -> bool:
     return part in _mapping(node)
 
 
-def form_of_keys(
-    models: Iterable[type[Call]], only: Sequence[str] | None = None, needed: Sequence[str] = (), around: str = "{}"
+def form_of_keys(models: Iterable[type[Call]]) -> Form:
+    """Return the form of models' keys."""
+    return _form_of((*models,))
+
+
+@cache
+def _form_of(
+    models: tuple[type[Call], ...],
+    only: tuple[str, ...] | None = None,
+    needed: tuple[str, ...] = (),
+    around: str = "{}",
 ) -> Form:
     """Return the form of models' keys, or ``only`` of some of them."""
     members = {
@@ -474,9 +511,9 @@ def _forms_of(annotation: Any, only: Sequence[str] | None) -> Iterator[Form]:
     origins = _origins(annotation)
     for model in _models_in(annotation) if dict not in origins else ():
         if list not in origins:
-            yield form_of_keys([model], only, needed_keys(model), "{{}}")
+            yield _form_of((model,), (*only,) if only is not None else None, (*needed_keys(model),), "{{}}")
         elif issubclass(model, Choice):
-            yield form_of_keys([model], around="[{}]")
+            yield _form_of((model,), around="[{}]")
 
 
 def _origins(annotation: Any) -> set[Any]:
@@ -489,16 +526,23 @@ def _as_mapping(value: object, models: Iterable[type[Call]], path: Path_) -> str
     if not isinstance(value, str | int | float) or isinstance(value, bool) or not path:
         return ""
     fields = [model.model_fields[str(path[-1])] for model in models if path[-1] in model.model_fields]
-    inner = [found for each in fields for found in _models_in(each.annotation)]
+    # The keys of other mappings are IDs.
+    forms = [each.annotation for each in fields if dict not in _origins(each.annotation)]
+    inner = [found for each in forms for found in _models_in(each)]
     named = {of.alias or name: of for model in inner for name, of in model.model_fields.items()}
+    if isinstance(value, str) and value.startswith("s3://") and "uri" in named:
+        # A prefix ends with a slash.
+        return f"{{uri: {flow(value.removesuffix('/') + '/')}}}"
     # An ID such as vpc-0a1b.
     if prefixed := [name for name in named if isinstance(value, str) and value.startswith(f"{name}-")]:
         deeper = _as_mapping(value, inner, (*path, prefixed[0]))
-        return f"{{{prefixed[0]}: {deeper or value}}}"
-    needed = [name for name, of in named.items() if of.is_required()]
+        return f"{{{prefixed[0]}: {deeper or flow(value)}}}"
+    needed = [name for model in inner for name in needed_keys(model)]
     ids = [name for name in needed if str(value).startswith(f"{name.removesuffix('_id')}-")]
-    key = needed[0] if len(needed) == 1 else next(iter(ids), None)
-    written = ", ".join(f"{name}: {value if name == key else '...'}" for name in needed)
+    # Of numbers without a needed key, the first one is the most important.
+    numbers = [name for name, of in named.items() if not needed and not isinstance(value, str) and accepts(of, value)]
+    key = needed[0] if len(needed) == 1 else next(iter([*ids, *numbers]), None)
+    written = ", ".join(f"{name}: {flow(value) if name == key else '...'}" for name in needed or [key])
     return f"{{{written}}}" if key else ""
 
 
@@ -507,7 +551,8 @@ def _as_list(value: object, models: Iterable[type[Call]], path: Path_) -> str:
     fields = [model.model_fields[str(path[-1])] for model in models if path and path[-1] in model.model_fields]
     items = [found for each in fields for found in _models_in(each.annotation)]
     if not isinstance(value, str) or not items:
-        return f"[{flow(value)}]" if isinstance(value, str | int | float | dict) else "a list"
+        meant = [items for of in fields if (items := listed(of, value)) is not None]
+        return flow(meant[0]) if meant else "a list"
     if issubclass(items[0], Choice):
         near = re.findall(r"^did you mean (.*)\?$", items[0].hint(value))
         return " or ".join(f"[{each}]" for each in near[0].split(" or ")) if near else "a list"

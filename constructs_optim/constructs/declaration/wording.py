@@ -205,7 +205,7 @@ def _value(node: ast.expr) -> Any:
     if member.startswith("from_"):
         # ArtifactStore.from_bucket(store.bucket)
         existing = next((each.model_fields[member] for each in forms.values() if member in each.model_fields), None)
-        return {member: _arguments(node, existing.annotation) if existing and node.keywords else ...}
+        return {member: _arguments(node, existing.annotation) if existing else ...}
     if issubclass(form, Choice) and member not in form.model_fields:
         raise ValueError(member)
     value: Any

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, cast
 
-from aws_cdk import App, Environment, IStackSynthesizer, Stack, Tags, Validations
+from aws_cdk import Annotations, App, Environment, IStackSynthesizer, Stack, Tags, Validations
 from pydantic import Field, StringConstraints, create_model
 
 from constructs_optim.constructs.artifacts.optimization_job import OptimizationJob
@@ -130,7 +130,7 @@ def intents(document: Document) -> dict[str, tuple[Model, Objectives]]:
     """Return the models and objectives of the file's endpoints with objectives.
 
     Raises:
-        DeclarationError: if the file's form has errors; lists all of them.
+        DeclarationError: if the file's form has errors; lists the first 100.
     """
     form = document.validated(stack_form())
     builder = Builder(Stack(App(), form.stack), document, form.parameters)
@@ -173,7 +173,7 @@ class DeclaredStack(Stack):
                 the stack's ID. Default: names contain the stack's name.
 
         Raises:
-            DeclarationError: if the file has errors; lists all of them.
+            DeclarationError: if the file has errors; lists the first 100.
         """
         form = document.validated(stack_form())
         # A file has no cdk.json, and without indentation more endpoints fit into a template.
@@ -185,6 +185,8 @@ class DeclaredStack(Stack):
         )
         env = Environment(account=form.account or account, region=form.region or region)
         super().__init__(self.app, form.stack, description=form.description, env=env, synthesizer=synthesizer)
+        # A file cannot follow the CDK's advice below the limit; beyond it, an error says what works.
+        Annotations.of(self).acknowledge_warning("@aws-cdk/core:Stack.templateSize")
         StackContext.of(self).is_reusable = reusable
         keep_containers(self)
         self._builder = Builder(self, document, form.parameters)
@@ -281,7 +283,7 @@ def declared_template(
     """Return the stack that a file declares, and its template for accounts without bootstrapping.
 
     Raises:
-        DeclarationError: if the file has errors; lists all of them.
+        DeclarationError: if the file has errors; lists the first 100.
         ValueError: if the bucket name is invalid, or a single template cannot express the stack.
     """
     declared: list[DeclaredStack] = []

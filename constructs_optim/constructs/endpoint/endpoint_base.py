@@ -227,10 +227,7 @@ class ModelServer(MeasuredResource):
     @property
     def _first_model(self) -> HostedModel:
         if not self.models:
-            raise ValueError(
-                f"{self.node.path} has no model of its own: each component that add_component(...) returns has its "
-                "artifact and its plan"
-            )
+            raise ValueError(f"{self.node.path} has no model of its own: use one of its components")
         return self.models[0]
 
     def auto_scale(self, *, max_capacity: int | None = None, min_capacity: int = 1) -> EndpointScaling:

@@ -481,10 +481,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         """
         alarms = self._alarms if self.component is None else self.component.alarms
         if alarms is None:
-            raise ValueError(
-                f"{self.node.path} has no model of its own: each component that add_component(...) returns has its "
-                "alarms"
-            )
+            raise ValueError(f"{self.node.path} has no model of its own: the alarms of one of its components")
         return alarms
 
     def _declare_alarms(self) -> EndpointAlarms | None:
@@ -685,9 +682,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     def openai_base_url(self) -> str:
         """See ``IOptimizedEndpoint.openai_base_url``."""
         if not self.models:
-            raise ValueError(
-                f"{self.node.path} has no model of its own: each component that add_component(...) returns has its URL"
-            )
+            raise ValueError(f"{self.node.path} has no model of its own: the URL of one of its components")
         url = super().openai_base_url
         warn_of_openai(self, self.models)
         return url

@@ -144,7 +144,7 @@ def _divided(excess: Excess, template: Mapping[str, Any]) -> str:
     dashboards = [resource for resource in resources.values() if resource["Type"] == DASHBOARD]
     if excess.name == "template bytes" and dashboards:
         size = sum(map(_size, dashboards))
-        works += f"; or leave features out: dashboards, which evaluate() enlarges, take {size:,} of the bytes"
+        works += f"; or leave features out: dashboards, with the charts of evaluations, take {size:,} of the bytes"
     return works
 
 

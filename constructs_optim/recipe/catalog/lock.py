@@ -199,6 +199,14 @@ def _another_version(content: bytes) -> str:
     return f"a lock file of an older release (version {version}, and this release reads {SCHEMA_VERSION}): {fix}"
 
 
+class LockFileError(ValueError):
+    """A lock file that cannot be read; the message ends with what works, after a colon."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path} {reason}")
+        self.path = path
+
+
 class Lock(BaseModel, frozen=True, extra="forbid"):
     """Images by what they make or serve: ``awq`` and ``djl-inference:0.32.0-lmi14.0.0-cu126``.
 
@@ -227,17 +235,18 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
         """Read the file, or return an empty lock if there is no file.
 
         Raises:
-            ValueError: if the file cannot be read or is not a lock file.
+            LockFileError: if the file cannot be read or is not a lock file.
         """
         try:
             content = path.read_bytes()
             if problem := _another_version(content):
-                raise ValueError(f"{path} is {problem}")
+                raise LockFileError(path, f"is {problem}")
             return cls.model_validate_json(content)
         except FileNotFoundError:
             return cls()
         except OSError as error:
-            raise ValueError(f"{path} cannot be read as a lock file: {error.strerror}") from None
+            fix = "restore it from version control, or make it readable"
+            raise LockFileError(path, f"cannot be read as a lock file ({error.strerror}): {fix}") from None
         except ValidationError as error:
             problems = "; ".join(
                 f"{'.'.join(map(str, problem['loc'])) or 'the file'}: {problem['msg']}" for problem in error.errors()
@@ -247,9 +256,10 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
                 if all(problem["loc"][:1] == ("choices",) for problem in error.errors())
                 else "it to choose the containers anew, which may rebuild artifacts and update endpoints"
             )
-            raise ValueError(
-                f"{path} is not a lock file of this release ({problems}): restore it from version control, or delete "
-                f"{otherwise}"
+            raise LockFileError(
+                path,
+                f"is not a lock file of this release ({problems}): restore it from version control, or delete "
+                f"{otherwise}",
             ) from None
 
     def row(self, name: str, known: ModelRow | None) -> ModelRow | None:
