@@ -83,7 +83,7 @@ def test_faults_between_client_and_real_server_are_counted_by_kind(
     proxy: FaultyProxy, model: Path, tmp_path: Path
 ) -> None:
     prompts = ["Hello!", *(f"fault:{name}" for name in ("503", "hang", "empty", "malformed", "cut"))]
-    limits = ("--concurrency", "2", "--requests", "12", "--timeout", "3", "--warm-up", "0")
+    limits = ("--concurrency", "2", "--requests", "12", "--timeout", "15", "--warm-up", "0")
     (result,) = evaluated(tmp_path, f"http://127.0.0.1:{proxy.port}/v1", model, prompts, *limits)
     (level,) = result.levels
     assert level.errors == {"timeout": 2, "server_error": 2, "cut_stream": 2, "malformed_response": 2}
