@@ -548,7 +548,7 @@ def expected(problem: Mapping[str, Any]) -> str:
     if kind in _BOUNDS:
         bound, text = _BOUNDS[kind]
         limit = context.get(bound)
-        text = re.sub("s$", "", text) if limit == 1 else text
+        text = re.sub(r"\b(item|character)s$", r"\1", text) if limit == 1 else text
         return text.format(f"{limit:g}" if isinstance(limit, float) else limit)
     if kind == "is_instance_of" and context.get("class") == "Sequence":
         return "a list"
