@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import aws_cdk.cloud_assembly_schema  # noqa: F401 - jsii cannot make the entries of Annotations' findings before it
 import pytest
 from aws_cdk import App, Stack
 

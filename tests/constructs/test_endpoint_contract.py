@@ -347,7 +347,7 @@ def test_granting_to_principals_of_the_endpoints_account_gives_no_warning() -> N
     imported = iam.Role.from_role_arn(known, "Imported", "arn:aws:iam::111122223333:role/chat")
     for scope, grantee in ((known, imported), (known, caller(known)), (any_account, caller(any_account))):
         assert endpoint(scope, f"Of{grantee.node.id}").grant_invoke(grantee).success
-        assert Annotations.from_stack(scope).find_warning("*", Match.string_like_regexp("GrantedAccount")) == []
+        Annotations.from_stack(scope).has_no_warning("*", Match.string_like_regexp("GrantedAccount"))
 
 
 def test_a_role_that_another_account_may_assume_can_be_granted_invocation() -> None:
