@@ -42,6 +42,8 @@ _ATTEMPTS = 5
 _SHORTEST_WAIT, _LONGEST_WAIT = 30, 86_400
 # How long a watcher pauses after polls kept failing, if no stack waits for it.
 _REST_SECONDS = 1_800
+# The longest job waits 28 days for spot capacity and runs for 28 days.
+_LONGEST_JOB_SECONDS = 56 * 86_400
 # The errors of an invocation that did not return. Source: AWS Step Functions developer guide, "Handling errors in Step
 # Functions workflows" (Lambda.Unknown, Sandbox.Timedout, States.Timeout); AWS Lambda developer guide, "Runtime API".
 _DETAILS = "For details, see the function's log"
@@ -306,7 +308,8 @@ def poll_run(watch: Watch, poll: Callable[[], Output], *, failed: str, advice: s
     """Return the output of a poll of a job or a run whose results only this execution writes.
 
     If polls keep failing, a stack that waits gets ``failed``, the reason, and ``advice``. If none waits, or no longer,
-    the next poll is later. Without the store's bucket, nothing can be written, and the execution ends.
+    the failure is counted, and the next poll is later, for as long as the longest job takes. Without the store's
+    bucket, nothing can be written, and the execution ends.
     """
 
     def polled() -> Output:
@@ -318,10 +321,13 @@ def poll_run(watch: Watch, poll: Callable[[], Output], *, failed: str, advice: s
             return end(watch, failure=f"{failed}: {error}. Next: {_NEXT_STEPS['NoSuchBucket']}")
 
     def give_up(reason: str) -> Output:
-        if watch.wait_handle and not is_out_of_time(watch):
+        now = int(time.time())
+        # Of failures in a row: a poll that works has another output.
+        since = int(watch.look.get("FailingSince") or now)
+        if (watch.wait_handle and not is_out_of_time(watch)) or now - since > _LONGEST_JOB_SECONDS:
             return end(watch, failure=f"{failed}: {reason}. {advice}")
-        log("watches on", reason=f"{failed}: {reason}")
-        return later(watch, _REST_SECONDS)
+        log(Counted.watching_failed if since == now else "watches on", reason=f"{failed}: {reason}")
+        return later(watch, _REST_SECONDS) | {"FailingSince": since}
 
     return poll_or_give_up(watch.error, polled, give_up)
 
@@ -347,8 +353,7 @@ def wait_seconds(age: dt.timedelta, *, is_awaited: bool = False) -> int:
     # A stack waits for at most 12 hours.
     if age < dt.timedelta(hours=12) or is_awaited:
         return int(min(60, max(5, age.total_seconds() / 10)))
-    # The longest job, which waits 28 days for spot capacity and runs for 28 days, stays within the 25,000 events of an
-    # execution (AWS Step Functions developer guide, "Quotas").
+    # The longest job stays within the 25,000 events of an execution (AWS Step Functions developer guide, "Quotas").
     return int(min(3600, max(300, age.total_seconds() / 100)))
 
 
