@@ -16,7 +16,7 @@ import traceback
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .jobs.sagemaker_jobs import JobKind
     from .requests.properties import Watch, WatchedProperties
 
+T = TypeVar("T")
 Output = dict[str, object]
 """The output of a poll, which the state machine reads."""
 DONE: Output = {"Done": True}
@@ -304,6 +305,16 @@ def poll_or_give_up(caught: object, poll: Callable[[], Output], give_up: Callabl
         return give_up(f"{type(error).__name__}: {error}")
 
 
+def unless_store_is_gone(poll: Callable[[], T], gone: Callable[[ClientError], T]) -> T:
+    """Return the result of ``poll`` or, without the store's bucket, of ``gone``, which gets the error."""
+    try:
+        return poll()
+    except ClientError as error:
+        if code_of(error) != "NoSuchBucket":
+            raise
+        return gone(error)
+
+
 def poll_run(watch: Watch, poll: Callable[[], Output], *, failed: str, advice: str) -> Output:
     """Return the output of a poll of a job or a run whose results only this execution writes.
 
@@ -312,13 +323,8 @@ def poll_run(watch: Watch, poll: Callable[[], Output], *, failed: str, advice: s
     bucket, nothing can be written, and the execution ends.
     """
 
-    def polled() -> Output:
-        try:
-            return poll()
-        except ClientError as error:
-            if code_of(error) != "NoSuchBucket":
-                raise
-            return end(watch, failure=f"{failed}: {error}. Next: {_NEXT_STEPS['NoSuchBucket']}")
+    def without_store(error: ClientError) -> Output:
+        return end(watch, failure=f"{failed}: {error}. Next: {_NEXT_STEPS['NoSuchBucket']}")
 
     def give_up(reason: str) -> Output:
         now = int(time.time())
@@ -329,7 +335,7 @@ def poll_run(watch: Watch, poll: Callable[[], Output], *, failed: str, advice: s
         log(Counted.watching_failed if since == now else "watches on", reason=f"{failed}: {reason}")
         return later(watch, _REST_SECONDS) | {"FailingSince": since}
 
-    return poll_or_give_up(watch.error, polled, give_up)
+    return poll_or_give_up(watch.error, lambda: unless_store_is_gone(poll, without_store), give_up)
 
 
 def again(seconds: int) -> Output:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from botocore.exceptions import ClientError
 
 from ..aws import client
-from ..custom_resource import DONE, Output, again, later, poll_or_give_up
+from ..custom_resource import DONE, Output, again, later, poll_or_give_up, unless_store_is_gone
 from ..errors import DeploymentError, code_of, message_of
 from ..hosting.serving import stack_status
 from ..requests.properties import validate
@@ -66,19 +66,21 @@ def _poll(watch: ShadowWatch, records: RunRecords, now: float) -> Output:
 
 def _excused(watch: ShadowWatch, records: RunRecords, now: float) -> Output | None:
     """Return the output of the poll if this execution must not end the shadow as its records say, or not yet."""
-    try:
+
+    def without_store(error: ClientError) -> Output:
+        # No run goes on.
+        log("shadow ends without records", reason=repr(error))
+        return _end_without_records(watch)
+
+    def by_records() -> Output | None:
         if watch.issued is None:
             return _wait_for_others(watch, records, now)
         if records.is_given_up(watch.issued):
             log("shadow given up", shadow=records.key, run=watch.run)
             return DONE
-    except ClientError as error:
-        if code_of(error) != "NoSuchBucket":
-            raise
-        # Without the store, no run goes on.
-        log("shadow ends without records", reason=repr(error))
-        return _end_without_records(watch)
-    return None
+        return None
+
+    return unless_store_is_gone(by_records, without_store)
 
 
 def _continued(watch: ShadowWatch, records: RunRecords, state: RunState, now: float) -> Output:
