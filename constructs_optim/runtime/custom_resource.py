@@ -16,7 +16,7 @@ import traceback
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .jobs.sagemaker_jobs import JobKind
     from .requests.properties import Watch, WatchedProperties
 
+T = TypeVar("T")
 Output = dict[str, object]
 """The output of a poll, which the state machine reads."""
 DONE: Output = {"Done": True}
@@ -42,6 +43,8 @@ _ATTEMPTS = 5
 _SHORTEST_WAIT, _LONGEST_WAIT = 30, 86_400
 # How long a watcher pauses after polls kept failing, if no stack waits for it.
 _REST_SECONDS = 1_800
+# The longest job waits 28 days for spot capacity and runs for 28 days.
+_LONGEST_JOB_SECONDS = 56 * 86_400
 # The errors of an invocation that did not return. Source: AWS Step Functions developer guide, "Handling errors in Step
 # Functions workflows" (Lambda.Unknown, Sandbox.Timedout, States.Timeout); AWS Lambda developer guide, "Runtime API".
 _DETAILS = "For details, see the function's log"
@@ -302,28 +305,37 @@ def poll_or_give_up(caught: object, poll: Callable[[], Output], give_up: Callabl
         return give_up(f"{type(error).__name__}: {error}")
 
 
+def unless_store_is_gone(poll: Callable[[], T], gone: Callable[[ClientError], T]) -> T:
+    """Return the result of ``poll`` or, without the store's bucket, of ``gone``, which gets the error."""
+    try:
+        return poll()
+    except ClientError as error:
+        if code_of(error) != "NoSuchBucket":
+            raise
+        return gone(error)
+
+
 def poll_run(watch: Watch, poll: Callable[[], Output], *, failed: str, advice: str) -> Output:
     """Return the output of a poll of a job or a run whose results only this execution writes.
 
     If polls keep failing, a stack that waits gets ``failed``, the reason, and ``advice``. If none waits, or no longer,
-    the next poll is later. Without the store's bucket, nothing can be written, and the execution ends.
+    the failure is counted, and the next poll is later, for as long as the longest job takes. Without the store's
+    bucket, nothing can be written, and the execution ends.
     """
 
-    def polled() -> Output:
-        try:
-            return poll()
-        except ClientError as error:
-            if code_of(error) != "NoSuchBucket":
-                raise
-            return end(watch, failure=f"{failed}: {error}. Next: {_NEXT_STEPS['NoSuchBucket']}")
+    def without_store(error: ClientError) -> Output:
+        return end(watch, failure=f"{failed}: {error}. Next: {_NEXT_STEPS['NoSuchBucket']}")
 
     def give_up(reason: str) -> Output:
-        if watch.wait_handle and not is_out_of_time(watch):
+        now = int(time.time())
+        # Of failures in a row: a poll that works has another output.
+        since = int(watch.look.get("FailingSince") or now)
+        if (watch.wait_handle and not is_out_of_time(watch)) or now - since > _LONGEST_JOB_SECONDS:
             return end(watch, failure=f"{failed}: {reason}. {advice}")
-        log("watches on", reason=f"{failed}: {reason}")
-        return later(watch, _REST_SECONDS)
+        log(Counted.watching_failed if since == now else "watches on", reason=f"{failed}: {reason}")
+        return later(watch, _REST_SECONDS) | {"FailingSince": since}
 
-    return poll_or_give_up(watch.error, polled, give_up)
+    return poll_or_give_up(watch.error, lambda: unless_store_is_gone(poll, without_store), give_up)
 
 
 def again(seconds: int) -> Output:
@@ -347,8 +359,7 @@ def wait_seconds(age: dt.timedelta, *, is_awaited: bool = False) -> int:
     # A stack waits for at most 12 hours.
     if age < dt.timedelta(hours=12) or is_awaited:
         return int(min(60, max(5, age.total_seconds() / 10)))
-    # The longest job, which waits 28 days for spot capacity and runs for 28 days, stays within the 25,000 events of an
-    # execution (AWS Step Functions developer guide, "Quotas").
+    # The longest job stays within the 25,000 events of an execution (AWS Step Functions developer guide, "Quotas").
     return int(min(3600, max(300, age.total_seconds() / 100)))
 
 

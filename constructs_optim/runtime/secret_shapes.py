@@ -21,20 +21,31 @@ _DESCRIBING = (
 )  # fmt: skip
 _DESCRIBED = "|".join(f"(?<={word})|(?<={word}s)" for word in _DESCRIBING)
 _NOT_DESCRIBED = rf"(?![\w.-]{{0,40}}+(?![\w.-])(?:{_DESCRIBED}))"
-# Words before "token" that make it a part of a model's text: eos_token, IMAGE_TOKEN, cost_per_token.
+# Words before "token" that make it a part of a model's text: eos_token, SM_VLLM_EOS_TOKEN, cost_per_token.
 _OF_TEXT = (
-    "audio", "begin", "bos", "cls", "decoder", "draft", "end", "eom", "eos", "eot", "fim", "first", "image", "input",
-    "last", "mask", "max", "middle", "min", "new", "next", "num", "output", "pad", "per", "prefix", "prompt", "sep",
-    "special", "speculative", "start", "stop", "suffix", "text", "think", "total", "unk", "video", "vision",
+    "bos", "cls", "eom", "eos", "eot", "fim", "max", "min", "num", "pad", "per", "sep", "special", "speculative",
+    "think_end", "think_start", "unk",
 )  # fmt: skip
-_TEXT_BEFORE = "".join(rf"(?<!\b{word}[-_ ]token)(?<!_{word}_token)" for word in _OF_TEXT)
+# The same only where they begin the name: GOOGLE_VISION_TOKEN and FRONT_END_TOKEN are a service's.
+_FIRST_OF_TEXT = (
+    "audio", "begin", "decoder", "draft", "end", "first", "image", "input", "last", "mask", "middle", "new", "next",
+    "output", "prefix", "prompt", "start", "stop", "suffix", "text", "think", "total", "video", "vision",
+)  # fmt: skip
+_TEXT_BEFORE = "".join(
+    [rf"(?<!\b{word}[-_ ]token)(?<!_{word}_token)" for word in _OF_TEXT]
+    # After "--", but not after "vision-".
+    + [rf"(?<!(?<!\w)(?<!\w-){word}[-_ ]token)" for word in _FIRST_OF_TEXT]
+)
 _NOT_OF_TEXT = rf"(?:(?<![-_ ]token)|{_TEXT_BEFORE})"
 
 _KEY = f"(?:api|access|account|private|secret)[-_ ]?key{_NOT_DESCRIBED}"
 _PASSWORD = rf"(?:passw(?:or)?d|passphrase|(?<![a-z])pwd){_NOT_DESCRIBED}"
 # Not secretary, secretive, secretion, the ARNs of Secrets Manager, which errors name, and the SecretString of a dynamic
-# reference.
-_SECRET = rf"(?<!\d{{12}}:)secret(?!ari|ary|ive|ion|smanager|string:[\w./-]{{0,80}}(?:\}}\}}|:)){_NOT_DESCRIBED}"
+# reference, which follows the secret's name.
+_SECRET = (
+    r"(?<!\d{12}:)secret(?!ari|ary|ive|ion|smanager)(?!(?<=[\w/+=.@-]:secret)string:[\w./-]{0,80}(?:\}\}|:))"
+    rf"{_NOT_DESCRIBED}"
+)
 _TOKEN = rf"(?:credential|signature|token(?!s|iz|[-_]?ids?(?![a-z])){_NOT_OF_TEXT}){_NOT_DESCRIBED}"
 
 _NAME_OF_SECRET = re.compile(
@@ -58,18 +69,22 @@ _CERTAIN_VARIABLE = re.compile(
     r"|_pwd$|^aws_bearer_token_",
     re.IGNORECASE,
 )
-# References to a secret: an ARN, an S3 object, a file or a parameter of Systems Manager, or another variable. An AWS
-# secret access key may begin with a slash, but its parts look random.
+# References to a secret: an ARN, an S3 object, a file or a parameter of Systems Manager, another variable, or what is
+# to be replaced, such as <your token>. An AWS secret access key may begin with a slash, but its parts look random, and
+# a password may begin with a dollar sign or stand in brackets.
+_TO_REPLACE = r"api-?key|credentials?|here|insert|keys?|mask|password|placeholder|replace|secrets?|tokens?|value|your"
 _REFERENCE = re.compile(
     r"arn:[a-z-]{1,20}:[a-z0-9-]{1,40}:\S{1,2000}|s3://[^\s@?]{1,2000}|(?P<path>(?:/[\w.@-]{1,200}+){1,20}/?)"
-    r"|\$(?:[A-Z_][A-Z0-9_]*|\{[A-Z_][A-Z0-9_]*\})|<[^<>]{1,80}>|\[[^\[\]]{1,80}\]"
+    r"|\$(?:(?=[A-Z0-9]*(?:_|KEY|PASS|PWD|SECRET|TOKEN))[A-Z_][A-Z0-9_]*|\{[A-Z_][A-Z0-9_]*\})"
+    rf"|[<\[](?=[^<>\[\]]*(?<![A-Za-z0-9])(?i:{_TO_REPLACE})(?![A-Za-z0-9]))[^<>\[\]]{{1,80}}[>\]]"
 )
 # CloudFormation's dynamic references.
 _RESOLVED = re.compile(r"\{\{resolve:(?:ssm|ssm-secure|secretsmanager):[^{}]{1,2000}\}\}")
-# Values that are not secrets: switches, and placeholders that servers accept as "no key".
-_NO_SECRETS = frozenset(
-    {"", "0", "1", "dummy", "empty", "false", "no", "none", "not-needed", "null", "off", "on", "true", "yes"}
-)
+# Values that are not secrets: switches, placeholders that servers accept as "no key", and fields of a format.
+_NO_SECRETS = frozenset({
+    "", "%s", "0", "1", "dummy", "empty", "false", "no", "none", "not-needed", "null", "off", "on",
+    "sk-no-key-required", "true", "yes",
+})  # fmt: skip
 
 # Every repetition that can end without a match has a bound, or starts only where the characters before it end: the time
 # is proportional to the text's length. Matching the beginning of a secret's name as well would take quadratic time.
@@ -77,6 +92,10 @@ _STRONG = rf"(?:{_PASSWORD}|{_SECRET}|{_KEY})[\w.-]{{0,40}}+"
 _SCHEME = "(?:basic|bearer|digest|negotiate|token|apikey|aws4-hmac-sha256)"
 _QUOTE = r"""\\{0,7}["']?"""
 _NAME = rf"(?:{_STRONG}|{_TOKEN}[\w.-]{{0,40}}+)"
+_DESCRIBED_NAME = (
+    r"(?:passw(?:or)?d|passphrase|credential|secret(?!ari|ary|ive|ion|smanager)|(?:api|access|account|private)[-_ ]?key"
+    rf"|token(?!s|iz){_NOT_OF_TEXT})[\w.-]{{0,40}}+"
+)
 # "Secret: required parameter missing" goes on in words.
 _WORDS = "(?-i:[a-z]{1,30} [a-z])"
 
@@ -108,6 +127,26 @@ def _public_url(match: re.Match[str]) -> str:
     return _USER.sub(f"://{HIDDEN}@", address) + (f"?{HIDDEN}" if query else "")
 
 
+def _value_as_hidden(match: re.Match[str]) -> str:
+    """Hide what follows a secret's name, the first group, in the quotes of the second, if there is one."""
+    quote = match[2] if match.re.groups > 1 else ""
+    value = match[0][len(match[1]) + len(quote) : len(match[0]) - len(quote)]
+    return match[0] if value.lower() in _NO_SECRETS else f"{match[1]}{quote}{HIDDEN}{quote}"
+
+
+_LOCATION = re.compile(
+    r"(?:dir|endpoint|file|path|ur[il])s?=$|^--\S*(?:dir|endpoint|file|path|ur[il])s?\s+$", re.IGNORECASE
+)
+
+
+def _described_as_hidden(match: re.Match[str]) -> str:
+    """Hide what cannot be what its name says: random text, and a location without any punctuation of one."""
+    value = match[2]
+    is_misnamed = _LOCATION.search(match[1]) and not re.search(r"[/.:~\\]", value)
+    is_hidden = is_random_value(value) or (is_misnamed and not is_reference(value))
+    return f"{match[1]}{HIDDEN}" if is_hidden else match[0]
+
+
 def _random_as_hidden(match: re.Match[str]) -> str:
     return HIDDEN if is_random(match[0]) else match[0]
 
@@ -132,6 +171,9 @@ def is_random(text: str) -> bool:
     kinds = [any(map(test, text)) for test in (str.islower, str.isupper, str.isdecimal)]
     return all(kinds) and not _LONG_WORD.search(text) and text.count("/") <= 3
 
+
+# Names such as xai-grok2instruct70b are in lower case, with a word.
+_NO_NAME = r"(?:(?=[\w-]*[A-Z])|(?![\w-]*[a-z]{7}))"
 
 SHAPES: dict[str, Shape] = {
     "private key": _shape(
@@ -162,37 +204,52 @@ SHAPES: dict[str, Shape] = {
         r"""(cookie["']?\s{0,4}[:=]\s{0,4}["']?)(?=[^\s;="']{1,80}=)[^\r\n"']+""", rf"\1{HIDDEN}", re.IGNORECASE
     ),
     # As in queries, shells, and AWS's messages.
-    "name=value": _shape(rf"""({_NAME}=)[^\s"'&,;}}\]]+""", rf"\1{HIDDEN}", re.IGNORECASE),
+    "name=value": _shape(rf"""({_NAME}=)[^\s"'&,;}}\]]+""", _value_as_hidden, re.IGNORECASE),
     # As in JSON and Python, and in JSON inside of JSON, whose quotes are escaped.
     "quoted value": _shape(
         rf"""({_NAME}{_QUOTE}\s{{0,9}}[:=]\s{{0,9}})(\\{{0,7}}["']).*?(?<!\\)\2""",
-        rf"\1\2{HIDDEN}\2",
+        _value_as_hidden,
         re.IGNORECASE,
     ),
     # As in headers, YAML, and settings. Words about tokens are ordinary, so their values must have a digit.
     "name: value": _shape(
         rf"""({_STRONG}["']?\s{{0,4}}[:=]\s{{0,9}})(?!["'\\\s]|{_WORDS})[^\s"',;}}\]]{{4,}}""",
-        rf"\1{HIDDEN}",
+        _value_as_hidden,
         re.IGNORECASE,
     ),
     "token: value": _shape(
         rf"""({_NAME}["']?\s{{0,4}}[:=]\s{{0,9}})(?=[^\s\d]{{0,80}}\d)(?!\d{{1,11}}\b)[^\s"',;}}\]]{{8,}}""",
-        rf"\1{HIDDEN}",
+        _value_as_hidden,
         re.IGNORECASE,
     ),
     "password value": _shape(
         rf"""({_PASSWORD}\s{{1,4}})(?=[^\s\d]{{0,80}}\d)(?!\d{{1,11}}\b)[^\s"',;:/=]{{6,}}""",
-        rf"\1{HIDDEN}",
+        _value_as_hidden,
         re.IGNORECASE,
     ),
     "--option value": _shape(
-        rf"""((?<![\w-])--[\w-]{{0,30}}{_NAME}\s{{1,9}})(?!-)[^\s"']+""", rf"\1{HIDDEN}", re.IGNORECASE
+        rf"""((?<![\w-])--[\w-]{{0,30}}{_NAME}\s{{1,9}})(?!-)[^\s"']+""", _value_as_hidden, re.IGNORECASE
     ),
     # Not a container's user and group, such as 1000:1000.
+    # Names that describe a secret, or where it is, with values that are none of that.
+    "described value": _shape(
+        rf"""((?<![\w-])--[\w-]{{0,30}}{_DESCRIBED_NAME}\s{{1,9}}(?!-)"""
+        rf"""|{_DESCRIBED_NAME}{_QUOTE}\s{{0,4}}[:=]\s{{0,4}}{_QUOTE})"""
+        r"""([^\s"'&,;)}\]\\]+)""",
+        _described_as_hidden,
+        re.IGNORECASE,
+    ),
     "-u user:password": _shape(
         r"""((?<![\w-])(?:-u|--user)[\s=]\s{0,4}["']?[^\s:"'/]{1,80}:)(?!\d{1,9}(?:\s|$)|//)[^\s"']+""", rf"\1{HIDDEN}"
     ),
-    "bearer": _shape(r"\b(bearer\s{1,9})[\w.~+/=-]+", rf"\1{HIDDEN}", re.IGNORECASE),
+    # Not "bearer of news".
+    "bearer": _shape(
+        r"\b(bearer\s{1,9})"
+        r"(?!(?-i:and|auth|authentication|authorization|for|in|is|of|or|scheme|to|tokens?)(?![\w.~+/=-]))"
+        r"[\w.~+/=-]+",
+        _value_as_hidden,
+        re.IGNORECASE,
+    ),
     "basic": _shape(r"\b(basic\s{1,9})([A-Za-z0-9+/]{8,}={0,2})", _user_as_hidden, re.IGNORECASE),
     # sagemaker-core's token generator, and Bedrock's of the same form.
     "AWS bearer token": _shape(
@@ -205,7 +262,8 @@ SHAPES: dict[str, Shape] = {
     "GitHub": _shape(r"\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,})", kind="a GitHub token"),
     # GitLab's documentation, "Token overview": token prefixes.
     "GitLab": _shape(
-        r"(?<![\w-])gl(?:agent|cbt|dt|ffct|ft|imt|oas|pat|ptt|rt|soat)-[\w-]{16,}(?:\.[0-9a-z]{2}\.?[0-9a-z]{7,9}\b)?",
+        rf"(?<![\w-])gl(?:agent|cbt|dt|ffct|ft|imt|oas|pat|ptt|rt|soat)-{_NO_NAME}"
+        r"[\w-]{16,}(?:\.[0-9a-z]{2}\.?[0-9a-z]{7,9}\b)?",
         kind="a GitLab token",
     ),
     "Slack": _shape(r"(?<![\w-])x(?:ox[abeprs]|app)-(?=[\w-]*\d)[\w-]{10,}", kind="a Slack token"),
@@ -221,7 +279,7 @@ SHAPES: dict[str, Shape] = {
     "prefixed key": _shape(
         r"(?<![\w-])(?:AGE-SECRET-KEY-1|(?:dapi|fw_|r8_)(?![\w-]*[a-z]{7})|dckr_[op]at_|do[opr]_v1_|gl(?:c|sa)_|gsk_|hv[bs]\.|lsv2_[ps][kt]_|ntn_"
         r"|nvapi-|pplx-|pscale_(?:oauth|pw|tkn)_|shp(?:at|ca|pa|ss)_|sntry[su]_|xai-)"
-        r"(?=[\w-]*\d)(?=[\w-]*[A-Za-z0-9]{16})[\w=-]{20,}",
+        rf"{_NO_NAME}(?=[\w-]*\d)(?=[\w-]*[A-Za-z0-9]{{16}})[\w=-]{{20,}}",
         kind="an API key",
     ),
     "Google": _shape(r"(?<![\w.-])(?:AIza[\w-]{30,}|ya29\.[\w.-]{10,})", kind="a Google key"),

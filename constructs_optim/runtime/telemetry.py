@@ -59,6 +59,7 @@ class Counted(Enum):
     job_released = "released", "JobStopped"
     job_completed = "ended", "JobCompleted"
     job_failed = "ended", "JobFailed", True
+    watching_failed = "watches on", "JobFailed", True
     evaluated = "evaluated", "EvaluationCompleted"
     gate_closed = "gate closed", "DeploymentStopped"
     shadow_decided = "shadow decided", "ShadowDecided"

@@ -51,8 +51,16 @@ def json_object(path: Path, error: type[TrainingError]) -> dict[str, Any]:
     except ValueError as problem:
         raise error(f"{name} is not JSON in UTF-8: {problem}") from None
     if not isinstance(value, dict):
-        raise error(f"{name} is not a JSON object but a {type(value).__name__}")
+        raise error(f"{name} is not a JSON object but {kind_of(value)}")
     return value
+
+
+def kind_of(value: object) -> str:
+    """Return what a JSON value is, as messages say it."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    kinds = {str: "text", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    return kinds[type(value)]
 
 
 def _place(text: str, position: int) -> str:

@@ -306,7 +306,7 @@ def test_a_refused_end_is_reported_with_its_reason_and_retried_until_it_is_accep
     run.request["TopicArn"] = topic
     run.records.write(CURRENT, {"outcome": "worse", "run": "0" * 16})
     cloud.inject("limit_exceeded", operation="UpdateEndpoint", reason="the limit is 1 Instances")
-    assert [run.poll()["WaitSeconds"] for _ in range(5)] == [30, 30, 30, 3600, 3600]
+    assert [run.poll()["WaitSeconds"] for _ in range(5)] == [30, 30, 3600, 3600, 3600]
     assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-shadow"
     cloud.clear_faults()
     assert run.end()["EndpointConfigName"] == f"{run.name}-ended"
@@ -314,6 +314,66 @@ def test_a_refused_end_is_reported_with_its_reason_and_retried_until_it_is_accep
     assert message["Subject"] == f"Shadow of {run.name}: not ended"
     assert "could not be removed" in message["Message"]
     assert "the limit is 1 Instances" in message["Message"]
+
+
+class Endings:
+    """An endpoint that serves a shadow whatever update it accepts, because its alarms roll each one back.
+
+    ``answers`` are the answers to the next updates: a refusal, or "" for an update that is accepted.
+    """
+
+    def __init__(self, run: Run, monkeypatch: pytest.MonkeyPatch, answers: list[str]) -> None:
+        self.moved, self.told = 0, list[str]()
+        endpoint = {
+            "EndpointStatus": "InService",
+            "EndpointConfigName": f"{run.name}-shadow",
+            "FailureReason": "the alarm errors rolled it back",
+        }
+
+        def move(*_: object) -> str:
+            self.moved += 1
+            return answers[self.moved - 1] if self.moved <= len(answers) else ""
+
+        monkeypatch.setattr(shadow_watcher, "_endpoint", lambda request: endpoint)
+        monkeypatch.setattr(shadow_watcher, "_move", move)
+        monkeypatch.setattr(shadow_watcher, "_tell", lambda request, what, message: self.told.append(message))
+
+
+@pytest.mark.parametrize("refusals", [0, 1, 3, 5])
+def test_an_end_that_alarms_roll_back_is_tried_three_times_and_told_however_often_it_was_refused_before(
+    run: Run, monkeypatch: pytest.MonkeyPatch, refusals: int
+) -> None:
+    run.records.write(CURRENT, {"outcome": "worse", "run": "0" * 16})
+    endings = Endings(run, monkeypatch, ["the limit is 1 Instances"] * refusals)
+    output: dict[str, Any] = {"Done": False}
+    while not output["Done"]:
+        output = run.poll(Look=output)
+    assert endings.moved == refusals + 3
+    reasons = [message.rpartition(": ")[2] for message in endings.told]
+    assert reasons == ["the limit is 1 Instances"] * (refusals >= 3) + ["the alarm errors rolled it back"]
+
+
+def test_an_endpoint_that_is_busy_after_refused_ends_is_told_of_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run.records.write(CURRENT, {"outcome": "worse", "run": "0" * 16})
+    endings = Endings(run, monkeypatch, ["the limit is 1 Instances"] * 3 + ["Cannot update in-progress endpoint"] * 4)
+    for _ in range(7):
+        assert run.poll()["Done"] is False
+    assert len(endings.told) == 1
+
+
+def test_an_end_without_records_that_alarms_roll_back_is_tried_three_times_and_told(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shadow_watcher, "RunRecords", NoStore)
+    endings = Endings(run, monkeypatch, ["the limit is 1 Instances"])
+    output: dict[str, Any] = {"Done": False}
+    for _ in range(9):
+        output = run.poll(Error=POLLS_FAIL, Look=output)
+        if output["Done"]:
+            break
+    assert (output["Done"], endings.moved) == (True, 4)
+    reasons = [message.rpartition(": ")[2] for message in endings.told]
+    assert reasons == ["the limit is 1 Instances", "the alarm errors rolled it back"]
 
 
 def test_a_shadow_ends_although_its_topic_is_gone(run: Run, cloud: LocalCloud) -> None:
@@ -333,15 +393,20 @@ def test_a_run_whose_watching_fails_ends_the_shadow(run: Run) -> None:
 
 
 POLLS_FAIL = {"Error": "DeploymentError", "Cause": "it is damaged"}
-DAMAGED = [b"", b"{", b"[]", b"{}", b'"x"', b'{"schema":1,"began":"x"}', b'{"schema":99}']
+NEWER = b'{"schema":99}'
+DAMAGED = [b"", b"{", b"[]", b"{}", b'"x"', b'{"schema":1,"began":"x"}', NEWER]
 
 
 @pytest.mark.parametrize(
     ("damaged", "file"), one_in(4, product(DAMAGED, ["current.json", "run.json", "given_up.json"]))
 )
-def test_a_run_whose_records_cannot_be_read_ends_the_shadow(run: Run, file: str, damaged: bytes) -> None:
+def test_a_run_whose_records_cannot_be_read_ends_the_shadow(
+    run: Run, monkeypatch: pytest.MonkeyPatch, file: str, damaged: bytes
+) -> None:
     run.poll()
     folder = f"shadows/{run.records.key}/"
+    told: list[str] = []
+    monkeypatch.setattr(shadow_watcher, "_tell", lambda request, what, message: told.append(what))
     name = f"{folder}runs/{run.run}/{file}" if file == "run.json" else f"{folder}{file}"
     run.cloud.client("s3").put_object(Bucket=BUCKET, Key=name, Body=damaged)
     if file == "current.json":
@@ -356,6 +421,8 @@ def test_a_run_whose_records_cannot_be_read_ends_the_shadow(run: Run, file: str,
         settled(run.sagemaker, run.name)
     ended = settled(run.sagemaker, run.name)
     assert (ended["EndpointConfigName"], "ShadowProductionVariants" in ended) == (f"{run.name}-ended", False)
+    if file == "current.json" and damaged != NEWER:
+        assert ((content(run.records, CURRENT) or {})["outcome"], told) == (run.report["outcome"], ["not decided"])
 
 
 class NoStore:
@@ -376,10 +443,10 @@ def test_a_run_without_its_store_ends_the_shadow(run: Run, cloud: LocalCloud, mo
     run.request["TopicArn"] = topic
     monkeypatch.setattr(shadow_watcher, "RunRecords", NoStore)
     cloud.inject("limit_exceeded", operation="UpdateEndpoint", count=1, reason="the limit is 1 Instances")
-    assert run.poll(Error=POLLS_FAIL) == later(3600)
+    assert run.poll(Error=POLLS_FAIL) == later(3600) | {"Updates": 0}
     [message] = notifications.received()
     assert message["Subject"] == f"Shadow of {run.name}: not ended"
-    assert run.poll(Error=POLLS_FAIL) == later(30)
+    assert run.poll(Error=POLLS_FAIL) == later(30) | {"Updates": 1}
     assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-ended"
     assert run.poll(Error=POLLS_FAIL) == {"Done": True}
 
@@ -615,7 +682,7 @@ def test_a_shadow_ends_when_its_store_is_deleted(
 ) -> None:
     monkeypatch.setattr(shadow_watcher, "RunRecords", NoBucket)
     for poll in (run.poll, lambda: run.came_into_service(FIRST)):
-        assert poll() == later(30)
+        assert poll() == later(30) | {"Updates": 1}
         assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-ended"
         assert poll() == {"Done": True}
         run.goes_back()

@@ -122,5 +122,26 @@ def test_the_cause_of_a_refusal_is_named_with_what_lifts_it(
     assert (IN_THE_CDK in refused.fix) == (IN_THE_CDK in fixes)
 
 
+@pytest.mark.parametrize(
+    "principal",
+    [
+        "*",
+        {"AWS": "*"},
+        {"Service": "*"},
+        {"Service": ["ec2.amazonaws.com", SAGEMAKER]},
+        {"Service": SAGEMAKER, "AWS": "*"},
+        {"Service": {"Ref": "Service"}},
+        None,
+    ],
+)
+@pytest.mark.parametrize("own", [[], [TAGS]])
+def test_the_remedy_lets_only_sagemaker_assume_the_role(principal: object, own: list[object]) -> None:
+    refused = refusal({"Statement": [allow(principal, "sts:TagSession"), *own]})
+    assert refused is not None
+    assert "add sts:AssumeRole" not in refused.fix
+    assert f'allow "sts:AssumeRole" for the service principal "{SAGEMAKER}"' in refused.fix
+    assert refused.fix.endswith("in a statement of its own")
+
+
 def test_a_policy_that_lets_sagemaker_assume_the_role_is_not_refused() -> None:
     assert refusal({"Statement": [TAGS, allow({"Service": SAGEMAKER})]}) is None

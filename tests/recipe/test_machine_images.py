@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.hosting.machine_image import HostedContainer, MachineImageUse
 from constructs_optim.recipe.rules import all_rules, check, warnings
 
@@ -95,6 +96,18 @@ def test_tested_machine_images_cause_no_advice(of: MachineImageUse) -> None:
 )
 def test_containers_and_drivers_of_which_no_failure_is_reported_cause_no_advice(of: MachineImageUse) -> None:
     assert warnings(of) == ()
+
+
+@pytest.mark.parametrize("version", [None, GPU_2])
+def test_the_remedies_for_a_reported_failure_cause_no_advice(version: str | None) -> None:
+    (advice,) = warnings(use(version, P5_LMI))
+    where = "variant.inference_ami_version" if version else "server.container_version"
+    assert advice.message.startswith(f"{where} = ")
+    assert f"Use {GPU_4_1} as variant.inference_ami_version" in advice.message
+    assert warnings(use(GPU_4_1, P5_LMI)) == ()
+    assert advice.message.endswith('server=Server.lmi(container_version="0.36.0-lmi25")')
+    (newer,) = (row for row in images.rows() if row.server == "lmi" and row.has_version("0.36.0-lmi25"))
+    assert warnings(use(None, ((f"{newer.repository}:{newer.tag}", newer.cuda or ""), "ml.p5.48xlarge"))) == ()
 
 
 def test_each_rule_about_machine_images_has_a_case() -> None:

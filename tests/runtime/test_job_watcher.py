@@ -267,6 +267,32 @@ def test_a_run_for_which_no_stack_waits_is_polled_later_when_polls_keep_failing(
     assert (output["Done"], output["WaitSeconds"], told) == (False, 1800, [])
 
 
+@pytest.mark.parametrize("error", [_FAILED, {"Error": "Lambda.Unknown"}], ids=["polls fail", "they crash"])
+def test_a_run_for_which_no_stack_waits_is_counted_as_failed_and_ends_after_the_longest_job(
+    error: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    began = now = int(time.time())
+    counted: list[str] = []
+    monkeypatch.setattr("constructs_optim.runtime.telemetry.count", counted.append)
+    monkeypatch.setattr(custom_resource.time, "time", lambda: now)
+    output, _ = polled(Watch(error=error))
+    assert counted == ["JobFailed"]
+    while not output["Done"]:
+        assert isinstance(output["WaitSeconds"], int)
+        now += output["WaitSeconds"]
+        output, _ = polled(Watch(error=error, look=output))
+    assert _LONGEST < now - began <= _LONGEST + _DAY
+    assert counted == ["JobFailed", "JobFailed"], "when polls begin to fail, and when the execution ends"
+    errors = [record.message for record in caplog.records if record.levelname == "ERROR"]
+    assert errors == ["watches on", "ended"]
+
+
+def test_a_poll_that_works_in_between_begins_the_failures_anew() -> None:
+    long_ago = {"FailingSince": int(time.time()) - 2 * _LONGEST}
+    assert polled(Watch(error=_FAILED, look=long_ago))[0] == custom_resource.DONE
+    assert polled(Watch(error=_FAILED, look=custom_resource.again(3600)))[0]["Done"] is False
+
+
 @pytest.mark.parametrize("error", [None, _FAILED])
 def test_a_run_whose_store_is_gone_ends(error: object) -> None:
     output, (reason,) = polled(Watch(wait_handle="https://handle", error=error), "NoSuchBucket")

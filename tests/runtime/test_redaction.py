@@ -251,8 +251,19 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
             "passphrase=MARK",
             "AccountKey=MARK==;x",
             "my_pwd=MARK",
+            "GOOGLE_VISION_TOKEN=MARK",
+            "front-end-token=MARK",
         ],
-        ["max_tokens=512", "tokenizer=llama", "key=value", "secretary=Johnson"],
+        [
+            "image_token=<|image|>",
+            "SM_VLLM_EOS_TOKEN=</s>",
+            "token=%s",
+            "api_key=EMPTY",
+            "max_tokens=512",
+            "tokenizer=llama",
+            "key=value",
+            "secretary=Johnson",
+        ],
     ),
     "quoted value": (
         [
@@ -271,6 +282,7 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
             "password: MARKhunter",
             "X-Api-Key: MARK",
             "secret:MARK",
+            "{a: {SecretString:MARKhunter}}",
             "db.password: MARK",
             "private_key: MARK",
             "My API key: MARKabcd1234",
@@ -299,13 +311,35 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
     ),
     "--option value": (
         ["curl --token MARK", "run --api-key MARK -v", "--db-password  MARK", "--client-secret MARK"],
-        ["--max-tokens 512", "--tokenizer llama", "--token --verbose"],
+        ["--max-tokens 512", "--image-token x9", "--api-key EMPTY", "--tokenizer llama", "--token --verbose"],
+    ),
+    "described value": (
+        [
+            "db.password.file=hunterMARK",
+            "DATABASE_PASSWORD_URL=MARK",
+            "run --password-file MARK",
+            "--api-key-path=MARK",
+            "api_key_version: MARKa1B2c3D4e5F6g7H8i9",
+        ],
+        [
+            "TOKEN_URL=https://host/token",
+            "--api-key-file /run/secrets/key",
+            "password_file=key.txt",
+            "--tokenizer-path llama",
+            "tokenizer_path=llama",
+            "secret_path: missing",
+            "API_KEY_HEADER=X-Api-Key1",
+            "password_file=$PASSWORD_FILE",
+        ],
     ),
     "-u user:password": (
         ["curl -u user:MARK https://h", "curl -u 'user:MARK'", "--user me:MARK", "--user=me:MARK"],
         ["docker run -u 1000:1000", "run --user 0:0", "-u root", "-u https://host"],
     ),
-    "bearer": (["Bearer MARK", "bearer MARK.abc"], ["bearers of news", "forbearer"]),
+    "bearer": (
+        ["Bearer MARK", "bearer MARK.abc"],
+        ["bearers of news", "forbearer", "the bearer of news", "a bearer token is missing"],
+    ),
     "basic": (
         ["Basic dXNlcjpwYXNz", "basic TUFSSzpwYXNzd29yZA=="],
         ["a basic understanding", "basic settings", "Basic Latin", "basic abcdefgh"],
@@ -339,7 +373,7 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
             "glrt-" + "a1B2" * 5,
             "glcbt-64_" + "a1B2" * 5,
         ],
-        ["glpat-", "glpat", "agl-dt-of-the-whole-team-of-ours", "glft-x"],
+        ["glpat-", "glpat", "agl-dt-of-the-whole-team-of-ours", "glft-x", "glft-mistral-7b-instruct-v0-2-awq"],
     ),
     "Slack": (
         ["xoxb-" + "123456789012-abc", "xapp-" + "1-A012BCDEF-abc"],
@@ -368,7 +402,15 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
     ),
     "prefixed key": (
         ["nvapi-" + "a1B2" * 16, "gsk_" + "a1B2" * 13, "dapi" + "0a1b" * 8, "hvs." + "a1B2" * 24, "r8_" + "a1B2" * 9],
-        ["nvapi-catalog", "gsk_is_not_a_key_but_a_long_name_1", "dapi_settings", "fw_firmwareversion123456"],
+        [
+            "nvapi-catalog",
+            "gsk_is_not_a_key_but_a_long_name_1",
+            "dapi_settings",
+            "fw_firmwareversion123456",
+            "gsk_model_llama31instruct70b",
+            "xai-grok2instruct70bchatv1",
+            "gldt-detectionmodel-large-v1",
+        ],
     ),
     "Google": (
         ["AIza" + "SyA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q", "ya29." + "a0AfH6SMB-x_y.z1234567"],
@@ -419,6 +461,7 @@ def test_a_variable_whose_value_is_certainly_a_secret_is_hidden_and_refused_and_
         *((name, True) for name in ("HF_TOKEN", "DB_PASSWORD", "DB_PASS", "MY_PWD", "GIT_PAT", "CLIENT_SECRET")),
         *((name, True) for name in ("OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "AccountKey", "STORAGE_ACCOUNT_KEY")),
         *((name, False) for name in ("OPENAI_KEY", "SERVICE_AUTH", "CHAT_TOKEN", "DB_SECRET", "SESSION_COOKIE")),
+        *((name, False) for name in ("GOOGLE_VISION_TOKEN", "AZURE_TEXT_TOKEN", "FRONT_END_TOKEN", "AI_NEXT_TOKEN")),
         *((name, True) for name in ("HUGGINGFACE_TOKEN", "PGPASSWORD", "SLACK_BOT_TOKEN", "AWS_BEARER_TOKEN_BEDROCK")),
         *((name, False) for name in ("FORWARD_PASS", "STAGE_PASS", "FILE_PAT", "ACCESS_KEY_ID")),
     ],
@@ -469,7 +512,10 @@ def test_a_variable_with_another_name_is_none_of_these(name: str) -> None:
         "Bearer {{resolve:ssm-secure:/prod/hf:1}}",
         "$HF_TOKEN",
         "${HF_TOKEN}",
+        "$TOKEN",
         "<your token>",
+        "<API_KEY>",
+        "[insert here]",
         "[MASK]",
         "EMPTY",
     ],
@@ -496,6 +542,10 @@ def test_the_arn_of_a_secret_in_the_environment_is_kept_in_messages() -> None:
         "{{resolve",
         "s3://key:password@bucket",
         "$ecret",
+        "$HUNTER2",
+        "<hunter2>",
+        "[hunter2]",
+        "<monkey99>",
         "hunter2",
         "hf_" + "a1B2" * 8 + "{{resolve:secretsmanager:hub}}",
     ],
@@ -567,7 +617,8 @@ def test_the_library_s_own_bearer_tokens_are_hidden() -> None:
 
 
 REPEATED = [
-    "secret", "token", "password-", "a://", "a://b@", "://", "eyJ", "eyJ-", "eyJabcdef.", "-----BEGIN PRIVATE KEY-----",
+    "secret", "token", "password-", "password_file=", "--token-file ", "_vision_token", "<key", "$KEY",
+    "a://", "a://b@", "://", "eyJ", "eyJ-", "eyJabcdef.", "-----BEGIN PRIVATE KEY-----",
     "-----BEGIN ", "--", "-", "--token ", 'token":"', "token':\"", 'token\\":\\"', "password: ", "password:", "bearer ",
     "authorization:", "authorization: basic ", "sk-", "ghp_", "AIza", "npm_", "xoxb-", "pypi-", "\\", '"', "A1a", "hf_",
     "a" * 39 + "/", "key=", "1:", "a.a@", "sagemaker-api-key-", " ", "\n", "api_key\\", "secret='", "cookie:a",

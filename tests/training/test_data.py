@@ -53,7 +53,7 @@ def test_chat_instruction_and_completion_rows_are_read(tmp_path: Path) -> None:
         ({"text": "x"}, "its keys are text; use one of"),
         ({"prompt": "x"}, "it has no 'completion'"),
         ({"prompt": "x", "completion": "  "}, "'completion' is empty"),
-        ({"prompt": 1, "completion": "y"}, "'prompt' is not a string but of type int"),
+        ({"prompt": 1, "completion": "y"}, "'prompt' is not text but a number"),
         ({"instruction": "x"}, "it has no 'output'"),
         ({"messages": []}, "'messages' is not a list of messages"),
         ({"messages": [USER]}, "the last message is from 'user'"),
@@ -65,7 +65,7 @@ def test_chat_instruction_and_completion_rows_are_read(tmp_path: Path) -> None:
         ),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role is 'tool'; use one of system, user"),
         ({"messages": [USER, {"role": "assistant"}]}, "messages[1].content is not text: None"),
-        ({"messages": ["x"]}, "messages[0] is not a JSON object but of type str"),
+        ({"messages": ["x"]}, "messages[0] is not a JSON object but text"),
     ],
 )
 def test_an_invalid_data_line_is_reported_with_its_reason(tmp_path: Path, row: Any, reason: str) -> None:

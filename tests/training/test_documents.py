@@ -36,7 +36,10 @@ def refused(path: Path, content: bytes) -> str:
         (b'{"a": 1,}', "line 1 column 9"),
         (b"", "Expecting value: line 1 column 1"),
         (b"[1]", "is not a JSON object but a list"),
-        (b"null", "is not a JSON object but a NoneType"),
+        (b"null", "is not a JSON object but null"),
+        (b"true", "is not a JSON object but true"),
+        (b'"x"', "is not a JSON object but text"),
+        (b"1.5", "is not a JSON object but a number"),
     ],
 )
 def test_a_file_that_servers_cannot_read_is_refused_with_what_was_found_and_where(

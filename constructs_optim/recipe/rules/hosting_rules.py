@@ -225,8 +225,21 @@ def _no_failure_with_the_driver_is_reported(use: MachineImageUse) -> Iterator[Fi
                 f"{use.driver or machine_images.default_driver(container.instance)}, because the driver could not "
                 f"compile its kernels ({report})"
             )
-            fix = "Use a container for CUDA 13, for which the endpoint sets a newer machine image"
-            yield Finding(use.location if use.version else "server", use.version or container.name, fix, reason)
+            newer = 'server=Server.lmi(container_version="0.36.0-lmi25")'
+            fix = (
+                f"Use {' or '.join(_without_failure(container))} as {use.location}, or a container for CUDA 13: {newer}"
+            )
+            location = use.location if use.version else "server.container_version"
+            yield Finding(location, use.version or container.name, fix, reason)
+
+
+def _without_failure(container: HostedContainer) -> Iterator[str]:
+    """Yield the machine images of the instance family whose driver runs the container, with no reported failure."""
+    known = machine_images.by_name()
+    for name in machine_images.of_family(container.instance):
+        driver = known[name].driver
+        if driver is not None and not container.mismatch(driver) and not container.reported_failure(driver):
+            yield name
 
 
 def _mismatches(use: MachineImageUse) -> dict[HostedContainer, str]:

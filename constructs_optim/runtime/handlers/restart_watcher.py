@@ -19,7 +19,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from ..aws import client
-from ..custom_resource import DONE, Output, later
+from ..custom_resource import DONE, Output, later, unless_store_is_gone
 from ..errors import DeploymentError, code_of, message_of
 from ..hosting.serving import stack_status
 from ..requests.properties import validate
@@ -64,16 +64,17 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     records = JsonRecords(client("s3"), request.bucket, request.kms_key_arn)
     # The watcher has no answer to give, so it goes on polling after errors that the state machine caught.
     try:
-        return _poll(watch, records, name)
-    except DeploymentError as error:
-        log(Counted.restart_failed, endpoint_name=request.endpoint_name, reason=str(error))
-        return DONE
-    except ClientError as error:
         # Without the store, no record can order the restarts.
-        if code_of(error) != "NoSuchBucket":
-            raise
-        log(Counted.restart_failed, endpoint_name=request.endpoint_name, reason=message_of(error))
-        return DONE
+        return unless_store_is_gone(
+            lambda: _poll(watch, records, name), lambda error: _fail(request, message_of(error))
+        )
+    except DeploymentError as error:
+        return _fail(request, str(error))
+
+
+def _fail(request: RestartRequest, reason: str) -> Output:
+    log(Counted.restart_failed, endpoint_name=request.endpoint_name, reason=reason)
+    return DONE
 
 
 def _poll(watch: RestartWatch, records: JsonRecords, name: str) -> Output:

@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 
 from botocore.exceptions import ClientError
 
-from ..custom_resource import DONE, Output, later
-from ..errors import DeploymentError, code_of, message_of
+from ..custom_resource import DONE, Output, later, unless_store_is_gone
+from ..errors import DeploymentError, message_of
 from ..hosting.scaling_registration import (
     connect_alarms,
     deregister,
@@ -41,19 +41,23 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     """Entry point. ``event`` is the execution's input."""
     watch = validate(ScalingWatch, event)
     record = SuspendedScalingRecord(watch.stack_id, watch)
+    return unless_store_is_gone(lambda: _restore(watch, record), lambda error: _end_without_record(watch, error))
+
+
+def _end_without_record(watch: ScalingWatch, error: ClientError) -> Output:
+    # The registration is gone with the store.
+    reason = f"{message_of(error)}, and with it what was registered. Next: register the variants yourself"
+    log(Counted.scaling_suspended, endpoint_name=watch.endpoint_name, reason=reason)
+    return DONE
+
+
+def _restore(watch: ScalingWatch, record: SuspendedScalingRecord) -> Output:
     try:
         suspended = record.get()
     except DeploymentError as error:
         # It may be restored, and nothing else knows the registration.
         log(Counted.scaling_suspended, endpoint_name=watch.endpoint_name, reason=str(error))
         return later(watch, _DAMAGED_SECONDS)
-    except ClientError as error:
-        if code_of(error) != "NoSuchBucket":
-            raise
-        # The registration is gone with the store.
-        reason = f"{message_of(error)}, and with it what was registered. Next: register the variants yourself"
-        log(Counted.scaling_suspended, endpoint_name=watch.endpoint_name, reason=reason)
-        return DONE
     if suspended is None:
         return DONE
     output = _poll(watch, suspended)

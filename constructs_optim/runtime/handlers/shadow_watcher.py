@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from botocore.exceptions import ClientError
 
 from ..aws import client
-from ..custom_resource import DONE, Output, again, later, poll_or_give_up
+from ..custom_resource import DONE, Output, again, later, poll_or_give_up, unless_store_is_gone
 from ..errors import DeploymentError, code_of, message_of
 from ..hosting.serving import stack_status
 from ..requests.properties import validate
@@ -25,6 +25,7 @@ from ..requests.shadow_properties import ShadowRequest, ShadowWatch
 from ..shadow import report
 from ..shadow.observation import Observer, Reading, RunState, criteria_of
 from ..shadow.verdict import Verdict, verdict
+from ..store.json_records import NewerRecord
 from ..store.run_records import CURRENT, OBSERVING, RESULT, RUN, RunRecords, ShadowDecision
 from ..telemetry import Counted, LambdaContext, entry_point, log
 
@@ -35,14 +36,14 @@ _POLL_SECONDS, _UPDATE_SECONDS = 300, 30
 _LONGEST_POLLS, _MOST_POLLS = 700, 800
 # A poll reads on for this long, within a function's 180 seconds.
 _READING_SECONDS = 60
-_UPDATE_ATTEMPTS = 3
+_UPDATE_ATTEMPTS, _TOLD_REFUSALS = 3, 3
 # An execution that has not ended a shadow after this time counts as dead.
 _LONGEST_END_SECONDS = 86_400
 # The errors that refuse an update. "Cannot update in-progress endpoint" is the only temporary ValidationException.
 _REFUSALS = ("ValidationException", "ResourceLimitExceeded")
 _BUSY = "in-progress"
 _CHANGING = ("Creating", "Updating", "SystemUpdating", "RollingBack")
-# Each refusal that follows is told, so that this is not too often.
+# Without records, each refusal is told, so that this is not too often.
 _REFUSED_SECONDS = 3_600
 
 
@@ -65,19 +66,21 @@ def _poll(watch: ShadowWatch, records: RunRecords, now: float) -> Output:
 
 def _excused(watch: ShadowWatch, records: RunRecords, now: float) -> Output | None:
     """Return the output of the poll if this execution must not end the shadow as its records say, or not yet."""
-    try:
+
+    def without_store(error: ClientError) -> Output:
+        # No run goes on.
+        log("shadow ends without records", reason=repr(error))
+        return _end_without_records(watch)
+
+    def by_records() -> Output | None:
         if watch.issued is None:
             return _wait_for_others(watch, records, now)
         if records.is_given_up(watch.issued):
             log("shadow given up", shadow=records.key, run=watch.run)
             return DONE
-    except ClientError as error:
-        if code_of(error) != "NoSuchBucket":
-            raise
-        # Without the store, no run goes on.
-        log("shadow ends without records", reason=repr(error))
-        return _end_without_records(watch)
-    return None
+        return None
+
+    return unless_store_is_gone(by_records, without_store)
 
 
 def _continued(watch: ShadowWatch, records: RunRecords, state: RunState, now: float) -> Output:
@@ -131,13 +134,17 @@ def _end_without_records(watch: ShadowWatch) -> Output:
     endpoint = _endpoint(request)
     if endpoint is None or endpoint["EndpointConfigName"] != request.shadow_config_name:
         return DONE
+    updates = int(watch.look.get("Updates") or 0)
     if endpoint["EndpointStatus"] in _CHANGING:
-        return later(watch, _UPDATE_SECONDS)
+        return later(watch, _UPDATE_SECONDS) | {"Updates": updates}
+    if updates >= _UPDATE_ATTEMPTS:
+        _tell_of_remaining(request, _rolled_back(endpoint))
+        return DONE
     refusal = _move(request, request.ended_config_name)
     if not refusal or _BUSY in refusal:
-        return later(watch, _UPDATE_SECONDS)
+        return later(watch, _UPDATE_SECONDS) | {"Updates": updates + (not refusal)}
     _tell_of_remaining(request, refusal)
-    return later(watch, _REFUSED_SECONDS)
+    return later(watch, _REFUSED_SECONDS) | {"Updates": updates}
 
 
 def _while_deployed(watch: ShadowWatch) -> Output | None:
@@ -263,7 +270,7 @@ def _conclude(
     watch: ShadowWatch, records: RunRecords, state: RunState, found: Verdict, reason: str, now: float
 ) -> None:
     """Write the report, notify subscribers, and let the shadow end. A recorded verdict stays."""
-    request, current = watch.request, records.get(CURRENT, ShadowDecision)
+    request, current = watch.request, _readable(watch, records)
     if current is not None and not _is_open(current, watch):
         log("decided before", shadow=records.key, outcome=current.outcome)
         _let_end(watch, records, state)
@@ -277,6 +284,18 @@ def _conclude(
         CURRENT, ShadowDecision, lambda before: before if before and not _is_open(before, watch) else decision
     )
     _announce(watch, records, state, found.outcome, reason)
+
+
+def _readable(watch: ShadowWatch, records: RunRecords) -> ShadowDecision | None:
+    """Return the record of the verdict; a damaged one is replaced, because it must not keep this run from its own."""
+    try:
+        return records.get(CURRENT, ShadowDecision)
+    except NewerRecord:
+        raise
+    except DeploymentError as error:
+        log("verdict replaced", shadow=records.key, reason=str(error))
+        records.write(CURRENT, ShadowDecision(outcome=OBSERVING, run=watch.run).to_record())
+        return None
 
 
 def _announce(watch: ShadowWatch, records: RunRecords, state: RunState, outcome: str, reason: str) -> None:
@@ -331,15 +350,13 @@ def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
         # This execution or another deployment moved the endpoint.
         log("shadow ended", shadow=records.key, config=endpoint["EndpointConfigName"])
         return DONE
-    if state.updates == _UPDATE_ATTEMPTS:
-        _tell_of_remaining(request, state.refusal or str(endpoint.get("FailureReason", "unknown")))
-    if state.updates >= _UPDATE_ATTEMPTS and not state.refusal:
-        # Updates that alarms roll back are not repeated any more. A refused one changes nothing, and may be accepted
-        # once a quota is raised.
+    if state.updates >= _UPDATE_ATTEMPTS:
+        # Updates that alarms roll back are not repeated any more.
+        _tell_of_remaining(request, _rolled_back(endpoint))
         return DONE
-    if state.updates and promotes:
-        # Alarms rolled back the promotion, or the candidate did not start. Production stays.
-        reason = state.refusal or str(endpoint.get("FailureReason", ""))
+    if (state.updates or state.refusals) and promotes:
+        # Alarms rolled back the promotion, the candidate did not start, or a quota refused it. Production stays.
+        reason = state.refusal or _rolled_back(endpoint)
         log("promotion failed", shadow=records.key, reason=reason)
         target = request.ended_config_name
         records.change(
@@ -350,9 +367,15 @@ def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
         # CloudFormation began an update in the meantime.
         log("endpoint is busy", shadow=records.key)
         return later(watch, _UPDATE_SECONDS)
-    state.updates += 1
+    if not state.refusal:
+        state.updates, state.refusals = state.updates + 1, 0
+    else:
+        # A refused update changes nothing, and may be accepted once a quota is raised.
+        state.refusals += 1
+        if state.refusals == _TOLD_REFUSALS:
+            _tell_of_remaining(request, state.refusal)
     records.write(RUN, state.model_dump(), watch.run)
-    return later(watch, _REFUSED_SECONDS if state.refusal and state.updates > _UPDATE_ATTEMPTS else _UPDATE_SECONDS)
+    return later(watch, _REFUSED_SECONDS if state.refusals >= _TOLD_REFUSALS else _UPDATE_SECONDS)
 
 
 def _move(request: ShadowRequest, config_name: str) -> str:
@@ -371,6 +394,10 @@ def _move(request: ShadowRequest, config_name: str) -> str:
         log("update refused", endpoint_name=request.endpoint_name, reason=message_of(error))
         return message_of(error)
     return ""
+
+
+def _rolled_back(endpoint: Mapping[str, Any]) -> str:
+    return str(endpoint.get("FailureReason") or "SageMaker rolled back the endpoint's update")
 
 
 def _tell_of_remaining(request: ShadowRequest, reason: str) -> None:

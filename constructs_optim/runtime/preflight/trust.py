@@ -59,7 +59,7 @@ def refusal(policy: object, text: Callable[[object], str] = str, service: str = 
     found: list[Refusal] = []
     named: dict[str, None] = {}
     other_actions: dict[str, None] = {}
-    is_allowed = False
+    is_allowed, is_shared = False, False
     for statement in _statements(policy):
         match = _matches(statement, service)
         if statement["Effect"] == "Deny":
@@ -70,16 +70,21 @@ def refusal(policy: object, text: Callable[[object], str] = str, service: str = 
             is_allowed = True
         elif _names_service(statement, service) is not False:
             other_actions |= dict.fromkeys(map(text, _listed(statement.get("Action"))))
+            is_shared |= statement.get("Principal") not in ({"Service": service}, {"Service": [service]})
         else:
             principal = statement.get("Principal")
             values = principal.values() if is_object(principal) else [principal]
             named |= dict.fromkeys(text(each) for value in values for each in _listed(value))
+    fix = f'allow "sts:AssumeRole" for the service principal "{service}" in the role\'s trust policy'
     if other_actions and not is_allowed:
         reason = f"allows {service} only {', '.join(other_actions)}, not sts:AssumeRole"
-        found.append(Refusal(reason, "add sts:AssumeRole to the actions of that statement"))
+        # With that action, a statement with further principals would let them assume the role too.
+        fix = (
+            f"{fix}, in a statement of its own" if is_shared else "add sts:AssumeRole to the actions of that statement"
+        )
+        found.append(Refusal(reason, fix))
     elif not is_allowed:
         own = f'iam.ServicePrincipal("{service}")'
-        fix = f'allow "sts:AssumeRole" for the service principal "{service}" in the role\'s trust policy'
         code = f"in the CDK, assumed_by={own}, or with others assumed_by=iam.CompositePrincipal({own}, ...)"
         found.append(Refusal(f"names {', '.join(named) or 'nobody'}, not {service}", f"{fix}: {code}"))
     reasons, fixes = (" and ".join(texts) for texts in zip(*found, strict=True))

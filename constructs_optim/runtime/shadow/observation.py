@@ -67,9 +67,10 @@ class RunState(BaseModel):
     """The record of a run.
 
     ``files`` are the files of the captures that wait. ``minute`` is the time up to which metrics were read, in seconds
-    since 1970. ``updates`` counts the attempts to end the shadow, and ``refusal`` is the reason if SageMaker refused
-    the last one. ``unusable`` counts both variants' captures that cannot be read, such as requests that are not JSON,
-    and ``further_polls`` the polls after which the next one read on at once.
+    since 1970. ``updates`` counts the updates to end the shadow that SageMaker accepted, and ``refusals`` those that it
+    has refused since; ``refusal`` is the reason if it refused the last one. ``unusable`` counts both variants' captures
+    that cannot be read, such as requests that are not JSON, and ``further_polls`` the polls after which the next one
+    read on at once.
     """
 
     began: float
@@ -82,6 +83,7 @@ class RunState(BaseModel):
     unusable: int = 0
     further_polls: int = 0
     updates: int = 0
+    refusals: int = 0
     refusal: str = ""
 
 

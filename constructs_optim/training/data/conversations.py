@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..documents import json_value
+from ..documents import json_value, kind_of
 from ..errors import InvalidData
 
 _SHAPES = '{"messages": [...]}, {"instruction": ..., "output": ...} or {"prompt": ..., "completion": ...}'
@@ -99,7 +99,7 @@ def _conversation(line: bytes) -> Conversation:
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
     if not isinstance(content, dict):
-        raise ValueError(f"not a JSON object but a {type(content).__name__}; use one of {_SHAPES}")
+        raise ValueError(f"not a JSON object but {kind_of(content)}; use one of {_SHAPES}")
     if "messages" in content:
         return _chat(content["messages"])
     if "instruction" in content or "output" in content:
@@ -120,7 +120,7 @@ def _text(content: Mapping[str, Any], key: str) -> str:
     if value is None:
         raise ValueError(f"it has no {key!r}")
     if not isinstance(value, str):
-        raise ValueError(f"{key!r} is not a string but of type {type(value).__name__}")
+        raise ValueError(f"{key!r} is not text but {kind_of(value)}")
     if not value.strip():
         raise ValueError(f"{key!r} is empty")
     return value
@@ -136,7 +136,7 @@ def _messages(messages: list[Any]) -> Iterator[Message]:
     before = None
     for index, message in enumerate(messages):
         if not isinstance(message, dict):
-            raise ValueError(f"messages[{index}] is not a JSON object but of type {type(message).__name__}")
+            raise ValueError(f"messages[{index}] is not a JSON object but {kind_of(message)}")
         role = message.get("role")
         if role not in _ROLES:
             raise ValueError(f"messages[{index}].role is {role!r}; use one of {', '.join(_ROLES)}")
