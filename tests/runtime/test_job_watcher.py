@@ -107,7 +107,7 @@ def test_an_execution_that_gives_up_again_and_again_lasts_its_year(seconds: int)
         watch = Watch(look=output)
         pause = output["WaitSeconds"]
         assert isinstance(pause, int)
-        assert pause <= seconds + min(_DAY, age / 10), "what works again is soon seen"
+        assert pause <= seconds + min(_DAY, age / 8), "what works again is soon seen"
         age += pause
         events += failed("Look", _YEAR) + answered
     assert events < _MOST_EVENTS
@@ -175,13 +175,39 @@ def test_a_watcher_waits_for_a_year(monkeypatch: pytest.MonkeyPatch, what: str, 
     handler, document = stays(monkeypatch, what)
     events_of_failures = failed("Look", _YEAR) + events_of_one_look() if failures else 0
     age, events, output = 0, 0, {}
+    caught = {"Error": {"Error": "ClientError"}} if failures else {}
     while age < _YEAR:
-        output = handler({**document, "Look": output}, LambdaContext(120))
+        output = handler({**document, **caught, "Look": output}, LambdaContext(120))
         assert output["Done"] is False
         assert output["WaitSeconds"] <= _DAY
         age += output["WaitSeconds"]
         events += events_of_one_look() + events_of_failures
     assert events < _MOST_EVENTS
+
+
+def paused(fails: Callable[[int], bool]) -> tuple[list[tuple[int, int]], int]:
+    """The ages and pauses of an urgent watch of a year, whose failing polls have nine attempts each; its events."""
+    more = failed("Look", _YEAR) + events_of_one_look()
+    age, events, look, pauses = 0, 0, dict[str, Any](), list[tuple[int, int]]()
+    while age < _YEAR:
+        failing = fails(len(pauses))
+        error = {"Error": "ClientError"} if failing else None
+        look = dict(custom_resource.later(Watch(look=look, error=error), 5, is_urgent=True))
+        pauses.append((age, look["WaitSeconds"]))
+        age += look["WaitSeconds"]
+        events += events_of_one_look() + (more if failing else 0)
+    return pauses, events
+
+
+def test_suspended_scaling_is_restored_a_minute_after_an_operation_of_hours() -> None:
+    pauses, _ = paused(lambda number: False)
+    assert max(pause for age, pause in pauses if age < 6 * 3600) <= 60
+    assert max(pause for age, pause in pauses if age < 2 * _DAY) <= 3600
+
+
+@given(st.integers(min_value=1, max_value=12), st.integers(min_value=0, max_value=600))
+def test_urgent_polls_that_fail_now_and_then_last_their_year(every: int, after: int) -> None:
+    assert paused(lambda number: number >= after and number % every == 0)[1] < _MOST_EVENTS
 
 
 def transitions(seconds: int) -> int:

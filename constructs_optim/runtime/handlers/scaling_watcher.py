@@ -61,7 +61,7 @@ def _restore(watch: ScalingWatch, record: SuspendedScalingRecord) -> Output:
     if suspended is None:
         return DONE
     output = _poll(watch, suspended)
-    return later(watch, _POLL_SECONDS) if output == DONE and not record.empty(suspended) else output
+    return later(watch, _POLL_SECONDS, is_urgent=True) if output == DONE and not record.empty(suspended) else output
 
 
 def _poll(watch: ScalingWatch, suspended: SuspendedScaling) -> Output:
@@ -73,12 +73,12 @@ def _poll(watch: ScalingWatch, suspended: SuspendedScaling) -> Output:
         log("nothing to scale")
         return DONE
     if not endpoint.is_settled:
-        return later(watch, _POLL_SECONDS)
+        return later(watch, _POLL_SECONDS, is_urgent=True)
     serves_otherwise = endpoint.as_lists != suspended.variants
     if status == "DELETE_FAILED" or (serves_otherwise and status.endswith("_FAILED")):
         reason = f"the stack is {status} and the endpoint serves {endpoint.as_lists}"
         log(Counted.scaling_suspended, endpoint_name=watch.endpoint_name, reason=reason)
-        return later(watch, _POLL_SECONDS)
+        return later(watch, _POLL_SECONDS, is_urgent=True)
     registrations = suspended.registrations
     if serves_otherwise:
         log("serves otherwise", status=status)
@@ -133,4 +133,4 @@ def _while_operating(watch: ScalingWatch, status: str) -> Output | None:
     """Return the output while the stack is in an operation or deleted, otherwise None."""
     if status == "DELETE_COMPLETE":
         return DONE
-    return later(watch, _POLL_SECONDS) if status.endswith("_IN_PROGRESS") else None
+    return later(watch, _POLL_SECONDS, is_urgent=True) if status.endswith("_IN_PROGRESS") else None
