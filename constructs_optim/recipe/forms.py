@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard, cast
 
-from .errors import close_matches
+from .errors import close_matches, without_secrets
 from .tokens import is_token
 
 KEYS = {"add_adapter": "adapters", "add_component": "components", "auto_scale": "scaling", "evaluate": "evaluations"}
@@ -201,6 +201,7 @@ class Form:
             value: its value.
             around: the forms around this one, the innermost first, each with the name of the setting that this one is.
         """
+        value = without_secrets(value, word, ...)
         if word in self.methods:
             return f"call its method {self.call(word, value)}"
         if own := self.own(word):

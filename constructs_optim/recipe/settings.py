@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticKnownError, from_json
 
-from .errors import RecipeError, Violation, did_you_mean
+from .errors import RecipeError, Violation, did_you_mean, without_secrets
 from .forms import Form, in_code, meant, meant_name
 
 _Class = TypeVar("_Class", bound=type)
@@ -191,6 +191,7 @@ class Settings(BaseModel):
         match problem["type"]:
             case "extra_forbidden":
                 fix = form_of_settings(cls).hint(path, value, forms_around(cls))
+                value = without_secrets(value, path)
                 reason = f"{cls.display_name()} has no setting {path!r}"
             case "missing":
                 value, reason, fix = None, f"{cls.display_name()} requires {path}", f"{path}=..."
@@ -207,7 +208,7 @@ class Settings(BaseModel):
         return Violation(
             rule=cls.rule,
             location=f"{cls.display_name()}{path}",
-            value=value,
+            value=without_secrets(value),
             reason=reason,
             suggestion=fix,
             link=cls.rule_link,

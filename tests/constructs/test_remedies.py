@@ -368,6 +368,30 @@ def test_settings_name_the_place_of_those_of_others(call: Any, keyword: str, val
     assert hint_of(keyword, value, call) == hint
 
 
+@pytest.mark.parametrize(
+    ("keyword", "value", "hint"),
+    [
+        ("hf_token", "hf_short", "did you mean model=Model.huggingface(model_id=..., token_secret_arn=...)?"),
+        (
+            "token_secret_arn",
+            "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub",
+            "did you mean model=Model.huggingface(model_id=..., "
+            "token_secret_arn='arn:aws:secretsmanager:us-west-2:111122223333:secret:hub')?",
+        ),
+    ],
+)
+def test_a_hint_does_not_show_a_secret(keyword: str, value: str, hint: str) -> None:
+    assert hint_of(keyword, value) == hint
+
+
+def test_an_error_about_an_unknown_setting_does_not_show_a_secret() -> None:
+    for value in ("hf_short", {"HF_TOKEN": "hf_short"}, [f"--api-key=sk-{'Ab1' * 8}"]):
+        with pytest.raises(RecipeError) as refused:
+            NetworkOptions(hf_token=value)  # type: ignore[call-arg]
+        assert "(not shown)" in str(refused.value)
+        assert not re.search("hf_short|Ab1", str(refused.value))
+
+
 def test_keys_of_files_are_the_names_in_the_table_of_methods() -> None:
     declared = {method.function.__name__: method.key for method in methods_of(endpoint_form(OptimizedEndpoint))}
     assert {name: key for name, key in declared.items() if name != key} == KEYS

@@ -21,7 +21,7 @@ from constructs_optim.constructs.stack.findings import translated
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
 from constructs_optim.recipe.catalog.lock import LockFileError
-from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean
+from constructs_optim.recipe.errors import NOT_SHOWN, RecipeError, Violation, did_you_mean, without_secrets
 from constructs_optim.recipe.forms import meant_name
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.metrics.names import LiveMetricName
@@ -421,7 +421,8 @@ class Builder:
         below, rest = self._document.located(owner, inner)
         location = dotted((*below, *rest)) if below != owner else f"{dotted(owner)}.{inner}".removesuffix(".")
         # A rule's own value may be in another unit, or a token, whose text means nothing to the file's reader.
-        value = self._document.value_at(below) if not rest or is_token(found.value) else found.value
+        is_own = found.value == NOT_SHOWN or (rest and not is_token(found.value))
+        value = found.value if is_own else without_secrets(self._document.value_at(below))
         # A rule may name the class of a value that the file leaves out.
         value = in_yaml(value) if rest and isinstance(value, str) else value
         return FileViolation(

@@ -21,7 +21,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
 from constructs_optim.recipe.documentation import page
-from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean
+from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean, without_secrets
 from constructs_optim.recipe.forms import FILE_PAIR, Form
 from constructs_optim.recipe.settings import Settings, Takes, accepts, expected, listed, number_in, one_by_location
 
@@ -231,7 +231,8 @@ class Document:
             fix = form_of_keys(models).hint(name, value, around)
             if not below and path[:-1] and name in model.model_fields:
                 fix = f"{name} is a key of the whole file: write it without indentation"
-            return violation(self.at(whole, is_key=True), value, f"there is no {path[-1]!r} here", fix)
+            reason = f"there is no {path[-1]!r} here"
+            return violation(self.at(whole, is_key=True), without_secrets(value, name), reason, fix)
         if kind == "missing":
             return violation(self.at(whole), None, f"{path[-1]!r} is needed", f"{path[-1]}: ...")
         if value is None:
@@ -319,7 +320,12 @@ class FileViolation(Violation, frozen=True):
 def violation(place: str, value: object, reason: str, suggestion: str) -> FileViolation:
     """Return the violation at a location in a document."""
     return FileViolation(
-        rule=Settings.rule, location=place, value=value, reason=reason, suggestion=suggestion, link=DOCUMENTATION
+        rule=Settings.rule,
+        location=place,
+        value=without_secrets(value),
+        reason=reason,
+        suggestion=suggestion,
+        link=DOCUMENTATION,
     )
 
 

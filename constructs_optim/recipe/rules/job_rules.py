@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from constructs_optim.recipe.catalog import availability, load
-from constructs_optim.recipe.errors import did_you_mean
+from constructs_optim.recipe.errors import NOT_SHOWN, did_you_mean
 from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest
 from constructs_optim.recipe.hosting import CapacityReservation
 from constructs_optim.recipe.model import Model
@@ -57,7 +57,7 @@ def _files_are_in_s3(benchmark: Benchmark) -> Iterator[Finding]:
     if secret is not None and not matches(SECRET, secret):
         example = "arn:aws:secretsmanager:us-west-2:111122223333:secret:token"
         fix = f"the ARN of a secret, such as {example}; never the token"
-        yield Finding("workload.token_secret_arn", "(not shown)", fix)
+        yield Finding("workload.token_secret_arn", NOT_SHOWN, fix)
 
 
 @rule("OPT145", f"{GUIDE}model-optimize-evaluate.html")
