@@ -287,9 +287,9 @@ def replaced(old: str, new: str) -> str:
             "1 to 50%",
         ),
         (
-            f"{VALID}    monitoring: {{alarm_actions: [{', '.join(['arn:aws:sns:us-west-2:1:topic'] * 6)}]}}\n",
+            f"{VALID}    monitoring: {{alarm_actions: [{', '.join(f'arn:aws:sns:us-west-2:1:topic{n}' for n in range(6))}]}}\n",
             "endpoint.yaml:9:33 endpoints.Llama.monitoring.alarm_actions",
-            "an alarm 5 actions",
+            "has 6 different actions, and CloudWatch allows an alarm 5",
             "an SNS topic",
         ),
         (

@@ -445,10 +445,19 @@ class Builder:
         return next((each for each in around if key in self._keys.get(each, ())), owner)
 
     def _named_in(self, path: Path_, text: str) -> Path_:
-        """Return the path of the key that an error begins with, such as ``min_capacity is 3``, or ``path``."""
+        """Return the path of the key that an error begins with, such as ``min_capacity is 3``, or ``path``.
+
+        The key may be inside of one of the keys there: an endpoint's ``alarm_actions`` of ``monitoring``.
+        """
         found = re.match(r"[a-z]\w*(?:\.\w+)*(?= )", text)
-        below, rest = self._document.located(path, found[0]) if found is not None else (path, ())
-        return below if not rest else path
+        if found is None:
+            return path
+        below, rest = self._document.located(path, found[0])
+        if not rest:
+            return below
+        around = [(*path, key) for key in self._document.keys_at(path)]
+        inside = [below for below, rest in (self._document.located(each, found[0]) for each in around) if not rest]
+        return inside[0] if len(inside) == 1 else path
 
     def refuse(self, path: Path_, reason: str, suggestion: str) -> None:
         """Add an error about a value of the document."""
