@@ -190,7 +190,7 @@ class Settings(BaseModel):
         value, reason = problem["input"], f"{cls.display_name()} does not accept this {path.partition('.')[0]}"
         match problem["type"]:
             case "extra_forbidden":
-                fix = form_of_settings(cls).hint(path, value, forms_around(cls))
+                fix = form_of_settings(cls).hint(path, value, forms_around(cls), cls.words())
                 value = without_secrets(value, path)
                 reason = f"{cls.display_name()} has no setting {path!r}"
             case "missing":
