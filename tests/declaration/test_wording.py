@@ -134,6 +134,8 @@ def test_a_message_about_a_file_has_yaml_in_place_of_python(text: str, written: 
     [
         "`constructs-optim lock --update x=1` of file(s)",
         "https://example.com/?a=b&c=d and VLLM_USE=1",
+        # A technique as in a policy, and on the command line.
+        "quantization=awq, or quantization=awq,group_size=64",
         "cron(0 7 ? * MON-FRI *), rate(2 hours), or at(2027-01-31T07:00:00)",
         'assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com")',
         'vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)',
