@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from pydantic import BaseModel
-
-from constructs_optim.runtime.secret_shapes import may_be_secret
 
 from .documentation import page
 from .tokens import without_tokens
@@ -18,8 +16,6 @@ from .tokens import without_tokens
 # The default repr of an object.
 _ADDRESS = re.compile(r"<(?P<name>[\w.<>]+) object at 0x[0-9a-f]+>")
 _LONGEST = 200
-NOT_SHOWN = "(not shown)"
-"""The value of a violation about a secret. Consoles and build logs keep errors."""
 
 
 class Violation(BaseModel, frozen=True):
@@ -65,18 +61,6 @@ def shown(value: object) -> str:
     if unnamed is not None:
         return f"an object of {unnamed['name']}"
     return shortened(text)
-
-
-def without_secrets(value: object, name: str = "", instead: object = NOT_SHOWN) -> object:
-    """Return a value with ``instead`` in place of the texts in it that may be secrets, by their names or themselves."""
-    if isinstance(value, str):
-        return instead if may_be_secret(name, value) else value
-    if isinstance(value, dict):
-        members = cast("Mapping[object, object]", value).items()
-        return {key: without_secrets(each, str(key), instead) for key, each in members}
-    if isinstance(value, list):
-        return [without_secrets(each, name, instead) for each in cast("Sequence[object]", value)]
-    return value
 
 
 def shortened(text: str) -> str:

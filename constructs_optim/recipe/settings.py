@@ -21,8 +21,9 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticKnownError, from_json
 
-from .errors import RecipeError, Violation, did_you_mean, without_secrets
+from .errors import RecipeError, Violation, did_you_mean
 from .forms import Form, in_code, meant, meant_name
+from .secrets import without_secrets
 
 _Class = TypeVar("_Class", bound=type)
 _Function = TypeVar("_Function", bound=Callable[..., Any])

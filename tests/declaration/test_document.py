@@ -33,6 +33,9 @@ VALID = textwrap.dedent(
 )
 
 
+TOPICS = [f"arn:aws:sns:us-west-2:1:topic{n}" for n in range(6)]
+
+
 def refused(text: str) -> list[tuple[str, Any, str, str]]:
     """Location, value, reason and suggestion of everything that is wrong in a file."""
     with pytest.raises(DeclarationError) as error:
@@ -287,7 +290,7 @@ def replaced(old: str, new: str) -> str:
             "1 to 50%",
         ),
         (
-            f"{VALID}    monitoring: {{alarm_actions: [{', '.join(f'arn:aws:sns:us-west-2:1:topic{n}' for n in range(6))}]}}\n",
+            f"{VALID}    monitoring: {{alarm_actions: [{', '.join(TOPICS)}]}}\n",
             "endpoint.yaml:9:33 endpoints.Llama.monitoring.alarm_actions",
             "has 6 different actions, and CloudWatch allows an alarm 5",
             "an SNS topic",

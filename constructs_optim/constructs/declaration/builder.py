@@ -21,10 +21,11 @@ from constructs_optim.constructs.stack.findings import translated
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
 from constructs_optim.recipe.catalog.lock import LockFileError
-from constructs_optim.recipe.errors import NOT_SHOWN, RecipeError, Violation, did_you_mean, without_secrets
+from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean
 from constructs_optim.recipe.forms import meant_name
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.metrics.names import LiveMetricName
+from constructs_optim.recipe.secrets import NOT_SHOWN, without_secrets
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.tokens import is_token
 

@@ -22,9 +22,10 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
 from constructs_optim.recipe.documentation import page
-from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean, without_secrets
+from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean
 from constructs_optim.recipe.forms import FILE_PAIR, Form
 from constructs_optim.recipe.rules.model_rules import ARCHIVES
+from constructs_optim.recipe.secrets import without_secrets
 from constructs_optim.recipe.settings import Settings, Takes, accepts, expected, listed, number_in, one_by_location
 
 from .schema import Call, Choice, made_by, needed_keys

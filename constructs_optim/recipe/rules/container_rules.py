@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from constructs_optim.recipe import catalog
 from constructs_optim.recipe.catalog import engine_arguments, entry_points, images, models
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
-from constructs_optim.recipe.errors import NOT_SHOWN, close_matches
+from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.memory import engine_setting
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.secrets import NOT_SHOWN, kind_of_secret
 from constructs_optim.recipe.servers import LmiServer, ServerSettings, SglangServer, VllmServer, by_name, parse
 from constructs_optim.recipe.settings import UnknownSettingsError
 from constructs_optim.recipe.techniques import REGISTRY, CompressorQuantization, Quantization, Technique
 from constructs_optim.recipe.tokens import is_token
-from constructs_optim.runtime.secret_shapes import kind_of_secret
 
 from .registry import API, Finding, rule
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from constructs_optim.recipe.catalog import availability, load
-from constructs_optim.recipe.errors import NOT_SHOWN, did_you_mean
+from constructs_optim.recipe.errors import did_you_mean
 from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest
 from constructs_optim.recipe.hosting import CapacityReservation
 from constructs_optim.recipe.model import Model
+from constructs_optim.recipe.secrets import NOT_SHOWN
 from constructs_optim.recipe.tokens import is_known, is_number, is_token, matches
 
 from .draft_rules import is_prefix

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
-from constructs_optim.recipe.errors import NOT_SHOWN, close_matches
+from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.model import COMMIT, Model
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.secrets import NOT_SHOWN
 from constructs_optim.recipe.tokens import is_token, matches
 
 from .registry import API, GUIDE, Finding, rule

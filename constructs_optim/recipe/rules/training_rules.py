@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator
 
 from constructs_optim.recipe.catalog import instances
-from constructs_optim.recipe.errors import NOT_SHOWN, did_you_mean
+from constructs_optim.recipe.errors import did_you_mean
 from constructs_optim.recipe.memory import USABLE
 from constructs_optim.recipe.model import COPY_COMPUTE
 from constructs_optim.recipe.plan_data import TOKEN_VARIABLE
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.secrets import NOT_SHOWN
 from constructs_optim.recipe.techniques import CompressorQuantization, Medusa
 from constructs_optim.recipe.tokens import is_token, matches
 
