@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard, cast
 
 from .errors import close_matches
+from .secrets import without_secrets
 from .tokens import is_token
 
 KEYS = {"add_adapter": "adapters", "add_component": "components", "auto_scale": "scaling", "evaluate": "evaluations"}
@@ -19,7 +20,7 @@ _ALSO_CALLED = {
     "container": ["server"],
     "container_image": ["container_version"],
     "deployment_config": ["update_policy"],
-    "desired_count": ["initial_instance_count"],
+    "desired_count": ["copies", "initial_instance_count"],
     "engine": ["server"],
     "env": ["environment"],
     "execution_role": ["role"],
@@ -33,8 +34,8 @@ _ALSO_CALLED = {
     "image": ["container_version"],
     "image_tag": ["container_version"],
     "image_uri": ["container_version"],
-    "initial_instance_count": ["instance_count"],
-    "instance_count": ["initial_instance_count"],
+    "initial_instance_count": ["copies", "instance_count"],
+    "instance_count": ["copies", "initial_instance_count"],
     "int4": ["awq"],
     "int8": ["smoothquant"],
     "key": ["encryption_key"],
@@ -45,7 +46,7 @@ _ALSO_CALLED = {
     "max_instances": ["max_capacity"],
     "min_instances": ["min_capacity"],
     "quantize": ["quantization"],
-    "replicas": ["initial_instance_count"],
+    "replicas": ["copies", "initial_instance_count"],
     "security_group_ids": ["security_groups"],
     "sns_topic": ["alarm_actions"],
     "subnet_ids": ["vpc_subnets"],
@@ -61,6 +62,8 @@ _ALSO_CALLED = {
 _MOST_PLACES, _SHOWN_PLACES = 5, 2
 _LONGEST_VALUE = 80
 _INNER = "\0"
+# Synonyms whose values are of another kind: a token and the ARN of its secret, the URI of an image and its version.
+_OF_OTHER_VALUES = {"container_image", "hf_token", "image", "image_uri", "lora"}
 
 
 def meant(name: str, names: Iterable[str]) -> list[str]:
@@ -150,7 +153,7 @@ class Form:
             for form in self.members[name]:
                 if _mapping(value).keys() <= form.members.keys():
                     return form.of_value(value)
-        return self.text(name, value)
+        return self.text(name, ... if value is None else value)
 
     def inside(self, is_meant: Callable[[str], bool], value: object) -> list[str]:
         """Return how to write the settings inside of others whose names are meant; only the outermost ones."""
@@ -186,12 +189,14 @@ class Form:
         found = [bare[each] for each in _bare_words(word) if each in bare]
         return found or [each for each in self.members if each.endswith(f"_{word}")]
 
-    def deeper(self, word: str, value: object) -> list[str]:
-        """Return how to write the settings inside of others that a word means."""
+    def deeper(self, word: str, value: object, here: Collection[str] = ()) -> list[str]:
+        """Return how to write the settings inside of others that a word means, without those ``here``."""
         words = _bare_words(word)
-        return self.inside(lambda each: each.replace("_", "") in words, value)
+        return self.inside(lambda each: each.replace("_", "") in words and each not in here, value)
 
-    def hint(self, word: str, value: object = ..., around: Iterable[tuple[str, Form]] = ()) -> str:
+    def hint(
+        self, word: str, value: object = ..., around: Iterable[tuple[str, Form]] = (), here: Collection[str] = ()
+    ) -> str:
         """Return where the setting that an unknown word means is; or else similar names, or all names.
 
         A setting of this form is likelier to be meant than one inside of another, and that than one beside this form.
@@ -200,25 +205,37 @@ class Form:
             word: the word.
             value: its value.
             around: the forms around this one, the innermost first, each with the name of the setting that this one is.
+            here: the words that mean this form itself, which has no setting of the name.
         """
+        value = None if word in _OF_OTHER_VALUES else without_secrets(value, word, ...)
         if word in self.methods:
             return f"call its method {self.call(word, value)}"
         if own := self.own(word):
             return _asked(own)
-        inside = self.deeper(word, value)
+        inside = self.deeper(word, value, here)
+        if not inside and (method := self.method_of(word)):
+            return f"call its method {self.call(method, value)}"
+        names_here = {*here}
         for beside, form in around:
+            names_here.add(beside)
             if word in form.methods:
                 return f"call the method {form.call(word, value)}"
             names = [form.pair.format(name, form.member(name, value)) for name in form.own(word) if name != beside]
-            if found := names or ([] if inside else form.deeper(word, value)):
+            if found := names or ([] if inside else form.deeper(word, value, names_here)):
                 is_within = all(each.startswith(form.pair.format(beside, "")) for each in found)
                 return _asked([*inside, _joined(found) + ("" if is_within else f" beside {beside}")])
+            if not inside and (method := form.method_of(word)):
+                return f"call the method {form.call(method, value)}"
         if word == "tags" and self.pair != FILE_PAIR:
             tags = _mapping(value) or {"team": "nlp"}
             return "; ".join(f"Tags.of(construct).add({key!r}, {tag!r})" for key, tag in tags.items()) + " adds tags"
         if not inside and not similar(self.members, word):
             inside = self.inside(lambda each: each.endswith(f"_{word}"), value)
         return _asked(inside) if inside else meant_name(self.members, word)
+
+    def method_of(self, word: str) -> str:
+        """Return the word of a method that a word or its synonym means; empty without any."""
+        return next((each for each in (word, *_ALSO_CALLED.get(word, ())) if each in self.methods), "")
 
     def call(self, word: str, value: object) -> str:
         """Return the call of the method that a word means, with the word's value."""

@@ -23,6 +23,7 @@ from pydantic_core import ErrorDetails, PydanticKnownError, from_json
 
 from .errors import RecipeError, Violation, did_you_mean
 from .forms import Form, in_code, meant, meant_name
+from .secrets import without_secrets
 
 _Class = TypeVar("_Class", bound=type)
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -190,7 +191,8 @@ class Settings(BaseModel):
         value, reason = problem["input"], f"{cls.display_name()} does not accept this {path.partition('.')[0]}"
         match problem["type"]:
             case "extra_forbidden":
-                fix = form_of_settings(cls).hint(path, value, forms_around(cls))
+                fix = form_of_settings(cls).hint(path, value, forms_around(cls), cls.words())
+                value = without_secrets(value, path)
                 reason = f"{cls.display_name()} has no setting {path!r}"
             case "missing":
                 value, reason, fix = None, f"{cls.display_name()} requires {path}", f"{path}=..."
@@ -207,7 +209,7 @@ class Settings(BaseModel):
         return Violation(
             rule=cls.rule,
             location=f"{cls.display_name()}{path}",
-            value=value,
+            value=without_secrets(value),
             reason=reason,
             suggestion=fix,
             link=cls.rule_link,

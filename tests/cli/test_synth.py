@@ -88,6 +88,21 @@ def test_findings_of_a_policy_name_no_report_in_a_temporary_folder(
     assert "validation-report" not in result.stderr
 
 
+@pytest.mark.parametrize("command", [("explain",), ("synth", "--format", "cloudformation"), ("synth",)])
+@pytest.mark.parametrize("severity", ["warning", "error"])
+def test_findings_of_a_policy_use_the_file_s_words_and_keep_its_values(
+    folder: Path, command: tuple[str, ...], severity: str
+) -> None:
+    policy = f"policy: {{forbidden_techniques: [quantization=awq], severities: {{POL011: {severity}}}}}\n"
+    (folder / "endpoint.yaml").write_text(VALID + policy)
+    result = run(*command, "endpoint.yaml")
+    printed = " ".join(result.stderr.split())
+    if command == ("synth",) and severity == "warning":
+        printed = (folder / "cdk.out" / "validation-report.json").read_text()
+    assert "Techniques is 'quantization=awq'" in printed
+    assert "techniques: [...] without quantization=awq" in printed
+
+
 @pytest.mark.parametrize("format", ["cdk", "cloudformation"])
 def test_a_template_that_exceeds_a_limit_is_refused_and_not_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch, format: str

@@ -109,6 +109,8 @@ WRONG: list[tuple[str, str, str]] = [
     ("endpoint", "techniques", "Quantization.awq()"),
     ("endpoint", "techniques", "'awq'"),
     ("VariantOptions", "routing", "'random'"),
+    ("MonitoringOptions", "alarms", "True"),
+    ("NetworkOptions", "vpc_subnets", "'subnet-1'"),
     ("VariantOptions", "container_startup_timeout", "600"),
     ("MonitoringOptions", "alarm_actions", "topic"),
     ("MonitoringOptions", "alarm_actions", "[topic]"),
@@ -162,6 +164,7 @@ KEYWORDS = [
     ("kms_key", "key", "encryption_key"),
     ("instance_count", "2", "variant=VariantOptions(initial_instance_count=2)"),
     ("alarms", "Alarms(latency=AlarmSettings(threshold=20))", "monitoring=MonitoringOptions(alarms=Alarms(latency="),
+    ("alarms", "True", "monitoring=MonitoringOptions(alarms=Alarms(latency=AlarmSettings(threshold=20)))"),
     ("latency", "20", "monitoring=MonitoringOptions(alarms=Alarms(latency=AlarmSettings(threshold=20)))"),
     ("alarm_actions", "topic", "monitoring=MonitoringOptions(alarm_actions=[SnsAction(topic)])"),
     ("topic", "topic", "monitoring=MonitoringOptions(alarm_actions=[SnsAction(topic)])"),
@@ -335,6 +338,7 @@ def test_the_code_for_a_technique_is_accepted(word: str, module_names: dict[str,
         ("medusa", "did you mean techniques=[Medusa(training_data=...)]?"),
         # Arguments of methods.
         ("max_capacity", "call its method auto_scale(max_capacity=...)"),
+        ("max_instances", "call its method auto_scale(max_capacity=...)"),
         ("tags", "Tags.of(construct).add("),
     ],
 )
@@ -362,10 +366,48 @@ def test_the_value_of_a_file_s_word_selects_the_technique() -> None:
         (Alarms, "quantization", "fp8", "did you mean techniques=[Quantization.fp8()] beside monitoring?"),
         (VariantOptions, "tags", {"team": "a"}, "Tags.of(construct).add('team', 'a') adds tags"),
         (VariantOptions, "max_capacity", 4, "call the method auto_scale(max_capacity=4)"),
+        (
+            OptimizedEndpoint,
+            "subnets",
+            ["a"],
+            "did you mean network=NetworkOptions(vpc_subnets=ec2.SubnetSelection(subnets="
+            "[ec2.Subnet.from_subnet_id(stack, \"Subnet\", '...')]))?",
+        ),
+        (VariantOptions, "max_instances", 4, "call the method auto_scale(max_capacity=4)"),
+        (
+            Quantization.awq,
+            "quantization",
+            3,
+            "it has tensor_parallel_degree, checkpoint, group_size, ignored_layers",
+        ),
     ],
 )
 def test_settings_name_the_place_of_those_of_others(call: Any, keyword: str, value: Any, hint: str) -> None:
     assert hint_of(keyword, value, call) == hint
+
+
+@pytest.mark.parametrize(
+    ("keyword", "value", "hint"),
+    [
+        ("hf_token", "hf_short", "did you mean model=Model.huggingface(model_id=..., token_secret_arn=...)?"),
+        (
+            "token_secret_arn",
+            "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub",
+            "did you mean model=Model.huggingface(model_id=..., "
+            "token_secret_arn='arn:aws:secretsmanager:us-west-2:111122223333:secret:hub')?",
+        ),
+    ],
+)
+def test_a_hint_does_not_show_a_secret(keyword: str, value: str, hint: str) -> None:
+    assert hint_of(keyword, value) == hint
+
+
+def test_an_error_about_an_unknown_setting_does_not_show_a_secret() -> None:
+    for value in ("hf_short", {"HF_TOKEN": "hf_short"}, [f"--api-key=sk-{'Ab1' * 8}"]):
+        with pytest.raises(RecipeError) as refused:
+            NetworkOptions(hf_token=value)  # type: ignore[call-arg]
+        assert "(not shown)" in str(refused.value)
+        assert not re.search("hf_short|Ab1", str(refused.value))
 
 
 def test_keys_of_files_are_the_names_in_the_table_of_methods() -> None:
@@ -466,7 +508,7 @@ IN_A_FILE = [
     ("quantization: awq", "int4", "quantization: awq"),
     ("quantization: awq", "fp8", "quantization: fp8"),
     ("quantization: awq", "quantization: awg", "quantization: awq"),
-    ("instance_type: ml", "vpc: vpc-1\n    instance_type: ml", "network: {vpc: vpc-1}"),
+    ("instance_type: ml", "vpc: vpc-1\n    instance_type: ml", "network: {vpc: {vpc_id: vpc-1, subnet_ids: ...}}"),
     ("instance_type: ml", "instance_count: 2\n    instance_type: ml", "variant: {initial_instance_count: 2}"),
     (
         "instance_type: ml",
@@ -478,6 +520,32 @@ IN_A_FILE = [
     ("instance_type: ml", "gptq: {}\n    instance_type: ml", "techniques: [quantization: {w4a16: {}}]"),
     ("instance_type: ml", "threshold: 3\n    instance_type: ml", "and 10 others"),
     ("instance_type: ml", "subnets: [a]\n    instance_type: ml", "network: {vpc: {vpc_id: ..., subnet_ids: [a]}}"),
+    # What is printed is not what the key would refuse.
+    ("instance_type: ml", "latency: 3\n    instance_type: ml", "monitoring: {alarms: {latency: {threshold: 3}}}"),
+    ("instance_type: ml", "topic: a\n    instance_type: ml", "monitoring: {alarm_actions: [a]}"),
+    ("instance_type: ml", "fp8: true\n    instance_type: ml", "[kv_cache: {fp8: {}}]"),
+    ("instance_type: ml", "lora: s3://a/\n    instance_type: ml", "[fine_tune: {training_data: ...}]"),
+    ("instance_type: ml", "huggingface: a/b\n    instance_type: ml", "model: {huggingface: {model_id: a/b}}"),
+    ("instance_type: ml", "isolation: 3\n    instance_type: ml", "network: {isolation: ...}"),
+    ("instance_type: ml", "isolation:\n    instance_type: ml", "network: {isolation: ...}"),
+    # Nor is it the place where the key is.
+    (
+        "techniques: [quantization: awq]",
+        "techniques: [fine_tune: {training_data: s3://a/b/, lora: {rank: 16}}]",
+        "server: {lmi: {adapters: {}}} beside techniques",
+    ),
+    (
+        "techniques: [quantization: awq]",
+        "techniques: [quantization: {awq: {quantization: 3}}]",
+        "it has tensor_parallel_degree, checkpoint",
+    ),
+    # A component's instances are copies.
+    (
+        "instance_type: ml",
+        "inference_component: true\n    components: {Mine: {model: a/b, replicas: 3}}\n    instance_type: ml",
+        "copies",
+    ),
+    ("instance_type: ml", "scaling: {replicas: 2}\n    instance_type: ml", "initial_instance_count: 2} beside scaling"),
     ("instance_type: ml", "name: chat\n    instance_type: ml", "endpoint_name"),
     ("instance_type: ml", "auto_scale: {}\n    instance_type: ml", "scaling"),
     (
@@ -489,7 +557,7 @@ IN_A_FILE = [
     ("instance_type: ml", "max_capacity: 2\n    instance_type: ml", "scaling: {max_capacity: 2}"),
     ("instance_type: ml", "latency: {}\n    instance_type: ml", "monitoring: {alarms: {latency: {}}}"),
     ("instance_type: ml", "kms_key: a\n    instance_type: ml", "encryption_key"),
-    ("instance_type: ml", "image_uri: a\n    instance_type: ml", "server: {vllm: {container_version: a}}"),
+    ("instance_type: ml", "image_uri: a\n    instance_type: ml", "server: {vllm: {container_version: ...}}"),
     ("instance_type: ml", "asynchronous: true\n    instance_type: ml", "async_inference"),
     ("instance_type: ml", "max_instances: 2\n    instance_type: ml", "scaling: {max_capacity: 2}"),
     ("instance_type: ml", "replicas: 2\n    instance_type: ml", "variant: {initial_instance_count: 2}"),
@@ -546,6 +614,23 @@ def test_the_value_that_an_error_prints_is_accepted(key: str, wrong: str, printe
     (violation,) = refused.value.violations
     assert violation.suggestion == printed
     declare(printed.removesuffix(", without quotes"))
+
+
+@pytest.mark.parametrize("key", ["model: {{s3: {}}}", "techniques: [{{speculative_decoding: {{custom_draft: {}}}}}]"])
+def test_the_uri_of_an_archive_is_not_printed_as_that_of_a_prefix(key: str) -> None:
+    line = next(line for line in FILE.splitlines() if line.strip().startswith(key.partition(":")[0]))
+
+    def refused(value: str) -> dict[str, str]:
+        text = FILE.replace(line, f"    {key.format(value)}")
+        with pytest.raises(DeclarationError) as error:
+            DeclaredStack(Document.parsed(text, "endpoint.yaml"))
+        return {each.location.rpartition(".")[2]: each.suggestion for each in error.value.violations}
+
+    archive = "s3://models/assistant.tar.gz"
+    (printed,) = refused(archive).values()
+    assert printed == f'{{uri: "{archive}"}}'
+    # A rule says what to do with it.
+    assert "uri" in refused(printed)
 
 
 def test_a_draft_of_hugging_face_alone_is_printed_as_the_mapping() -> None:

@@ -112,6 +112,14 @@ def test_what_exists_is_named_by_ids_names_and_arns() -> None:
     assert {"AlarmName": "mine"} in alarms
 
 
+def test_an_alarm_action_may_be_listed_several_times() -> None:
+    monitoring = {"alarm_actions": ["arn:aws:sns:us-west-2:111122223333:pages"] * 6}
+    template = synthesized(endpoints={"Llama": {**LLAMA, "monitoring": monitoring}})
+    alarms = [each for each in template["Resources"].values() if each["Type"] == "AWS::CloudWatch::Alarm"]
+    assert alarms
+    assert all(len(alarm["Properties"]["AlarmActions"]) == 1 for alarm in alarms)
+
+
 def test_a_metric_of_the_endpoint_is_its_name() -> None:
     scaling = {"max_capacity": 2, "on_metric": {"Gpu": {"metric": "gpu_utilization", "target": 70}}}
     policy = only(

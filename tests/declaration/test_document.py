@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from contextlib import suppress
 from pathlib import Path
@@ -30,6 +31,9 @@ VALID = textwrap.dedent(
         instance_type: ml.g5.12xlarge
     """
 )
+
+
+TOPICS = [f"arn:aws:sns:us-west-2:1:topic{n}" for n in range(6)]
 
 
 def refused(text: str) -> list[tuple[str, Any, str, str]]:
@@ -286,9 +290,9 @@ def replaced(old: str, new: str) -> str:
             "1 to 50%",
         ),
         (
-            f"{VALID}    monitoring: {{alarm_actions: [{', '.join(['arn:aws:sns:us-west-2:1:topic'] * 6)}]}}\n",
+            f"{VALID}    monitoring: {{alarm_actions: [{', '.join(TOPICS)}]}}\n",
             "endpoint.yaml:9:33 endpoints.Llama.monitoring.alarm_actions",
-            "an alarm 5 actions",
+            "has 6 different actions, and CloudWatch allows an alarm 5",
             "an SNS topic",
         ),
         (
@@ -692,6 +696,37 @@ def test_each_violation_of_a_rule_has_the_line_of_its_key(more: str, lines: set[
     found = {(each.rule, written[int(each.location.split(":")[1]) - 1].strip()) for each in error.value.violations}
     assert found >= lines
     assert {line for _, line in found} == {line for _, line in lines}
+
+
+_TOKEN = f"hf_{'Ab1' * 10}"
+_SECRETS = [
+    # What a file has besides its endpoint's model, and the secret in it.
+    (f"environment: {{HF_TOKEN: {_TOKEN}}}", _TOKEN),
+    ("environment: {DB_PASSWORD: hunter2}", "hunter2"),
+    ("environment: {A_URL: 'https://me:hunter2@host.example'}", "hunter2"),
+    (f"environment: {{VLLM_ARGS: '--api-key sk-{'Ab1' * 8}'}}", f"sk-{'Ab1' * 8}"),
+    (f"environment: [HF_TOKEN={_TOKEN}]", _TOKEN),
+    ("hf_token: hf_short", "hf_short"),
+    ("network: {hf_token: hf_short}", "hf_short"),
+    ("env: {DB_PASSWORD: hunter2}", "hunter2"),
+    ("jobs: {environment: {DB_PASSWORD: hunter2}}", "hunter2"),
+]
+
+
+@pytest.mark.parametrize(("more", "secret"), _SECRETS, ids=[more for more, _ in _SECRETS])
+def test_an_error_about_a_file_does_not_show_a_secret(more: str, secret: str) -> None:
+    with pytest.raises(DeclarationError) as error:
+        DeclaredStack(Document.parsed(f"{VALID}    {more}\n", "endpoint.yaml"))
+    assert "(not shown)" in str(error.value)
+    assert secret not in str(error.value)
+    assert secret not in json.dumps(refusal_report(error.value))
+
+
+def test_an_error_about_the_secret_of_a_model_does_not_show_the_token() -> None:
+    model = "model:\n      huggingface: {model_id: a/b, token_secret_arn: hf_short} #"
+    text = replaced("model:\n      jumpstart:", model)
+    found = {location.partition(" ")[2]: value for location, value, *_ in refused(text)}
+    assert found["endpoints.Llama.model.huggingface.token_secret_arn"] == "(not shown)"
 
 
 def test_of_many_names_the_similar_ones_are_proposed() -> None:

@@ -28,7 +28,7 @@ from constructs_optim.constructs.validation.template_size import refusal
 from constructs_optim.recipe import Recipe
 from constructs_optim.recipe.rules import Rule, all_rules, check, warnings
 from constructs_optim.recipe.servers import ServerSettings
-from constructs_optim.recipe.techniques import Technique
+from constructs_optim.recipe.techniques import REGISTRY, Technique
 from constructs_optim.templates.limits import Excess
 
 from ..recipe import (
@@ -57,12 +57,14 @@ PYTHON = re.compile(
     r"|(?<![\w.])[A-Z][a-z]\w*\.(?:[a-z_]\w*|[A-Z_]{3,})\b(?!\.)|(?<![\w./?&-])(?!setting=value)[a-z]\w*=(?!=)"
     r"|\b(?:True|False|datetime|self)\b|\bNone\b(?! of)"
 )
+# A policy and the command line name techniques in this form.
+_NAMED_TECHNIQUE = re.compile(rf"\b(?:{'|'.join(REGISTRY)})=[a-z]\w*(?:,[a-z_]+=\w+)*")
 _BRACES = re.compile(r"\w+: \{(?=.)|(?<!\$)\{")
 
 
 def python_in(text: str) -> list[str]:
     """The calls and arguments of a text, without commands, which are in backticks."""
-    return PYTHON.findall(OF_APPS.sub("", " ".join(text.split("`")[::2])))
+    return PYTHON.findall(_NAMED_TECHNIQUE.sub("", OF_APPS.sub("", " ".join(text.split("`")[::2]))))
 
 
 def yaml_in(text: str) -> Iterator[str]:
@@ -134,6 +136,8 @@ def test_a_message_about_a_file_has_yaml_in_place_of_python(text: str, written: 
     [
         "`constructs-optim lock --update x=1` of file(s)",
         "https://example.com/?a=b&c=d and VLLM_USE=1",
+        # A technique as in a policy, and on the command line.
+        "quantization=awq, or quantization=awq,group_size=64",
         "cron(0 7 ? * MON-FRI *), rate(2 hours), or at(2027-01-31T07:00:00)",
         'assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com")',
         'vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)',

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from constructs_optim.recipe.catalog import images
@@ -77,6 +79,16 @@ def test_what_nobody_vouches_for_is_advised_against(of: MachineImageUse, rule: s
     (advice,) = warnings(of)
     assert advice.id == f"constructs-optim:{rule}"
     assert text in advice.message
+
+
+@pytest.mark.parametrize("version", [None, GPU_2])
+def test_the_machine_image_in_the_advice_about_a_failure_ends_it(version: str | None) -> None:
+    (advice,) = warnings(use(version, P5_LMI))
+    location = "server.container_version" if version is None else "variant.inference_ami_version"
+    assert advice.message.startswith(f"{location} = ")
+    printed = re.search(r'variant=VariantOptions\(inference_ami_version="([\w-]+)"\)', advice.message)
+    assert printed is not None
+    assert warnings(use(printed[1], P5_LMI)) == ()
 
 
 @pytest.mark.parametrize("of", [use(None, G5_VLLM), use(None, G5_LMI), use(GPU_3_1, G5_LMI), use(None, G6_LMI)])

@@ -25,6 +25,7 @@ from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean
 from constructs_optim.recipe.forms import meant_name
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.metrics.names import LiveMetricName
+from constructs_optim.recipe.secrets import NOT_SHOWN, without_secrets
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.tokens import is_token
 
@@ -421,7 +422,8 @@ class Builder:
         below, rest = self._document.located(owner, inner)
         location = dotted((*below, *rest)) if below != owner else f"{dotted(owner)}.{inner}".removesuffix(".")
         # A rule's own value may be in another unit, or a token, whose text means nothing to the file's reader.
-        value = self._document.value_at(below) if not rest or is_token(found.value) else found.value
+        is_own = found.value == NOT_SHOWN or (rest and not is_token(found.value))
+        value = found.value if is_own else without_secrets(self._document.value_at(below))
         # A rule may name the class of a value that the file leaves out.
         value = in_yaml(value) if rest and isinstance(value, str) else value
         return FileViolation(
@@ -444,10 +446,19 @@ class Builder:
         return next((each for each in around if key in self._keys.get(each, ())), owner)
 
     def _named_in(self, path: Path_, text: str) -> Path_:
-        """Return the path of the key that an error begins with, such as ``min_capacity is 3``, or ``path``."""
+        """Return the path of the key that an error begins with, such as ``min_capacity is 3``, or ``path``.
+
+        The key may be inside of one of the keys there: an endpoint's ``alarm_actions`` of ``monitoring``.
+        """
         found = re.match(r"[a-z]\w*(?:\.\w+)*(?= )", text)
-        below, rest = self._document.located(path, found[0]) if found is not None else (path, ())
-        return below if not rest else path
+        if found is None:
+            return path
+        below, rest = self._document.located(path, found[0])
+        if not rest:
+            return below
+        around = [(*path, key) for key in self._document.keys_at(path)]
+        inside = [below for below, rest in (self._document.located(each, found[0]) for each in around) if not rest]
+        return inside[0] if len(inside) == 1 else path
 
     def refuse(self, path: Path_, reason: str, suggestion: str) -> None:
         """Add an error about a value of the document."""

@@ -10,11 +10,12 @@ import sys
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast, get_args, get_origin
 
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 from ruamel.yaml import YAML
 from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -23,6 +24,8 @@ from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean
 from constructs_optim.recipe.forms import FILE_PAIR, Form
+from constructs_optim.recipe.rules.model_rules import ARCHIVES
+from constructs_optim.recipe.secrets import without_secrets
 from constructs_optim.recipe.settings import Settings, Takes, accepts, expected, listed, number_in, one_by_location
 
 from .schema import Call, Choice, made_by, needed_keys
@@ -32,6 +35,7 @@ DOCUMENTATION = page("endpoint-file")
 """The page about declarations as files."""
 Path_ = tuple[str | int, ...]
 """The keys and indices of a value in a document."""
+_A_LIST = "a list"
 _MAPPINGS = ("dict_type", "model_type")
 _MOST_VALUES, _MOST_CHARACTERS, _MOST_LEVELS = 20_000, 500_000, 50
 _TAG = "tag:yaml.org,2002:"
@@ -231,7 +235,8 @@ class Document:
             fix = form_of_keys(models).hint(name, value, around)
             if not below and path[:-1] and name in model.model_fields:
                 fix = f"{name} is a key of the whole file: write it without indentation"
-            return violation(self.at(whole, is_key=True), value, f"there is no {path[-1]!r} here", fix)
+            reason = f"there is no {path[-1]!r} here"
+            return violation(self.at(whole, is_key=True), without_secrets(value, name), reason, fix)
         if kind == "missing":
             return violation(self.at(whole), None, f"{path[-1]!r} is needed", f"{path[-1]}: ...")
         if value is None:
@@ -319,7 +324,12 @@ class FileViolation(Violation, frozen=True):
 def violation(place: str, value: object, reason: str, suggestion: str) -> FileViolation:
     """Return the violation at a location in a document."""
     return FileViolation(
-        rule=Settings.rule, location=place, value=value, reason=reason, suggestion=suggestion, link=DOCUMENTATION
+        rule=Settings.rule,
+        location=place,
+        value=without_secrets(value),
+        reason=reason,
+        suggestion=suggestion,
+        link=DOCUMENTATION,
     )
 
 
@@ -503,7 +513,32 @@ def _form_of(
         for name, of in model.model_fields.items()
         if only is None or name in only
     }
-    return Form(members, needed, around, FILE_PAIR, text=lambda _, value: flow(value))
+    return Form(members, needed, around, FILE_PAIR, text=partial(_text, models))
+
+
+def _text(models: Sequence[type[Call]], name: str, value: object) -> str:
+    """Return the text of a key's value: of the given one, or of the mapping or the list that it is meant as."""
+    fields = [of for model in models for key, of in model.model_fields.items() if name in (key, of.alias)]
+    if value is ... or any(_takes(of, value) for of in fields):
+        return flow(value)
+    if mapping := _as_mapping(value, models, (name,)):
+        return mapping
+    if any(list in _origins(of.annotation) for of in fields) and (items := _as_list(value, models, (name,))) != _A_LIST:
+        return items
+    inner = [found for of in fields for found in _models_in(of.annotation) if not issubclass(found, Choice)]
+    return _form_of((inner[0],), None, (*needed_keys(inner[0]),), "{{}}").written({}) if inner else "..."
+
+
+def _takes(field: FieldInfo, value: object) -> bool:
+    """Return whether a key accepts a value of a file."""
+    annotation = field.annotation
+    if not isinstance(annotation, type) or not issubclass(annotation, Call):
+        return accepts(field, value)
+    try:
+        annotation.model_validate(value)
+    except ValidationError:
+        return False
+    return True
 
 
 def _forms_of(annotation: Any, only: Sequence[str] | None) -> Iterator[Form]:
@@ -531,8 +566,9 @@ def _as_mapping(value: object, models: Iterable[type[Call]], path: Path_) -> str
     inner = [found for each in forms for found in _models_in(each)]
     named = {of.alias or name: of for model in inner for name, of in model.model_fields.items()}
     if isinstance(value, str) and value.startswith("s3://") and "uri" in named:
-        # A prefix ends with a slash.
-        return f"{{uri: {flow(value.removesuffix('/') + '/')}}}"
+        # A prefix ends with a slash; what to do with an archive, the rules say.
+        is_archive = value.lower().endswith(ARCHIVES)
+        return f"{{uri: {flow(value if is_archive else value.removesuffix('/') + '/')}}}"
     # An ID such as vpc-0a1b.
     if prefixed := [name for name in named if isinstance(value, str) and value.startswith(f"{name}-")]:
         deeper = _as_mapping(value, inner, (*path, prefixed[0]))
@@ -552,10 +588,10 @@ def _as_list(value: object, models: Iterable[type[Call]], path: Path_) -> str:
     items = [found for each in fields for found in _models_in(each.annotation)]
     if not isinstance(value, str) or not items:
         meant = [items for of in fields if (items := listed(of, value)) is not None]
-        return flow(meant[0]) if meant else "a list"
+        return flow(meant[0]) if meant else _A_LIST
     if issubclass(items[0], Choice):
         near = re.findall(r"^did you mean (.*)\?$", items[0].hint(value))
-        return " or ".join(f"[{each}]" for each in near[0].split(" or ")) if near else "a list"
+        return " or ".join(f"[{each}]" for each in near[0].split(" or ")) if near else _A_LIST
     return f"[{_as_mapping(value, models, path) or '{...}'}]"
 
 

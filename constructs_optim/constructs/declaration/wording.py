@@ -25,6 +25,8 @@ _CODE = re.compile(
     r"|(?<![\w.])(?P<group>[A-Z]\w*)\.(?P<of>[A-Za-z]\w*)(?![\w(]|\.\w)"
     r"|(?<![\w./?&-])(?P<argument>[a-z][a-z0-9_]*)=(?!=)"
 )
+# A technique as a policy and the command line name it: quantization=awq,group_size=64.
+_TECHNIQUE = re.compile(r"[a-z_]+=[a-z]\w*(?:,[a-z_]+=[\w.]+)*(?!\w|\.\w|\()")
 _VALUE = re.compile(r"\"[^\"]*\"|'[^']*'|-?\d[\d_]*(?:\.\d+)?|\.\.\.|[A-Za-z_][\w.]*\w|\[|\{")
 _CLOSED_BY = {"(": ")", "[": "]", "{": "}"}
 _MORE = re.compile(r",\s*\.\.\.\s*\)$")
@@ -93,6 +95,9 @@ def _argument(text: str, found: re.Match[str], ends: Mapping[int, int]) -> tuple
     name, close = found["argument"], found.end()
     if name not in named_arguments():
         return close, None
+    technique = _TECHNIQUE.match(text, found.start())
+    if technique is not None and name in named_forms()["Technique"].model_fields:
+        return technique.end(), technique[0]
     value = _VALUE.match(text, close)
     if value is None:
         return close, name

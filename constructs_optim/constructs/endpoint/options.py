@@ -10,13 +10,11 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from constructs import Construct
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
 from constructs_optim.constructs.monitoring.endpoint_alarms import (
-    MOST_ACTIONS,
     RUNBOOK,
-    USE_A_TOPIC,
     AlarmAction,
     EndpointAlarms,
 )
@@ -242,13 +240,6 @@ class MonitoringOptions(Settings):
     discount: float = Field(default=0, ge=0, lt=1)
     speculation_cure: SpeculationCure | None = None
     runbook: str = RUNBOOK
-
-    @field_validator("alarm_actions", "ok_actions")
-    @classmethod
-    def _are_few(cls, actions: Sequence[AlarmAction]) -> Sequence[AlarmAction]:
-        if len(actions) > MOST_ACTIONS:
-            raise ValueError(f"CloudWatch allows an alarm {MOST_ACTIONS} actions: {USE_A_TOPIC}")
-        return actions
 
     @property
     def chosen_alarms(self) -> Alarms:

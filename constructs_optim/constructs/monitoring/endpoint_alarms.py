@@ -42,9 +42,7 @@ if TYPE_CHECKING:
 
 RUNBOOK = page("alarms")
 """The page with a section for each alarm."""
-MOST_ACTIONS = 5
-"""The maximum number of an alarm's actions."""
-USE_A_TOPIC = "send them to an SNS topic, and subscribe the others to it"
+_MOST_ACTIONS = 5
 # How long a PromQL alarm stays in ALARM after the query's last result.
 _RECOVERY_SECONDS = 300
 # It ignores the alarm it is bound to, so it is bound once, which saves a call to Node for each alarm. Derived classes
@@ -127,10 +125,10 @@ class _ActingAlarm:
                     _topic_arns[action] = arn
             bound.append((action, arn))
         arns = list(dict.fromkeys(arn for _, arn in bound))
-        if len(arns) > MOST_ACTIONS:
+        if len(arns) > _MOST_ACTIONS:
             raise ValueError(
-                f"{self._scope.node.path}: {self.alarm.name} has {len(arns)} {kind}, and CloudWatch allows an alarm "
-                f"{MOST_ACTIONS}: {USE_A_TOPIC}"
+                f"{kind} of {self._scope.node.path} has {len(arns)} different actions, and CloudWatch allows an alarm "
+                f"{_MOST_ACTIONS}: send them to an SNS topic, and subscribe the others to it"
             )
         setattr(self.resource, kind, arns)
 

@@ -108,7 +108,7 @@ ALARM_ACTION = Kind(
     'SnsAction(sns.Topic.from_topic_arn(stack, "Topic", {}))',
     takes=("topic_arn", "SnsAction(topic)"),
 )
-ALARMS = Kind("Alarms(...)", "stale_evaluation", "Alarms.none(), or Alarms(latency=AlarmSettings(threshold=20))")
+ALARMS = Kind("Alarms(...)", "stale_evaluation", "Alarms(latency=AlarmSettings(threshold=20)) or Alarms.none()")
 BUCKET = Kind("an s3.IBucket", "bucket_arn", 's3.Bucket.from_bucket_name(stack, "Bucket", {})')
 COMPONENT = Kind(
     "an inference component, such as a CfnInferenceComponent",
@@ -137,6 +137,11 @@ STORE = Kind(
     "read_only",
     'ArtifactStore.from_bucket(s3.Bucket.from_bucket_name(stack, "Store", {}))',
     takes=("bucket_arn", "ArtifactStore.from_bucket(bucket)"),
+)
+SUBNETS = Kind(
+    "an ec2.SubnetSelection",
+    "one_per_az",
+    'ec2.SubnetSelection(subnets=[ec2.Subnet.from_subnet_id(stack, "Subnet", {})])',
 )
 TOPIC = Kind("an sns.ITopic", "topic_arn", 'sns.Topic.from_topic_arn(stack, "Topic", {})')
 WORKLOAD = Kind("a Workload", "concurrency", "Workload(concurrency=[1, 8])")

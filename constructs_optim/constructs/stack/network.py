@@ -13,7 +13,7 @@ from pydantic import Field
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.tokens import is_token
 
-from .arguments import SECURITY_GROUP, VPC
+from .arguments import SECURITY_GROUP, SUBNETS, VPC
 from .stack_context import StackContext, path_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class NetworkOptions(Settings):
     """
 
     vpc: Annotated[IVpc, VPC] | None = None
-    vpc_subnets: SubnetSelection | None = None
+    vpc_subnets: Annotated[SubnetSelection, SUBNETS] | None = None
     security_groups: Annotated[Sequence[Annotated[ISecurityGroup, SECURITY_GROUP]], Field(min_length=1)] | None = None
     isolation: bool | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from aws_cdk import (
 )
 from constructs import IConstruct
 
+from constructs_optim.constructs.stack.findings import warning
 from constructs_optim.policy import RULES, PlatformPolicy, PolicyFinding, check
 from constructs_optim.recipe.settings import methods_suggest_keywords
 from constructs_optim.templates.template import Template
@@ -92,7 +94,9 @@ def _violations(findings: Iterable[tuple[PolicyFinding, Path]]) -> Iterator[Poli
     """Yield the findings as violations, merging identical findings of several resources."""
     grouped: dict[tuple[str, str, str, str], list[PolicyViolatingResource]] = {}
     for finding, path in findings:
-        key = (finding.rule, finding.description, finding.suggestion, finding.severity)
+        # The value stays as in the template.
+        description = replace(finding, reason=warning(finding.reason)).description
+        key = (finding.rule, description, warning(finding.suggestion), finding.severity)
         grouped.setdefault(key, []).append(
             PolicyViolatingResource(
                 resource_logical_id=finding.resource.logical_id, template_path=str(path), locations=[finding.location]

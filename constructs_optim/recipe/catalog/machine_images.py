@@ -87,12 +87,6 @@ def default_driver(instance: InstanceRow) -> int | None:
     return row.default_driver if row is not None else None
 
 
-def of_family(instance: InstanceRow) -> tuple[str, ...]:
-    """Return the machine images that sources name for the family of an instance type."""
-    row = _families().get(instance.family)
-    return row.machine_images if row is not None else ()
-
-
 def reported_failure(image: ImageRow, instance: InstanceRow, driver: int) -> str | None:
     """Return the report of such a container that failed on the instance family with this driver or a newer one."""
     row = _families().get(instance.family)

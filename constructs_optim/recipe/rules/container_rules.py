@@ -12,11 +12,11 @@ from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.memory import engine_setting
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.secrets import NOT_SHOWN, kind_of_secret
 from constructs_optim.recipe.servers import LmiServer, ServerSettings, SglangServer, VllmServer, by_name, parse
 from constructs_optim.recipe.settings import UnknownSettingsError
 from constructs_optim.recipe.techniques import REGISTRY, CompressorQuantization, Quantization, Technique
 from constructs_optim.recipe.tokens import is_token
-from constructs_optim.runtime.secret_shapes import kind_of_secret
 
 from .registry import API, Finding, rule
 
@@ -413,8 +413,7 @@ def _environments_hold_no_secrets(recipe: Recipe) -> Iterator[Finding]:
             if (kind := kind_of_secret(name, value)) is not None:
                 yield Finding(
                     f"{location}.{name}",
-                    # Consoles and build logs keep errors.
-                    "(not shown)",
+                    NOT_SHOWN,
                     _READ_BY_JOB if location in copies else _LOOKED_UP,
                     f"this is {kind}: the template would contain it in plain text, and anyone who can describe the "
                     "model or its job could read it",

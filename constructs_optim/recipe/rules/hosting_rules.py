@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from constructs_optim.recipe.catalog import machine_images
 from constructs_optim.recipe.durations import duration
 from constructs_optim.recipe.hosting import COMPONENT_STARTUP_SECONDS, Hosting, UpdateSettings
-from constructs_optim.recipe.hosting.machine_image import HostedContainer, MachineImageUse
+from constructs_optim.recipe.hosting.machine_image import HostedContainer, MachineImageUse, newest
 from constructs_optim.recipe.hosting.options import Placement, ScaleIn
 from constructs_optim.recipe.plan_data import STARTUP_SECONDS
 from constructs_optim.recipe.servers import VllmServer
@@ -225,21 +225,20 @@ def _no_failure_with_the_driver_is_reported(use: MachineImageUse) -> Iterator[Fi
                 f"{use.driver or machine_images.default_driver(container.instance)}, because the driver could not "
                 f"compile its kernels ({report})"
             )
-            newer = 'server=Server.lmi(container_version="0.36.0-lmi25")'
-            fix = (
-                f"Use {' or '.join(_without_failure(container))} as {use.location}, or a container for CUDA 13: {newer}"
-            )
+            working = newest(name for name, image in machine_images.by_name().items() if _runs_all(use, image.driver))
+            newer = [f'variant=VariantOptions(inference_ami_version="{working}")'] if working is not None else []
+            if use.version is None or not newer:
+                newer.append("a container_version for CUDA 13, for which the endpoint chooses a newer machine image")
+            fix = f"Set {', or '.join(newer)}"
             location = use.location if use.version else "server.container_version"
             yield Finding(location, use.version or container.name, fix, reason)
 
 
-def _without_failure(container: HostedContainer) -> Iterator[str]:
-    """Yield the machine images of the instance family whose driver runs the container, with no reported failure."""
-    known = machine_images.by_name()
-    for name in machine_images.of_family(container.instance):
-        driver = known[name].driver
-        if driver is not None and not container.mismatch(driver) and not container.reported_failure(driver):
-            yield name
+def _runs_all(use: MachineImageUse, driver: int | None) -> bool:
+    """Return whether a driver runs all containers, as far as it is known."""
+    return driver is not None and not any(
+        each.mismatch(driver) or each.reported_failure(driver) for each in use.containers
+    )
 
 
 def _mismatches(use: MachineImageUse) -> dict[HostedContainer, str]:

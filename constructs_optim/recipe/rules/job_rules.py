@@ -10,6 +10,7 @@ from constructs_optim.recipe.errors import did_you_mean
 from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest
 from constructs_optim.recipe.hosting import CapacityReservation
 from constructs_optim.recipe.model import Model
+from constructs_optim.recipe.secrets import NOT_SHOWN
 from constructs_optim.recipe.tokens import is_known, is_number, is_token, matches
 
 from .draft_rules import is_prefix
@@ -57,7 +58,7 @@ def _files_are_in_s3(benchmark: Benchmark) -> Iterator[Finding]:
     if secret is not None and not matches(SECRET, secret):
         example = "arn:aws:secretsmanager:us-west-2:111122223333:secret:token"
         fix = f"the ARN of a secret, such as {example}; never the token"
-        yield Finding("workload.token_secret_arn", "(not shown)", fix)
+        yield Finding("workload.token_secret_arn", NOT_SHOWN, fix)
 
 
 @rule("OPT145", f"{GUIDE}model-optimize-evaluate.html")

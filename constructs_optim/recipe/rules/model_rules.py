@@ -11,6 +11,7 @@ from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.model import COMMIT, Model
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.secrets import NOT_SHOWN
 from constructs_optim.recipe.tokens import is_token, matches
 
 from .registry import API, GUIDE, Finding, rule
@@ -183,7 +184,7 @@ def _gated_models_have_a_secret(recipe: Recipe) -> Iterator[Finding]:
                 "token_secret_arn=secret.secret_arn, or an ARN such as "
                 "'arn:aws:secretsmanager:us-west-2:111122223333:secret:hub'"
             )
-            yield Finding(f"{location}.token_secret_arn", "(not shown)", fix, "this is not the ARN of a secret")
+            yield Finding(f"{location}.token_secret_arn", NOT_SHOWN, fix, "this is not the ARN of a secret")
         if model.kind == "huggingface" and secret is None and model.encryption_key_arn is not None:
             reason = "this key decrypts the secret with the token, but the model has no secret"
             fix = "also set token_secret_arn=secret.secret_arn; to encrypt the copy, set a key on its artifact store"

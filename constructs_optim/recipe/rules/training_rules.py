@@ -11,6 +11,7 @@ from constructs_optim.recipe.memory import USABLE
 from constructs_optim.recipe.model import COPY_COMPUTE
 from constructs_optim.recipe.plan_data import TOKEN_VARIABLE
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.secrets import NOT_SHOWN
 from constructs_optim.recipe.techniques import CompressorQuantization, Medusa
 from constructs_optim.recipe.tokens import is_token, matches
 
@@ -125,7 +126,7 @@ def _copies_use_their_compute(recipe: Recipe) -> Iterator[Finding]:
         if TOKEN_VARIABLE in (model.compute.environment or {}):
             reason = "the library sets this variable to pass the secret to the job"
             fix = "Model.huggingface(..., token_secret_arn=secret.secret_arn)"
-            yield Finding(f"{location}.compute.environment.{TOKEN_VARIABLE}", "(not shown)", fix, reason)
+            yield Finding(f"{location}.compute.environment.{TOKEN_VARIABLE}", NOT_SHOWN, fix, reason)
         for name, value in model.compute.model_dump(exclude_defaults=True).items():
             if name not in COPY_COMPUTE:
                 fix = f"leave it out: a copy job supports {', '.join(COPY_COMPUTE)}"
