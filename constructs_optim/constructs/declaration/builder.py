@@ -421,9 +421,12 @@ class Builder:
         owner = self._owner_of(path, inner)
         below, rest = self._document.located(owner, inner)
         location = dotted((*below, *rest)) if below != owner else f"{dotted(owner)}.{inner}".removesuffix(".")
-        # A rule's own value may be in another unit, or a token, whose text means nothing to the file's reader.
-        is_own = found.value == NOT_SHOWN or (rest and not is_token(found.value))
-        value = found.value if is_own else without_secrets(self._document.value_at(below))
+        given = self._document.value_at(below)
+        # A rule's own value may be in another unit, or a token, whose text means nothing to the file's reader. It says
+        # what a reference in the file is.
+        is_reference = isinstance(given, str) and PLACEHOLDER.fullmatch(given) is not None
+        is_own = found.value == NOT_SHOWN or ((rest or is_reference) and not is_token(found.value))
+        value = found.value if is_own else without_secrets(given)
         # A rule may name the class of a value that the file leaves out.
         value = in_yaml(value) if rest and isinstance(value, str) else value
         return FileViolation(
