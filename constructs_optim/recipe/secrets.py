@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import cast
 
 from constructs_optim.runtime.secret_shapes import kind_of_secret, may_be_secret
@@ -11,14 +12,22 @@ __all__ = ["NOT_SHOWN", "kind_of_secret", "without_secrets"]
 NOT_SHOWN = "(not shown)"
 """The value of a violation about a secret."""
 
+# Errors show 200 characters, and a search for secrets takes a second per megabyte.
+_MOST_CHARACTERS = 10_000
+_MOST_MEMBERS = 1_000
+
 
 def without_secrets(value: object, name: str = "", instead: object = NOT_SHOWN) -> object:
-    """Return a value with ``instead`` in place of the texts in it that may be secrets, by their names or themselves."""
+    """Return a value with ``instead`` in place of the texts in it that may be secrets, by their names or themselves.
+
+    Of a text, the first 10,000 characters are returned; of a list and of a dictionary, the first 1,000 members.
+    """
     if isinstance(value, str):
-        return instead if may_be_secret(name, value) else value
+        text = value[:_MOST_CHARACTERS]
+        return instead if may_be_secret(name[:_MOST_CHARACTERS], text) else text
     if isinstance(value, dict):
-        members = cast("Mapping[object, object]", value).items()
+        members = islice(cast("Mapping[object, object]", value).items(), _MOST_MEMBERS)
         return {key: without_secrets(each, str(key), instead) for key, each in members}
     if isinstance(value, list):
-        return [without_secrets(each, name, instead) for each in cast("Sequence[object]", value)]
+        return [without_secrets(each, name, instead) for each in cast("Sequence[object]", value)[:_MOST_MEMBERS]]
     return value

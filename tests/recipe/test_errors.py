@@ -14,6 +14,7 @@ from constructs_optim.recipe import (
     plan,
 )
 from constructs_optim.recipe.rules import check
+from constructs_optim.recipe.secrets import NOT_SHOWN, without_secrets
 
 from .recipes import broken_rules, recipe
 
@@ -127,3 +128,9 @@ def test_arbitrary_recipe_arguments_only_give_violations(
 @given(text=st.text(min_size=1))
 def test_a_model_id_with_invalid_characters_is_refused(text: str) -> None:
     assert "OPT002" in broken_rules(model=Model.jumpstart(f"?{text}"))
+
+
+def test_the_value_of_an_error_is_the_beginning_of_a_long_text() -> None:
+    assert without_secrets("x" * 50_000_000) == "x" * 10_000
+    assert without_secrets({"a": [*range(5_000)]}) == {"a": [*range(1_000)]}
+    assert without_secrets(f"{'x ' * 1_000}password=hunter2hunter2") == NOT_SHOWN
