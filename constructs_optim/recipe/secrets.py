@@ -12,22 +12,30 @@ __all__ = ["NOT_SHOWN", "kind_of_secret", "without_secrets"]
 NOT_SHOWN = "(not shown)"
 """The value of a violation about a secret."""
 
-# Errors show 200 characters, and a search for secrets takes a second per megabyte.
-_MOST_CHARACTERS = 10_000
+# Errors show 200 characters, and a search for secrets takes a second per megabyte. But the end of a long secret can be
+# what it is recognized by, and AWS Secrets Manager keeps secrets of up to 65,536 bytes ("AWS Secrets Manager quotas").
+_MOST_CHARACTERS = 100_000
 _MOST_MEMBERS = 1_000
 
 
 def without_secrets(value: object, name: str = "", instead: object = NOT_SHOWN) -> object:
     """Return a value with ``instead`` in place of the texts in it that may be secrets, by their names or themselves.
 
-    Of a text, the first 10,000 characters are returned; of a list and of a dictionary, the first 1,000 members.
+    Of a text, the first 100,000 characters are read and returned. Of a list or a dictionary, the first 1,000 members
+    are, and one ``instead`` stands for the others.
     """
     if isinstance(value, str):
         text = value[:_MOST_CHARACTERS]
         return instead if may_be_secret(name[:_MOST_CHARACTERS], text) else text
     if isinstance(value, dict):
-        members = islice(cast("Mapping[object, object]", value).items(), _MOST_MEMBERS)
-        return {key: without_secrets(each, str(key), instead) for key, each in members}
+        members = cast("Mapping[object, object]", value)
+        first = islice(members.items(), _MOST_MEMBERS)
+        shown = {key: without_secrets(each, str(key), instead) for key, each in first}
+        return shown | ({instead: instead} if len(members) > _MOST_MEMBERS else {})
     if isinstance(value, list):
-        return [without_secrets(each, name, instead) for each in cast("Sequence[object]", value)[:_MOST_MEMBERS]]
+        items = cast("Sequence[object]", value)
+        return [
+            *(without_secrets(each, name, instead) for each in items[:_MOST_MEMBERS]),
+            *([instead] if len(items) > _MOST_MEMBERS else ()),
+        ]
     return value

@@ -13,6 +13,7 @@ from constructs_optim.recipe import (
     RecipeError,
     plan,
 )
+from constructs_optim.recipe.forms import in_code
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.secrets import NOT_SHOWN, without_secrets
 
@@ -130,7 +131,25 @@ def test_a_model_id_with_invalid_characters_is_refused(text: str) -> None:
     assert "OPT002" in broken_rules(model=Model.jumpstart(f"?{text}"))
 
 
-def test_the_value_of_an_error_is_the_beginning_of_a_long_text() -> None:
-    assert without_secrets("x" * 50_000_000) == "x" * 10_000
-    assert without_secrets({"a": [*range(5_000)]}) == {"a": [*range(1_000)]}
-    assert without_secrets(f"{'x ' * 1_000}password=hunter2hunter2") == NOT_SHOWN
+def test_the_value_of_an_error_is_the_beginning_of_a_long_one() -> None:
+    assert without_secrets("x" * 50_000_000) == "x" * 100_000
+    assert without_secrets({"a": [*range(5_000)]}) == {"a": [*range(1_000), NOT_SHOWN]}
+    assert without_secrets(dict.fromkeys(range(5_000))) == dict.fromkeys(range(1_000)) | {NOT_SHOWN: NOT_SHOWN}
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        f"eyJhbGciOiJIUzI1NiJ9.{'b' * 65_000}.c2lnbmF0dXJl",
+        f'{{"password": "{"b" * 65_000}"}}',
+        f"https://user:{'b' * 65_000}@example.com",
+    ],
+    ids=["a JSON Web Token", "a password in quotes", "a URL with a password"],
+)
+def test_a_secret_recognized_by_its_end_is_not_shown_however_long_it_may_be(secret: str) -> None:
+    assert without_secrets(secret) == NOT_SHOWN
+
+
+def test_code_for_a_value_never_lacks_some_of_its_members() -> None:
+    assert in_code(without_secrets([*range(1_000)], instead=...)) == str([*range(1_000)])
+    assert in_code(without_secrets([*range(1_001)], instead=...)) == "..."
