@@ -12,8 +12,8 @@ __all__ = ["NOT_SHOWN", "kind_of_secret", "without_secrets"]
 NOT_SHOWN = "(not shown)"
 """The value of a violation about a secret."""
 
-# Errors show 200 characters, and a search for secrets takes a second per megabyte. But the end of a long secret can be
-# what it is recognized by, and AWS Secrets Manager keeps secrets of up to 65,536 bytes ("AWS Secrets Manager quotas").
+# Errors show 200 characters, and a search for secrets takes a second per megabyte. But some secrets are recognized only
+# by their end, and AWS Secrets Manager keeps secrets of up to 65,536 characters (botocore's SecretStringType).
 _MOST_CHARACTERS = 100_000
 _MOST_MEMBERS = 1_000
 
@@ -21,8 +21,8 @@ _MOST_MEMBERS = 1_000
 def without_secrets(value: object, name: str = "", instead: object = NOT_SHOWN) -> object:
     """Return a value with ``instead`` in place of the texts in it that may be secrets, by their names or themselves.
 
-    Of a text, the first 100,000 characters are read and returned. Of a list or a dictionary, the first 1,000 members
-    are, and one ``instead`` stands for the others.
+    Only the first 100,000 characters of a text are read and returned, and the first 1,000 members of a list or a
+    dictionary, where one ``instead`` stands for the others.
     """
     if isinstance(value, str):
         text = value[:_MOST_CHARACTERS]
