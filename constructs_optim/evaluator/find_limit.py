@@ -27,12 +27,17 @@ Attainment = Literal["meets", "misses", "undecided"]
 
 _LEVEL = 0.01
 _CRITICAL = NormalDist().inv_cdf(1 - _LEVEL / 2)
-# The search ends if the rate that misses is at most this many times the rate that meets.
+# The search ends if the rate that misses is at most this many times the rate that meets. Undecided rates need more
+# requests than others: next to them, a wider distance is enough.
 _RESOLUTION = 1.05
+_RESOLUTION_NEXT_TO_UNDECIDED = 1.2
 _FARTHEST = 2.0**10
 # For an undecided rate, the number of requests doubles, this many times.
 _MOST_EXTENSIONS = 2
 _DIGITS = 3
+# Past so many undecided rates, the search does not look for one that meets the objectives, or misses them: maybe none
+# can be decided.
+_MOST_UNDECIDED = 2
 # More requests than necessary if all meet the objectives, because some might not.
 _SPARE = 1.5
 
@@ -96,20 +101,29 @@ def next_load(found: Mapping[float, Attainment], sent: Mapping[float, OpenLoop],
         load = sent[rate]
         if (load.total or 0) < (like_at(like, rate).total or 0) * 2**_MOST_EXTENSIONS:
             return load.model_copy(update={"requests": 2 * (load.total or 0)})
-    if limit.undecided:
+    rate = _next_rate(limit, like.request_rate)
+    if rate is None:
         return None
-    if limit.misses is None:
-        rate = (limit.meets or like.request_rate) * 2
-    elif limit.meets is None:
-        rate = limit.misses / 2
-    elif limit.misses <= limit.meets * _RESOLUTION:
-        return None
-    else:
-        rate = math.sqrt(limit.meets * limit.misses)
     rate = float(f"{rate:.{_DIGITS}g}")
     if rate in found or not 1 / _FARTHEST <= rate / like.request_rate <= _FARTHEST:
         return None
     return like_at(like, rate)
+
+
+def _next_rate(limit: RateLimit, first: float) -> float | None:
+    """Return a rate above or below all others, or next to a decided one; None if no further rate narrows the limit."""
+    if limit.misses is None or limit.meets is None:
+        if len(limit.undecided) >= _MOST_UNDECIDED:
+            return None
+        if limit.misses is None:
+            return 2 * max([limit.meets or first, *limit.undecided])
+        return min([limit.misses, *limit.undecided]) / 2
+    rates = (limit.meets, *limit.undecided, limit.misses)
+    resolution = _RESOLUTION_NEXT_TO_UNDECIDED if limit.undecided else _RESOLUTION
+    for low, high in (rates[:2], rates[-2:]):
+        if high > low * resolution:
+            return math.sqrt(low * high)
+    return None
 
 
 def limit_of(found: Mapping[float, Attainment]) -> RateLimit:
@@ -132,10 +146,14 @@ def described(limit: RateLimit, objectives: LatencyObjectives) -> str:
     limits = objectives.limits.items()
     kept = ", ".join(f"{named.get(name, 'the whole response')} within {most:g} ms" for name, most in limits)
     share = f"{100 * objectives.attainment:.3g}% of the requests have {kept}"
-    if limit.meets is None and limit.undecided:
-        return f"whether {share} is undecided at {load_label(None, limit.undecided[0])}"
+    rates = ", ".join(f"{rate:g}" for rate in limit.undecided)
+    undecided = f"undecided at {rates} request{'s' * (limit.undecided != (1,))}/s"
+    if limit.meets is None and limit.misses is None:
+        return f"whether {share} is {undecided if rates else 'undecided'}"
     if limit.meets is None:
-        return f"fewer than {share}" + (f", even at {load_label(None, limit.misses)}" if limit.misses else "")
-    if limit.misses is None:
-        return f"{share} at {load_label(None, limit.meets)}, the highest measured rate"
-    return f"{share} up to {load_label(None, limit.meets)}, and fewer at {limit.misses:g}"
+        described = f"fewer than {share}{' at' if rates else ', even at'} {load_label(None, limit.misses)}"
+    elif limit.misses is None:
+        described = f"{share} at {load_label(None, limit.meets)}{'' if rates else ', the highest measured rate'}"
+    else:
+        described = f"{share} up to {load_label(None, limit.meets)}, and fewer at {limit.misses:g}"
+    return f"{described}; {undecided}" if rates else described

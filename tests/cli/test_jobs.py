@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import threading
@@ -176,7 +177,8 @@ def test_stopping_a_job_names_its_owners_and_asks_for_confirmation(store: Store)
     assert store.sagemaker.describe_optimization_job(OptimizationJobName=name)["OptimizationJobStatus"] == "INPROGRESS"
     stopped = run("stop", name, "--store", store.bucket, answer="y\n")
     assert stopped.exit_code == 0, stopped.output
-    assert f"{name} is STOPPING" in stopped.stdout
+    # A busy machine may see it after it stopped.
+    assert re.search(f"{name} is (STOPPING|STOPPED)", stopped.stdout)
 
 
 def test_a_stop_without_confirmation_stops_nothing(store: Store) -> None:

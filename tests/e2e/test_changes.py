@@ -132,7 +132,9 @@ class Chat:
         """
 
         def is_back(now: VariantScaling) -> bool:
-            return now.scheduled == ["Mornings"] and not now.unheard
+            # One after the other: none of these says that the others are back.
+            is_registered = now.range is not None and set(now.policies) == POLICIES
+            return is_registered and now.scheduled == ["Mornings"] and not now.unheard
 
         scaling = until(lambda: VariantScaling(self.stack, variant), is_back, 60)
         return scaling.range, set(scaling.policies), scaling.targets["OnConcurrency"]

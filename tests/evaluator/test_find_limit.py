@@ -124,6 +124,34 @@ def test_an_undecided_rate_is_sent_more_requests_and_stays_undecided_then() -> N
     assert all((load.total or 0) > OpenLoop(request_rate=load.request_rate).default_total for load in again)
 
 
+@pytest.mark.parametrize("undecided", [{40.0}, {10.0}, {28.3, 40.0}])
+def test_the_search_goes_past_undecided_rates(undecided: set[float]) -> None:
+    """Rates that the search always visits: a limit at about 30 requests/s has no bound where they are the last."""
+    like, found, sent = OpenLoop(request_rate=10), dict[float, Attainment](), dict[float, OpenLoop]()
+    for _ in range(60):
+        load = next_load(found, sent, like)
+        if load is None:
+            break
+        rate = load.request_rate
+        sent[rate], found[rate] = load, "undecided" if rate in undecided else "meets" if rate <= 30 else "misses"
+    else:
+        pytest.fail("the search does not end")
+    limit = limit_of(found)
+    assert limit.meets is not None
+    assert limit.misses is not None
+    assert limit.meets <= 30 < limit.misses
+    around = (limit.meets, *limit.undecided, limit.misses)
+    assert around[1] / around[0] <= 1.2
+    assert around[-1] / around[-2] <= 1.2
+
+
+def test_a_search_without_a_decided_rate_ends() -> None:
+    found, sent = searched(10.0, 10.0, blurred=1e6)
+    assert (found.meets, found.misses) == (None, None)
+    assert found.undecided == (10, 20)
+    assert len(sent) == 2 * 3, "twice as many requests, twice"
+
+
 def test_a_search_that_meets_or_misses_everything_ends() -> None:
     found, sent = searched(1e9, 1.0)
     assert found.misses is None
@@ -145,3 +173,10 @@ def test_the_limit_is_described_in_a_sentence() -> None:
     undecided = described(RateLimit(undecided=(2,)), both)
     assert undecided == f"whether {kept} is undecided at 2 requests/s"
     assert described(RateLimit(meets=9), both) == f"{kept} at 9 requests/s, the highest measured rate"
+    some = described(RateLimit(meets=9, undecided=(10, 11)), both)
+    assert some == f"{kept} at 9 requests/s; undecided at 10, 11 requests/s"
+    some = described(RateLimit(misses=9, undecided=(1,)), both)
+    assert some == f"fewer than {kept} at 9 requests/s; undecided at 1 request/s"
+    some = described(RateLimit(meets=8, misses=10, undecided=(9,)), both)
+    assert some == f"{kept} up to 8 requests/s, and fewer at 10; undecided at 9 requests/s"
+    assert described(RateLimit(), both) == f"whether {kept} is undecided"
