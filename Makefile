@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: release help install models demo test unit package docs pages medusa e2e typescript jsii nightly exhaustive faults explore conformance handlers lint format lock bench peer clients clean lint-code lint-templates
+.PHONY: release help install models demo test cloud unit package docs pages medusa e2e typescript jsii nightly exhaustive faults explore conformance handlers lint format lock bench peer clients clean lint-code lint-templates
 
 USERS_PATH := $(PATH)
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
@@ -35,16 +35,21 @@ demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what 
 # those with most tests first, so that no long one is left at the end; four at once, because some tests wait for servers.
 PYTEST = pytest --numprocesses 4 --dist loadfile
 
-test: install ## the test suite, without what make lint, e2e, medusa, package, docs and nightly run
-	@# Few of these wait for anything: a fourth process costs more than it brings.
-	@$(PYTEST) --numprocesses 3 -m "not lint and not e2e and not engine and not exhaustive and not trains and not package" \
-	  $(addprefix --ignore tests/,docs e2e faults package training constructs/test_examples.py constructs/test_example_files.py)
+IN_TEST = not lint and not e2e and not engine and not exhaustive and not trains and not package
+
+test: install ## the test suite, without what make lint, cloud, e2e, medusa, package, docs and nightly run
+	@# Few of these wait for anything: more processes than cores cost more than they bring.
+	@$(PYTEST) --numprocesses 2 -m "$(IN_TEST)" \
+	  $(addprefix --ignore tests/,docs e2e faults local package training constructs/test_examples.py constructs/test_example_files.py)
+
+cloud: install ## the tests of the local cloud
+	@$(PYTEST) --numprocesses 3 -m "$(IN_TEST)" tests/local
 
 e2e: install clients typescript/lib/index.js ## the tests that deploy with the CDK CLI or run whole programs otherwise
 	@# Files with few tests take longest, so tests/conftest.py says which ones come first.
 	@$(PYTEST) --no-loadscope-reorder -m "e2e and not exhaustive and not trains" tests/e2e tests/faults tests/cli/test_evaluate.py \
 	  tests/local/test_training_jobs.py tests/local/test_training_hosts.py tests/local/test_serving.py \
-	  tests/local/test_pytest_plugin.py
+	  tests/local/test_pytest_plugin.py tests/cli/test_main.py tests/cli/test_aws.py tests/evaluator/test_report.py
 
 typescript: install typescript/lib/index.js ## the construct for TypeScript: built, and tested with the CDK CLI on a local cloud
 	@cd typescript && npm test --silent

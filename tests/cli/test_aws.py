@@ -72,6 +72,7 @@ def test_a_store_s_region_is_looked_up_by_get_bucket_location_alone(
         assert account.region_of("shared") == region
 
 
+@pytest.mark.e2e
 def test_the_commands_run_without_the_local_extra() -> None:
     # The extra "local" brings the rest; without it these are not there.
     without = "import sys; sys.modules.update(dict.fromkeys(['aws_lambda_powertools', 'ministack', 'moto', 'cfnlint']))"

@@ -104,6 +104,7 @@ def test_without_the_cli_extra_the_command_names_it(absent: str) -> None:
     assert ran.stderr == f"The command is an extra: {installing('cli')}\n"
 
 
+@pytest.mark.e2e
 def test_without_the_local_extra_every_local_command_names_it() -> None:
     for words in (("local",), ("local", "run", "--enforce-iam", "--", "cdk", "deploy")):
         ran = ran_without("yaml", words=words)

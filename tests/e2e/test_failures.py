@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim_local.cloud import LocalCloud
@@ -29,6 +30,7 @@ def test_a_failed_job_rolls_the_stack_back_with_the_services_reason(a_stack: Mak
     assert stack.endpoint["EndpointStatus"] == "InService", "deploying again runs another attempt"
 
 
+@pytest.mark.exhaustive
 def test_a_failed_job_of_an_update_leaves_the_endpoint_as_it_was(a_stack: MakeStack, cloud: LocalCloud) -> None:
     stack = a_stack("Updated")
     stack.deploy()
@@ -55,6 +57,7 @@ def test_destroying_a_stack_stops_the_job_it_waits_for(a_stack: MakeStack, cloud
         deployment.communicate(timeout=120)
 
 
+@pytest.mark.exhaustive
 def test_a_job_that_another_stack_waits_for_survives_the_end_of_the_first(
     a_stack: MakeStack, cloud: LocalCloud
 ) -> None:

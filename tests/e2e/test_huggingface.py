@@ -132,6 +132,7 @@ def strategy(stack: DeployedStack) -> str:
     return config["ProductionVariants"][0]["RoutingConfig"]["RoutingStrategy"]
 
 
+@pytest.mark.exhaustive
 def test_a_second_stack_of_the_same_commits_runs_no_job(deployed: DeployedStack, copies: Copies) -> None:
     before = copies.jobs()
     stack = copies.stack("Support")
@@ -141,6 +142,7 @@ def test_a_second_stack_of_the_same_commits_runs_no_job(deployed: DeployedStack,
     stack.destroy()
 
 
+@pytest.mark.exhaustive
 def test_a_gated_model_is_copied_with_the_token_of_its_secret(copies: Copies, deployed: DeployedStack) -> None:
     commit = "d" * 40
     for name, token in ((CHECKPOINT, TOKEN), (SPECULATOR, None)):

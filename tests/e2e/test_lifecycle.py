@@ -147,6 +147,7 @@ def test_a_changed_setting_runs_one_job_and_moves_the_endpoint_to_its_artifact(
     )
 
 
+@pytest.mark.exhaustive
 def test_new_weights_under_the_same_prefix_are_another_artifact(a_stack: MakeStack, cloud: LocalCloud) -> None:
     s3 = cloud.client("s3")
     s3.put_object(Bucket=BUCKET, Key="models/mine/model.safetensors", Body=b"the first weights")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from constructs_optim_local.cloud import ACCOUNT, LocalCloud
 
 from ..support.deployed_stack import DeployedStack
@@ -47,6 +49,7 @@ def the_endpoint_serves_the_artifact(training: DeployedStack, serving: DeployedS
     assert references(serving) == {training.artifact_key}
 
 
+@pytest.mark.exhaustive
 def test_an_endpoint_serves_the_artifact_of_another_stacks_job(cloud: LocalCloud, output: Path) -> None:
     training, serving = (
         DeployedStack(

@@ -220,6 +220,7 @@ def test_a_plan_reports_mistakes_and_uploads_nothing(configuration: Configuratio
     assert "Contents" not in cloud.client("s3").list_objects_v2(Bucket=BUCKET)
 
 
+@pytest.mark.exhaustive
 def test_a_misspelled_name_is_refused_at_every_depth(configuration: Configuration) -> None:
     configuration.edit("  declaration = {", "  declaratoin = {")
     assert 'An argument named "declaratoin" is not expected here. Did you mean "declaration"?' in unwrapped(

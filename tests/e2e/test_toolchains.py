@@ -117,7 +117,11 @@ def test_python_makes_an_endpoint_that_scales(of_python: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize(
-    "way", [pytest.param(way, marks=WITHOUT_TERRAFORM if way == "Terraform" else ()) for way in WAYS]
+    "way",
+    [
+        pytest.param(way, marks=(WITHOUT_TERRAFORM, pytest.mark.exhaustive) if way == "Terraform" else ())
+        for way in WAYS
+    ],
 )
 def test_every_way_makes_the_resources_of_python_property_by_property(
     way: str, cloud: LocalCloud, tmp_path: Path, of_python: dict[str, Any]

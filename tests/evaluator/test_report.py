@@ -177,6 +177,7 @@ def test_the_same_measurements_yield_an_identical_report(compared: Path, tmp_pat
 
 
 @needs_browser
+@pytest.mark.e2e
 @pytest.mark.parametrize("width", [1240, 390])
 def test_a_real_browser_shows_the_whole_report(compared: Path, width: int) -> None:
     picture = ROOT / "cdk.out" / f"evaluation-report-{width}.png"

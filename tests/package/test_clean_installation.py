@@ -13,7 +13,8 @@ from tests.support.documents import CHECKOUT, first_example
 
 from .environments import BASE, NODE, Environment, run
 
-PYTHONS = ("3.11", pytest.param("3.12", marks=pytest.mark.exhaustive), "3.13")
+# tests/pages installs with pip, in the environments of the pages.
+PYTHONS = (*(pytest.param(version, marks=pytest.mark.exhaustive) for version in ("3.11", "3.12")), "3.13")
 
 
 def synthesized(environment: Environment, tmp_path: Path) -> dict[str, Any]:

@@ -35,8 +35,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "PATH": ":".join([str(programs), *path]),
         "NO_COLOR": "1",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-        # What is imported is compiled then.
-        "PIP_NO_COMPILE": "1",
+        # What is imported is compiled then. (In PIP_NO_COMPILE, 1 would mean to compile.)
+        "PIP_COMPILE": "0",
         "NPM_CONFIG_UPDATE_NOTIFIER": "false",
         # The reader answers the CDK CLI's question about permissions with yes: it asks only in a real terminal.
         "CDK_REQUIRE_APPROVAL": "never",

@@ -1,4 +1,4 @@
-"""Tests of what runs in a training container. They need PyTorch: `make test` runs them in `.venv-models`."""
+"""Tests of what runs in a training container. They need PyTorch: `make medusa` runs them in `.venv-models`."""
 
 from __future__ import annotations
 

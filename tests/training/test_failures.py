@@ -54,6 +54,7 @@ def test_a_nan_loss_ends_training_with_its_step_and_a_remedy(tmp_path: Path, bas
     assert "Lower learning_rate" in reason
 
 
+@pytest.mark.exhaustive
 def test_diverging_training_is_stopped(tmp_path: Path, base: Path, corpus: Path) -> None:
     settings = {**FAST, "method": "full", "learning_rate": "1", "gradient_clipping": "0", "maximum_steps": "200"}
     # A float32 model of this size survives most rates: its last layer is made to overflow.
@@ -75,6 +76,7 @@ def test_invalid_hyperparameters_are_listed_in_the_failure_reason(tmp_path: Path
     ]
 
 
+@pytest.mark.exhaustive
 def test_qlora_without_a_gpu_is_refused_with_a_suggestion(tmp_path: Path, base: Path, corpus: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")

@@ -70,6 +70,7 @@ def test_heads_whose_training_was_killed_and_begun_again_are_bit_for_bit_those_o
     assert same(heads_of(killed), heads_of(undisturbed))
 
 
+@pytest.mark.exhaustive
 def test_a_stopped_training_writes_a_checkpoint_at_once_and_loses_no_step(
     tmp_path: Path, base: Path, data: dict[str, Path], undisturbed: Job
 ) -> None:
@@ -110,6 +111,7 @@ def test_checkpoints_of_a_run_with_other_settings_are_refused(undisturbed: Job) 
     assert (undisturbed.checkpoints / "checkpoint-40").is_dir()
 
 
+@pytest.mark.exhaustive
 def test_training_stops_early_when_the_loss_gets_no_better(tmp_path: Path, base: Path, data: dict[str, Path]) -> None:
     settings = {**HEADS, "maximum_steps": "500", "checkpoint_steps": "5"}
     settings |= {"early_stopping_patience": "2", "early_stopping_threshold": "1000"}

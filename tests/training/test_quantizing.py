@@ -81,6 +81,7 @@ def test_a_model_is_quantized_and_compared_with_the_original(
         assert (running.model / name).read_bytes() == (base / name).read_bytes()
 
 
+@pytest.mark.exhaustive
 def test_a_model_that_is_too_far_from_the_original_fails_the_job(tmp_path: Path, base: Path, corpus: Path) -> None:
     settings = {"scheme": "NVFP4", "maximum_weight_error": "0.01", "maximum_loss_increase": "1e-9", **SAMPLES}
     running = quantization(tmp_path, base, settings, calibration=corpus / "validation.jsonl")
@@ -89,12 +90,14 @@ def test_a_model_that_is_too_far_from_the_original_fails_the_job(tmp_path: Path,
     assert "more than maximum_loss_increase=1e-09" in (running.failure or "")
 
 
+@pytest.mark.exhaustive
 def test_a_quantization_of_no_layer_fails_the_job(tmp_path: Path, base: Path) -> None:
     running = quantization(tmp_path, base, {"ignored_layers": "re:.*"})
     assert running.run()[0] == 1
     assert "no layer is quantized" in (running.failure or "")
 
 
+@pytest.mark.exhaustive
 def test_a_quantized_model_is_refused(tmp_path: Path, base: Path) -> None:
     model = tmp_path / "quantized"
     shutil.copytree(base, model)
