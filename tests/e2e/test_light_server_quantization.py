@@ -14,6 +14,7 @@ from constructs_optim_local.light_server.application import Application
 
 from ..support.deployed_stack import CHECKOUT
 from ..support.light_server import complete
+from ..support.sampling import one_in
 from ..training.jobs import Job, job
 
 pytestmark = pytest.mark.trains
@@ -31,7 +32,7 @@ CALIBRATED = ("W4A16", "NVFP4")
 CHAT = {"messages": [{"role": "user", "content": "Why?"}], "temperature": 0, "max_tokens": 12}
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", one_in(3, SCHEMES))
 def test_a_quantized_model_is_read_and_served(scheme: str, tmp_path: Path) -> None:
     original = tiny_model.write(tmp_path / "original")
     settings, channels = {"scheme": scheme}, {"model": original}
