@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import ast
+import itertools
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.recipe import RecipeError, metrics
 from constructs_optim.recipe.metrics import engines
 from constructs_optim.recipe.metrics.engines import Engine
+from tooling.metric_docstrings import SOURCE, documented
 
 from ..support.construct_stacks import resource, resources, stack, template_of
 from ..support.monitored_endpoint import Endpoint
@@ -19,6 +22,27 @@ from ..support.monitored_endpoint import Endpoint
 VARIANT = ServedModel("chat", "AllTraffic", instance_type="ml.g5.12xlarge", artifact_key="a" * 64)
 COMPONENT = ServedModel("chat", "AllTraffic", "chat-llama", instance_type="ml.g5.12xlarge", artifact_key="a" * 64)
 NEURON = ServedModel("chat", "AllTraffic", instance_type="ml.inf2.48xlarge")
+
+
+def test_an_editor_shows_what_each_metric_method_returns() -> None:
+    """It reads the source: what follows an assignment in a class documents it."""
+    source = SOURCE.read_text()
+    assert documented(source) == source, "python tooling/metric_docstrings.py"
+    (resource,) = [each for each in ast.parse(source).body if getattr(each, "name", "") == "MeasuredResource"]
+    assert isinstance(resource, ast.ClassDef)
+    described = {
+        assigned.targets[0].id: text.value.value
+        for assigned, text in itertools.pairwise(resource.body)
+        if isinstance(assigned, ast.Assign)
+        and isinstance(assigned.targets[0], ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+    }
+    methods = [name for name in vars(MeasuredResource) if name.startswith("metric_")]
+    written = [name for name in methods if name in described]
+    assert len(written) >= 29
+    for name in written:
+        assert " ".join(str(described[name]).split()) == getattr(MeasuredResource, name).__doc__
 
 
 def alarm_on(served: ServedModel, choose: Any) -> dict[str, Any]:

@@ -233,34 +233,79 @@ class MeasuredResource(Resource):
         return self._metric(definition, options, concurrency=concurrency, artifact_key=artifact_key)
 
     metric_invocations = _method("invocations")
+    """Invocations. Requests sent to the endpoint. Default statistic: Sum."""
     metric_invocations_per_copy = _method("invocations_per_copy")
+    """Invocations per instance or copy. Requests divided by the number of instances of the variant or copies of the
+    inference component. Default statistic: Sum."""
     metric_model_latency = _method("model_latency")
+    """Model latency. Time from SageMaker's request to the model's container until the complete response. Default
+    statistic: Average."""
     metric_overhead_latency = _method("overhead_latency")
+    """Overhead latency. Time that SageMaker adds: from the client's request until the response, without the model
+    latency. Default statistic: Average."""
     metric_first_chunk_latency = _method("first_chunk_latency")
+    """Time to first chunk. Time from a streaming request to the first chunk of its response: the live counterpart of
+    the time to first token. Default statistic: Average."""
     metric_first_chunk_model_latency = _method("first_chunk_model_latency")
+    """Time to first chunk, model. The model's share of the time to the first chunk. Default statistic: Average."""
     metric_concurrent_requests = _method("concurrent_requests")
+    """Concurrent requests per model copy. Concurrent requests for each copy of the model; published every 10 seconds.
+    Default statistic: Maximum."""
     metric_invocation_4xx_errors = _method("invocation_4xx_errors")
+    """4xx errors. Requests that returned a 4xx status because of a client error. Default statistic: Sum."""
     metric_invocation_5xx_errors = _method("invocation_5xx_errors")
+    """5xx errors. Requests that returned a 5xx status because the endpoint failed. Default statistic: Sum."""
     metric_invocation_model_errors = _method("invocation_model_errors")
+    """Model errors. Requests without a 2xx response of the model's container: 4xx and 5xx statuses, broken connections,
+    malformed responses and timeouts. Default statistic: Sum."""
     metric_mid_stream_errors = _method("mid_stream_errors")
+    """Mid-stream errors. Streaming responses that failed after they started. Default statistic: Sum."""
     metric_gpu_utilization = _method("gpu_utilization")
+    """GPU utilization. Utilization of the GPUs. Default statistic: Average."""
     metric_gpu_memory_utilization = _method("gpu_memory_utilization")
+    """GPU memory utilization. Share of the GPUs' memory that is in use. Always high if the container reserves the KV
+    cache at startup. Default statistic: Average."""
     metric_cpu_utilization = _method("cpu_utilization")
+    """CPU utilization. Utilization of the vCPUs. Default statistic: Average."""
     metric_memory_utilization = _method("memory_utilization")
+    """Memory utilization. Share of the memory that is in use: of the instance's memory, or of the memory that the
+    inference component reserves. Default statistic: Average."""
     metric_disk_utilization = _method("disk_utilization")
+    """Disk utilization. Share of the instances' disks that is in use. Default statistic: Average."""
     metric_engine_time_to_first_token = _engine_method("engine_time_to_first_token")
+    """Time to first token, by the engine. Time from a request's arrival at the engine to its first token: queue time
+    and prefill, without the network and SageMaker's overhead. Unit: Milliseconds."""
     metric_engine_inter_token_latency = _engine_method("engine_inter_token_latency")
+    """Inter-token latency, by the engine. Time between the tokens of a completion. With speculative decoding, time
+    between steps, which may each yield several tokens. For TGI, the mean of each request. Unit: Milliseconds."""
     metric_queue_time = _engine_method("queue_time")
+    """Queue time. Time that requests wait in the engine before their prefill starts. Unit: Milliseconds."""
     metric_running_requests = _engine_method("running_requests")
+    """Running requests. Requests in the batches, over all copies. Unit: Count."""
     metric_waiting_requests = _engine_method("waiting_requests")
+    """Waiting requests. Requests that wait for a place in a batch, over all copies. Unit: Count."""
     metric_kv_cache_usage = _engine_method("kv_cache_usage")
+    """KV cache usage. Share of the KV cache that running requests occupy, averaged over the copies. When the cache is
+    full, requests wait, and the engine preempts some. Unit: Percent."""
     metric_preemptions = _engine_method("preemptions")
+    """Preemptions. Requests a second that lose their place in the KV cache to others and are computed again. Unit:
+    Count/Second."""
     metric_engine_input_tokens_per_second = _engine_method("engine_input_tokens_per_second")
+    """Input tokens per second, by the engine. Prompt tokens a second, over all copies. Unit: Count/Second."""
     metric_engine_output_tokens_per_second = _engine_method("engine_output_tokens_per_second")
+    """Output tokens per second, by the engine. Generated tokens a second, over all copies. Unit: Count/Second."""
     metric_prefix_cache_hit_rate = _engine_method("prefix_cache_hit_rate")
+    """Prefix cache hit rate. Share of the prompt tokens that the engine found in the KV cache and did not compute.
+    Unit: Percent."""
     metric_acceptance_length = _engine_method("acceptance_length")
+    """Acceptance length. Mean tokens per step of speculative decoding: the accepted draft tokens plus one token of the
+    model. Not published without speculative decoding. Unit: Count."""
     metric_drafts_per_second = _engine_method("drafts_per_second")
+    """Drafts a second. Steps of speculative decoding a second, over all copies. Each step verifies a draft. Unit:
+    Count/Second."""
     metric_acceptance_length_kept = _engine_method("acceptance_length_kept")
+    """Acceptance length kept. Acceptance length in the last half hour, as a percentage of the last 23 hours in the same
+    container, averaged over the containers. A container that has just started counts as 100%. Unit: Percent."""
 
     def metric_cost_per_hour(
         self, *, instance_price_per_hour: float, discount: float = 0, **options: Unpack[MetricOptions]
