@@ -79,9 +79,14 @@ class Chat:
         most: int = 4,
         scaled: bool = True,
         composite: bool = False,
+        bake: int = 0,
         **variant: Any,
     ) -> TemplateStack:
-        """The stack with an endpoint on a type, or on pools; updates may watch a composite alarm as well."""
+        """The stack with an endpoint on a type, or on pools; updates may watch a composite alarm as well.
+
+        ``bake``: minutes in which an update that launched its instances is still one, 0.6 s each here. What happens
+        during an update needs some, because a busy machine may not look in less.
+        """
 
         def build(scope: Stack) -> None:
             watched: list[cloudwatch.IAlarm] = []
@@ -96,7 +101,7 @@ class Chat:
                 scope,
                 "Chat",
                 model=Model.s3(f"s3://{MODELS}/llama/"),
-                update_policy=UpdatePolicy.all_at_once(bake_time=Duration.seconds(0), rollback_alarms=watched),
+                update_policy=UpdatePolicy.all_at_once(bake_time=Duration.minutes(bake), rollback_alarms=watched),
                 variant=VariantOptions(**variant),
                 **(alone if len(instance_types) == 1 else pooled),
             )
@@ -220,7 +225,7 @@ def test_a_failure_after_the_endpoint_has_moved_takes_it_back_with_its_scaling(c
 
 
 def test_a_cancelled_change_goes_back_with_its_scaling(chat: Chat) -> None:
-    changed = chat.template(G6)
+    changed = chat.template(G6, bake=15)
     changed.start()
     until(lambda: endpoint_of(chat.stack)["EndpointStatus"], lambda status: status == "Updating", 60)
     chat.cloud.client("cloudformation").cancel_update_stack(StackName=changed.name)
@@ -234,7 +239,7 @@ def test_a_silent_rollback_fails_the_deployment_with_the_name_of_the_alarm(chat:
         assert chat.template(G5, scaled=False).deploy() == "UPDATE_COMPLETE"
     before = endpoint_of(chat.stack)
     chat.cloud.inject("silent_rollback", count=1)
-    changed = chat.template(G6, scaled=scaled)
+    changed = chat.template(G6, scaled=scaled, bake=60)
     alarm = physical(chat.stack, "AWS::CloudWatch::Alarm", "ErrorRate")
     changed.start()
     until(lambda: endpoint_of(chat.stack)["EndpointStatus"], lambda status: status == "Updating", 60)
@@ -254,7 +259,7 @@ def test_a_silent_rollback_by_a_composite_alarm_names_it(chat: Chat) -> None:
     before = chat.template(G5, composite=True)
     assert before.deploy() == "UPDATE_COMPLETE", before.reasons
     chat.cloud.inject("silent_rollback", count=1)
-    changed = chat.template(G6, composite=True)
+    changed = chat.template(G6, composite=True, bake=60)
     child = physical(chat.stack, "AWS::CloudWatch::Alarm", "Refunds")
     alarm = physical(chat.stack, "AWS::CloudWatch::CompositeAlarm", "Business")
     changed.start()
