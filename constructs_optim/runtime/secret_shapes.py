@@ -103,19 +103,15 @@ _WORDS = "(?-i:[a-z]{1,30} [a-z])"
 class Shape(NamedTuple):
     """What a secret looks like in text, what remains of it, and what it is if that is certain from its text alone."""
 
-    pattern: re.Pattern[str]
+    expression: str
     replacement: str | Callable[[re.Match[str]], str] = HIDDEN
+    flags: int = 0
     kind: str | None = None
 
-
-def _shape(
-    pattern: str,
-    replacement: str | Callable[[re.Match[str]], str] = HIDDEN,
-    flags: int = 0,
-    *,
-    kind: str | None = None,
-) -> Shape:
-    return Shape(re.compile(pattern, flags), replacement, kind)
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The compiled expression. All of them take too long for a function that starts, and ``re`` keeps them."""
+        return re.compile(self.expression, self.flags)
 
 
 _USER = re.compile(r"://[^\s/?@]+@")
@@ -176,117 +172,117 @@ def is_random(text: str) -> bool:
 _NO_NAME = r"(?:(?=[\w-]*[A-Z])|(?![\w-]*[a-z]{7}))"
 
 SHAPES: dict[str, Shape] = {
-    "private key": _shape(
+    "private key": Shape(
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!-)[^-]*)*"
         r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?",
         kind="a private key",
     ),
-    "password in a URL": _shape(
+    "password in a URL": Shape(
         r"""(?<=://)[^\s/?#@:"',]*:[^\s/?#@"',]+@""", f"{HIDDEN}@", kind="a URL with a password"
     ),
     # Of AWS, CloudFront and Azure.
-    "signature in a URL": _shape(
+    "signature in a URL": Shape(
         r"""([?&](?:X-Amz-Signature|X-Amz-Security-Token|Signature|sig)=)[^\s"'&<>]{16,}""",
         rf"\1{HIDDEN}",
         kind="a signed URL",
     ),
-    "Slack webhook": _shape(
+    "Slack webhook": Shape(
         r"(?<=://hooks\.slack\.com/)(?:services|workflows|triggers)/[\w/+-]{20,}", kind="a Slack webhook"
     ),
-    "URL": _shape(r"""\b[a-z][a-z0-9+.-]{0,20}://[^\s"'<>\\]*""", _public_url, re.IGNORECASE),
-    "authorization": _shape(
+    "URL": Shape(r"""\b[a-z][a-z0-9+.-]{0,20}://[^\s"'<>\\]*""", _public_url, re.IGNORECASE),
+    "authorization": Shape(
         rf"""(authorization{_QUOTE}\s{{0,4}}[:=]\s{{0,4}}{_QUOTE}(?:{_SCHEME}\s{{1,4}})?)"""
         r"""[^\s"',;\\]+(?: [\w.~+/=-]{16,})?""",
         rf"\1{HIDDEN}",
         re.IGNORECASE,
     ),
-    "cookie": _shape(
+    "cookie": Shape(
         r"""(cookie["']?\s{0,4}[:=]\s{0,4}["']?)(?=[^\s;="']{1,80}=)[^\r\n"']+""", rf"\1{HIDDEN}", re.IGNORECASE
     ),
     # As in queries, shells, and AWS's messages.
-    "name=value": _shape(rf"""({_NAME}=)[^\s"'&,;}}\]]+""", _value_as_hidden, re.IGNORECASE),
+    "name=value": Shape(rf"""({_NAME}=)[^\s"'&,;}}\]]+""", _value_as_hidden, re.IGNORECASE),
     # As in JSON and Python, and in JSON inside of JSON, whose quotes are escaped.
-    "quoted value": _shape(
+    "quoted value": Shape(
         rf"""({_NAME}{_QUOTE}\s{{0,9}}[:=]\s{{0,9}})(\\{{0,7}}["']).*?(?<!\\)\2""",
         _value_as_hidden,
         re.IGNORECASE,
     ),
     # As in headers, YAML, and settings. Words about tokens are ordinary, so their values must have a digit.
-    "name: value": _shape(
+    "name: value": Shape(
         rf"""({_STRONG}["']?\s{{0,4}}[:=]\s{{0,9}})(?!["'\\\s]|{_WORDS})[^\s"',;}}\]]{{4,}}""",
         _value_as_hidden,
         re.IGNORECASE,
     ),
-    "token: value": _shape(
+    "token: value": Shape(
         rf"""({_NAME}["']?\s{{0,4}}[:=]\s{{0,9}})(?=[^\s\d]{{0,80}}\d)(?!\d{{1,11}}\b)[^\s"',;}}\]]{{8,}}""",
         _value_as_hidden,
         re.IGNORECASE,
     ),
-    "password value": _shape(
+    "password value": Shape(
         rf"""({_PASSWORD}\s{{1,4}})(?=[^\s\d]{{0,80}}\d)(?!\d{{1,11}}\b)[^\s"',;:/=]{{6,}}""",
         _value_as_hidden,
         re.IGNORECASE,
     ),
-    "--option value": _shape(
+    "--option value": Shape(
         rf"""((?<![\w-])--[\w-]{{0,30}}{_NAME}\s{{1,9}})(?!-)[^\s"']+""", _value_as_hidden, re.IGNORECASE
     ),
     # Not a container's user and group, such as 1000:1000.
     # Names that describe a secret, or where it is, with values that are none of that.
-    "described value": _shape(
+    "described value": Shape(
         rf"""((?<![\w-])--[\w-]{{0,30}}{_DESCRIBED_NAME}\s{{1,9}}(?!-)"""
         rf"""|{_DESCRIBED_NAME}{_QUOTE}\s{{0,4}}[:=]\s{{0,4}}{_QUOTE})"""
         r"""([^\s"'&,;)}\]\\]+)""",
         _described_as_hidden,
         re.IGNORECASE,
     ),
-    "-u user:password": _shape(
+    "-u user:password": Shape(
         r"""((?<![\w-])(?:-u|--user)[\s=]\s{0,4}["']?[^\s:"'/]{1,80}:)(?!\d{1,9}(?:\s|$)|//)[^\s"']+""", rf"\1{HIDDEN}"
     ),
     # Not "bearer of news".
-    "bearer": _shape(
+    "bearer": Shape(
         r"\b(bearer\s{1,9})"
         r"(?!(?-i:and|auth|authentication|authorization|for|in|is|of|or|scheme|to|tokens?)(?![\w.~+/=-]))"
         r"[\w.~+/=-]+",
         _value_as_hidden,
         re.IGNORECASE,
     ),
-    "basic": _shape(r"\b(basic\s{1,9})([A-Za-z0-9+/]{8,}={0,2})", _user_as_hidden, re.IGNORECASE),
+    "basic": Shape(r"\b(basic\s{1,9})([A-Za-z0-9+/]{8,}={0,2})", _user_as_hidden, re.IGNORECASE),
     # sagemaker-core's token generator, and Bedrock's of the same form.
-    "AWS bearer token": _shape(
+    "AWS bearer token": Shape(
         r"\b(?:(?:sagemaker|bedrock)-api-key-(?=[\w.~+/=-]{0,200}[A-Z])[\w.~+/=-]+|ABSK[A-Za-z0-9+/]{60,}={0,2})",
         kind="an AWS bearer token",
     ),
-    "AWS access key ID": _shape(r"\b(?:A[KS]IA|A(?:BI|CC)A(?=[A-Z]{0,15}\d))[A-Z0-9]{16}\b", kind="an AWS access key"),
-    "AWS secret access key": _shape(r"(?<![\w/+=.-])[A-Za-z0-9/+]{40}(?![\w/+=.-])", _random_as_hidden),
+    "AWS access key ID": Shape(r"\b(?:A[KS]IA|A(?:BI|CC)A(?=[A-Z]{0,15}\d))[A-Z0-9]{16}\b", kind="an AWS access key"),
+    "AWS secret access key": Shape(r"(?<![\w/+=.-])[A-Za-z0-9/+]{40}(?![\w/+=.-])", _random_as_hidden),
     # GitHub's documentation, "About authentication to GitHub": token formats.
-    "GitHub": _shape(r"\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,})", kind="a GitHub token"),
+    "GitHub": Shape(r"\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,})", kind="a GitHub token"),
     # GitLab's documentation, "Token overview": token prefixes.
-    "GitLab": _shape(
+    "GitLab": Shape(
         rf"(?<![\w-])gl(?:agent|cbt|dt|ffct|ft|imt|oas|pat|ptt|rt|soat)-{_NO_NAME}"
         r"[\w-]{16,}(?:\.[0-9a-z]{2}\.?[0-9a-z]{7,9}\b)?",
         kind="a GitLab token",
     ),
-    "Slack": _shape(r"(?<![\w-])x(?:ox[abeprs]|app)-(?=[\w-]*\d)[\w-]{10,}", kind="a Slack token"),
+    "Slack": Shape(r"(?<![\w-])x(?:ox[abeprs]|app)-(?=[\w-]*\d)[\w-]{10,}", kind="a Slack token"),
     # Not hf_transfer and hf_tokenizers.
-    "Hugging Face": _shape(r"\b(?:hf|api_org)_[A-Za-z0-9]{16,}", kind="a Hugging Face token"),
+    "Hugging Face": Shape(r"\b(?:hf|api_org)_[A-Za-z0-9]{16,}", kind="a Hugging Face token"),
     # With a digit or a capital letter, and more than words between hyphens: sk-learn-text-classification-v1 is a name.
-    "sk-": _shape(
+    "sk-": Shape(
         r"(?<![\w-])[sr]k[-_](?=[\w-]*[A-Z\d])"
         r"(?:(?=[\w-]*[A-Za-z0-9]{16})|(?=[\w-]*\d)(?=[\w-]*[A-Z])(?![\w-]*[a-z]{7})|(?=[\w-]*[0-9a-f]{8}-[0-9a-f]{4}-))[\w-]{16,}",
         kind="an API key",
     ),
     # The prefixes of other services' keys, such as nvapi- and gsk_, as in gitleaks' rules.
-    "prefixed key": _shape(
+    "prefixed key": Shape(
         r"(?<![\w-])(?:AGE-SECRET-KEY-1|(?:dapi|fw_|r8_)(?![\w-]*[a-z]{7})|dckr_[op]at_|do[opr]_v1_|gl(?:c|sa)_|gsk_|hv[bs]\.|lsv2_[ps][kt]_|ntn_"
         r"|nvapi-|pplx-|pscale_(?:oauth|pw|tkn)_|shp(?:at|ca|pa|ss)_|sntry[su]_|xai-)"
         rf"{_NO_NAME}(?=[\w-]*\d)(?=[\w-]*[A-Za-z0-9]{{16}})[\w=-]{{20,}}",
         kind="an API key",
     ),
-    "Google": _shape(r"(?<![\w.-])(?:AIza[\w-]{30,}|ya29\.[\w.-]{10,})", kind="a Google key"),
-    "SendGrid": _shape(r"(?<![\w.-])SG\.[\w-]{16,}\.[\w-]{16,}", kind="a SendGrid key"),
-    "npm and PyPI": _shape(r"\b(?:npm_[A-Za-z0-9]{30,}|pypi-AgE[\w-]{40,})", kind="a package registry's token"),
+    "Google": Shape(r"(?<![\w.-])(?:AIza[\w-]{30,}|ya29\.[\w.-]{10,})", kind="a Google key"),
+    "SendGrid": Shape(r"(?<![\w.-])SG\.[\w-]{16,}\.[\w-]{16,}", kind="a SendGrid key"),
+    "npm and PyPI": Shape(r"\b(?:npm_[A-Za-z0-9]{30,}|pypi-AgE[\w-]{40,})", kind="a package registry's token"),
     # RFC 7519: three parts in base64url, of which the first begins with {".
-    "JSON Web Token": _shape(r"(?<![\w-])eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*", kind="a JSON Web Token"),
+    "JSON Web Token": Shape(r"(?<![\w-])eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*", kind="a JSON Web Token"),
 }
 """What secrets look like. The tests have examples of each, and of text that looks similar."""
 
