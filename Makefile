@@ -38,7 +38,7 @@ PYTEST = pytest --numprocesses 4 --dist loadfile
 IN_TEST = not lint and not e2e and not engine and not exhaustive and not trains and not package
 
 test: install ## the test suite, without what make lint, cloud, e2e, medusa, package, docs and nightly run
-	@# Few of these wait for anything: more processes than cores cost more than they bring.
+	@# Few of these wait for anything: more processes than the two cores of CI cost more than they bring.
 	@$(PYTEST) --numprocesses 2 -m "$(IN_TEST)" \
 	  $(addprefix --ignore tests/,docs e2e faults local package training constructs/test_examples.py constructs/test_example_files.py)
 
@@ -67,7 +67,7 @@ typescript/node_modules/.installed: typescript/package-lock.json
 
 nightly: exhaustive faults explore conformance handlers ## what takes longest, for before a release
 
-exhaustive: install models peer clients typescript/lib/index.js ## the tests that try every case of something
+exhaustive: install models peer clients typescript/lib/index.js ## the tests that take long, or try every case of something
 	@# As in make e2e: the longest first.
 	@$(PYTEST) --no-loadscope-reorder -m exhaustive
 	@HYPOTHESIS_PROFILE=thorough $(PYTEST) -m "hypothesis and not exhaustive and not engine"

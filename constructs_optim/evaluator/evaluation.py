@@ -17,7 +17,7 @@ from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
 from constructs_optim.recipe.evaluation.result import EvaluationResult, Workload
 
 from .drafts import count_drafts
-from .find_limit import Attainment, attainment, limit_of, misses_alone, next_load
+from .find_limit import Attainment, attainment, is_immeasurable, limit_of, misses_alone, next_load
 from .load import MeasuredLevel, Segment
 from .options import Arrivals, ClosedLoop, FormatName, Load, OpenLoop, Options, Replay
 from .prompts import digest
@@ -167,9 +167,10 @@ class Evaluation:
         return None
 
     def _is_out_of_reach(self, side: Side) -> bool:
-        """Return whether requests miss the objectives even if they have the endpoint to themselves."""
+        """Return whether no other rate helps: requests alone miss the objectives, or one cannot be measured."""
         objectives = self.options.objectives or LatencyObjectives()
-        return any(misses_alone(self.directory.measured(side.name, load), objectives) for load in self.options.loads)
+        levels = [self.directory.measured(side.name, load) for load in self.options.loads]
+        return any(misses_alone(level, objectives) or is_immeasurable(level, objectives) for level in levels)
 
     def _attainments(self, side: Side) -> dict[float, Attainment]:
         """Return the outcome of each measured rate."""

@@ -2,8 +2,8 @@
 
 A rate meets them if the share of requests within the objectives is at least the attainment, with statistical
 confidence. It misses them if the share is lower. Rates double until one misses the objectives; then the search bisects
-on a logarithmic scale. Requests that share a queue are correlated, so they carry less information than independent
-ones.
+on a logarithmic scale. Past an undecided rate, it first looks for a lower one that meets the objectives. Requests that
+share a queue are correlated, so they carry less information than independent ones.
 """
 
 from __future__ import annotations
@@ -27,16 +27,15 @@ Attainment = Literal["meets", "misses", "undecided"]
 
 _LEVEL = 0.01
 _CRITICAL = NormalDist().inv_cdf(1 - _LEVEL / 2)
-# The search ends if the rate that misses is at most this many times the rate that meets. Undecided rates need more
-# requests than others: next to them, a wider distance is enough.
+# The search ends if the rate that misses is at most this many times the rate that meets. Rates next to an undecided one
+# are probably undecided, too, and cost the most requests: a wider distance is enough there.
 _RESOLUTION = 1.05
 _RESOLUTION_NEXT_TO_UNDECIDED = 1.2
 _FARTHEST = 2.0**10
 # For an undecided rate, the number of requests doubles, this many times.
 _MOST_EXTENSIONS = 2
 _DIGITS = 3
-# Past so many undecided rates, the search does not look for one that meets the objectives, or misses them: maybe none
-# can be decided.
+# With so many undecided rates, the search looks for none below or above all others: maybe none can be decided.
 _MOST_UNDECIDED = 2
 # More requests than necessary if all meet the objectives, because some might not.
 _SPARE = 1.5
@@ -101,7 +100,7 @@ def next_load(found: Mapping[float, Attainment], sent: Mapping[float, OpenLoop],
         load = sent[rate]
         if (load.total or 0) < (like_at(like, rate).total or 0) * 2**_MOST_EXTENSIONS:
             return load.model_copy(update={"requests": 2 * (load.total or 0)})
-    rate = _next_rate(limit, like.request_rate)
+    rate = _next_rate(limit)
     if rate is None:
         return None
     rate = float(f"{rate:.{_DIGITS}g}")
@@ -110,20 +109,25 @@ def next_load(found: Mapping[float, Attainment], sent: Mapping[float, OpenLoop],
     return like_at(like, rate)
 
 
-def _next_rate(limit: RateLimit, first: float) -> float | None:
-    """Return a rate above or below all others, or next to a decided one; None if no further rate narrows the limit."""
-    if limit.misses is None or limit.meets is None:
-        if len(limit.undecided) >= _MOST_UNDECIDED:
-            return None
-        if limit.misses is None:
-            return 2 * max([limit.meets or first, *limit.undecided])
-        return min([limit.misses, *limit.undecided]) / 2
-    rates = (limit.meets, *limit.undecided, limit.misses)
+def _next_rate(limit: RateLimit) -> float | None:
+    """Return a rate below or above all others, or next to a decided one; None if no further rate narrows the limit."""
+    is_open = len(limit.undecided) < _MOST_UNDECIDED
+    if is_open and limit.meets is None:
+        return min([*limit.undecided, limit.misses or math.inf]) / 2
+    if is_open and limit.misses is None:
+        return 2 * max([*limit.undecided, limit.meets or 0])
+    rates = [rate for rate in (limit.meets, *limit.undecided, limit.misses) if rate is not None]
+    sides = [rates[:2]] * (limit.meets is not None) + [rates[-2:]] * (limit.misses is not None)
     resolution = _RESOLUTION_NEXT_TO_UNDECIDED if limit.undecided else _RESOLUTION
-    for low, high in (rates[:2], rates[-2:]):
+    for low, high in sides:
         if high > low * resolution:
             return math.sqrt(low * high)
     return None
+
+
+def is_immeasurable(level: MeasuredLevel, objectives: LatencyObjectives) -> bool:
+    """Return whether an objective cannot be measured, at this rate or any other."""
+    return any(objectives.are_met(record) is None for record in level.counted if record.is_measured)
 
 
 def limit_of(found: Mapping[float, Attainment]) -> RateLimit:

@@ -215,7 +215,7 @@ def test_a_model_on_a_partition_lives_scales_changes_and_goes(cloud: LocalCloud,
     updates = len(cloud.calls("UpdateInferenceComponent"))
     cancelled.start()
     # Not the status, which a busy machine may miss.
-    until(lambda: len(cloud.calls("UpdateInferenceComponent")), lambda made: made > updates, 60)
+    until(lambda: len(cloud.calls("UpdateInferenceComponent")), lambda count: count > updates, 60)
     cloud.client("cloudformation").cancel_update_stack(StackName=cancelled.name)
     assert cancelled.settled() == "UPDATE_ROLLBACK_COMPLETE", cancelled.reasons
     assert partition_of(partitioned_component(stack)) == ("mig-3g.40gb", 24)

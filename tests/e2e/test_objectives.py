@@ -69,7 +69,6 @@ def result_of(stack: DeployedStack) -> dict[str, Any]:
     return json.loads(stack.client("s3").get_object(Bucket=bucket_of(stack), Key=key)["Body"].read())
 
 
-@pytest.mark.exhaustive
 def test_objectives_become_an_endpoint_that_is_held_to_its_forecast(cloud: LocalCloud, stack: DeployedStack) -> None:
     assert "OPT235" in stack.deploy(fails=True), "nothing is chosen at synthesis"
     said = " ".join(recommend("--update").split())

@@ -9,6 +9,7 @@ from constructs_optim.evaluator.find_limit import (
     attainment,
     described,
     fewest_requests,
+    is_immeasurable,
     limit_of,
     misses_alone,
     next_load,
@@ -124,31 +125,52 @@ def test_an_undecided_rate_is_sent_more_requests_and_stays_undecided_then() -> N
     assert all((load.total or 0) > OpenLoop(request_rate=load.request_rate).default_total for load in again)
 
 
-@pytest.mark.parametrize("undecided", [{40.0}, {10.0}, {28.3, 40.0}])
-def test_the_search_goes_past_undecided_rates(undecided: set[float]) -> None:
-    """Rates that the search always visits: a limit at about 30 requests/s has no bound where they are the last."""
-    like, found, sent = OpenLoop(request_rate=10), dict[float, Attainment](), dict[float, OpenLoop]()
-    for _ in range(60):
-        load = next_load(found, sent, like)
-        if load is None:
-            break
+@pytest.mark.parametrize(
+    ("start", "limit", "visited"),
+    [
+        (10, 40, [10, 20, 40, 80, 28.3, 33.6, 56.6, 47.6]),
+        (10, 10, [10, 5, 20, 7.07, 8.41, 14.1, 11.9]),
+        (80, 40, [80, 40, 20, 28.3, 33.6, 56.6, 47.6]),
+    ],
+)
+def test_the_search_goes_past_an_undecided_rate(start: float, limit: float, visited: list[float]) -> None:
+    """A rate at the limit itself is undecided, however many requests are sent."""
+    like, found, sent = OpenLoop(request_rate=start), dict[float, Attainment](), dict[float, OpenLoop]()
+    while (load := next_load(found, sent, like)) is not None:
         rate = load.request_rate
-        sent[rate], found[rate] = load, "undecided" if rate in undecided else "meets" if rate <= 30 else "misses"
-    else:
-        pytest.fail("the search does not end")
-    limit = limit_of(found)
-    assert limit.meets is not None
-    assert limit.misses is not None
-    assert limit.meets <= 30 < limit.misses
-    around = (limit.meets, *limit.undecided, limit.misses)
-    assert around[1] / around[0] <= 1.2
-    assert around[-1] / around[-2] <= 1.2
+        sent[rate], found[rate] = load, "undecided" if rate == limit else "meets" if rate < limit else "misses"
+        assert len(sent) < 40, "the search ends"
+    assert list(sent) == visited
+    around = limit_of(found)
+    assert around.meets is not None
+    assert around.misses is not None
+    assert around.undecided == (limit,)
+    assert around.misses / limit <= 1.2
+    assert limit / around.meets <= 1.2
+
+
+def test_with_two_undecided_rates_the_side_whose_bound_is_known_is_narrowed() -> None:
+    like, found, sent = OpenLoop(request_rate=8), dict[float, Attainment](), dict[float, OpenLoop]()
+    while (load := next_load(found, sent, like)) is not None:
+        rate = load.request_rate
+        sent[rate], found[rate] = load, "meets" if rate < 11 else "undecided"
+    assert list(sent) == [8, 16, 32, 11.3, 9.51]
+    assert limit_of(found) == RateLimit(meets=9.51, undecided=(11.3, 16, 32))
+
+
+def test_an_objective_that_no_rate_can_show_is_immeasurable() -> None:
+    level = level_of([1.0] * 200)
+    both = LatencyObjectives(time_to_first_token=500, inter_token_latency=1000)
+    assert not is_immeasurable(level, both)
+    level.records[7].output_tokens = None
+    assert is_immeasurable(level, both)
+    assert not is_immeasurable(level, OBJECTIVES)
 
 
 def test_a_search_without_a_decided_rate_ends() -> None:
     found, sent = searched(10.0, 10.0, blurred=1e6)
     assert (found.meets, found.misses) == (None, None)
-    assert found.undecided == (10, 20)
+    assert found.undecided == (5, 10)
     assert len(sent) == 2 * 3, "twice as many requests, twice"
 
 

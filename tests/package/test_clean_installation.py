@@ -13,7 +13,7 @@ from tests.support.documents import CHECKOUT, first_example
 
 from .environments import BASE, NODE, Environment, run
 
-# tests/pages installs with pip, in the environments of the pages.
+# 3.11 with pip is what tests/pages uses.
 PYTHONS = (*(pytest.param(version, marks=pytest.mark.exhaustive) for version in ("3.11", "3.12")), "3.13")
 
 

@@ -24,7 +24,8 @@ _ACTIVATES = re.compile(r"source (\S+)/bin/activate")
 def of_a_fresh_machine(variables: Mapping[str, str]) -> dict[str, str]:
     """The variables that a reader's machine has as well, and whether the CDK validates templates itself.
 
-    That takes longer than synthesis; tests/constructs/test_examples.py has it validate what the pages show.
+    That takes longer than synthesis: tests/constructs/test_examples.py has it validate app.py, which is the README's,
+    and the examples.
     """
     return {
         name: value

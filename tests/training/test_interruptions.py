@@ -70,7 +70,6 @@ def test_heads_whose_training_was_killed_and_begun_again_are_bit_for_bit_those_o
     assert same(heads_of(killed), heads_of(undisturbed))
 
 
-@pytest.mark.exhaustive
 def test_a_stopped_training_writes_a_checkpoint_at_once_and_loses_no_step(
     tmp_path: Path, base: Path, data: dict[str, Path], undisturbed: Job
 ) -> None:

@@ -81,7 +81,6 @@ def test_a_model_is_quantized_and_compared_with_the_original(
         assert (running.model / name).read_bytes() == (base / name).read_bytes()
 
 
-@pytest.mark.exhaustive
 def test_a_model_that_is_too_far_from_the_original_fails_the_job(tmp_path: Path, base: Path, corpus: Path) -> None:
     settings = {"scheme": "NVFP4", "maximum_weight_error": "0.01", "maximum_loss_increase": "1e-9", **SAMPLES}
     running = quantization(tmp_path, base, settings, calibration=corpus / "validation.jsonl")
