@@ -49,11 +49,10 @@ def attainment(level: MeasuredLevel, objectives: LatencyObjectives) -> Attainmen
     """
     if level.abandoned:
         return "misses"
-    records = sorted(level.counted, key=lambda record: record.start)
-    verdicts = [objectives.are_met(record) if record.is_measured else False for record in records]
-    if None in verdicts:
+    if is_immeasurable(level, objectives):
         return "undecided"
-    met = [float(verdict is True) for verdict in verdicts]
+    records = sorted(level.counted, key=lambda record: record.start)
+    met = [float(record.is_measured and objectives.are_met(record) is True) for record in records]
     share, independent = sum(met) / len(met), len(met) / variance_inflation(block_means(met))
     low, high = wilson(share, independent, _CRITICAL)
     if high < objectives.attainment:
@@ -126,7 +125,7 @@ def _next_rate(limit: RateLimit) -> float | None:
 
 
 def is_immeasurable(level: MeasuredLevel, objectives: LatencyObjectives) -> bool:
-    """Return whether an objective cannot be measured, at this rate or any other."""
+    """Return whether some request does not show if it meets the objectives. More requests would not change that."""
     return any(objectives.are_met(record) is None for record in level.counted if record.is_measured)
 
 

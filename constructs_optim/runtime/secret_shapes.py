@@ -8,7 +8,8 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 HIDDEN = "***"
 """The replacement for a secret."""
@@ -100,7 +101,8 @@ _DESCRIBED_NAME = (
 _WORDS = "(?-i:[a-z]{1,30} [a-z])"
 
 
-class Shape(NamedTuple):
+@dataclass(frozen=True)
+class Shape:
     """What a secret looks like in text, what remains of it, and what it is if that is certain from its text alone."""
 
     expression: str
@@ -108,9 +110,9 @@ class Shape(NamedTuple):
     flags: int = 0
     kind: str | None = None
 
-    @property
+    @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The compiled expression. All of them take too long for a function that starts, and ``re`` keeps them."""
+        """The compiled expression. To compile all of them would slow down the start of every function."""
         return re.compile(self.expression, self.flags)
 
 
@@ -226,7 +228,6 @@ SHAPES: dict[str, Shape] = {
     "--option value": Shape(
         rf"""((?<![\w-])--[\w-]{{0,30}}{_NAME}\s{{1,9}})(?!-)[^\s"']+""", _value_as_hidden, re.IGNORECASE
     ),
-    # Not a container's user and group, such as 1000:1000.
     # Names that describe a secret, or where it is, with values that are none of that.
     "described value": Shape(
         rf"""((?<![\w-])--[\w-]{{0,30}}{_DESCRIBED_NAME}\s{{1,9}}(?!-)"""
@@ -235,6 +236,7 @@ SHAPES: dict[str, Shape] = {
         _described_as_hidden,
         re.IGNORECASE,
     ),
+    # Not a container's user and group, such as 1000:1000.
     "-u user:password": Shape(
         r"""((?<![\w-])(?:-u|--user)[\s=]\s{0,4}["']?[^\s:"'/]{1,80}:)(?!\d{1,9}(?:\s|$)|//)[^\s"']+""", rf"\1{HIDDEN}"
     ),

@@ -84,8 +84,8 @@ class Chat:
     ) -> TemplateStack:
         """The stack with an endpoint on a type, or on pools; updates may watch a composite alarm as well.
 
-        ``bake``: minutes in which an update that launched its instances is still one, 0.6 s each here. What happens
-        during an update needs some, because a busy machine may not look in less.
+        ``bake``: the minutes, 0.6 s each here, that an update goes on after its instances have launched. Without any, a
+        busy machine may not look before the update is over.
         """
 
         def build(scope: Stack) -> None:

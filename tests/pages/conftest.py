@@ -42,6 +42,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "CDK_REQUIRE_APPROVAL": "never",
         "CDK_DISABLE_CLI_TELEMETRY": "true",
         "CDK_DISABLE_VERSION_CHECK": "1",
+        # The CDK's own validation takes longer than synthesis. tests/constructs/test_examples.py has it validate the
+        # README's app, and in make nightly all examples.
+        "CDK_VALIDATION": os.environ["CDK_VALIDATION"],
     }
 
 

@@ -22,16 +22,8 @@ _ACTIVATES = re.compile(r"source (\S+)/bin/activate")
 
 
 def of_a_fresh_machine(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a reader's machine has as well, and whether the CDK validates templates itself.
-
-    That takes longer than synthesis: tests/constructs/test_examples.py has it validate app.py, which is the README's,
-    and the examples.
-    """
-    return {
-        name: value
-        for name, value in variables.items()
-        if name == "CDK_VALIDATION" or not name.startswith(_OF_THIS_RUN)
-    }
+    """The variables that a reader's machine has as well."""
+    return {name: value for name, value in variables.items() if not name.startswith(_OF_THIS_RUN)}
 
 
 def installs(command: str) -> bool:
