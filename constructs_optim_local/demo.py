@@ -31,6 +31,8 @@ from rich.text import Text
 from .cloud import LocalCloud
 
 _POLL_SECONDS = 0.5
+# A poll takes a tenth of a second, and longer on a busy machine.
+_LAST_POLL_SECONDS = 30
 _NOT_SERVED = "Jobs are simulated, and no model is served."
 _SERVED = "Jobs are simulated, and a tiny model stands in for the app's model."
 # Width of the column of field names.
@@ -233,14 +235,17 @@ def _deploy(console: Console, tools: Toolchain, cloud: LocalCloud, output: IO[st
             _cdk(tools, cloud, output, "deploy", "--all", "--require-approval", "never", "--progress", "events")
         finally:
             done.set()
-            watcher.join(timeout=5)
+            watcher.join(timeout=_LAST_POLL_SECONDS)
     console.print(f"[green]✓[/] cdk deploy ({time.monotonic() - started:.0f} s)")
 
 
 def _watch(cloud: LocalCloud, progress: Progress, bar: Any, done: threading.Event) -> None:
     """Print each new state of a job, endpoint or resource, and update the progress bar."""
     cloudformation, seen = cloud.client("cloudformation"), set[str]()
-    while not done.wait(_POLL_SECONDS):
+    over = False
+    # The states since the last poll are printed after the deployment has ended.
+    while not over:
+        over = done.wait(_POLL_SECONDS)
         for kind, jobs in (("optimization", cloud.jobs()), ("training", cloud.training_jobs())):
             for job in jobs:
                 for entry in job["history"]:
@@ -250,7 +255,7 @@ def _watch(cloud: LocalCloud, progress: Progress, bar: Any, done: threading.Even
                         progress.console.print(f"  {kind} job {entry['status']}", highlight=False)
         for stack in _stacks(cloud):
             resources = cloudformation.describe_stack_resources(StackName=stack)["StackResources"]
-            complete = [r for r in resources if r["ResourceStatus"].endswith("_COMPLETE")]
+            complete = [r for r in resources if r["ResourceStatus"] in ("CREATE_COMPLETE", "UPDATE_COMPLETE")]
             for resource in complete:
                 if resource["LogicalResourceId"] not in seen and resource["ResourceType"].startswith(_TOLD):
                     seen.add(resource["LogicalResourceId"])
