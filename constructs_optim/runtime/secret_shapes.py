@@ -9,7 +9,7 @@ import base64
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 HIDDEN = "***"
 """The replacement for a secret."""
@@ -49,10 +49,14 @@ _SECRET = (
 )
 _TOKEN = rf"(?:credential|signature|token(?!s|iz|[-_]?ids?(?![a-z])){_NOT_OF_TEXT}){_NOT_DESCRIBED}"
 
-_NAME_OF_SECRET = re.compile(
-    rf"response_?url|wait_?handle|(?:authori[sz]ation|cookie){_NOT_DESCRIBED}|{_PASSWORD}|{_SECRET}|{_KEY}|{_TOKEN}",
-    re.IGNORECASE,
-)
+
+@cache
+def _name_of_secret() -> re.Pattern[str]:
+    """Return what names of secrets match. Its compilation takes longer than the rest of this module."""
+    other = rf"response_?url|wait_?handle|(?:authori[sz]ation|cookie){_NOT_DESCRIBED}"
+    return re.compile(rf"{other}|{_PASSWORD}|{_SECRET}|{_KEY}|{_TOKEN}", re.IGNORECASE)
+
+
 # Names that are secrets' only among environment variables: a recipe key, for example, is none.
 _VARIABLE_OF_SECRET = re.compile(r"(?:^|_)(?:auth|key|pass|pat|pwd)$", re.IGNORECASE)
 _KEY_OF_DATA = re.compile(
@@ -292,7 +296,7 @@ SHAPES: dict[str, Shape] = {
 def is_name_of_secret(name: str, *, is_variable: bool = False) -> bool:
     """Return whether a value with this name may be a secret; ``is_variable`` for the name of a variable."""
     of_variable = is_variable and _VARIABLE_OF_SECRET.search(name) and not _KEY_OF_DATA.search(name)
-    return bool(of_variable or _NAME_OF_SECRET.search(name))
+    return bool(of_variable or _name_of_secret().search(name))
 
 
 def is_random_value(value: str) -> bool:

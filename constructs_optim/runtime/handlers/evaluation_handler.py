@@ -10,7 +10,6 @@ from __future__ import annotations
 from ..aws import client
 from ..custom_resource import Event, account_and_region, custom_resource, issued_at, signal, start_watching
 from ..documents import is_artifact_key
-from ..evaluation.gate import judge
 from ..jobs.runs import give_up_runs
 from ..jobs.sagemaker_jobs import BENCHMARK
 from ..requests.properties import validate
@@ -30,6 +29,9 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     if decision is not None and decision.accepted:
         # An update back to an evaluated version, or with other requirements. The verdict does not affect a rollback,
         # whose wait condition is already complete.
+        # Only such updates need the statistics, whose import takes as long as that of the other modules together.
+        from ..evaluation.gate import judge
+
         before = replaced or decision.before
         verdict = judge(request, records, _records(request, before) if before else None, decision.run)
         log("evaluated before", evaluation=key, misses=len(verdict.misses))
