@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 import sys
 import threading
 import time
@@ -29,6 +30,8 @@ from .trial import PHASES, Outcome, Trials
 
 _WIDTH = 120
 _LOG = Path("cdk.out/faults.log")
+_PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
+_BLOCK = re.compile(r"(?<=<!-- written by make faults -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
 class Workers:
@@ -91,12 +94,11 @@ def main() -> int:
     parser.add_argument("--scenario", action="append", choices=sorted(SCENARIOS), help="only this scenario")
     parser.add_argument("--log", type=Path, default=_LOG, help="the file to which the output is written as well")
     given = parser.parse_args()
-    log = Log(given.log)
+    log, only = Log(given.log), given.phase or given.scenario
     started = time.monotonic()
     outcomes: list[Outcome] = []
     try:
         with contextlib.closing(Workers(given.clouds)) as workers:
-            only = given.phase or given.scenario
             scenarios = given.scenario or ([] if given.phase else sorted(SCENARIOS))
             work = [lambda on, name=name: on.judge(name, lambda: SCENARIOS[name](on)) for name in scenarios]
             work += workers.plan(given.phase or ([] if only else PHASES))
@@ -107,7 +109,10 @@ def main() -> int:
         log.print(traceback.format_exc(), style="red", highlight=False, markup=False)
         log.print(f"Verdict: none, because the harness failed after {len(outcomes)} lives. Log: {given.log}")
         return 2
-    return conclude(outcomes, time.monotonic() - started, log, f"Log: {given.log}")
+    status = conclude(outcomes, time.monotonic() - started, log, f"Log: {given.log}")
+    if status == 0 and not only:
+        _PAGE.write_text(written(_PAGE.read_text(encoding="utf-8"), outcomes), encoding="utf-8")
+    return status
 
 
 def conclude(outcomes: list[Outcome], seconds: float, log: Log, end: str) -> int:
@@ -119,6 +124,18 @@ def conclude(outcomes: list[Outcome], seconds: float, log: Log, end: str) -> int
     verdict = f"{len(broken)} of {len(outcomes)} did not survive, see above" if broken else "all survived"
     log.print(f"Verdict: {verdict}. {end}", highlight=False)
     return 1 if broken else 0
+
+
+def written(page: str, outcomes: list[Outcome]) -> str:
+    """Return the page about reliability with the figures of a whole run that all survived."""
+    pairs = sum(len(outcome.faults) for outcome in outcomes)
+    steps = frozenset[str]().union(*(outcome.steps for outcome in outcomes))
+    sentence = (
+        f"The last whole run had {pairs} pairs of a fault and a step, {len(steps)} steps, and "
+        f"{len(outcomes)} life cycles of stacks.\n"
+        "All survived; no job was orphaned, and no artifact was lost.\n"
+    )
+    return _BLOCK.sub(lambda _: f"\n{sentence}\n", page)
 
 
 def _show(outcome: Outcome, log: Log) -> None:

@@ -14,7 +14,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from constructs_optim_local.cloud import LocalCloud
 
 from . import trial
-from .__main__ import Log, conclude
+from .__main__ import Log, conclude, written
 from .guarantees import overdue
 from .scenarios import SCENARIOS
 from .scenarios.registry import files_of
@@ -22,7 +22,7 @@ from .stacks import KINDS, STORE, FaultStack, local_cloud
 from .state_machine import state_machine
 from .trial import Outcome, Step, Strike, Trial, Trials
 
-TABLE = Path(__file__).parent.parent.parent / "docs" / "reliability.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "reliability.md"
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +127,16 @@ def test_the_last_line_and_the_exit_status_tell_whether_all_survived(
     ]
 
 
+def test_a_whole_run_writes_its_figures_into_the_page() -> None:
+    page = PAGE.read_text()
+    first = Outcome("first", faults=("throttled", "died"), steps=frozenset({"job create 1", "job create 2"}))
+    second = Outcome("second", faults=("died",), steps=frozenset({"job create 2"}))
+    new = written(page, [first, second])
+    assert "3 pairs of a fault and a step, 2 steps, and 2 life cycles of stacks" in new
+    figures = r"\d+ pairs of a fault and a step, \d+ steps, and \d+ life cycles of stacks"
+    assert re.sub(figures, "", new) == re.sub(figures, "", page)
+
+
 @pytest.mark.exhaustive
 def test_stacks_sharing_a_store_survive_random_operations_and_faults(cloud: LocalCloud) -> None:
     few = settings(
@@ -140,11 +150,11 @@ def test_stacks_sharing_a_store_survive_random_operations_and_faults(cloud: Loca
 
 
 def test_the_reliability_table_lists_exactly_the_existing_scenarios() -> None:
-    named = set(re.findall(r"`faults: ([a-z_]+)`", TABLE.read_text()))
+    named = set(re.findall(r"`faults: ([a-z_]+)`", PAGE.read_text()))
     assert named == set(SCENARIOS)
 
 
 def test_every_test_listed_in_the_reliability_table_exists() -> None:
-    checkout = TABLE.parent.parent
-    for file, name in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", TABLE.read_text()):
+    checkout = PAGE.parent.parent
+    for file, name in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", PAGE.read_text()):
         assert f"def {name}" in (checkout / file).read_text(), f"{file}::{name}"
