@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-AssemblyArgument = Annotated[Path, typer.Argument(help="Directory that `cdk synth` wrote.")]
+AssemblyArgument = Annotated[Path, typer.Argument(help="Directory that `cdk synth` wrote, or an endpoint file.")]
 StackOption = Annotated[
     list[str] | None, typer.Option(help="Only these stacks, such as 'Prod/*'. Repeatable. Default: all.")
 ]

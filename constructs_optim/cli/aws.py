@@ -25,6 +25,7 @@ from constructs_optim.runtime.store.artifact_store import region_of
 
 from . import completion
 from .endpoint_file import SynthesisError
+from .node import NodeError
 from .presentation import say
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -127,6 +128,7 @@ EXPLAINED = (
     DeploymentError,
     EvaluationError,
     ExplanationError,
+    NodeError,
     PreviewError,
     SynthesisError,
 )

@@ -32,10 +32,11 @@ def deploy_command(
     """
     if file == STANDARD_INPUT:
         raise typer.BadParameter("deploy needs a file, because the CDK CLI reads it several times")
-    from constructs_optim.constructs.declared_stack.stack_file import stack_form
-
     with refusals_printed():
-        document_of(file).validated(stack_form())
+        document = document_of(file)
+        from constructs_optim.constructs.declared_stack.stack_file import stack_form
+
+        document.validated(stack_form())
     app = shlex.join([sys.executable, "-m", "constructs_optim", "synth", str(Path(file))])
     status = subprocess.run([*cdk_command(), "deploy", "--app", app, *(arguments or ())], check=False).returncode
     if status:

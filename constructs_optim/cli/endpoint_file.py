@@ -16,6 +16,7 @@ import typer
 
 from constructs_optim.runtime.documents import json_value, object_in
 
+from .node import require_node
 from .presentation import say
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ def document_of(file: str | Path) -> Document:
 
     Raises:
         DeclarationError: if there is no document.
+        NodeError: if Node.js is missing.
     """
+    require_node()
     from constructs_optim.constructs.declaration.document import Document
 
     if str(file) != STANDARD_INPUT:

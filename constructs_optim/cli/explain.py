@@ -19,7 +19,7 @@ from constructs_optim.operations.stacks import DeployedTemplates
 from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT, TRAINING_JOB
 from constructs_optim.templates.template import Resource, Template
 
-from .assemblies import StackOption
+from .assemblies import AssemblyArgument, StackOption
 from .aws import AWS_PANEL, Account, Profile, Region, bucket_name, failed
 from .endpoint_file import assembly_of
 from .installation import installing
@@ -35,9 +35,7 @@ def _store(value: str | None) -> str | None:
 
 
 def explain_command(
-    assembly: Annotated[Path, typer.Argument(help="Directory that `cdk synth` wrote, or an endpoint file.")] = Path(
-        "cdk.out"
-    ),
+    assembly: AssemblyArgument = Path("cdk.out"),
     against: Annotated[
         str | None,
         typer.Option(

@@ -17,8 +17,9 @@ from constructs_optim.templates.template import Template
 
 from .assemblies import AssemblyArgument, StackOption
 from .aws import Account, Profile, Region
+from .endpoint_file import assembly_of
 from .explain import refuse_other_accounts
-from .presentation import JsonOption, print_json, say, working
+from .presentation import JsonOption, print_json, refusals_printed, say, working
 
 _STYLES = {"problem": "red", "advice": "yellow"}
 _FIELDS = ("check", "text", "fix")
@@ -41,7 +42,8 @@ def preflight_command(
         constructs-optim preflight cdk.out --stack 'Prod/*'
     """
     account = Account(profile, region)
-    stacks = [found for found in read_assembly(assembly) if is_chosen(found, stack)]
+    with refusals_printed(as_json=as_json), working("Reading the assembly"), assembly_of(assembly) as folder:
+        stacks = [found for found in read_assembly(folder) if is_chosen(found, stack)]
     asking = [found for found in stacks if Template(found.template).of_type(PREFLIGHT)]
     if not asking:
         raise ExplanationError(f"{assembly} has no stack with a preflight: {_SWITCHED_OFF}")

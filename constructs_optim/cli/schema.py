@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .node import require_node
 from .presentation import print_json, working
 
 
@@ -11,6 +12,7 @@ def schema_command() -> None:
     Examples:
         constructs-optim schema > endpoint.schema.json
     """
+    require_node()
     from constructs_optim.constructs.declared_stack.stack_file import schema
 
     with working("Building the schema"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -30,6 +31,13 @@ if TYPE_CHECKING:
     from constructs_optim.constructs.standalone_template.standalone_template import StandaloneTemplate
 
 _INLINE = "inline"
+_ACCOUNT = re.compile(r"\d{12}", re.ASCII)
+
+
+def _account(value: str | None) -> str | None:
+    if value is not None and not _ACCOUNT.fullmatch(value):
+        raise typer.BadParameter(f"{value!r} is not an account. An account has 12 digits, such as 111122223333")
+    return value
 
 
 def synth_command(
@@ -72,7 +80,10 @@ def synth_command(
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Tag of all resources. Repeatable.")
     ] = None,
     account: Annotated[
-        str | None, typer.Option(metavar="NUMBER", help="AWS account, if it is known.", rich_help_panel=AWS_PANEL)
+        str | None,
+        typer.Option(
+            metavar="NUMBER", help="AWS account, if it is known.", callback=_account, rich_help_panel=AWS_PANEL
+        ),
     ] = None,
     region: Region = None,
     profile: Profile = None,

@@ -195,10 +195,7 @@ class _Reader:
             return model.model_validate_json(resolved.read_bytes())
         except (FileNotFoundError, NotADirectoryError):
             if name == "manifest.json":
-                raise ExplanationError(
-                    f"{_shown(folder)} has no manifest.json, so it is not a synthesized app: run `cdk synth` first, or "
-                    "pass the folder that it wrote (cdk.out by default), or an endpoint file"
-                ) from None
+                raise ExplanationError(_no_assembly(folder)) from None
             raise ExplanationError(f"{_shown(path)} does not exist: synthesize the app again") from None
         except OSError as error:
             raise ExplanationError(f"{_shown(path)} cannot be read: {error.strerror}") from None
@@ -221,6 +218,15 @@ class _Reader:
                 "are read. Synthesize the app again"
             )
         return resolved
+
+
+def _no_assembly(folder: Path) -> str:
+    advice = "run `cdk synth` first, or pass the folder that it wrote (cdk.out by default), or an endpoint file"
+    if folder.is_file():
+        return f"{_shown(folder)} is neither a folder nor an endpoint file, whose name ends in .yaml, .yml or .json"
+    if not folder.is_dir():
+        return f"{_shown(folder)} does not exist: {advice}"
+    return f"{_shown(folder)} has no manifest.json, so it is not a synthesized app: {advice}"
 
 
 def _without_links(path: Path) -> Path:

@@ -52,6 +52,15 @@ def test_json_has_the_findings_of_each_stack(store: Store, tmp_path: Path) -> No
     assert preflight(folder, "--stack", "Sound").exit_code == 0
 
 
+def test_an_endpoint_file_is_checked_too(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = preflight(Path(__file__).parents[2] / "examples" / "quickstart.yaml", "--json")
+    assert result.exit_code in (0, 1), result.stderr
+    (report,) = json.loads(result.stdout)
+    assert report["stack"] == "Quickstart"
+    assert {finding["check"] for finding in report["advice"]} >= {"quota"}
+
+
 def test_stacks_without_a_preflight_or_of_another_account_are_refused(store: Store, tmp_path: Path) -> None:
     result = preflight(written(tmp_path / "none", stack({"Queue": resource("AWS::SQS::Queue")})))
     assert result.exit_code == 2

@@ -38,6 +38,9 @@ def effective() -> list[DeclaredScaling]:
         declared(policies=["on_concurrency"], schedules=[at("cron(0 7 1 1 ? 2026-2030)", 2)]),
         declared(policies=["on_concurrency"], schedules=[at(MORNING, 2, start=dt.datetime(2020, 1, 1))]),
         declared(min_capacity=0, policies=["on_concurrency"]),
+        declared(initial_capacity=4, policies=["on_concurrency"]),
+        declared(initial_capacity=8, policies=["on_concurrency"], schedules=[at(MORNING, 2, 8)]),
+        declared(initial_capacity=8, max_capacity=TOKEN, policies=["on_concurrency"]),
         declared(max_capacity=1, policies=["on_concurrency"], follows_objectives=True),
     ]
 
@@ -97,6 +100,13 @@ def test_scaling_without_effect_is_advised_against(scaling: DeclaredScaling, loc
     assert advice.id == "constructs-optim:OPT237"
     assert advice.message.startswith(f"{location} = "), advice.message
     assert message in advice.message
+
+
+def test_more_instances_at_first_than_the_range_has_are_advised_against() -> None:
+    (advice,) = warnings(declared(initial_capacity=9, policies=["on_concurrency"], schedules=[at(MORNING, 2, 6)]))
+    assert advice.id == "constructs-optim:OPT259"
+    assert advice.message.startswith("variant.initial_instance_count = 9"), advice.message
+    assert "Use 6 or less" in advice.message
 
 
 def test_a_one_time_schedule_is_in_its_own_time_zone() -> None:

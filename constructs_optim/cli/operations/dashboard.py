@@ -14,8 +14,9 @@ from constructs_optim.recipe.metrics import by_name
 from ..assemblies import AssemblyArgument, StackOption
 from ..aws import failed
 from ..commands import Commands
+from ..endpoint_file import assembly_of, is_endpoint_file
 from ..installation import installing
-from ..presentation import OUTPUT_PANEL, JsonOption, print_json, say, working
+from ..presentation import OUTPUT_PANEL, JsonOption, print_json, refusals_printed, say, working
 
 dashboard_app = Commands(help="Preview the dashboards of a synthesized app.")
 
@@ -28,7 +29,9 @@ def preview_command(
     output: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Directory to write to. Default: `preview` in ASSEMBLY.", rich_help_panel=OUTPUT_PANEL
+            metavar="DIR",
+            help="Directory to write to. Default: `preview` in ASSEMBLY; in this directory for an endpoint file.",
+            rich_help_panel=OUTPUT_PANEL,
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -41,7 +44,7 @@ def preview_command(
         constructs-optim dashboard preview cdk.out
         constructs-optim dashboard preview --stack 'Prod*' --output previews
     """
-    folder = output or assembly / "preview"
+    folder = output or (Path() if is_endpoint_file(assembly) else assembly) / "preview"
     if importlib.util.find_spec("matplotlib") is None:
         raise failed(f"Drawing is an extra: {installing('plots')}")
     units = {
@@ -50,8 +53,10 @@ def preview_command(
         for series in (metric.variant, metric.component)
         if series is not None
     }
+    with refusals_printed(as_json=as_json), assembly_of(assembly) as synthesized:
+        previews = dashboards_of(synthesized, stacks=stack, dashboard=dashboard)
     written: list[dict[str, object]] = []
-    for preview in dashboards_of(assembly, stacks=stack, dashboard=dashboard):
+    for preview in previews:
         with working(f"Drawing {preview.logical_id}"):
             content = picture(preview, SampleMetrics(preview, units))
         folder.mkdir(parents=True, exist_ok=True)

@@ -167,12 +167,13 @@ def planned_of_file(file: str, region: str) -> dict[str, tuple[Plan, ...]]:
         RecipeError: if the file has mistakes; lists all of them.
         typer.BadParameter: if there is no such Region.
     """
-    from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
-
     if region not in images.registry_accounts():
         hint = did_you_mean(region, images.registry_accounts(), f"use a Region such as {DEFAULT_REGION}")
         raise typer.BadParameter(f"--region is {region}, and there is no such Region: {hint}")
-    return DeclaredStack(document_of(file), region=region).plans
+    document = document_of(file)
+    from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
+
+    return DeclaredStack(document, region=region).plans
 
 
 def plan_reports(plans: Mapping[str, Sequence[Plan]]) -> dict[str, dict[str, PlanReport]]:

@@ -238,9 +238,9 @@ def intents_of(file: str, region: str | None) -> tuple[dict[str, tuple[Model, Ob
     Raises:
         RecipeError: if the file has mistakes; lists all of them.
     """
+    document = document_of(file)
     from constructs_optim.constructs.declared_stack.stack_file import intents
 
-    document = document_of(file)
     found = intents(document)
     if not found:
         raise failed(f"No endpoint in {file} has objectives: see {page('recommendation')}")

@@ -672,6 +672,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
                 alarms=self._alarms,
                 served=self.served,
                 imported=imported,
+                initial_capacity=self._hosting.initial_instance_count,
             )
             if not imported:
                 self._endpoint.retain_all_variant_properties = True

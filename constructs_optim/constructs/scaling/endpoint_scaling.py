@@ -111,6 +111,7 @@ class EndpointScaling(Construct):
         set_range: Callable[[int, int], None] | None = None,
         served: ServedModel | None = None,
         imported: bool = False,
+        initial_capacity: int | None = None,
     ) -> None:
         """Register the variant, or the inference component, as a scalable target.
 
@@ -127,6 +128,8 @@ class EndpointScaling(Construct):
             served: the variant or component, for policies on its engine's metrics. Default: no such policies.
             imported: whether the target is imported with an endpoint that keeps its configuration; target and policies
                 are then retained. Default: no.
+            initial_capacity: the number of instances that the endpoint is created with. Default: it is not compared
+                with the range.
 
         Raises:
             RecipeError: if the range is invalid, for instance ``max_capacity < min_capacity``.
@@ -148,6 +151,7 @@ class EndpointScaling(Construct):
         self._held: list[EngineTarget] = []
         self._engine_cooldowns: dict[str, float] = {}
         self._wakes = False
+        self._initial_capacity = initial_capacity
         self._resource = scaling.CfnScalableTarget(
             self,
             "Target",
@@ -483,6 +487,7 @@ class EndpointScaling(Construct):
             tuple(self._schedules),
             wakes=self._wakes,
             follows_objectives=self.follows_objectives,
+            initial_capacity=self._initial_capacity,
         )
 
     def _check(self, id: str, *more_ids: str, **requests: Any) -> None:

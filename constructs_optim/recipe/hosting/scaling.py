@@ -131,6 +131,7 @@ class DeclaredScaling:
     """All that a scaling declares, for the rules to check once the app is complete. None: known only at deployment.
 
     ``policies`` are the methods that declared them. ``wakes``: whether a request that finds no copy starts one.
+    ``initial_capacity`` is what the endpoint is created with; None if scaling decides it.
     ``follows_objectives``: whether the maximum is what a choice for objectives needs. ``now`` is the time of the
     synthesis, with a time zone.
     """
@@ -142,6 +143,7 @@ class DeclaredScaling:
     schedules: Sequence[ScheduleRequest] = ()
     wakes: bool = False
     follows_objectives: bool = False
+    initial_capacity: int | None = None
 
 
 def requests_in_flight(plan: Plan) -> int:

@@ -11,7 +11,7 @@ from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.alarms import Watched, endpoint_alarms
 from constructs_optim.recipe.hosting.options import DependentOption
 from constructs_optim.recipe.hosting.scaling import DeclaredScaling, ScheduleRequest
-from constructs_optim.recipe.tokens import is_known
+from constructs_optim.recipe.tokens import is_known, is_whole
 
 from .registry import API, Finding, rule
 from .scaling_rules import in_utc
@@ -39,6 +39,22 @@ def _scaling_changes_the_capacity(scaling: DeclaredScaling) -> Iterator[Finding]
     limits += [(schedule.min_capacity, schedule.max_capacity) for schedule in schedules]
     if all(is_known(limit) or limit is None for pair in limits for limit in pair) and None not in limits[0]:
         yield from _without_effect(scaling, schedules)
+
+
+@rule(
+    "OPT259",
+    "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html",
+    advisory=True,
+)
+def _first_instances_are_in_the_range(scaling: DeclaredScaling) -> Iterator[Finding]:
+    """The first instances are in the scaling range: Application Auto Scaling removes those above the maximum as soon as
+    the endpoint is registered.
+    """
+    first = scaling.initial_capacity
+    limits = [scaling.max_capacity, *(each.max_capacity for each in scaling.schedules if each.max_capacity is not None)]
+    known = [limit for limit in limits if is_whole(limit, 0)]
+    if is_whole(first, 1) and len(known) == len(limits) and first > max(known):
+        yield Finding("variant.initial_instance_count", first, f"Use {max(known)} or less, or a greater max_capacity")
 
 
 def _without_effect(scaling: DeclaredScaling, schedules: Sequence[ScheduleRequest]) -> Iterator[Finding]:

@@ -1,0 +1,54 @@
+"""What the commands say without Node.js, in which the AWS CDK runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from constructs_optim.cli.main import app
+
+QUICKSTART = str(Path(__file__).parents[2] / "examples" / "quickstart.yaml")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["plan", QUICKSTART],
+        ["synth", QUICKSTART],
+        ["deploy", QUICKSTART],
+        ["explain", QUICKSTART],
+        ["preflight", QUICKSTART],
+        ["recommend", QUICKSTART],
+        ["dashboard", "preview", QUICKSTART],
+        ["schema"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_command_that_needs_nodejs_says_so(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JSII_NODE", "/nowhere/node")
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "JSII_NODE names /nowhere/node, which is not a program" in result.stderr
+    assert "Install Node.js 22 or 24" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["plan", "deploy", "recommend"])
+def test_nothing_of_the_cdk_is_imported_before(command: str, tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "JSII_NODE"}
+    result = subprocess.run(
+        [sys.executable, "-m", "constructs_optim", command, QUICKSTART],
+        env={**environment, "PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.splitlines() == [
+        "Node.js is not on the PATH: the AWS CDK needs it. Install Node.js 22 or 24, or set JSII_NODE to its path."
+    ]
