@@ -24,8 +24,9 @@ from ..endpoint_file import document_of
 from ..presentation import JsonOption, print_fields, print_json, refusals_printed, say, working
 from .lock import read_lock
 from .model_of_text import MODEL_HELP, VERSION_HELP, Commits, is_missing, model_of, without_missing_commits
+from .option_wording import in_options, remedies_as_options
 
-_RECIPE = "Recipe"
+_RECIPE, _WARNING = "Recipe", "Warning"
 
 
 def plan_command(
@@ -101,7 +102,7 @@ def plan_command(
         return
     if instance_type is None:
         raise typer.BadParameter("name an endpoint file, or use --instance-type and --model")
-    with refusals_printed(as_json=as_json):
+    with refusals_printed(as_json=as_json), remedies_as_options():
         result = planned(
             instance_type,
             technique or (),
@@ -116,7 +117,8 @@ def plan_command(
     if as_json:
         print_json(plan_report(result))
     else:
-        print_fields(_fields(result))
+        fields = _fields(result)
+        print_fields((name, in_options(text) if name == _WARNING else text) for name, text in fields)
 
 
 def planned(
@@ -234,4 +236,4 @@ def _fields(plan: Plan) -> Iterator[tuple[str, str]]:
             f"({memory.batch_size} requests of {memory.sequence_length} tokens)\nusable {memory.available_gb:.0f} GB",
         )
     for warning in plan.warnings:
-        yield "Warning", f"{warning.message}\n{warning.id}"
+        yield _WARNING, f"{warning.message}\n{warning.id}"

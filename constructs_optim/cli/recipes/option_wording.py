@@ -1,0 +1,92 @@
+"""Messages about code for the users of a command, with the library's Python calls as options."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from constructs_optim.recipe import RecipeError
+from constructs_optim.recipe.techniques import REGISTRY
+
+_CALL = re.compile(r"(?<![\w.])(?P<group>[A-Z]\w*)\.(?P<name>[a-z]\w*)\(")
+# The type of a value, which options do not have.
+_TYPE = ", as a number and not as text"
+# A model's arguments, besides its ID or prefix.
+_OF_MODELS = {"revision": "--model-version", "version": "--model-version", "token_secret_arn": "--token-secret-arn"}
+_OWNER_AND_NAME = "<owner>/<name>"
+
+
+@contextmanager
+def remedies_as_options() -> Iterator[None]:
+    """Raise a RecipeError of the block with options as its remedies."""
+    try:
+        yield
+    except RecipeError as error:
+        changed = [each.model_copy(update={"suggestion": in_options(each.suggestion)}) for each in error.violations]
+        raise type(error)(changed) from None
+
+
+def in_options(text: str) -> str:
+    """Return a text with ``--technique quantization=awq`` for ``Quantization.awq()``, and so on.
+
+    Calls with arguments that have no option stay.
+    """
+    written, end = "", 0
+    for found in _CALL.finditer(text):
+        call = _call_at(text, found.start()) if found.start() >= end else None
+        option = _option(found["group"], found["name"], call[0]) if call is not None else None
+        if call is not None and option is not None:
+            written, end = f"{written}{text[end : found.start()]}{option}", call[1]
+    return f"{written}{text[end:]}".replace("accept_eula=True", "--accept-eula").replace(_TYPE, "")
+
+
+def _call_at(text: str, start: int) -> tuple[ast.Call, int] | None:
+    """Return the call that begins at a position, and the position after it."""
+    for bracket in re.finditer(r"\)", text[start:]):
+        try:
+            node = ast.parse(text[start : start + bracket.end()], mode="eval").body
+        except SyntaxError:
+            continue
+        return (node, start + bracket.end()) if isinstance(node, ast.Call) else None
+    return None
+
+
+def _option(group: str, name: str, call: ast.Call) -> str | None:
+    kind = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", group).lower()
+    given = {str(each.arg): _text(str(each.arg), each.value) for each in call.keywords}
+    first = [_text("value", each) for each in call.args]
+    if None in given.values() or None in first:
+        return None
+    if group == "Model":
+        return _model(name, first[0] if first else None, given)
+    settings = "".join(f",{argument}={value}" for argument, value in given.items())
+    if kind in REGISTRY and not first:
+        return f"--technique {kind}={name}{settings}"
+    return f"--server {name}{settings}" if group == "Server" and not first else None
+
+
+def _model(source: str, first: str | None, given: Mapping[str, str | None]) -> str | None:
+    name = first if first not in (None, "<value>") else _OWNER_AND_NAME if source == "huggingface" else "<name>"
+    options = [f"--model-s3 {name}" if source == "s3" else f"--model {name}"]
+    for argument, value in given.items():
+        if argument == "accept_eula":
+            options.append("--accept-eula")
+        elif argument in _OF_MODELS:
+            options.append(f"{_OF_MODELS[argument]} {value}")
+        else:
+            return None
+    return " ".join(options)
+
+
+def _text(argument: str, node: ast.expr) -> str | None:
+    """Return an argument's value as an option has it; None if no option can have it."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("Model."):
+        first = node.args[0] if node.args else None
+        return str(first.value) if isinstance(first, ast.Constant) and first.value is not ... else _OWNER_AND_NAME
+    if isinstance(node, ast.Constant):
+        return f"<{argument}>" if node.value is ... else json.dumps(node.value).strip('"')
+    # An object of the app.
+    return f"<{argument}>" if isinstance(node, ast.Attribute) else None
