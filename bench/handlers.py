@@ -186,7 +186,7 @@ def table(measured: dict[str, dict[str, float]], xray: float) -> str:
         "| --- | --- |",
         *(f"| {name} | {time} |" for name, time in rows),
     ]
-    size = f"The archive of all functions has {archive_kb():.0f} KB."
+    size = f"The archive of all functions has {archive_kb():.0f} KB, zipped as the CDK CLI uploads it."
     return "\n" + "\n".join(lines) + f"\n\n{size}\n\n"
 
 
