@@ -1,18 +1,20 @@
 """Describes, stops, and starts the capacity of an endpoint.
 
 Only inference components can have zero copies. Scaling is suspended while an endpoint is stopped, and keeps its range
-and policies.
+and policies. A tag of the scalable target records what was suspended before the stop, so that the start, in another
+process and perhaps by another person, resumes only what the stop suspended.
 Sources: API references of SageMaker (UpdateInferenceComponentRuntimeConfig) and of Application Auto Scaling
-(RegisterScalableTarget, SuspendedState).
+(RegisterScalableTarget, SuspendedState, TagResource).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, computed_field
 
 from constructs_optim.runtime.errors import DeploymentError, message_of
@@ -21,6 +23,10 @@ _NAMESPACE = "sagemaker"
 _COPIES = "sagemaker:inference-component:DesiredCopyCount"
 _INSTANCES = "sagemaker:variant:DesiredInstanceCount"
 _SUSPENSIONS = ("DynamicScalingInSuspended", "DynamicScalingOutSuspended", "ScheduledScalingSuspended")
+SUSPENDED_BEFORE = "constructs-optim:suspended-before-stop"
+"""The tag of a stopped component's scalable target, with the suspensions that are older than the stop."""
+# A tag's value cannot be empty in all of AWS's tools.
+_NOTHING = "nothing"
 # A model may take an hour to load (the API's limit for a container's start); most take minutes.
 _PATIENCE_SECONDS = 1800
 _MOST_ATTEMPTS = 5
@@ -45,12 +51,14 @@ class Schedule(_Model):
 
 
 class ScalingRange(_Model):
-    """The range of an instance or copy count in Application Auto Scaling."""
+    """The range of an instance or copy count in Application Auto Scaling; ``suspended`` if all of its scaling is."""
 
     min_capacity: int
     max_capacity: int
     suspended: bool
     schedules: tuple[Schedule, ...] = ()
+    arn: str | None = Field(default=None, exclude=True)
+    suspensions: tuple[str, ...] = Field(default=(), exclude=True)
 
 
 def _managed_range(managed: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -153,16 +161,34 @@ class EndpointCapacity:
             }
         )
 
-    def stop(self, endpoint: Endpoint) -> None:
+    def stop(self, endpoint: Endpoint, *, tell: Callable[[str], None] = lambda _: None) -> None:
         """Suspend scaling and set the copies of an endpoint's components to zero; may be repeated.
 
+        If that fails or is interrupted, scaling becomes what it was before, which ``tell`` is called with.
         An endpoint without components is an error.
         """
         own = self._own(endpoint, "stop")
-        scaling = [c.name for c in own if c.scaling is not None and not c.scaling.suspended]
-        for name in scaling:
-            self._suspend(name, suspended=True)
-        if scaling:
+        before = dict[str, ScalingRange]()
+        removed = dict[str, None]()
+        try:
+            self._stop(endpoint.name, own, before, removed)
+        except BaseException:  # An interruption by Ctrl-C as well.
+            self._undo(before, tell)
+            if removed:
+                tell(
+                    f"Copies of {', '.join(removed)} may be gone: `constructs-optim endpoint show {endpoint.name}` "
+                    f"shows them, and `constructs-optim endpoint start {endpoint.name}` brings them back."
+                )
+            raise
+
+    def _stop(
+        self, name: str, own: Sequence[Component], before: dict[str, ScalingRange], removed: dict[str, None]
+    ) -> None:
+        """Stop components; add their scaling ``before``, and those whose copies are ``removed``."""
+        for component in own:
+            if component.scaling is not None:
+                self._pause(component, component.scaling, before)
+        if before:
             # Soon after a target is registered, its capacity is set to its range, unless it is at zero. Wait for that
             # first.
             time.sleep(self._poll_seconds)
@@ -170,31 +196,89 @@ class EndpointCapacity:
         for _ in range(_MOST_ATTEMPTS):
             if not running:
                 return
-            for name in running:
-                self._set_copies(name, 0)
+            for component in running:
+                self._set_copies(component, 0)
+                removed[component] = None
             time.sleep(self._poll_seconds)
-            running = [name for name in running if Component.model_validate(self._component(name)).desired_copies != 0]
+            running = [each for each in running if Component.model_validate(self._component(each)).desired_copies != 0]
         raise DeploymentError(
-            f"{endpoint.name} does not stay at zero copies, because something else sets the number. CloudTrail shows "
+            f"{name} does not stay at zero copies, because something else sets the number. CloudTrail shows "
             "the caller of UpdateInferenceComponentRuntimeConfig."
         )
 
-    def start(self, endpoint: Endpoint, *, copies: int | None = None) -> dict[str, int]:
-        """Set the copies of an endpoint's components and resume scaling; return the copies by component name.
+    def _pause(self, component: Component, scaling: ScalingRange, before: dict[str, ScalingRange]) -> None:
+        """Suspend a component's scaling, after recording in its tag and in ``before`` what is suspended already."""
+        if not scaling.suspended:
+            before[component.name] = scaling
+            self._remember(scaling)
+            self._suspend(component.name, _SUSPENSIONS)
+        elif component.desired_copies != 0:
+            # With a tag, a stop suspended it and could not go on; without one, a person did.
+            remembered = self._remembered(scaling)
+            if remembered is None:
+                self._remember(scaling)
+            else:
+                scaling = scaling.model_copy(update={"suspensions": remembered})
+            before[component.name] = scaling
 
-        The default is the minimum of a component's scaling range, and at least 1. You can call this again.
+    def _undo(self, before: Mapping[str, ScalingRange], tell: Callable[[str], None]) -> None:
+        """Make scaling what it was ``before``, and tell so, or what remains suspended."""
+        left, restored = dict(before), list[str]()
+        try:
+            for name, scaling in before.items():
+                try:
+                    self._suspend(name, scaling.suspensions)
+                except (BotoCoreError, ClientError):
+                    # If the request that suspends failed for the same reason, nothing has changed.
+                    if not self._has(name, scaling.suspensions):
+                        continue
+                del left[name]
+                restored.append(name)
+                # A tag that remains does no harm: the next stop overwrites it.
+                with suppress(BotoCoreError, ClientError):
+                    self._forget(scaling)
+        finally:
+            # Also if the user does not wait for this either.
+            if restored:
+                tell(f"Scaling of {', '.join(restored)} is as before the command.")
+            for name, scaling in left.items():
+                stopped = [suspension for suspension in _SUSPENSIONS if suspension not in scaling.suspensions]
+                tell(
+                    f"Scaling of {name} could not be resumed and stays suspended ({', '.join(stopped)}). Resume it "
+                    f"with `{_command(name, scaling.suspensions)}`."
+                )
+
+    def start(
+        self, endpoint: Endpoint, *, copies: int | None = None, tell: Callable[[str], None] = lambda _: None
+    ) -> dict[str, int]:
+        """Set the copies of an endpoint's components and resume the scaling that the stop suspended.
+
+        Returns the copies by component name. The default is the minimum of a component's scaling range, and at least
+        1. ``tell`` is called with what else happens to suspensions. You can call this again.
 
         Raises:
             DeploymentError: if the number of copies is outside the range.
         """
         own = self._own(endpoint, "start")
         requested = {component.name: _copies_to_start(component, copies) for component in own}
+        suspended = {c.name: c.scaling for c in own if c.scaling is not None and c.scaling.suspended}
+        remembered = {name: self._remembered(scaling) for name, scaling in suspended.items()}
         for component in own:
             scaling, (count, limits) = component.scaling, requested[component.name]
             if component.desired_copies < count:
                 self._set_copies(component.name, count)
-            if scaling is not None and (scaling.suspended or limits):
-                self._suspend(component.name, suspended=False, **limits)
+            if scaling is None:
+                continue
+            before = remembered.get(component.name)
+            kept = (before or ()) if scaling.suspended else scaling.suspensions
+            if limits or kept != scaling.suspensions:
+                self._suspend(component.name, kept, **limits)
+            if before is not None:
+                self._forget(scaling)
+            if kept:
+                tell(f"Scaling of {component.name} stays suspended as before the stop: {', '.join(kept)}.")
+            elif scaling.suspended and before is None:
+                tell(f"All scaling of {component.name} resumes: no stop recorded what was suspended before it.")
         return {name: count for name, (count, _) in requested.items()}
 
     def _own(self, endpoint: Endpoint, verb: str) -> Sequence[Component]:
@@ -226,14 +310,39 @@ class EndpointCapacity:
                 self._on_wait(component)
             time.sleep(self._poll_seconds)
 
-    def _suspend(self, component: str, *, suspended: bool, **limits: int) -> None:
+    def _suspend(self, component: str, suspensions: Sequence[str], **limits: int) -> None:
+        """Suspend this scaling of a component, and resume the rest."""
         self._autoscaling.register_scalable_target(
-            ServiceNamespace=_NAMESPACE,
-            ResourceId=f"inference-component/{component}",
-            ScalableDimension=_COPIES,
-            SuspendedState=dict.fromkeys(_SUSPENSIONS, suspended),
+            **_target(component),
+            SuspendedState={name: name in suspensions for name in _SUSPENSIONS},
             **limits,
         )
+
+    def _has(self, component: str, suspensions: Sequence[str]) -> bool:
+        """Return whether a component's scaling is known to have these suspensions."""
+        try:
+            [described] = self._with_ranges(_COPIES, {f"inference-component/{component}": {}})
+        except (BotoCoreError, ClientError):
+            return False
+        scaling: ScalingRange | None = described["scaling"]
+        return scaling is not None and scaling.suspensions == suspensions
+
+    def _remember(self, scaling: ScalingRange) -> None:
+        if scaling.arn is not None:
+            value = " ".join(scaling.suspensions) or _NOTHING
+            self._autoscaling.tag_resource(ResourceARN=scaling.arn, Tags={SUSPENDED_BEFORE: value})
+
+    def _remembered(self, scaling: ScalingRange) -> tuple[str, ...] | None:
+        """Return what was suspended before the stop; None if no stop recorded it."""
+        if scaling.arn is None:
+            return None
+        tags: Mapping[str, str] = self._autoscaling.list_tags_for_resource(ResourceARN=scaling.arn)["Tags"]
+        value = tags.get(SUSPENDED_BEFORE)
+        return None if value is None else tuple(name for name in _SUSPENSIONS if name in value.split())
+
+    def _forget(self, scaling: ScalingRange) -> None:
+        if scaling.arn is not None:
+            self._autoscaling.untag_resource(ResourceARN=scaling.arn, TagKeys=[SUSPENDED_BEFORE])
 
     def _with_ranges(self, dimension: str, described: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Return the descriptions, by resource ID, with their scaling ranges."""
@@ -253,13 +362,33 @@ class EndpointCapacity:
             ServiceNamespace=_NAMESPACE, ResourceId=target["ResourceId"], ScalableDimension=dimension
         )
         schedules = [Schedule.model_validate(action) for page in pages for action in page["ScheduledActions"]]
-        suspensions: Mapping[str, bool] = target.get("SuspendedState") or {}
+        state: Mapping[str, bool] = target.get("SuspendedState") or {}
+        suspensions = tuple(name for name in _SUSPENSIONS if state.get(name, False))
         return ScalingRange(
             min_capacity=target["MinCapacity"],
             max_capacity=target["MaxCapacity"],
-            suspended=all(suspensions.get(name, False) for name in _SUSPENSIONS),
+            suspended=suspensions == _SUSPENSIONS,
             schedules=tuple(sorted(schedules, key=lambda schedule: schedule.name)),
+            arn=target.get("ScalableTargetARN"),
+            suspensions=suspensions,
         )
+
+
+def _target(component: str) -> dict[str, str]:
+    return {
+        "ServiceNamespace": _NAMESPACE,
+        "ResourceId": f"inference-component/{component}",
+        "ScalableDimension": _COPIES,
+    }
+
+
+def _command(component: str, suspensions: Sequence[str]) -> str:
+    """Return the AWS CLI's command that leaves only these suspensions."""
+    state = ",".join(f"{name}={str(name in suspensions).lower()}" for name in _SUSPENSIONS)
+    return (
+        f"aws application-autoscaling register-scalable-target --service-namespace {_NAMESPACE} --resource-id "
+        f"inference-component/{component} --scalable-dimension {_COPIES} --suspended-state {state}"
+    )
 
 
 def _copies_to_start(component: Component, requested: int | None) -> tuple[int, dict[str, int]]:

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.main import app
+from constructs_optim.operations.capacity import EndpointCapacity
 
 from ..support.operator_endpoints import Served
 from ..support.operator_stores import Store
@@ -50,6 +51,18 @@ def test_an_endpoint_is_stopped_only_after_confirmation(served: Served) -> None:
     refused = run("stop", served.name, answer="n\n")
     assert (refused.exit_code, "Nothing was stopped" in refused.stdout) == (1, True)
     assert served.copies(f"{served.name}-llama") == 2
+
+
+def test_an_interrupted_stop_says_that_scaling_is_as_before(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(EndpointCapacity, "_set_copies", interrupted)
+    result = run("stop", served.name, "--yes")
+    assert result.exit_code != 0
+    assert f"Scaling of {served.name}-llama is as before the command." in " ".join(result.stderr.split())
+    shown = json.loads(run("show", served.name, "--json").stdout)
+    assert shown["components"][0]["scaling"]["suspended"] is False
 
 
 def test_an_endpoint_is_shown_in_tables(served: Served) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from botocore.exceptions import ClientError
 
 from constructs_optim.operations.capacity import Endpoint, EndpointCapacity
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim_local.cloud import LocalCloud
 
-from ..support.operator_endpoints import Served
+from ..support.operator_endpoints import COPIES, Served
 
 
 @pytest.fixture
@@ -131,3 +134,160 @@ def test_an_endpoint_with_the_model_on_a_variant_cannot_be_stopped_or_started(cl
 def test_an_endpoint_reports_whether_instances_keep_running_without_copies(cloud: LocalCloud, served: Served) -> None:
     assert not described(served).keeps_instances
     assert described(Served.by_components(cloud, least_instances=1)).keeps_instances
+
+
+IN, OUT, SCHEDULED = "DynamicScalingInSuspended", "DynamicScalingOutSuspended", "ScheduledScalingSuspended"
+BY_HAND = [(), (IN,), (OUT,), (IN, SCHEDULED), (IN, OUT, SCHEDULED)]
+
+
+class Failing:
+    """A client whose calls of some operations raise an error."""
+
+    def __init__(self, inner: Any, **errors: BaseException) -> None:
+        self._inner, self._errors = inner, errors
+
+    def __getattr__(self, name: str) -> Any:
+        if (error := self._errors.get(name)) is None:
+            return getattr(self._inner, name)
+
+        def fail(**_: Any) -> Any:
+            raise error
+
+        return fail
+
+
+def denied(action: str) -> ClientError:
+    return ClientError({"Error": {"Code": "AccessDeniedException", "Message": f"not authorized: {action}"}}, action)
+
+
+def suspended(served: Served, name: str, *suspensions: str) -> None:
+    served.autoscaling.register_scalable_target(
+        ServiceNamespace="sagemaker",
+        ResourceId=f"inference-component/{name}",
+        ScalableDimension=COPIES,
+        SuspendedState={each: each in suspensions for each in (IN, OUT, SCHEDULED)},
+    )
+
+
+def suspensions(served: Served, name: str) -> tuple[str, ...]:
+    [target] = served.autoscaling.describe_scalable_targets(
+        ServiceNamespace="sagemaker", ResourceIds=[f"inference-component/{name}"]
+    )["ScalableTargets"]
+    return tuple(each for each in (IN, OUT, SCHEDULED) if target.get("SuspendedState", {}).get(each))
+
+
+@pytest.mark.parametrize("by_hand", BY_HAND)
+@pytest.mark.parametrize("error", [denied("UpdateInferenceComponentRuntimeConfig"), KeyboardInterrupt()])
+def test_scaling_is_as_before_a_stop_that_fails_or_is_interrupted(
+    served: Served, by_hand: tuple[str, ...], error: BaseException
+) -> None:
+    name = served.component(copies=2)
+    served.scale(name, 1, 4)
+    suspended(served, name, *by_hand)
+    told: list[str] = []
+    failing = Failing(served.sagemaker, update_inference_component_runtime_config=error)
+    with pytest.raises(type(error)):
+        EndpointCapacity(failing, served.autoscaling, poll_seconds=0).stop(described(served), tell=told.append)
+    assert suspensions(served, name) == by_hand
+    assert served.copies(name) == 2
+    assert told == [f"Scaling of {name} is as before the command."]
+
+
+def test_scaling_is_as_before_a_stop_whose_copies_something_else_sets(served: Served) -> None:
+    name = served.component(copies=2)
+    served.scale(name, 1, 4)
+
+    class Ignoring(Failing):
+        def update_inference_component_runtime_config(self, **_: Any) -> None:
+            """Set nothing, as if another caller set the number again."""
+
+    told: list[str] = []
+    capacity = EndpointCapacity(Ignoring(served.sagemaker), served.autoscaling, poll_seconds=0)
+    with pytest.raises(DeploymentError, match="does not stay at zero"):
+        capacity.stop(described(served), tell=told.append)
+    assert suspensions(served, name) == ()
+    assert f"constructs-optim endpoint start {served.name}" in told[-1]
+
+
+@pytest.mark.parametrize("again", [denied("RegisterScalableTarget"), KeyboardInterrupt()])
+def test_a_stop_that_cannot_resume_scaling_says_what_stays_suspended_and_what_resumes_it(
+    served: Served, again: BaseException
+) -> None:
+    name = served.component(copies=2)
+    served.scale(name, 1, 4)
+    suspended(served, name, IN)
+    told: list[str] = []
+
+    class Once(Failing):
+        calls = 0
+
+        def register_scalable_target(self, **given: Any) -> None:
+            self.calls += 1
+            if self.calls > 1:
+                raise again
+            served.autoscaling.register_scalable_target(**given)
+
+    failing = Failing(served.sagemaker, update_inference_component_runtime_config=denied("Update"))
+    with pytest.raises((ClientError, KeyboardInterrupt)):
+        EndpointCapacity(failing, Once(served.autoscaling), poll_seconds=0).stop(described(served), tell=told.append)
+    assert suspensions(served, name) == (IN, OUT, SCHEDULED)
+    [said] = told
+    assert f"Scaling of {name} could not be resumed and stays suspended ({OUT}, {SCHEDULED})" in said
+    assert f"--resource-id inference-component/{name}" in said
+    assert f"{IN}=true,{OUT}=false,{SCHEDULED}=false" in said
+    # Another start resumes it as well.
+    capacity(served).start(described(served))
+    assert suspensions(served, name) == (IN,)
+
+
+def test_a_stop_that_may_not_suspend_changes_nothing(served: Served) -> None:
+    name = served.component(copies=2)
+    served.scale(name, 1, 4)
+    told: list[str] = []
+    failing = Failing(served.autoscaling, register_scalable_target=denied("RegisterScalableTarget"))
+    with pytest.raises(ClientError):
+        EndpointCapacity(served.sagemaker, failing, poll_seconds=0).stop(described(served), tell=told.append)
+    assert (suspensions(served, name), served.copies(name)) == ((), 2)
+    assert told == [f"Scaling of {name} is as before the command."]
+
+
+@pytest.mark.parametrize("by_hand", BY_HAND)
+def test_a_start_resumes_only_what_the_stop_suspended(served: Served, by_hand: tuple[str, ...]) -> None:
+    name = served.component(copies=1)
+    served.scale(name, 1, 4)
+    suspended(served, name, *by_hand)
+    for _ in range(2):
+        capacity(served).stop(described(served))
+        served.copies(name)
+    assert described(served).stopped
+    told: list[str] = []
+    capacity(served).start(described(served), tell=told.append)
+    assert suspensions(served, name) == by_hand
+    assert served.copies(name) == 1
+    assert told == ([f"Scaling of {name} stays suspended as before the stop: {', '.join(by_hand)}."] if by_hand else [])
+    # The record is of one stop only.
+    suspended(served, name)
+    capacity(served).stop(described(served))
+    served.copies(name)
+    capacity(served).start(described(served))
+    assert suspensions(served, name) == ()
+
+
+def test_a_start_says_that_it_resumes_what_no_stop_recorded(served: Served) -> None:
+    name = served.component(copies=1)
+    served.scale(name, 1, 4)
+    suspended(served, name, IN, OUT, SCHEDULED)
+    told: list[str] = []
+    capacity(served).start(described(served), tell=told.append)
+    assert suspensions(served, name) == ()
+    assert told == [f"All scaling of {name} resumes: no stop recorded what was suspended before it."]
+
+
+def test_a_start_that_restores_a_schedules_range_resumes_no_other_scaling(served: Served) -> None:
+    name = served.component(copies=1)
+    served.scale(name, 0, 0)
+    served.schedule(name, "Start", 2, 3)
+    served.copies(name)
+    suspended(served, name, IN)
+    capacity(served).start(described(served))
+    assert suspensions(served, name) == (IN,)

@@ -88,7 +88,7 @@ def stop_command(
             )
         confirm("Stop the endpoint?", "stopped", yes=yes)
     with working(f"Stopping {name}"):
-        capacity.stop(endpoint)
+        capacity.stop(endpoint, tell=_tell)
     if as_json:
         print_json(capacity.describe(name))
     else:
@@ -112,7 +112,7 @@ def start_command(
     """
     capacity, endpoint = _described(name, profile, region)
     with working(f"Starting {name}"):
-        started = capacity.start(endpoint, copies=copies)
+        started = capacity.start(endpoint, copies=copies, tell=_tell)
     if as_json:
         print_json(capacity.describe(name))
         return
@@ -122,6 +122,11 @@ def start_command(
         f"{name} is starting. The model takes minutes to load: `constructs-optim endpoint show {name}` shows "
         "its copies."
     )
+
+
+def _tell(sentence: str) -> None:
+    # Beside the JSON, which is the output.
+    say(sentence, err=True)
 
 
 def _described(name: str, profile: str | None, region: str | None) -> tuple[EndpointCapacity, Endpoint]:
