@@ -692,7 +692,7 @@ def test_captures_that_come_faster_than_they_are_read_do_not_keep_the_run_from_i
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[float] = []
-    monkeypatch.setattr(shadow_watcher.Observer, "observe", lambda self, now: not looks.append(now))
+    monkeypatch.setattr(shadow_watcher.Observer, "observe", lambda self, now, until: not looks.append(now))
     monkeypatch.setattr(shadow_watcher, "_READING_SECONDS", 0)
     # Besides the 24 regular polls.
     monkeypatch.setattr(shadow_watcher, "_MOST_POLLS", 24 + 3)
@@ -705,6 +705,6 @@ def test_captures_that_come_faster_than_they_are_read_do_not_keep_the_run_from_i
 
 def test_a_poll_reads_on_while_there_is_more(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = iter([True, True, False])
-    monkeypatch.setattr(shadow_watcher.Observer, "observe", lambda self, now: next(looks))
+    monkeypatch.setattr(shadow_watcher.Observer, "observe", lambda self, now, until: next(looks))
     assert run.poll()["WaitSeconds"] == 300
     assert not list(looks)

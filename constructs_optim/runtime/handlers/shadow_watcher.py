@@ -232,7 +232,7 @@ def _observe(watch: ShadowWatch, records: RunRecords, state: RunState, now: floa
     criteria = criteria_of(request)
     until = time.monotonic() + _READING_SECONDS
     try:
-        while (more := Observer(request, state).observe(now)) and time.monotonic() < until:
+        while (more := Observer(request, state).observe(now, until)) and time.monotonic() < until:
             pass
     except DeploymentError as error:
         _conclude(watch, records, state, Verdict("not decided"), f"{error}".capitalize(), now)

@@ -9,7 +9,6 @@ captures of both variants are paired in order.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -69,7 +68,7 @@ def read_captures(content: bytes, *, answered: bool = True) -> CaptureFile:
 
     ``answered``: captures without a response are unusable, too.
     """
-    read = [_capture(line, answered=answered) for line in content.splitlines() if line.strip()]
+    read = [_capture(line, answered=answered) for line in content.split(b"\n") if line.strip()]
     captures = [capture for capture in read if capture is not None]
     return CaptureFile(captures, len(read) - len(captures))
 
@@ -117,7 +116,7 @@ def _text(data: object, name: str) -> str | None:
         return text
     try:
         return base64.b64decode(text, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         return None
 
 

@@ -177,14 +177,17 @@ def _fits(calls: Sequence[tuple[str, Document | None]], tools: Mapping[str, Docu
 
 def _fits_schema(arguments: Document, schema: Document) -> bool:
     properties = object_in(schema.get("properties"))
-    if any(name not in arguments for name in list_in(schema.get("required"))):
+    # A client writes the schema, and may write anything: only texts can be names.
+    if any(isinstance(name, str) and name not in arguments for name in list_in(schema.get("required"))):
         return False
     if schema.get("additionalProperties") is False and set(arguments) - set(properties):
         return False
     for name, value in arguments.items():
         described = object_in(properties.get(name))
         expected = _TYPES.get(str(described.get("type")))
-        if expected is not None and (not isinstance(value, expected) or (expected is not bool and value is True)):
+        if expected is not None and (
+            not isinstance(value, expected) or (expected is not bool and isinstance(value, bool))
+        ):
             return False
         if is_list(allowed := described.get("enum")) and value not in allowed:
             return False

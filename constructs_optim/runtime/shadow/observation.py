@@ -9,19 +9,25 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import math
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 from pydantic import BaseModel
 
 from ..aws import client
-from ..documents import is_object, json_value
-from ..errors import DeploymentError
+from ..documents import is_object, json_value, nested
+from ..errors import DeploymentError, code_of
 from ..requests.shadow_properties import ShadowRequest
 from ..store.json_records import get_object
+from ..telemetry import log
 from .captures import Capture, CaptureFile, Pair, paired, read_captures
 from .checks import Check, Judge, outcome, prompt_of
+from .sequential_test import Counts
 from .verdict import Criteria, Observed, add_minute, add_pair, add_requests
 
 if TYPE_CHECKING:
@@ -41,7 +47,11 @@ _METRICS_LATE_SECONDS = 180
 # The length of "yyyy/mm/dd/hh", with which the names of captured files start.
 _HOUR = 13
 _MINUTES_A_POLL = 1_000
-_JUDGE = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 3})
+# A poll has room for one answer that does not come, after the time for which it reads.
+_JUDGE = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 2})
+# AWS Lambda's quotas: the payload of a synchronous invocation has at most 6 MB.
+_LARGEST_JUDGED = 6_000_000
+_TOO_LARGE = ("RequestTooLargeException", "RequestEntityTooLargeException")
 
 
 class Place(BaseModel):
@@ -69,8 +79,8 @@ class RunState(BaseModel):
     ``files`` are the files of the captures that wait. ``minute`` is the time up to which metrics were read, in seconds
     since 1970. ``updates`` counts the updates to end the shadow that SageMaker accepted, and ``refusals`` those that it
     has refused since; ``refusal`` is the reason if it refused the last one. ``unusable`` counts both variants' captures
-    that cannot be read, such as requests that are not JSON, and ``further_polls`` the polls after which the next one
-    read on at once.
+    that cannot be read, such as requests that are not JSON, ``unjudged`` the pairs that a check could not judge, and
+    ``further_polls`` the polls after which the next one read on at once.
     """
 
     began: float
@@ -81,6 +91,7 @@ class RunState(BaseModel):
     candidate: Reading = Reading()
     observed: Observed = Observed()
     unusable: int = 0
+    unjudged: int = 0
     further_polls: int = 0
     updates: int = 0
     refusals: int = 0
@@ -102,6 +113,27 @@ def _mark(name: str) -> str:
     return f"{name[:_HOUR]}/{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
+class _NotJudgedError(Exception):
+    """The judge cannot judge a pair. The message is a reason without any text of the pair."""
+
+
+def _judged(check: Check, pair: Pair, references: Mapping[str, str], judge: Judge | None) -> Counts | str | None:
+    """Return a check's outcome, None if it does not apply, or why it cannot judge the pair.
+
+    Clients and models decide what captures say, so that none of them may end a run. A call to AWS that fails is no
+    fault of a pair: the next poll tries it again.
+    """
+    try:
+        return outcome(check, pair, references, judge)
+    except (BotoCoreError, ClientError):
+        raise
+    except _NotJudgedError as error:
+        return str(error)
+    except Exception as error:
+        # Its message may have text of users.
+        return f"{check.kind}: {type(error).__name__}"
+
+
 class Observer:
     """Reads a run's new captures and metrics."""
 
@@ -111,19 +143,45 @@ class Observer:
         self._bucket, _, self._prefix = request.captures.removeprefix("s3://").partition("/")
         self._contents: dict[int, CaptureFile] = {}
 
-    def observe(self, now: float) -> bool:
-        """Read new captures and metrics; return whether more may be available at once."""
+    def observe(self, now: float, until: float = math.inf) -> bool:
+        """Read new captures and metrics; return whether more may be available at once.
+
+        Pairs that are not compared at ``until``, in the seconds of ``time.monotonic``, wait for the next call.
+        """
         more = [
             self._take(self._state.production, self._request.production.variant_name, now),
             self._take(self._state.candidate, self._request.candidate.variant_name, now),
         ]
-        references, judge = self._references(), self._judge()
-        for pair in self._pairs():
-            outcomes = [outcome(check, pair, references, judge) for check in self._criteria.checks]
-            add_pair(self._state.observed, self._criteria, outcomes)
+        more.append(self._compare(until))
         self._forget_files()
         self._read_metrics(now)
         return any(more)
+
+    def _compare(self, until: float) -> bool:
+        """Compare the pairs that wait; return whether some of them still wait."""
+        references, judge, reasons = self._references(), self._judge(), Counter[str]()
+        sent, copied = self._state.production, self._state.candidate
+        pairs, sent.waiting, copied.waiting = paired(sent.waiting, copied.waiting)
+        compared = 0
+        # At least one, so that no run stands still.
+        while compared < len(pairs) and (not compared or time.monotonic() < until):
+            production, candidate = map(self._capture, pairs[compared])
+            compared += 1
+            if production is None or candidate is None:
+                continue
+            pair = Pair(candidate.request, production.response, candidate.response)
+            found = [_judged(check, pair, references, judge) for check in self._criteria.checks]
+            outcomes = [each if isinstance(each, Counts) else None for each in found]
+            add_pair(self._state.observed, self._criteria, outcomes)
+            unjudged = [each for each in found if isinstance(each, str)]
+            self._state.unjudged += bool(unjudged)
+            reasons.update(unjudged)
+        for reason, count in reasons.items():
+            log("pairs not judged", endpoint_name=self._request.endpoint_name, pairs=count, reason=reason)
+        for reading, number in ((sent, 0), (copied, 1)):
+            waiting = [*reading.waiting, *(pair[number] for pair in pairs[compared:])]
+            reading.waiting = sorted(waiting, key=lambda place: (place.file, place.number))
+        return compared < len(pairs)
 
     def _take(self, reading: Reading, variant: str, now: float) -> bool:
         state, started = self._state, dt.datetime.fromtimestamp(self._state.began, dt.UTC)
@@ -175,14 +233,6 @@ class Observer:
         state.files = [state.files[number] for number in numbers]
         self._contents = {kept[number]: found for number, found in self._contents.items() if number in kept}
 
-    def _pairs(self) -> Iterator[Pair]:
-        sent, copied = self._state.production, self._state.candidate
-        pairs, sent.waiting, copied.waiting = paired(sent.waiting, copied.waiting)
-        for places in pairs:
-            production, candidate = map(self._capture, places)
-            if production is not None and candidate is not None:
-                yield Pair(candidate.request, production.response, candidate.response)
-
     def _capture(self, place: Place) -> Capture | None:
         captures = self._captures(place.file).captures
         return captures[place.number] if place.number < len(captures) else None
@@ -203,7 +253,8 @@ class Observer:
         if found is None:
             raise DeploymentError(f"the object {uri} with the reference answers does not exist")
         references: dict[str, str] = {}
-        for number, line in enumerate(found["Body"].read().splitlines(), 1):
+        lines = enumerate(found["Body"].read().split(b"\n"), 1)
+        for number, line in ((number, line) for number, line in lines if line.strip()):
             try:
                 row = json_value(line)
             except ValueError:
@@ -221,14 +272,24 @@ class Observer:
 
         def judge(pair: Pair) -> tuple[bool, bool] | None:
             asked = {"request": pair.request, "production": pair.production, "candidate": pair.candidate}
-            response = functions.invoke(FunctionName=arn, Payload=json.dumps(asked).encode())
+            payload = json.dumps(asked, ensure_ascii=False).encode()
+            if len(payload) > _LARGEST_JUDGED:
+                raise _NotJudgedError("too large for the judge")
             try:
+                response = functions.invoke(FunctionName=arn, Payload=payload)
                 said = json_value(response["Payload"].read())
+            except ReadTimeoutError:
+                raise _NotJudgedError("the judge did not answer in time") from None
+            except ClientError as error:
+                # Others, such as a missing permission, are the same for every pair.
+                if code_of(error) not in _TOO_LARGE:
+                    raise
+                raise _NotJudgedError("too large for the judge") from None
             except ValueError:
-                said = None
-            if not is_object(said) or response.get("FunctionError"):
-                return None
-            production, candidate = said.get("production"), said.get("candidate")
+                raise _NotJudgedError("the judge did not answer in JSON") from None
+            if response.get("FunctionError"):
+                raise _NotJudgedError("the judge failed")
+            production, candidate = nested(said, "production"), nested(said, "candidate")
             return (production, candidate) if isinstance(production, bool) and isinstance(candidate, bool) else None
 
         return judge

@@ -34,6 +34,7 @@ def document(request: ShadowRequest, state: RunState, found: Verdict, reason: st
         "ended": _time(now),
         "pairs": state.observed.pairs,
         "unusable_captures": state.unusable,
+        "unjudged_pairs": state.unjudged,
         "announced_pairs": criteria.announced_pairs,
         "needed_pairs": pairs_expected(state.observed, criteria),
         "margin": request.margin,
@@ -57,9 +58,10 @@ def markdown(report: Mapping[str, Any]) -> str:
         f"`{candidate['artifact_key']}` on {candidate['instance_type']}, which got {report['sample_percent']:g}% "
         "of the requests.",
         "",
-        f"{report['pairs']} pairs of answers, and {report['unusable_captures']} captures that cannot be read as JSON "
-        f"objects. Announced: {report['announced_pairs'] or 'more than 16,000'}. Expected "
-        f"from the share of pairs that differ in this run: {needed or 'more than 16,000'}.",
+        f"{report['pairs']} pairs of answers, of which a check could not judge {report['unjudged_pairs']}, and "
+        f"{report['unusable_captures']} captures that cannot be read as JSON objects. Announced: "
+        f"{report['announced_pairs'] or 'more than 16,000'}. Expected from the share of pairs that differ in this run: "
+        f"{needed or 'more than 16,000'}.",
         "",
         "| measure | outcome | observations | difference | interval, 95% | accepted |",
         "| --- | --- | ---: | ---: | --- | --- |",
