@@ -67,11 +67,12 @@ def read_prompts(content: bytes, uri: str, *, most: int, max_tokens: int, form: 
         DeploymentError: if a line cannot be used, or the file is empty.
     """
     prompts, faults = list[Prompt](), list[str]()
-    lines = [(n, line) for n, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1) if line.strip()]
+    # Not splitlines, which also splits at characters that are valid in JSON strings, such as U+2028.
+    lines = [(n, line) for n, line in enumerate(content.split(b"\n"), 1) if line.strip()]
     for number, line in lines[:most]:
         row: object = None
         with contextlib.suppress(ValueError):
-            row = json_value(line)
+            row = json_value(line.decode("utf-8", "replace"))
         if body := _body(object_in(row), max_tokens, form):
             reference = nested(row, "reference")
             prompts.append(Prompt(body, reference if isinstance(reference, str) else None))

@@ -201,8 +201,13 @@ class BenchmarkJobs:
         data = self._objects.read(at)
         if data is None:
             return f"there is no dataset at {at}"
-        prompts = [prompt for line in data.decode(errors="replace").splitlines() if (prompt := _prompt(line))]
-        return prompts or f"the dataset at {at} has no prompts: each line must be an object with text"
+        return prompts_in(data) or f"the dataset at {at} has no prompts: each line must be an object with text"
+
+
+def prompts_in(data: bytes) -> list[str]:
+    """Return the prompts in a dataset of JSON lines."""
+    # Not splitlines, which also splits at characters that are valid in JSON strings.
+    return [prompt for line in data.decode(errors="replace").split("\n") if (prompt := _prompt(line))]
 
 
 def _prompt(line: str) -> str | None:
