@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from huggingface_hub import constants
+import typer
+from huggingface_hub import HfApi, constants
 from typer.testing import CliRunner
 
 from constructs_optim.cli.main import app
+from constructs_optim.cli.recipes.model_lookup import _config, _recorded
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, RecordedArtifact, RecordedModel
 from constructs_optim.recipe.catalog.model_config import ModelConfig
 
@@ -46,6 +50,15 @@ RECORDED = RecordedModel(
     parameters_billion=0.001,
 )
 OF_HUB = RECORDED.model_copy(update={"revision": COMMIT, "gated": False, "license": "apache-2.0"})
+
+
+def _compressed(*weights: dict[str, Any]) -> dict[str, Any]:
+    groups = {f"group_{index}": {"weights": each, "targets": ["Linear"]} for index, each in enumerate(weights)}
+    return {"quantization_config": {"quant_method": "compressed-tensors", "config_groups": groups}}
+
+
+def _quantized(method: str, **members: Any) -> dict[str, Any]:
+    return {"quantization_config": {"quant_method": method, **members}}
 
 
 @pytest.fixture(autouse=True)
@@ -176,6 +189,106 @@ def test_a_configuration_that_is_not_a_models_ends_the_command_with_the_reason(h
     assert "num_hidden_layers" in result.output
 
 
+JUNK = (None, True, 0, 1, -1, 0.5, 1e300, 2**31, 10**12, 10**400, "", "x", "4", [], {}, [[]], [{}])
+QUANTIZED: dict[str, Any] = {
+    **CONFIG,
+    "intermediate_size": 25_600,
+    "layer_types": ["full_attention", "sliding_attention"] * 32,
+    "sliding_window": 4096,
+    "sliding_window_pattern": 6,
+    "attn_layer_indices": [1, 2],
+    "quantization_config": {
+        "quant_method": "awq",
+        "bits": 4,
+        "group_size": 128,
+        "config_groups": {"group_0": {"weights": {"num_bits": 4, "type": "int", "group_size": 128}}},
+        "ignore": ["lm_head"],
+    },
+}
+
+
+def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from _paths(item, (*path, key))
+
+
+def _changed(value: Any, path: tuple[Any, ...], to: Any) -> Any:
+    if not path:
+        return to
+    changed = copy.copy(value)
+    changed[path[0]] = _changed(value[path[0]], path[1:], to)
+    return changed
+
+
+@pytest.mark.parametrize("without", [(), ("layer_types",), ("layer_types", "attn_layer_indices")])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_any_configuration_is_recorded_or_refused_with_one_sentence(without: tuple[str, ...], wrapped: bool) -> None:
+    whole = {name: value for name, value in QUANTIZED.items() if name not in without}
+    whole = {"text_config": whole, **whole} if wrapped else whole
+    refused: list[str] = []
+    for path in [path for path in _paths(whole) if not (path and isinstance(path[-1], int) and path[-1] > 1)]:
+        for junk in JUNK:
+            content = json.dumps(_changed(whole, path, junk)).encode()
+            try:
+                recorded = _recorded("m", _config("m", content), {"model.safetensors": 16 * 10**9})
+            except typer.BadParameter as error:
+                refused.append(str(error))
+                continue
+            assert Lock.model_validate_json(Lock(models={"m": recorded}).model_dump_json()).models["m"] == recorded
+    assert len(refused) > 20
+    assert max(map(len, refused)) < 400
+    assert not any("\n" in sentence for sentence in refused)
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        (_quantized("awq", bits=0), "weight_bits = 0, which no model has"),
+        (_compressed({"num_bits": 0, "type": "int"}), "weight_bits = 0, which no model has"),
+        ({"max_position_embeddings": 10**12}, "max_position_embeddings: it is 1000000000000, and no model has more"),
+        ({"num_hidden_layers": 10**9, "sliding_window_pattern": 6}, "num_hidden_layers: it is 1000000000, and no"),
+        ({"vocab_size": 10**400}, "vocab_size"),
+    ],
+)
+def test_numbers_that_no_model_has_end_the_command_with_the_reason(
+    hub: ModelHub, config: dict[str, Any], reason: str
+) -> None:
+    content = json.dumps({**CONFIG, **config}).encode()
+    hub.models["acme/llama"] = HubModel(COMMIT, {**FILES, "config.json": content})
+    result = CliRunner().invoke(app, ["lock", "--model", "acme/llama"])
+    assert result.exit_code == 2, result.output
+    assert reason in " ".join(result.output.replace("│", "").split())
+    assert not Path(LOCK_FILE).exists()
+
+
+def test_a_configuration_with_a_byte_order_mark_or_an_infinity_is_read() -> None:
+    content = b"\xef\xbb\xbf" + json.dumps({**CONFIG, "time_step_limit": [0, float("inf")]}).encode()
+    assert _recorded("m", _config("m", content), {"model.safetensors": 2_000_000}) == RECORDED
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("mit", "mit"),
+        (["mit", "apache-2.0"], "mit, apache-2.0"),
+        ([], None),
+        ([5], None),
+        (5, None),
+        ({"a": 1}, None),
+        (None, None),
+    ],
+)
+def test_a_models_license_is_recorded_however_its_card_writes_it(
+    hub: ModelHub, monkeypatch: pytest.MonkeyPatch, given: Any, expected: str | None
+) -> None:
+    card = SimpleNamespace(to_dict=lambda: {"license": given})
+    found = SimpleNamespace(sha=COMMIT, gated=False, card_data=card, safetensors=None, siblings=[])
+    monkeypatch.setattr(HfApi, "model_info", lambda *_, **__: found)
+    lock("--model", "acme/llama")
+    assert Lock.read(Path(LOCK_FILE)).models["acme/llama"].license == expected
+
+
 def test_a_model_in_s3_is_recorded_with_its_size(store: Store, cloud: Any) -> None:
     for name, content in FILES.items():
         store.s3.put_object(Bucket=store.bucket, Key=f"models/mine/{name}", Body=content)
@@ -188,15 +301,6 @@ def test_an_s3_prefix_without_a_model_ends_the_command_with_the_reason(store: St
     result = CliRunner().invoke(app, ["lock", "--model", f"s3://{store.bucket}/nothing/"])
     assert result.exit_code == 2
     assert "config.json" in result.output
-
-
-def _compressed(*weights: dict[str, Any]) -> dict[str, Any]:
-    groups = {f"group_{index}": {"weights": each, "targets": ["Linear"]} for index, each in enumerate(weights)}
-    return {"quantization_config": {"quant_method": "compressed-tensors", "config_groups": groups}}
-
-
-def _quantized(method: str, **members: Any) -> dict[str, Any]:
-    return {"quantization_config": {"quant_method": method, **members}}
 
 
 @pytest.mark.parametrize(
@@ -255,3 +359,10 @@ def _quantized(method: str, **members: Any) -> dict[str, Any]:
 def test_columns_follow_from_the_configuration(config: dict[str, Any], expected: dict[str, Any]) -> None:
     columns = ModelConfig.model_validate(config).columns
     assert {name: columns.get(name) for name in expected} == expected
+
+
+@pytest.mark.parametrize("options", [[], ["--update"]])
+def test_a_lock_file_that_does_not_exist_is_not_called_empty(options: list[str], tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["lock", *options, "--lock-file", str(tmp_path / "nope.json")])
+    assert "nope.json does not exist. Synthesis writes it" in result.output
+    assert result.exit_code == (2 if options else 0)

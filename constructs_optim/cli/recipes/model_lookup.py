@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pydantic import ValidationError
 
 from constructs_optim.recipe.catalog.lock import RecordedModel
 from constructs_optim.recipe.catalog.model_config import ModelConfig
+from constructs_optim.runtime.documents import list_in
 
 from ..aws import Account, errors_explained, failed
 from ..installation import installing
@@ -19,6 +21,9 @@ from ..installation import installing
 _CONFIG = "config.json"
 _WEIGHTS = ".safetensors"
 _SECOND_LAYOUT = "consolidated"
+# Far beyond any model's, and small enough that the work for each number and each layer is.
+_MOST_BYTES, _MOST, _MOST_LAYERS = 10_000_000, 1_000_000_000, 10_000
+_LONGEST = 60
 
 
 def look_up(name: str, revision: str) -> RecordedModel:
@@ -61,11 +66,11 @@ def _of_hugging_face(model_id: str, revision: str) -> RecordedModel:
     # The HTTP library, and so the type of these errors, differs between releases of huggingface_hub.
     except Exception as error:
         raise unreachable(f"Cannot look up {model_id} at {hub.endpoint}: {error}") from None
-    sizes = {file.rfilename: file.size or 0 for file in found.siblings or ()}
+    sizes = {file.rfilename: _count(file.size) or 0 for file in found.siblings or ()}
     card = found.card_data.to_dict() if found.card_data is not None else {}
-    total = found.safetensors.total if found.safetensors is not None else None
-    known = {"revision": found.sha, "gated": bool(found.gated), "license": card.get("license")}
-    return RecordedModel(**{**known, **_columns(config, sizes, total)})
+    total = _count(found.safetensors.total) if found.safetensors is not None else None
+    known = {"revision": found.sha, "gated": bool(found.gated), "license": _license(card.get("license"))}
+    return _recorded(model_id, config, sizes, total, known)
 
 
 def unreachable(problem: str) -> typer.Exit:
@@ -85,29 +90,74 @@ def _in_s3(uri: str) -> RecordedModel:
         sizes = {item["Key"].removeprefix(prefix): item["Size"] for page in pages for item in page.get("Contents", ())}
         if _CONFIG not in sizes:
             raise typer.BadParameter(f"{uri} has no {_CONFIG}")
-        content = s3.get_object(Bucket=bucket, Key=prefix + _CONFIG)["Body"].read()
-    return RecordedModel(**_columns(_config(uri, content), sizes, None))
+        content = s3.get_object(Bucket=bucket, Key=prefix + _CONFIG)["Body"].read(_MOST_BYTES + 1)
+    return _recorded(uri, _config(uri, content), sizes)
+
+
+def _count(given: object) -> int | None:
+    """Return a hub's number if it can be one of bytes or parameters; hubs other than Hugging Face may say anything."""
+    return given if isinstance(given, int) and 0 < given < _MOST * _MOST else None
+
+
+def _license(given: object) -> str | None:
+    """Return the license of a model card, or its licenses as a list: ``mit, apache-2.0``."""
+    names = [name for name in (list_in(given) or [given]) if isinstance(name, str)]
+    return ", ".join(names) or None
 
 
 def _config(name: str, content: bytes) -> ModelConfig:
+    if len(content) > _MOST_BYTES:
+        raise _not_a_model(name, "the file", f"it has more than {_MOST_BYTES:,} bytes")
     try:
-        return ModelConfig.model_validate_json(content)
+        # Not documents.json_value, which refuses Infinity: the time_step_limit of Mamba 2 has it.
+        config = ModelConfig.model_validate_json(content.removeprefix(codecs.BOM_UTF8))
     except ValidationError as error:
         problem = error.errors()[0]
-        where = ".".join(map(str, problem["loc"])) or "the file"
+        raise _not_a_model(name, ".".join(map(str, problem["loc"])) or "the file", problem["msg"]) from None
+    for part in (config, config.text_config):
+        for field, value in part or ():
+            most = _MOST_LAYERS if field == "num_hidden_layers" else _MOST
+            if isinstance(value, int) and abs(value) > most:
+                raise _not_a_model(name, field, f"it is {_shown(value)}, and no model has more than {most:,}")
+        if part is not None and len(part.attn_layer_indices or ()) > _MOST_LAYERS:
+            raise _not_a_model(name, "attn_layer_indices", f"no model has more than {_MOST_LAYERS:,} layers")
+    return config
+
+
+def _not_a_model(name: str, where: str, reason: str) -> typer.BadParameter:
+    return typer.BadParameter(f"{_CONFIG} of {name} is not the configuration of a model: {where}: {reason}")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _recorded(
+    name: str,
+    config: ModelConfig | None,
+    sizes: dict[str, int],
+    parameters: int | None = None,
+    known: Mapping[str, object] | None = None,
+) -> RecordedModel:
+    """Return the record of a model. Raises BadParameter for numbers that no model has, such as 0 bits per weight."""
+    columns: dict[str, Any] = {**(known or {}), **(config.columns if config is not None else {})}
+    try:
+        # Before any arithmetic with these numbers.
+        recorded = RecordedModel.model_validate(columns)
+        if stored := _stored(sizes.items()):
+            bits = recorded.weight_bits or 16
+            billions = (parameters if parameters is not None and bits >= 16 else stored * 8 / bits) / 1e9
+            of_files = {"stored_gb": round(stored / 1e9, 3), "parameters_billion": round(billions, 3)}
+            recorded = RecordedModel.model_validate({**columns, **of_files})
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(map(str, problem["loc"]))
         raise typer.BadParameter(
-            f"{_CONFIG} of {name} is not the configuration of a model: {where}: {problem['msg']}"
+            f"{name} cannot be recorded: its {_CONFIG} or its list of files has or results in {where} = "
+            f"{_shown(problem['input'])}, which no model has ({problem['msg']})"
         ) from None
-
-
-def _columns(config: ModelConfig | None, sizes: dict[str, int], parameters: int | None) -> dict[str, Any]:
-    columns = config.columns if config is not None else {}
-    stored = _stored(sizes.items())
-    if not stored:
-        return columns
-    bits = columns.get("weight_bits", 16)
-    billions = (parameters if parameters is not None and bits >= 16 else stored * 8 / bits) / 1e9
-    return {**columns, "stored_gb": round(stored / 1e9, 3), "parameters_billion": round(billions, 3)}
+    return recorded
 
 
 def _stored(sizes: Iterable[tuple[str, int]]) -> int:
