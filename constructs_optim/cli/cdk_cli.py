@@ -20,7 +20,7 @@ def cdk_command() -> list[str]:
         # npm's `latest` tag points to an older CLI (docs/getting-started.md).
         return [npx, "--yes", "aws-cdk@2"]
     raise failed(
-        "The CDK CLI is not installed. Run `npm install aws-cdk@2` with Node.js 22 or 24. Without Node.js, "
+        "The CDK CLI is not installed. Run `npm install aws-cdk@2` with Node.js 22 or 24. Without it, "
         "`constructs-optim synth FILE --format cloudformation` writes a template that the AWS CLI deploys."
     )
 

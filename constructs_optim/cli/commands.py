@@ -6,13 +6,14 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import typer
 from rich.console import Console
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from constructs_optim.explanation.formatting import wrapped
+from constructs_optim.recipe.errors import close_matches
 
 from .aws import AWS_PANEL, errors_explained
 from .presentation import OUTPUT_PANEL, terminal_width
@@ -21,6 +22,12 @@ from .presentation import OUTPUT_PANEL, terminal_width
 _LONGEST = 20
 # typer's ranges, in words.
 _RANGES = ((r"([\d.]+)<=x<=([\d.]+)", r"\1 to \2"), (r"x>=([\d.]+)", r"at least \1"))
+# Click's, of which typer has its own copy.
+_UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__bases__[0])
+# typer's message about a value that is no choice.
+_CHOICES = re.compile(r"'(?P<given>.*)' is not one of (?P<choices>.*)\.")
+# pydantic's prefix of a message, which typer leaves.
+_TYPE_OF_ERROR = "Value error, "
 # typer's prefix of a message.
 _INVALID = "Error: Invalid value for '--instance-type': "
 # Keeps program names and options from breaking at their hyphens.
@@ -48,8 +55,14 @@ class _Help:
 
     def make_context(self, *given: Any, **named: Any) -> Any:
         """Parse arguments, and wrap the message about an invalid value."""
-        with _wrapped_message():
-            return super().make_context(*given, **named)  # type: ignore[misc]
+        try:
+            with _wrapped_message():
+                return super().make_context(*given, **named)  # type: ignore[misc]
+        except _UsageError as error:
+            others = [param.metavar for param in self.params if str(param.metavar).startswith("-- ")]  # type: ignore[attr-defined]
+            if others and (unknown := getattr(error, "option_name", None)):
+                error.message += f". Other options go after --: constructs-optim {given[0]} FILE -- {unknown}"
+            raise
 
     def get_short_help_str(self, limit: int = 45) -> str:
         """Return the whole first sentence."""
@@ -107,9 +120,17 @@ def _wrapped_message() -> Iterator[None]:
     try:
         yield
     except typer.BadParameter as error:
+        error.message = _with_similar_choice(error.message.removeprefix(_TYPE_OF_ERROR))
         if len(error.message) > (limit := terminal_width(err=True)) - len(_INVALID):
             error.message = wrapped(error.message, limit, indent=_INVALID).removeprefix(_INVALID)
         raise
+
+
+def _with_similar_choice(message: str) -> str:
+    """Return a message with a question that names similar choices, if the message lists choices."""
+    found = _CHOICES.fullmatch(message)
+    near = close_matches(found["given"], re.findall(r"'([^']*)'", found["choices"])) if found else []
+    return f"{message} Did you mean {' or '.join(near)}?" if near else message
 
 
 def _unbroken(text: str) -> str:

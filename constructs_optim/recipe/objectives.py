@@ -98,7 +98,8 @@ class Objectives(Settings):
 
     def __str__(self) -> str:
         """Return all of them: ``12 requests/s of 1000+300 tokens, first token within 1000 ms, a token every 40 ms``."""
-        rate = f"{plain(self.requests_per_second)} requests/s" if self.requests_per_second else "requests"
+        count = self.requests_per_second
+        rate = f"{plain(count)} request{'' if count == 1 else 's'}/s" if count else "requests"
         parts = [f"{rate} of {self.input_tokens}+{self.output_tokens} tokens"]
         if self.time_to_first_token is not None:
             parts.append(f"first token within {plain(self.time_to_first_token)} ms")

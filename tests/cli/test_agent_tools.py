@@ -140,7 +140,7 @@ def test_a_file_has_the_same_argument_in_all_tools_and_an_absent_one_is_answered
     assert "No such file or directory" in refusal(tool, {"file": "nowhere.yaml"})
     assert "'nowhere'" in (answer := refusal("plan_file", {"file": "nowhere"}))
     assert "such as endpoint.yaml" in answer
-    assert "nowhere has no manifest.json" in refusal("explain", {"file": "nowhere"})
+    assert "nowhere does not exist" in refusal("explain", {"file": "nowhere"})
 
 
 @pytest.mark.parametrize("arguments", [{"region": "us-west-2"}, {"profile": "prod"}])

@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import botocore.session
 import pytest
+from botocore.model import StringShape
 from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner, Result
 
@@ -172,12 +174,31 @@ def test_an_unreadable_app_or_baseline_is_an_error_message(arguments: list[str],
     assert message in " ".join(result.output.split())
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"ml.g5.12xlarge": "7"}', '{"hosting": {"ml.g5.12xlarge": -1}}'])
-def test_an_invalid_price_file_is_refused(content: str, after: Path, prices: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "the file is [], which is not a number above zero"),
+        ('{"ml.g5.12xlarge": "7"}', "ml.g5.12xlarge is '7', which is not a number above zero"),
+        ('{"hosting": {"ml.g5.12xlarge": -1}}', "hosting.ml.g5.12xlarge is -1, which is not a number above zero"),
+        ('{"ml.g5.12xlargee": 7}', "ml.g5.12xlargee: did you mean ml.g5.12xlarge"),
+        ('{"training": {"g5": 7}}', "g5: names begin with ml."),
+    ],
+)
+def test_an_invalid_price_file_is_refused(content: str, message: str, after: Path, prices: Path) -> None:
     prices.write_text(content)
     result = explained(after, "--prices", prices)
     assert result.exit_code == 2
-    assert "Traceback" not in result.output
+    assert message in " ".join(result.output.split())
+
+
+def test_every_instance_type_of_sagemaker_may_have_a_price(after: Path, prices: Path) -> None:
+    model = botocore.session.get_session().get_service_model("sagemaker")
+    shapes = [model.shape_for(name) for name in ("ProductionVariantInstanceType", "TrainingInstanceType")]
+    names = {name for shape in shapes if isinstance(shape, StringShape) for name in shape.enum}
+    assert len(names) > 300
+    prices.write_text(json.dumps(dict.fromkeys(names, 1.5)))
+    assert explained(after, "--prices", prices).exit_code == 0
 
 
 def test_jobs_and_hosting_can_have_separate_prices(after: Path, prices: Path) -> None:

@@ -141,3 +141,16 @@ def test_an_extra_is_installed_from_where_the_package_is(
 
     monkeypatch.setattr(installation, "distribution", lambda _: Installed())
     assert installing(extra) == command
+
+
+def test_a_misspelled_choice_is_answered_with_the_similar_one() -> None:
+    result = CliRunner().invoke(app, ["catalog", "modles"])
+    assert result.exit_code == 2
+    assert "Value error" not in result.stderr
+    assert "Did you mean models?" in result.stderr
+
+
+def test_options_of_the_cdk_cli_are_said_to_go_after_two_hyphens() -> None:
+    result = CliRunner().invoke(app, ["deploy", "endpoint.yaml", "--require-approval", "never"])
+    assert result.exit_code == 2
+    assert "constructs-optim deploy FILE -- --require-approval" in " ".join(result.stderr.split())

@@ -434,11 +434,7 @@ def test_all_wrong_objectives_are_refused_at_once() -> None:
     assert result.exit_code == 2
     violations = json.loads(result.stdout)["violations"]
     assert {each["rule"] for each in violations} == {"OPT230"}
-    assert [each["location"].partition(".")[2] for each in violations] == [
-        "requests_per_second",
-        "time_to_first_token",
-        "confidence",
-    ]
+    assert [each["location"] for each in violations] == ["--rate", "--ttft", "--confidence"]
 
 
 def test_a_maximum_price_ranks_what_costs_more_behind(folder: Path) -> None:
@@ -582,3 +578,12 @@ def test_recipes_are_planned_with_what_the_app_s_lock_file_has_recorded(folder: 
     recorded = {QWEN[0]: RecordedArtifact(version=99, storage_gb=128)}
     Lock(models=commit, artifacts=recorded).write(folder / LOCK_FILE)
     assert key() != newest
+
+
+def test_a_model_of_unknown_size_has_no_ranking() -> None:
+    result = CliRunner().invoke(app, ["recommend", "Qwen/Qwen9-32B", "--ttft", "1s", "--rate", "1", "--offline"])
+    assert result.exit_code == 2
+    assert "1 request/s" in result.stdout
+    assert "Did you mean Qwen/Qwen3-32B" in result.stdout
+    assert "ml.g4dn.xlarge" not in result.stdout
+    assert "No forecast: the size of Qwen/Qwen9-32B is unknown" in result.stderr

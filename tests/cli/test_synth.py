@@ -422,7 +422,8 @@ def test_deploy_needs_a_file_that_is_there_and_the_cdk_cli(folder: Path, monkeyp
     missing = run("deploy", "endpoint.yaml")
     assert (missing.exit_code, "No such file" in missing.stderr) == (2, True)
     monkeypatch.setattr("constructs_optim.cli.deploy.sys.executable", str(folder / "python"))
-    monkeypatch.setattr(shutil, "which", lambda name: None)
+    which = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name: None if name in ("cdk", "npx") else which(name))
     without = run("deploy", QUICKSTART)
     assert without.exit_code == 2
     assert "The CDK CLI is not installed. Run `npm install aws-cdk@2`" in without.stderr

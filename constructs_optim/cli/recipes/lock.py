@@ -70,6 +70,8 @@ def lock_command(
             f"{file} has no entry {', '.join(unknown)}. Its entries: {', '.join(recorded) or 'none'}"
         )
     preferred = {name: _preferred(name, lock) for name in requirements or recorded}
+    if update and not file.exists():
+        raise failed(_missing(file))
     if update:
         changed = {name: entry for name, entry in preferred.items() if entry != recorded[name]}
         # The next synthesis decides again on entries that depend on the changed ones.
@@ -87,10 +89,17 @@ def lock_command(
         print_json(_changes(recorded, preferred))
         return
     if not preferred:
-        say(f"{file} has no entries.")
+        say(f"{file} has no entries." if file.exists() else _missing(file))
         return
     rows = [[name, _shown(recorded[name]), _shown(entry)] for name, entry in preferred.items()]
     print_table(["Entry", "Recorded", "Preferred by the catalog"], rows, long=2)
+
+
+def _missing(file: Path) -> str:
+    return (
+        f"{file} does not exist. Synthesis writes it, and so does `constructs-optim lock --model`; --lock-file names "
+        "another one."
+    )
 
 
 def _changes(before: Mapping[str, Entry], after: Mapping[str, Entry | None]) -> dict[str, dict[str, Entry | None]]:

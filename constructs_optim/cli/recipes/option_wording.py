@@ -20,13 +20,20 @@ _OWNER_AND_NAME = "<owner>/<name>"
 
 
 @contextmanager
-def remedies_as_options() -> Iterator[None]:
-    """Raise a RecipeError of the block with options as its remedies."""
+def remedies_as_options(names: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Raise a RecipeError of the block with options as its remedies; ``names`` are the options of locations."""
     try:
         yield
     except RecipeError as error:
-        changed = [each.model_copy(update={"suggestion": in_options(each.suggestion)}) for each in error.violations]
-        raise type(error)(changed) from None
+        raise type(error)(
+            each.model_copy(
+                update={
+                    "location": (names or {}).get(each.location, each.location),
+                    "suggestion": in_options(each.suggestion),
+                }
+            )
+            for each in error.violations
+        ) from None
 
 
 def in_options(text: str) -> str:

@@ -43,12 +43,22 @@ from ..prices import LISTED, PRICES_HELP, PRICES_METAVAR, stated_prices
 from .evidence import PublishedModel, artifact_keys, listed_prices, measured, published_model
 from .lock import LockFileOption, read_lock, write_lock
 from .model_of_text import MODEL_HELP, VERSION_HELP, Commits, is_missing, model_of, without_missing_commits
+from .option_wording import remedies_as_options
 
 # Recipes of a gated model are ranked as if its license were accepted and its token stored.
 _ANY_SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hugging-face"  # noqa: S105 - a name
 
 
 _OBJECTIVES, _RECORD = "Objectives", "Lock file"
+_OPTIONS = {
+    "Objectives.input_tokens": "--input-tokens",
+    "Objectives.output_tokens": "--output-tokens",
+    "Objectives.requests_per_second": "--rate",
+    "Objectives.time_to_first_token": "--ttft",
+    "Objectives.inter_token_latency": "--itl",
+    "Objectives.max_price_per_hour": "--max-price",
+    "Objectives.confidence": "--confidence",
+}
 OfflineOption = Annotated[bool, typer.Option("--offline", help="Make no call to AWS.")]
 
 
@@ -219,7 +229,7 @@ def recommend_command(
         "quality": (quality or _Quality.near_lossless).value,
         "confidence": confidence if confidence is not None else CONFIDENCE,
     }
-    with refusals_printed(as_json=as_json), working("Comparing recipes"):
+    with refusals_printed(as_json=as_json), remedies_as_options(_OPTIONS), working("Comparing recipes"):
         found = answer(any_model(model, version), Objectives(**settings), notes)
     said = record(found)
     if as_json:
@@ -453,13 +463,14 @@ def _print(
     for remark, ranks in remarks.items():
         if len(ranks) == len(shown):
             say(f"All: {remark}")
-    if shown:
+    # Without a forecast, an order would mean nothing.
+    if any(candidate.forecast is not None for candidate in shown):
         _print_ranking(recommendation, limit)
         if (rest := len(recommendation.candidates) - limit) > 0:
             say(f"{counted(rest, 'more recipe')}: raise --limit to show them.")
-    for remark, ranks in remarks.items():
-        if len(ranks) < len(shown):
-            say(f"{', '.join(map(str, ranks))}: {remark}")
+        for remark, ranks in remarks.items():
+            if len(ranks) < len(shown):
+                say(f"{', '.join(map(str, ranks))}: {remark}")
     if left_out:
         _print_left_out(recommendation)
     elif recommendation.excluded:
