@@ -558,7 +558,7 @@ def expected(problem: Mapping[str, Any]) -> str:
         return f"{context.get('class') or context.get('class_name')}(...)"
     expected = context.get("expected")
     if expected is None:
-        return str(problem["msg"]).removeprefix("Input should be ")
+        return re.sub(r"^(?:Input should be|Value error,) ", "", str(problem["msg"]))
     if kind == "literal_error" and len(names := _NAMES.findall(expected)) > _MOST_NAMES:
         return did_you_mean(value, names, f"one of {expected}")
     as_text = isinstance(value, str) and "'" not in str(expected)

@@ -113,6 +113,7 @@ def _of_the_template(template: Mapping[str, Any], size: int | None) -> Iterator[
         yield from (Excess("name", _short(attribute), len(attribute)) for attribute in as_object(mapping))
     for name, parameter in as_object(template.get("Parameters")).items():
         yield Excess("parameter value", name, _bytes(str(as_object(parameter).get("Default", ""))))
+        yield Excess("parameter description", name, len(str(as_object(parameter).get("Description", ""))))
     yield Excess("template description", here, _bytes(str(template.get("Description", ""))))
     yield Excess("dynamic references", here, len(set(_DYNAMIC_REFERENCE.findall(json.dumps(template)))))
 
@@ -120,6 +121,7 @@ def _of_the_template(template: Mapping[str, Any], size: int | None) -> Iterator[
 def _of_its_resources(template: Mapping[str, Any], stack_name: str) -> Iterator[Excess]:
     resources = {name: as_object(resource) for name, resource in as_object(template.get("Resources")).items()}
     shortest = _Shortest(template, resources, stack_name)
+    yield from _most_tags(resources, shortest)
     inline, managed = _attached(resources, "AWS::IAM::Policy"), _attached(resources, "AWS::IAM::ManagedPolicy")
     for logical_id, resource in resources.items():
         check = _CHECKS.get(str(resource.get("Type")))
@@ -136,6 +138,23 @@ def _of_its_resources(template: Mapping[str, Any], stack_name: str) -> Iterator[
             }
         for name, number in check(properties, shortest):
             yield Excess(name, logical_id, number)
+
+
+def _most_tags(resources: Mapping[str, Mapping[str, Any]], shortest: _Shortest) -> Iterator[Excess]:
+    """Yield the most and the longest tags, each of one resource: an app's tags are usually those of all of them."""
+    found: dict[str, Excess] = {}
+    for logical_id, resource in resources.items():
+        tags = [
+            {name: str(shortest.value(value)) for name, value in as_object(tag).items()}
+            for tag in as_array(as_object(resource.get("Properties")).get("Tags"))
+            if not _is_unknown(tag)
+        ]
+        keys, values = ([len(tag.get(member, "")) for tag in tags] for member in ("Key", "Value"))
+        numbers = {"tags": len(tags), "tag key": max(keys, default=0), "tag value": max(values, default=0)}
+        for name, number in numbers.items():
+            if name not in found or number > found[name].found:
+                found[name] = Excess(name, logical_id, number)
+    yield from found.values()
 
 
 def _attached(resources: Mapping[str, Mapping[str, Any]], type_name: str) -> Mapping[str, Sequence[Any]]:

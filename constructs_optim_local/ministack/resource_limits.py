@@ -76,6 +76,19 @@ def _function(properties: Properties) -> Iterator[str]:
         yield handler_message("Lambda", words, "InvalidRequest", 400)
 
 
+def _role(properties: Properties) -> Iterator[str]:
+    """Yield IAM's refusals of tags. Their form is that of other members which are too long."""
+    tags = [tag for tag in properties.get("Tags", []) if isinstance(tag, dict)]
+    if len(tags) > most("tags"):
+        yield handler_message("Iam", _TOO_LONG.format("tags", most("tags")), "InvalidRequest", 400)
+    for number, tag in enumerate(tags, 1):
+        for member in ("Key", "Value"):
+            longest = most(f"tag {member.lower()}")
+            if len(str(tag.get(member, ""))) > longest:
+                place = f"tags.{number}.member.{member.lower()}"
+                yield handler_message("Iam", _TOO_LONG.format(place, longest), "InvalidRequest", 400)
+
+
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
@@ -83,6 +96,7 @@ def _text(value: Any) -> str:
 _REFUSED: Mapping[str, Callable[[Properties], Iterator[str]]] = {
     "AWS::CloudWatch::Alarm": _alarm,
     "AWS::CloudWatch::Dashboard": _dashboard,
+    "AWS::IAM::Role": _role,
     "AWS::KMS::Key": _key,
     "AWS::Lambda::Function": _function,
 }

@@ -47,6 +47,31 @@ def test_what_is_switched_off_is_in_neither_form_of_the_template() -> None:
         assert "AWS::CloudWatch::Alarm" not in {each["Type"] for each in template["Resources"].values()}
 
 
+@pytest.mark.parametrize(
+    ("tags", "fix"),
+    [
+        ({"aws:team": "ml"}, "a key that does not begin with aws:, which AWS reserves"),
+        ({"a;b<c>": "x"}, "text that matches"),
+        ({"": "x"}, "text that matches"),
+        ({"team": "\u0001"}, "text that matches"),
+        ({"k" * 129: "x"}, "128"),
+        ({"team": "v" * 257}, "256"),
+        ({f"key{number}": "x" for number in range(51)}, "50"),
+    ],
+)
+def test_tags_that_aws_refuses_are_refused(tags: dict[str, str], fix: str) -> None:
+    with pytest.raises(DeclarationError) as refused:
+        DeclaredStack(document(tags=tags, endpoints={"Chat": LLAMA}))
+    (violation,) = refused.value.violations
+    assert fix in violation.suggestion
+
+
+def test_the_largest_tags_are_accepted() -> None:
+    tags = {"k" * 128: "v" * 256, "Größe": "ü/.:=+@-_ 1", **{f"key{number}": "" for number in range(48)}}
+    template = synthesized(tags=tags, endpoints={"Chat": LLAMA})
+    assert {each["Key"]: each["Value"] for each in only(template, "AWS::S3::Bucket")["Tags"]}.items() >= tags.items()
+
+
 def test_parameters_take_the_places_of_text_and_numbers() -> None:
     template = synthesized(
         parameters={

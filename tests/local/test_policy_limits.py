@@ -101,6 +101,10 @@ def role_resource(**properties: Any) -> dict[str, Any]:
     return {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": TRUST, **properties}}
 
 
+def tagged_role(tags: dict[str, str]) -> dict[str, Any]:
+    return role_resource(Tags=[{"Key": key, "Value": value} for key, value in tags.items()])
+
+
 def policy_resource(characters: int, *roles: str, kind: str = "Policy") -> dict[str, Any]:
     properties: dict[str, Any] = {"PolicyDocument": policy(characters), "Roles": [{"Ref": name} for name in roles]}
     if kind == "Policy":
@@ -122,6 +126,9 @@ def policy_resource(characters: int, *roles: str, kind: str = "Policy") -> dict[
         ({"Role": role_resource(AssumeRolePolicyDocument=trust(2_049))}, TRUST_WORDS),
         ({"Role": role_resource(ManagedPolicyArns=[f"arn:aws:iam::aws:policy/P{n}" for n in range(11)])}, NUMBER_WORDS),
         ({"Managed": policy_resource(6_145, kind="ManagedPolicy")}, MANAGED_WORDS),
+        ({"Role": tagged_role({f"key{n}": "" for n in range(51)})}, "Value at 'tags' failed"),
+        ({"Role": tagged_role({"k" * 129: "value"})}, "Value at 'tags.1.member.key' failed"),
+        ({"Role": tagged_role({"a": "b", "key": "v" * 257})}, "Value at 'tags.2.member.value' failed"),
         (
             {
                 "Role": role_resource(ManagedPolicyArns=[f"arn:aws:iam::aws:policy/P{n}" for n in range(10)]),

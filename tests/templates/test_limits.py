@@ -40,6 +40,10 @@ def policies(number: int) -> dict[str, Any]:
     return of_type("AWS::IAM::Role", ManagedPolicyArns=["arn"] * number)
 
 
+def tagged(tags: dict[str, str]) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": value} for key, value in tags.items()]
+
+
 def numbered(section: str, value: Any) -> Callable[[int], dict[str, Any]]:
     return lambda number: {section: {f"Name{index}": value for index in range(number)}}
 
@@ -53,11 +57,15 @@ CASES: dict[str, tuple[Callable[[int], dict[str, Any]], str]] = {
     "mapping attributes": (lambda n: {"Mappings": {"It": {f"a{i}": {} for i in range(n)}}}, "It"),
     "name": (lambda n: {"Outputs": {"x" * n: {"Value": "y"}}}, f"{'x' * 32}..."),
     "parameter value": (lambda n: {"Parameters": {"It": {"Type": "String", "Default": "x" * n}}}, "It"),
+    "parameter description": (lambda n: {"Parameters": {"It": {"Type": "String", "Description": "x" * n}}}, "It"),
     "template description": (lambda n: {"Description": "x" * n}, "the template"),
     "dynamic references": (
         lambda n: of_type("AWS::SNS::Topic", DisplayName=[f"{{{{resolve:ssm:/name/{i}}}}}" for i in range(n)]),
         "the template",
     ),
+    "tags": (lambda n: of_type("AWS::S3::Bucket", Tags=tagged({f"key{i}": "" for i in range(n)})), "It"),
+    "tag key": (lambda n: of_type("AWS::IAM::Role", Tags=tagged({"a": "b", "k" * n: "v"})), "It"),
+    "tag value": (lambda n: of_type("AWS::SQS::Queue", Tags=tagged({"key": "v" * n, "a": "b"})), "It"),
     "inline policies of a role": (
         lambda n: of_type("AWS::IAM::Role", Policies=[{"PolicyName": "a", "PolicyDocument": "x" * n}]),
         "It",
@@ -95,6 +103,19 @@ def test_the_limits_of_templates_are_those_of_cfn_lint() -> None:
 def test_the_limit_of_an_alarms_description_is_that_of_the_api() -> None:
     model = botocore.session.get_session().get_service_model("cloudwatch")
     assert most("alarm description") == model.shape_for("AlarmDescription").metadata["max"]
+
+
+def test_the_limits_of_tags_are_those_of_the_api() -> None:
+    model = botocore.session.get_session().get_service_model("iam")
+    assert most("tags") == model.shape_for("tagListType").metadata["max"]
+    assert most("tag key") == model.shape_for("tagKeyType").metadata["max"]
+    assert most("tag value") == model.shape_for("tagValueType").metadata["max"]
+
+
+def test_tags_of_all_resources_are_reported_once() -> None:
+    tags = tagged({"key": "v" * 257})
+    template = {"Resources": {name: {"Type": "AWS::S3::Bucket", "Properties": {"Tags": tags}} for name in "AB"}}
+    assert found(template) == ["A has 257 characters in the longest value of its tags, and AWS allows 256"]
 
 
 def test_every_limit_has_a_source_and_is_checked() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, cast
 
 from aws_cdk import Annotations, App, Environment, IStackSynthesizer, Stack, Tags, Validations
-from pydantic import Field, StringConstraints, create_model
+from pydantic import AfterValidator, Field, StringConstraints, create_model
 
 from constructs_optim.constructs.artifacts.optimization_job import OptimizationJob
 from constructs_optim.constructs.artifacts.optimized_artifact import OptimizedArtifact
@@ -43,8 +43,28 @@ from constructs_optim.policy import PlatformPolicy
 from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.objectives import Objectives
 from constructs_optim.recipe.tokens import is_token
+from constructs_optim.templates.limits import limits
 
 LogicalId = Annotated[str, StringConstraints(pattern="^[A-Za-z0-9]+$", max_length=255)]
+
+
+def _is_not_reserved(key: str) -> str:
+    if key.lower().startswith("aws:"):
+        raise ValueError("a key that does not begin with aws:, which AWS reserves")
+    return key
+
+
+# IAM's characters, because roles have the tags as well (IAM API reference, "Tag").
+TagKey = Annotated[
+    str,
+    StringConstraints(pattern=r"^[\w .:/=+@-]+$", max_length=limits()["tag key"].most),
+    AfterValidator(_is_not_reserved),
+]
+TagValue = Annotated[
+    str,
+    # A parameter's value is known only at deployment.
+    StringConstraints(pattern=r"^(?:[\w .:/=+@-]|\$\{[^{}]+\})*$", max_length=limits()["tag value"].most),
+]
 
 
 class StackFile(Call):
@@ -72,7 +92,9 @@ class StackFile(Call):
         pattern=r"^[a-z]{2,4}(-[a-z]+)+-\d$",
         examples=["us-west-2"],
     )
-    tags: dict[str, str] | None = Field(default=None, description="tags of all resources.")
+    tags: dict[TagKey, TagValue] | None = Field(
+        default=None, description="tags of all resources.", max_length=limits()["tags"].most
+    )
     parameters: dict[LogicalId, Parameter] | None = Field(
         default=None, description="parameters of the template; text refers to them as `${Name}`."
     )
