@@ -347,6 +347,36 @@ def test_duplicate_names_of_policies_and_schedules_are_refused(taken: str) -> No
         scaling.on_metric(taken, metric=load(), target=1)
 
 
+def test_two_policies_of_a_target_cannot_have_one_name() -> None:
+    scaling = scaled(stack()).on_concurrency(policy_name="mine")
+    with pytest.raises(RecipeError) as refused:
+        scaling.on_invocations(target=5, policy_name="mine")
+    (found,) = refused.value.violations
+    assert (found.rule, found.location) == ("OPT086", "on_invocations.policy_name")
+    with pytest.raises(RecipeError, match="OPT086"):
+        scaling.on_invocations(target=5, policy_name="OnSteps" * 40)
+
+
+@pytest.mark.parametrize("name", ["BurstOut", "WakeUp"])
+def test_a_policy_cannot_have_the_name_of_a_policy_that_another_method_declares(name: str) -> None:
+    scaling = scaled(stack()).on_steps("Burst", metric=load(), steps=[ScalingStep(change=1, lower=16)])
+    with pytest.raises(RecipeError, match="OPT086"):
+        scaling.on_concurrency(policy_name=name)
+
+
+def test_a_cooldown_of_centuries_is_refused() -> None:
+    with pytest.raises(RecipeError, match=r"OPT261 on_concurrency\.scale_in_cooldown"):
+        scaled(stack()).on_concurrency(scale_in_cooldown=Duration.days(100_000))
+
+
+def test_a_schedule_cannot_lift_the_minimum_above_the_maximum_that_stays() -> None:
+    scaling = scaled(stack(), most=4)
+    with pytest.raises(RecipeError, match="also max_capacity=9"):
+        scaling.on_schedule("Early", schedule="cron(0 7 ? * MON-FRI *)", min_capacity=9)
+    scaling.on_schedule("Peak", schedule="cron(0 6 ? * MON-FRI *)", max_capacity=12)
+    scaling.on_schedule("Early", schedule="cron(0 7 ? * MON-FRI *)", min_capacity=9)
+
+
 def test_refused_policies_and_schedules_add_no_resources() -> None:
     scope = stack()
     scaling = scaled(scope)

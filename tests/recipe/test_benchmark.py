@@ -61,8 +61,11 @@ BAD: list[tuple[str, Benchmark, str, str]] = [
     ("OPT144", workload(token_secret_arn="hf_abcdef"), "workload.token_secret_arn", "never the token"),
     ("OPT145", benchmark(asynchronous=True), "async_inference", "synchronous"),
     ("OPT146", benchmark(after_deployment=False), "after_deployment", "or a schedule"),
-    ("OPT146", benchmark(schedule="every day"), "schedule", "rate(1 day)"),
-    ("OPT146", benchmark(schedule=7), "schedule", "rate(1 day)"),
+    ("OPT146", benchmark(schedule="every day"), "schedule", "rate(2 hours)"),
+    ("OPT146", benchmark(schedule=7), "schedule", "this is not a schedule expression"),
+    ("OPT146", benchmark(schedule="cron(0 6 * * MON-FRI)"), "schedule", "cron has 6 fields; 5 were given"),
+    ("OPT146", benchmark(schedule="cron(0 25 * * ? *)"), "schedule", "hours: 0 to 23"),
+    ("OPT146", benchmark(schedule="at(2027-01-31T07:00:00)"), "schedule", "one that repeats"),
     (
         "OPT146",
         benchmark(schedule="rate(1 day)", after_deployment=False, requirements=requirements_of({})),
@@ -116,7 +119,7 @@ def test_invalid_cases_are_refused_with_their_location_and_a_suggestion(
 ) -> None:
     found = [violation for violation in check(case) if violation.rule == rule]
     assert location in {violation.location for violation in found}
-    assert any(message in violation.suggestion for violation in found)
+    assert any(message in f"{violation.reason} {violation.suggestion}" for violation in found)
 
 
 def test_a_token_passed_instead_of_its_secret_arn_is_not_printed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.recipe import RecipeError
+from constructs_optim.recipe.hosting import schedules
 from constructs_optim.recipe.hosting.alarms import Alarms, AlarmSettings
 from constructs_optim.recipe.hosting.scaling import (
     EngineTargetRequest,
@@ -33,8 +35,12 @@ def variant(**options: Any) -> Scaling:
     return scaling(may_be_zero=False, **options)
 
 
-def target(value: Any = 8, **cooldowns: Any) -> Scaling:
-    return scaling(targets=[TargetRequest("on_concurrency", value, tuple(cooldowns.items()))])
+def target(value: Any = 8, cooldowns: Any = None, **options: Any) -> Scaling:
+    return scaling(targets=[TargetRequest("on_concurrency", value, tuple((cooldowns or {}).items()))], **options)
+
+
+def named(name: Any, *, names: Any = ("OnInvocations",)) -> Scaling:
+    return target(new_id="OnConcurrency", new_policy_names=[name], policy_names=names)
 
 
 def schedule(expression: Any = "cron(0 7 ? * MON-FRI *)", **options: Any) -> Scaling:
@@ -63,6 +69,11 @@ GOOD: dict[str, list[Scaling | Alarms]] = {
     "OPT080": [scaling(), scaling(min_capacity=0), scaling(min_capacity=TOKEN, max_capacity=TOKEN)],
     "OPT081": [variant(), scaling(min_capacity=0), variant(min_capacity=None)],
     "OPT082": [target(0.5), target(TOKEN)],
+    "OPT261": [
+        target(cooldowns={"scale_in_cooldown": 86_400}),
+        target(cooldowns={"scale_in_cooldown": TOKEN}),
+        steps(ScalingStep(change=1, lower=1), cooldown=2**31 - 1),
+    ],
     "OPT084": [
         schedule(),
         schedule("rate(2 hours)", max_capacity=2),
@@ -70,6 +81,18 @@ GOOD: dict[str, list[Scaling | Alarms]] = {
         schedule("${Token[Schedule.7]}", min_capacity=0, max_capacity=0),
         schedule(start=dt.datetime(2027, 1, 1), end=dt.datetime(2027, 2, 1, tzinfo=dt.UTC)),
         schedule("cron(0/15 9-17 L * ? 2027-2030)"),
+        schedule("cron(*/5 22-6 ? JAN-MAR,DEC 6L *)"),
+        schedule("cron(0 7 15W * ? *)"),
+        schedule("cron(0 7 29 2 ? *)"),
+        schedule("cron(0 7 ? * 3#2 2027/2)"),
+        schedule("cron(0 7 ? * fri-mon 2199)"),
+        schedule("rate(1 day)"),
+        schedule(min_capacity=4),
+        schedule(max_capacity=1),
+        schedule(min_capacity=9, max_capacity=9),
+        replace(schedule(min_capacity=9), scheduled_maxima=[12]),
+        replace(schedule(min_capacity=9), scheduled_maxima=[TOKEN]),
+        replace(schedule(min_capacity=9), max_capacity=TOKEN),
     ],
     "OPT085": [
         steps(UP, UPPER, DOWN),
@@ -83,7 +106,13 @@ GOOD: dict[str, list[Scaling | Alarms]] = {
         ),
         steps(ScalingStep(change=0, upper=0), ScalingStep(change=5, lower=1), adjustment="ExactCapacity"),
     ],
-    "OPT086": [scaling(ids=["Day"], new_id="Night"), scaling()],
+    "OPT086": [
+        scaling(ids=["Day"], new_id="Night"),
+        scaling(),
+        named("x" * 256),
+        named("mine|and/others: ä"),
+        named("${Token[Name.7]}"),
+    ],
     "OPT087": [alarms(), tuned(threshold=0, period_seconds=10, evaluation_periods=3, datapoints_to_alarm=3)],
     "OPT088": [alarms(), alarms(latency=AlarmSettings(threshold=30))],
     "OPT172": [held("kv_cache_usage", 70), held("engine_time_to_first_token", 0.5), held("waiting_requests", TOKEN)],
@@ -113,6 +142,8 @@ BAD: list[tuple[str, Scaling | Alarms, str, str]] = [
     ("OPT080", scaling(min_capacity=True), "min_capacity", "0 or greater"),
     ("OPT080", scaling(max_capacity=2.5), "max_capacity", "1 or greater"),
     ("OPT080", scaling(min_capacity=0, max_capacity=0), "max_capacity", "1 or greater"),
+    ("OPT080", scaling(max_capacity=99_999_999_999), "max_capacity", "32-bit"),
+    ("OPT080", scaling(min_capacity=-1, max_capacity=4), "min_capacity", "a whole number, 0 or greater"),
     ("OPT081", variant(min_capacity=0), "min_capacity", "inference component"),
     (
         "OPT081",
@@ -123,9 +154,56 @@ BAD: list[tuple[str, Scaling | Alarms, str, str]] = [
     ("OPT082", target(0), "on_concurrency.target", "above zero"),
     ("OPT082", target("8"), "on_concurrency.target", "above zero"),
     ("OPT082", target(float("inf")), "on_concurrency.target", "above zero"),
+    ("OPT082", target(1e-300), "on_concurrency.target", "so small"),
+    ("OPT082", target(1e300), "on_concurrency.target", "a number from 4.3e-109 to 2.3e+108"),
+    ("OPT261", target(cooldowns={"scale_in_cooldown": 8_640_000_000}), "on_concurrency.scale_in_cooldown", "32-bit"),
+    ("OPT261", steps(ScalingStep(change=1, lower=1), cooldown=2**31), "on_steps('Burst').cooldown", "Duration"),
+    (
+        "OPT261",
+        scaling(
+            engine_targets=[EngineTargetRequest("on_queue", "waiting_requests", 4, (("scale_out_cooldown", 1e10),))]
+        ),
+        "on_queue.scale_out_cooldown",
+        "Duration",
+    ),
     ("OPT084", schedule("every day"), "on_schedule('Day').schedule", "cron("),
-    ("OPT084", schedule("cron(0 7 * * MON-FRI)"), "on_schedule('Day').schedule", "cron("),
-    ("OPT084", schedule("rate(0 hours)"), "on_schedule('Day').schedule", "rate("),
+    *(
+        ("OPT084", schedule(expression), "on_schedule('Day').schedule", message)
+        for expression, message in (
+            ("cron(0 7 * * MON-FRI)", "cron has 6 fields; 5 were given"),
+            ("cron(99 0 * * ? *)", "minutes: 0 to 59"),
+            ("cron(0 25 * * ? *)", "hours: 0 to 23"),
+            ("cron(0 0 32 * ? *)", "day-of-month: 1 to 31"),
+            ("cron(0 0 1 13 ? *)", "month: 1 to 12 or JAN to DEC"),
+            ("cron(0 0 ? * FUNDAY *)", "day-of-week: 1 to 7 or SUN to SAT"),
+            ("cron(0 0 ? * 0 *)", "day-of-week: 1 to 7"),
+            ("cron(0 0 ? * 3#6 *)", "3#2 for the second Tuesday"),
+            ("cron(0 0 ? * 3#1,6#3 *)", "one schedule for each"),
+            ("cron(0 0 1 * ? 2200)", "year: 1970 to 2199"),
+            ("cron(0 0 1 * ? 2030-2027)", "year: 1970 to 2199"),
+            ("cron(a b c d e f)", "a is no value of the field minutes"),
+            ("cron(0/0 0 * * ? *)", "0/0 is no value of the field minutes"),
+            ("cron(? 0 * * ? *)", "? is no value of the field minutes"),
+            ("cron(0 0 1 * MON *)", "one of the two fields for days must be ?"),
+            ("cron(0 0 * * * *)", "one of the two fields for days must be ?"),
+            ("cron(0 0 ? * ? *)", "of the two fields for days, one is ?"),
+            ("cron(0 0 31 4,6 ? *)", "no month of this schedule has these days"),
+            ("cron(0 0 30 FEB ? *)", "no month of this schedule has these days"),
+            ("rate(0 hours)", "a rate's value is 1 or greater"),
+            ("rate(1 minutes)", "rate(1 minute)"),
+            ("rate(5 minute)", "rate(5 minutes)"),
+            ("at(2027-13-01T00:00:00)", "there is no such time"),
+            ("at(2027-02-30T00:00:00)", "there is no such time"),
+            ("cron()", "this is not a schedule expression"),
+        )
+    ),
+    ("OPT084", schedule(min_capacity=9), "on_schedule('Day').min_capacity", "also max_capacity=9"),
+    (
+        "OPT084",
+        replace(schedule(max_capacity=2), min_capacity=3),
+        "on_schedule('Day').max_capacity",
+        "the minimum stays at 3",
+    ),
     ("OPT084", schedule(7), "on_schedule('Day').schedule", "at("),
     ("OPT084", schedule(time_zone="Berlin time"), "on_schedule('Day').time_zone", "Europe/Berlin"),
     ("OPT084", schedule(time_zone="Europe/Berln"), "on_schedule('Day').time_zone", "Europe/Berlin"),
@@ -162,6 +240,12 @@ BAD: list[tuple[str, Scaling | Alarms, str, str]] = [
     ("OPT086", scaling(ids=["OnConcurrency"], new_id="OnConcurrency"), "id", "taken: OnConcurrency"),
     ("OPT086", scaling(new_id="a/b"), "id", "letters"),
     ("OPT086", scaling(new_id=7), "id", "letters"),
+    ("OPT086", named("OnInvocations"), "on_concurrency.policy_name", "taken: OnInvocations"),
+    ("OPT086", named("x" * 257), "on_concurrency.policy_name", "1 to 256 printable characters"),
+    ("OPT086", named("a\x01b"), "on_concurrency.policy_name", "printable"),
+    ("OPT086", named(""), "on_concurrency.policy_name", "printable"),
+    ("OPT086", named(7), "on_concurrency.policy_name", "printable"),
+    ("OPT086", scaling(new_id="Burst", new_policy_names=["BurstOut"], policy_names=["BurstOut"]), "id", "another name"),
     (
         "OPT087",
         Alarms(error_rate=AlarmSettings(datapoints_to_alarm=50)),
@@ -240,6 +324,19 @@ def test_all_scaling_violations_are_reported_together() -> None:
     assert {violation.rule for violation in check(scaling)} == {"OPT080", "OPT081", "OPT082", "OPT084", "OPT086"}
 
 
+_RANGES = (("minutes", 0, 59), ("hours", 0, 23), ("day-of-month", 1, 31), ("month", 1, 12), ("year", 1970, 2199))
+
+
+@given(st.sampled_from(_RANGES), st.integers(0, 2500))
+def test_a_field_of_a_cron_expression_has_the_values_of_its_documented_range(
+    field: tuple[str, int, int], value: int
+) -> None:
+    title, least, most = field
+    fields = {"minutes": "0", "hours": "7", "day-of-month": "1", "month": "*", "day-of-week": "?", "year": "*"}
+    found = schedules.fault(f"cron({' '.join({**fields, title: str(value)}.values())})")
+    assert (found is None) is (least <= value <= most)
+
+
 bounds = st.none() | st.floats(allow_nan=False, allow_infinity=False)
 anything = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just(())
 
@@ -256,6 +353,8 @@ def test_arbitrary_scaling_requests_only_give_violations(data: st.DataObject) ->
         min_capacity=some(),
         max_capacity=some(),
         new_id=some(),
+        new_policy_names=[some()],
+        scheduled_maxima=[some()],
         targets=[TargetRequest("target", some(), (("scale_in_cooldown", some()),))],
         schedules=[ScheduleRequest("schedule", some(), some(), some(), some(), some(), some())],
         steps=[StepRequest("steps", [step, other], some() or "ChangeInCapacity", 0, some(), some())],

@@ -134,7 +134,13 @@ class EndpointScaling(Construct):
         Raises:
             RecipeError: if the range is invalid, for instance ``max_capacity < min_capacity``.
         """
-        self._request = Scaling(target.wake is not None, min_capacity, max_capacity, ids=["Target", "WakeUp"])
+        self._request = Scaling(
+            target.wake is not None,
+            min_capacity,
+            max_capacity,
+            ids=["Target", "WakeUp"],
+            policy_names=["WakeUp"] if target.wake is not None else [],
+        )
         refuse(check(self._request))
         super().__init__(scope, id)
         self._target, self._defaults = target, defaults
@@ -385,7 +391,7 @@ class EndpointScaling(Construct):
         METRIC.check(f"{location}.metric", metric)
         pause = _seconds(f"{location}.cooldown", cooldown, 300)
         request = StepRequest(location, steps, adjustment, pause, evaluation_periods, datapoints_to_alarm)
-        self._check(id, f"{id}Out", f"{id}In", steps=[request])
+        self._check(id, f"{id}Out", f"{id}In", new_policy_names=[f"{id}Out", f"{id}In"], steps=[request])
         self._policies.append(location)
         declare_steps(self, id, self._registered, request, metric, min_adjustment_magnitude)
         return self
@@ -416,6 +422,12 @@ class EndpointScaling(Construct):
         request = ScheduleRequest(location, expression, min_capacity, max_capacity, **options)
         self._check(id, schedules=[request])
         self._schedules.append(request)
+        known = self._request
+        self._request = replace(
+            known,
+            scheduled_minima=[*known.scheduled_minima, *([min_capacity] if min_capacity is not None else [])],
+            scheduled_maxima=[*known.scheduled_maxima, *([max_capacity] if max_capacity is not None else [])],
+        )
         times = {"endTime": request.end, "startTime": request.start}
         self._scheduled.append(
             {
@@ -493,14 +505,20 @@ class EndpointScaling(Construct):
     def _check(self, id: str, *more_ids: str, **requests: Any) -> None:
         """Refuse a policy or schedule that breaks a rule, and reserve its IDs."""
         refuse(check(replace(self._request, new_id=id, **requests)))
-        self._request = replace(self._request, ids=[*self._request.ids, id, *more_ids])
+        self._reserve(id, *more_ids, names=requests.get("new_policy_names", ()))
+
+    def _reserve(self, *ids: str, names: Sequence[str] = ()) -> None:
+        known = self._request
+        self._request = replace(known, ids=[*known.ids, *ids], policy_names=[*known.policy_names, *names])
 
     def _track(
         self, id: str, location: str, metric: Mapping[str, Any], target: Any, options: TrackingOptions
     ) -> EndpointScaling:
         """Declare a target tracking policy."""
         cooldowns = _cooldowns(location, options, scale_out=SCALE_OUT_COOLDOWN_SECONDS)
-        self._check(id, targets=[TargetRequest(location, target, tuple(cooldowns.items()))])
+        name = options.get("policy_name", id)
+        request = TargetRequest(location, target, tuple(cooldowns.items()))
+        self._check(id, new_policy_names=[name], targets=[request])
         tracking = {
             **metric,
             "targetValue": target,
@@ -512,7 +530,7 @@ class EndpointScaling(Construct):
         policy = self._registered.policy(
             self,
             id,
-            name=options.get("policy_name", id),
+            name=name,
             configuration={"target_tracking_scaling_policy_configuration": tracking},
         )
         if self._imported:
@@ -526,16 +544,17 @@ class EndpointScaling(Construct):
         cooldowns = _cooldowns(location, options, scale_out=STARTUP_SECONDS)
         held = EngineTarget(metric, target, quantile)
         engine = self._served.engine if self._served is not None else Engine()
-        request = EngineTargetRequest(location, metric, target)
+        request = EngineTargetRequest(location, metric, target, tuple(cooldowns.items()))
+        names = [id, *(name for name in ("Surge", "Idle") if name not in self._request.ids)]
         refuse(
             [
                 *check(EngineMetricUse(location, held.used_metrics, engine, quantile)),
-                *check(replace(self._request, new_id=id, engine_targets=[request])),
+                *check(replace(self._request, new_id=id, new_policy_names=names, engine_targets=[request])),
             ]
         )
         if self._defaults is None or not is_known(target):
             raise ValueError(f"{self.node.path}: {location} needs a target that is known at synthesis, and {_CAPACITY}")
-        self._request = replace(self._request, ids=[*self._request.ids, id])
+        self._reserve(id, names=[id])
         EngineMetricUses.of(self).add(self, required=True)
         if not self._imported:
             # An import allows no further resources. Otherwise, a stack without jobs and endpoints gets its preflight.
@@ -565,7 +584,7 @@ class EndpointScaling(Construct):
         }
         for name, (query, change, cooldown, cause) in shared.items():
             if name not in self._request.ids and (change > 0 or not options.get("disable_scale_in")):
-                self._request = replace(self._request, ids=[*self._request.ids, name])
+                self._reserve(name, names=[name])
                 pause = Token.as_number(late_value(lambda name=cooldown: int(self._engine_cooldowns[name])))
                 declare_engine_policy(self, name, self._registered, query, change=change, cooldown=pause, cause=cause)
         return self

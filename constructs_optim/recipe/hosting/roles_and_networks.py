@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
+
+INTERNET = "internet"
+"""The servers outside of AWS, beside the names of AWS services."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,10 @@ class NetworkUse:
         without: the AWS services that it needs, each with the subnets that have no VPC endpoint for it.
         hosts: the servers outside of AWS that it reads from.
         is_certain: whether nothing but this stack can add routes, endpoints or names before it starts.
+        private: the subnets whose routes only lead to private addresses of other networks.
+        unnamed: the services with an interface endpoint to which their usual names do not lead.
+        dead_ends: the NAT gateways of these subnets' routes that do not lead to the internet.
+        filtered: the AWS services, and ``INTERNET``, each with the subnets whose network ACLs keep it out.
     """
 
     label: str
@@ -42,7 +50,56 @@ class NetworkUse:
     without: Mapping[str, Sequence[str]]
     hosts: Sequence[str]
     is_certain: bool
+    private: Sequence[str] = ()
+    unnamed: Sequence[str] = ()
+    dead_ends: Sequence[str] = ()
+    filtered: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
 
-    def unreachable(self, service: str) -> list[str]:
-        """Return the subnets from which there is certainly no way to an AWS service."""
-        return [name for name in self.without.get(service, ()) if name in self.closed]
+    def shut(self, target: str) -> list[str]:
+        """Return the subnets whose routes certainly lead neither to an AWS service nor to ``INTERNET``."""
+        without = self.subnets if target == INTERNET else self.without.get(target, ())
+        return [name for name in without if name in (*self.closed, *self.private)]
+
+    def blocked(self, target: str) -> list[str]:
+        """Return the subnets whose network ACLs keep an AWS service or ``INTERNET`` out, whatever their routes."""
+        return list(self.filtered.get(target, ()))
+
+    def is_unreachable(self, target: str) -> bool:
+        """Return whether an AWS service or ``INTERNET`` is certainly out of reach from all subnets."""
+        return self.is_certain and {*self.shut(target), *self.blocked(target)} == {*self.subnets}
+
+
+@dataclass(frozen=True)
+class SecurityGroupUse:
+    """A job or a model in security groups that the app declares.
+
+    Attributes:
+        label: what it is, for messages.
+        groups: the groups' names.
+        allowed: the addresses to which they let HTTPS out: no addresses, or only private ones.
+        targets: the AWS services and the servers outside of AWS that it needs and has no other way to.
+        is_certain: whether nothing but this stack can add rules before it starts.
+    """
+
+    label: str
+    groups: Sequence[str]
+    allowed: Literal["nothing", "private"]
+    targets: Sequence[str]
+    is_certain: bool
+
+
+@dataclass(frozen=True)
+class ForeignGroup:
+    """A security group of another VPC than the subnets' of a job or model.
+
+    Attributes:
+        label: what the job or model is, for messages.
+        group: the group's name.
+        vpc: the group's VPC.
+        vpc_of_subnets: the subnets' VPC.
+    """
+
+    label: str
+    group: str
+    vpc: str
+    vpc_of_subnets: str

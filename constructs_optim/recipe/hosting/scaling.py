@@ -105,6 +105,7 @@ class EngineTargetRequest:
     location: str
     metric: str
     target: float | None
+    cooldowns: Sequence[tuple[str, float]] = ()
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,8 @@ class Scaling:
 
     ``may_be_zero``: whether an inference component can scale in to zero copies, or an asynchronous endpoint to zero
     instances. ``ids`` are the IDs of the endpoint's policies and schedules, ``new_id`` is the next ID.
+    ``policy_names`` are the names of its policies, ``new_policy_names`` the next ones. ``scheduled_minima`` and
+    ``scheduled_maxima`` are the limits of its schedules so far.
     """
 
     may_be_zero: bool
@@ -120,6 +123,10 @@ class Scaling:
     max_capacity: int | None = None
     ids: Sequence[str] = ()
     new_id: str | None = None
+    policy_names: Sequence[str] = ()
+    new_policy_names: Sequence[str] = ()
+    scheduled_minima: Sequence[int] = ()
+    scheduled_maxima: Sequence[int] = ()
     targets: Sequence[TargetRequest] = ()
     schedules: Sequence[ScheduleRequest] = ()
     steps: Sequence[StepRequest] = ()

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from constructs_optim.recipe.catalog import availability, load
 from constructs_optim.recipe.errors import did_you_mean
 from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest
-from constructs_optim.recipe.hosting import CapacityReservation
+from constructs_optim.recipe.hosting import CapacityReservation, schedules
 from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.secrets import NOT_SHOWN
 from constructs_optim.recipe.tokens import is_known, is_number, is_token, matches
@@ -17,7 +17,6 @@ from .draft_rules import is_prefix
 from .hosting_rules import RESERVATION, RESERVATION_EXAMPLE
 from .model_rules import LONGEST_URI, S3_FILE, SECRET
 from .registry import API, GUIDE, Finding, rule
-from .scaling_rules import RATE_OR_CRON
 
 
 @rule("OPT142", f"{API}CreateAIWorkloadConfig.html")
@@ -74,8 +73,9 @@ def _runs_some_time(benchmark: Benchmark) -> Iterator[Finding]:
     schedule = benchmark.schedule
     if schedule is None and not benchmark.after_deployment:
         yield Finding("after_deployment", False, "after_deployment=True, or a schedule such as rate(1 day)")
-    if schedule is not None and not matches(RATE_OR_CRON, schedule):
-        yield Finding("schedule", schedule, "an expression such as rate(1 day) or cron(0 6 ? * MON-FRI *)")
+    fault = schedules.fault(schedule, repeats=True) if schedule is not None and not is_token(schedule) else None
+    if fault is not None:
+        yield Finding("schedule", schedule, fault.fix, fault.reason)
     if benchmark.requirements is not None and not benchmark.after_deployment:
         yield Finding("require", "after_deployment=False", "after_deployment=True")
 

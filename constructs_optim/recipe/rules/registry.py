@@ -16,7 +16,12 @@ from constructs_optim.recipe.hosting.alarms import Alarms
 from constructs_optim.recipe.hosting.machine_image import MachineImageUse
 from constructs_optim.recipe.hosting.options import API as API
 from constructs_optim.recipe.hosting.options import DependentOption
-from constructs_optim.recipe.hosting.roles_and_networks import AssumedRole, NetworkUse
+from constructs_optim.recipe.hosting.roles_and_networks import (
+    AssumedRole,
+    ForeignGroup,
+    NetworkUse,
+    SecurityGroupUse,
+)
 from constructs_optim.recipe.hosting.scaling import DeclaredScaling, Scaling
 from constructs_optim.recipe.hosting.shadow import Shadow
 from constructs_optim.recipe.hosting.speculation import Speculation
@@ -48,6 +53,8 @@ Subject = (
     | ServedOtherwise
     | AssumedRole
     | NetworkUse
+    | SecurityGroupUse
+    | ForeignGroup
     | Settings
 )
 """The subjects of rules."""

@@ -33,11 +33,12 @@ def _service_assumes_the_role(role: AssumedRole) -> Iterator[Finding]:
 
 @rule("OPT246", _VPC)
 def _network_leads_to_s3(use: NetworkUse) -> Iterator[Finding]:
-    """A VPC has a way to Amazon S3: jobs and models read and write S3 through their subnets' routes."""
-    lost = use.unreachable(_S3)
-    if use.is_certain and len(lost) == len(use.subnets):
-        reason = f"{use.label} reads from S3, and these subnets have neither an S3 endpoint nor a route out of the VPC"
-        yield Finding("network.vpc_subnets", ", ".join(lost), f"{_GATEWAY}, or {_EXIT}", reason)
+    """A VPC has a way to Amazon S3: jobs and models read and write S3 through their subnets' routes and network ACLs."""
+    if use.is_unreachable(_S3):
+        if lost := use.shut(_S3):
+            reason = f"{use.label} reads from S3, and these subnets have neither an S3 endpoint nor {_way(use, _S3)}"
+            yield Finding("network.vpc_subnets", ", ".join(lost), f"{_named(use, _S3)}{_GATEWAY}, or {_EXIT}", reason)
+        yield from _filtered(use, _S3, "S3", lost)
 
 
 @rule("OPT247", _VPC)
@@ -45,18 +46,23 @@ def _network_leads_to_the_internet(use: NetworkUse) -> Iterator[Finding]:
     """A VPC has a way to the servers that a job reads from: a job that copies a model or installs packages needs
     servers outside of AWS.
     """
-    if use.hosts and use.is_certain and len(use.closed) == len(use.subnets):
-        reason = f"{use.label} reads from {_listed(use.hosts)}, and these subnets have no route out of the VPC"
-        yield Finding("network.vpc_subnets", ", ".join(use.closed), f"{_EXIT}, or {_mirror(use)}", reason)
+    if use.hosts and use.is_unreachable(INTERNET):
+        if lost := use.shut(INTERNET):
+            reason = f"{use.label} reads from {_listed(use.hosts)}, and these subnets have no {_way(use)[2:]}"
+            yield Finding("network.vpc_subnets", ", ".join(lost), f"{_EXIT}, or {_mirror(use.hosts)}", reason)
+        yield from _filtered(use, INTERNET, _listed(use.hosts), lost)
 
 
 @rule("OPT248", _VPC, advisory=True)
 def _network_may_lead_to_s3(use: NetworkUse) -> Iterator[Finding]:
     """Every subnet has a way to Amazon S3: SageMaker chooses among the subnets, and assigns no public addresses."""
-    without = [name for name in use.without.get(_S3, ()) if name in (*use.closed, *use.public)]
-    if without and not (use.is_certain and len(use.unreachable(_S3)) == len(use.subnets)):
-        reason = f"{use.label} reads from S3, and these subnets have no S3 endpoint and no route to a NAT gateway"
-        yield Finding("network.vpc_subnets", ", ".join(without), f"Call {_GATEWAY}, or use {_EXIT}", reason)
+    if use.is_unreachable(_S3):
+        return
+    if without := _without(use, _S3):
+        reason = f"{use.label} reads from S3, and these subnets have no S3 endpoint and no {_way(use, _S3, nat=True)}"
+        fix = f"{_named(use, _S3)}{_GATEWAY}, or use {_EXIT}"
+        yield Finding("network.vpc_subnets", ", ".join(without), f"Call {fix}", reason)
+    yield from _filtered(use, _S3, "S3", without)
 
 
 @rule("OPT249", _VPC, advisory=True)
@@ -64,26 +70,16 @@ def _network_may_lead_to_servers(use: NetworkUse) -> Iterator[Finding]:
     """Every subnet has a way to the servers that a job reads from: SageMaker chooses among the subnets, and assigns no
     public addresses.
     """
-    shut = [*use.closed, *use.public]
-    if use.hosts and shut and not (use.is_certain and len(use.closed) == len(use.subnets)):
-        reason = f"{use.label} reads from {_listed(use.hosts)}, and these subnets have no route to a NAT gateway"
-        yield Finding("network.vpc_subnets", ", ".join(shut), f"Use {_EXIT}, or {_mirror(use)}", reason)
-    for service, subnets in use.without.items():
-        without = [name for name in subnets if name in shut]
-        if service != _S3 and without:
-            reason = f"{use.label} calls {service}, and these subnets have no route to a NAT gateway"
-            fix = f"Call {_interface(service)}, or use {_EXIT}"
+    if use.hosts and not use.is_unreachable(INTERNET):
+        if shut := [*use.closed, *use.private, *use.public]:
+            reason = f"{use.label} reads from {_listed(use.hosts)}, and these subnets have no {_way(use, nat=True)}"
+            yield Finding("network.vpc_subnets", ", ".join(shut), f"Use {_EXIT}, or {_mirror(use.hosts)}", reason)
+        yield from _filtered(use, INTERNET, _listed(use.hosts), shut)
+    for service in use.without:
+        if service == _S3:
+            continue
+        if without := _without(use, service):
+            reason = f"{use.label} calls {service}, and these subnets have no {_way(use, service, nat=True)}"
+            fix = f"Call {_named(use, service)}{_interface(service)}, or use {_EXIT}"
             yield Finding("network.vpc_subnets", ", ".join(without), fix, reason)
-
-
-def _interface(service: str) -> str:
-    return f'vpc.add_interface_endpoint("{service}", service=ec2.InterfaceVpcEndpointAwsService("{service}"))'
-
-
-def _mirror(use: NetworkUse) -> str:
-    variables = ", ".join(_MIRRORS[host] for host in use.hosts)
-    return f"name mirrors in the VPC: compute=TrainingCompute(environment={{{variables}}})"
-
-
-def _listed(hosts: Sequence[str]) -> str:
-    return " and ".join(hosts)
+        yield from _filtered(use, service, service, without)

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product, zip_longest
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
+from constructs_optim.recipe.hosting import schedules
 from constructs_optim.recipe.hosting.alarms import Alarms, Watched, configured_alarm
 from constructs_optim.recipe.hosting.engine_scaling import LIMITS
-from constructs_optim.recipe.hosting.scaling import Scaling, StepRequest
+from constructs_optim.recipe.hosting.scaling import Scaling, ScheduleRequest, StepRequest
 from constructs_optim.recipe.metrics import engines
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
 from constructs_optim.recipe.metrics.thresholds import Threshold
@@ -21,14 +22,15 @@ from .registry import GUIDE, Finding, rule
 
 _SCALING = "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_"
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
-_RATE = r"rate\([1-9]\d{0,4} (minutes?|hours?|days?)\)"
-_CRON = r"cron\([A-Za-z0-9*?,/#\-]+( +[A-Za-z0-9*?,/#\-]+){5}\)"
-RATE_OR_CRON = re.compile(f"{_RATE}|{_CRON}")
-_SCHEDULE = re.compile(rf"{_RATE}|{_CRON}|at\(\d{{4}}-\d{{2}}-\d{{2}}T\d{{2}}:\d{{2}}:\d{{2}}\)")
 _ZONE = re.compile(r"[A-Za-z0-9_+\-]{1,64}(/[A-Za-z0-9_+\-]{1,64}){0,3}")
 _ADJUSTMENTS = ("ChangeInCapacity", "PercentChangeInCapacity", "ExactCapacity")
 _MOST_STEPS = 20
-_TARGET_LIMIT = 2.0**360
+# The numbers of CloudWatch metrics (CloudWatch API reference, MetricDatum): other targets are none of Auto Scaling.
+_LEAST_TARGET, _MOST_TARGET = 2.0**-360, 2.0**360
+# Application Auto Scaling API reference, PolicyName: up to 256 characters, all printable.
+_LONGEST_POLICY_NAME = 256
+# Capacities and cool-downs are 32-bit integers in its service model.
+_MOST_WHOLE = 2**31 - 1
 # Every variant of an alarm's definition.
 _WATCHED = [Watched(shared, 1, zero, is_asynchronous=queue) for shared, zero, queue in product((True, False), repeat=3)]
 _HOUR, _DAY, _WEEK = 3_600, 86_400, 604_800
@@ -36,15 +38,19 @@ _HOUR, _DAY, _WEEK = 3_600, 86_400, 604_800
 
 @rule("OPT080", f"{_SCALING}RegisterScalableTarget.html")
 def _range_is_valid(scaling: Scaling) -> Iterator[Finding]:
-    """The scaling range is valid: capacities are whole numbers, and the maximum is not zero or below the minimum."""
+    """The scaling range is valid: capacities are whole numbers, and the maximum is at least 1 and at least the
+    minimum.
+    """
     return _range("", scaling.min_capacity, scaling.max_capacity, least_maximum=1)
 
 
 def _range(location: str, minimum: float | None, maximum: float | None, *, least_maximum: int) -> Iterator[Finding]:
-    if is_known(minimum) and not is_whole(minimum, 0):
-        yield Finding(f"{location}min_capacity", minimum, "a whole number, 0 or greater")
-    if is_known(maximum) and not is_whole(maximum, least_maximum):
-        yield Finding(f"{location}max_capacity", maximum, f"a whole number, {least_maximum} or greater")
+    for name, capacity, least in (("min_capacity", minimum, 0), ("max_capacity", maximum, least_maximum)):
+        if is_whole(capacity, _MOST_WHOLE + 1):
+            reason = "a capacity is a 32-bit integer, and quotas allow far fewer instances and copies"
+            yield Finding(f"{location}{name}", capacity, f"a whole number from {least} to your quota", reason)
+        elif is_known(capacity) and not is_whole(capacity, least):
+            yield Finding(f"{location}{name}", capacity, f"a whole number, {least} or greater")
     if is_whole(minimum, 0) and is_whole(maximum, least_maximum) and minimum > maximum:
         yield Finding(f"{location}max_capacity", maximum, f"{minimum} or more, because min_capacity is {minimum}")
 
@@ -69,8 +75,28 @@ def _targets_are_above_zero(scaling: Scaling) -> Iterator[Finding]:
     """A target is above zero: Application Auto Scaling divides the metric by the target."""
     for request in scaling.targets:
         target = request.target
-        if is_known(target) and not (is_number(target) and 0 < target <= _TARGET_LIMIT):
-            yield Finding(f"{request.location}.target", target, "a number above zero, such as 8")
+        if not is_known(target) or (is_number(target) and _LEAST_TARGET <= target <= _MOST_TARGET):
+            continue
+        fix, reason = "a number above zero, such as 8", None
+        if is_number(target) and target > 0:
+            fix = f"a number from {_LEAST_TARGET:.1e} to {_MOST_TARGET:.1e}, near the metric's values, such as 8"
+            reason = f"no metric has a value that is so {'great' if target > 1 else 'small'}"
+        yield Finding(f"{request.location}.target", target, fix, reason)
+
+
+@rule("OPT261", f"{_SCALING}StepScalingPolicyConfiguration.html")
+def _cooldowns_are_short_enough(scaling: Scaling) -> Iterator[Finding]:
+    """A cool-down is short enough: Application Auto Scaling has cool-downs in seconds, as 32-bit integers."""
+    engines = [each for request in scaling.engine_targets for each in _located(request.location, request.cooldowns)]
+    tracked = [each for request in scaling.targets for each in _located(request.location, request.cooldowns)]
+    stepped = [(f"{request.location}.cooldown", request.cooldown) for request in scaling.steps]
+    for location, seconds in (*tracked, *stepped, *engines):
+        if is_number(seconds) and is_known(seconds) and seconds > _MOST_WHOLE:
+            yield Finding(location, f"{seconds:,.0f} seconds", "a time such as Duration.minutes(10)")
+
+
+def _located(location: str, cooldowns: Iterable[tuple[str, float]]) -> Iterator[tuple[str, float]]:
+    return ((f"{location}.{name}", seconds) for name, seconds in cooldowns)
 
 
 @rule("OPT084", f"{_SCALING}PutScheduledAction.html")
@@ -78,18 +104,15 @@ def _schedules_can_be_kept(scaling: Scaling) -> Iterator[Finding]:
     """A schedule is valid: Application Auto Scaling rejects this scheduled action."""
     for request in scaling.schedules:
         location, zone = request.location, request.time_zone
-        if not matches(_SCHEDULE, request.expression):
-            fix = (
-                "cron(minutes hours day-of-month month day-of-week year) such as cron(0 7 ? * MON-FRI *), "
-                "rate(2 hours), or at(2027-01-31T07:00:00)"
-            )
-            yield Finding(f"{location}.schedule", request.expression, fix)
+        if not is_token(request.expression) and (fault := schedules.fault(request.expression)) is not None:
+            yield Finding(f"{location}.schedule", request.expression, fault.fix, fault.reason)
         if zone is not None and not _is_zone(zone):
             yield Finding(f"{location}.time_zone", zone, "a name in the IANA time zone database, such as Europe/Berlin")
         if request.min_capacity is None and request.max_capacity is None:
             reason = "this action changes nothing"
             yield Finding(f"{location}.min_capacity", None, "a minimum, a maximum, or both", reason)
         yield from _range(f"{location}.", request.min_capacity, request.max_capacity, least_maximum=0)
+        yield from _outside(scaling, request)
         for name, time in (("start", request.start), ("end", request.end)):
             if time is not None and not isinstance(time, dt.datetime):
                 yield Finding(f"{location}.{name}", time, "a datetime.datetime, in UTC if it has no time zone")
@@ -97,6 +120,30 @@ def _schedules_can_be_kept(scaling: Scaling) -> Iterator[Finding]:
             start, end = in_utc(request.start), in_utc(request.end)
             if end <= start:
                 yield Finding(f"{location}.end", end.isoformat(), f"a time after the start, {start.isoformat()}")
+
+
+def _outside(scaling: Scaling, request: ScheduleRequest) -> Iterator[Finding]:
+    """Find a limit beyond the other one, which the schedule leaves as it is.
+
+    Source: Application Auto Scaling user guide, "How scheduled scaling works", considerations. An earlier schedule may
+    have changed the other limit.
+    """
+    least, most, location = request.min_capacity, request.max_capacity, request.location
+    maxima = _known([scaling.max_capacity, *scaling.scheduled_maxima])
+    minima = _known([scaling.min_capacity, *scaling.scheduled_minima])
+    also = "Application Auto Scaling refuses such a range at the schedule's time"
+    if most is None and maxima and is_whole(least, max(maxima) + 1):
+        reason = f"the maximum stays at {max(maxima)}, and {also}"
+        yield Finding(f"{location}.min_capacity", least, f"also max_capacity={least}, or more", reason)
+    elif least is None and minima and is_whole(most, 0, min(minima) - 1):
+        reason = f"the minimum stays at {min(minima)}, and {also}"
+        yield Finding(f"{location}.max_capacity", most, f"also min_capacity={most}, or less", reason)
+
+
+def _known(limits: Sequence[object]) -> list[int]:
+    """Return the limits if all of them are known at synthesis; otherwise none."""
+    known = [limit for limit in limits if is_whole(limit, 0)]
+    return known if len(known) == len(limits) else []
 
 
 def in_utc(time: dt.datetime) -> dt.datetime:
@@ -184,6 +231,7 @@ def _out_of_order(request: StepRequest) -> Iterator[Finding]:
 @rule("OPT086", f"{_SCALING}PutScalingPolicy.html")
 def _ids_are_unique(scaling: Scaling) -> Iterator[Finding]:
     """Every policy and schedule has a unique ID: policies and scheduled actions of an endpoint need unique names."""
+    yield from _named(scaling)
     new = scaling.new_id
     if new is None:
         return
@@ -192,6 +240,21 @@ def _ids_are_unique(scaling: Scaling) -> Iterator[Finding]:
         yield Finding("id", new, fix)
     elif new in scaling.ids:
         yield Finding("id", new, f"a different ID; these are taken: {', '.join(sorted(scaling.ids))}")
+
+
+def _named(scaling: Scaling) -> Iterator[Finding]:
+    """Find a policy's name that Application Auto Scaling refuses, or that another policy of the target has."""
+    location = f"{scaling.targets[0].location}.policy_name" if scaling.targets else "id"
+    for name in scaling.new_policy_names:
+        if is_token(name):
+            continue
+        if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_POLICY_NAME or not name.isprintable():
+            fix = f"1 to {_LONGEST_POLICY_NAME} printable characters, or leave it out"
+            yield Finding(location, name, fix, "Application Auto Scaling refuses this name of a policy")
+        elif name in scaling.policy_names and scaling.new_id not in scaling.ids:
+            fix = f"another name; these are taken: {', '.join(sorted(scaling.policy_names))}"
+            reason = "another policy of this target has this name, and one would overwrite the other"
+            yield Finding(location, name, fix, reason)
 
 
 @rule("OPT087", "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html")
