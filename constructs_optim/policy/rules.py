@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from constructs_optim.recipe.catalog import instances, models
+from constructs_optim.recipe.hosting import scaling
 from constructs_optim.recipe.pricing import HOURS_A_MONTH
 from constructs_optim.templates import endpoints
 from constructs_optim.templates.json_values import as_array, as_object, is_array, is_object, number
@@ -32,6 +33,7 @@ from .settings import SETTING_BY_RULE, PlatformPolicy, Severity, matches
 _PATHS_IN_JOBS = (("Request", "DeploymentInstanceType"), ("Request", "ResourceConfig", "InstanceType"))
 # EC2 user guide, "Amazon EC2 instance type naming conventions": d after the generation means instance store volumes.
 _NAMED_FOR_DISKS = re.compile(r"ml\.[a-z]+\d+[a-z]*d[a-z]*\..+")
+_LIMITS = ("MinCapacity", "MaxCapacity")
 _IN_THE_REASON = object()
 """The value of a finding whose reason includes the value."""
 _DEPLOY_TIME = "the value is known only at deployment, but synthesis checks the policy"
@@ -355,8 +357,33 @@ def _serving_resources_scale(_: PlatformPolicy, template: Template) -> Iterator[
         serving.append((component, location, endpoints.targets_of_component(template, component)))
     fix = "auto_scale(max_capacity=...) with on_concurrency(...) or another policy"
     for resource, location, targets in serving:
-        if not any(endpoints.is_scaled(template, target) for target in targets):
+        scaled = [target for target in targets if endpoints.is_scaled(template, target)]
+        if not scaled:
             yield PolicyFinding(resource, location, _IN_THE_REASON, "this template does not scale it", fix)
+        elif not any(_changes_capacity(template, target) for target in scaled):
+            reason = f"its scaling, {scaled[0].logical_id}, cannot change the capacity"
+            wider = "a max_capacity above min_capacity, and a policy or schedules with other capacities"
+            yield PolicyFinding(resource, location, _IN_THE_REASON, reason, wider)
+
+
+def _changes_capacity(template: Template, target: Resource) -> bool:
+    """Return whether a target's policies and schedules can change the capacity; true if a limit is not literal."""
+    actions = target.properties.get("ScheduledActions", ())
+    scheduled = [as_object(action) for action in as_array(actions)]
+    changes = [as_object(action.get("ScalableTargetAction")) for action in scheduled]
+    limits = [target.properties.get(name) for name in _LIMITS]
+    limits += [change[name] for change in changes for name in _LIMITS if name in change]
+    known = [number(limit) for limit in limits]
+    if None in known or not is_array(actions) or not all(change.keys() & {*_LIMITS} for change in changes):
+        return True
+    unscheduled = {name: value for name, value in target.properties.items() if name != "ScheduledActions"}
+    policed = replace(target, declaration={**target.declaration, "Properties": unscheduled})
+    return scaling.changes_capacity(
+        (known[0] or 0, known[1] or 0),
+        [(number(change.get("MinCapacity")), number(change.get("MaxCapacity"))) for change in changes],
+        has_policies=endpoints.is_scaled(template, policed),
+        once=any(str(action.get("Schedule")).startswith("at(") for action in scheduled),
+    )
 
 
 @_rule("POL041")

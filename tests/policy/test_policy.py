@@ -36,6 +36,16 @@ def target(maximum: Any = 4, **properties: Any) -> dict[str, Any]:
     }
 
 
+def scheduled(*limits: tuple[Any, Any]) -> dict[str, Any]:
+    """A range of 1 to 4 with schedules of these limits."""
+    changes = [
+        {name: limit for name, limit in zip(("MinCapacity", "MaxCapacity"), pair, strict=True) if limit is not None}
+        for pair in limits
+    ]
+    actions = [{"ScalableTargetAction": change, "Schedule": "cron(0 7 ? * MON-FRI *)"} for change in changes]
+    return target(MinCapacity=1, ScheduledActions=actions)
+
+
 SCALING_POLICY = {
     "Type": "AWS::ApplicationAutoScaling::ScalingPolicy",
     "Properties": {"ScalingTargetId": {"Ref": "Target"}},
@@ -138,6 +148,12 @@ PINNED_LLAMA = [{"ModelId": "meta-textgeneration-llama-2-7b", "Version": "4.0.0"
         (ISOLATION, {"Model": model(EnableNetworkIsolation=True), "Config": SHARED}),
         (SCALING, {"Config": config(), "Endpoint": ENDPOINT, "Target": target(), "Policy": SCALING_POLICY}),
         (SCALING, {"Config": config(), "Endpoint": ENDPOINT, "Target": target(ScheduledActions=[{}])}),
+        (SCALING, {"Config": config(), "Endpoint": ENDPOINT, "Target": scheduled((4, 4), (1, 1))}),
+        (SCALING, {"Config": config(), "Endpoint": ENDPOINT, "Target": scheduled((4, 4), (None, {"Ref": "Night"}))}),
+        (
+            SCALING,
+            {"Config": config(), "Endpoint": ENDPOINT, "Target": target(MinCapacity=1), "Policy": SCALING_POLICY},
+        ),
         (SCALING, {"Config": SHARED, "Adapter": component(Specification={"BaseInferenceComponentName": "one"})}),
         (SCALING, {"Component": component(), "Target": target(**OF_THE_COMPONENT), "Policy": SCALING_POLICY}),
         (ALARMS, {"Config": config(), "Endpoint": ENDPOINT, "Alarm": alarm(**WITH_ACTION)}),
@@ -207,6 +223,12 @@ def test_compliant_templates_have_no_findings(policy: PlatformPolicy, good: dict
         (ISOLATION, {"Model": model(EnableNetworkIsolation={"Ref": "Isolated"})}, ["Model"]),
         (SCALING, {"Config": config(), "Endpoint": ENDPOINT}, ["Config"]),
         (SCALING, {"Config": config(), "Endpoint": ENDPOINT, "Target": target()}, ["Config"]),
+        (SCALING, {"Config": config(), "Endpoint": ENDPOINT, "Target": scheduled((1, 1))}, ["Config"]),
+        (
+            SCALING,
+            {"Config": config(), "Endpoint": ENDPOINT, "Target": target(2, MinCapacity=2), "Policy": SCALING_POLICY},
+            ["Config"],
+        ),
         (SCALING, {"Config": SHARED, "Endpoint": ENDPOINT, "Component": component()}, ["Component"]),
         (ALARMS, {"Config": config(), "Endpoint": ENDPOINT}, ["Endpoint"]),
         (ALARMS, {"Config": config(), "Endpoint": ENDPOINT, "Alarm": alarm()}, ["Endpoint"]),

@@ -59,7 +59,10 @@ def test_scaling_that_changes_the_capacity_has_no_advice(scaling: DeclaredScalin
             "max_capacity",
             "a request starts the first copy, and nothing removes it",
         ),
-        (declared(schedules=[at(MORNING, None, 8)]), "max_capacity", "the schedules change it at most once"),
+        (declared(schedules=[at(MORNING, None, 8)]), "max_capacity", "the schedules keep it at 1"),
+        (declared(schedules=[at(EVENING, 1, 1)]), "max_capacity", "the schedules keep it at 1"),
+        (declared(schedules=[at(EVENING, 1, 1), at(MORNING, 1, 8)]), "max_capacity", "the schedules keep it at 1"),
+        (declared(schedules=[at(MORNING, 4, 4)]), "max_capacity", "the schedules change it at most once"),
         # Without a policy, nothing scales in after the first morning.
         (declared(schedules=[at(MORNING, 4), at(EVENING, 1)]), "max_capacity", "max_capacity"),
         (declared(min_capacity=3, max_capacity=3, policies=["on_concurrency"]), "max_capacity", "on_concurrency"),

@@ -153,6 +153,54 @@ class DeclaredScaling:
     initial_capacity: int | None = None
 
 
+Range = tuple[int, int]
+"""The minimum and the maximum capacity."""
+
+
+def ranges_of(first: Range, changes: Sequence[tuple[int | None, int | None]]) -> list[Range]:
+    """Return the range at first, and after each schedule of two rounds; a schedule may leave a limit as it is."""
+    least, most = first
+    ranges = [first]
+    for minimum, maximum in [*changes, *changes]:
+        least = least if minimum is None else minimum
+        most = most if maximum is None else maximum
+        ranges.append((least, max(least, most)))
+    return ranges
+
+
+def steady_ranges(ranges: Sequence[Range], schedules: int, *, once: bool) -> Sequence[Range]:
+    """Return the ranges of the second round; all of them if there is none, because a schedule runs only once."""
+    return ranges[schedules + 1 :] if schedules and not once else ranges
+
+
+def capacities(ranges: Sequence[Range]) -> list[int]:
+    """Return the capacity in each range without policies: a range changes it only if it is outside."""
+    capacity = ranges[0][0]
+    found: list[int] = []
+    for least, most in ranges:
+        capacity = min(max(capacity, least), most)
+        found.append(capacity)
+    return found
+
+
+def changes_capacity(
+    first: Range, changes: Sequence[tuple[int | None, int | None]], *, has_policies: bool, once: bool = False
+) -> bool:
+    """Return whether policies and schedules can change the capacity more than once.
+
+    Args:
+        first: the range of the scalable target.
+        changes: the new limits of each schedule; None for one that stays.
+        has_policies: whether policies change the capacity within the range.
+        once: whether a schedule runs only once, which is a change too.
+    """
+    ranges = ranges_of(first, changes)
+    steady = steady_ranges(ranges, len(changes), once=once)
+    if has_policies and any(least < most for least, most in steady):
+        return True
+    return len(set(capacities(ranges)[-len(steady) :])) > 1
+
+
 def requests_in_flight(plan: Plan) -> int:
     """Return the concurrent requests of one copy of the model: its batch size, or fewer if the KV cache is smaller."""
     memory = plan.memory

@@ -10,7 +10,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.alarms import Watched, endpoint_alarms
 from constructs_optim.recipe.hosting.options import DependentOption
-from constructs_optim.recipe.hosting.scaling import DeclaredScaling, ScheduleRequest
+from constructs_optim.recipe.hosting.scaling import (
+    DeclaredScaling,
+    ScheduleRequest,
+    capacities,
+    changes_capacity,
+    ranges_of,
+    steady_ranges,
+)
 from constructs_optim.recipe.tokens import is_known, is_whole
 
 from .registry import API, Finding, rule
@@ -59,11 +66,12 @@ def _first_instances_are_in_the_range(scaling: DeclaredScaling) -> Iterator[Find
 
 def _without_effect(scaling: DeclaredScaling, schedules: Sequence[ScheduleRequest]) -> Iterator[Finding]:
     """Find policies and schedules without effect; all limits are known."""
-    start, *_ = ranges = _ranges(scaling, schedules)
-    least, most = start
-    steady = ranges[len(schedules) + 1 :] if schedules else ranges
-    if any(_ONCE.match(schedule.expression) for schedule in schedules):
-        steady = ranges
+    assert scaling.min_capacity is not None and scaling.max_capacity is not None  # noqa: S101, PT018 - checked before
+    least, most = start = scaling.min_capacity, scaling.max_capacity
+    changes = [(schedule.min_capacity, schedule.max_capacity) for schedule in schedules]
+    once = any(_ONCE.match(schedule.expression) for schedule in schedules)
+    ranges = ranges_of(start, changes)
+    steady = steady_ranges(ranges, len(schedules), once=once)
     pinned = {least for least, most in steady if least == most}
     is_pinned = all(least == most for least, most in steady)
     if schedules and is_pinned and pinned == {0}:
@@ -79,37 +87,24 @@ def _without_effect(scaling: DeclaredScaling, schedules: Sequence[ScheduleReques
         fix = f"Increase max_capacity, or leave {' and '.join(scaling.policies)} out"
         reason = "the minimum is the same, so no policy can change the capacity"
         yield Finding("max_capacity", most, fix, reason)
-    elif not scaling.policies and not is_pinned and len({*_capacities(ranges)[-len(steady) :]}) == 1:
+    elif not (
+        scaling.policies
+        or (is_pinned and not schedules)
+        or changes_capacity(start, changes, has_policies=False, once=once)
+    ):
+        also = ", or leave auto_scale(...) out"
         reason = "no scaling policy changes the capacity"
-        if schedules:
+        always = {*capacities(ranges)}
+        if schedules and len(always) == 1:
+            also = ", or set another capacity in a schedule"
+            reason = f"no scaling policy changes the capacity, and the schedules keep it at {always.pop()}"
+        elif schedules:
+            also = ", or set max_capacity in each schedule"
             reason = "no scaling policy changes the capacity, and the schedules change it at most once"
         if least == 0 and scaling.wakes:
             reason = "a request starts the first copy, and nothing removes it or adds another"
-        also = ", or set max_capacity in each schedule" if schedules else ", or leave auto_scale(...) out"
         fix = f"For a policy, add on_concurrency(target=8){also}"
         yield Finding("max_capacity", most, fix, reason)
-
-
-def _ranges(scaling: DeclaredScaling, schedules: Sequence[ScheduleRequest]) -> list[tuple[int, int]]:
-    """Return the range at first, and after each schedule of two rounds in the order of declaration."""
-    assert scaling.min_capacity is not None and scaling.max_capacity is not None  # noqa: S101, PT018 - checked before
-    least, most = scaling.min_capacity, scaling.max_capacity
-    ranges = [(least, most)]
-    for schedule in [*schedules, *schedules]:
-        least = least if schedule.min_capacity is None else schedule.min_capacity
-        most = most if schedule.max_capacity is None else schedule.max_capacity
-        ranges.append((least, max(least, most)))
-    return ranges
-
-
-def _capacities(ranges: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the capacity without policies: a range changes it only if it is outside."""
-    capacity = ranges[0][0]
-    found: list[int] = []
-    for least, most in ranges:
-        capacity = min(max(capacity, least), most)
-        found.append(capacity)
-    return found
 
 
 def _end(schedule: ScheduleRequest, now: dt.datetime) -> tuple[str, str] | None:
