@@ -32,6 +32,7 @@ from constructs_optim.evaluator.synthetic_prompts import Lengths, SyntheticPromp
 from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.evaluation.objectives import ATTAINMENT
 from constructs_optim.recipe.evaluation.workload import Workload
+from constructs_optim.recipe.objectives import MOST_TOKENS
 from constructs_optim.runtime.documents import json_value, object_in
 from constructs_optim.runtime.evaluation.differences import MARGIN
 
@@ -349,6 +350,10 @@ def evaluate_command(
     given = {"--input-tokens": input_tokens, "--output-tokens": output_tokens, "--prefix-tokens": prefix_tokens}
     if prompts is not None and (unused := [name for name, value in given.items() if value] + ["--turns"] * (turns > 1)):
         raise typer.BadParameter(f"{' and '.join(unused)} are for random words: leave out --prompts")
+    if prefix_tokens > MOST_TOKENS:
+        raise typer.BadParameter(
+            f"--prefix-tokens {prefix_tokens:,} is longer than any prompt: at most {MOST_TOKENS:,}"
+        )
     read = read_prompts(prompts) if prompts is not None else None
     mean_turns = turns if read is None else fmean(len(each.turns or [""]) for each in read)
     load = LoadOptions(

@@ -28,7 +28,7 @@ from botocore.exceptions import NoCredentialsError
 from constructs_optim.runtime.documents import json_value
 
 from .bearer_token import bearer_token
-from .options import EvaluationError
+from .options import EvaluationError, public_url
 from .requests import ErrorKind
 
 if TYPE_CHECKING:
@@ -89,9 +89,10 @@ class UrlTarget:
 
     def __init__(self, url: str, *, model: str | None = None, api_key: str | None = None) -> None:
         """Choose a server by the URL of its API, such as ``http://127.0.0.1:8000/v1``; the format adds its path."""
-        parts = urlsplit(url)
-        if "@" in parts.netloc or parts.query:
-            raise EvaluationError("the URL contains credentials or a query; set a key with --api-key-variable")
+        try:
+            parts = urlsplit(public_url(url))
+        except ValueError as error:
+            raise EvaluationError(str(error)) from None
         try:
             self.server: Server = Server.of(parts)
         except ValueError:

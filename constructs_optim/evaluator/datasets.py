@@ -18,24 +18,31 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
+import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, PositiveInt, ValidationError
 
+from constructs_optim.recipe.objectives import MOST_TOKENS
 from constructs_optim.runtime.documents import json_value, list_in, object_in
 from constructs_optim.runtime.shadow.captures import read_captures
 
 from .options import EvaluationError
-from .prompts import Prompt, Turn, describe_errors
+from .prompts import Prompt, Turn, describe_errors, shortened
 from .synthetic_prompts import text_of_blocks
 
 _MOST_FAULTS = 20
 # ShareGPT is an array of 640 MB.
 _MOST_BYTES = 2_000_000_000
 _BLOCK_TOKENS = 512
+# The most tokens of all prompts whose lengths alone are known: each becomes a word in memory. The longest of Mooncake's
+# traces has about 300 million.
+_MOST_WORDS = 1_000_000_000
+_Tokens = Annotated[int, Field(gt=0, le=MOST_TOKENS)]
 _Milliseconds = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_new_tokens")
 
@@ -83,11 +90,25 @@ class _AiperfConversation(_Line):
         return Prompt(turns=turns, at_seconds=self.turns[0].prompt().at_seconds)
 
 
-class _Mooncake(_Line):
-    input_length: PositiveInt
+class _Sized(_Line):
+    """A request of which a trace has the length alone."""
+
+    @property
+    def tokens(self) -> int:
+        """The length of the prompt to write."""
+        raise NotImplementedError
+
+
+class _Mooncake(_Sized):
+    input_length: _Tokens
     timestamp: _Milliseconds | None = None
     output_length: PositiveInt | None = None
     hash_ids: tuple[NonNegativeInt, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        """The length of the prompt to write."""
+        return self.input_length
 
     def prompt(self) -> Prompt:
         return Prompt(
@@ -99,13 +120,18 @@ class _Mooncake(_Line):
         )
 
 
-class _TracedRequest(_Line):
+class _TracedRequest(_Sized):
     """A row of a trace: the time of a request, and its numbers of tokens."""
 
     at: Annotated[FiniteFloat | dt.datetime, Field(union_mode="left_to_right")]
-    input_tokens: PositiveInt
+    input_tokens: _Tokens
     # None for a request that failed.
     output_tokens: NonNegativeInt | None = None
+
+    @property
+    def tokens(self) -> int:
+        """The length of the prompt to write."""
+        return self.input_tokens
 
     def prompt(self) -> Prompt:
         at = self.at
@@ -123,6 +149,22 @@ TRACES: Sequence[Mapping[str, str]] = (
 """The columns of plain traces, Azure's and BurstGPT's: time, input tokens and output tokens."""
 
 
+@dataclass(frozen=True)
+class _Row:
+    columns: Sequence[str]
+    values: Sequence[str]
+
+    def request(self) -> _TracedRequest:
+        columns = next((columns for columns in TRACES if columns.keys() <= {*self.columns}), None)
+        if columns is None:
+            known = " or ".join(", ".join(columns) for columns in TRACES)
+            raise ValueError(f"the columns are {shortened(', '.join(self.columns))}, but a trace has {known}")
+        if len(self.values) != len(self.columns):
+            raise ValueError(f"the row has {len(self.values):,} values, but there are {len(self.columns):,} columns")
+        row = dict(zip(self.columns, self.values, strict=True))
+        return _TracedRequest.model_validate({ours: row[theirs] for theirs, ours in columns.items()})
+
+
 def read_prompts(path: Path) -> list[Prompt]:
     """Read the prompts of a file in any format. Skips empty lines, and conversations in which no user speaks.
 
@@ -135,9 +177,18 @@ def read_prompts(path: Path) -> list[Prompt]:
     prompts: list[Prompt] = []
     faults: list[str] = []
     silent = 0
+    left = _MOST_WORDS
     for number, entry in _entries(path, content):
         try:
-            prompt = _prompt_of(entry)
+            asked = _asked_in(entry)
+            if isinstance(asked, _Sized):
+                left -= asked.tokens
+                if left < 0:
+                    raise EvaluationError(
+                        f"{path} has prompts of more than {_MOST_WORDS:,} tokens in all up to line {number}, whose "
+                        "texts would fill the memory: evaluate with a part of the trace, such as its first lines"
+                    )
+            prompt = asked.prompt() if isinstance(asked, _Line) else asked
             if prompt is None:
                 silent += 1
                 continue
@@ -171,11 +222,10 @@ def write_prompts(path: Path, prompts: Sequence[Prompt]) -> None:
     )
 
 
-def _entries(path: Path, content: str) -> Iterator[tuple[int, str | dict[str, str]]]:
-    """Yield each line with its number; for an array, each element as a line; for CSV, each row by its columns."""
+def _entries(path: Path, content: str) -> Iterator[tuple[int, str | _Row]]:
+    """Yield each line with its number; for an array, each element as a line; for CSV, each row."""
     if path.suffix.lower() == ".csv":
-        rows = csv.DictReader(content.splitlines())
-        yield from ((number, row) for number, row in enumerate(rows, start=2))
+        yield from _rows(path, content)
         return
     if content.lstrip().startswith("["):
         try:
@@ -189,13 +239,26 @@ def _entries(path: Path, content: str) -> Iterator[tuple[int, str | dict[str, st
     yield from ((number, line) for number, line in enumerate(content.split("\n"), start=1) if line.strip())
 
 
-def _prompt_of(entry: str | dict[str, str]) -> Prompt | None:
-    if isinstance(entry, dict):
-        columns = next((columns for columns in TRACES if columns.keys() <= entry.keys()), None)
-        if columns is None:
-            known = " or ".join(", ".join(columns) for columns in TRACES)
-            raise ValueError(f"the columns are {', '.join(entry)}, but a trace has {known}")
-        return _TracedRequest.model_validate({ours: entry[theirs] for theirs, ours in columns.items()}).prompt()
+def _rows(path: Path, content: str) -> Iterator[tuple[int, _Row]]:
+    # With newline="", a value in quotes keeps its line breaks.
+    reader = csv.reader(io.StringIO(content, newline=""))
+    columns: list[str] | None = None
+    try:
+        for row in reader:
+            if row and columns is None:
+                columns = row
+            elif row and columns is not None:
+                yield reader.line_num, _Row(columns, row)
+    except csv.Error as error:
+        raise EvaluationError(
+            f"{path} is not a trace in CSV: line {reader.line_num}: {error}. The name of a file of JSON ends in .jsonl"
+        ) from None
+
+
+def _asked_in(entry: str | _Row) -> _Line | Prompt:
+    """Return what a line or row asks. Raises ValueError if it does not ask anything."""
+    if isinstance(entry, _Row):
+        return entry.request()
     try:
         document = json_value(entry)
     except ValueError as error:
@@ -206,7 +269,7 @@ def _prompt_of(entry: str | dict[str, str]) -> Prompt | None:
         return _captured(entry)
     for kind, known in _KINDS.items():
         if known(document):
-            return kind.model_validate(document).prompt()
+            return kind.model_validate(document)
     return _asked(Prompt.model_validate(document))
 
 

@@ -6,8 +6,9 @@ import datetime as dt
 import math
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, NonNegativeInt, PositiveFloat, PositiveInt
 
 from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
 from constructs_optim.recipe.evaluation.result import load_label
@@ -21,6 +22,21 @@ _FEWEST_ARRIVALS, _ARRIVAL_SECONDS = 100, 30
 
 class EvaluationError(Exception):
     """An evaluation cannot continue. The message is for users, with a fix."""
+
+
+def public_url(url: str) -> str:
+    """Return a URL that results may show. Raises ValueError, which does not quote it, if it may contain a secret."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        # Python's message quotes the URL.
+        raise ValueError("not the URL of a server") from None
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise ValueError(
+            "the URL contains credentials, a query or a fragment, which the results would show; set a key with "
+            "--api-key-variable"
+        )
+    return url
 
 
 class FormatName(StrEnum):
@@ -190,7 +206,7 @@ class SideOptions(_Options):
     # The name of the side's folder: endpoint, or optimized and baseline.
     name: str
     endpoint_name: str | None = None
-    url: str | None = None
+    url: Annotated[str, AfterValidator(public_url)] | None = None
     variant: str | None = None
     inference_component: str | None = None
     # The endpoint's API: InvokeEndpointWithResponseStream, or the OpenAI-compatible path.

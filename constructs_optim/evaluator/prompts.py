@@ -20,6 +20,8 @@ from pydantic import (
     model_validator,
 )
 
+_MOST_ERRORS, _LONGEST = 5, 200
+
 
 def _not_blank(text: str) -> str:
     if not text.strip():
@@ -114,12 +116,20 @@ class Prompt(BaseModel):
         return Prompt(messages=messages, max_tokens=turn.max_tokens or self.max_tokens)
 
 
+def shortened(text: str) -> str:
+    """Return the beginning of a text that a file decides, for a message."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
 def describe_errors(error: ValidationError) -> str:
-    """Return all errors of a document in one line."""
-    described = [
-        (".".join(map(str, problem["loc"])), problem["msg"].removeprefix("Value error, ")) for problem in error.errors()
-    ]
-    return "; ".join(f"{location}: {message}" if location else message for location, message in described)
+    """Return the errors of a document in one line, and the number of those beyond the first few."""
+    described: list[str] = []
+    for problem in error.errors(include_input=False)[:_MOST_ERRORS]:
+        location, message = ".".join(map(str, problem["loc"])), problem["msg"].removeprefix("Value error, ")
+        described.append(f"{shortened(location)}: {shortened(message)}" if location else shortened(message))
+    if (more := error.error_count() - _MOST_ERRORS) > 0:
+        described.append(f"and {more:,} more")
+    return "; ".join(described)
 
 
 def digest(prompts: Sequence[Prompt]) -> str:

@@ -12,6 +12,7 @@ from typing import ClassVar
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
 from constructs_optim.recipe.evaluation.workload import Workload
+from constructs_optim.recipe.objectives import MOST_TOKENS
 
 from .options import EvaluationError
 from .prompts import Prompt, Turn
@@ -54,11 +55,13 @@ class Lengths(BaseModel):
             name, numbers = found["name"] or "fixed", [float(number) for number in found["numbers"].split(",")]
             rises = name not in ("uniform", "lognormal") or numbers[0] < numbers[-1]
             if len(numbers) == _PARTS.get(name) and numbers[0] >= 1 and rises:
+                if max(numbers) > MOST_TOKENS:
+                    raise EvaluationError(f"{text!r} is a length of more than {MOST_TOKENS:,} {of} tokens")
                 return cls(name=name, numbers=tuple(numbers))
         raise EvaluationError(f"{text!r} is not a distribution of {of} tokens: use {_FORMS}")
 
     def draw(self, generator: random.Random) -> int:
-        """Return a random length, at least 1."""
+        """Return a random length, from 1 to ``MOST_TOKENS``."""
         match self.name, self.numbers:
             case "normal", (mean, deviation):
                 length = generator.gauss(mean, deviation)
@@ -68,7 +71,8 @@ class Lengths(BaseModel):
                 length = median * math.exp(generator.gauss(0, math.log(p90 / median) / NormalDist().inv_cdf(0.9)))
             case _:
                 length = self.numbers[0]
-        return max(1, round(length))
+        # The tail of a distribution has no end.
+        return min(MOST_TOKENS, max(1, round(length)))
 
 
 class SyntheticPrompts(BaseModel):

@@ -482,6 +482,30 @@ def test_an_evaluation_of_a_failed_endpoint_is_abandoned_and_keeps_its_records(
 
 
 @pytest.mark.parametrize(
+    "target",
+    [
+        "http://bob:s3cretPW9@127.0.0.1:9/v1,model=x",
+        "http://s3cretPW9@127.0.0.1:9/v1,model=x",
+        "http://127.0.0.1:9/v1?api-key=s3cretPW9,model=x",
+        "http://127.0.0.1:9/v1#s3cretPW9,model=x",
+        "http://bob:s3cretPW9@[127.0.0.1:9/v1,model=x",
+        '{"url": "http://bob:s3cretPW9@127.0.0.1:9/v1", "model": "x"}',
+    ],
+)
+@pytest.mark.parametrize("compared", [False, True])
+def test_a_url_with_a_secret_is_refused_before_anything_is_written(
+    prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, compared: bool
+) -> None:
+    (folder := tmp_path / "work").mkdir()
+    monkeypatch.chdir(folder)
+    sides = ("http://127.0.0.1:9/v1,model=x", "--compare", target) if compared else (target,)
+    ran = run(*sides, "--prompts", prompts, "--requests", 1)
+    assert ran.exit_code == 2, ran.output
+    assert "s3cretPW9" not in ran.output
+    assert [*folder.iterdir()] == []
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ((), "name a TARGET, or use --resume"),
@@ -489,6 +513,8 @@ def test_an_evaluation_of_a_failed_endpoint_is_abandoned_and_keeps_its_records(
         (("http://x,variant",), "'variant' is not a setting"),
         (("http://x,discount=1",), "TARGET: discount: Input should be less than 1"),
         (("http://x", "--compare", "http://y,discount=much"), "--compare: discount: Input should be a valid number"),
+        (("http://x", "--prefix-tokens", 300_000_000), "is longer than a prompt can be: at most 1,000,000"),
+        (("http://x", "--input-tokens", "300000000"), "is a length of more than 1,000,000 input tokens"),
         (("{",), "is not JSON"),
         (('{"label": "x"}',), "name an endpoint (endpoint_name) or a server (url)"),
         (('{"url": "http://x", "endpoint_name": "x"}',), "name an endpoint (endpoint_name) or a server (url)"),

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from constructs_optim.evaluator import datasets
 from constructs_optim.evaluator.datasets import read_prompts, write_prompts
 from constructs_optim.evaluator.options import EvaluationError
 from constructs_optim.evaluator.prompts import Prompt, Turn
@@ -178,3 +181,112 @@ def test_a_csv_file_of_other_columns_is_refused_with_those_that_are_known(tmp_pa
         read_prompts(written(tmp_path, "a,b", "1,2", name="trace.csv"))
     with pytest.raises(EvaluationError, match=r"line 2: .*input_tokens: Input should be a valid integer"):
         read_prompts(written(tmp_path, "TIMESTAMP,ContextTokens,GeneratedTokens", "1,x,3", name="trace.csv"))
+
+
+COLUMNS = "seconds,input_tokens,output_tokens"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ((COLUMNS, f"0,10,{'5' * 131_073}"), "is not a trace in CSV: line 2: field larger than field limit"),
+        (("a,b", "1,2,3"), "line 2: the columns are a, b, but a trace has"),
+        ((COLUMNS, "0,10,5,7"), "line 2: the row has 4 values, but there are 3 columns"),
+        ((COLUMNS, "0,10"), "line 2: the row has 2 values, but there are 3 columns"),
+        ((COLUMNS, "0,300000000,5"), "line 2: input_tokens: Input should be less than or equal to 1000000"),
+        ((f"{'a' * 100_000},b", "1,2"), "line 2: the columns are aaa"),
+    ],
+)
+def test_a_csv_file_that_is_no_trace_is_refused_with_the_line(
+    tmp_path: Path, lines: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(EvaluationError) as refused:
+        read_prompts(written(tmp_path, *lines, name="trace.csv"))
+    assert said in str(refused.value)
+    assert len(str(refused.value)) < 1000
+
+
+def test_a_value_with_a_line_break_is_one_value(tmp_path: Path) -> None:
+    lines = ("Timestamp,Model,Request tokens,Response tokens", '5,"a\nb\u2028c",374,44', "6,d,10,x")
+    with pytest.raises(EvaluationError, match="line 4: output_tokens"):
+        read_prompts(written(tmp_path, *lines, name="trace.csv"))
+    [prompt] = read_prompts(written(tmp_path, *lines[:2], name="trace.csv"))
+    assert prompt.max_tokens == 44
+
+
+@pytest.mark.parametrize("line", [{"input_length": 300_000_000, "timestamp": 0}, {"input_length": 10**30}])
+def test_a_prompt_longer_than_any_model_reads_is_refused(tmp_path: Path, line: dict[str, Any]) -> None:
+    with pytest.raises(EvaluationError, match="line 1: input_length: Input should be less than or equal to 1000000"):
+        read_prompts(written(tmp_path, line))
+
+
+def test_traces_with_more_tokens_than_fit_in_memory_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(datasets, "_MOST_WORDS", 25)
+    lines = [{"input_length": 10, "timestamp": second} for second in range(3)]
+    assert len(read_prompts(written(tmp_path, *lines[:2]))) == 2
+    with pytest.raises(EvaluationError, match="more than 25 tokens in all up to line 3"):
+        read_prompts(written(tmp_path, *lines))
+    with pytest.raises(EvaluationError, match="more than 25 tokens in all up to line 4"):
+        read_prompts(written(tmp_path, COLUMNS, *["0,10,5"] * 3, name="trace.csv"))
+
+
+def test_the_message_about_a_line_with_many_faults_stays_short(tmp_path: Path) -> None:
+    line = {"conversations": [{"from": 5}] * 10_000, "x" * 100_000: 1}
+    with pytest.raises(EvaluationError, match=r"; and 19,995 more") as refused:
+        read_prompts(written(tmp_path, line, {"prompt": "a", "y" * 100_000: 1}))
+    assert len(str(refused.value)) < 3000
+
+
+LINES: tuple[dict[str, Any], ...] = (
+    {"prompt": "a", "max_tokens": 3, "at_seconds": 1.0, "reference": "b"},
+    {"messages": [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}]},
+    {"messages": [{"role": "user", "content": [{"type": "text", "text": "Why?"}]}], "turns": ["x", {"prompt": "y"}]},
+    {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]},
+    {"text": "a", "timestamp": 2500},
+    {"turns": [{"text": "a", "timestamp": 1500}, {"text": "b", "delay": 500}]},
+    {"timestamp": 0, "input_length": 11, "output_length": 7, "hash_ids": [1, 2, 3]},
+    captured({"inputs": "Once", "parameters": {"max_new_tokens": 5}}),
+)
+JUNK = (None, True, 0, -1, 0.5, 10**12, 10**400, 1e300, "", "x", "9", "\ud800", [], [1], {}, {"a": None})
+
+
+def _mutated(value: Any) -> Iterator[Any]:
+    yield from JUNK
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        for changed in _mutated(item):
+            other = value.copy()
+            other[key] = changed
+            yield other
+        if isinstance(value, dict):
+            yield {name: each for name, each in value.items() if name != key}
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: next(iter(line)))
+def test_any_line_is_a_prompt_or_is_refused_with_a_sentence(tmp_path: Path, line: dict[str, Any]) -> None:
+    refused: list[str] = []
+    for changed in _mutated(line):
+        for content in (json.dumps(changed), json.dumps([changed])):
+            path = written(tmp_path, content)
+            try:
+                for prompt in read_prompts(path):
+                    prompt.as_messages()
+            except EvaluationError as error:
+                refused.append(str(error))
+    assert max(map(len, refused)) < 2000
+
+
+def test_any_rows_are_prompts_or_are_refused_with_a_sentence(tmp_path: Path) -> None:
+    drawn = random.Random(5)
+    times = ("0", "1e300", "-5", "2026-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00")
+    parts = [*COLUMNS.split(","), *times, "9" * 30, "\0", '"', "", "\n", "\r", "é"]
+    refused: list[str] = []
+    for count in range(1500):
+        content = "".join(drawn.choice([*parts, *",,,\n"]) for _ in range(drawn.randrange(1, 20)))
+        path = written(tmp_path, f"{COLUMNS}\n{content}" if count % 2 else content, name="trace.csv")
+        try:
+            read_prompts(path)
+        except EvaluationError as error:
+            refused.append(str(error))
+    assert max(map(len, refused)) < 5000
