@@ -39,7 +39,12 @@ _TEXT_BEFORE = "".join(
 )
 _NOT_OF_TEXT = rf"(?:(?<![-_ ]token)|{_TEXT_BEFORE})"
 
-_KEY = f"(?:api|access|account|private|secret)[-_ ]?key{_NOT_DESCRIBED}"
+# Without a space, the last ones are no part of a sentence.
+_KEY = (
+    "(?:(?:api|access|account|private|secret)[-_ ]?key"
+    "|(?:auth|encryption|master|signing|ssh|subscription)[-_]?key|client[-_]key[-_]data)"
+    f"{_NOT_DESCRIBED}"
+)
 _PASSWORD = rf"(?:passw(?:or)?d|passphrase|(?<![a-z])pwd){_NOT_DESCRIBED}"
 # Not secretary, secretive, secretion, the ARNs of Secrets Manager, which errors name, and the SecretString of a dynamic
 # reference, which follows the secret's name.
@@ -101,6 +106,18 @@ _DESCRIBED_NAME = (
     r"(?:passw(?:or)?d|passphrase|credential|secret(?!ari|ary|ive|ion|smanager)|(?:api|access|account|private)[-_ ]?key"
     rf"|token(?!s|iz){_NOT_OF_TEXT})[\w.-]{{0,40}}+"
 )
+# What separates a name from its value, as in settings, Go and Ruby. A structure may have both in members of their own:
+# {"Name": "DB_PASSWORD", "Value": "..."}.
+_IS = (
+    rf"{_QUOTE}(?:[,\s]\s{{0,9}}{_QUOTE}\w{{0,20}}value{_QUOTE})?\s{{0,9}}(?::=|=>|[:=])\s{{0,40}}"
+    rf"(?:\{{\s{{0,9}}{_QUOTE}value{_QUOTE}\s{{0,9}}[:=]\s{{0,9}})?"
+)
+# A list of values has a shape of its own.
+_LIST = r"\[[^\[\]{}]"
+# What stands for a value that is written elsewhere, as in a template.
+_NOT_WRITTEN = r"(?![$<{%*\[]|(?:empty|false|none|null|true)\b)"
+# A word of a sentence, such as "ring bearer Frodo".
+_WORD = r"(?-i:[A-Z]?[a-z]{0,14})(?![\w~+/=-]|\.\w)"
 # "Secret: required parameter missing" goes on in words.
 _WORDS = "(?-i:[a-z]{1,30} [a-z])"
 
@@ -133,7 +150,26 @@ def _value_as_hidden(match: re.Match[str]) -> str:
     """Hide what follows a secret's name, the first group, in the quotes of the second, if there is one."""
     quote = match[2] if match.re.groups > 1 else ""
     value = match[0][len(match[1]) + len(quote) : len(match[0]) - len(quote)]
-    return match[0] if value.lower() in _NO_SECRETS else f"{match[1]}{quote}{HIDDEN}{quote}"
+    is_none = value.lower() in _NO_SECRETS or (value.startswith("arn:") and is_reference(value))
+    return match[0] if is_none or _is_code(value) else f"{match[1]}{quote}{HIDDEN}{quote}"
+
+
+def _is_code(value: str) -> bool:
+    """Return whether a value is the name of a secret in a call's parentheses, as in the lines of a stack trace."""
+    return value.endswith(")") and value.rstrip(")").replace("_", "a").isalpha() and is_name_of_secret(value)
+
+
+def _variable_as_hidden(match: re.Match[str]) -> str:
+    """Hide the value of a variable whose name is a secret's only among variables. A pass may be one of many."""
+    name, value = match[2], match[3]
+    is_secret = is_name_of_secret(name, is_variable=True) and (name[-3:] == "KEY" or _CERTAIN_VARIABLE.search(name))
+    return f"{match[1]}{HIDDEN}" if is_secret and not value.isdecimal() and not is_reference(value) else match[0]
+
+
+def _list_as_hidden(match: re.Match[str]) -> str:
+    """Hide the values of a list, unless they are references to secrets or stand for none."""
+    values = [value.strip("\\ \t\r\n\"'") for value in match[2].split(",")]
+    return match[0] if all(map(is_reference, values)) else f"{match[1]}{HIDDEN}"
 
 
 _LOCATION = re.compile(
@@ -183,19 +219,33 @@ SHAPES: dict[str, Shape] = {
         r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?",
         kind="a private key",
     ),
-    "password in a URL": Shape(
-        r"""(?<=://)[^\s/?#@:"',]*:[^\s/?#@"',]+@""", f"{HIDDEN}@", kind="a URL with a password"
-    ),
+    "password in a URL": Shape(r"""(?<=://)[^\s/?#@:"',]*:[^\s/?#"',]+@""", f"{HIDDEN}@", kind="a URL with a password"),
     # Of AWS, CloudFront and Azure.
     "signature in a URL": Shape(
         r"""([?&](?:X-Amz-Signature|X-Amz-Security-Token|Signature|sig)=)[^\s"'&<>]{16,}""",
         rf"\1{HIDDEN}",
         kind="a signed URL",
     ),
+    # Of URLs' queries, connection strings, and lists of headers.
+    "parameter": Shape(
+        r"((?:^|[?&;,\s])(?:passw(?:or)?d|pwd|(?:account|api|shared_?access)[-_]?key|(?:access|auth)[-_]?token"
+        rf"|client[-_]?secret)=){_NOT_WRITTEN}[^\s\"'&,;<>{{}}]{{4,}}",
+        rf"\1{HIDDEN}",
+        re.IGNORECASE,
+        kind="a password or key in a URL, connection string, or header",
+    ),
     "Slack webhook": Shape(
         r"(?<=://hooks\.slack\.com/)(?:services|workflows|triggers)/[\w/+-]{20,}", kind="a Slack webhook"
     ),
+    "Discord webhook": Shape(r"(?<=/api/webhooks/)\d{15,22}/[\w-]{40,}", kind="a Discord webhook"),
     "URL": Shape(r"""\b[a-z][a-z0-9+.-]{0,20}://[^\s"'<>\\]*""", _public_url, re.IGNORECASE),
+    "header": Shape(
+        rf"""(authorization{_QUOTE}\s{{0,4}}[:=]\s{{0,4}}{_QUOTE}{_SCHEME}\s{{1,4}})(?!{_WORD}){_NOT_WRITTEN}"""
+        r"""[^\s"',;\\]{4,}""",
+        rf"\1{HIDDEN}",
+        re.IGNORECASE,
+        kind="a header with credentials",
+    ),
     "authorization": Shape(
         rf"""(authorization{_QUOTE}\s{{0,4}}[:=]\s{{0,4}}{_QUOTE}(?:{_SCHEME}\s{{1,4}})?)"""
         r"""[^\s"',;\\]+(?: [\w.~+/=-]{16,})?""",
@@ -205,32 +255,51 @@ SHAPES: dict[str, Shape] = {
     "cookie": Shape(
         r"""(cookie["']?\s{0,4}[:=]\s{0,4}["']?)(?=[^\s;="']{1,80}=)[^\r\n"']+""", rf"\1{HIDDEN}", re.IGNORECASE
     ),
-    # As in queries, shells, and AWS's messages.
-    "name=value": Shape(rf"""({_NAME}=)[^\s"'&,;}}\]]+""", _value_as_hidden, re.IGNORECASE),
-    # As in JSON and Python, and in JSON inside of JSON, whose quotes are escaped.
+    # As in AWS's answers.
+    "XML": Shape(rf"({_NAME}>)[^<>]+(?=</)", _value_as_hidden, re.IGNORECASE),
+    "list": Shape(rf"({_NAME}{_IS}\[)([^\[\]{{}}]+)", _list_as_hidden, re.IGNORECASE),
+    # As in JSON and Python, and in JSON inside of JSON, whose quotes are escaped. The end may be cut off.
     "quoted value": Shape(
-        rf"""({_NAME}{_QUOTE}\s{{0,9}}[:=]\s{{0,9}})(\\{{0,7}}["']).*?(?<!\\)\2""",
+        rf"""({_NAME}{_IS}(?:\w{{1,40}}\(|b)?)(\\{{0,7}}["'])(?:.*?(?<!\\)\2|[^\s"']+$)""",
         _value_as_hidden,
         re.IGNORECASE,
     ),
+    # A pair, whose value has a digit: ("password", "username") are two names.
+    "pair": Shape(
+        rf"""(\(b?["'][\w-]{{0,20}}?{_NAME}["'],\s{{0,4}}b?["'])(?=[^"'\d]{{0,80}}\d)[^"']+(?=["']\))""",
+        rf"\1{HIDDEN}",
+        re.IGNORECASE,
+    ),
+    # As in queries, shells, and AWS's messages. Not a call with a value in quotes, which has been hidden.
+    "name=value": Shape(rf"""({_NAME}=)(?!\w{{1,40}}\(["']|{_LIST})[^\s"'&,;}}\]]+""", _value_as_hidden, re.IGNORECASE),
+    "variable": Shape(
+        r"""((?<![\w-])([A-Z][A-Z0-9_]{0,60}_(?:AUTH|KEY|PASS|PAT|PWD))["']?\s{0,3}[:=]\s{0,3}["']?)([^\s"'&,;}\]]{4,})""",
+        _variable_as_hidden,
+    ),
     # As in headers, YAML, and settings. Words about tokens are ordinary, so their values must have a digit.
     "name: value": Shape(
-        rf"""({_STRONG}["']?\s{{0,4}}[:=]\s{{0,9}})(?!["'\\\s]|{_WORDS})[^\s"',;}}\]]{{4,}}""",
+        rf"""({_STRONG}{_IS}(?:[|>][+-]?\s{{1,40}})?)(?!["'\\\s]|{_LIST}|{_WORDS})[^\s"',;}}\]]{{4,}}""",
         _value_as_hidden,
         re.IGNORECASE,
     ),
     "token: value": Shape(
-        rf"""({_NAME}["']?\s{{0,4}}[:=]\s{{0,9}})(?=[^\s\d]{{0,80}}\d)(?!\d{{1,11}}\b)[^\s"',;}}\]]{{8,}}""",
+        rf"""({_NAME}{_IS}(?:[|>][+-]?\s{{1,40}})?)(?!{_LIST})(?=[^\s\d]{{0,80}}\d)(?!\d{{1,11}}\b)[^\s"',;}}\]]{{8,}}""",
         _value_as_hidden,
         re.IGNORECASE,
     ),
     "password value": Shape(
-        rf"""({_PASSWORD}\s{{1,4}})(?=[^\s\d]{{0,80}}\d)(?!\d{{1,11}}\b)[^\s"',;:/=]{{6,}}""",
+        rf"""({_PASSWORD}\s{{1,4}}(?:(?:is|was)\s{{1,4}})?)(?=[^\s\d]{{0,80}}\d)(?!\d{{1,11}}\b)[^\s"',;:/=]{{6,}}""",
         _value_as_hidden,
         re.IGNORECASE,
     ),
     "--option value": Shape(
         rf"""((?<![\w-])--[\w-]{{0,30}}{_NAME}\s{{1,9}})(?!-)[^\s"']+""", _value_as_hidden, re.IGNORECASE
+    ),
+    # As in a list of arguments.
+    "--option, value": Shape(
+        rf"""((?<![\w-])--[\w-]{{0,30}}{_NAME}\\{{0,7}}["'],\s{{0,9}}\\{{0,7}}["'])(?!-)[^"'\\]+""",
+        _value_as_hidden,
+        re.IGNORECASE,
     ),
     # Names that describe a secret, or where it is, with values that are none of that.
     "described value": Shape(
@@ -240,23 +309,23 @@ SHAPES: dict[str, Shape] = {
         _described_as_hidden,
         re.IGNORECASE,
     ),
-    # Not a container's user and group, such as 1000:1000.
+    # Not a container's user and group, such as 1000:1000 and node:node.
     "-u user:password": Shape(
-        r"""((?<![\w-])(?:-u|--user)[\s=]\s{0,4}["']?[^\s:"'/]{1,80}:)(?!\d{1,9}(?:\s|$)|//)[^\s"']+""", rf"\1{HIDDEN}"
+        r"""((?<![\w-])(?:(?:-u|--user)[\s=]\s{0,4}["']?|-u(?=[A-Za-z][\w.@-]{0,80}:[^\s"'\d]{0,80}\d))"""
+        r"""([^\s:"'/]{1,80}):)(?!\d{1,9}(?:\s|$)|//|\2(?:\s|$))[^\s"']+""",
+        rf"\1{HIDDEN}",
     ),
-    # Not "bearer of news".
-    "bearer": Shape(
-        r"\b(bearer\s{1,9})"
-        r"(?!(?-i:and|auth|authentication|authorization|for|in|is|of|or|scheme|to|tokens?)(?![\w.~+/=-]))"
-        r"[\w.~+/=-]+",
-        _value_as_hidden,
-        re.IGNORECASE,
-    ),
+    # Not "bearer of news" and "a bearer token".
+    "bearer": Shape(rf"\b(bearer\s{{1,9}})(?!{_WORD})[\w.~+/=-]+", _value_as_hidden, re.IGNORECASE),
     "basic": Shape(r"\b(basic\s{1,9})([A-Za-z0-9+/]{8,}={0,2})", _user_as_hidden, re.IGNORECASE),
     # sagemaker-core's token generator, and Bedrock's of the same form.
     "AWS bearer token": Shape(
         r"\b(?:(?:sagemaker|bedrock)-api-key-(?=[\w.~+/=-]{0,200}[A-Z])[\w.~+/=-]+|ABSK[A-Za-z0-9+/]{60,}={0,2})",
         kind="an AWS bearer token",
+    ),
+    # In base64, they begin with the names of their fields.
+    "AWS session token": Shape(
+        r"(?<![\w/+=])(?:FwoGZXIvYXdz|IQoJb3JpZ2lu)[A-Za-z0-9+/]{40,}={0,2}", kind="an AWS session token"
     ),
     "AWS access key ID": Shape(r"\b(?:A[KS]IA|A(?:BI|CC)A(?=[A-Z]{0,15}\d))[A-Z0-9]{16}\b", kind="an AWS access key"),
     "AWS secret access key": Shape(r"(?<![\w/+=.-])[A-Za-z0-9/+]{40}(?![\w/+=.-])", _random_as_hidden),
@@ -287,6 +356,12 @@ SHAPES: dict[str, Shape] = {
     "Google": Shape(r"(?<![\w.-])(?:AIza[\w-]{30,}|ya29\.[\w.-]{10,})", kind="a Google key"),
     "SendGrid": Shape(r"(?<![\w.-])SG\.[\w-]{16,}\.[\w-]{16,}", kind="a SendGrid key"),
     "npm and PyPI": Shape(r"\b(?:npm_[A-Za-z0-9]{30,}|pypi-AgE[\w-]{40,})", kind="a package registry's token"),
+    # Telegram's bots, HCP Terraform, and Stripe's webhooks.
+    "keys of other forms": Shape(
+        r"(?<!\d)\d{8,10}:AA[\w-]{33}(?![\w-])"
+        r"|(?<![\w-])(?:[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,}|whsec_(?=\w*\d)[A-Za-z0-9+/]{24,}={0,2})",
+        kind="an API key",
+    ),
     # RFC 7519: three parts in base64url, of which the first begins with {".
     "JSON Web Token": Shape(r"(?<![\w-])eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*", kind="a JSON Web Token"),
 }

@@ -210,7 +210,7 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
         ["-----BEGIN PUBLIC KEY-----", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----"],
     ),
     "password in a URL": (
-        ["https://user:MARK@host/x", "redis://:MARK@cache:6379", "postgres://me:MARK:b@db/x"],
+        ["https://user:MARK@host/x", "redis://:MARK@cache:6379", "postgres://me:MARK:b@db/x", "amqp://u:p@MARK@mq"],
         ["http://h:80", "http://h:80/a@b", "http://h:80 a@b"],
     ),
     "signature in a URL": (
@@ -221,13 +221,42 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
         ],
         ["see ?sig=short", "sig=0123456789abcdef0123456789abcdef"],
     ),
+    "parameter": (
+        [
+            "jdbc:postgresql://h/db?user=u&password=MARK9",
+            "jdbc:sqlserver://h:1433;databaseName=d;user=sa;password=MARKx;",
+            "host=h password=MARKxyz",
+            "api-key=MARKxyz,x-team=chat",
+            "AccountName=a;AccountKey=MARKa1B2==;EndpointSuffix=core.windows.net",
+            "Endpoint=sb://b/;SharedAccessKeyName=root;SharedAccessKey=MARKa1B2=",
+        ],
+        [
+            "user=u;password=%s",
+            "api-key=EMPTY",
+            "&password=true",
+            "max_tokens=512",
+        ],
+    ),
     "Slack webhook": (
         ["https://hooks.slack.com/services/" + "T01MARK89/B0123456789/" + "a1B2" * 6],
         ["https://hooks.slack.com/services/", "https://slack.com/services/T01234567/B0123456789/index"],
     ),
+    "Discord webhook": (
+        ["https://discord.com/api/webhooks/123456789012345678/" + "MARKa1B2-" * 7],
+        ["https://discord.com/api/webhooks/", "https://discord.com/api/webhooks/123456789012345678"],
+    ),
     "URL": (
         ["https://user:MARK@host/x", "https://b.s3.amazonaws.com/k?X-Amz-Signature=MARK", "redis://:MARK@cache:6379"],
         ["https://example.com/a/b.html", "s3://bucket/key@2", "git@github.com:team/repository"],
+    ),
+    "header": (
+        [
+            '{"Authorization": "Bearer MARKhunter2"}',
+            "authorization=Basic MARKdXNlcjpwYXNz",
+            r"{\"Authorization\": \"Token MARK\"}",
+            "Authorization: Bearer MARKa.b-c",
+        ],
+        ["Authorization was denied", "Which authorization? Bearer or basic"],
     ),
     "authorization": (
         [
@@ -242,6 +271,65 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
     "cookie": (
         ["Cookie: session=MARK; other=MARK", "Set-Cookie: id=MARK; Path=/", "cookie = a=MARK"],
         ["the cookie: see below", "a cookie policy"],
+    ),
+    "XML": (
+        [
+            "<SessionToken>FwoGMARK==</SessionToken>",
+            "<SecretAccessKey>MARK</SecretAccessKey>",
+            "<password>MARK</password>",
+            "<ns:db.password>MARK</ns:db.password>",
+        ],
+        ["<eos_token></eos_token>", "<Tokens>word</Tokens>", "password > 3 < 5", "<Code>InvalidToken</Code>"],
+    ),
+    "list": (
+        [
+            "{'host': '0.0.0.0', 'api_key': ['MARK-abc'], 'model': 'x'}",
+            "Namespace(api_key=['MARK'], hf_token=None)",
+            '{"passwords": ["hunter2", "MARK"]}',
+            r"{\"api_key\": [\"MARK\"]}",
+            "api_key = [ b'MARK' ]",
+            "password=[MARK",
+        ],
+        [
+            "api_key=[None]",
+            "'api_key': []",
+            "{'stop_token_ids': [1, 2]}",
+            "secrets: [arn:aws:secretsmanager:us-west-2:111122223333:secret:hub]",
+            '{"secrets": [{"name": "HUB"}]}',
+        ],
+    ),
+    "quoted value": (
+        [
+            '{"password": "MARK"}',
+            "{'client_secret': 'MARK it'}",
+            r"{\"password\": \"MARK\"}",
+            r'{"token": "a\"MARK"}',
+            r'"{\\\"api_key\\\": \\\"MARK\\\"}"',
+            'api_key = "MARK"',
+            '{"access-key": "MARK"}',
+            "{'password': b'MARK'}",
+            "Config(api_key=SecretStr('MARK'), x=1)",
+            '{"Name": "DB_PASSWORD", "Value": "MARK"}',
+            '{"name":"HF_TOKEN","value":"MARK"}',
+            '{"ParameterKey": "DbPassword", "ParameterValue": "MARK"}',
+            '<add key="ApiKey" value="MARK"/>',
+            '{"password": {"value": "MARK"}}',
+            'password := "MARK it"',
+            "'password' => 'MARK'",
+            'encryption_key: "MARK"',
+        ],
+        [
+            '{"max_tokens": "512"}',
+            '{"artifact_key": "0123456789abcdef"}',
+            '{"tokenizer": "llama"}',
+            '{"password": {"type": "string"}}',
+            '{"Name": "MAX_TOKENS", "Value": "512"}',
+            "{'api_key': None, 'password': ''}",
+        ],
+    ),
+    "pair": (
+        ["[(b'x-api-key', b'MARKxyz1')]", "('X-Auth-Token', 'MARK1')"],
+        ["('password', 'username')", "(b'accept', b'text/html1')", "insert into t (token, n1)"],
     ),
     "name=value": (
         [
@@ -265,17 +353,23 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
             "secretary=Johnson",
         ],
     ),
-    "quoted value": (
+    "variable": (
         [
-            '{"password": "MARK"}',
-            "{'client_secret': 'MARK it'}",
-            r"{\"password\": \"MARK\"}",
-            r'{"token": "a\"MARK"}',
-            r'"{\\\"api_key\\\": \\\"MARK\\\"}"',
-            'api_key = "MARK"',
-            '{"access-key": "MARK"}',
+            "DB_PASS=MARKs3cret",
+            "ENCRYPTION_KEY=MARKabcdef",
+            "OPENAI_KEY: MARKabcdef",
+            "export OPENAI_KEY='MARKabcdef'",
+            "MY_PWD=MARKabcdef",
         ],
-        ['{"max_tokens": "512"}', '{"artifact_key": "0123456789abcdef"}', '{"tokenizer": "llama"}'],
+        [
+            "PARTITION_KEY=customer",
+            "S3_OBJECT_KEY=models/llama",
+            "FORWARD_PASS=complete",
+            "SMOKE_TEST_PASS: everything",
+            "SORT_KEY=123456",
+            "OPENAI_KEY=$OPENAI_API_KEY",
+            "PRESS_ANY_KEY",
+        ],
     ),
     "name: value": (
         [
@@ -290,6 +384,13 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
             "pwd: MARKhunter",
             "x-api-key = MARK",
             "password: hunterMARK is wrong",
+            "password: |\n  hunterMARK",
+            "api_key: >-\n  MARK8f3a9c",
+            "Ocp-Apim-Subscription-Key: MARK0123",
+            "X-Auth-Key: MARK8f3a",
+            "client-key-data: MARKLS0t",
+            "- name: DB_PASSWORD\n  value: hunterMARK",
+            "password:                         hunterMARK",
         ],
         [
             "Which password? None",
@@ -299,19 +400,36 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
             "the secretary: Johnson",
             "Secret: required parameter missing",
             "the secretariat: Geneva",
+            "The master key: Frodo",
+            "the encryption key: a value",
+            "f(secret=secret_value)",
+            "OpenAI(api_key=api_key)",
         ],
     ),
     "token: value": (
-        ["token: MARK12345", "X-Amz-Security-Token: MARK+abc/1", "credential: MARK9999"],
+        [
+            "token: MARK12345",
+            "X-Amz-Security-Token: MARK+abc/1",
+            "credential: MARK9999",
+            "- name: HF_TOKEN\n  value: MARK12345",
+        ],
         ["token: a word or a part", "max_tokens: 512", "token_count: 1048576", "the token: see below"],
     ),
     "password value": (
-        ["password hunter2MARK", "the passphrase MARK12345"],
+        ["password hunter2MARK", "the passphrase MARK12345", "the password is hunter2MARK"],
         ["password must have 8 characters", "a password 12345678", "password arn:aws:secretsmanager:x:1:secret:a1"],
     ),
     "--option value": (
         ["curl --token MARK", "run --api-key MARK -v", "--db-password  MARK", "--client-secret MARK"],
         ["--max-tokens 512", "--image-token x9", "--api-key EMPTY", "--tokenizer llama", "--token --verbose"],
+    ),
+    "--option, value": (
+        [
+            "['vllm', 'serve', '--api-key', 'MARK']",
+            '["--hf-token", "MARK it"]',
+            r'{"cmd": "[\"--api-key\", \"MARK\"]"}',
+        ],
+        ["['--max-tokens', '512']", "['--api-key', '--verbose']", "['--tokenizer', 'llama']", "['--api-key', 'EMPTY']"],
     ),
     "described value": (
         [
@@ -333,12 +451,26 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
         ],
     ),
     "-u user:password": (
-        ["curl -u user:MARK https://h", "curl -u 'user:MARK'", "--user me:MARK", "--user=me:MARK"],
-        ["docker run -u 1000:1000", "run --user 0:0", "-u root", "-u https://host"],
+        [
+            "curl -u user:MARK https://h",
+            "curl -u 'user:MARK'",
+            "--user me:MARK",
+            "--user=me:MARK",
+            "curl -uadmin:MARK2xyz",
+        ],
+        ["docker run -u 1000:1000", "run --user 0:0", "-u root", "-u https://host", "--user node:node", "-unit:test"],
     ),
     "bearer": (
-        ["Bearer MARK", "bearer MARK.abc"],
-        ["bearers of news", "forbearer", "the bearer of news", "a bearer token is missing"],
+        ["Bearer MARK", "bearer MARK.abc", "bearer correct-horse1", "Bearer abcdefghijklmnop"],
+        [
+            "bearers of news",
+            "forbearer",
+            "the bearer of news",
+            "a bearer token is missing",
+            "the ring bearer Frodo walked",
+            "standard bearer Smith.",
+            "bearer bonds, bearer shares",
+        ],
     ),
     "basic": (
         ["Basic dXNlcjpwYXNz", "basic TUFSSzpwYXNzd29yZA=="],
@@ -347,6 +479,10 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
     "AWS bearer token": (
         ["bad key sagemaker-api-key-MARKc2FnZW1ha2Vy+/=", "bedrock-api-key-MARKYmVk", "ABSK" + "a1B2" * 30 + "=="],
         ["sagemaker-api-reference", "the sagemaker API key", "sagemaker-api-key-rotation-of-the-team"],
+    ),
+    "AWS session token": (
+        ["the token FwoGZXIvYXdz" + "EBYaDHqa0AP1" * 9 + "== is expired", "IQoJb3JpZ2lu" + "X2VjEJr+/a1B2" * 9],
+        ["FwoGZXIvYXdz", "IQoJb3JpZ2luX2Vj"],
     ),
     "AWS access key ID": (
         ["AKIAIOSFODNN7" + "EXAMPLE", "ASIA" + "Y34FZKBOKMUTVV7A"],
@@ -420,6 +556,14 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
     "npm and PyPI": (
         ["npm_" + "a1B2" * 9, "pypi-" + "AgEIcHlwaS5vcmc" * 4],
         ["npm_config_registry", "pypi-server-of-the-whole-company-and-its-many-teams"],
+    ),
+    "keys of other forms": (
+        [
+            "https://api.telegram.org/bot123456789:AA" + "F-a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P" + "/send",
+            "a1b2c3d4e5f6g7.atlasv1." + "a1B2" * 16,
+            "whsec_" + "a1B2" * 8,
+        ],
+        ["123456789:AAF", "a.atlasv1.b", "whsec_is_the_team_that_is_a_name"],
     ),
     "JSON Web Token": ([_JWT, f"jwt={_JWT}"], ["eyJ", "eyJhbGciOiJIUzI1NiJ9", "heyJude.and.others"]),
 }
@@ -611,6 +755,32 @@ def test_nearly_every_secret_access_key_is_hidden(key: bytes) -> None:
         assert Redactor().text(f"the key {text} is wrong") == f"the key {HIDDEN} is wrong"
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["{'x': 'y', 'password': 'MARK", '{"api_key": "MARK', r'"{\"password\": \"MARK', "SecretStr: password='MARK"],
+)
+def test_a_value_that_is_cut_off_is_hidden(text: str) -> None:
+    assert "MARK" not in Redactor().text(text)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "jdbc:postgresql://h/db?user=u&password=${PASSWORD}",
+        "jdbc:postgresql://h/db?user=u&password={{resolve:secretsmanager:db:SecretString:password}}",
+        "host=h password=<yours>",
+        "api-key=$API_KEY,x-team=chat",
+        "api-key={{resolve:ssm-secure:/prod/key:1}}",
+        '{"Authorization": "Bearer $TOKEN"}',
+        '{"Authorization": "Bearer {{resolve:secretsmanager:hub}}"}',
+        "Authorization: Bearer <token>",
+        "Authorization=Bearer token",
+    ],
+)
+def test_text_with_a_place_for_a_secret_is_not_certainly_one(value: str) -> None:
+    assert kind_of_secret("SETTING", value) is None
+
+
 def test_the_library_s_own_bearer_tokens_are_hidden() -> None:
     token = bearer_token(ReadOnlyCredentials("AKIDEXAMPLE", "secret", "session"), "us-west-2")
     assert Redactor().text(f"bad key {token}.").startswith(f"bad key {HIDDEN}")
@@ -624,8 +794,14 @@ REPEATED = [
     "a" * 39 + "/", "key=", "1:", "a.a@", "sagemaker-api-key-", " ", "\n", "api_key\\", "secret='", "cookie:a",
     "cookie:", "-u a:", "-u ", "basic a", "basic ", "password a", "pwd", "api key",
     "{{resolve:", "{{resolve:ssm:", "eos_token", "token_", "secretstring:", "secret_", "&sig=", "gl", "glpat-a",
-    "nvapi-", "nvapi-a1", "hvs.", "hooks.slack.com/", "://hooks.slack.com/", "secret.a-", "sk-lf-a-",
-    "sk-a", "sk-1", "xapp-", "ya29.", "SG.", "SG.a-", "://a:", ":", "@", "secret ", "secret: a",
+    "secret>", "secret>a<", "<secret>", "secret=[", "secret=['", "secret: {", 'secret": {"value":"', "('secret', '",
+    "secret', 'value", "secret, value: ", 'name": "secret", "value": "', "--secret', '", "--secret', 'a", "A_KEY",
+    "A_KEY=", "A_", "A_KEY=abcd", "&password=", "?password=a", " pwd=abcd", ";", "authorization: bearer ",
+    "authorization: bearer a1", "-ua:", "-ua1:b", "/api/webhooks/1", "1" * 15, "FwoGZXIvYXdz", "IQoJb3JpZ2lua", "1:AA",
+    ".atlasv1.", "whsec_", "secret := ", "secret =>", "secret: |\n", "secret: >-\n  ", "secret=SecretStr('",
+    "secret=a(", "secret=b'", "password is ", "bearer A", "encryption_key", "auth", "secret: " + " " * 30, "secret,",
+    "a@b:c@", "://a:@", "nvapi-", "nvapi-a1", "hvs.", "hooks.slack.com/", "://hooks.slack.com/", "secret.a-",
+    "sk-lf-a-", "sk-a", "sk-1", "xapp-", "ya29.", "SG.", "SG.a-", "://a:", ":", "@", "secret ", "secret: a",
 ]  # fmt: skip
 
 
