@@ -513,7 +513,7 @@ def test_a_url_with_a_secret_is_refused_before_anything_is_written(
         (("http://x,variant",), "'variant' is not a setting"),
         (("http://x,discount=1",), "TARGET: discount: Input should be less than 1"),
         (("http://x", "--compare", "http://y,discount=much"), "--compare: discount: Input should be a valid number"),
-        (("http://x", "--prefix-tokens", 300_000_000), "is longer than a prompt can be: at most 1,000,000"),
+        (("http://x", "--prefix-tokens", 300_000_000), "is longer than any prompt: at most 1,000,000"),
         (("http://x", "--input-tokens", "300000000"), "is a length of more than 1,000,000 input tokens"),
         (("{",), "is not JSON"),
         (('{"label": "x"}',), "name an endpoint (endpoint_name) or a server (url)"),

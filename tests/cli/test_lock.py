@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from constructs_optim.cli.main import app
 from constructs_optim.cli.recipes.model_lookup import _config, _recorded
-from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, RecordedArtifact, RecordedModel
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, LockFileError, RecordedArtifact, RecordedModel
 from constructs_optim.recipe.catalog.model_config import ModelConfig
 
 from ..support.choices import CHOICE, NAME
@@ -287,6 +287,48 @@ def test_a_models_license_is_recorded_however_its_card_writes_it(
     monkeypatch.setattr(HfApi, "model_info", lambda *_, **__: found)
     lock("--model", "acme/llama")
     assert Lock.read(Path(LOCK_FILE)).models["acme/llama"].license == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        ('{"jobs": {"awq": "djl-inference:1", "awq": "djl-inference:2"}}', "awq"),
+        ('{"version": 1, "jobs": {}, "version": 1}', "version"),
+        ('{"models": {"acme/llama": {"layers": 1, "layers": 2}}}', "layers"),
+        ('{"contexts": {"%s": 1, "%s": 2}}' % ("x" * 9000, "x" * 9000), "xxx"),
+    ],
+)
+def test_a_lock_file_with_a_name_twice_is_refused(content: str, name: str) -> None:
+    Path(LOCK_FILE).write_text(content)
+    with pytest.raises(LockFileError, match=f'has "{name}.*" twice .* delete one of them') as refused:
+        Lock.read(Path(LOCK_FILE))
+    assert len(str(refused.value)) < 500
+
+
+def test_a_lock_file_with_a_byte_order_mark_is_read() -> None:
+    Path(LOCK_FILE).write_bytes(b'\xef\xbb\xbf{"contexts": {"acme/llama@ml.g5.xlarge": 4096}}')
+    assert Lock.read(Path(LOCK_FILE)).contexts == {"acme/llama@ml.g5.xlarge": 4096}
+    Path(LOCK_FILE).write_bytes(b'\xef\xbb\xbf{"version": 2}')
+    with pytest.raises(LockFileError, match="of a newer release"):
+        Lock.read(Path(LOCK_FILE))
+
+
+def test_the_message_about_a_lock_file_with_many_mistakes_stays_short() -> None:
+    contexts: dict[str, Any] = {f"model-{number}": -1 for number in range(20_000)} | {"x" * 9000: "y"}
+    Path(LOCK_FILE).write_text(json.dumps({"contexts": contexts}))
+    with pytest.raises(LockFileError, match="contexts.model-4: .*; and 19,996 more") as refused:
+        Lock.read(Path(LOCK_FILE))
+    assert len(str(refused.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    "content", ["[" * 5000, '{"jobs":' * 150, '{"contexts": {"a": %s}}' % ("9" * 5000), "", "\0", "[]"]
+)
+def test_other_content_of_a_lock_file_is_refused_with_one_sentence(content: str) -> None:
+    Path(LOCK_FILE).write_text(content)
+    with pytest.raises(LockFileError, match="is not a lock file of this release") as refused:
+        Lock.read(Path(LOCK_FILE))
+    assert len(str(refused.value)) < 1000
 
 
 def test_a_model_in_s3_is_recorded_with_its_size(store: Store, cloud: Any) -> None:

@@ -7,6 +7,7 @@ keeps artifacts and containers as they are until the app's owner changes it.
 
 from __future__ import annotations
 
+import codecs
 import datetime as dt
 import json
 import re
@@ -183,6 +184,42 @@ Entry = str | int | RecordedModel | Tuning | RecordedArtifact | RecordedChoice
 """An image's name, a length, a model's data, engine arguments, or the choices for an artifact or a model."""
 
 
+# Of the mistakes in a file, and of the characters of a name that the file decides.
+_MOST_MISTAKES, _LONGEST = 5, 200
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _repeated(content: bytes) -> str | None:
+    """Return a name that an object of the file has twice; None if there is none, or if the content is not JSON."""
+    repeated: list[str] = []
+
+    def noted(pairs: list[tuple[str, object]]) -> None:
+        names: set[str] = set()
+        for name, _ in pairs:
+            if name in names:
+                repeated.append(name)
+            names.add(name)
+
+    try:
+        json.loads(content, object_pairs_hook=noted)
+    except (ValueError, RecursionError):
+        return None
+    return repeated[0] if repeated else None
+
+
+def _mistakes(error: ValidationError) -> str:
+    """Return the first mistakes of a file in one line, and the number of the others."""
+    listed = [
+        f"{_shortened('.'.join(map(str, problem['loc']))) or 'the file'}: {_shortened(problem['msg'])}"
+        for problem in error.errors(include_input=False)[:_MOST_MISTAKES]
+    ]
+    more = error.error_count() - len(listed)
+    return "; ".join([*listed, *([f"and {more:,} more"] if more else [])])
+
+
 def _another_version(content: bytes) -> str:
     """Return what a file of another version is, and what works; empty for this version, and for other content."""
     try:
@@ -238,19 +275,24 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
             LockFileError: if the file cannot be read or is not a lock file.
         """
         try:
-            content = path.read_bytes()
+            # Some editors put a byte order mark first.
+            content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
             if problem := _another_version(content):
                 raise LockFileError(path, f"is {problem}")
-            return cls.model_validate_json(content)
+            lock = cls.model_validate_json(content)
+            if (name := _repeated(content)) is not None:
+                raise LockFileError(
+                    path,
+                    f'has "{_shortened(name)}" twice in the same object, as after a merge that kept both sides, and '
+                    "only one of them can count: delete one of them, or restore the file from version control",
+                )
+            return lock
         except FileNotFoundError:
             return cls()
         except OSError as error:
             fix = "restore it from version control, or make it readable"
             raise LockFileError(path, f"cannot be read as a lock file ({error.strerror}): {fix}") from None
         except ValidationError as error:
-            problems = "; ".join(
-                f"{'.'.join(map(str, problem['loc'])) or 'the file'}: {problem['msg']}" for problem in error.errors()
-            )
             otherwise = (
                 "the choices, and record them anew with `constructs-optim recommend --update`"
                 if all(problem["loc"][:1] == ("choices",) for problem in error.errors())
@@ -258,7 +300,7 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
             )
             raise LockFileError(
                 path,
-                f"is not a lock file of this release ({problems}): restore it from version control, or delete "
+                f"is not a lock file of this release ({_mistakes(error)}): restore it from version control, or delete "
                 f"{otherwise}",
             ) from None
 
