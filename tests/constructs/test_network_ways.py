@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aws_cdk import App, CfnResource, Stack
+from aws_cdk import App, CfnResource, Fn, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_route53 as route53
 
@@ -36,7 +36,9 @@ def copied(environment: dict[str, str] | None = None) -> Model:
 
 def advised(scope: Stack) -> set[str]:
     entries = [str(entry.data) for each in scope.node.find_all() for entry in each.node.metadata]
-    return {rule for rule in ("OPT248", "OPT249") if any(f"constructs-optim:{rule}" in text for text in entries)}
+    return {
+        rule for rule in ("OPT248", "OPT249", "OPT266") if any(f"constructs-optim:{rule}" in text for text in entries)
+    }
 
 
 @pytest.mark.parametrize("techniques", [[Quantization.awq()], []])
@@ -201,3 +203,244 @@ def test_a_vpc_that_exists_is_left_to_the_preflight() -> None:
     endpoint(scope, model=copied(), techniques=[], network=NetworkOptions(vpc=vpc, vpc_subnets=selection))
     (need,) = resource(template_of(scope), "Custom::Preflight")["Networks"]
     assert need == {"SubnetIds": ["subnet-1"], "InstanceCount": 1, "Hosts": ["huggingface.co", "pypi.org"]}
+
+
+def with_groups(
+    scope: Stack, vpc: ec2.IVpc, *groups: ec2.ISecurityGroup, model: Model | None = None, **options: Any
+) -> None:
+    network = NetworkOptions(vpc=vpc, security_groups=list(groups), **options)
+    endpoint(scope, model=model or Model.s3("s3://models/mine/"), techniques=[], network=network)
+
+
+def closed_group(scope: Stack, vpc: ec2.IVpc, name: str = "Group") -> ec2.SecurityGroup:
+    return ec2.SecurityGroup(scope, name, vpc=vpc, allow_all_outbound=False)
+
+
+def with_gateway(scope: Stack) -> ec2.Vpc:
+    vpc = vpc_of(scope, ISOLATED)
+    vpc.add_gateway_endpoint("S3", service=GATEWAY)
+    return vpc
+
+
+def route_all(vpc: ec2.Vpc, **route: Any) -> None:
+    for number, subnet in enumerate(vpc.isolated_subnets):
+        ec2.CfnRoute(vpc, f"Out{number}", route_table_id=subnet.route_table.route_table_id, **route)
+
+
+def test_security_groups_that_let_nothing_out_are_refused() -> None:
+    scope = new_stack()
+    vpc = with_gateway(scope)
+    with_groups(scope, vpc, closed_group(scope, vpc))
+    with pytest.raises(RuntimeError, match=r"OPT265[\s\S]*needs S3 by HTTPS.*no outbound rule"):
+        template_of(scope)
+    copying = new_stack()
+    vpc = ec2.Vpc(copying, "Vpc", max_azs=2)
+    with_groups(copying, vpc, closed_group(copying, vpc), model=copied())
+    with pytest.raises(RuntimeError, match=r"OPT265[\s\S]*needs S3, huggingface\.co and pypi\.org by HTTPS"):
+        template_of(copying)
+
+
+def test_a_closed_security_group_is_refused_in_a_vpc_that_exists() -> None:
+    scope = new_stack()
+    vpc = ec2.Vpc.from_vpc_attributes(
+        scope, "Vpc", vpc_id="vpc-1", availability_zones=["us-west-2a"], private_subnet_ids=["subnet-1"]
+    )
+    with_groups(scope, vpc, closed_group(scope, vpc))
+    with pytest.raises(RuntimeError, match="OPT265"):
+        template_of(scope)
+
+
+@pytest.mark.parametrize(
+    "add",
+    [
+        lambda group: group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443)),
+        lambda group: group.add_egress_rule(ec2.Peer.prefix_list("pl-1"), ec2.Port.tcp(443)),
+        lambda group: group.connections.allow_to_any_ipv4(ec2.Port.tcp_range(1, 65535)),
+    ],
+)
+def test_security_groups_that_let_requests_out_are_let_through(add: Callable[[ec2.SecurityGroup], Any]) -> None:
+    scope = new_stack()
+    vpc = with_gateway(scope)
+    group = closed_group(scope, vpc)
+    with_groups(scope, vpc, group)
+    # Rules may be added after the endpoint.
+    add(group)
+    template_of(scope)
+    assert advised(scope) == set()
+
+
+def test_one_security_group_that_lets_requests_out_is_enough() -> None:
+    scope = new_stack()
+    vpc = with_gateway(scope)
+    existing = ec2.SecurityGroup.from_security_group_id(scope, "Existing", "sg-1")
+    with_groups(scope, vpc, closed_group(scope, vpc), existing)
+    template_of(scope)
+    assert advised(scope) == set()
+
+
+@pytest.mark.parametrize("has_interface", [False, True])
+def test_private_addresses_are_enough_for_an_interface_endpoint(has_interface: bool) -> None:
+    scope = new_stack()
+    vpc = with_gateway(scope)
+    if has_interface:
+        vpc.add_interface_endpoint("S3Interface", service=ec2.InterfaceVpcEndpointAwsService.S3)
+    group = closed_group(scope, vpc)
+    group.add_egress_rule(ec2.Peer.ipv4(vpc.vpc_cidr_block), ec2.Port.tcp(443))
+    with_groups(scope, vpc, group)
+    if has_interface:
+        template_of(scope)
+        assert advised(scope) == set()
+    else:
+        with pytest.raises(RuntimeError, match=r"OPT265[\s\S]*lead only to private addresses"):
+            template_of(scope)
+
+
+def test_private_addresses_may_be_enough_in_a_vpc_that_exists() -> None:
+    scope = new_stack()
+    vpc = ec2.Vpc.from_vpc_attributes(
+        scope, "Vpc", vpc_id="vpc-1", availability_zones=["us-west-2a"], private_subnet_ids=["subnet-1"]
+    )
+    group = closed_group(scope, vpc)
+    group.add_egress_rule(ec2.Peer.ipv4("10.0.0.0/8"), ec2.Port.tcp(443))
+    with_groups(scope, vpc, group)
+    template_of(scope)
+    assert advised(scope) == set()
+
+
+def test_rules_that_something_else_may_add_make_the_error_a_warning() -> None:
+    scope = new_stack()
+    vpc = with_gateway(scope)
+    group = closed_group(scope, vpc)
+    CfnResource(scope, "Unknown", type="Custom::Rules", properties={"Group": group.security_group_id})
+    with_groups(scope, vpc, group)
+    template_of(scope)
+    assert advised(scope) == {"OPT266"}
+
+
+def test_a_security_group_of_another_stack_is_advised_of() -> None:
+    app = App()
+    base, chat = (Stack(app, name, env=ENVIRONMENT) for name in ("Base", "Chat"))
+    vpc = with_gateway(base)
+    with_groups(chat, vpc, closed_group(base, vpc))
+    template_of(chat)
+    assert advised(chat) == {"OPT266"}
+
+
+@pytest.mark.parametrize("is_of_other", [False, True])
+def test_a_security_group_of_another_vpc_is_refused(is_of_other: bool) -> None:
+    scope = new_stack()
+    vpc, other = ec2.Vpc(scope, "Vpc", max_azs=2), ec2.Vpc(scope, "Other", max_azs=1)
+    with_groups(scope, vpc, ec2.SecurityGroup(scope, "Group", vpc=other if is_of_other else vpc))
+    if is_of_other:
+        with pytest.raises(RuntimeError, match=r"OPT267[\s\S]*subnets of Vpc\w+, and this group belongs to Other\w+"):
+            template_of(scope)
+    else:
+        template_of(scope)
+
+
+def test_a_security_group_of_the_vpc_of_another_stack_is_let_through() -> None:
+    app = App()
+    base, chat = (Stack(app, name, env=ENVIRONMENT) for name in ("Base", "Chat"))
+    vpc = with_gateway(base)
+    with_groups(chat, vpc, ec2.SecurityGroup(chat, "Group", vpc=vpc))
+    template_of(chat)
+
+
+OTHER_VPC = "vpc-0123456789abcdef1"
+
+
+@pytest.mark.parametrize(
+    ("vpc_id", "is_refused"),
+    [("vpc-0123456789abcdef0", True), (OTHER_VPC, False), ("vpc-12345", False), (None, False)],
+)
+def test_a_security_group_of_another_vpc_that_exists_is_refused(vpc_id: str | None, is_refused: bool) -> None:
+    scope = new_stack()
+    vpc, other = (
+        ec2.Vpc.from_vpc_attributes(
+            scope,
+            name,
+            vpc_id=identity or Fn.import_value("Vpc"),
+            availability_zones=["us-west-2a"],
+            private_subnet_ids=["subnet-1"],
+        )
+        for name, identity in (("Vpc", vpc_id), ("Other", OTHER_VPC))
+    )
+    with_groups(scope, vpc, ec2.SecurityGroup(scope, "Group", vpc=other))
+    if is_refused:
+        with pytest.raises(RuntimeError, match=rf"OPT267[\s\S]*this group belongs to {OTHER_VPC}"):
+            template_of(scope)
+    else:
+        template_of(scope)
+
+
+def test_a_route_to_private_addresses_leads_neither_to_s3_nor_to_the_internet() -> None:
+    scope = new_stack()
+    vpc = vpc_of(scope, ISOLATED)
+    route_all(vpc, destination_cidr_block="10.99.0.0/16", transit_gateway_id="tgw-1")
+    endpoint(scope, model=copied(), techniques=[], network=NetworkOptions(vpc=vpc))
+    with pytest.raises(RuntimeError, match=r"OPT246[\s\S]*OPT247[\s\S]*have no route to public addresses"):
+        template_of(scope)
+
+
+def test_what_lies_behind_an_attached_transit_gateway_is_not_decided() -> None:
+    scope = new_stack()
+    vpc = vpc_of(scope, ISOLATED)
+    ids = [subnet.subnet_id for subnet in vpc.isolated_subnets]
+    ec2.CfnTransitGatewayAttachment(scope, "Of", transit_gateway_id="tgw-1", vpc_id=vpc.vpc_id, subnet_ids=ids)
+    route_all(vpc, destination_cidr_block="10.0.0.0/8", transit_gateway_id="tgw-1")
+    endpoint(scope, model=copied(), techniques=[], network=NetworkOptions(vpc=vpc))
+    template_of(scope)
+    assert advised(scope) == {"OPT249"}
+
+
+def test_a_private_nat_gateway_does_not_lead_to_the_internet() -> None:
+    scope = new_stack()
+    vpc = with_gateway(scope)
+    nat = ec2.CfnNatGateway(scope, "Nat", subnet_id=vpc.isolated_subnets[0].subnet_id, connectivity_type="private")
+    route_all(vpc, destination_cidr_block="0.0.0.0/0", nat_gateway_id=nat.ref)
+    endpoint(scope, model=copied(), techniques=[], network=NetworkOptions(vpc=vpc))
+    with pytest.raises(RuntimeError, match=r"OPT247[\s\S]*The NAT gateway Nat does not lead to the internet"):
+        template_of(scope)
+
+
+@pytest.mark.parametrize("has_names", [False, True])
+def test_an_interface_endpoint_of_s3_needs_private_names(has_names: bool) -> None:
+    scope = new_stack()
+    vpc = vpc_of(scope, ISOLATED)
+    service = ec2.InterfaceVpcEndpointAwsService.S3
+    vpc.add_interface_endpoint("S3", service=service, private_dns_enabled=has_names)
+    endpoint(scope, network=NetworkOptions(vpc=vpc))
+    if has_names:
+        template_of(scope)
+    else:
+        with pytest.raises(RuntimeError, match=r"OPT246[\s\S]*no private DNS names[\s\S]*private_dns_enabled=True"):
+            template_of(scope)
+
+
+def test_private_names_of_one_s_own_may_lead_to_an_interface_endpoint() -> None:
+    scope = new_stack()
+    vpc = vpc_of(scope, ISOLATED)
+    service = ec2.InterfaceVpcEndpointAwsService.S3
+    vpc.add_interface_endpoint("S3", service=service, private_dns_enabled=False)
+    route53.PrivateHostedZone(scope, "Zone", vpc=vpc, zone_name="s3.us-west-2.amazonaws.com")
+    endpoint(scope, network=NetworkOptions(vpc=vpc))
+    template_of(scope)
+    assert advised(scope) == {"OPT248"}
+
+
+def test_the_entries_and_rules_that_the_messages_suggest_work() -> None:
+    scope = new_stack()
+    vpc = with_gateway(scope)
+    isolated = ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED)
+    acl = ec2.NetworkAcl(scope, "Acl", vpc=vpc, subnet_selection=isolated)
+    group = closed_group(scope, vpc)
+    with_groups(scope, vpc, group)
+    with pytest.raises(RuntimeError, match=r"OPT246[\s\S]*OPT265") as refused:
+        template_of(scope)
+    calls = re.findall(r"acl\.add_entry\(.*?EGRESS\)|acl\.add_entry\([^)]*?Responses.*?INGRESS\)", str(refused.value))
+    calls += re.findall(r"security_group\.add_egress_rule\(.*?\)\)", str(refused.value))
+    assert len(calls) == 3
+    for call in calls:
+        eval(call, {"acl": acl, "security_group": group, "ec2": ec2})
+    template_of(scope)
+    assert advised(scope) == set()

@@ -268,6 +268,8 @@ VPC = "vpc-1"
 LOCAL = {"GatewayId": "local", "DestinationCidrBlock": "10.0.0.0/16"}
 NAT = {"NatGatewayId": "nat-1", "DestinationCidrBlock": "0.0.0.0/0"}
 IGW = {"GatewayId": "igw-1", "DestinationCidrBlock": "0.0.0.0/0"}
+TRANSIT = {"TransitGatewayId": "tgw-1", "DestinationCidrBlock": "10.99.0.0/16"}
+UNNAMED = {"VpcEndpointType": "Interface", "PrivateDnsEnabled": False}
 S3_GATEWAY = {"VpcEndpointType": "Gateway", "RouteTableIds": ["rtb-1"]}
 
 
@@ -300,6 +302,11 @@ def network(*routes: list[dict[str, str]], free: int = 8, s3: dict[str, Any] | N
         (network([], s3={**S3_GATEWAY, "RouteTableIds": ["rtb-2"]}), "problem", "subnet-1 of vpc-1 have neither"),
         (network([IGW], s3=S3_GATEWAY), None, ""),
         (network([IGW]), "advice", "subnet-1 of vpc-1 have neither"),
+        # A private name that no call tells may lead to this endpoint, or through this route.
+        (network([], s3=UNNAMED), "advice", "have neither a VPC endpoint with private DNS names for it nor a route"),
+        (network([NAT], s3=UNNAMED), None, ""),
+        (network([TRANSIT]), None, ""),
+        (network([TRANSIT], []), "advice", "subnet-2 of vpc-1 have neither"),
         (network([NAT], free=0), "problem", "no free address"),
         (network([NAT], free=1), "advice", "1 free addresses in subnet-1 for 2 instances"),
         ([("describe_subnets", "InvalidSubnetID.NotFound")], "problem", "does not exist"),
@@ -336,6 +343,7 @@ def test_the_endpoints_of_a_vpc_that_another_account_shares_are_not_seen(owner: 
         ([NAT], []),
         ([], ["a job calls secretsmanager", "a job reads from huggingface.co and pypi.org"]),
         ([IGW], ["a job calls secretsmanager", "a job reads from huggingface.co and pypi.org"]),
+        ([TRANSIT], ["a job reads from huggingface.co and pypi.org"]),
     ],
 )
 def test_a_job_reaches_the_servers_it_reads_from(routes: list[dict[str, str]], expected: list[str]) -> None:

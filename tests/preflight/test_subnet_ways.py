@@ -11,6 +11,7 @@ from constructs_optim.templates.networks import DescribedNetwork, described_netw
 from constructs_optim.templates.resource_types import OWN_TYPES
 
 ANYWHERE = {"DestinationCidrBlock": "0.0.0.0/0"}
+PRIVATELY = {"DestinationCidrBlock": "10.99.0.0/16"}
 ANYWHERE_IN_IPV6 = {"DestinationIpv6CidrBlock": "::/0"}
 OWN_PREFIXES = {"DestinationPrefixListId": "pl-own"}
 TABLE = {"RouteTableId": {"Ref": "Table"}}
@@ -19,6 +20,7 @@ GATEWAYS: dict[str, Any] = {
     "Virtual": {"Type": "AWS::EC2::VPNGateway"},
 }
 S3 = "com.amazonaws.us-west-2.s3"
+ONLY_INBOUND = "PrivateDnsOnlyForInboundResolverEndpoint"
 
 
 def declared(*more: dict[str, Any], **changed: Any) -> dict[str, Any]:
@@ -46,7 +48,7 @@ def described(resources: dict[str, Any], subnet: Any = None, **sections: Any) ->
 def of_template(resources: dict[str, Any]) -> SubnetWays:
     network = described(resources)
     assert network is not None
-    (ways,) = ways_out(network.subnets, network.tables, network.endpoints)
+    (ways,) = ways_out(network.subnets, network.tables, network.endpoints, network.nats, network.acls)
     return ways
 
 
@@ -79,6 +81,28 @@ def of_ec2(routes: list[dict[str, str]], endpoints: list[dict[str, Any]]) -> Sub
             {"EgressOnlyInternetGatewayId": "eigw-1", **ANYWHERE_IN_IPV6},
             "closed",
         ),
+        *(
+            ({**target, "DestinationCidrBlock": cidr}, {**target, "DestinationCidrBlock": cidr}, leads)
+            for target in (
+                {"TransitGatewayId": "tgw-1"},
+                {"VpcPeeringConnectionId": "pcx-1"},
+                {"NatGatewayId": "nat-1"},
+                {"VpcEndpointId": "vpce-1"},
+                {"NetworkInterfaceId": "eni-1"},
+            )
+            for cidr, leads in {
+                "10.99.0.0/16": "private",
+                "10.0.0.0/8": "private",
+                "172.16.0.0/12": "private",
+                "192.168.1.1/32": "private",
+                "100.64.0.0/10": "private",
+                "0.0.0.0/1": "routed",
+                "8.0.0.0/6": "routed",
+                "52.216.0.0/15": "routed",
+            }.items()
+        ),
+        ({"GatewayId": {"Ref": "Virtual"}, **PRIVATELY}, {"GatewayId": "vgw-1", **PRIVATELY}, "private"),
+        ({"GatewayId": {"Ref": "Internet"}, **PRIVATELY}, {"GatewayId": "igw-1", **PRIVATELY}, "closed"),
     ],
 )
 def test_a_route_leads_to_the_same_place_in_a_template_and_in_ec2(
@@ -96,6 +120,31 @@ def test_a_route_leads_to_the_same_place_in_a_template_and_in_ec2(
         ({"VpcEndpointType": "Interface", "ServiceName": f"{S3}express"}, {"ServiceName": f"{S3}express"}, False),
         ({"RouteTableIds": [{"Ref": "Table"}]}, {"VpcEndpointType": "Gateway", "RouteTableIds": ["rtb-1"]}, True),
         ({"RouteTableIds": [{"Ref": "Other"}]}, {"VpcEndpointType": "Gateway", "RouteTableIds": ["rtb-2"]}, False),
+        *(
+            ({"VpcEndpointType": "Interface", **in_template}, {"VpcEndpointType": "Interface", **in_ec2}, leads)
+            for in_template, in_ec2, leads in (
+                ({"PrivateDnsEnabled": True}, {"PrivateDnsEnabled": True}, True),
+                ({"PrivateDnsEnabled": False}, {"PrivateDnsEnabled": False}, False),
+                ({"PrivateDnsEnabled": "false"}, {"PrivateDnsEnabled": False}, False),
+                ({"PrivateDnsEnabled": {"Ref": "Parameter"}}, {}, True),
+                (
+                    {"PrivateDnsEnabled": True, "DnsOptions": {ONLY_INBOUND: "OnlyInboundResolver"}},
+                    {"PrivateDnsEnabled": True, "DnsOptions": {ONLY_INBOUND: True}},
+                    False,
+                ),
+                (
+                    {"PrivateDnsEnabled": True, "DnsOptions": {ONLY_INBOUND: "AllResolvers"}},
+                    {"PrivateDnsEnabled": True, "DnsOptions": {ONLY_INBOUND: False}},
+                    True,
+                ),
+            )
+        ),
+        # EC2 describes gateway endpoints without private names.
+        (
+            {"RouteTableIds": [{"Ref": "Table"}], "PrivateDnsEnabled": False},
+            {"VpcEndpointType": "Gateway", "RouteTableIds": ["rtb-1"], "PrivateDnsEnabled": False},
+            True,
+        ),
     ],
 )
 def test_an_endpoint_serves_the_same_subnets_in_a_template_and_in_ec2(
@@ -240,6 +289,104 @@ def of_vpc(type_name: str, **properties: Any) -> dict[str, Any]:
     return {"Type": type_name, "Properties": {"VpcId": {"Ref": "Vpc"}, **properties}}
 
 
+def behind_nat(connectivity: Any, *routes: dict[str, Any], of_nat: Any = None) -> dict[str, Any]:
+    """A subnet with a default route to a NAT gateway, whose subnet has these routes."""
+    nat = {"SubnetId": {"Ref": "Outer"}, "ConnectivityType": connectivity} if of_nat is None else of_nat
+    default = {**TABLE, **ANYWHERE, "NatGatewayId": {"Ref": "Nat"}}
+    outer = {"RouteTableId": {"Ref": "OuterTable"}, "SubnetId": {"Ref": "Outer"}}
+    return declared(
+        {"Type": "AWS::EC2::Route", "Properties": default},
+        *(
+            {"Type": "AWS::EC2::Route", "Properties": {"RouteTableId": {"Ref": "OuterTable"}, **each}}
+            for each in routes
+        ),
+        Nat={"Type": "AWS::EC2::NatGateway", "Properties": nat},
+        Outer=of_vpc("AWS::EC2::Subnet"),
+        OuterTable=of_vpc("AWS::EC2::RouteTable"),
+        OfOuter={"Type": "AWS::EC2::SubnetRouteTableAssociation", "Properties": outer},
+    )
+
+
+PARAMETER = {"Ref": "Parameter"}
+TO_INTERNET = {"GatewayId": {"Ref": "Internet"}, **ANYWHERE}
+TO_TRANSIT = {"TransitGatewayId": "tgw-1", **ANYWHERE}
+
+
+@pytest.mark.parametrize(
+    ("resources", "leads"),
+    [
+        (behind_nat("public", TO_INTERNET), "routed"),
+        (behind_nat(PARAMETER, TO_INTERNET), "routed"),
+        (behind_nat("private", TO_INTERNET), "closed"),
+        (behind_nat("private", TO_TRANSIT), "routed"),
+        (behind_nat("private", {**TO_TRANSIT, **PRIVATELY}), "private"),
+        (behind_nat("private"), "closed"),
+        (behind_nat("public"), "closed"),
+        (behind_nat("private", {**ANYWHERE, "NatGatewayId": {"Ref": "Nat"}}), "closed"),
+        # A regional NAT gateway, and one in the subnet of another template.
+        (behind_nat("", of_nat={"AvailabilityMode": "regional", "VpcId": {"Ref": "Vpc"}}), "routed"),
+        (behind_nat("", of_nat={"SubnetId": "subnet-1", "ConnectivityType": "private"}), "routed"),
+        (behind_nat("", of_nat={"SubnetId": PARAMETER, "ConnectivityType": "private"}), "routed"),
+    ],
+)
+def test_a_nat_gateway_leads_where_its_subnet_and_its_kind_allow(resources: dict[str, Any], leads: str) -> None:
+    ways = of_template(resources)
+    assert ways.exit == leads
+    assert ways.dead_ends == ({"Nat"} if leads != "routed" else set())
+
+
+def entry(number: int, *, egress: bool, **changed: Any) -> dict[str, Any]:
+    properties = {
+        "NetworkAclId": {"Ref": "Acl"},
+        "Egress": egress,
+        "Protocol": -1,
+        "RuleAction": "allow",
+        "RuleNumber": number,
+        "CidrBlock": "0.0.0.0/0",
+    }
+    return {"Type": "AWS::EC2::NetworkAclEntry", "Properties": {**properties, **changed}}
+
+
+def with_acl(*entries: dict[str, Any], **changed: Any) -> dict[str, Any]:
+    of = {"NetworkAclId": {"Ref": "Acl"}, "SubnetId": {"Ref": "Subnet"}}
+    association = {"Type": "AWS::EC2::SubnetNetworkAclAssociation", "Properties": {**of, **changed}}
+    return declared(*entries, Acl=of_vpc("AWS::EC2::NetworkAcl"), OfAcl=association)
+
+
+OUT, IN = entry(100, egress=True), entry(100, egress=False)
+
+
+@pytest.mark.parametrize(
+    ("resources", "allowed"),
+    [
+        (declared(), "anything"),
+        (with_acl(), "nothing"),
+        (with_acl(OUT), "nothing"),
+        (with_acl(IN), "nothing"),
+        (with_acl(OUT, IN), "anything"),
+        (with_acl(OUT, entry(100, egress=False, CidrBlock="10.0.0.0/16")), "private"),
+        (with_acl(OUT, IN, entry(1, egress=True, RuleAction="deny")), "nothing"),
+        (with_acl(OUT, IN, {**entry(1, egress=True, RuleAction="deny"), "Condition": "IsStrict"}), "anything"),
+        (with_acl(entry(100, egress=True, Egress=PARAMETER), IN), "anything"),
+        (with_acl(entry(100, egress=True, Egress="true"), entry(100, egress=False, Egress="false")), "anything"),
+        (with_acl(OUT, entry(100, egress=False, CidrBlock={"Fn::GetAtt": ["Vpc", "CidrBlock"]})), "private"),
+        (with_acl(NetworkAclId="acl-1"), "anything"),
+        (with_acl(SubnetId={"Ref": "Other"}), "anything"),
+    ],
+)
+def test_a_subnet_has_the_network_acl_that_its_template_gives_it(resources: dict[str, Any], allowed: str) -> None:
+    resources["Vpc"]["Properties"]["CidrBlock"] = "10.0.0.0/16"
+    assert of_template(resources).allowed == allowed
+
+
+def test_what_does_not_leave_the_subnet_passes_its_network_acl() -> None:
+    interface = of_vpc("AWS::EC2::VPCEndpoint", ServiceName=S3, VpcEndpointType="Interface")
+    ways = of_template(with_acl(interface))
+    assert [ways.is_filtered(each, True) for each in ("s3", "sts", None)] == [False, True, True]
+    private = of_template(with_acl(OUT, entry(100, egress=False, CidrBlock="10.0.0.0/16")))
+    assert [private.is_filtered("s3", is_complete) for is_complete in (True, False)] == [True, False]
+
+
 @pytest.mark.parametrize(
     "resource",
     [
@@ -248,6 +395,7 @@ def of_vpc(type_name: str, **properties: Any) -> dict[str, Any]:
         {"Type": "AWS::Lambda::Function", "Properties": {"VpcConfig": {"SubnetIds": [{"Ref": "Subnet"}]}}},
         of_vpc("AWS::EC2::SecurityGroup"),
         of_vpc("AWS::EC2::FlowLog", ResourceId={"Ref": "Vpc"}),
+        of_vpc("AWS::EC2::NetworkAcl"),
         of_vpc("AWS::EC2::VPCGatewayAttachment"),
         {"Type": "AWS::EC2::Route", "Properties": {"RouteTableId": "rtb-1", "NatGatewayId": "nat-1"}},
         of_vpc("AWS::EC2::VPCEndpoint", ServiceName="com.amazonaws.us-west-2.sqs", VpcEndpointType="Interface"),
@@ -264,7 +412,6 @@ def test_a_template_shows_all_ways_if_it_only_has_resources_with_known_effects(r
     assert network.is_complete
 
 
-PARAMETER = {"Ref": "Parameter"}
 EITHER = {"Fn::If": ["IsPrivate", {"Ref": "Table"}, {"Ref": "Other"}]}
 
 
@@ -307,6 +454,8 @@ EITHER = {"Fn::If": ["IsPrivate", {"Ref": "Table"}, {"Ref": "Other"}]}
             "Properties": {"RouteTableId": {"Ref": "Table"}, "SubnetId": PARAMETER},
         },
         {"Type": "AWS::EC2::VPCEndpoint", "Properties": {"VpcId": PARAMETER, "ServiceName": S3}},
+        entry(1, egress=True, NetworkAclId=PARAMETER),
+        {"Type": "AWS::EC2::SubnetNetworkAclAssociation", "Properties": {"SubnetId": PARAMETER}},
         of_vpc("AWS::EC2::VPCEndpoint", ServiceName=S3, RouteTableIds=PARAMETER),
         of_vpc("AWS::EC2::VPCEndpoint", ServiceName=S3, RouteTableIds=[EITHER]),
         of_vpc("AWS::EC2::VPCEndpoint", ServiceName=PARAMETER, VpcEndpointType="Interface"),

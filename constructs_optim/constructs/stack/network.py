@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
+from weakref import WeakSet
 
 from aws_cdk import Stack
 from constructs import Construct
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 else:
     # Most endpoints have no VPC, and the module takes 0.25 seconds to load.
     ISecurityGroup = IVpc = SubnetSelection = Any
+
+
+# The library's own let everything out, and are of the right VPC.
+_own_groups: WeakSet[Any] = WeakSet()
 
 
 class NetworkOptions(Settings):
@@ -46,6 +51,7 @@ class NetworkOptions(Settings):
         from aws_cdk import aws_ec2
 
         group = aws_ec2.SecurityGroup(scope, "SecurityGroup", vpc=self.vpc)
+        _own_groups.add(group)
         return self.model_copy(update={"security_groups": [group]})
 
 
@@ -54,13 +60,16 @@ class Network:
     """The IDs of subnets and security groups; may be tokens.
 
     ``is_there_before``: whether subnets and routes exist before the stack is deployed. ``declared_by``: the stack that
-    declares them; None if their IDs are known.
+    declares them; None if their IDs are known. ``vpc_id``: the ID of their VPC, if it is known. ``declared_groups``:
+    the IDs of security groups of the app, besides the library's own, each with the stack that declares it.
     """
 
     subnet_ids: tuple[str, ...]
     security_group_ids: tuple[str, ...]
     is_there_before: bool
     declared_by: Stack | None = None
+    vpc_id: str | None = None
+    declared_groups: tuple[tuple[str, Stack], ...] = ()
 
     @staticmethod
     def of(scope: Construct, options: NetworkOptions) -> Network | None:
@@ -78,7 +87,15 @@ class Network:
         declared_by = StackContext.of(vpc).stack if any(map(is_token, subnet_ids)) else None
         is_there_before = declared_by is None or path_of(declared_by) != path_of(StackContext.of(scope).stack)
         ids = tuple(group.security_group_id for group in groups)
-        return Network(subnet_ids, ids, is_there_before, declared_by)
+        # Subnets that are named one by one may be another VPC's.
+        is_of_vpc = declared_by is None and "subnets" not in values and not is_token(vpc.vpc_id)
+        declared_groups = tuple(
+            (identity, StackContext.of(group).stack)
+            for group, identity in zip(groups, ids, strict=True)
+            if is_token(identity) and group not in _own_groups
+        )
+        vpc_id = vpc.vpc_id if is_of_vpc else None
+        return Network(subnet_ids, ids, is_there_before, declared_by, vpc_id, declared_groups)
 
     def to_property(self, security_groups_name: str) -> dict[str, list[str]]:
         """Return a ``VpcConfig`` property in the spelling of the API (``SecurityGroupIds``) or of a construct."""

@@ -60,13 +60,9 @@ class NetworkUse:
         without = self.subnets if target == INTERNET else self.without.get(target, ())
         return [name for name in without if name in (*self.closed, *self.private)]
 
-    def blocked(self, target: str) -> list[str]:
-        """Return the subnets whose network ACLs keep an AWS service or ``INTERNET`` out, whatever their routes."""
-        return list(self.filtered.get(target, ()))
-
     def is_unreachable(self, target: str) -> bool:
         """Return whether an AWS service or ``INTERNET`` is certainly out of reach from all subnets."""
-        return self.is_certain and {*self.shut(target), *self.blocked(target)} == {*self.subnets}
+        return self.is_certain and {*self.shut(target), *self.filtered.get(target, ())} == {*self.subnets}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 Each instance has a network interface in one of the subnets. Without internet access, jobs and containers reach S3
 through a VPC endpoint. Source: SageMaker developer guide, "Give SageMaker AI Training Jobs Access to Resources in Your
 Amazon VPC". AWS does not document that SageMaker's interfaces have no public addresses, so subnets whose routes only
-lead to an internet gateway are advice.
+lead to an internet gateway are advice. A private name of the VPC, which no call tells, may lead to an interface
+endpoint without private DNS names, or through a route to another network.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def check_network(need: NetworkNeed, context: Context) -> Iterator[PreflightFind
         tables = _all_of(ec2, "describe_route_tables", "RouteTables", vpc)
         ways = ways_out([subnet["SubnetId"] for subnet in own], tables, endpoints)
         # SageMaker chooses among the subnets, so the deployment is certain to fail only if none of them works.
-        is_closed = all(way.exit == "closed" and not way.leads_to(_S3) for way in ways)
+        is_closed = all(way.exit == "closed" and not way.leads_to(_S3) and _S3 not in way.unnamed for way in ways)
         yield from _check_ways(ways, vpc, need, is_closed=is_closed and not _are_shared(own, context))
 
 
@@ -77,13 +78,17 @@ def _check_ways(ways: list[SubnetWays], vpc: str, need: NetworkNeed, *, is_close
     shut = [way for way in ways if way.exit != "routed"]
     uses = {_S3: "jobs and models use Amazon S3", **{service: f"a job calls {service}" for service in need.services}}
     for service, use in uses.items():
-        if without := ", ".join(way.name for way in shut if not way.leads_to(service)):
+        without = [way for way in shut if way.exit != "private" and not way.leads_to(service)]
+        unnamed = any(service in way.unnamed for way in without)
+        if names := ", ".join(way.name for way in without):
             finding = problem if service == _S3 and is_closed else advice
             kind = "a gateway" if service == _S3 else "an interface"
+            endpoint = "a VPC endpoint with private DNS names" if unnamed else "a VPC endpoint"
+            enable = f"enable the private DNS names of the endpoint for {service}, " if unnamed else ""
             yield finding(
                 _NAME,
-                f"{use}, and {without} of {vpc} have neither a VPC endpoint for it nor a route to a NAT gateway",
-                f"add {kind} endpoint for {service}, or use subnets with a route to a NAT gateway",
+                f"{use}, and {names} of {vpc} have neither {endpoint} for it nor a route to a NAT gateway",
+                f"{enable}add {kind} endpoint for {service}, or use subnets with a route to a NAT gateway",
             )
     if need.hosts and shut:
         # A name may have an address in the VPC, which no call tells.

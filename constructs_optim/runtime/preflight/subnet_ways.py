@@ -1,8 +1,11 @@
 """The ways out of subnets, from route tables and VPC endpoints in the form in which EC2 describes them.
 
-The preflight has these descriptions from EC2, and synthesis from a template. Source: Amazon VPC user guide, "Example
-routing options", "Enable internet access for a VPC using an internet gateway" (only a resource with a public IPv4
-address reaches the internet through it), and "Gateway endpoints" (one adds routes to the route tables that it names).
+The preflight has these descriptions from EC2, and synthesis from a template, which also shows NAT gateways and network
+ACLs. Sources: Amazon VPC user guide, "Example routing options", "Enable internet access for a VPC using an internet
+gateway" (only a resource with a public IPv4 address reaches the internet through it), "NAT gateways" (what a private
+one sends to an internet gateway is dropped) and "Gateway endpoints" (one adds routes to the route tables that it
+names); AWS PrivateLink guide, "Access an AWS service using an interface VPC endpoint" (without private DNS names, the
+usual name of a service leads to public addresses).
 """
 
 from __future__ import annotations
@@ -11,7 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Exit = Literal["closed", "public", "routed"]
+from .traffic_filters import Reach, acl_reach, reach_of, widest
+
+Exit = Literal["closed", "private", "public", "routed"]
+_EXITS: tuple[Exit, ...] = ("closed", "private", "public", "routed")
 Described = Sequence[Mapping[str, Any]]
 # States of a VPC endpoint that does not work and will not: EC2 API reference, VpcEndpoint.
 _GONE = frozenset({"deleting", "deleted", "expired", "failed", "rejected"})
@@ -23,38 +29,127 @@ class SubnetWays:
 
     Attributes:
         name: its ID, or its logical ID in a template.
-        exit: ``closed`` if its routes stay in the VPC, ``public`` if they only lead to an internet gateway, ``routed``
-            if they lead to a NAT gateway or to another network, or if there is no route table.
+        exit: ``closed`` if its routes stay in the VPC, ``private`` if they lead only to private addresses of other
+            networks, ``public`` if they only lead to an internet gateway, ``routed`` if they lead to a NAT gateway or
+            anywhere in another network, or if there is no route table.
         services: the AWS services with a VPC endpoint, for example ``s3``; ``*`` for any service.
+        interfaces: those of them whose endpoint has an address in the VPC.
+        unnamed: the services with an interface endpoint to which their usual names do not lead.
+        dead_ends: the NAT gateways of its routes that do not lead to the internet.
+        allowed: the addresses with which its network ACL lets HTTPS work.
     """
 
     name: str
     exit: Exit
     services: frozenset[str]
+    interfaces: frozenset[str] = frozenset()
+    unnamed: frozenset[str] = frozenset()
+    dead_ends: frozenset[str] = frozenset()
+    allowed: Reach = "anything"
 
     def leads_to(self, service: str) -> bool:
         """Return whether the subnet has a VPC endpoint for an AWS service, or may have one."""
         return not self.services.isdisjoint({service, "*"})
 
+    def is_filtered(self, service: str | None, is_complete: bool) -> bool:
+        """Return whether the network ACL keeps the subnet from an AWS service; None for the internet.
 
-def ways_out(subnets: Sequence[str], tables: Described, endpoints: Described) -> list[SubnetWays]:
-    """Return the ways out of a VPC's subnets: ``RouteTables`` and ``VpcEndpoints`` are all those of the VPC."""
-    gateways = {each.get("VpcEndpointId") for each in endpoints if _is_gateway(each)}
+        It has no effect within a subnet, where a service with an address in the VPC may be. Unless the VPC
+        ``is_complete``, a service may also have a private address in another network.
+        """
+        if service is None:
+            return self.allowed != "anything"
+        is_shut = self.allowed == "nothing" or (self.allowed == "private" and is_complete)
+        return is_shut and self.interfaces.isdisjoint({service, "*"})
+
+
+def ways_out(
+    subnets: Sequence[str], tables: Described, endpoints: Described, nats: Described = (), acls: Described = ()
+) -> list[SubnetWays]:
+    """Return the ways out of a VPC's subnets: ``RouteTables`` and ``VpcEndpoints`` are all those of the VPC.
+
+    A NAT gateway leads out unless ``nats`` describe it, and so does a subnet without one of the ``NetworkAcls``.
+    """
+    routes = _Routes(tables, {each.get("VpcEndpointId") for each in endpoints if _is_gateway(each)}, nats)
     endpoints = [each for each in endpoints if str(each.get("State", "")).lower() not in _GONE]
-    main = _associated(tables, "Main", True)
+    named = [each for each in endpoints if not _is_unnamed(each)]
+    interfaces = frozenset(_service(each) for each in named if not _is_gateway(each))
     ways: list[SubnetWays] = []
     for subnet in subnets:
-        used = _associated(tables, "SubnetId", subnet) or main
+        used = routes.of(subnet)
         ids = {table.get("RouteTableId") for table in used}
-        exits = {_exit(route, gateways) for table in used for route in table.get("Routes", ())}
-        services = frozenset(
-            _service(each)
-            for each in endpoints
-            if not _is_gateway(each) or not ids.isdisjoint(each.get("RouteTableIds", ()))
+        own = [each for each in named if _is_gateway(each) and not ids.isdisjoint(each.get("RouteTableIds", ()))]
+        leads = routes.exit_of(subnet)
+        ways.append(
+            SubnetWays(
+                subnet,
+                leads,
+                interfaces.union(map(_service, own)),
+                interfaces,
+                unnamed=frozenset(_service(each) for each in endpoints if _is_unnamed(each)),
+                dead_ends=routes.dead_ends(subnet) if leads != "routed" else frozenset(),
+                allowed=_allowed(subnet, acls),
+            )
         )
-        found: Exit = "routed" if not exits or "routed" in exits else "public" if "public" in exits else "closed"
-        ways.append(SubnetWays(subnet, found, services))
     return ways
+
+
+@dataclass(frozen=True)
+class _Routes:
+    """The routes of a VPC; ``gateways`` are its gateway endpoints."""
+
+    tables: Described
+    gateways: set[str | None]
+    nats: Described
+
+    def of(self, subnet: object) -> Described:
+        """Return the route tables of a subnet: its own, or the main one."""
+        return _associated(self.tables, "SubnetId", subnet) or _associated(self.tables, "Main", True)
+
+    def exit_of(self, subnet: object, behind: frozenset[object] = frozenset()) -> Exit:
+        """Return where the routes of a subnet lead; ``behind`` are the NAT gateways on the way to it."""
+        exits = {self._exit(route, behind) for table in self.of(subnet) for route in table.get("Routes", ())}
+        return _EXITS[max(map(_EXITS.index, exits))] if exits else "routed"
+
+    def dead_ends(self, subnet: str) -> frozenset[str]:
+        """Return the NAT gateways of a subnet's routes that do not lead to the internet."""
+        routes = [route for table in self.of(subnet) for route in table.get("Routes", ())]
+        named = {str(route.get("NatGatewayId")) for route in routes}
+        dead = [str(nat.get("NatGatewayId")) for nat in self.nats if self._behind(nat) != "routed"]
+        return frozenset(named.intersection(dead))
+
+    def _exit(self, route: Mapping[str, Any], behind: frozenset[object]) -> Exit:
+        """Return where an IPv4 route leads.
+
+        Any endpoint is the ``GatewayId`` of its routes; that of a Gateway Load Balancer, such as a firewall, leads out.
+        A user's prefix list may have any target. Source: Amazon VPC user guide, "Example routing options".
+        """
+        gateway = str(route.get("GatewayId", ""))
+        # EC2 keeps the route to a deleted NAT gateway or network interface as a black hole.
+        is_lost = route.get("State") == "blackhole"
+        if is_lost or gateway == "local" or gateway in self.gateways or "DestinationIpv6CidrBlock" in route:
+            return "closed"
+        is_private = reach_of(route.get("DestinationCidrBlock")) == "private"
+        if gateway.startswith("igw-"):
+            return "closed" if is_private else "public"
+        nat = [each for each in self.nats if each.get("NatGatewayId") == route.get("NatGatewayId")]
+        leads = self._behind(nat[0], behind) if nat else "routed"
+        return "private" if is_private and leads != "closed" else leads
+
+    def _behind(self, nat: Mapping[str, Any], behind: frozenset[object] = frozenset()) -> Exit:
+        """Return where a NAT gateway leads: where its subnet does."""
+        name = nat.get("NatGatewayId")
+        if name in behind:
+            return "closed"
+        leads = self.exit_of(nat["SubnetId"], behind | {name}) if "SubnetId" in nat else "routed"
+        if leads == "public":
+            return "closed" if nat.get("ConnectivityType") == "private" else "routed"
+        return leads
+
+
+def _allowed(subnet: str, acls: Described) -> Reach:
+    own = _associated(acls, "SubnetId", subnet)
+    return widest(acl_reach(each.get("Entries", ())) for each in own) if own else "anything"
 
 
 def _associated(tables: Described, key: str, value: object) -> Described:
@@ -70,16 +165,9 @@ def _is_gateway(endpoint: Mapping[str, Any]) -> bool:
     return endpoint.get("VpcEndpointType") == "Gateway"
 
 
-def _exit(route: Mapping[str, Any], gateways: set[str | None]) -> Exit:
-    """Return where an IPv4 route leads. ``gateways`` are the VPC's gateway endpoints.
-
-    Any endpoint is the ``GatewayId`` of its routes; that of a Gateway Load Balancer, such as a firewall, leads out. The
-    destination does not tell: a user's prefix list may have any target. Source: Amazon VPC user guide, "Example routing
-    options".
-    """
-    gateway = str(route.get("GatewayId", ""))
-    # EC2 keeps the route to a deleted NAT gateway or network interface as a black hole.
-    is_lost = route.get("State") == "blackhole"
-    if is_lost or gateway == "local" or gateway in gateways or "DestinationIpv6CidrBlock" in route:
-        return "closed"
-    return "public" if gateway.startswith("igw-") else "routed"
+def _is_unnamed(endpoint: Mapping[str, Any]) -> bool:
+    """Return whether the usual name of a service does not lead from the VPC to its interface endpoint."""
+    options: Mapping[str, Any] = endpoint.get("DnsOptions") or {}
+    only_inbound = options.get("PrivateDnsOnlyForInboundResolverEndpoint") is True
+    is_interface = endpoint.get("VpcEndpointType") == "Interface"
+    return is_interface and (endpoint.get("PrivateDnsEnabled") is False or only_inbound)
