@@ -82,6 +82,75 @@ def test_prompts_are_those_that_evaluations_read(tmp_path: Path) -> None:
     assert len(read_gate_prompts(file(*found), "s3://b/k", most=9, max_tokens=5, form="prompt")) == 3
 
 
+_VALUES = st.recursive(
+    st.sampled_from([None, True, False, 0, 1, -5, 9, 1.5, 10**40, "", " ", "Hi", "user", "a\u2028b", "\ud800"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["role", "content", "a"]), inner),
+    max_leaves=6,
+)
+_MESSAGES = st.lists(
+    st.fixed_dictionaries({"role": st.just("user") | _VALUES}, optional={"content": _VALUES, "name": _VALUES})
+    | _VALUES,
+    max_size=3,
+)
+
+
+@settings(deadline=None)
+@given(
+    requests=st.lists(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "messages": _MESSAGES | _VALUES,
+                "prompt": _VALUES,
+                "inputs": _VALUES,
+                "max_tokens": _VALUES,
+                "max_completion_tokens": _VALUES,
+                "text": _VALUES,
+                "turns": _VALUES,
+            },
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    redact=st.booleans(),
+)
+def test_prompts_of_any_requests_are_those_that_evaluations_read(
+    requests: list[dict[str, Any]], redact: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    counts = Written()
+    content = file(*(record(request, number=number) for number, request in enumerate(requests)))
+    written = [*exported([content], PROMPTS, counts, redact=redact)]
+    assert len(written) == counts.written == counts.read - counts.unusable
+    if not written:
+        return
+    path = tmp_path_factory.mktemp("prompts") / "prompts.jsonl"
+    path.write_text("".join(f"{line}\n" for line in written), encoding="utf-8", errors="replace")
+    assert len(read_prompts(path)) == len(written)
+    assert len(read_gate_prompts(path.read_bytes(), "s3://b/k", most=9, max_tokens=5, form="prompt")) == len(written)
+
+
+@pytest.mark.parametrize("limit", [True, -5, 0, 1.5, "9", [9]])
+def test_a_limit_that_is_none_is_left_out_of_prompts_and_counted(limit: object) -> None:
+    found, counts = lines(file(record({**CHAT, "max_tokens": limit}), record({**CHAT, "max_tokens": None})), PROMPTS)
+    assert [each.keys() for each in found] == [{"messages"}, {"messages"}]
+    assert (counts.written, counts.unlimited) == (2, 1)
+    [other], counts = lines(file(record({**CHAT, "max_tokens": limit, "max_completion_tokens": 7})), PROMPTS)
+    assert (other["max_tokens"], counts.unlimited) == (7, 0)
+
+
+@pytest.mark.parametrize("form", [CAPTURES, PROMPTS])
+@pytest.mark.parametrize("message", [5, None, [1], "Hi", {}, {"content": "Hi"}, {"role": 1, "content": "Hi"}])
+def test_a_chat_with_something_else_than_messages_is_left_out_and_counted(form: CaptureFormat, message: object) -> None:
+    found, counts = lines(file(record({"messages": [*CHAT["messages"], message], "prompt": "Hi"}), record(CHAT)), form)
+    assert (len(found), counts.unusable) == (1, 1)
+
+
+def test_a_message_that_only_calls_tools_has_no_content() -> None:
+    called = {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}
+    [found], _ = lines(file(record({"messages": [*CHAT["messages"], called, *CHAT["messages"][1:]]})), PROMPTS)
+    assert found["messages"][2] == {**called, "content": None}
+
+
 def test_text_is_what_a_workload_of_the_cloud_reads() -> None:
     found, counts = lines(file(record(CHAT), record({"inputs": "Once"}), record({"messages": []})), TEXT)
     assert found == [{"text": "Be brief.\nHello"}, {"text": "Once"}]
@@ -159,6 +228,78 @@ def test_redaction_replaces_what_looks_like_personal_data(text: str, gone: str, 
     assert json.loads(found["captureData"]["endpointInput"]["data"])["max_tokens"] == 9
 
 
+SECRETS = ["hunter2", "correcthorse", "15551234567", "4111111111111111", "horsestaple"]
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        {"password": "hunter2"},
+        {"password": 15551234567},
+        {"password": ["hunter2", {"old": "correcthorse"}]},
+        {"password": {"value": "hunter2"}},
+        {"credentials": {"type": "service_account", "user": "correcthorse"}},
+        {"metadata": {"api_key": "correcthorse", "phone": 15551234567}},
+        {"metadata": {"card": 4111111111111111, "phones": [15551234567.0, -15551234567]}},
+        {"headers": [{"name": "X-Api-Key", "value": "correcthorse"}]},
+        {"environment": [{"Name": "DB_PASS", "Value": "correcthorse"}]},
+        {"environment": {"DB_PASS": "correcthorse", "ENCRYPTION_KEY": "horsestaple"}},
+        {"tools": [{"properties": {"password": {"type": "string", "default": "hunter2", "examples": ["hunter2"]}}}]},
+        {"tools": [{"properties": {"password": {"type": ["string", {}], "const": "hunter2"}}}]},
+        {"arguments": '{"password": "hunter2", "phone": 15551234567}'},
+        {"logprobs": {"content": [{"token": "correct", "top_logprobs": [{"token": "correcthorse"}]}]}},
+    ],
+)
+def test_redaction_hides_what_names_of_members_announce_and_numbers(member: dict[str, Any]) -> None:
+    request, answer = {**CHAT, **member}, {**ANSWER, **member}
+    [found], _ = lines(file(record(request, answer)), CAPTURES, redact=True)
+    sent, answered = (json.loads(part["data"]) for part in found["captureData"].values())
+    for text in SECRETS:
+        assert text not in json.dumps([sent, answered])
+    assert sent["messages"] == CHAT["messages"]
+    assert sent.keys() == request.keys()
+    assert (sent["max_tokens"], answered["usage"]) == (9, {"prompt_tokens": 12})
+
+
+def test_redaction_keeps_what_a_server_needs() -> None:
+    schema = {"type": "object", "properties": {"token": {"type": "string", "description": "A token"}, "n": {}}}
+    request = {
+        **CHAT,
+        "tools": [{"type": "function", "function": {"name": "login", "parameters": {**schema, "required": ["token"]}}}],
+        "seed": 1234567890,
+        "max_tokens": 10_000_000,
+        "temperature": 0.123456789,
+        "logprobs": True,
+        "stop_token_ids": [128001],
+        "stream": False,
+        "user": None,
+    }
+    answer = {**ANSWER, "created": 1764400000, "usage": {"prompt_tokens": 1048576}}
+    [found], _ = lines(file(record(request, answer)), CAPTURES, redact=True)
+    sent, answered = (json.loads(part["data"]) for part in found["captureData"].values())
+    assert (sent, answered) == (request, answer)
+
+
+@pytest.mark.parametrize(
+    "around", ["{}", "{}.", "{}, and", "({})", '"{}"', "<{}>", "{}\n", "is:{}.", "{}!", "{}; {}.", "{}?"]
+)
+@pytest.mark.parametrize(
+    "personal",
+    [
+        "jane@example.com",
+        "10.0.0.2",
+        "2001:db8:85a3::8a2e:370:7334",
+        "15551234567",
+        "+49 30 1234-5678",
+        "4111 1111 1111 1111",
+    ],
+)
+def test_punctuation_around_personal_data_does_not_matter(personal: str, around: str) -> None:
+    text = f"I wrote {around.format(personal, personal)} to them"
+    [found], _ = lines(file(record({"prompt": text})), PROMPTS, redact=True)
+    assert personal not in found["inputs"]
+
+
 ORDINARY = [
     "At 10:30:15 or 10:30",
     "std::vector and a::b",
@@ -168,6 +309,7 @@ ORDINARY = [
     "In 2026, 15 of 100",
     "Version 3.11.7 of Python",
     "12.5 % of 1,000",
+    "Version 1.2.3.4.5",
 ]
 
 

@@ -80,11 +80,14 @@ def captures_command(
         file.unlink()
         raise failed(f"No capture below {source} can be written as {form.value}: {_left_out(form)}.")
     if as_json:
-        print_json({"file": str(file), "read": counts.read, "written": counts.written, "skipped": counts.unusable})
+        numbers = {"read": counts.read, "written": counts.written, "skipped": counts.unusable}
+        print_json({"file": str(file), **numbers, "without_limit": counts.unlimited})
         return
     say(f"Wrote {counts.written} of {counts.read} captures to {file}.")
     if counts.unusable:
         say(f"Skipped {counts.unusable}: {_left_out(form)}.")
+    if counts.unlimited:
+        say(f"Left max_tokens out of {counts.unlimited}: it is not a whole number above 0.")
     if not redact:
         say("The file is not redacted: it contains prompts and responses as users sent and received them.")
     say(_HINTS[form].format(file=file))
@@ -92,7 +95,7 @@ def captures_command(
 
 def _left_out(form: CaptureFormat) -> str:
     return {
-        CaptureFormat.CAPTURES: "AIPerf and the EAGLE training job read JSON requests with messages",
-        CaptureFormat.PROMPTS: "they are not JSON objects with messages, prompt, or inputs",
+        CaptureFormat.CAPTURES: "AIPerf and the EAGLE training job read JSON requests with messages, each with a role",
+        CaptureFormat.PROMPTS: "they are not JSON objects with a prompt, inputs, or messages, each with a role",
         CaptureFormat.TEXT: "they are not JSON objects with text",
     }[form]
