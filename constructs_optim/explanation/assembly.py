@@ -23,6 +23,9 @@ from constructs_optim.templates.text import text_of
 # The environment of a stack without an explicit account or Region.
 _UNKNOWN = {"", "unknown-account", "unknown-region"}
 _LONGEST, _MOST_STACKS = 300, 1_000
+# Of all files, and of the templates of all stacks, several of which may have the same file. CloudFormation's limit of a
+# template is 1,000,000 bytes.
+_MOST_BYTES = 64_000_000
 _TEMPLATE = RootModel[dict[str, Any]]
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -121,7 +124,10 @@ class _Reader:
     def __init__(self, root: Path) -> None:
         self._root = _without_links(root)
         self._known: set[Path] = set()
+        # The templates, with their sizes, by path: nested stacks can share one.
+        self._templates: dict[Path, tuple[Mapping[str, Any], int]] = {}
         self._count = 0
+        self._left = _MOST_BYTES
 
     def stacks(self, folder: Path) -> Iterator[StackTemplate]:
         """Yield the stacks of the assembly in ``folder``, with those of assemblies in it."""
@@ -184,14 +190,38 @@ class _Reader:
         self._count += 1
         if self._count > _MOST_STACKS:
             raise ExplanationError(f"{_shown(folder)} has more than {_MOST_STACKS:,} stacks")
-        return self._read(_TEMPLATE, folder, name).root
+        path = folder / name
+        if path in self._templates:
+            template, size = self._templates[path]
+            self._spend(size, path)
+            return template
+        before = self._left
+        template = self._read(_TEMPLATE, folder, name).root
+        self._templates[path] = template, before - self._left
+        return template
+
+    def _spend(self, size: int, path: Path) -> None:
+        """Count bytes to read, or to compare once more.
+
+        Raises:
+            ExplanationError: if all are more than any app has.
+        """
+        self._left -= size
+        if self._left < 0:
+            raise ExplanationError(
+                f"{_shown(path)} is beyond the {_MOST_BYTES:,} bytes of templates that are read at once (a template "
+                "that stacks share counts for each): pass a part of the app, such as the folder of one stage "
+                "(cdk.out/assembly-Prod)"
+            )
 
     def _read(self, model: type[_Model], folder: Path, name: str) -> _Model:
         path = folder / name
         try:
             resolved = self._inside(path, folder)
-            if not stat.S_ISREG(resolved.stat().st_mode):
+            status = resolved.stat()
+            if not stat.S_ISREG(status.st_mode):
                 raise ExplanationError(f"{_shown(path)} is not a file")
+            self._spend(status.st_size, path)
             return model.model_validate_json(resolved.read_bytes())
         except (FileNotFoundError, NotADirectoryError):
             if name == "manifest.json":

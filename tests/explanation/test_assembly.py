@@ -153,6 +153,39 @@ def test_templates_that_refer_to_each_other_do_not_multiply(tmp_path: Path) -> N
         read_assembly(tmp_path / "cdk.out")
 
 
+def _sharing(folder: Path, stacks: int, size: int) -> Path:
+    """An app whose nested stacks share a template of about that size."""
+    with_artifact(folder, stack_artifact("Chat.template.json"))
+    nested = {"Type": "AWS::CloudFormation::Stack", "Properties": {"TemplateURL": "b/n.json"}}
+    (folder / "Chat.template.json").write_text(
+        json.dumps({"Resources": {f"N{number}": nested for number in range(stacks)}})
+    )
+    resources = {f"T{number}": {"Type": "AWS::SNS::Topic"} for number in range(size // 40)}
+    (folder / "n.json").write_text(json.dumps({"Resources": resources}))
+    asset = {"source": {"path": "n.json"}, "destinations": {"d": {"objectKey": "n.json", "bucketName": "b"}}}
+    (folder / "Chat.assets.json").write_text(json.dumps({"files": {"a": asset}}))
+    return folder
+
+
+def test_a_template_that_stacks_share_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, read = _sharing(tmp_path / "cdk.out", stacks=100, size=2_000), list[Path]()
+    read_bytes = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: (read.append(path), read_bytes(path))[1])
+    stacks = read_assembly(folder)
+    assert len(stacks) == 101
+    assert len([path for path in read if path.name == "n.json"]) == 1
+    assert len({id(stack.template) for stack in stacks}) == 2
+
+
+@pytest.mark.parametrize(("stacks", "size"), [(100, 1_000_000), (1, 70_000_000)])
+def test_templates_of_more_bytes_than_an_app_has_are_refused(tmp_path: Path, stacks: int, size: int) -> None:
+    folder = _sharing(tmp_path / "cdk.out", stacks, 100 if stacks == 1 else size)
+    if stacks == 1:
+        os.truncate(folder / "n.json", size)
+    with pytest.raises(ExplanationError, match="beyond the 64,000,000 bytes of templates"):
+        read_assembly(folder)
+
+
 MANIFEST = {
     "version": "55.0.0",
     "artifacts": {
