@@ -23,9 +23,9 @@ from constructs_optim.templates.text import text_of
 # The environment of a stack without an explicit account or Region.
 _UNKNOWN = {"", "unknown-account", "unknown-region"}
 _LONGEST, _MOST_STACKS = 300, 1_000
-# Of all files, and of the templates of all stacks, several of which may have the same file. CloudFormation's limit of a
-# template is 1,000,000 bytes.
-_MOST_BYTES = 64_000_000
+# Of all files, and of the templates of all stacks, several of which may have the same file. CloudFormation's limits of a
+# template are 1,000,000 bytes and 500 resources.
+_MOST_BYTES, _MOST_RESOURCES = 64_000_000, 200_000
 _TEMPLATE = RootModel[dict[str, Any]]
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -127,7 +127,7 @@ class _Reader:
         # The templates, with their sizes, by path: nested stacks can share one.
         self._templates: dict[Path, tuple[Mapping[str, Any], int]] = {}
         self._count = 0
-        self._left = _MOST_BYTES
+        self._bytes_left, self._resources_left = _MOST_BYTES, _MOST_RESOURCES
 
     def stacks(self, folder: Path) -> Iterator[StackTemplate]:
         """Yield the stacks of the assembly in ``folder``, with those of assemblies in it."""
@@ -193,25 +193,27 @@ class _Reader:
         path = folder / name
         if path in self._templates:
             template, size = self._templates[path]
-            self._spend(size, path)
-            return template
-        before = self._left
-        template = self._read(_TEMPLATE, folder, name).root
-        self._templates[path] = template, before - self._left
+            self._spend(path, size)
+        else:
+            before = self._bytes_left
+            template = self._read(_TEMPLATE, folder, name).root
+            self._templates[path] = template, before - self._bytes_left
+        self._spend(path, resources=len(Template(template).section("Resources")))
         return template
 
-    def _spend(self, size: int, path: Path) -> None:
-        """Count bytes to read, or to compare once more.
+    def _spend(self, path: Path, size: int = 0, resources: int = 0) -> None:
+        """Count bytes to read, or to compare once more, and resources.
 
         Raises:
             ExplanationError: if all are more than any app has.
         """
-        self._left -= size
-        if self._left < 0:
+        self._bytes_left -= size
+        self._resources_left -= resources
+        if self._bytes_left < 0 or self._resources_left < 0:
             raise ExplanationError(
-                f"{_shown(path)} is beyond the {_MOST_BYTES:,} bytes of templates that are read at once (a template "
-                "that stacks share counts for each): pass a part of the app, such as the folder of one stage "
-                "(cdk.out/assembly-Prod)"
+                f"{_shown(path)} is beyond the {_MOST_BYTES:,} bytes and {_MOST_RESOURCES:,} resources that are read "
+                "at once (a template that stacks share counts for each): pass a part of the app, such as the folder of "
+                "one stage (cdk.out/assembly-Prod)"
             )
 
     def _read(self, model: type[_Model], folder: Path, name: str) -> _Model:
@@ -221,7 +223,7 @@ class _Reader:
             status = resolved.stat()
             if not stat.S_ISREG(status.st_mode):
                 raise ExplanationError(f"{_shown(path)} is not a file")
-            self._spend(status.st_size, path)
+            self._spend(path, status.st_size)
             return model.model_validate_json(resolved.read_bytes())
         except (FileNotFoundError, NotADirectoryError):
             if name == "manifest.json":
