@@ -51,9 +51,9 @@ def test_what_is_switched_off_is_in_neither_form_of_the_template() -> None:
     ("tags", "fix"),
     [
         ({"aws:team": "ml"}, "a key that does not begin with aws:, which AWS reserves"),
-        ({"a;b<c>": "x"}, "text that matches"),
+        ({"a;b<c>": "x"}, "for example a-b-c-"),
         ({"": "x"}, "text that matches"),
-        ({"team": "\u0001"}, "text that matches"),
+        ({"team": "\u0001"}, 'for example "-"'),
         ({"k" * 129: "x"}, "128"),
         ({"team": "v" * 257}, "256"),
         ({f"key{number}": "x" for number in range(51)}, "50"),

@@ -33,7 +33,7 @@ VALID = textwrap.dedent(
 )
 
 
-TOPICS = [f"arn:aws:sns:us-west-2:1:topic{n}" for n in range(6)]
+TOPICS = [f"arn:aws:sns:us-west-2:111122223333:topic{n}" for n in range(6)]
 
 
 def refused(text: str) -> list[tuple[str, Any, str, str]]:
@@ -57,14 +57,14 @@ def replaced(old: str, new: str) -> str:
         ("", "endpoint.yaml:1:1", "the file is empty", "`stack: <name>`"),
         ("- a\n", "endpoint.yaml:1:1", "not a mapping", "a mapping"),
         (replaced("stack: Chat\n", ""), "endpoint.yaml:1:1 stack", "'stack' is needed", "stack: ..."),
-        (replaced("stack: Chat", "stack: 1"), "endpoint.yaml:1:8 stack", "this is not text", 'in quotes: "1"'),
+        (replaced("stack: Chat", "stack: 1"), "endpoint.yaml:1:8 stack", "this is not text", "for example Chat-prod"),
         (
             replaced("stack: Chat", "stack: a_b"),
             "endpoint.yaml:1:8 stack",
             "it must not contain '_'",
             "for example a-b",
         ),
-        (replaced("stack: Chat", 'stack: "Chat'), "endpoint.yaml:1:8", "unexpected end of stream", "YAML 1.2"),
+        (replaced("stack: Chat", 'stack: "Chat'), "endpoint.yaml:1:8", "this quote is not closed", "the same quote"),
         (
             f"schema: 2\nregions: [a]\n{VALID}",
             "endpoint.yaml:1:9 schema",
@@ -95,8 +95,8 @@ def replaced(old: str, new: str) -> str:
         (
             f"parameters: {{A: {{}}}}\n{replaced('ml.g5.12xlarge', '${A}')}",
             "endpoint.yaml:9:20 endpoints.Llama.instance_type",
-            "a token",
-            "the type as a string",
+            "known only at deployment",
+            "the type itself",
         ),
         (
             f"{VALID}    scaling: {{max_capacity: 4, on_concurrency: {{target: -1}}}}\n",
@@ -164,7 +164,7 @@ def replaced(old: str, new: str) -> str:
             replaced("- quantization: awq", "- {quantization: awq, sharding: fast_load}"),
             "endpoint.yaml:7:9 endpoints.Llama.techniques[0]",
             "exactly one",
-            "one of",
+            "an item for each: {quantization: awq}, {sharding: fast_load}",
         ),
         (
             replaced("instance_type: ml.g5.12xlarge", "instance_type:"),
@@ -194,7 +194,7 @@ def replaced(old: str, new: str) -> str:
         (
             f"{VALID}    scaling: {{max_capacity: 0}}\n",
             "endpoint.yaml:9:29 endpoints.Llama.scaling.max_capacity",
-            "the maximum is not zero or below the minimum",
+            "the maximum is at least 1",
             "a whole number, 1 or greater",
         ),
         # What constructs refuse.
@@ -263,6 +263,14 @@ def replaced(old: str, new: str) -> str:
             f"{VALID}tags: {{team: '${{Team'}}\n",
             "endpoint.yaml:9:14 tags.team",
             "`${` begins a reference",
+            '`"${Name}"`',
+        ),
+        (f"{VALID}tags: {{team: a#b}}\n", "endpoint.yaml:9:14 tags.team", "it must not contain '#'", "for example a-b"),
+        (f"{VALID}tags: {{a#b: team}}\n", "endpoint.yaml:9:8 tags.a#b", "it must not contain '#'", "for example a-b"),
+        (
+            f"{VALID}outputs: {{Name: '${{Team'}}\n",
+            "endpoint.yaml:9:17 outputs.Name",
+            "`${` begins a reference",
             "`$${` for the characters themselves",
         ),
         (
@@ -322,8 +330,8 @@ def replaced(old: str, new: str) -> str:
         (
             f"{VALID}parameters: {{'a-b': {{}}}}\n",
             "endpoint.yaml:9:14 parameters.a-b",
-            "does not work",
-            "match",
+            "it must not contain '-'",
+            "for example ab",
         ),
         (
             replaced("model:\n      jumpstart: {", "model: jumpstart\n    variant: {routing: random} # {"),

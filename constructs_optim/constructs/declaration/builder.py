@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, ClassVar, cast
 
 from aws_cdk import Acknowledgment, CfnOutput, CfnParameter, Fn, Stack, Validations
+from aws_cdk.aws_s3 import IBucket
 from constructs import Construct
 from pydantic import Field, create_model
 
@@ -30,7 +31,18 @@ from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.tokens import is_token
 
 from .document import DOCUMENTATION, DeclarationError, Document, FileViolation, Path_, dotted, violation
-from .references import ENDPOINT, METRIC, PARAMETER, PLACEHOLDER, SERVED, STORE, Reference
+from .references import (
+    BEGINS_REFERENCE,
+    ENDPOINT,
+    METRIC,
+    PARAMETER,
+    PLACEHOLDER,
+    REFERENCE_EXAMPLES,
+    REFERENCES,
+    SERVED,
+    STORE,
+    Reference,
+)
 from .schema import Call, Choice, call_of, described
 from .wording import flow, in_yaml, name_method
 
@@ -100,8 +112,8 @@ class _Failed(Exception):
     """A value refers to something that was already refused."""
 
 
-class _Unknown(Exception):
-    """A value refers to nothing in the file; ``suggestion`` is what works."""
+class _Refused(Exception):
+    """A value refers to nothing that exists, or that can exist; ``suggestion`` is what works."""
 
     def __init__(self, reason: str, suggestion: str) -> None:
         super().__init__(reason)
@@ -279,10 +291,14 @@ class Builder:
         found = self._named(owner)
         if found is None or not attributes:
             known = [*self._parameters, *(f"{each}." for each in self.made)]
-            hint = did_you_mean(name, known, f"there is {', '.join(known)}" if known else "a key of `parameters`")
-            raise ValueError(
-                f"there is no parameter {name!r}, and no construct with that ID is declared before: {hint}"
+            there = [f"there is {', '.join(known)}"] if known else []
+            new = (
+                [f"declare {self._document.declaration('parameters', name, {})}"]
+                if re.fullmatch("[A-Za-z0-9]+", name)
+                else []
             )
+            hint = did_you_mean(name, known, ", or ".join([*there, *new]) or "a key of `parameters`")
+            raise _Refused(f"there is no parameter {name!r}, and no construct with that ID is declared before", hint)
         for attribute in attributes:
             found = _attribute(found, attribute, name)
         if not isinstance(found, str | int | float):
@@ -300,9 +316,10 @@ class Builder:
         if kind is PARAMETER:
             name = text[2:-1]
             if name not in self._parameters:
-                raise ValueError(f"there is no parameter {name!r}: {meant_name(self._parameters, name)}")
+                raise _Refused(f"there is no parameter {name!r}", self._document.number_parameter(name, other=False))
             if (of := self._parameters[name].type) != "Number":
-                raise ValueError(f"{name!r} is a parameter of type {of}, and this is a number: a Number parameter")
+                reason = f"{name!r} is a parameter of type {of}, and this is a number"
+                raise _Refused(reason, f"a Number parameter: {name}: {flow({'type': 'Number'})} in parameters")
             return self.parameter(name).value_as_number
         if kind is METRIC:
             assert self._measured is not None  # noqa: S101 - only scaling takes metrics
@@ -315,16 +332,24 @@ class Builder:
             wanted = "bucket_name" if kind is STORE else "served"
             if found is None or not _has(found, wanted):
                 others = [key for key, each in self.made.items() if _has(each, wanted)]
-                bucket = [flow({"from_bucket": {"bucket": text}})] if kind is STORE else []
+                new = [self._new_store(text)] if kind is STORE else []
                 none = kind.description.replace("the ID", "not the ID", 1)
-                raise _Unknown(
-                    f"{text!r} is {none}", " or ".join([*others, *bucket]) or "the ID of one declared before"
-                )
+                raise _Refused(f"{text!r} is {none}", " or ".join([*others, *new]) or "the ID of one declared before")
             return found.served if kind is SERVED else found
         assert kind.makes is not None  # noqa: S101 - of all others
         makes, value = kind.makes, self.text(text)
+        if not is_token(value) and (refusal := kind.refusal(value)) is not None:
+            raise _Refused(*refusal)
         name = f"{PLACEHOLDER.sub(lambda found: found[1], text)}-{kind.name.replace(' ', '-')}"
         return StackContext.of(self._stack).once((kind, text), lambda: makes(self._stack, name, value))
+
+    def _new_store(self, text: str) -> str:
+        """Return how to write a store with a name: that of an existing bucket, or else the ID of a new store."""
+        if PLACEHOLDER.search(text) or REFERENCES[IBucket].refusal(text) is None:
+            return flow({"from_bucket": {"bucket": text}})
+        if re.fullmatch(r"[A-Za-z][\w-]*", text):
+            return f"{text}, with {self._document.declaration('artifact_stores', text, {})}"
+        return flow({"from_bucket": {"bucket": ...}})
 
     def _arguments(self, call: Call, path: Path_, given: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the arguments of a call; None if one of them is wrong."""
@@ -392,7 +417,7 @@ class Builder:
             self._failed.add(str(path[-1]))
             self._violations.append(self._violations[-1])
             return
-        except _Unknown as error:
+        except _Refused as error:
             self.refuse(path, error.reason, error.suggestion)
         except LockFileError as error:
             # Another file, which all endpoints use.
@@ -404,6 +429,8 @@ class Builder:
             reason, _, fix = text.rpartition(": ")
             if not reason:
                 reason, _, fix = text.partition("; ")
+            # A message that says what is needed says what works.
+            fix = fix or text.partition(" needs ")[2]
             self.refuse(self._named_in(path, text), in_yaml(reason), in_yaml(fix) or "another value")
         except RuntimeError as error:
             # The CDK's own message; Node's frames follow it.
@@ -473,10 +500,7 @@ def _literal(text: str) -> str:
     """Return text without references, with ``$${`` replaced by ``${``."""
     parts = text.split("$${")
     if any("${" in part for part in parts):
-        raise ValueError(
-            "`${` begins a reference, which is a name or an ID with an attribute, and ends with `}`: `${Name}`, "
-            "`${Endpoint.endpoint_name}`, or `$${` for the characters themselves"
-        )
+        raise _Refused(BEGINS_REFERENCE, f"{REFERENCE_EXAMPLES}, or `$${{` for the characters themselves")
     return "${".join(parts)
 
 

@@ -9,6 +9,7 @@ import re
 import sys
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -20,15 +21,17 @@ from ruamel.yaml import YAML
 from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
+from ruamel.yaml.tokens import FlowMappingEndToken, FlowMappingStartToken, FlowSequenceEndToken, FlowSequenceStartToken
 
 from constructs_optim.recipe.documentation import page
-from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean
-from constructs_optim.recipe.forms import FILE_PAIR, Form
+from constructs_optim.recipe.errors import RecipeError, Violation, close_matches, did_you_mean
+from constructs_optim.recipe.forms import FILE_PAIR, Form, similar
 from constructs_optim.recipe.rules.model_rules import ARCHIVES
 from constructs_optim.recipe.secrets import without_secrets
 from constructs_optim.recipe.settings import Settings, Takes, accepts, expected, listed, number_in, one_by_location
 
-from .schema import Call, Choice, made_by, needed_keys
+from .references import BEGINS_REFERENCE, PLACEHOLDER, REFERENCE_EXAMPLES
+from .schema import Call, Choice, example_of, made_by, needed_keys
 from .wording import flow, shown_in_yaml
 
 DOCUMENTATION = page("endpoint-file")
@@ -38,6 +41,12 @@ Path_ = tuple[str | int, ...]
 _A_LIST = "a list"
 _MAPPINGS = ("dict_type", "model_type")
 _MOST_VALUES, _MOST_CHARACTERS, _MOST_LEVELS = 20_000, 500_000, 50
+_YAML = "YAML 1.2, or JSON"
+# Text with references and without quotes.
+_PLAIN = r"(?:[^\s,\[\]{}$]|\$(?!\{))*"
+_UNQUOTED = re.compile(rf"{_PLAIN}(?:\$\{{[^{{}}\n]*\}}{_PLAIN})+")
+_CLOSED_BY = {FlowMappingStartToken: "{}", FlowSequenceStartToken: "[]"}
+_LONGEST = 120
 _TAG = "tag:yaml.org,2002:"
 _NODES = {"map": MappingNode, "seq": SequenceNode}
 _TEXTS = ("str", "timestamp")
@@ -115,16 +124,9 @@ class Document:
             root = parser.compose(text)
             data = reader.value(root, (), ()) if root is not None else None
         except MarkedYAMLError as error:
-            # An unclosed quote is a problem at the end of the file, whose context is where the quote begins.
-            mark = error.context_mark if "scanning a quoted scalar" in (error.context or "") else error.problem_mark
-            mark = mark or error.context_mark
-            place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark is not None else name
-            line = text.splitlines()[mark.line : mark.line + 1] if mark is not None else []
-            # The rest of ruamel's message is about ruamel's options.
-            reason = (error.problem or error.context or "").partition("\n")[0]
-            raise _refused(place, "".join(line).strip(), f"this is not YAML: {reason}", "YAML 1.2, or JSON") from None
+            raise _not_yaml(name, text, error) from None
         except YAMLError as error:
-            raise _refused(name, None, f"this is not YAML: {error}", "YAML 1.2, or JSON") from None
+            raise _refused(name, None, f"this is not YAML: {error}", _YAML) from None
         except _TooMuch as error:
             raise _refused(f"{name}:{error.line}:{error.column}", None, error.reason, error.suggestion) from None
         document = Document(name, data, _values=reader.values, _keys=reader.keys, _texts=reader.texts)
@@ -218,7 +220,9 @@ class Document:
             problems: dict[Path_, list[tuple[Any, _Followed]]] = {}
             for problem in error.errors(include_url=False):
                 followed = self._followed(problem["loc"], model, path, is_missing=problem["type"] == "missing")
-                problems.setdefault(followed.path, []).append((problem, followed))
+                of_path = problems.setdefault(followed.path, [])
+                if not (followed.lacks_ids and of_path):
+                    of_path.append((problem, followed))
             # A hint takes a search among all settings, and nobody reads thousands of them.
             in_order = sorted(problems, key=lambda each: _line_and_column(self.place((*path, *each))))
             first = [each for of in in_order[: DeclarationError.most] for each in problems[of]]
@@ -228,11 +232,16 @@ class Document:
 
     def _violation(self, problem: Any, followed: _Followed, model: type[Call], below: Path_) -> Violation:
         kind, value, context = problem["type"], problem["input"], _mapping(problem.get("ctx"))
-        path, models, around = followed.path, followed.models, followed.around
-        whole = (*below, *path)
+        path, models, fields, inner = followed.path, followed.models, followed.fields, followed.inner
+        last, whole = path[-1] if path else "", (*below, *path)
+        # What suggestions contain.
+        known = without_secrets(value, str(last), ...)
+        if followed.lacks_ids:
+            return self._without_ids(whole, inner[0])
         if kind == "extra_forbidden":
             name = str(path[-1])
-            fix = form_of_keys(models).hint(name, value, around)
+            fix = _missing_keys(models, name, value, self.keys_at(whole[:-1]))
+            fix = fix or form_of_keys(models).hint(name, value, followed.around)
             if not below and path[:-1] and name in model.model_fields:
                 fix = f"{name} is a key of the whole file: write it without indentation"
             reason = f"there is no {path[-1]!r} here"
@@ -240,28 +249,42 @@ class Document:
         if kind == "missing":
             return violation(self.at(whole), None, f"{path[-1]!r} is needed", f"{path[-1]}: ...")
         if value is None:
-            return violation(self.at(whole, is_key=True), None, "there is no value", "a value, or to leave the key out")
+            is_needed = any(last in needed_keys(each) for each in models)
+            fix = (
+                "a value" if is_needed else f"a value, or to leave the {'item' if isinstance(last, int) else 'key'} out"
+            )
+            return violation(self.at(whole, is_key=True), None, "there is no value", fix)
         if kind == "list_type":
-            return violation(self.at(whole), value, "this is not a list", _as_list(value, models, path))
-        if kind in _MAPPINGS:
-            fix = _as_mapping(value, models, path) or "a mapping: keys with their values"
+            return violation(self.at(whole), value, "this is not a list", _as_list(known, fields))
+        if kind in _MAPPINGS or (kind == "kind" and _as_mapping(known, inner)):
+            fix = _as_mapping(known, inner) or _a_mapping(inner)
             return violation(self.at(whole), value, "this is not a mapping", fix)
-        if kind == "kind" and (fix := _as_mapping(value, models, path)):
-            return violation(self.at(whole), value, "this is not a mapping", fix)
+        if kind == "choice" and (each := _alone(known, inner)):
+            fix = f"an item for each: {', '.join(each)}" if isinstance(last, int) else " or ".join(each)
+            return violation(self.at(whole), value, context["reason"], fix)
+        if context.get("takes_parameter"):
+            fix = f"a number, or a parameter: {self.number_parameter(_id_of(path))}"
+            return violation(self.at(whole), value, context["reason"], fix)
         if "reason" in context:
             return violation(self.at(whole), value, context["reason"], problem["msg"])
         if kind == "string_type" and (text := self._texts.get(whole)) is not None:
-            return violation(self.at(whole), value, "this is not text", f'text, in quotes: "{text}"')
+            is_text = not fields or accepts(fields[0], text)
+            fix = ("" if is_text else _of_pattern(fields)) or f'text, in quotes: "{text}"'
+            return violation(self.at(whole), value, "this is not text", fix)
+        if kind == "string_type" and isinstance(known, list) and (fix := _in_list(known, models, path)):
+            return violation(self.at(whole), value, "this is a list, and not text", fix)
         if kind == "string_pattern_mismatch":
-            fields = [each.model_fields[str(path[-1])] for each in models if path[-1] in each.model_fields]
-            examples = [str(example) for each in fields for example in each.examples or ()]
-            allowed = re.sub(r".", lambda each: each[0] if _is_allowed(each[0], context["pattern"]) else "-", value)
-            if fields and allowed != value and re.search(context["pattern"], allowed):
-                wrong = ", ".join(sorted({repr(each) for each, new in zip(value, allowed, strict=True) if each != new}))
-                return violation(self.at(whole), value, f"it must not contain {wrong}", f"for example {allowed}")
-            # A key has no field of its own.
-            fix = f"for example {examples[0]}" if examples else f"text that matches {context['pattern']}"
-            return violation(self.at(whole, is_key=not fields), value, "this value does not work", fix)
+            place, pattern = self.at(whole, is_key=problem["loc"][-1:] == ("[key]",)), context["pattern"]
+            if "${" in PLACEHOLDER.sub("", value):
+                return violation(place, value, BEGINS_REFERENCE, REFERENCE_EXAMPLES)
+            wrong = {each for each in value if not _is_allowed(each, pattern)}
+            instead = "-" if _is_allowed("-", pattern) else ""
+            allowed = "".join(instead if each in wrong else each for each in value)
+            if wrong and re.search(pattern, allowed):
+                reason = f"it must not contain {', '.join(sorted(map(repr, wrong)))}"
+                return violation(place, value, reason, f"for example {flow(allowed)}")
+            fix = _of_pattern(fields) or f"text that matches {pattern}"
+            return violation(place, value, "this value does not work", fix)
         fix = expected(problem)
         if kind in ("int_type", "float_type") and isinstance(value, str) and number_in(value) is not None:
             fix = f"{value}, without quotes"
@@ -269,22 +292,56 @@ class Document:
             self.at(whole), value, "this value does not work", fix.replace("True or False", "true or false")
         )
 
+    def _without_ids(self, path: Path_, model: type[Call]) -> Violation:
+        """Return the violation of a mapping of IDs with the keys of what an ID names."""
+        value, form = _mapping(self.value_at(path)), form_of_keys([model])
+        known = {key: each for key, each in _mapping(without_secrets(value, "", ...)).items() if key in form.members}
+        around = _form_of((model,), None, (*needed_keys(model),), "{{}}")
+        named = around.of_value(known)
+        if len(named) > _LONGEST:
+            named = around.of_value(dict.fromkeys(known, ...))
+        name = re.sub("^On(?=[A-Z])", "", model.__name__)
+        key = next(key for key in value if _is_setting(value, key, [model]))
+        reason = f"the keys here are IDs, and {key!r} is a key below an ID"
+        return violation(self.at(path), value, reason, f"{{{name}: {named}}}, where {name} is an ID of your choice")
+
+    def number_parameter(self, name: str, *, other: bool = True) -> str:
+        """Return how to refer to a parameter of the file for numbers: to one with a similar name, or else to a new one;
+        with ``other``, to any before a new one.
+        """
+        parameters = _mapping(self.value_at(("parameters",))).items()
+        numbers = [str(each) for each, of in parameters if _mapping(of).get("type") == "Number"]
+        if near := close_matches(name, numbers) or (numbers if other else []):
+            return f'"${{{near[0]}}}"'
+        return f'"${{{name}}}", with {self.declaration("parameters", name, {"type": "Number"})}'
+
+    def declaration(self, section: str, id: str, value: Mapping[str, Any]) -> str:
+        """Return how to declare something in a section of the file."""
+        if section in _mapping(self.data):
+            return f"{id}: {flow(value)} in {section}"
+        return f"{section}: {flow({id: value})} at the top of the file"
+
     def _followed(
         self, location: Sequence[str | int], model: type[Call], below: Path_, *, is_missing: bool
     ) -> _Followed:
         node, models, inner = self.value_at(below), [model], [model]
         path: Path_ = ()
+        fields: list[FieldInfo] = []
         around: list[tuple[str, Form]] = []
+        of_ids = False
         for number, part in enumerate(location):
             if not _has(node, part) and not (is_missing and number == len(location) - 1):
                 continue
+            if of_ids and part in _keys(inner) and any(_is_setting(node, key, inner) for key in _keys(inner)):
+                return _Followed(path, models, fields, inner, around, lacks_ids=True)
             if path and isinstance(path[-1], str):
                 around.insert(0, (path[-1], form_of_keys(models)))
             path, node, models = (*path, part), self.value_at((*below, *path, part)), inner
-            fields = [each.model_fields[part] for each in models if part in each.model_fields]
-            if fields or not isinstance(part, int):
-                inner = [found for each in fields for found in _models_in(each.annotation)] or models
-        return _Followed(path, models, around)
+            fields = [each.model_fields[str(part)] for each in models if part in each.model_fields and not of_ids]
+            of_ids = any(dict in _origins(each.annotation) for each in fields)
+            if fields:
+                inner = [found for each in fields for found in _models_in(each.annotation)]
+        return _Followed(path, models, fields, [] if of_ids else inner, around)
 
 
 @dataclass(frozen=True)
@@ -294,12 +351,18 @@ class _Followed:
     Attributes:
         path: the path, without the names of types.
         models: the models that contain its last part.
+        fields: the last part's fields in those models; empty for an ID or an index.
+        inner: the models of the value, or of its items; empty for a mapping of IDs.
         around: the forms around those models, the innermost first, with the keys at which they contain them.
+        lacks_ids: whether the value is a mapping of IDs that has keys of the models instead.
     """
 
     path: Path_
     models: Sequence[type[Call]]
+    fields: Sequence[FieldInfo]
+    inner: Sequence[type[Call]]
     around: Sequence[tuple[str, Form]]
+    lacks_ids: bool = False
 
 
 # The nodes of a mapping's keys and values, by key.
@@ -340,6 +403,53 @@ def dotted(path: Sequence[str | int]) -> str:
 
 def _refused(place: str, value: object, reason: str, suggestion: str) -> DeclarationError:
     return DeclarationError([violation(place, value, reason, suggestion)])
+
+
+def _not_yaml(name: str, text: str, error: MarkedYAMLError) -> DeclarationError:
+    """Return the error about a text that is not YAML."""
+    # The rest of ruamel's message is about ruamel's options.
+    reason, fix = (error.problem or error.context or "").partition("\n")[0], _YAML
+    context, mark = error.context or "", error.problem_mark or error.context_mark
+    if mark is None:
+        return _refused(name, None, f"this is not YAML: {reason}", fix)
+    line, column = mark.line, mark.column
+    # The parser does not count a byte order mark.
+    lines = text.removeprefix("\ufeff").splitlines()
+    if "'\\t'" in reason:
+        reason, fix = "there is a tab where only spaces are allowed", "indent with spaces: spaces in place of tabs"
+    elif "scanning a quoted scalar" in context and error.context_mark is not None:
+        # The problem is at the end of the file.
+        line, column = error.context_mark.line, error.context_mark.column
+        reason, fix = "this quote is not closed", "the same quote after the text"
+    elif "parsing a flow" in context and (token := _open_bracket(text, mark.index)) is not None:
+        opened, (bracket, closing) = token.start_mark, _CLOSED_BY[type(token)]
+        if "".join(lines[line : line + 1])[:column].endswith("$"):
+            found = [each for each in _UNQUOTED.finditer(lines[line]) if each.start() < column < each.end()]
+            column = found[0].start() if found else column - 1
+            reason = "in braces and brackets, text with ${...} needs quotes"
+            fix = f"{flow(found[0][0].rstrip(':') if found else '${...}')}, in quotes"
+        elif "<stream end>" in reason:
+            line, column = opened.line, opened.column
+            reason, fix = f"this `{bracket}` is not closed", f"`{closing}` after its last value"
+        else:
+            missing = "a value" if "node content" in reason else "`,`"
+            fix = f"{missing} or `{closing}` before this, because the `{bracket}` of line {opened.line + 1} is open"
+    shown = "".join(lines[line : line + 1]).strip()
+    return _refused(f"{name}:{line + 1}:{column + 1}", shown, f"this is not YAML: {reason}", fix)
+
+
+def _open_bracket(text: str, before: int) -> Any:
+    """Return the token of the last bracket before an index that is not closed there; None without any."""
+    opened: list[Any] = []
+    with suppress(YAMLError):
+        for token in YAML(typ="safe", pure=True).scan(text):
+            if token.start_mark.index >= before:
+                break
+            if isinstance(token, tuple(_CLOSED_BY)):
+                opened.append(token)
+            elif isinstance(token, FlowMappingEndToken | FlowSequenceEndToken) and opened:
+                opened.pop()
+    return opened[-1] if opened else None
 
 
 class _TooMuch(Exception):
@@ -521,9 +631,9 @@ def _text(models: Sequence[type[Call]], name: str, value: object) -> str:
     fields = [of for model in models for key, of in model.model_fields.items() if name in (key, of.alias)]
     if value is ... or any(_takes(of, value) for of in fields):
         return flow(value)
-    if mapping := _as_mapping(value, models, (name,)):
+    if mapping := _as_mapping(value, _inner(fields)):
         return mapping
-    if any(list in _origins(of.annotation) for of in fields) and (items := _as_list(value, models, (name,))) != _A_LIST:
+    if any(list in _origins(of.annotation) for of in fields) and (items := _as_list(value, fields)) != _A_LIST:
         return items
     inner = [found for of in fields for found in _models_in(of.annotation) if not issubclass(found, Choice)]
     return _form_of((inner[0],), None, (*needed_keys(inner[0]),), "{{}}").written({}) if inner else "..."
@@ -556,14 +666,75 @@ def _origins(annotation: Any) -> set[Any]:
     return {get_origin(annotation), *(each for part in get_args(annotation) for each in _origins(part))}
 
 
-def _as_mapping(value: object, models: Iterable[type[Call]], path: Path_) -> str:
-    """Return a mapping with a value as the key that it is for; empty if that is not clear."""
-    if not isinstance(value, str | int | float) or isinstance(value, bool) or not path:
-        return ""
-    fields = [model.model_fields[str(path[-1])] for model in models if path[-1] in model.model_fields]
-    # The keys of other mappings are IDs.
+def _id_of(path: Path_) -> str:
+    """Return an ID with the name of the last key in a path: MaxCapacity."""
+    return "".join(map(str.capitalize, next(str(each) for each in reversed(path) if isinstance(each, str)).split("_")))
+
+
+def _alone(value: object, inner: Iterable[type[Call]]) -> list[str]:
+    """Return the choices in a mapping of several, each as a mapping; empty if one of them is unknown."""
+    choices = _mapping(value)
+    return [flow({name: of}) for name, of in choices.items()] if len(choices) > 1 and {*choices} <= _keys(inner) else []
+
+
+def _keys(models: Iterable[type[Call]]) -> set[str | int]:
+    return {of.alias or name for model in models for name, of in model.model_fields.items()}
+
+
+def _is_setting(ids: Any, key: str | int, models: Iterable[type[Call]]) -> bool:
+    """Return whether a key in a mapping of IDs is one of the models', and no ID: its value is not a mapping."""
+    return key in _keys(models) and key in ids and not isinstance(ids[key], dict)
+
+
+def _missing_keys(models: Iterable[type[Call]], name: str, value: object, given: Sequence[str]) -> str:
+    """Return a question with the needed keys that a mapping lacks and that accept the value of an unknown key; empty
+    if the models have keys like it.
+    """
+    form = form_of_keys(models)
+    fields = {of.alias or key: of for model in models for key, of in model.model_fields.items()}
+    needed = [key for model in models for key in needed_keys(model) if key not in given]
+    lacking = [key for key in needed if _takes(fields[key], value)]
+    is_similar = form.own(name) or similar(form.members, name)
+    return f"did you mean {' or '.join(lacking)}?" if lacking and not is_similar else ""
+
+
+def _of_pattern(fields: Sequence[FieldInfo]) -> str:
+    """Return what matches a field's pattern, with its example; empty without an example."""
+    examples = [str(example) for each in fields for example in each.examples or ()]
+    patterns = [each.pattern for of in fields for each in of.metadata if getattr(each, "pattern", None)]
+    digits = [found[1] for each in patterns if (found := re.fullmatch(r"\^\\d\{(\d+)\}\$", each))]
+    # An example in words names several values.
+    shown = [flow(each) if re.search(patterns[0], each) else each for each in examples[:1] if patterns]
+    return "".join(f"{f'{digits[0]} digits in quotes, ' if digits else ''}for example {each}" for each in shown)
+
+
+def _in_list(items: Sequence[Any], models: Iterable[type[Call]], path: Path_) -> str:
+    """Return where a list goes that is the value of a key for one text; empty if that is not clear."""
+    key = str(path[-1]) if path else ""
+    fields = {
+        name: of for model in models for name, of in model.model_fields.items() if list in _origins(of.annotation)
+    }
+    lists = [name for name, of in fields.items() if key in _keys(_models_in(of.annotation))]
+    written = flow([{key: each} for each in items])
+    return f"one text, or in place of {key}, {lists[0]}: {written}" if lists else ""
+
+
+def _a_mapping(models: Sequence[type[Call]]) -> str:
+    """Return what a mapping of the models is."""
+    shapes = " or ".join(map(example_of, models))
+    return f"a mapping such as {shapes}" if shapes else "a mapping: keys with their values"
+
+
+def _inner(fields: Iterable[FieldInfo]) -> list[type[Call]]:
+    """Return the models of the values of keys, but not of mappings, whose keys are IDs."""
     forms = [each.annotation for each in fields if dict not in _origins(each.annotation)]
-    inner = [found for each in forms for found in _models_in(each)]
+    return [found for each in forms for found in _models_in(each)]
+
+
+def _as_mapping(value: object, inner: Sequence[type[Call]]) -> str:
+    """Return a mapping with a value as the key that it is for; empty if that is not clear."""
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        return ""
     named = {of.alias or name: of for model in inner for name, of in model.model_fields.items()}
     if isinstance(value, str) and value.startswith("s3://") and "uri" in named:
         # A prefix ends with a slash; what to do with an archive, the rules say.
@@ -571,20 +742,21 @@ def _as_mapping(value: object, models: Iterable[type[Call]], path: Path_) -> str
         return f"{{uri: {flow(value if is_archive else value.removesuffix('/') + '/')}}}"
     # An ID such as vpc-0a1b.
     if prefixed := [name for name in named if isinstance(value, str) and value.startswith(f"{name}-")]:
-        deeper = _as_mapping(value, inner, (*path, prefixed[0]))
+        deeper = _as_mapping(value, _inner([named[prefixed[0]]]))
         return f"{{{prefixed[0]}: {deeper or flow(value)}}}"
     needed = [name for model in inner for name in needed_keys(model)]
     ids = [name for name in needed if str(value).startswith(f"{name.removesuffix('_id')}-")]
     # Of numbers without a needed key, the first one is the most important.
     numbers = [name for name, of in named.items() if not needed and not isinstance(value, str) and accepts(of, value)]
-    key = needed[0] if len(needed) == 1 else next(iter([*ids, *numbers]), None)
+    # Of several needed keys, the first one names what it is.
+    first = [name for name in needed if isinstance(value, str) and accepts(named[name], value)]
+    key = needed[0] if len(needed) == 1 else next(iter([*ids, *numbers, *first]), None)
     written = ", ".join(f"{name}: {flow(value) if name == key else '...'}" for name in needed or [key])
     return f"{{{written}}}" if key else ""
 
 
-def _as_list(value: object, models: Iterable[type[Call]], path: Path_) -> str:
+def _as_list(value: object, fields: Sequence[FieldInfo]) -> str:
     """Return a list with a value, or with what it can mean, as its only item."""
-    fields = [model.model_fields[str(path[-1])] for model in models if path and path[-1] in model.model_fields]
     items = [found for each in fields for found in _models_in(each.annotation)]
     if not isinstance(value, str) or not items:
         meant = [items for of in fields if (items := listed(of, value)) is not None]
@@ -592,7 +764,7 @@ def _as_list(value: object, models: Iterable[type[Call]], path: Path_) -> str:
     if issubclass(items[0], Choice):
         near = re.findall(r"^did you mean (.*)\?$", items[0].hint(value))
         return " or ".join(f"[{each}]" for each in near[0].split(" or ")) if near else _A_LIST
-    return f"[{_as_mapping(value, models, path) or '{...}'}]"
+    return f"[{_as_mapping(value, items) or example_of(items[0])}]"
 
 
 def _is_allowed(character: str, pattern: str) -> bool:

@@ -28,16 +28,20 @@ from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredReso
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.model import Model
+from constructs_optim.recipe.rules.model_rules import wrong_bucket
 
 PLACEHOLDER = re.compile(r"\$\{([A-Za-z][\w.:/-]*)\}")
 """``${Name}`` in text: a parameter, a pseudo parameter such as ``AWS::Region``, or ``Construct.attribute``."""
+BEGINS_REFERENCE = "`${` begins a reference, which is a name or an ID with an attribute, and ends with `}`"
+REFERENCE_EXAMPLES = '`"${Name}"`, `"${Endpoint.endpoint_name}"`'
+"""Why ``${`` in text is refused without a reference, and references."""
 IN_SCHEMA = "x-reference"
 """The key of a kind in a model's schema, before it moves to the definitions."""
 _DURATION = re.compile(r"(\d+) ?([smhd])")
 _SIZE = re.compile(r"(\d+) ?(MiB|GiB)")
 _DURATIONS = {"s": Duration.seconds, "m": Duration.minutes, "h": Duration.hours, "d": Duration.days}
 _SIZES = {"MiB": Size.mebibytes, "GiB": Size.gibibytes}
-_ARN = "arn:"
+_ARN, _REGION, _ACCOUNT = "arn:", "us-west-2", "111122223333"
 
 
 @dataclass(frozen=True)
@@ -49,17 +53,49 @@ class Reference:
 
 
 @dataclass(frozen=True)
+class _Names:
+    """The ARNs of a kind of resource, and its names if they also refer to it.
+
+    Attributes:
+        arn: an ARN of the kind without the name at its end.
+        is_name: returns whether a text is a name.
+        usual: a name, for examples.
+        rule: what a name consists of, if names refer to the resource; empty if only ARNs do.
+    """
+
+    arn: str
+    is_name: Callable[[str], bool]
+    usual: str
+    rule: str = ""
+
+    def has(self, text: str) -> bool:
+        """Return whether a text can refer to a resource."""
+        if not text.startswith(_ARN):
+            return bool(self.rule) and self.is_name(text)
+        start = self.arn.replace("aws", "aws[a-z-]*", 1).replace(_REGION, "[a-z0-9-]+").replace(_ACCOUNT, r"\d{12}")
+        found = re.match(start, text)
+        return found is not None and self.is_name(text[found.end() :])
+
+    def example(self, text: str) -> str:
+        """Return a name or ARN in place of a text, with the name that the text can be."""
+        is_name = not text.startswith(_ARN) and self.is_name(text)
+        arn = f"{self.arn}{text if is_name else self.usual}"
+        return f"{self.usual} or {arn}" if self.rule else arn
+
+
+@dataclass(frozen=True)
 class ReferenceKind:
     """A kind of reference.
 
     ``makes`` creates the object in a scope, with an ID unique to the text; None if only the file's reader can resolve
-    it.
+    it. ``names`` are the texts that can refer to an object of AWS; None for any.
     """
 
     name: str
     description: str
     makes: Callable[[Construct, str, str], Any] | None = None
     pattern: str | None = None
+    names: _Names | None = None
 
     @property
     def form(self) -> Any:
@@ -76,9 +112,22 @@ class ReferenceKind:
             return value
         if not isinstance(value, str) or (self.pattern is not None and not re.fullmatch(self.pattern, value)):
             raise PydanticCustomError(
-                "reference", "{fix}", {"reason": "this value does not work", "fix": self.description}
+                "reference",
+                "{fix}",
+                {
+                    "reason": "this value does not work",
+                    "fix": self.description,
+                    "takes_parameter": self is PARAMETER,
+                },
             )
         return Reference(self, value)
+
+    def refusal(self, text: str) -> tuple[str, str] | None:
+        """Return why AWS can have no object of such a name or ARN, and what works; None if it can."""
+        if self.names is None or self.names.has(text):
+            return None
+        rule = f": {self.names.rule}" if self.names.rule else ""
+        return f"this is not {self.description}{rule}", f"{self.description}, such as {self.names.example(text)}"
 
 
 def _model(text: str) -> Model:
@@ -120,6 +169,33 @@ def _topic(scope: Construct, name: str, text: str) -> sns.ITopic:
     return sns.Topic.from_topic_arn(scope, name, text)
 
 
+def _matches(pattern: str) -> Callable[[str], bool]:
+    return lambda text: re.fullmatch(pattern, text, re.ASCII) is not None
+
+
+def _is_bucket(text: str) -> bool:
+    return re.search(r"[/\s]", text) is None and wrong_bucket(f"s3://{text}") is None
+
+
+_BUCKETS = _Names(
+    "arn:aws:s3:::", _is_bucket, "my-bucket", "a bucket's name has 3 to 63 lowercase letters, digits, dots and hyphens"
+)
+# IAM API Reference, CreateRole. A name can have the role's path before it.
+_ROLES = _Names(
+    f"arn:aws:iam::{_ACCOUNT}:role/",
+    _matches(r"((?!\.+/)[\w+=,.@-]+/)*[\w+=,.@-]{1,64}"),
+    "MyRole",
+    "a role's name has 1 to 64 letters, digits and characters of +=,.@_-, and can follow its path, such as "
+    "service-role/, in which no part is . or ..",
+)
+_TOPICS = _Names(f"arn:aws:sns:{_REGION}:{_ACCOUNT}:", _matches(r"[\w-]{1,256}(\.fifo)?"), "my-topic")
+_KEYS = _Names(
+    f"arn:aws:kms:{_REGION}:{_ACCOUNT}:key/",
+    _matches(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|mrk-[0-9a-f]{32}"),
+    "1234abcd-12ab-34cd-56ef-1234567890ab",
+)
+_ALARMS = _Names(f"arn:aws:cloudwatch:{_REGION}:{_ACCOUNT}:alarm:", _matches(r".{1,255}"), "my-alarm")
+
 PARAMETER = ReferenceKind("parameter name", "a number, or a parameter: ${MaxCapacity}", pattern=PLACEHOLDER.pattern)
 STORE = ReferenceKind("artifact store id", "the ID of one of this file's artifact_stores")
 SERVED = ReferenceKind("served", "the ID of one of this file's endpoints, or Endpoint/Component for a component")
@@ -141,19 +217,26 @@ REFERENCES: Mapping[Any, ReferenceKind] = {
         _removal_policy,
         "|".join(policy.name.lower() for policy in RemovalPolicy),
     ),
-    s3.IBucket: ReferenceKind("bucket", "the name or the ARN of a bucket", _bucket),
+    s3.IBucket: ReferenceKind("bucket", "the name or the ARN of a bucket", _bucket, names=_BUCKETS),
     kms.IKey: ReferenceKind(
-        "key", "the ARN of a KMS key", lambda scope, name, text: kms.Key.from_key_arn(scope, name, text)
+        "key",
+        "the ARN of a KMS key",
+        lambda scope, name, text: kms.Key.from_key_arn(scope, name, text),
+        names=_KEYS,
     ),
-    iam.IRole: ReferenceKind("role", "the name or the ARN of a role", _role),
-    sns.ITopic: ReferenceKind("topic", "the ARN of an SNS topic", _topic),
+    iam.IRole: ReferenceKind("role", "the name or the ARN of a role", _role, names=_ROLES),
+    sns.ITopic: ReferenceKind("topic", "the ARN of an SNS topic", _topic, names=_TOPICS),
     AlarmAction: ReferenceKind(
-        "alarm action", "the ARN of an SNS topic", lambda scope, name, text: SnsAction(_topic(scope, name, text))
+        "alarm action",
+        "the ARN of an SNS topic",
+        lambda scope, name, text: SnsAction(_topic(scope, name, text)),
+        names=_TOPICS,
     ),
     cloudwatch.IAlarm: ReferenceKind(
         "alarm",
         "the ARN of a CloudWatch alarm",
         lambda scope, name, text: cloudwatch.Alarm.from_alarm_arn(scope, name, text),
+        names=_ALARMS,
     ),
     cloudwatch.IMetric: METRIC,
     IArtifactStore: STORE,

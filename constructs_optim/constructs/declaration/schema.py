@@ -253,14 +253,20 @@ def union_of(arms: Sequence[Any]) -> Any:
         for kind in _kinds(arm):
             by_kind.setdefault(kind, []).append(arm)
     tagged = [Annotated[_either(of_kind), Tag(f"<{kind}>")] for kind, of_kind in by_kind.items()]
-    fix = " or ".join(_KINDS[kind] for kind in by_kind)
+    # The longest ones are last.
+    in_order = sorted(by_kind.items(), key=lambda each: each[0] == "mapping")
+    fix = ", or ".join(dict.fromkeys(_example(arm, kind) for kind, of_kind in in_order for arm in of_kind))
     return Annotated[
         _either(tagged),
         Discriminator(
             _kind_of,
             custom_error_type="kind",
             custom_error_message="{fix}",
-            custom_error_context={"reason": "this is another kind of value", "fix": fix},
+            custom_error_context={
+                "reason": "this is another kind of value",
+                "fix": fix,
+                "takes_parameter": PARAMETER.form in arms,
+            },
         ),
     ]
 
@@ -276,6 +282,25 @@ _KINDS = {
     "list": "a list",
     "mapping": "a mapping",
 }
+
+
+def _example(arm: Any, kind: str) -> str:
+    """Return what a value of one of a union's types and of a kind is."""
+    if _is_model(arm) and kind == "text":
+        return " or ".join(arm.bare)
+    if _is_model(arm):
+        return f"settings such as {example_of(arm)}"
+    schemas = [each.json_schema for each in get_args(arm)[1:] if isinstance(each, WithJsonSchema)]
+    references = [each[IN_SCHEMA]["schema"]["description"] for each in schemas if each and IN_SCHEMA in each]
+    return next(iter(references), _KINDS[kind])
+
+
+def example_of(model: type[Call]) -> str:
+    """Return how to write a model: with the needed keys, or else the first one; of a choice, with each."""
+    if issubclass(model, Choice):
+        return " or ".join(f"{{{name}: {{...}}}}" for name in model.model_fields)
+    names = needed_keys(model) or [of.alias or name for name, of in model.model_fields.items()][:1]
+    return f"{{{', '.join(f'{name}: ...' for name in names)}}}"
 
 
 def _kind_of(value: Any) -> str | None:

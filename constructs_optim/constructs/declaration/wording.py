@@ -14,8 +14,10 @@ from constructs_optim.recipe.tokens import without_tokens
 from .references import REFERENCES
 from .schema import Call, Choice, named_arguments, named_forms, snake
 
-# Where a recipe's values come from in an app, and not in a file.
-_OF_APPS = ", which can come from the context"
+# How an app and a file give a value that synthesis needs, and what the CDK calls a value that is known too late.
+_OF_APPS = re.compile(r"the (\w+) as a string, which can come from the context.*", re.DOTALL)
+_OF_FILES = r"the \1 itself, without ${...}; to deploy with several, one file for each \1"
+_TOKEN, _IN_FILES = "is a token, whose value", "comes from a parameter or an attribute, whose value"
 _SECRET = re.compile(r"SecretValue\.secrets_manager\(\"([^\"]*)\"\)\.unsafe_unwrap\(\)")
 # A call, with the verb before it; a name such as Server.vllm; or an argument with its value. A plural such as file(s)
 # is no call.
@@ -53,7 +55,8 @@ def in_yaml(text: str) -> str:
     """Return a text with its Python as in a file: ``quantization: awq`` for ``Quantization.awq()``, ``scaling`` for
     ``auto_scale()``, and ``spot: false`` for ``spot=False``. Commands in backticks and all other text stay.
     """
-    text = _SECRET.sub(r'"{{resolve:secretsmanager:\1}}"', text.partition(_OF_APPS)[0])
+    text = _OF_APPS.sub(_OF_FILES, text).replace(_TOKEN, _IN_FILES)
+    text = _SECRET.sub(r'"{{resolve:secretsmanager:\1}}"', text)
     parts = text.split("`")
     return "`".join(part if number % 2 else _translated(part) for number, part in enumerate(parts))
 
@@ -254,7 +257,8 @@ def flow(value: Any) -> str:
         return "..."
     if isinstance(value, str):
         is_plain = re.fullmatch(r"[A-Za-z][\w./@-]*|\d+(?:\.\d+\.\d+|[smhd]|MiB|GiB)|<[\w ]+>", value)
-        return value if is_plain and value not in ("true", "false", "null") else json.dumps(value, ensure_ascii=False)
+        is_other = value.lower() in ("true", "false", "null")
+        return value if is_plain and not is_other else json.dumps(value, ensure_ascii=False)
     return json.dumps(value, default=str)
 
 
