@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
@@ -12,17 +12,24 @@ from pydantic_core import from_json
 
 from . import load
 
-# vLLM, human_readable_int of engine/arg_utils.py: 8k, 25.6K, 1G; some arguments also accept "auto".
-_SIZE = re.compile(r"-?\d+(\.\d+)?[kKmMgGtT]?|auto")
+# vLLM, human_readable_int of utils/argparse_utils.py: 8k, 25.6k, 1G; some arguments also accept "auto". Decimals are
+# for k, m, g and t only.
+_SUFFIXED = re.compile(r"\d+(\.\d+)?[kmgt]|\d+[KMGT]")
 
 
 def _size(text: str) -> None:
-    if not _SIZE.fullmatch(text):
-        raise ValueError(text)
+    if text.lower() != "auto" and not _SUFFIXED.fullmatch(text):
+        int(text)
 
 
 _READ: Mapping[str, Callable[[str], object]] = {"int": int, "float": float, "size": _size, "json": from_json}
-_IN_WORDS = {"int": "a whole number", "float": "a number", "size": "a whole number such as 8192 or 8k", "json": "JSON"}
+_IN_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "size": "a whole number such as 8192 or 8k",
+    "json": "JSON",
+    "switch": "a value such as true or false",
+}
 # vLLM, optional_type of engine/arg_utils.py.
 _NO_VALUE = frozenset({"", "None"})
 
@@ -42,21 +49,27 @@ class Argument(BaseModel, frozen=True):
     since: str | None = None
     until: str | None = None
 
-    def expected(self, value: str) -> str | None:
-        """Return what the parser accepts instead of an invalid value; None if the value is valid."""
-        # The container's entrypoint omits arguments whose value is "false".
-        if value.lower() == "false" or value in _NO_VALUE:
+    def expected(self, words: Sequence[str] | None, *, negates: bool = False) -> str | None:
+        """Return what the parser accepts instead of invalid words after the argument; None if they are valid.
+
+        ``words`` are None if the argument is left out. ``negates``: whether its name is the negation, a switch.
+        """
+        if words is None:
             return None
+        if negates or self.takes == "switch":
+            return _IN_WORDS["switch"] if words else None
         if self.choices:
-            return None if value in self.choices else f"one of {', '.join(self.choices)}"
-        if self.takes is None or self.takes not in _READ:
+            is_one = words and all(word in self.choices or word in _NO_VALUE for word in words)
+            return None if is_one else f"one of {', '.join(self.choices)}"
+        if self.takes is None:
             return None
         try:
-            _READ[self.takes](value.strip())
+            for word in words:
+                if word not in _NO_VALUE:
+                    _READ[self.takes](word.strip())
         except ValueError:
             return _IN_WORDS[self.takes]
-        # The entrypoint passes an argument whose value is "true" without a value.
-        return _IN_WORDS[self.takes] if value.lower() == "true" else None
+        return None if words else _IN_WORDS[self.takes]
 
 
 class Found(NamedTuple):

@@ -258,10 +258,23 @@ def _variables_are_arguments_of_the_engine(recipe: Recipe) -> Iterator[Finding]:
             near = [f"{server.prefix}{other.upper()}" for other in close_matches(argument, known.rows)[:_SHOWN]]
             meant = f"did you mean {' or '.join(near)}?" if near else "leave it out"
             yield Finding(location, value, meant, f"{engine} has no argument {option}")
-        elif not is_token(value) and not found.negates and (expected := found.row.expected(value)) is not None:
+        elif not is_token(value):
+            words = _words(recipe, argument, found.row, value)
+            if (expected := found.row.expected(words, negates=found.negates)) is None:
+                continue
             near = close_matches(value, found.row.choices)[:1]
             meant = f"did you mean {near[0]}? It takes {expected}" if near else expected
+            if found.row.choices and not words:
+                meant = f"a value such as {found.row.choices[0]}; it takes {expected}"
             yield Finding(location, value, meant, f"{engine} does not accept this value of {option}")
+
+
+def _words(recipe: Recipe, argument: str, row: engine_arguments.Argument, value: str) -> list[str] | None:
+    """Return the words that the container's entry point passes after an argument; None if it leaves it out."""
+    translation = entry_points.of_release(recipe.serving_settings.name, recipe.engine)
+    if translation is None:
+        return [value]
+    return entry_points.words(translation, argument, entry_points.written(translation, row, value))
 
 
 # vLLM's arguments that name a file with user-defined parsers.

@@ -1,0 +1,40 @@
+"""The variables that each server's container reads, besides those for arguments of its engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+from . import engine_arguments, load
+
+_ENGINE_OF_LMI = "vllm"
+
+
+@cache
+def read_by(server: str) -> frozenset[str]:
+    """Return the names of variables that a server reads."""
+    names: dict[str, list[str]] = load("server_variables")["variables"]
+    of_engine = names[_ENGINE_OF_LMI] if server == "lmi" else []
+    return frozenset((*names.get(server, ()), *of_engine))
+
+
+def is_read(server: str, name: str) -> bool:
+    """Return whether a server reads a variable."""
+    prefixes: dict[str, list[str]] = load("server_variables")["prefixes"]
+    return name in read_by(server) or name.startswith(tuple(prefixes.get(server, ())))
+
+
+@cache
+def arguments_of(server: str, release: str | None) -> frozenset[str]:
+    """Return the names of a server's engine arguments, as variables without a prefix.
+
+    Of an unknown release, the newest known ones; of Large Model Inference, those of all releases, because it ignores
+    unknown ones.
+    """
+    engine = _ENGINE_OF_LMI if server == "lmi" else server
+    engines = load("engine_arguments")["engines"]
+    if engine not in engines:
+        return frozenset()
+    known = engine_arguments.of_release(engine, release) or engine_arguments.of_newest(engine)
+    rows: Iterable[str] = engines[engine]["arguments"] if server == "lmi" else known.rows
+    return frozenset(name.upper() for name in rows)

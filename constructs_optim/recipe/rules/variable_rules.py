@@ -1,0 +1,158 @@
+"""Rules for variables that a container does not read, or with which SageMaker does not reach it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from constructs_optim.recipe.catalog import engine_arguments, server_variables
+from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.secrets import NOT_SHOWN, kind_of_secret
+from constructs_optim.recipe.servers import ServerSettings, SglangServer, VllmServer, by_name
+from constructs_optim.recipe.tokens import is_token
+
+from .registry import GUIDE, Finding, rule
+
+_SCRIPTS = "https://github.com/aws/deep-learning-containers/tree/master/scripts/docker"
+_COMMAND_LINES = (VllmServer.name, SglangServer.name)
+# Of names that are less alike, most are no misspellings.
+_ALIKE = 0.86
+_SHORTEST = 6
+_DIGITS = re.compile(r"\d+")
+# Arguments of engines whose names, without a prefix, are those of variables of other programs too.
+_COMMON = re.compile(r"[A-Z]+|(API|HF|LOG|MASTER|NODE|ROOT|S3|TASK)_\w+|BLOCK_SIZE|CHAT_TEMPLATE|DOWNLOAD_DIR")
+# vLLM, entrypoints/cli/serve.py: the container starts the API server's module instead, which ignores them.
+_OF_VLLM_SERVE = frozenset({"api_server_count", "grpc", "headless"})
+_PORT = "8080"
+_EVERYWHERE = frozenset({"0.0.0.0", "::", "[::]"})  # noqa: S104 - what SageMaker needs
+
+
+class _Unread(NamedTuple):
+    """Why a server does not read a variable, and what to do."""
+
+    reason: str
+    fix: str
+
+
+@rule("OPT260", _SCRIPTS, advisory=True)
+def _the_container_reads_the_variable(recipe: Recipe) -> Iterator[Finding]:
+    """The container reads a variable: its server ignores a variable of another server, or a misspelled one."""
+    if any(technique.hub_configuration for _, technique in recipe.located_techniques):
+        return
+    server, release = type(recipe.serving_settings), recipe.engine
+    for name, value in recipe.variables.items():
+        if (unread := _unread(server, release, name)) is not None:
+            shown = NOT_SHOWN if kind_of_secret(name, value) is not None else value
+            yield Finding(f"environment.{name}", shown, unread.fix, unread.reason)
+
+
+@lru_cache(maxsize=4096)
+def _unread(server: type[ServerSettings], release: str | None, name: str) -> _Unread | None:
+    """Return why a server does not read a variable, if that is known."""
+    own = _own(server, release)
+    if name in own or server_variables.is_read(server.name, name):
+        return _ignored(server, name)
+    if server.name in _COMMAND_LINES and name.startswith(server.prefix):
+        # OPT029 checks the arguments of known releases.
+        return None
+    others = [other for other in by_name().values() if other.name != server.name]
+    if any(other.prefix and name.startswith(other.prefix) for other in others):
+        # OPT038 refuses them.
+        return None
+    ignores = f"{server.title} ignores it"
+    if (meant := _meant(server, release, name, own)) is not None:
+        return _Unread(f"{ignores}, and reads {meant}", f"Did you mean {meant}?")
+    reading = [other for other in others if server_variables.is_read(other.name, name)]
+    if reading:
+        titles = " and ".join(other.title for other in reading)
+        return _Unread(f"{ignores}: it is a variable of {titles}", _instead(server, reading, name, own))
+    if engine_arguments.of_release(server.name, release) is None and server.name in _COMMAND_LINES:
+        return None
+    near = [
+        known
+        for known in difflib.get_close_matches(name.upper(), own, n=2, cutoff=_ALIKE)
+        if _DIGITS.sub("", known) != _DIGITS.sub("", name.upper())
+    ]
+    if near and len(name) >= _SHORTEST:
+        return _Unread(f"{ignores}: it reads no variable of this name", f"Did you mean {' or '.join(near)}?")
+    return None
+
+
+@cache
+def _own(server: type[ServerSettings], release: str | None) -> frozenset[str]:
+    """Return the variables that a server reads, with those for all arguments of its engine."""
+    arguments = server_variables.arguments_of(server.name, release)
+    renamed = {server.variable(argument) for argument in server.renamed}
+    prefixed = {f"{server.prefix}{argument}" for argument in arguments} if server.prefix else set[str]()
+    own = {*server_variables.read_by(server.name), *prefixed, *renamed, *server.fixed, server.any_length}
+    return frozenset(own - {""})
+
+
+def _ignored(server: type[ServerSettings], name: str) -> _Unread | None:
+    """Return why a server's engine ignores an argument that its parser has."""
+    argument = name.removeprefix(server.prefix).lower()
+    if server.name != VllmServer.name or not name.startswith(server.prefix) or argument not in _OF_VLLM_SERVE:
+        return None
+    reason = f"the container starts vLLM's API server without `vllm serve`, which alone reads --{argument}"
+    return _Unread(reason.replace("_", "-"), "Leave it out")
+
+
+def _meant(server: type[ServerSettings], release: str | None, name: str, own: frozenset[str]) -> str | None:
+    """Return the variable with the same name in capitals, or with the server's prefix."""
+    capitals = name.upper()
+    if capitals in own:
+        return capitals
+    argument = capitals.removeprefix("VLLM_").removeprefix("SGLANG_").removeprefix("SM_")
+    if argument == capitals and _COMMON.fullmatch(argument):
+        return None
+    if argument.lower() in server.renamed:
+        return server.variable(argument.lower())
+    return (
+        f"{server.prefix}{argument}"
+        if server.prefix and argument in server_variables.arguments_of(server.name, release)
+        else None
+    )
+
+
+def _instead(
+    server: type[ServerSettings], others: Sequence[type[ServerSettings]], name: str, own: frozenset[str]
+) -> str:
+    """Return what to set instead of a variable of other servers."""
+    found = (argument for other in others for argument in other.renamed if other.variable(argument) == name)
+    argument = next(found, "model" if any(other.variable("model") == name for other in others) else None)
+    if argument == "model":
+        return "Leave it out: the server loads the recipe's model"
+    meant = server.variable(argument) if argument is not None else f"{server.prefix}{name}"
+    same = f"Set {meant}, or leave it out" if meant in own and meant != name else "Leave it out"
+    return f"{same}, or set server={' or '.join(f'{other.display_name()}()' for other in others)}"
+
+
+@rule("OPT262", f"{GUIDE}your-algorithms-inference-code.html")
+def _sagemaker_reaches_the_server(recipe: Recipe) -> Iterator[Finding]:
+    """SageMaker reaches the server: it calls a container by HTTP at port 8080, from outside of the container."""
+    server = recipe.serving_settings
+    if server.name not in _COMMAND_LINES:
+        return
+    for name, value in recipe.variables.items():
+        # The entry points leave an argument out whose value is "false".
+        if not name.startswith(server.prefix) or is_token(value) or value.strip().lower() == "false":
+            continue
+        if (fix := _reaching(name.removeprefix(server.prefix).lower(), value.strip())) is not None:
+            yield Finding(f"environment.{name}", value, fix)
+
+
+def _reaching(argument: str, value: str) -> str | None:
+    """Return with which value of an argument SageMaker reaches the server; None if it does with the given one."""
+    if argument == "port":
+        # OPT029 refuses what is no number.
+        return f"{_PORT}, or leave it out" if value.isdecimal() and int(value) != int(_PORT) else None
+    if argument == "host":
+        return "0.0.0.0, or leave it out" if value not in _EVERYWHERE else None
+    if argument == "uds":
+        return "leave it out: with a socket in a file, the server has no port"
+    if argument in ("ssl_certfile", "ssl_keyfile"):
+        return "leave it out: clients reach SageMaker by HTTPS, and SageMaker the container by HTTP"
+    return None

@@ -1,0 +1,95 @@
+"""Variables of a container that its server does not read."""
+
+from __future__ import annotations
+
+import pytest
+
+from constructs_optim.recipe import Model, Recipe
+from constructs_optim.recipe.catalog import engine_arguments, server_variables
+from constructs_optim.recipe.rules import check, warnings
+from constructs_optim.recipe.servers import Server, ServerSettings, by_name
+
+VLLM, SGLANG, LMI, TGI = Server.vllm(), Server.sglang(), Server.lmi(), Server.text_generation_inference()
+# Of CUDA, NCCL, PyTorch, Hugging Face's libraries, Python, proxies, AWS's SDK and SageMaker; and names of one's own.
+ORDINARY = """
+    HF_HUB_OFFLINE HF_HOME HF_ENDPOINT HF_HUB_ENABLE_HF_TRANSFER HF_HUB_DOWNLOAD_TIMEOUT HF_DATASETS_CACHE HF_TOKEN
+    HF_TRUST_REMOTE_CODE_OF_MINE TRANSFORMERS_OFFLINE TRANSFORMERS_CACHE TOKENIZERS_PARALLELISM HUGGINGFACE_HUB_CACHE
+    LOG_LEVEL LOGLEVEL DEBUG TZ LANG LC_ALL PATH HOME TMPDIR PYTHONPATH PYTHONUNBUFFERED PYTHONHASHSEED
+    LD_LIBRARY_PATH LD_PRELOAD OMP_NUM_THREADS MKL_NUM_THREADS NUMBA_NUM_THREADS
+    NCCL_DEBUG NCCL_P2P_DISABLE NCCL_IB_DISABLE NCCL_SOCKET_IFNAME NCCL_NVLS_ENABLE NCCL_CUMEM_ENABLE FI_PROVIDER
+    CUDA_VISIBLE_DEVICES CUDA_LAUNCH_BLOCKING CUDA_DEVICE_MAX_CONNECTIONS CUDA_HOME CUDA_CACHE_PATH
+    PYTORCH_CUDA_ALLOC_CONF TORCH_CUDA_ARCH_LIST TORCHINDUCTOR_CACHE_DIR TORCH_NCCL_AVOID_RECORD_STREAMS
+    TRITON_CACHE_DIR RAY_DEDUP_LOGS RAY_memory_monitor_refresh_ms XDG_CACHE_HOME
+    HTTP_PROXY HTTPS_PROXY NO_PROXY https_proxy no_proxy SSL_CERT_FILE REQUESTS_CA_BUNDLE PIP_INDEX_URL
+    AWS_REGION AWS_DEFAULT_REGION AWS_STS_REGIONAL_ENDPOINTS S3_ENDPOINT_URL
+    SAGEMAKER_PROGRAM SAGEMAKER_SUBMIT_DIRECTORY SAGEMAKER_MODEL_SERVER_WORKERS SAGEMAKER_ENV ENDPOINT_SERVER_TIMEOUT
+    MODEL MODEL_CACHE_ROOT MODEL_NAME PORT HOST API_KEY OPENAI_API_KEY EOS_TOKEN CONFIG SEED DEVICE TEAM STAGE
+    NODE_RANK WORLD_SIZE MASTER_ADDR MASTER_PORT LOCAL_RANK RANK OTEL_SERVICE_NAME OTEL_EXPORTER_OTLP_ENDPOINT
+    STANDARD_AUTO_INSTALL_REQ JAVA_OPTS MAX_JOBS
+""".split()  # noqa: SIM905 - a list that wraps
+
+
+def advice(name: str, server: ServerSettings, value: str = "1") -> list[str]:
+    """The advice on a variable."""
+    recipe = Recipe(Model.s3("s3://models/mine/"), [], "ml.p5.48xlarge", "us-west-2", {name: value}, server=server)
+    return [each.message for each in warnings(recipe) if each.id == "constructs-optim:OPT260"]
+
+
+@pytest.mark.parametrize("server", [VLLM, SGLANG, LMI, TGI], ids=lambda server: server.name)
+def test_ordinary_variables_have_no_advice(server: ServerSettings) -> None:
+    assert {name: found for name in ORDINARY if (found := advice(name, server))} == {}
+
+
+@pytest.mark.parametrize("server", [VLLM, SGLANG, LMI, TGI], ids=lambda server: server.name)
+def test_no_variable_that_a_server_reads_has_advice(server: ServerSettings) -> None:
+    names = {*server_variables.read_by(server.name), *server.fixed, *filter(None, [server.any_length])}
+    if server.name != "text_generation_inference":
+        rows = engine_arguments.of_newest("sglang" if server.name == "sglang" else "vllm").rows
+        ignored = {"api_server_count", "grpc", "headless"} if server.name == "vllm" else set[str]()
+        names |= {server.variable(argument) for argument in rows if argument not in ignored}
+    assert {name: found for name in names if (found := advice(name, server))} == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "server", "part"),
+    [
+        ("HF_MODEL_ID", VLLM, "Leave it out: the server loads the recipe's model"),
+        ("SM_NUM_GPUS", VLLM, "Set SM_VLLM_TENSOR_PARALLEL_SIZE, or leave it out"),
+        ("MAX_INPUT_LENGTH", VLLM, "it is a variable of Text Generation Inference"),
+        ("MAX_TOTAL_TOKENS", VLLM, "Set SM_VLLM_MAX_MODEL_LEN"),
+        ("QUANTIZE", VLLM, "Server.text_generation_inference()"),
+        ("QUANTIZE", LMI, "Set OPTION_QUANTIZE"),
+        ("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", VLLM, "it is a variable of SGLang"),
+        ("SERVING_FAIL_FAST", VLLM, "it is a variable of Large Model Inference"),
+        ("VLLM_LOGGING_LEVEL", SGLANG, "it is a variable of vLLM and Large Model Inference"),
+        ("MAX_MODEL_LEN", VLLM, "Did you mean SM_VLLM_MAX_MODEL_LEN?"),
+        ("MAX_MODEL_LEN", SGLANG, "Did you mean SM_SGLANG_CONTEXT_LENGTH?"),
+        ("MAX_MODEL_LEN", TGI, "Did you mean MAX_TOTAL_TOKENS?"),
+        ("TENSOR_PARALLEL_SIZE", LMI, "Did you mean OPTION_TENSOR_PARALLEL_DEGREE?"),
+        ("SM_VLM_MAX_MODEL_LEN", VLLM, "Did you mean SM_VLLM_MAX_MODEL_LEN?"),
+        ("sm_vllm_max_model_len", VLLM, "Did you mean SM_VLLM_MAX_MODEL_LEN?"),
+        ("VLLM_MAX_MODEL_LEN", VLLM, "Did you mean SM_VLLM_MAX_MODEL_LEN?"),
+        ("VLLM_LOGING_LEVEL", VLLM, "Did you mean VLLM_LOGGING_LEVEL?"),
+        ("SM_VLLM_HEADLESS", VLLM, "which alone reads --headless"),
+        ("OPTION_TENSOR_PARALEL_DEGREE", LMI, "Did you mean OPTION_TENSOR_PARALLEL_DEGREE?"),
+        ("QUANTISE", TGI, "Did you mean QUANTIZE?"),
+    ],
+)
+def test_a_variable_that_the_server_does_not_read_is_advised_against(
+    name: str, server: ServerSettings, part: str
+) -> None:
+    (found,) = advice(name, server, "true")
+    assert found.startswith(f"environment.{name} = 'true': ")
+    assert part in found
+
+
+def test_a_value_that_looks_like_a_secret_is_not_shown() -> None:
+    (found,) = advice("SM_VLM_API_KEY", VLLM, "sk-0123456789abcdef0123456789abcdef")
+    assert "0123" not in found
+
+
+def test_the_catalog_has_the_variables_of_every_server() -> None:
+    for name in by_name():
+        assert server_variables.read_by(name)
+    recipe = Recipe(Model.s3("s3://models/mine/"), [], "ml.p5.48xlarge", "us-west-2", {"A": "1"}, server=VLLM)
+    assert not check(recipe)
