@@ -191,6 +191,7 @@ def _endpoints(resources: Mapping[str, Any], vpcs: Set[str]) -> Iterator[Mapping
                 "VpcEndpointType": properties.get("VpcEndpointType", "Gateway"),
                 "ServiceName": _service(properties.get("ServiceName")),
                 "RouteTableIds": sorted(identified(properties.get("RouteTableIds"))),
+                "Groups": [{"GroupId": each} for each in _listed(properties.get("SecurityGroupIds"))],
                 "PrivateDnsEnabled": not _is_false(properties.get("PrivateDnsEnabled")),
                 "DnsOptions": {
                     _ONLY_INBOUND: as_object(properties.get("DnsOptions")).get(_ONLY_INBOUND) == "OnlyInboundResolver"

@@ -14,7 +14,8 @@ from .json_values import as_object, is_array, is_object, literal
 from .networks import each_resource, identified, is_named, is_without_effect, range_of, target_of, type_of, vpc_of
 from .resource_types import WAITING
 
-_GROUP, _EGRESS = "AWS::EC2::SecurityGroup", "AWS::EC2::SecurityGroupEgress"
+_GROUP = "AWS::EC2::SecurityGroup"
+_RULES = _EGRESS, _INGRESS = f"{_GROUP}Egress", f"{_GROUP}Ingress"
 _ANYTHING = {"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}
 # What may give the ID of a group to those who add rules to it.
 _CARRIERS = ("AWS::CloudFormation::", "AWS::SSM::")
@@ -29,6 +30,7 @@ class DescribedGroup:
         vpc: the logical ID of its VPC, if the template declares it, or the VPC's ID; empty if neither is known.
         declares_vpc: whether the template declares the VPC.
         outward: its outbound rules, as in the answer of ``DescribeSecurityGroupRules``.
+        inward: its inbound rules.
         is_complete: whether the template shows all of them.
     """
 
@@ -36,6 +38,7 @@ class DescribedGroup:
     vpc: str
     declares_vpc: bool
     outward: list[Mapping[str, Any]]
+    inward: list[Mapping[str, Any]]
     is_complete: bool
 
 
@@ -53,25 +56,27 @@ def described_group(template: Mapping[str, Any], group_id: Any) -> DescribedGrou
         name,
         vpc if declares_vpc else vpc_id if isinstance(vpc_id, str) else "",
         declares_vpc,
-        [*_rules(resources, name, properties.get("SecurityGroupEgress"))],
+        # Without outbound rules, a group has EC2's.
+        [*_rules(resources, name, _EGRESS, properties.get("SecurityGroupEgress") or [_ANYTHING])],
+        [*_rules(resources, name, _INGRESS, properties.get("SecurityGroupIngress") or [])],
         "Transform" not in template
         and name not in identified(template.get("Outputs"))
         and all(_is_harmless(resources, name, type_name, of) for _, type_name, of in each_resource(resources)),
     )
 
 
-def _rules(resources: Mapping[str, Any], name: str, inline: Any) -> Iterator[Mapping[str, Any]]:
-    for each in inline if is_array(inline) and inline else [_ANYTHING]:
+def _rules(resources: Mapping[str, Any], name: str, kind: str, inline: Any) -> Iterator[Mapping[str, Any]]:
+    for each in inline if is_array(inline) else [_ANYTHING]:
         yield _rule(resources, each)
     for _, type_name, properties in each_resource(resources):
-        if type_name == _EGRESS and target_of(properties.get("GroupId")) == name:
+        if type_name == kind and target_of(properties.get("GroupId")) == name:
             yield _rule(resources, properties)
 
 
 def _rule(resources: Mapping[str, Any], declared: Any) -> Mapping[str, Any]:
     if not is_object(declared) or any(name.startswith("Fn::") for name in declared):
         return _rule(resources, _ANYTHING)
-    group = declared.get("DestinationSecurityGroupId")
+    group = declared.get("DestinationSecurityGroupId", declared.get("SourceSecurityGroupId"))
     return {
         **declared,
         "IpProtocol": literal(declared.get("IpProtocol")),
@@ -82,7 +87,7 @@ def _rule(resources: Mapping[str, Any], declared: Any) -> Mapping[str, Any]:
 
 def _is_harmless(resources: Mapping[str, Any], name: str, type_name: str, properties: Mapping[str, Any]) -> bool:
     """Return whether a resource adds no rule to a group beyond those that are read."""
-    if type_name == _EGRESS:
+    if type_name in _RULES:
         return is_named(resources, properties.get("GroupId"))
     if type_name == "AWS::Lambda::Function":
         # A function may change the group that its environment names, not the one that it is in.

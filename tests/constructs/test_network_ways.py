@@ -417,6 +417,32 @@ def test_an_interface_endpoint_of_s3_needs_private_names(has_names: bool) -> Non
             template_of(scope)
 
 
+@pytest.mark.parametrize(
+    "let_in",
+    [
+        None,
+        lambda endpoint: endpoint.connections.allow_default_port_from_any_ipv4(),
+        lambda endpoint: endpoint.connections.allow_default_port_from(
+            ec2.SecurityGroup(endpoint, "Client", vpc=endpoint.node.scope)
+        ),
+    ],
+)
+def test_the_security_group_of_an_interface_endpoint_lets_requests_in(
+    let_in: Callable[[ec2.InterfaceVpcEndpoint], Any] | None,
+) -> None:
+    scope = new_stack()
+    vpc = vpc_of(scope, ISOLATED)
+    added = vpc.add_interface_endpoint("S3", service=ec2.InterfaceVpcEndpointAwsService.S3, open=False)
+    endpoint(scope, network=NetworkOptions(vpc=vpc))
+    if let_in is None:
+        with pytest.raises(RuntimeError, match=r"OPT246[\s\S]*have no inbound rule for HTTPS[\s\S]*open=True"):
+            template_of(scope)
+    else:
+        let_in(added)
+        template_of(scope)
+        assert advised(scope) == set()
+
+
 def test_private_names_of_one_s_own_may_lead_to_an_interface_endpoint() -> None:
     scope = new_stack()
     vpc = vpc_of(scope, ISOLATED)

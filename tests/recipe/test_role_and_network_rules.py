@@ -82,6 +82,11 @@ def test_each_cause_has_its_own_finding() -> None:
             "private_dns_enabled=True for the endpoint, or vpc.add_gateway_endpoint",
         ),
         (
+            {"closed": ("A", "B"), "shut_endpoints": {"s3": ("Interface",)}},
+            "The security groups of the endpoint Interface have no inbound rule for HTTPS",
+            "open=True for the endpoint, or vpc.add_gateway_endpoint",
+        ),
+        (
             {"closed": ("A", "B"), "dead_ends": ("Nat",)},
             "The NAT gateway Nat does not lead to the internet: that takes connectivity_type='public' and a",
             "vpc.add_gateway_endpoint",

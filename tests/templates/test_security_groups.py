@@ -58,6 +58,13 @@ def test_a_group_has_its_own_rules_and_those_of_other_resources() -> None:
     assert rule["ReferencedGroupInfo"] == {"GroupId": ID}
 
 
+def test_a_group_lets_in_only_what_its_rules_say() -> None:
+    ingress = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "SourceSecurityGroupId": ID}
+    resource = {"Type": "AWS::EC2::SecurityGroupIngress", "Properties": {"GroupId": ID, **ingress}}
+    assert described().inward == []
+    assert [rule["ReferencedGroupInfo"] for rule in described(resource).inward] == [{"GroupId": ID}]
+
+
 @pytest.mark.parametrize(
     ("vpc", "expected", "declares_vpc"),
     [
@@ -99,6 +106,7 @@ def test_a_resource_with_a_known_effect_adds_no_rules(resource: dict[str, Any]) 
         {"Type": "AWS::SSM::Parameter", "Properties": {"Value": ID}},
         {"Type": "AWS::Lambda::Function", "Properties": {"Environment": {"Variables": {"GROUP": ID}}}},
         {"Type": "AWS::EC2::SecurityGroupEgress", "Properties": {"GroupId": PARAMETER}},
+        {"Type": "AWS::EC2::SecurityGroupIngress", "Properties": {"GroupId": PARAMETER}},
     ],
 )
 def test_a_resource_whose_effect_is_not_known_may_add_rules(resource: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,12 +68,14 @@ class _Described:
         subnets: the subnets' network; None if the template does not decide it.
         ways: their ways out.
         groups: the declared security groups, each with the path of its stack.
+        shut: the interface endpoints whose security groups let nobody in, by the services that have no other.
     """
 
     path: str | None
     subnets: DescribedNetwork | None
     ways: list[SubnetWays]
     groups: list[tuple[str, DescribedGroup]]
+    shut: dict[str, list[str]]
 
     @property
     def is_complete(self) -> bool:
@@ -114,16 +116,21 @@ class _Ways:
         return self._templates[path]
 
     def _described(self, network: Network) -> _Described:
-        stack, subnets, ways = network.declared_by, None, list[SubnetWays]()
+        stack, subnets, ways, shut = network.declared_by, None, list[SubnetWays](), dict[str, list[str]]()
         if stack is not None:
-            subnets = described_network(self._template(stack), [stack.resolve(each) for each in network.subnet_ids])
-        if subnets is not None:
-            ways = ways_out(subnets.subnets, subnets.tables, subnets.endpoints, subnets.nats, subnets.acls)
+            template = self._template(stack)
+            subnets = described_network(template, [stack.resolve(each) for each in network.subnet_ids])
+            if subnets is not None:
+                open_ones = [each for each in subnets.endpoints if not _lets_nobody_in(template, each)]
+                for each in subnets.endpoints:
+                    if each not in open_ones:
+                        shut.setdefault(each["ServiceName"], []).append(each["VpcEndpointId"])
+                ways = ways_out(subnets.subnets, subnets.tables, open_ones, subnets.nats, subnets.acls)
         groups: list[tuple[str, DescribedGroup]] = []
         for group_id, of in network.declared_groups:
             if (group := described_group(self._template(of), of.resolve(group_id))) is not None:
                 groups.append((path_of(of), group))
-        return _Described(path_of(stack) if stack is not None else None, subnets, ways, groups)
+        return _Described(path_of(stack) if stack is not None else None, subnets, ways, groups, shut)
 
     def _subnets(self, use: _Use, described: _Described) -> Iterator[NetworkUse]:
         subnets, ways = described.subnets, described.ways
@@ -138,6 +145,7 @@ class _Ways:
             public=_names(ways, lambda way: way.exit == "public"),
             without={each: _names(ways, lambda way, to=each: not way.leads_to(to)) for each in use.services},
             unnamed=sorted({service for way in ways for service in way.unnamed}),
+            shut_endpoints=described.shut,
             dead_ends=sorted({nat for way in ways for nat in way.dead_ends}),
             filtered={
                 **{each: _names(ways, lambda way, to=each: way.is_filtered(to, is_certain)) for each in use.services},
@@ -163,6 +171,14 @@ class _Ways:
             services = tuple(each for each in services if is_certain and interfaces.isdisjoint({each, "*"}))
         if targets := (*services, *use.hosts):
             yield SecurityGroupUse(use.label, [group.name for group in groups], allowed, targets, is_certain)
+
+
+def _lets_nobody_in(template: dict[str, Any], endpoint: Mapping[str, Any]) -> bool:
+    """Return whether the security groups of an interface endpoint certainly let no HTTPS in."""
+    groups = [described_group(template, each["GroupId"]) for each in endpoint["Groups"]]
+    known = [group for group in groups if group is not None and group.is_complete]
+    is_known = bool(groups) and len(known) == len(groups) and endpoint["VpcEndpointType"] == "Interface"
+    return is_known and groups_reach([rule for group in known for rule in group.inward]) == "nothing"
 
 
 def _foreign(use: _Use, described: _Described) -> Iterator[ForeignGroup]:

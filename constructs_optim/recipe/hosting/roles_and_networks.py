@@ -39,6 +39,7 @@ class NetworkUse:
         is_certain: whether nothing but this stack can add routes, endpoints or names before it starts.
         private: the subnets whose routes only lead to private addresses of other networks.
         unnamed: the services with an interface endpoint to which their usual names do not lead.
+        shut_endpoints: the services with interface endpoints whose security groups let nobody in, and these endpoints.
         dead_ends: the NAT gateways of these subnets' routes that do not lead to the internet.
         filtered: the AWS services, and ``INTERNET``, each with the subnets whose network ACLs keep it out.
     """
@@ -52,6 +53,7 @@ class NetworkUse:
     is_certain: bool
     private: Sequence[str] = ()
     unnamed: Sequence[str] = ()
+    shut_endpoints: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     dead_ends: Sequence[str] = ()
     filtered: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
 

@@ -151,10 +151,15 @@ def _routes(use: NetworkUse, names: Sequence[str], why: str, fix: str, service: 
     if not names:
         return
     reason = f"{use.label} {why}"
+    enable = ""
     if service in use.unnamed:
         name = _listed([service or ""])
         reason += f". The usual name of {name} does not lead to its interface endpoint, which has no private DNS names"
         enable = "private_dns_enabled=True for the endpoint"
+    elif shut := use.shut_endpoints.get(service or ""):
+        reason += f". The security groups of the endpoint {_listed(shut)} have no inbound rule for HTTPS"
+        enable = "open=True for the endpoint"
+    if enable:
         fix = f"Set {enable}, or call {fix[5:]}" if fix.startswith("Call ") else f"{enable}, or {fix}"
     if use.dead_ends:
         reason += (
