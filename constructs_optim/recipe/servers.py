@@ -8,6 +8,7 @@ documentation of djl-serving, "Configurations" and "vLLM user guide"; Text Gener
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
@@ -19,6 +20,8 @@ from .forms import meant
 from .settings import Group, Settings, UnknownSettingsError, as_text, settings_of
 from .tokens import is_token
 
+# OCI distribution specification, "Pulling manifests".
+_TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
 MODEL_PATH = "/opt/ml/model"
 """The path where SageMaker mounts the model's files."""
 DRAFTED_TOKENS = 4
@@ -75,6 +78,21 @@ class ServerSettings(Settings):
     """The variable that allows a context longer than the model's; empty if the server has none."""
 
     container_version: str | None = None
+
+    def _contradictions(self) -> Iterable[Violation]:
+        version = self.container_version
+        if version is None or is_token(version) or _TAG.fullmatch(version):
+            return
+        fix = "a tag of AWS's images or its beginning, such as 0.30.0"
+        if re.search(r"[/:@]", version):
+            reason = "this names a whole image, and plans are of AWS's images"
+            own = (
+                "for an image of your own, declare its model and endpoint yourself, and add EndpointMonitoring.of(...)"
+            )
+            yield self._mistake(".container_version", version, reason, f"{fix}; {own}")
+        else:
+            reason = "a tag has 1 to 128 letters, digits, _, . and -, and begins with no . or -"
+            yield self._mistake(".container_version", version, reason, fix)
 
     @classmethod
     def display_name(cls) -> str:

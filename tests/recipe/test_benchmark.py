@@ -39,7 +39,12 @@ def quality(**options: Any) -> Benchmark:
 GOOD: dict[str, list[Benchmark]] = {
     "OPT142": [workload(requests=32), workload(duration_seconds=60), workload(concurrency=[64], requests=64)],
     "OPT143": [workload(parameters={"warmup_request_count": 3, "goodput": "time_to_first_token:500"})],
-    "OPT144": [workload(prompts=PROMPTS, token_secret_arn=SECRET), workload(prompts="${Token[Prompts.7]}"), quality()],
+    "OPT144": [
+        workload(prompts="s3://1.2.3.4.of.mine/a..b.jsonl"),
+        workload(prompts=PROMPTS, token_secret_arn=SECRET),
+        workload(prompts="${Token[Prompts.7]}"),
+        quality(),
+    ],
     "OPT145": [benchmark()],
     "OPT146": [
         benchmark(schedule="rate(1 day)", after_deployment=False),
@@ -56,6 +61,9 @@ BAD: list[tuple[str, Benchmark, str, str]] = [
     ("OPT143", workload(parameters={"concurency": 3}), "workload.parameters", "one of"),
     ("OPT143", workload(parameters={"concurrency": [1]}), "workload.parameters", "Workload(concurrency=[...])"),
     ("OPT144", workload(prompts="prompts.jsonl"), "workload.prompts", "s3://my-bucket/prompts.jsonl"),
+    ("OPT144", workload(prompts="s3://Bad_Bucket/prompts.jsonl"), "workload.prompts", "is not a bucket name"),
+    ("OPT144", workload(prompts="s3://a..b/prompts.jsonl"), "workload.prompts", "is not a bucket name"),
+    ("OPT144", workload(prompts="s3://192.168.1.1/prompts.jsonl"), "workload.prompts", "is not a bucket name"),
     ("OPT144", workload(prompts="s3://bucket/folder/"), "workload.prompts", "a file in S3"),
     ("OPT144", quality(prompts="https://somewhere/x.jsonl"), "quality.prompts", "a file in S3"),
     ("OPT144", workload(token_secret_arn="hf_abcdef"), "workload.token_secret_arn", "never the token"),

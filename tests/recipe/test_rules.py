@@ -489,6 +489,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT262", {"environment": {"SM_VLLM_UDS": "/tmp/vllm"}}, "environment.SM_VLLM_UDS", "no port"),
     ("OPT262", {"environment": {"SM_VLLM_SSL_KEYFILE": "/opt/ml/model/key.pem"}}, "environment.SM_VLLM_SSL_KEYFILE", "by HTTP"),
     ("OPT262", {"environment": {"SM_SGLANG_HOST": "localhost"}, "server": Server.sglang()}, "environment.SM_SGLANG_HOST", "0.0.0.0, or leave it out"),
+    ("OPT065", {"techniques": [SpeculativeDecoding.custom_draft(uri="s3://a..b/one/")]}, "techniques[0].uri", "is not a bucket name"),
     ("OPT055", {"techniques": [], "instance_type": "ml.inf2.48xlarge"}, "instance_type", "techniques=[Compilation.neuron()], or"),
     ("OPT055", {"techniques": [], "instance_type": "ml.trn2.48xlarge"}, "instance_type", "an instance type with GPUs, such as"),
     ("OPT055", {"techniques": [], "server": Server.vllm(), **_TRN1}, "instance_type", "has Neuron devices"),
@@ -668,6 +669,10 @@ WRONG_SETTINGS: list[tuple[Callable[[], Any], str, str, str]] = [
     (lambda: Objectives(input_tokens=0, output_tokens=1), "OPT230", "Objectives.input_tokens", "1 or more"),
     (lambda: Objectives(input_tokens=1, output_tokens=1, confidence=80), "OPT230", "Objectives.confidence", "less than 1"),
     (lambda: Adapters(max_loaded=8, max_cached=2), "OPT090", "Adapters.max_cached", "8 or more"),
+    (lambda: Server.vllm(container_version="111122223333.dkr.ecr.us-west-2.amazonaws.com/my-vllm:1"), "OPT090", "Server.vllm.container_version", "EndpointMonitoring.of(...)"),
+    (lambda: Server.lmi(container_version="vllm:0.30.0"), "OPT090", "Server.lmi.container_version", "such as 0.30.0"),
+    (lambda: Server.vllm(container_version=""), "OPT090", "Server.vllm.container_version", "1 to 128 letters"),
+    (lambda: Server.sglang(container_version="-0.5"), "OPT090", "Server.sglang.container_version", "begins with no . or -"),
     (lambda: Adapters(max_rank=48), "OPT090", "Adapters.max_rank", "1, 8, 16"),  # type: ignore[arg-type]
     (lambda: _medusa(base=_awq()), "OPT021", "Medusa.base", "FineTune"),
     (lambda: _medusa(compute="ml.g5.12xlarge"), "OPT021", "Medusa.compute", "TrainingCompute"),

@@ -12,11 +12,12 @@ from constructs_optim.recipe.techniques import SpeculativeDecoding
 from constructs_optim.recipe.tokens import is_whole, matches
 
 from .hosting_rules import NAME
+from .model_rules import BUCKET, wrong_bucket
 from .registry import API, GUIDE, Finding, rule
 
 _USER_GUIDE = "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/"
 _LEAST_MEMORY_MIB = 128
-_ARCHIVE = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/\S+\.tar\.gz")
+_ARCHIVE = re.compile(rf"s3://{BUCKET}/\S+\.tar\.gz")
 
 
 @rule("OPT130", f"{API}InferenceComponentComputeResourceRequirements.html")
@@ -103,7 +104,8 @@ def _adapters_are_archives(hosting: Hosting) -> Iterator[Finding]:
     """An adapter is a .tar.gz archive in S3: SageMaker loads an adapter from a gzip-compressed tar archive."""
     for adapter in hosting.adapters:
         if not matches(_ARCHIVE, adapter.uri):
-            yield Finding(f"{adapter.label}.artifact_uri", adapter.uri, "s3://bucket/adapters/sql.tar.gz")
+            fix = "s3://bucket/adapters/sql.tar.gz"
+            yield Finding(f"{adapter.label}.artifact_uri", adapter.uri, fix, wrong_bucket(adapter.uri))
         if adapter.name is not None and not matches(NAME, adapter.name):
             fix = "at most 63 letters, digits and hyphens"
             yield Finding(f"{adapter.label}.adapter_name", adapter.name, fix, "SageMaker rejects this name")

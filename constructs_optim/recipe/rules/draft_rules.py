@@ -13,10 +13,10 @@ from constructs_optim.recipe.techniques import PreOptimized, SpeculativeDecoding
 from constructs_optim.recipe.techniques.speculative_decoding import is_of_own_heads
 from constructs_optim.recipe.tokens import is_token, matches
 
-from .model_rules import ARCHIVES, HUB_ID, VERSION
+from .model_rules import ARCHIVES, BUCKET, HUB_ID, VERSION, wrong_bucket
 from .registry import GUIDE, Finding, rule
 
-S3_PREFIX = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/\S*)?")
+S3_PREFIX = re.compile(rf"s3://{BUCKET}(/\S*)?")
 _CONFIGURATION = re.compile(r"[A-Za-z0-9][\w.-]{0,127}")
 _MOST_DRAFTS = 3
 # The publishers' naming scheme: RedHatAI/Qwen3-8B-speculator.eagle3.
@@ -95,11 +95,12 @@ def _sources_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
     """Draft models and training data are S3 prefixes: jobs and containers read uncompressed files under a prefix."""
     for location, draft in recipe.techniques_of(SpeculativeDecoding.custom_draft):
         if draft.uri is not None and not is_prefix(draft.uri):
-            yield Finding(f"{location}.uri", draft.uri, "a URI such as 's3://my-bucket/drafts/llama-1b/'")
+            fix = "a URI such as 's3://my-bucket/drafts/llama-1b/'"
+            yield Finding(f"{location}.uri", draft.uri, fix, wrong_bucket(draft.uri))
     for location, heads in recipe.techniques_of(SpeculativeDecoding.eagle):
         if heads.data_uri is not None and not is_prefix(heads.data_uri):
             fix = "a URI such as 's3://my-bucket/prompts/'"
-            yield Finding(f"{location}.training_data", heads.data_uri, fix)
+            yield Finding(f"{location}.training_data", heads.data_uri, fix, wrong_bucket(heads.data_uri))
 
 
 @rule("OPT066", f"{GUIDE}model-optimize-eagle.html", advisory=True)

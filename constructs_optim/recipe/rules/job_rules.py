@@ -15,7 +15,7 @@ from constructs_optim.recipe.tokens import is_known, is_number, is_token, matche
 
 from .draft_rules import is_prefix
 from .hosting_rules import RESERVATION, RESERVATION_EXAMPLE
-from .model_rules import LONGEST_URI, S3_FILE, SECRET
+from .model_rules import LONGEST_URI, S3_FILE, SECRET, wrong_bucket
 from .registry import API, GUIDE, Finding, rule
 
 
@@ -52,7 +52,8 @@ def _files_are_in_s3(benchmark: Benchmark) -> Iterator[Finding]:
     quality = benchmark.requirements.quality if benchmark.requirements is not None else None
     for location, uri in (("workload", benchmark.workload.prompts), ("quality", quality and quality.prompts)):
         if uri is not None and not matches(S3_FILE, uri):
-            yield Finding(f"{location}.prompts", uri, "a file in S3, such as s3://my-bucket/prompts.jsonl")
+            fix = "a file in S3, such as s3://my-bucket/prompts.jsonl"
+            yield Finding(f"{location}.prompts", uri, fix, wrong_bucket(uri))
     secret = benchmark.workload.token_secret_arn
     if secret is not None and not matches(SECRET, secret):
         example = "arn:aws:secretsmanager:us-west-2:111122223333:secret:token"

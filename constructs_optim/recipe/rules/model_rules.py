@@ -19,9 +19,11 @@ from .registry import API, GUIDE, Finding, rule
 _BUCKETS = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"
 _LICENSES = "https://docs.aws.amazon.com/sagemaker/latest/dg/jumpstart-foundation-models-choose.html"
 VERSION = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}")
-S3_FILE = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/\S*[^/\s]")
+# The name of a general purpose bucket, alone or before the rest of a URI.
+BUCKET = r"(?!xn--)(?!\d+\.\d+\.\d+\.\d+(?:/|$))(?![^/]*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
+S3_FILE = re.compile(rf"s3://{BUCKET}/\S*[^/\s]")
 _S3_URI = re.compile(r"s3://(?P<bucket>[^/\s]*)(?P<prefix>/\S*)?")
-_BUCKET = re.compile(r"(?!xn--)(?!\d+\.\d+\.\d+\.\d+$)(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_BUCKET = re.compile(BUCKET)
 _KMS_KEY = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/\S+")
 SECRET = re.compile(r"arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:[\w/+=.@-]+")
 HUB_ID = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
@@ -33,9 +35,9 @@ ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 LONGEST_URI = 1024
 
 
-def wrong_bucket(uri: str) -> str | None:
+def wrong_bucket(uri: object) -> str | None:
     """Return what is wrong with the bucket name in an S3 URI; None if it is valid, or if this is not an S3 URI."""
-    found = _S3_URI.fullmatch(uri)
+    found = _S3_URI.fullmatch(uri) if isinstance(uri, str) else None
     if found is None or _BUCKET.fullmatch(found["bucket"]):
         return None
     return f"{found['bucket']!r} is not a bucket name: it needs 3 to 63 lowercase letters, digits, dots and hyphens"
