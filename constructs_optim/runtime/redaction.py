@@ -63,7 +63,7 @@ class Redactor:
 def _without_shapes(text: str, excluded: frozenset[str] = frozenset()) -> str:
     for name, shape in SHAPES.items():
         if name not in excluded:
-            text = shape.pattern.sub(shape.replacement, text)
+            text = shape.hidden_in(text)
     return text
 
 

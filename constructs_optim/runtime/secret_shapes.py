@@ -63,7 +63,9 @@ def _name_of_secret() -> re.Pattern[str]:
 
 
 # Names that are secrets' only among environment variables: a recipe key, for example, is none.
-_VARIABLE_OF_SECRET = re.compile(r"(?:^|_)(?:auth|key|pass|pat|pwd)$", re.IGNORECASE)
+_VARIABLE_OF_SECRET = re.compile(
+    r"(?:^|_)(?:auth|key|pass|pat|pwd|otlp_(?:(?:logs|metrics|traces)_)?headers)$", re.IGNORECASE
+)
 _KEY_OF_DATA = re.compile(
     r"(?:^|_)(?:artifact|cache|foreign|hash|kms|model|object|partition|primary|public|range|routing|s3|sort)_key$",
     re.IGNORECASE,
@@ -124,17 +126,29 @@ _WORDS = "(?-i:[a-z]{1,30} [a-z])"
 
 @dataclass(frozen=True)
 class Shape:
-    """What a secret looks like in text, what remains of it, and what it is if that is certain from its text alone."""
+    """What a secret looks like in text, what remains of it, and what it is if that is certain from its text alone.
+
+    Only text with one of ``within`` can have the shape.
+    """
 
     expression: str
     replacement: str | Callable[[re.Match[str]], str] = HIDDEN
     flags: int = 0
     kind: str | None = None
+    within: tuple[str, ...] = ("",)
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """The compiled expression. To compile all of them would slow down the start of every function."""
         return re.compile(self.expression, self.flags)
+
+    def may_be_in(self, text: str) -> bool:
+        """Return whether text can have the shape. Faster than the expression, which it does not compile."""
+        return any(each in text for each in self.within)
+
+    def hidden_in(self, text: str) -> str:
+        """Return text without secrets of this shape."""
+        return self.pattern.sub(self.replacement, text) if self.may_be_in(text) else text
 
 
 _USER = re.compile(r"://[^\s/?@]+@")
@@ -218,74 +232,96 @@ SHAPES: dict[str, Shape] = {
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!-)[^-]*)*"
         r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?",
         kind="a private key",
+        within=("-----BEGIN ",),
     ),
-    "password in a URL": Shape(r"""(?<=://)[^\s/?#@:"',]*:[^\s/?#"',]+@""", f"{HIDDEN}@", kind="a URL with a password"),
+    "password in a URL": Shape(
+        r"""(?<=://)[^\s/?#@:"',]*:[^\s/?#"',]+@""", f"{HIDDEN}@", kind="a URL with a password", within=("://",)
+    ),
     # Of AWS, CloudFront and Azure.
     "signature in a URL": Shape(
         r"""([?&](?:X-Amz-Signature|X-Amz-Security-Token|Signature|sig)=)[^\s"'&<>]{16,}""",
         rf"\1{HIDDEN}",
         kind="a signed URL",
+        within=("=",),
     ),
     # Of URLs' queries, connection strings, and lists of headers.
     "parameter": Shape(
-        r"((?:^|[?&;,\s])(?:passw(?:or)?d|pwd|(?:account|api|shared_?access)[-_]?key|(?:access|auth)[-_]?token"
-        rf"|client[-_]?secret)=){_NOT_WRITTEN}[^\s\"'&,;<>{{}}]{{4,}}",
+        r"((?:^|[?&;,]|=[^\s=?&;,]{1,200}\s{1,9})"
+        r"(?:passw(?:or)?d|pwd|(?:account|api|shared_?access)[-_]?key|(?:access|auth)[-_]?token|client[-_]?secret)"
+        rf"\s?=\s?){_NOT_WRITTEN}[^\s\"'&,;<>{{}}]{{4,}}",
         rf"\1{HIDDEN}",
         re.IGNORECASE,
         kind="a password or key in a URL, connection string, or header",
+        within=("=",),
     ),
     "Slack webhook": Shape(
-        r"(?<=://hooks\.slack\.com/)(?:services|workflows|triggers)/[\w/+-]{20,}", kind="a Slack webhook"
+        r"(?<=://hooks\.slack\.com/)(?:services|workflows|triggers)/[\w/+-]{20,}",
+        kind="a Slack webhook",
+        within=("hooks.slack.com",),
     ),
-    "Discord webhook": Shape(r"(?<=/api/webhooks/)\d{15,22}/[\w-]{40,}", kind="a Discord webhook"),
-    "URL": Shape(r"""\b[a-z][a-z0-9+.-]{0,20}://[^\s"'<>\\]*""", _public_url, re.IGNORECASE),
+    "Discord webhook": Shape(
+        r"(?<=/api/webhooks/)\d{15,22}/[\w-]{40,}", kind="a Discord webhook", within=("/api/webhooks/",)
+    ),
+    "URL": Shape(r"""\b[a-z][a-z0-9+.-]{0,20}://[^\s"'<>\\]*""", _public_url, re.IGNORECASE, within=("://",)),
     "header": Shape(
         rf"""(authorization{_QUOTE}\s{{0,4}}[:=]\s{{0,4}}{_QUOTE}{_SCHEME}\s{{1,4}})(?!{_WORD}){_NOT_WRITTEN}"""
         r"""[^\s"',;\\]{4,}""",
         rf"\1{HIDDEN}",
         re.IGNORECASE,
         kind="a header with credentials",
+        within=(":", "="),
     ),
     "authorization": Shape(
         rf"""(authorization{_QUOTE}\s{{0,4}}[:=]\s{{0,4}}{_QUOTE}(?:{_SCHEME}\s{{1,4}})?)"""
         r"""[^\s"',;\\]+(?: [\w.~+/=-]{16,})?""",
         rf"\1{HIDDEN}",
         re.IGNORECASE,
+        within=(":", "="),
     ),
     "cookie": Shape(
-        r"""(cookie["']?\s{0,4}[:=]\s{0,4}["']?)(?=[^\s;="']{1,80}=)[^\r\n"']+""", rf"\1{HIDDEN}", re.IGNORECASE
+        r"""(cookie["']?\s{0,4}[:=]\s{0,4}["']?)(?=[^\s;="']{1,80}=)[^\r\n"']+""",
+        rf"\1{HIDDEN}",
+        re.IGNORECASE,
+        within=(":", "="),
     ),
     # As in AWS's answers.
-    "XML": Shape(rf"({_NAME}>)[^<>]+(?=</)", _value_as_hidden, re.IGNORECASE),
-    "list": Shape(rf"({_NAME}{_IS}\[)([^\[\]{{}}]+)", _list_as_hidden, re.IGNORECASE),
+    "XML": Shape(rf"({_NAME}>)[^<>]+(?=</)", _value_as_hidden, re.IGNORECASE, within=("</",)),
+    "list": Shape(rf"({_NAME}{_IS}\[)([^\[\]{{}}]+)", _list_as_hidden, re.IGNORECASE, within=("[",)),
     # As in JSON and Python, and in JSON inside of JSON, whose quotes are escaped. The end may be cut off.
     "quoted value": Shape(
         rf"""({_NAME}{_IS}(?:\w{{1,40}}\(|b)?)(\\{{0,7}}["'])(?:.*?(?<!\\)\2|[^\s"']+$)""",
         _value_as_hidden,
         re.IGNORECASE,
+        within=('"', "'"),
     ),
     # A pair, whose value has a digit: ("password", "username") are two names.
     "pair": Shape(
         rf"""(\(b?["'][\w-]{{0,20}}?{_NAME}["'],\s{{0,4}}b?["'])(?=[^"'\d]{{0,80}}\d)[^"']+(?=["']\))""",
         rf"\1{HIDDEN}",
         re.IGNORECASE,
+        within=("(",),
     ),
     # As in queries, shells, and AWS's messages. Not a call with a value in quotes, which has been hidden.
-    "name=value": Shape(rf"""({_NAME}=)(?!\w{{1,40}}\(["']|{_LIST})[^\s"'&,;}}\]]+""", _value_as_hidden, re.IGNORECASE),
+    "name=value": Shape(
+        rf"""({_NAME}=)(?!\w{{1,40}}\(["']|{_LIST})[^\s"'&,;}}\]]+""", _value_as_hidden, re.IGNORECASE, within=("=",)
+    ),
     "variable": Shape(
         r"""((?<![\w-])([A-Z][A-Z0-9_]{0,60}_(?:AUTH|KEY|PASS|PAT|PWD))["']?\s{0,3}[:=]\s{0,3}["']?)([^\s"'&,;}\]]{4,})""",
         _variable_as_hidden,
+        within=(":", "="),
     ),
     # As in headers, YAML, and settings. Words about tokens are ordinary, so their values must have a digit.
     "name: value": Shape(
         rf"""({_STRONG}{_IS}(?:[|>][+-]?\s{{1,40}})?)(?!["'\\\s]|{_LIST}|{_WORDS})[^\s"',;}}\]]{{4,}}""",
         _value_as_hidden,
         re.IGNORECASE,
+        within=(":", "="),
     ),
     "token: value": Shape(
         rf"""({_NAME}{_IS}(?:[|>][+-]?\s{{1,40}})?)(?!{_LIST})(?=[^\s\d]{{0,80}}\d)(?!\d{{1,11}}\b)[^\s"',;}}\]]{{8,}}""",
         _value_as_hidden,
         re.IGNORECASE,
+        within=(":", "="),
     ),
     "password value": Shape(
         rf"""({_PASSWORD}\s{{1,4}}(?:(?:is|was)\s{{1,4}})?)(?=[^\s\d]{{0,80}}\d)(?!\d{{1,11}}\b)[^\s"',;:/=]{{6,}}""",
@@ -293,13 +329,17 @@ SHAPES: dict[str, Shape] = {
         re.IGNORECASE,
     ),
     "--option value": Shape(
-        rf"""((?<![\w-])--[\w-]{{0,30}}{_NAME}\s{{1,9}})(?!-)[^\s"']+""", _value_as_hidden, re.IGNORECASE
+        rf"""((?<![\w-])--[\w-]{{0,30}}{_NAME}\s{{1,9}})(?!-)[^\s"']+""",
+        _value_as_hidden,
+        re.IGNORECASE,
+        within=("--",),
     ),
     # As in a list of arguments.
     "--option, value": Shape(
         rf"""((?<![\w-])--[\w-]{{0,30}}{_NAME}\\{{0,7}}["'],\s{{0,9}}\\{{0,7}}["'])(?!-)[^"'\\]+""",
         _value_as_hidden,
         re.IGNORECASE,
+        within=("--",),
     ),
     # Names that describe a secret, or where it is, with values that are none of that.
     "described value": Shape(
@@ -308,12 +348,14 @@ SHAPES: dict[str, Shape] = {
         r"""([^\s"'&,;)}\]\\]+)""",
         _described_as_hidden,
         re.IGNORECASE,
+        within=("--", ":", "="),
     ),
     # Not a container's user and group, such as 1000:1000 and node:node.
     "-u user:password": Shape(
         r"""((?<![\w-])(?:(?:-u|--user)[\s=]\s{0,4}["']?|-u(?=[A-Za-z][\w.@-]{0,80}:[^\s"'\d]{0,80}\d))"""
         r"""([^\s:"'/]{1,80}):)(?!\d{1,9}(?:\s|$)|//|\2(?:\s|$))[^\s"']+""",
         rf"\1{HIDDEN}",
+        within=(":",),
     ),
     # Not "bearer of news" and "a bearer token".
     "bearer": Shape(rf"\b(bearer\s{{1,9}})(?!{_WORD})[\w.~+/=-]+", _value_as_hidden, re.IGNORECASE),
@@ -354,7 +396,7 @@ SHAPES: dict[str, Shape] = {
         kind="an API key",
     ),
     "Google": Shape(r"(?<![\w.-])(?:AIza[\w-]{30,}|ya29\.[\w.-]{10,})", kind="a Google key"),
-    "SendGrid": Shape(r"(?<![\w.-])SG\.[\w-]{16,}\.[\w-]{16,}", kind="a SendGrid key"),
+    "SendGrid": Shape(r"(?<![\w.-])SG\.[\w-]{16,}\.[\w-]{16,}", kind="a SendGrid key", within=("SG.",)),
     "npm and PyPI": Shape(r"\b(?:npm_[A-Za-z0-9]{30,}|pypi-AgE[\w-]{40,})", kind="a package registry's token"),
     # Telegram's bots, HCP Terraform, and Stripe's webhooks.
     "keys of other forms": Shape(
@@ -363,7 +405,7 @@ SHAPES: dict[str, Shape] = {
         kind="an API key",
     ),
     # RFC 7519: three parts in base64url, of which the first begins with {".
-    "JSON Web Token": Shape(r"(?<![\w-])eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*", kind="a JSON Web Token"),
+    "JSON Web Token": Shape(r"(?<![\w-])eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*", kind="a JSON Web Token", within=("eyJ",)),
 }
 """What secrets look like. The tests have examples of each, and of text that looks similar."""
 
@@ -382,7 +424,8 @@ def is_random_value(value: str) -> bool:
 def kind_of_secret(name: str, value: str) -> str | None:
     """Return what a variable's value certainly is, such as "a GitHub token"; None if it may be no secret."""
     written = _RESOLVED.sub("", value)
-    kinds = (shape.kind for shape in SHAPES.values() if shape.kind is not None and shape.pattern.search(written))
+    certain = (shape for shape in SHAPES.values() if shape.kind is not None and shape.may_be_in(written))
+    kinds = (shape.kind for shape in certain if shape.pattern.search(written))
     by_name = _CERTAIN_VARIABLE.search(name) and not is_reference(value)
     return next(kinds, None) or ("a secret, judging by its name" if by_name else None)
 
@@ -405,4 +448,4 @@ def _has_secret(value: str) -> bool:
     """Return whether a part of a value is hidden in logs, such as a header; a URL's query alone is not a secret."""
     written = _RESOLVED.sub("", value)
     shapes = (shape for name, shape in SHAPES.items() if name != "URL")
-    return any(shape.pattern.sub(shape.replacement, written) != written for shape in shapes)
+    return any(shape.hidden_in(written) != written for shape in shapes)

@@ -226,6 +226,7 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
             "jdbc:postgresql://h/db?user=u&password=MARK9",
             "jdbc:sqlserver://h:1433;databaseName=d;user=sa;password=MARKx;",
             "host=h password=MARKxyz",
+            "Server=h;User Id=sa;Pwd = MARKxyz;",
             "api-key=MARKxyz,x-team=chat",
             "AccountName=a;AccountKey=MARKa1B2==;EndpointSuffix=core.windows.net",
             "Endpoint=sb://b/;SharedAccessKeyName=root;SharedAccessKey=MARKa1B2=",
@@ -577,7 +578,7 @@ def test_every_shape_of_a_secret_has_examples() -> None:
 @pytest.mark.parametrize(("shape", "text"), [(name, text) for name, (each, _) in EXAMPLES.items() for text in each])
 def test_a_secret_is_hidden_by_its_shape(shape: str, text: str) -> None:
     found = SHAPES[shape]
-    assert found.pattern.sub(found.replacement, text) != text, "the shape itself matches"
+    assert found.pattern.sub(found.replacement, text) == found.hidden_in(text) != text, "the shape itself matches"
     for around in ("{}", "before {} after", "{}\n", "({})"):
         redacted = Redactor().text(around.format(text))
         assert HIDDEN in redacted
@@ -607,6 +608,7 @@ def test_a_variable_whose_value_is_certainly_a_secret_is_hidden_and_refused_and_
         *((name, False) for name in ("OPENAI_KEY", "SERVICE_AUTH", "CHAT_TOKEN", "DB_SECRET", "SESSION_COOKIE")),
         *((name, False) for name in ("GOOGLE_VISION_TOKEN", "AZURE_TEXT_TOKEN", "FRONT_END_TOKEN", "AI_NEXT_TOKEN")),
         *((name, True) for name in ("HUGGINGFACE_TOKEN", "PGPASSWORD", "SLACK_BOT_TOKEN", "AWS_BEARER_TOKEN_BEDROCK")),
+        *((name, False) for name in ("ENCRYPTION_KEY", "LICENSE_KEY", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")),
         *((name, False) for name in ("FORWARD_PASS", "STAGE_PASS", "FILE_PAT", "ACCESS_KEY_ID")),
     ],
 )
@@ -775,6 +777,7 @@ def test_a_value_that_is_cut_off_is_hidden(text: str) -> None:
         '{"Authorization": "Bearer {{resolve:secretsmanager:hub}}"}',
         "Authorization: Bearer <token>",
         "Authorization=Bearer token",
+        "Tell me how to set password=hunter2",
     ],
 )
 def test_text_with_a_place_for_a_secret_is_not_certainly_one(value: str) -> None:
