@@ -390,10 +390,12 @@ class EndpointScaling(Construct):
         location = f"on_steps({id!r})"
         METRIC.check(f"{location}.metric", metric)
         pause = _seconds(f"{location}.cooldown", cooldown, 300)
-        request = StepRequest(location, steps, adjustment, pause, evaluation_periods, datapoints_to_alarm)
+        request = StepRequest(
+            location, steps, adjustment, pause, evaluation_periods, datapoints_to_alarm, min_adjustment_magnitude
+        )
         self._check(id, f"{id}Out", f"{id}In", new_policy_names=[f"{id}Out", f"{id}In"], steps=[request])
         self._policies.append(location)
-        declare_steps(self, id, self._registered, request, metric, min_adjustment_magnitude)
+        declare_steps(self, id, self._registered, request, metric)
         return self
 
     def on_schedule(

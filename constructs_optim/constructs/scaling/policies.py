@@ -155,7 +155,6 @@ def declare_steps(
     target: RegisteredTarget,
     request: StepRequest,
     metric: cloudwatch.IMetric,
-    min_adjustment_magnitude: int | None,
 ) -> None:
     """Declare the policies of valid steps: one for scaling out, one for scaling in."""
     parent, watched = Construct(scope, id), _alarmed(metric)
@@ -173,7 +172,7 @@ def declare_steps(
                 adjustmentType=request.adjustment,
                 cooldown=int(request.cooldown),
                 metricAggregationType=statistic if statistic in ("Maximum", "Minimum") else "Average",
-                minAdjustmentMagnitude=min_adjustment_magnitude,
+                minAdjustmentMagnitude=request.min_adjustment_magnitude,
                 stepAdjustments=adjustments,
             ),
             alarm_description=f"Scales by {id}: its metric is at or {'above' if rising else 'below'} {threshold:g}. "

@@ -85,6 +85,7 @@ class StepRequest:
     cooldown: float = 0
     evaluation_periods: int = 1
     datapoints_to_alarm: int | None = None
+    min_adjustment_magnitude: int | None = None
 
     def rising(self) -> list[ScalingStep]:
         """Return the steps for a metric that is too high, in ascending order."""

@@ -177,7 +177,14 @@ def _malformed(request: StepRequest) -> Iterator[Finding]:
         yield Finding(f"{request.location}.steps", f"{len(steps)} steps", f"1 to {_MOST_STEPS} steps")
     for index, step in enumerate(steps):
         location = f"{request.location}.steps[{index}]"
-        if step.change < 0 if exact else not step.change:
+        bound = next((name for name in ("lower", "upper") if abs(getattr(step, name) or 0) > _MOST_TARGET), None)
+        if abs(step.change) > _MOST_WHOLE:
+            fix = "a change of a few instances or copies, or a percentage"
+            yield Finding(f"{location}.change", step.change, fix, "a change is a 32-bit integer")
+        elif bound is not None:
+            fix = f"a number from {-_MOST_TARGET:.1e} to {_MOST_TARGET:.1e}"
+            yield Finding(f"{location}.{bound}", getattr(step, bound), fix, "no metric has a value that is so great")
+        elif step.change < 0 if exact else not step.change:
             fix = (
                 "a whole number, 0 or greater"
                 if exact
@@ -199,6 +206,11 @@ def _malformed(request: StepRequest) -> Iterator[Finding]:
         elif step.lower is not None and step.upper is not None and step.lower >= step.upper:
             yield Finding(f"{location}.upper", step.upper, f"more than the step's lower bound, {step.lower:g}")
     periods, datapoints = request.evaluation_periods, request.datapoints_to_alarm
+    magnitude = request.min_adjustment_magnitude
+    if is_known(magnitude) and not is_whole(magnitude, 1, _MOST_WHOLE):
+        reason = "this is the least number of instances or copies that a percentage adds or removes"
+        location = f"{request.location}.min_adjustment_magnitude"
+        yield Finding(location, magnitude, "a whole number, 1 or greater", reason)
     refused = "CloudWatch rejects the policy's alarm"
     if not is_whole(periods, 1):
         yield Finding(f"{request.location}.evaluation_periods", periods, "a whole number, 1 or greater", refused)
