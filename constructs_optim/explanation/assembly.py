@@ -23,8 +23,8 @@ from constructs_optim.templates.text import text_of
 # The environment of a stack without an explicit account or Region.
 _UNKNOWN = {"", "unknown-account", "unknown-region"}
 _LONGEST, _MOST_STACKS = 300, 1_000
-# Of all files, and of the templates of all stacks, several of which may have the same file. CloudFormation's limits of a
-# template are 1,000,000 bytes and 500 resources.
+# Of all files, and of the templates of all stacks, several of which may have the same file. CloudFormation allows a
+# template 1,000,000 bytes and 500 resources.
 _MOST_BYTES, _MOST_RESOURCES = 64_000_000, 200_000
 _TEMPLATE = RootModel[dict[str, Any]]
 _Model = TypeVar("_Model", bound=BaseModel)

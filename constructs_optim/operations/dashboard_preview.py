@@ -12,10 +12,13 @@ import os
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from constructs_optim.runtime.documents import json_value, object_in
 from constructs_optim.runtime.evaluation.formula import calculate
@@ -38,22 +41,114 @@ _PSEUDO_PARAMETERS = {
     "AWS::StackId": "stack",
     "AWS::URLSuffix": "amazonaws.com",
 }
-_RANGE = re.compile(r"-PT?(\d+)([MHDW])")
+_RANGE = re.compile(r"-PT?(\d{1,5})([MHDW])")
 _SECONDS = {"M": 60, "H": 3600, "D": 86_400, "W": 604_800}
 _STATISTICS = {"p90": 1.6, "p99": 2.4, "Maximum": 1.2, "Minimum": 0.5, "SampleCount": 0.03}
 _MOST_POINTS = 180
 # Fixed, so that the same app always gives the same picture.
 _NOON = dt.datetime(2026, 1, 15, 12, tzinfo=dt.UTC)
+_COUNT = re.compile(r"\d{1,9}")
 _PERIOD = re.compile(r"PERIOD\(\w+\)")
-_DIVIDED = re.compile(r"([a-z]\w*) / (\d+)")
+_DIVIDED = re.compile(r"([a-z]\w*) / (\d{1,9})")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:\d\d)$")
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
+_YEARS = range(2000, 2101)
+# CloudWatch's limits of a dashboard and a graph, and of a picture's height.
+_MOST_WIDGETS, _MOST_METRICS, _MOST_ROWS, _COLUMNS = 500, 500, 1_000, 24
+_LONGEST = 200
 _COLUMN_INCHES, _ROW_INCHES, _TOP, _DPI = 0.62, 0.42, 0.55, 80
 _INK, _FAINT, _GRID, _PAGE = "#16191f", "#687078", "#e3e6e8", "#f2f3f3"
 
 
 class PreviewError(ValueError):
     """An app has no readable dashboard; the message names a fix."""
+
+
+# A dashboard's body, as far as it is drawn. Source: CloudWatch API reference, "Dashboard body structure and syntax".
+
+_Number = Annotated[float, Field(ge=-1e15, le=1e15, allow_inf_nan=False)]
+# Of a longer text, no glyph beyond the picture can be drawn.
+_Shown = Annotated[str, AfterValidator(lambda text: text[:_LONGEST])]
+
+
+class _Part(BaseModel):
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="allow")
+
+
+class _Rendering(_Part):
+    id: str = ""
+    label: _Shown = ""
+    stat: str = ""
+    expression: Annotated[str, Field(max_length=2048)] = ""
+    visible: bool = True
+
+
+class _Mark(_Part):
+    value: _Number | str
+    label: _Shown = ""
+
+
+class _HorizontalMark(_Part):
+    value: _Number
+    label: _Shown = ""
+
+
+class _Annotations(_Part):
+    # A band is a list of its two ends.
+    horizontal: tuple[_HorizontalMark | tuple[_HorizontalMark, ...], ...] = ()
+    vertical: tuple[_Mark | tuple[_Mark | str, ...], ...] = ()
+
+
+class _Side(_Part):
+    label: _Shown = ""
+    min: _Number | None = None
+    max: _Number | None = None
+
+
+class _Axes(_Part):
+    left: _Side = _Side()
+
+
+class _Query(_Part):
+    label: _Shown = ""
+
+
+class _Data(_Part):
+    queries: tuple[_Query, ...] = ()
+
+
+class _Properties(_Part):
+    title: _Shown = ""
+    view: str = ""
+    stacked: bool = False
+    stat: str = ""
+    metrics: Annotated[tuple[tuple[str | _Rendering, ...], ...], Field(max_length=_MOST_METRICS)] = ()
+    annotations: _Annotations = _Annotations()
+    axes: _Axes = Field(default=_Axes(), alias="yAxis")
+    markdown: str = ""
+    query: str = ""
+    data: _Data = _Data()
+    alarms: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _rows_are_metrics(self) -> _Properties:
+        # Raises ValueError for an entry that names none.
+        list(_rows(self.model_dump(include={"metrics"})))
+        return self
+
+
+class _Widget(_Part):
+    type: str
+    width: int = Field(default=6, ge=1, le=_COLUMNS)
+    height: int = Field(default=6, ge=1, le=_MOST_ROWS)
+    x: int = Field(default=0, ge=0, lt=_COLUMNS)
+    y: int = Field(default=0, ge=0, le=_MOST_ROWS)
+    properties: _Properties = Field(default_factory=lambda: _Properties())
+
+
+class _Body(_Part):
+    start: str = "-PT3H"
+    widgets: Annotated[tuple[_Widget, ...], Field(max_length=_MOST_WIDGETS)] = ()
 
 
 @dataclass(frozen=True)
@@ -120,24 +215,35 @@ def _of_template(path: Path) -> Iterator[Dashboard]:
     stack = path.name.removesuffix(".template.json").removesuffix(".nested")
     for resource in template.of_type(DASHBOARD):
         try:
-            body: Any = object_in(json_value(text_of(resource.properties.get("DashboardBody"), readable_name)))
+            body = _Body.model_validate(json_value(text_of(resource.properties.get("DashboardBody"), readable_name)))
+        except ValidationError as error:
+            problem = error.errors(include_input=False)[0]
+            where = ".".join(map(str, problem["loc"])) or "the body"
+            reason = f"{where}: {problem['msg'].removeprefix('Value error, ')}"
+            raise PreviewError(
+                f"the body of {stack} {resource.logical_id} is not a dashboard of CloudWatch: {reason[:_LONGEST]}"
+            ) from None
         except ValueError as error:
             raise PreviewError(f"the body of {stack} {resource.logical_id} is not JSON: {error}") from None
-        widgets = tuple(_positioned(body.get("widgets", [])))
-        yield Dashboard(stack, resource.logical_id, body.get("start", "-PT3H"), widgets)
+        widgets = tuple(_positioned(body.widgets))
+        if any(widget["y"] + widget["height"] > _MOST_ROWS for widget in widgets):
+            raise PreviewError(
+                f"{stack} {resource.logical_id} has more than {_MOST_ROWS:,} rows, which is more than a picture shows"
+            )
+        yield Dashboard(stack, resource.logical_id, body.start, widgets)
 
 
-def _positioned(widgets: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _positioned(widgets: Sequence[_Widget]) -> Iterator[dict[str, Any]]:
     """Yield widgets with position and size; the default position is next to or below the previous widget."""
     x = y = row = 0
     for widget in widgets:
-        width, height = widget.get("width", 6), widget.get("height", 6)
-        if "x" in widget or "y" in widget:
-            x, y = widget.get("x", 0), widget.get("y", 0)
-        elif x + width > 24:
+        if widget.model_fields_set & {"x", "y"}:
+            x, y = widget.x, widget.y
+        elif x + widget.width > _COLUMNS:
             x, y, row = 0, y + row, 0
-        yield {**widget, "x": x, "y": y, "width": width, "height": height}
-        x, row = x + width, max(row, height)
+        placed = {"x": x, "y": y, "width": widget.width, "height": widget.height}
+        yield {"properties": {}, **widget.model_dump(exclude_unset=True, by_alias=True), **placed}
+        x, row = x + widget.width, max(row, widget.height)
 
 
 @dataclass(frozen=True)
@@ -152,15 +258,26 @@ class Row:
 
 
 def _rows(properties: Mapping[str, Any]) -> Iterator[Row]:
-    """Yield the ``metrics`` of a graph; ``.`` repeats a value of the previous row."""
+    """Yield the ``metrics`` of a graph; ``.`` repeats a value of the previous row, and ``...`` several.
+
+    Raises:
+        ValueError: for an entry without a metric and an expression.
+    """
     previous: list[Any] = []
     for entry in properties.get("metrics", []):
-        rendering = entry[-1] if isinstance(entry[-1], dict) else {}
+        rendering = entry[-1] if entry and isinstance(entry[-1], dict) else {}
         parts = [part for part in entry if not isinstance(part, dict)]
-        if not parts:
+        if not parts and rendering.get("expression"):
             yield Row(rendering)
             continue
+        if "..." in parts:
+            at = parts.index("...")
+            parts[at : at + 1] = previous[at : at + len(previous) - len(parts) + 1]
+        if any(part == "." and index >= len(previous) for index, part in enumerate(parts)):
+            raise ValueError(f"{parts} repeats a value that the metric above does not have")
         previous = parts = [previous[index] if part == "." else part for index, part in enumerate(parts)]
+        if not parts or len(parts) % 2 or "" in parts:
+            raise ValueError(f"{parts} is not a namespace, a metric's name, and names and values of dimensions")
         statistic = rendering.get("stat") or properties.get("stat") or "Average"
         yield Row(rendering, parts[0], parts[1], dict(zip(parts[2::2], parts[3::2], strict=True)), statistic)
 
@@ -188,7 +305,8 @@ class SampleMetrics:
         highest = typical.get(unit, 4.0 if "Concurren" in metric.name else 90.0) * noise.uniform(0.8, 1.2)
         highest *= _STATISTICS.get(metric.statistic, 1.0)
         if (concurrency := metric.dimensions.get("Concurrency")) is not None:
-            return [float(concurrency) if metric.name == "Concurrency" else highest] * len(self.times)
+            is_number = metric.name == "Concurrency" and _COUNT.fullmatch(concurrency)
+            return [float(concurrency) if is_number else highest] * len(self.times)
         shift = noise.random()
         if "Error" in metric.name:
             return [float(noise.random() < 0.04) for _ in self.times]
@@ -205,7 +323,7 @@ def lines_of(properties: Mapping[str, Any], metrics: SampleMetrics) -> dict[str,
     lines: dict[str, Series | str] = {}
     # Expressions last, because they are calculated from metrics.
     for row in sorted(rows, key=lambda row: not row.name):
-        name = str(row.rendering.get("id", f"row{len(series)}"))
+        name = str(row.rendering.get("id") or f"row{len(series)}")
         label = str(row.rendering.get("label") or row.name or name)
         try:
             values = (
@@ -227,13 +345,27 @@ def _calculated(expression: str, series: Mapping[str, Series], metrics: SampleMe
     formula = _PERIOD.sub(str(metrics.period_seconds), expression)
     points = ({name: values[index] for name, values in series.items()} for index in range(len(metrics.times)))
     known = ({name: value for name, value in point.items() if value is not None} for point in points)
-    return [calculate(formula, point) for point in known]
+    try:
+        return [calculate(formula, point) for point in known]
+    except (ArithmeticError, MemoryError, RecursionError):
+        raise ValueError("too large or too deep to be calculated") from None
 
 
 def _deployments(properties: Mapping[str, Any]) -> list[dt.datetime]:
     """Return the times of a graph's vertical annotations, without placeholders."""
     values = [mark["value"] for mark in properties.get("annotations", {}).get("vertical", []) if isinstance(mark, dict)]
-    return [dt.datetime.fromisoformat(value) for value in values if _TIME.match(str(value))]
+    times: list[dt.datetime] = []
+    for value in values:
+        with suppress(ValueError):
+            if _TIME.match(str(value)) and (time := dt.datetime.fromisoformat(value)).year in _YEARS:
+                times.append(time)
+    return times
+
+
+def _horizontal(properties: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return a graph's horizontal annotations, and both ends of those that are bands."""
+    marks = properties.get("annotations", {}).get("horizontal", [])
+    return [end for mark in marks for end in ([mark] if isinstance(mark, dict) else mark)]
 
 
 def picture(dashboard: Dashboard, metrics: SampleMetrics) -> bytes:
@@ -244,6 +376,8 @@ def picture(dashboard: Dashboard, metrics: SampleMetrics) -> bytes:
     rows = max((widget["y"] + widget["height"] for widget in dashboard.widgets), default=1)
     width, height = 24 * _COLUMN_INCHES, rows * _ROW_INCHES + _TOP
     with mpl.rc_context({"font.size": 7.5, "axes.titlesize": 9, "axes.edgecolor": _GRID, "axes.labelcolor": _FAINT}):
+        # A text between two dollar signs is no formula.
+        mpl.rcParams["text.parse_math"] = False
         figure = Figure(figsize=(width, height), dpi=_DPI, facecolor=_PAGE)
         top = 1 - 0.3 / height
         figure.text(0.01, top, f"{dashboard.stack} / {dashboard.logical_id}", fontsize=10, color=_FAINT)
@@ -307,13 +441,20 @@ def _draw_lines(axes: Axes, properties: Mapping[str, Any], lines: Mapping[str, S
         for label, values in lines.items():
             gaps = [math.nan if value is None else value for value in values]
             axes.plot(times, gaps, linewidth=1.3, label=label)
-    for mark in properties.get("annotations", {}).get("horizontal", []):
+    for mark in _horizontal(properties):
         axes.axhline(float(mark["value"]), color=_FAINT, linewidth=0.9, linestyle="--")
-        axes.text(times[0], float(mark["value"]), f" {mark.get('label', '')}", fontsize=6.5, color=_FAINT, va="bottom")
     for time in _deployments(properties):
         axes.axvline(float(date2num(time)), color="#9467bd", linewidth=1)
     limits = properties.get("yAxis", {}).get("left", {})
-    axes.set(xlim=(times[0], times[-1]), ylim=(limits.get("min", 0), limits.get("max")))
+    least, most = limits.get("min") or 0, limits.get("max")
+    # A graph that ends where it begins shows nothing.
+    axes.set(xlim=(times[0], times[-1]), ylim=(least, None if most is not None and most <= least else most))
+    low, high = axes.get_ylim()
+    for mark in _horizontal(properties):
+        # A text that is far from the picture cannot be drawn.
+        if low <= float(mark["value"]) <= high:
+            label = f" {mark.get('label', '')}"
+            axes.text(times[0], float(mark["value"]), label, fontsize=6.5, color=_FAINT, va="bottom")
     axes.grid(axis="y", color=_GRID, linewidth=0.7)
     locator = AutoDateLocator(minticks=2, maxticks=6)
     axes.xaxis.set_major_locator(locator)
@@ -325,11 +466,11 @@ def _draw_lines(axes: Axes, properties: Mapping[str, Any], lines: Mapping[str, S
 def _text_of(kind: str, properties: Mapping[str, Any]) -> list[str]:
     match kind:
         case "text":
-            return [line for line in properties["markdown"].splitlines() if line.strip()]
+            return [line for line in properties.get("markdown", "").splitlines() if line.strip()]
         case "log":
-            return [part.strip() for part in properties["query"].replace("\n", " ").split("|")]
+            return [part.strip() for part in properties.get("query", "").replace("\n", " ").split("|")]
         case "chart":
-            return [f"● {query['label']}" for query in properties["data"]["queries"]]
+            return [f"● {query.get('label', '')}" for query in properties.get("data", {}).get("queries", [])]
         case "alarm":
             return [f"● {str(arn).rpartition(':alarm:')[2]}" for arn in properties.get("alarms", [])]
         case _:

@@ -14,8 +14,11 @@ from constructs_optim.operations.dashboard_preview import (
     Series,
     dashboards_of,
     lines_of,
+    picture,
 )
 from constructs_optim.recipe import metrics
+
+from ..support.properties import places, replaced
 
 LATENCY = ["AWS/SageMaker", "ModelLatency", "EndpointName", "chat", "VariantName", "AllTraffic"]
 UNITS = {
@@ -149,3 +152,94 @@ def test_sample_data_ends_an_hour_after_the_newest_deployment() -> None:
     marks = [{"value": "2026-11-21T14:00:00Z", "label": "r"}, {"value": "Created", "label": "placeholder"}]
     metrics = SampleMetrics(preview(metric_widget([*LATENCY, {}], annotations={"vertical": marks})), UNITS)
     assert metrics.times[-1] == dt.datetime(2026, 11, 21, 15, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"widgets": 5}, "widgets: Input should be a valid tuple"),
+        ({"widgets": [None]}, "widgets.0: Input should be a valid dictionary"),
+        ({"widgets": [{"type": "text", "width": "a"}]}, "widgets.0.width: Input should be a valid integer"),
+        ({"widgets": [{"type": "text", "properties": {"markdown": 5}}]}, "markdown: Input should be a valid string"),
+        ({"widgets": [{"type": "alarm", "properties": {"alarms": 5}}]}, "alarms: Input should be a valid tuple"),
+        ({"widgets": [{"type": "metric", "properties": {"metrics": [["a"]]}}]}, "is not a namespace, a metric's name"),
+        ({"widgets": [{"type": "metric", "properties": {"metrics": [[".", "b"]]}}]}, "the metric above does not have"),
+        ({"widgets": [{"type": "text", "y": 10**9}]}, "widgets.0.y: Input should be less than or equal to 1000"),
+        ({"widgets": [{"type": "text", "width": 24, "height": 900}] * 2}, "has more than 1,000 rows"),
+        ([], "the body: Input should be a valid dictionary"),
+        ({"start": 5}, "start: Input should be a valid string"),
+    ],
+)
+def test_a_body_that_is_no_dashboard_is_refused_with_the_place(tmp_path: Path, body: Any, said: str) -> None:
+    with pytest.raises(PreviewError) as refused:
+        dashboards_of(assembly(tmp_path, json.dumps(body)))
+    assert said in str(refused.value)
+    assert len(str(refused.value)) < 400
+
+
+MARK = {"value": "2026-11-21T14:00:00Z", "label": "release"}
+BODY: dict[str, Any] = {
+    "start": "-PT3H",
+    "widgets": [
+        metric_widget(
+            [*LATENCY, {"id": "raw", "stat": "p90", "visible": False, "label": "Latency"}],
+            [".", "OverheadLatency", "...", {"id": "gpus"}],
+            [{"expression": "raw / 1000", "label": "p90"}],
+            view="timeSeries",
+            stacked=True,
+            annotations={"vertical": [MARK], "horizontal": [{"value": 5, "label": "limit"}]},
+            yAxis={"left": {"min": 0, "max": 100, "label": "ms"}},
+        ),
+        {"type": "text", "width": 6, "height": 2, "properties": {"markdown": "# Costs $5 to $6"}},
+        {"type": "log", "properties": {"query": "fields a | sort b", "title": "Log"}},
+        {"type": "chart", "properties": {"data": {"queries": [{"label": "a"}]}}},
+        {"type": "alarm", "properties": {"alarms": ["arn:aws:cloudwatch:us-east-1:1:alarm:a"]}},
+    ],
+}
+NUMBERS = (True, -1, 0, 2**40, 1e308)
+JUNK = (None, *NUMBERS, "", "$a", "(" * 900, "0001-01-01T00:00:00Z", "...", [], [[]], [1], ["a"], {}, {"a": 1})
+
+
+@pytest.mark.parametrize("number", range(len(BODY["widgets"])))
+def test_any_body_is_a_dashboard_or_is_refused_with_a_sentence(tmp_path: Path, number: int) -> None:
+    body = {**BODY, "widgets": [BODY["widgets"][number]]}
+    refused: list[str] = []
+    for place in places(body):
+        for junk in JUNK:
+            try:
+                [found] = dashboards_of(assembly(tmp_path, json.dumps(replaced(body, place, junk))))
+                metrics = SampleMetrics(found, UNITS)
+                for properties in found.graphs:
+                    lines_of(properties, metrics)
+            except PreviewError as error:
+                refused.append(str(error))
+    assert len(refused) > 20
+    assert max(map(len, refused)) < 400
+
+
+def test_odd_dashboards_are_drawn(tmp_path: Path) -> None:
+    odd: dict[str, Any] = {
+        "value": 1e15,
+        "label": "$a" * 20_000,
+        "title": "$" * 20_000,
+        "expression": "raw * 1e308 * 1e308",
+        "stacked": False,
+        "view": "bar",
+        "markdown": "",
+        "vertical": [[MARK, "none"], {"value": "0001-01-01T00:00:00Z"}, {"value": "2026-99-01T00:00:00Z"}],
+        "horizontal": [[{"value": 1}, {"value": 2}]],
+        "max": 0,
+        "data": {},
+        "alarms": [],
+    }
+    bodies = [replaced(BODY, place, odd[place[-1]]) for place in places(BODY) if place and place[-1] in odd]
+    for body in [BODY, *bodies]:
+        [found] = dashboards_of(assembly(tmp_path, json.dumps(body)))
+        assert picture(found, SampleMetrics(found, UNITS)).startswith(b"\x89PNG")
+    assert len(bodies) > 10
+
+
+def test_three_dots_repeat_the_fields_above_up_to_those_that_follow() -> None:
+    repeated = drawn(preview(metric_widget([*LATENCY], ["...", "Other", {"label": "b"}])))
+    written = drawn(preview(metric_widget([*LATENCY], [*LATENCY[:-1], "Other", {"label": "b"}])))
+    assert repeated == written

@@ -204,7 +204,8 @@ def _repeated(content: bytes) -> str | None:
             names.add(name)
 
     try:
-        json.loads(content, object_pairs_hook=noted)
+        # pydantic, whose parser reads the file, takes the last of them and does not tell.
+        json.JSONDecoder(object_pairs_hook=noted).decode(content.decode())
     except (ValueError, RecursionError):
         return None
     return repeated[0] if repeated else None
