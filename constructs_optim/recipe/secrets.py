@@ -8,7 +8,7 @@ from typing import cast
 
 from constructs_optim.runtime.secret_shapes import kind_of_secret, may_be_secret
 
-__all__ = ["NOT_SHOWN", "kind_of_secret", "without_secrets"]
+__all__ = ["NOT_SHOWN", "kind_of_secret", "may_be_secret", "without_secrets"]
 NOT_SHOWN = "(not shown)"
 """The value of a violation about a secret."""
 

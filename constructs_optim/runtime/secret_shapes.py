@@ -273,6 +273,8 @@ SHAPES: dict[str, Shape] = {
     ),
     "authorization": Shape(
         rf"""(authorization{_QUOTE}\s{{0,4}}[:=]\s{{0,4}}{_QUOTE}(?:{_SCHEME}\s{{1,4}})?)"""
+        # Not a scheme alone.
+        rf"""(?!{_SCHEME}\s{{0,4}}(?:["'\\]|$))"""
         r"""[^\s"',;\\]+(?: [\w.~+/=-]{16,})?""",
         rf"\1{HIDDEN}",
         re.IGNORECASE,

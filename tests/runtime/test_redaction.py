@@ -267,7 +267,12 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
             r"{\"Authorization\": \"Basic MARK\"}",
             "Proxy-Authorization: MARK",
         ],
-        ["Authorization was denied", "a basic understanding", "the authorization of users"],
+        [
+            "Authorization was denied",
+            "a basic understanding",
+            "the authorization of users",
+            "{'Authorization': 'Bearer '}",
+        ],
     ),
     "cookie": (
         ["Cookie: session=MARK; other=MARK", "Set-Cookie: id=MARK; Path=/", "cookie = a=MARK"],

@@ -1,4 +1,4 @@
-"""Rules for container images, their environment variables, and secrets in these variables."""
+"""Rules for container images and their environment variables."""
 
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
@@ -12,7 +12,6 @@ from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.memory import engine_setting
 from constructs_optim.recipe.recipe import Recipe
-from constructs_optim.recipe.secrets import NOT_SHOWN, kind_of_secret
 from constructs_optim.recipe.servers import LmiServer, ServerSettings, SglangServer, VllmServer, by_name, parse
 from constructs_optim.recipe.settings import UnknownSettingsError
 from constructs_optim.recipe.techniques import REGISTRY, CompressorQuantization, Quantization, Technique
@@ -31,11 +30,6 @@ _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,1023}")
 _ADDED = 2
 _MOST_MODEL_VARIABLES, _LONGEST_MODEL_VALUE = 100 - _ADDED, 1024
 _MOST_JOB_VARIABLES, _LONGEST_JOB_VALUE = 25 - _ADDED, 256
-_READ_BY_JOB = "leave it out, and pass the model a secret that only its job reads: token_secret_arn=secret.secret_arn"
-_LOOKED_UP = (
-    "leave it out, because files come from the artifact store and not from a hub; or let CloudFormation look up a "
-    'secret: SecretValue.secrets_manager("<name>").unsafe_unwrap()'
-)
 
 
 @rule("OPT030", _IMAGES)
@@ -411,23 +405,3 @@ def _environment_leaves_techniques_as_they_are(recipe: Recipe) -> Iterator[Findi
             if recipe.variables.get(name, own) != own:
                 fix = f"Leave out the variable or {technique.display_name()}(...)"
                 yield Finding(f"environment.{name}", recipe.variables[name], fix)
-
-
-@rule("OPT034", "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references-secretsmanager.html")
-def _environments_hold_no_secrets(recipe: Recipe) -> Iterator[Finding]:
-    """The environment contains no secrets: the template, the model and its job show its values in plain text."""
-    environments = {"environment": recipe.environment if isinstance(recipe.environment, Mapping) else None}
-    environments |= {f"{location}.environment": compute.environment for location, compute in recipe.located_compute}
-    copies = {f"{location}.compute.environment" for location, _ in recipe.located_models}
-    for location, environment in environments.items():
-        for name, value in (environment or {}).items():
-            if not isinstance(name, str) or not isinstance(value, str) or is_token(value):
-                continue
-            if (kind := kind_of_secret(name, value)) is not None:
-                yield Finding(
-                    f"{location}.{name}",
-                    NOT_SHOWN,
-                    _READ_BY_JOB if location in copies else _LOOKED_UP,
-                    f"this is {kind}: the template would contain it in plain text, and anyone who can describe the "
-                    "model or its job could read it",
-                )
