@@ -156,6 +156,12 @@ CASES: dict[str, tuple[str, str, str, str]] = {
         "the name or the ARN of a bucket, such as my-bucket or arn:aws:s3:::my-bucket",
         "arn:aws:s3:::my-bucket",
     ),
+    "the numbers of an address as a bucket": (
+        with_key("data_capture: {bucket: @}"),
+        "10.0.0.1",
+        "the name or the ARN of a bucket, such as my-bucket or arn:aws:s3:::my-bucket",
+        "arn:aws:s3:::my-bucket",
+    ),
     "a bucket's URI": (
         with_key("data_capture: {bucket: @}"),
         "s3://captures/",

@@ -28,7 +28,7 @@ from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredReso
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.model import Model
-from constructs_optim.recipe.rules.model_rules import wrong_bucket
+from constructs_optim.recipe.rules.model_rules import BUCKET
 
 PLACEHOLDER = re.compile(r"\$\{([A-Za-z][\w.:/-]*)\}")
 """``${Name}`` in text: a parameter, a pseudo parameter such as ``AWS::Region``, or ``Construct.attribute``."""
@@ -173,12 +173,11 @@ def _matches(pattern: str) -> Callable[[str], bool]:
     return lambda text: re.fullmatch(pattern, text, re.ASCII) is not None
 
 
-def _is_bucket(text: str) -> bool:
-    return re.search(r"[/\s]", text) is None and wrong_bucket(f"s3://{text}") is None
-
-
 _BUCKETS = _Names(
-    "arn:aws:s3:::", _is_bucket, "my-bucket", "a bucket's name has 3 to 63 lowercase letters, digits, dots and hyphens"
+    "arn:aws:s3:::",
+    _matches(BUCKET),
+    "my-bucket",
+    "a bucket's name has 3 to 63 lowercase letters, digits, dots and hyphens",
 )
 # IAM API Reference, CreateRole. A name can have the role's path before it.
 _ROLES = _Names(
