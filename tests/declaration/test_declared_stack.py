@@ -72,6 +72,43 @@ def test_the_largest_tags_are_accepted() -> None:
     assert {each["Key"]: each["Value"] for each in only(template, "AWS::S3::Bucket")["Tags"]}.items() >= tags.items()
 
 
+@pytest.mark.parametrize(
+    ("parameter", "fix"),
+    [
+        ({"allowed_values": ["a", "b"], "default": "c"}, "a default that allowed_values has: a, b"),
+        ({"type": "Number", "default": 9, "max_value": 1}, "a default of 1 or less"),
+        ({"type": "Number", "default": 0, "min_value": 1}, "a default of 1 or more"),
+        ({"type": "Number", "min_value": 3, "max_value": 2}, "a max_value of 3 or more, because min_value is 3"),
+        ({"type": "Number", "default": "abc"}, "a default that is a number"),
+        ({"max_length": 3, "default": "cccccccc"}, "a default of 3 characters or less"),
+        ({"min_length": 3, "default": "c"}, "a default of 3 characters or more"),
+        ({"type": "Number", "min_length": 3}, "no min_length, which is for the type String"),
+        ({"max_value": 3}, "no max_value, which is for the type Number"),
+        ({"description": "x" * 4_001}, "4000"),
+    ],
+)
+def test_a_parameter_that_cloudformation_refuses_is_refused(parameter: dict[str, Any], fix: str) -> None:
+    with pytest.raises(DeclarationError) as refused:
+        DeclaredStack(document(parameters={"Size": parameter}, endpoints={"Chat": LLAMA}))
+    (violation,) = refused.value.violations
+    assert " parameters.Size" in violation.location
+    assert fix in violation.suggestion
+
+
+@pytest.mark.parametrize(
+    "parameter",
+    [
+        {"allowed_values": ["1", "2"], "default": 2, "type": "Number", "min_value": 1, "max_value": 2},
+        {"default": "ab", "min_length": 2, "max_length": 2},
+        {"type": "CommaDelimitedList", "default": "a,b"},
+        {"type": "AWS::SSM::Parameter::Value<String>", "default": "/name"},
+    ],
+)
+def test_a_parameter_with_consistent_constraints_is_accepted(parameter: dict[str, Any]) -> None:
+    template = synthesized(parameters={"Size": parameter}, endpoints={"Chat": LLAMA})
+    assert template["Parameters"]["Size"]["Default"] == parameter["default"]
+
+
 def test_parameters_take_the_places_of_text_and_numbers() -> None:
     template = synthesized(
         parameters={

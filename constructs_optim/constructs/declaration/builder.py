@@ -6,16 +6,16 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 from aws_cdk import Acknowledgment, CfnOutput, CfnParameter, Fn, Stack, Validations
 from aws_cdk.aws_s3 import IBucket
 from constructs import Construct
-from pydantic import Field, create_model
+from pydantic import Field, create_model, model_validator
 
 from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredResource
 from constructs_optim.constructs.stack.findings import translated
@@ -29,6 +29,7 @@ from constructs_optim.recipe.metrics.names import LiveMetricName
 from constructs_optim.recipe.secrets import NOT_SHOWN, without_secrets
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.tokens import is_token
+from constructs_optim.templates.limits import limits
 
 from .document import DOCUMENTATION, DeclarationError, Document, FileViolation, Path_, dotted, violation
 from .references import (
@@ -64,7 +65,11 @@ class Parameter(Call):
         examples=["String, Number, CommaDelimitedList, or AWS::EC2::VPC::Id"],
     )
     default: str | int | float | None = Field(default=None, description="the value if a deployment passes none.")
-    description: str | None = Field(default=None, description="the description, up to 4,000 characters.")
+    description: str | None = Field(
+        default=None,
+        description="the description, up to 4,000 characters.",
+        max_length=limits()["parameter description"].most,
+    )
     allowed_values: list[str] | None = Field(default=None, description="the allowed values.")
     allowed_pattern: str | None = Field(default=None, description="a regular expression that the text must match.")
     constraint_description: str | None = Field(default=None, description="the message for a refused value.")
@@ -72,6 +77,45 @@ class Parameter(Call):
     max_length: int | None = Field(default=None, description="the maximum length of the text.")
     min_value: int | float | None = Field(default=None, description="the minimum number.")
     max_value: int | float | None = Field(default=None, description="the maximum number.")
+
+    @model_validator(mode="after")
+    def _is_accepted_by_cloudformation(self) -> Self:
+        """Refuse constraints of another type, contradictory ones, and a default that they refuse.
+
+        Source: CloudFormation user guide, "CloudFormation template Parameters syntax".
+        """
+        if wrong := [*self._contradictions()]:
+            raise ValueError("; ".join(wrong))
+        return self
+
+    def _contradictions(self) -> Iterator[str]:
+        if self.type != "String":
+            for name in ("min_length", "max_length"):
+                if getattr(self, name) is not None:
+                    yield f"no {name}, which is for the type String"
+        if self.type != "Number":
+            for name in ("min_value", "max_value"):
+                if getattr(self, name) is not None:
+                    yield f"no {name}, which is for the type Number"
+        if self.default is not None and self.allowed_values and str(self.default) not in self.allowed_values:
+            yield f"a default that allowed_values has: {', '.join(self.allowed_values)}"
+        if self.type == "String":
+            yield from self._outside("length", len(str(self.default)) if self.default is not None else None)
+        if self.type == "Number":
+            try:
+                yield from self._outside("value", float(self.default) if self.default is not None else None)
+            except ValueError:
+                yield "a default that is a number"
+
+    def _outside(self, of: str, found: float | None) -> Iterator[str]:
+        least, most = (getattr(self, f"{end}_{of}") for end in ("min", "max"))
+        characters = " characters" if of == "length" else ""
+        if least is not None and most is not None and least > most:
+            yield f"a max_{of} of {least} or more, because min_{of} is {least}"
+        elif found is not None and least is not None and found < least:
+            yield f"a default of {least}{characters} or more"
+        elif found is not None and most is not None and found > most:
+            yield f"a default of {most}{characters} or less"
 
 
 @dataclass(frozen=True)

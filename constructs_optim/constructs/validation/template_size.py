@@ -48,7 +48,11 @@ _REMEDIES = {
     "managed policy": "divide it into several policies",
     "mapping attributes": "divide it into several mappings",
     "name": "a shorter name",
+    "parameter description": "a shorter description",
     "parameter value": "a shorter default, or several parameters",
+    "tag key": "a shorter key",
+    "tag value": "a shorter value",
+    "tags": "fewer tags; those of the stack and of its resources count together",
     "template description": "a shorter description",
     "trust policy": "fewer principals and conditions, or request a higher quota of IAM",
 }
