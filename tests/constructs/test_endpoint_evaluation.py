@@ -288,3 +288,9 @@ def test_an_evaluation_without_drafts_asks_for_none() -> None:
 def test_a_limit_in_seconds_is_refused_with_the_value_in_milliseconds() -> None:
     with pytest.raises(RecipeError, match=r"(?s)OPT244 require\.p99_ttft_ms = 0\.5.*such as 500 ms for 0\.5 s"):
         endpoint(stack()).evaluate().require(p99_ttft_ms=0.5)
+
+
+def test_a_limit_below_zero_is_one_finding() -> None:
+    with pytest.raises(RecipeError) as refused:
+        endpoint(stack()).evaluate().require(p99_ttft_ms=-3)
+    assert [each.location for each in refused.value.violations] == ["require.p99_ttft_ms"]

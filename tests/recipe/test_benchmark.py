@@ -80,7 +80,7 @@ BAD: list[tuple[str, Benchmark, str, str]] = [
         "require",
         "after_deployment=True",
     ),
-    ("OPT147", required(p99_ttft_ms=0), "require: Time to first token, p99", "above zero"),
+    ("OPT147", required(p99_ttft_ms=0), "require.p99_ttft_ms", "above zero"),
     ("OPT147", required(max_error_rate=1), "require.max_error_rate", "0.01 for 1%"),
     ("OPT147", required(max_regression=5), "require.max_regression", "0.05 for 5%"),
     ("OPT147", required(at_concurrency=9), "require.at_concurrency", "1, 8, 32"),

@@ -284,8 +284,10 @@ class EndpointEvaluation(Construct):
             forecast=forecast,
         )
         violations = check(replace(self._benchmark, requirements=required))
+        known = {violation.location for violation in violations}
         for limit in required.limits:
-            violations += check(limit.threshold) if limit.threshold is not None else []
+            if limit.threshold is not None and f"require.{limit.name}" not in known:
+                violations += check(limit.threshold)
         if "min_acceptance_length" in limits:
             use = EngineMetricUse("require.min_acceptance_length", ("acceptance_length",), self._served.engine)
             violations += check(use)

@@ -95,7 +95,7 @@ def _requirements_can_be_met(benchmark: Benchmark) -> Iterator[Finding]:
                     "require.max_error_rate", value, "a share of at least 0 and less than 1, such as 0.01 for 1%"
                 )
         elif not (is_number(value) and value > 0):
-            yield Finding(f"require: {limit.title}", value, "a number above zero")
+            yield Finding(f"require.{limit.name}", value, "a number above zero")
     most = required.max_regression
     if most is not None and not (is_number(most) and 0 <= most <= 1):
         yield Finding("require.max_regression", most, "a share such as 0.05 for 5%")
