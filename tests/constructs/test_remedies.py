@@ -224,7 +224,8 @@ def values_of(names: dict[str, Any]) -> list[Any]:
     """Values, one of which each setting accepts."""
     stack, vpc, bucket = names["stack"], names["vpc"], names["bucket"]
     return [
-        *[60, 4, 30, 1024, 0.5, "a/b", "s3://b/c/", True, ["mig-1g.5gb"], ["SUCCESS_NOTIFICATION_TOPIC"], "any"],
+        *[60, 4, 30, 1024, 0.5, "0.30.0", "a/b", "s3://b/c/", True, "any"],
+        *[["mig-1g.5gb"], ["SUCCESS_NOTIFICATION_TOPIC"]],
         *[Duration.minutes(20), Size.gibibytes(300), Size.mebibytes(4096), bucket, vpc, names["key"], names["topic"]],
         *[[SnsAction(names["topic"])], ec2.SubnetSelection(subnets=vpc.private_subnets), names["group"], names["role"]],
         *[names["alarm"], Alarms(), Server.vllm(), TrainingCompute(), Adapters(), CapacityReservation(arn="arn:a")],
