@@ -14,7 +14,7 @@ from constructs_optim.recipe.errors import RecipeError
 from constructs_optim.recipe.objectives import Objectives
 from constructs_optim.recipe.pricing import HOURS_A_MONTH
 from constructs_optim.templates.endpoints import Variant, targets_of_component, targets_of_variant, variants_of
-from constructs_optim.templates.json_values import as_array, as_object, number
+from constructs_optim.templates.json_values import as_array, as_object, literal
 from constructs_optim.templates.resource_types import (
     ALARM,
     CHOICE_KEY,
@@ -34,6 +34,7 @@ from constructs_optim.templates.text import text_of
 
 from .formatting import between, counted, exact_duration, listed
 from .report import Capacity, MonthlyCost
+from .values import count, depends_on, objects
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class Endpoint:
         pending = self.models
         while pending:
             resource = pending.pop()
-            names = {*resource.references, *(resource.depends_on if resource.type in WAITING else ())}
+            names = {*resource.references, *(depends_on(resource) if resource.type in WAITING else ())}
             for name in names - reached:
                 if name in self.template.resources and self.template.resources[name].type in types:
                     reached.add(name)
@@ -109,13 +110,13 @@ class Endpoint:
         waiting = [
             resource
             for resource in self.template.of_type(*WAITING)
-            if self.jobs.keys() & {*resource.depends_on}
+            if self.jobs.keys() & {*depends_on(resource)}
             or any(resource.logical_id in job.references for job in self.jobs.values())
         ]
         capacities = [
             resource
             for resource in self.template.of_type(COMPONENT_CAPACITY)
-            if resource.get("ComponentLogicalId") in components
+            if literal(resource.get("ComponentLogicalId")) in components
         ]
         policies = [policy for policy in self.template.of_type(SCALING_POLICY) if policy.references & targets.keys()]
         resources = [*self.models, self.resource, *self.configs, *policies, *waiting, *capacities]
@@ -135,12 +136,12 @@ def capacities(endpoint: Endpoint) -> Iterator[Capacity]:
         managed = as_object(variant.properties.get("ManagedInstanceScaling"))
         reservation = as_object(variant.properties.get("CapacityReservationConfig"))
         if managed.get("Status") == "ENABLED":
-            least, most = number(managed.get("MinInstanceCount")), number(managed.get("MaxInstanceCount"))
+            least, most = count(managed.get("MinInstanceCount")), count(managed.get("MaxInstanceCount"))
             reason = "SageMaker launches them for the copies of its components"
         elif targets := targets_of_variant(endpoint.template, variant):
             least, most, reason = _scaled_range(targets[0])
             if not _changes_capacity(endpoint.template, targets[0]):
-                initial = number(variant.properties.get("InitialInstanceCount", 1))
+                initial = count(variant.properties.get("InitialInstanceCount", 1))
                 described = between(*(str(bound) if bound is not None else "?" for bound in (least, most)))
                 if None not in (initial, least, most):
                     least = most = min(max(initial or 0, least or 0), most or 0)
@@ -148,7 +149,7 @@ def capacities(endpoint: Endpoint) -> Iterator[Capacity]:
                 else:
                     reason = "no policy"
         else:
-            least = most = number(variant.properties.get("InitialInstanceCount"))
+            least = most = count(variant.properties.get("InitialInstanceCount"))
             reason = "not scaled"
         yield Capacity(
             instance_types=tuple(name for _, name in variant.instance_types if isinstance(name, str)),
@@ -170,11 +171,11 @@ def _changes_capacity(template: Template, target: Resource) -> bool:
 
 def _scaled_range(target: Resource) -> tuple[int | None, int | None, str]:
     """Return the range of a scalable target with its schedules, and the reason for it."""
-    schedules = [as_object(action) for action in as_array(target.properties.get("ScheduledActions"))]
+    schedules = objects(target.properties.get("ScheduledActions"))
     ranges = [target.properties, *(as_object(schedule.get("ScalableTargetAction")) for schedule in schedules)]
 
     def bounds(member: str) -> list[int]:
-        values = [number(limits[member]) for limits in ranges if member in limits]
+        values = [count(limits[member]) for limits in ranges if member in limits]
         known = [value for value in values if value is not None]
         return known if len(known) == len(values) else []
 
@@ -186,9 +187,9 @@ def _scaled_range(target: Resource) -> tuple[int | None, int | None, str]:
 def describe_capacity(capacity: Capacity) -> str:
     """Describe capacity, for example ``1 to 4 instances of ml.g5.12xlarge (scaling)``."""
     unknown = "a number known at deployment"
-    count = between(*(str(bound) if bound is not None else unknown for bound in (capacity.least, capacity.most)))
+    size = between(*(str(bound) if bound is not None else unknown for bound in (capacity.least, capacity.most)))
     types = " or ".join(capacity.instance_types) or "a type known at deployment"
-    return f"{count} {'instance' if count == '1' else 'instances'} of {types} ({capacity.reason})"
+    return f"{size} {'instance' if size == '1' else 'instances'} of {types} ({capacity.reason})"
 
 
 def monthly_cost(capacities: Sequence[Capacity], prices: Mapping[str, float], source: str = "") -> MonthlyCost:
@@ -231,13 +232,13 @@ def describe_update(template: Template, resource: Resource) -> str:
         text = f"blue/green, a second fleet takes over in steps of {_size(routing.get('LinearStepSize'))}"
     else:
         text = "blue/green, a second fleet takes over at once"
-    if bake := number((rolling or routing).get("WaitIntervalInSeconds")):
+    if bake := count((rolling or routing).get("WaitIntervalInSeconds")):
         text += f", {exact_duration(bake)} between steps"
-    if wait := number(blue_green.get("TerminationWaitInSeconds")):
+    if wait := count(blue_green.get("TerminationWaitInSeconds")):
         text += f"; the old fleet stays for {exact_duration(wait)} after that"
     names: list[str] = []
-    for alarm in as_array(as_object(config.get("AutoRollbackConfiguration")).get("Alarms")):
-        name = as_object(alarm).get("AlarmName")
+    for alarm in objects(as_object(config.get("AutoRollbackConfiguration")).get("Alarms")):
+        name = alarm.get("AlarmName")
         alarms = template.referred(name, ALARM, COMPOSITE_ALARM)
         names.append(text_of(alarms[0].properties.get("AlarmName", name) if alarms else name))
     return f"{text}; " + (f"rolled back by {listed(names, 'or')}" if names else "no alarm rolls it back")
@@ -249,8 +250,8 @@ def _size(size: object) -> str:
         case None:
             return "a size known at deployment"
         case "INSTANCE_COUNT":
-            return counted(number(value) or 0, "instance")
+            return counted(count(value) or 0, "instance")
         case "COPY_COUNT":
-            return f"{text_of(value)} {'copy' if number(value) == 1 else 'copies'}"
+            return f"{text_of(value)} {'copy' if count(value) == 1 else 'copies'}"
         case _:
             return f"{text_of(value)}%"

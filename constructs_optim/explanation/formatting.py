@@ -30,7 +30,8 @@ def duration(seconds: float) -> str:
 
 def exact_duration(seconds: int) -> str:
     """Format a setting in the largest unit that divides it: ``90 s``, ``10 min``, ``1 h``."""
-    unit, length = next((unit, length) for unit, length in _UNITS[1:] if seconds % length == 0 and seconds >= length)
+    fitting = [(unit, length) for unit, length in _UNITS[1:] if seconds % length == 0 and abs(seconds) >= length]
+    unit, length = next(iter(fitting), _UNITS[-1])
     return f"{seconds // length} {unit}"
 
 

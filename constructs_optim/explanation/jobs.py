@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from constructs_optim.templates.json_values import as_object, literal, number
+from constructs_optim.templates.json_values import as_array, as_object, literal
 from constructs_optim.templates.resource_types import OPTIMIZED_ARTIFACT, TRAINING_JOB
 from constructs_optim.templates.template import Resource
 from constructs_optim.templates.text import text_of
 
 from .formatting import between, capitalized, counted, duration, listed, money
 from .report import JobReport, Outcome
+from .values import count, objects
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,11 @@ class JobKind(NamedTuple):
     @staticmethod
     def of(description: Mapping[str, Any], request: Mapping[str, Any]) -> JobKind:
         """Return the kind of a job, from its recipe's description and its request to SageMaker."""
-        arguments = as_object(request.get("AlgorithmSpecification")).get("ContainerArguments") or ()
-        configured = [name for config in request.get("OptimizationConfigs") or () for name in config]
+        arguments = as_array(as_object(request.get("AlgorithmSpecification")).get("ContainerArguments"))
+        configured = [name for config in objects(request.get("OptimizationConfigs")) for name in config]
         return JobKind(
             text_of(description.get("Model", "")).partition(" ")[0],
-            tuple(text_of(technique) for technique in description.get("Techniques") or ()),
+            tuple(text_of(technique) for technique in as_array(description.get("Techniques"))),
             # The first argument is the script; the others are what it needs.
             frozenset([*configured, *(text_of(argument) for argument in arguments[:1])]),
             instance_type_of(request),
@@ -119,7 +120,7 @@ class ArtifactJob:
             return "the artifact of the job before it"
         if source.get("Kind") == "hub" and literal(source.get("Version")) is None:
             return f"the newest version of {text_of(source.get('ModelId'))}"
-        inputs = [source, *(self.resource.get("Reads") or ())]
+        inputs = [source, *objects(self.resource.get("Reads"))]
         uris = [literal(item.get("S3Uri")) for item in inputs if "S3Uri" in item]
         if None in uris:
             return "resources that are created before it"
@@ -137,7 +138,7 @@ class ArtifactJob:
 
 def recipes_of(resource: Resource) -> list[str]:
     """Return the recipes in a resource's metadata, one line each; one for every instance pool."""
-    recipes = resource.recipe.get("Pools") or [resource.recipe]
+    recipes = objects(resource.recipe.get("Pools")) or [resource.recipe]
     return [str(recipe["Recipe"]) for recipe in recipes if "Recipe" in recipe]
 
 
@@ -167,7 +168,7 @@ def report_job(
         artifact_key_before=before.artifact_key if before is not None else None,
         outcome=outcome,
         instance_type=instance_type_of(job.request),
-        max_seconds=number(as_object(job.request.get("StoppingCondition")).get("MaxRuntimeInSeconds")),
+        max_seconds=count(as_object(job.request.get("StoppingCondition")).get("MaxRuntimeInSeconds")),
         sentences=(sentence,),
     )
     may_run = outcome in ("new_job", "decided_at_deployment") and not job.is_reference
@@ -259,8 +260,10 @@ def _price(job: ArtifactJob, prices: Prices) -> tuple[float | None, str]:
     """Return the hourly price of the job's instances, and its description."""
     name = instance_type_of(job.request) or ""
     if job.resource.type == TRAINING_JOB:
-        count = number(as_object(job.request.get("ResourceConfig")).get("InstanceCount")) or 1
-        return (prices.training[name] * count, f"training price of {name}") if name in prices.training else (None, "")
+        instances = count(as_object(job.request.get("ResourceConfig")).get("InstanceCount")) or 1
+        return (
+            (prices.training[name] * instances, f"training price of {name}") if name in prices.training else (None, "")
+        )
     if name in prices.optimization:
         return prices.optimization[name], f"price of jobs on {name}"
     if name in prices.hosting:

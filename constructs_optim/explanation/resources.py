@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from constructs_optim.templates.json_values import as_array, is_array, is_object
+from constructs_optim.templates.json_values import as_array, as_object, is_array, is_object
 from constructs_optim.templates.references import references
 from constructs_optim.templates.resource_types import (
     JOBS,
@@ -186,12 +186,17 @@ def _affected(resource: Resource, change: ResourceChange | None, name: str, cert
 def _changed_inputs(before: Template, after: Template) -> Iterator[str]:
     """Find parameters and mappings with changed values, by their names in references."""
     old, new = before.section("Parameters"), after.section("Parameters")
-    yield from (name for name in old.keys() & new.keys() if old[name].get("Default") != new[name].get("Default"))
+    yield from (name for name in old.keys() & new.keys() if _default(old[name]) != _default(new[name]))
     old, new = before.section("Mappings"), after.section("Mappings")
     for name in old.keys() & new.keys():
         # An additional key does not change existing references.
-        if any(old[name][key] != new[name][key] for key in old[name].keys() & new[name].keys()):
+        had, has = as_object(old[name]), as_object(new[name])
+        if any(had[key] != has[key] for key in had.keys() & has.keys()):
             yield f"Mappings.{name}"
+
+
+def _default(parameter: object) -> object:
+    return as_object(parameter).get("Default")
 
 
 def _create_only(resource: Resource) -> list[str]:
