@@ -198,7 +198,8 @@ def trusting(service: str, **more: Any) -> tuple[str, Any]:
             [
                 (
                     "problem",
-                    "SageMaker cannot assume jobs: its trust policy names lambda.amazonaws.com, not " + SAGEMAKER,
+                    "SageMaker cannot assume jobs: its trust policy names lambda.amazonaws.com, not the service "
+                    + SAGEMAKER,
                 )
             ],
         ),
@@ -208,7 +209,7 @@ def trusting(service: str, **more: Any) -> tuple[str, Any]:
                 (
                     "problem",
                     f"SageMaker cannot assume jobs: its trust policy has a Deny statement for {SAGEMAKER} and "
-                    f"names nobody, not {SAGEMAKER}",
+                    f"names nobody, not the service {SAGEMAKER}",
                 )
             ],
         ),

@@ -94,10 +94,10 @@ IN_THE_CDK = f'assumed_by=iam.ServicePrincipal("{SAGEMAKER}")'
 @pytest.mark.parametrize(
     ("statements", "reason", "fixes"),
     [
-        ([], f"names nobody, not {SAGEMAKER}", ['allow "sts:AssumeRole"', IN_THE_CDK]),
+        ([], f"names nobody, not the service {SAGEMAKER}", ['allow "sts:AssumeRole"', IN_THE_CDK]),
         (
             OTHERS,
-            f"names lambda.amazonaws.com, ec2.amazonaws.com, arn:aws:iam::111122223333:root, not {SAGEMAKER}",
+            f"names lambda.amazonaws.com, ec2.amazonaws.com, arn:aws:iam::111122223333:root, not the service {SAGEMAKER}",
             ['allow "sts:AssumeRole"', IN_THE_CDK],
         ),
         ([allow({"Service": SAGEMAKER}), DENY], DENIED, ["out of the Deny statement"]),
@@ -108,7 +108,16 @@ IN_THE_CDK = f'assumed_by=iam.ServicePrincipal("{SAGEMAKER}")'
             f"allows {SAGEMAKER} only sts:TagSession, not sts:AssumeRole",
             [],
         ),
-        ([LAMBDA, DENY], f"{DENIED} and names lambda.amazonaws.com, not {SAGEMAKER}", ["Deny statement", IN_THE_CDK]),
+        (
+            [LAMBDA, DENY],
+            f"{DENIED} and names lambda.amazonaws.com, not the service {SAGEMAKER}",
+            ["Deny statement", IN_THE_CDK],
+        ),
+        (
+            [allow({"Federated": SAGEMAKER}, "sts:AssumeRoleWithWebIdentity")],
+            f"names the identity provider {SAGEMAKER}, not the service {SAGEMAKER}",
+            [IN_THE_CDK],
+        ),
         ([TAGS, DENY], f"{DENIED} and {ONLY_TAGS}", ["out of the Deny statement", "add sts:AssumeRole"]),
     ],
 )

@@ -73,8 +73,13 @@ def refusal(policy: object, text: Callable[[object], str] = str, service: str = 
             is_shared |= statement.get("Principal") not in ({"Service": service}, {"Service": [service]})
         else:
             principal = statement.get("Principal")
-            values = principal.values() if is_object(principal) else [principal]
-            named |= dict.fromkeys(text(each) for value in values for each in _listed(value))
+            kinds = principal.items() if is_object(principal) else [("", principal)]
+            # An identity provider may have the service's name.
+            named |= dict.fromkeys(
+                f"the identity provider {text(each)}" if kind == "Federated" else text(each)
+                for kind, value in kinds
+                for each in _listed(value)
+            )
     fix = f'allow "sts:AssumeRole" for the service principal "{service}" in the role\'s trust policy'
     if other_actions and not is_allowed:
         reason = f"allows {service} only {', '.join(other_actions)}, not sts:AssumeRole"
@@ -86,7 +91,7 @@ def refusal(policy: object, text: Callable[[object], str] = str, service: str = 
     elif not is_allowed:
         own = f'iam.ServicePrincipal("{service}")'
         code = f"in the CDK, assumed_by={own}, or with others assumed_by=iam.CompositePrincipal({own}, ...)"
-        found.append(Refusal(f"names {', '.join(named) or 'nobody'}, not {service}", f"{fix}: {code}"))
+        found.append(Refusal(f"names {', '.join(named) or 'nobody'}, not the service {service}", f"{fix}: {code}"))
     reasons, fixes = (" and ".join(texts) for texts in zip(*found, strict=True))
     return Refusal(f"its trust policy {reasons}", fixes)
 
