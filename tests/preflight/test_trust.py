@@ -97,7 +97,8 @@ IN_THE_CDK = f'assumed_by=iam.ServicePrincipal("{SAGEMAKER}")'
         ([], f"names nobody, not the service {SAGEMAKER}", ['allow "sts:AssumeRole"', IN_THE_CDK]),
         (
             OTHERS,
-            f"names lambda.amazonaws.com, ec2.amazonaws.com, arn:aws:iam::111122223333:root, not the service {SAGEMAKER}",
+            "names lambda.amazonaws.com, ec2.amazonaws.com, arn:aws:iam::111122223333:root, not the service "
+            f"{SAGEMAKER}",
             ['allow "sts:AssumeRole"', IN_THE_CDK],
         ),
         ([allow({"Service": SAGEMAKER}), DENY], DENIED, ["out of the Deny statement"]),
