@@ -263,23 +263,44 @@ class EndpointCapacity:
         requested = {component.name: _copies_to_start(component, copies) for component in own}
         suspended = {c.name: c.scaling for c in own if c.scaling is not None and c.scaling.suspended}
         remembered = {name: self._remembered(scaling) for name, scaling in suspended.items()}
-        for component in own:
-            scaling, (count, limits) = component.scaling, requested[component.name]
-            if component.desired_copies < count:
-                self._set_copies(component.name, count)
-            if scaling is None:
-                continue
-            before = remembered.get(component.name)
-            kept = (before or ()) if scaling.suspended else scaling.suspensions
-            if limits or kept != scaling.suspensions:
-                self._suspend(component.name, kept, **limits)
-            if before is not None:
-                self._forget(scaling)
-            if kept:
-                tell(f"Scaling of {component.name} stays suspended as before the stop: {', '.join(kept)}.")
-            elif scaling.suspended and before is None:
-                tell(f"All scaling of {component.name} resumes: no stop recorded what was suspended before it.")
+        left = dict(suspended)
+        try:
+            for component in own:
+                scaling, (count, limits) = component.scaling, requested[component.name]
+                if component.desired_copies < count:
+                    self._set_copies(component.name, count)
+                if scaling is not None:
+                    self._resume(component, scaling, remembered.get(component.name), limits, tell)
+                left.pop(component.name, None)
+        except BaseException:  # An interruption by Ctrl-C as well.
+            if left:
+                tell(
+                    f"Scaling of {', '.join(left)} may still be suspended: `constructs-optim endpoint start "
+                    f"{endpoint.name}` continues."
+                )
+            raise
         return {name: count for name, (count, _) in requested.items()}
+
+    def _resume(
+        self,
+        component: Component,
+        scaling: ScalingRange,
+        before: tuple[str, ...] | None,
+        limits: Mapping[str, int],
+        tell: Callable[[str], None],
+    ) -> None:
+        """Resume what the stop suspended; ``before`` is what a person had suspended, None if no stop recorded it."""
+        # What runs was not stopped, or has been started, as by an earlier call.
+        is_stopped = scaling.suspended and component.desired_copies == 0
+        kept = before if before is not None else () if is_stopped else scaling.suspensions
+        if limits or kept != scaling.suspensions:
+            self._suspend(component.name, kept, **limits)
+        if before is not None:
+            self._forget(scaling)
+        if kept:
+            tell(f"Scaling of {component.name} that was suspended by hand stays suspended: {', '.join(kept)}.")
+        elif is_stopped and before is None:
+            tell(f"All scaling of {component.name} resumes: no stop recorded what was suspended before it.")
 
     def _own(self, endpoint: Endpoint, verb: str) -> Sequence[Component]:
         if own := endpoint.own_components:

@@ -264,7 +264,11 @@ def test_a_start_resumes_only_what_the_stop_suspended(served: Served, by_hand: t
     capacity(served).start(described(served), tell=told.append)
     assert suspensions(served, name) == by_hand
     assert served.copies(name) == 1
-    assert told == ([f"Scaling of {name} stays suspended as before the stop: {', '.join(by_hand)}."] if by_hand else [])
+    said = f"Scaling of {name} that was suspended by hand stays suspended: {', '.join(by_hand)}."
+    assert told == ([said] if by_hand else [])
+    # Another start changes nothing.
+    capacity(served).start(described(served))
+    assert suspensions(served, name) == by_hand
     # The record is of one stop only.
     suspended(served, name)
     capacity(served).stop(described(served))
@@ -273,10 +277,31 @@ def test_a_start_resumes_only_what_the_stop_suspended(served: Served, by_hand: t
     assert suspensions(served, name) == ()
 
 
+@pytest.mark.parametrize("error", [denied("RegisterScalableTarget"), KeyboardInterrupt()])
+def test_a_start_that_fails_says_that_scaling_is_still_suspended(served: Served, error: BaseException) -> None:
+    name = served.component(copies=1)
+    served.scale(name, 1, 4)
+    capacity(served).stop(described(served))
+    served.copies(name)
+    told: list[str] = []
+    failing = Failing(served.autoscaling, register_scalable_target=error)
+    with pytest.raises(type(error)):
+        EndpointCapacity(served.sagemaker, failing, poll_seconds=0).start(described(served), tell=told.append)
+    assert told == [
+        f"Scaling of {name} may still be suspended: `constructs-optim endpoint start {served.name}` continues."
+    ]
+    capacity(served).start(described(served))
+    assert suspensions(served, name) == ()
+
+
 def test_a_start_says_that_it_resumes_what_no_stop_recorded(served: Served) -> None:
     name = served.component(copies=1)
     served.scale(name, 1, 4)
     suspended(served, name, IN, OUT, SCHEDULED)
+    served.sagemaker.update_inference_component_runtime_config(
+        InferenceComponentName=name, DesiredRuntimeConfig={"CopyCount": 0}
+    )
+    served.copies(name)
     told: list[str] = []
     capacity(served).start(described(served), tell=told.append)
     assert suspensions(served, name) == ()
