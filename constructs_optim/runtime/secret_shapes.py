@@ -52,7 +52,11 @@ _SECRET = (
     r"(?<!\d{12}:)secret(?!ari|ary|ive|ion|smanager)(?!(?<=[\w/+=.@-]:secret)string:[\w./-]{0,80}(?:\}\}|:))"
     rf"{_NOT_DESCRIBED}"
 )
-_TOKEN = rf"(?:credential|signature|token(?!s|iz|[-_]?ids?(?![a-z])){_NOT_OF_TEXT}){_NOT_DESCRIBED}"
+# Not an AuthorizationError.
+_TOKEN = (
+    r"(?:authori[sz]ation(?![\w.])|credential|signature|token(?!s|iz|[-_]?ids?(?![a-z]))"
+    rf"{_NOT_OF_TEXT}){_NOT_DESCRIBED}"
+)
 
 
 @cache
@@ -94,7 +98,7 @@ _REFERENCE = re.compile(
 _RESOLVED = re.compile(r"\{\{resolve:(?:ssm|ssm-secure|secretsmanager):[^{}]{1,2000}\}\}")
 # Values that are not secrets: switches, placeholders that servers accept as "no key", and fields of a format.
 _NO_SECRETS = frozenset({
-    "", "%s", "0", "1", "dummy", "empty", "false", "no", "none", "not-needed", "null", "off", "on",
+    "", "%s", "0", "1", "basic", "bearer", "dummy", "empty", "false", "no", "none", "not-needed", "null", "off", "on",
     "sk-no-key-required", "true", "yes",
 })  # fmt: skip
 
@@ -102,7 +106,10 @@ _NO_SECRETS = frozenset({
 # is proportional to the text's length. Matching the beginning of a secret's name as well would take quadratic time.
 _STRONG = rf"(?:{_PASSWORD}|{_SECRET}|{_KEY})[\w.-]{{0,40}}+"
 _SCHEME = "(?:basic|bearer|digest|negotiate|token|apikey|aws4-hmac-sha256)"
-_QUOTE = r"""\\{0,7}["']?"""
+# Of code, and of Markdown.
+_QUOTE = r"""\\{0,7}["'`]?"""
+# What may be before a value in quotes: a call, or the prefix of a Python literal.
+_BEFORE = r"(?:[\w.]{0,40}\(|[bfru]{1,2})"
 _NAME = rf"(?:{_STRONG}|{_TOKEN}[\w.-]{{0,40}}+)"
 _DESCRIBED_NAME = (
     r"(?:passw(?:or)?d|passphrase|credential|secret(?!ari|ary|ive|ion|smanager)|(?:api|access|account|private)[-_ ]?key"
@@ -111,13 +118,13 @@ _DESCRIBED_NAME = (
 # What separates a name from its value, as in settings, Go and Ruby. A structure may have both in members of their own:
 # {"Name": "DB_PASSWORD", "Value": "..."}.
 _IS = (
-    rf"{_QUOTE}(?:[,\s]\s{{0,9}}{_QUOTE}\w{{0,20}}value{_QUOTE})?\s{{0,9}}(?::=|=>|[:=])\s{{0,40}}"
+    rf"{_QUOTE}\*{{0,2}}(?:[,\s]\s{{0,9}}{_QUOTE}\w{{0,20}}value{_QUOTE})?\s{{0,9}}(?::=|=>|[:=])\s{{0,40}}"
     rf"(?:\{{\s{{0,9}}{_QUOTE}value{_QUOTE}\s{{0,9}}[:=]\s{{0,9}})?"
 )
 # A list of values has a shape of its own.
 _LIST = r"\[[^\[\]{}]"
 # What stands for a value that is written elsewhere, as in a template.
-_NOT_WRITTEN = r"(?![$<{%*\[]|(?:empty|false|none|null|true)\b)"
+_NOT_WRITTEN = rf"(?![$<{{%*\[]|{_BEFORE}[\"']|(?:empty|false|none|null|true)\b)"
 # A word of a sentence, such as "ring bearer Frodo".
 _WORD = r"(?-i:[A-Z]?[a-z]{0,14})(?![\w~+/=-]|\.\w)"
 # "Secret: required parameter missing" goes on in words.
@@ -164,7 +171,7 @@ def _value_as_hidden(match: re.Match[str]) -> str:
     """Hide what follows a secret's name, the first group, in the quotes of the second, if there is one."""
     quote = match[2] if match.re.groups > 1 else ""
     value = match[0][len(match[1]) + len(quote) : len(match[0]) - len(quote)]
-    is_none = value.lower() in _NO_SECRETS or (value.startswith("arn:") and is_reference(value))
+    is_none = value.strip().rstrip(")").lower() in _NO_SECRETS or (value.startswith("arn:") and is_reference(value))
     return match[0] if is_none or _is_code(value) else f"{match[1]}{quote}{HIDDEN}{quote}"
 
 
@@ -248,7 +255,7 @@ SHAPES: dict[str, Shape] = {
     "parameter": Shape(
         r"((?:^|[?&;,]|=[^\s=?&;,]{1,200}\s{1,9})"
         r"(?:passw(?:or)?d|pwd|(?:account|api|shared_?access)[-_]?key|(?:access|auth)[-_]?token|client[-_]?secret)"
-        rf"\s?=\s?){_NOT_WRITTEN}[^\s\"'&,;<>{{}}]{{4,}}",
+        rf"\s?=\s?){_NOT_WRITTEN}[^\s\"'&,;<>{{}}(]{{4,}}",
         rf"\1{HIDDEN}",
         re.IGNORECASE,
         kind="a password or key in a URL, connection string, or header",
@@ -273,8 +280,8 @@ SHAPES: dict[str, Shape] = {
     ),
     "authorization": Shape(
         rf"""(authorization{_QUOTE}\s{{0,4}}[:=]\s{{0,4}}{_QUOTE}(?:{_SCHEME}\s{{1,4}})?)"""
-        # Not a scheme alone.
-        rf"""(?!{_SCHEME}\s{{0,4}}(?:["'\\]|$))"""
+        # Not a scheme alone, nor what other shapes are of.
+        rf"""(?!{_SCHEME}\s{{0,4}}(?:["'\\]|$)|{_BEFORE}["']|[\[{{=>|])"""
         r"""[^\s"',;\\]+(?: [\w.~+/=-]{16,})?""",
         rf"\1{HIDDEN}",
         re.IGNORECASE,
@@ -291,7 +298,7 @@ SHAPES: dict[str, Shape] = {
     "list": Shape(rf"({_NAME}{_IS}\[)([^\[\]{{}}]+)", _list_as_hidden, re.IGNORECASE, within=("[",)),
     # As in JSON and Python, and in JSON inside of JSON, whose quotes are escaped. The end may be cut off.
     "quoted value": Shape(
-        rf"""({_NAME}{_IS}(?:\w{{1,40}}\(|b)?)(\\{{0,7}}["'])(?:.*?(?<!\\)\2|[^\s"']+$)""",
+        rf"""({_NAME}{_IS}(?:[\w.\[\]]{{1,40}}\s=\s{{0,4}})?{_BEFORE}?)(\\{{0,7}}["'])(?:.*?(?<!\\)\2|[^\s"']+$)""",
         _value_as_hidden,
         re.IGNORECASE,
         within=('"', "'"),
@@ -305,7 +312,10 @@ SHAPES: dict[str, Shape] = {
     ),
     # As in queries, shells, and AWS's messages. Not a call with a value in quotes, which has been hidden.
     "name=value": Shape(
-        rf"""({_NAME}=)(?!\w{{1,40}}\(["']|{_LIST})[^\s"'&,;}}\]]+""", _value_as_hidden, re.IGNORECASE, within=("=",)
+        rf"""({_NAME}=)(?!{_BEFORE}["']|{_LIST})[^\s"'&,;}}\]]+(?:(?<=[({{=$])["'][^"'\r\n]+)?""",
+        _value_as_hidden,
+        re.IGNORECASE,
+        within=("=",),
     ),
     "variable": Shape(
         r"""((?<![\w-])([A-Z][A-Z0-9_]{0,60}_(?:AUTH|KEY|PASS|PAT|PWD))["']?\s{0,3}[:=]\s{0,3}["']?)([^\s"'&,;}\]]{4,})""",
@@ -336,9 +346,9 @@ SHAPES: dict[str, Shape] = {
         re.IGNORECASE,
         within=("--",),
     ),
-    # As in a list of arguments.
+    # As in a list of arguments, and in shells.
     "--option, value": Shape(
-        rf"""((?<![\w-])--[\w-]{{0,30}}{_NAME}\\{{0,7}}["'],\s{{0,9}}\\{{0,7}}["'])(?!-)[^"'\\]+""",
+        rf"""((?<![\w-])--[\w-]{{0,30}}{_NAME}(?:\\{{0,7}}["'],\s{{0,9}}|\s{{1,9}})\\{{0,7}}["'])(?!-)[^"'\\]+""",
         _value_as_hidden,
         re.IGNORECASE,
         within=("--",),

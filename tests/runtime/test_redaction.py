@@ -762,6 +762,57 @@ def test_nearly_every_secret_access_key_is_hidden(key: bytes) -> None:
         assert Redactor().text(f"the key {text} is wrong") == f"the key {HIDDEN} is wrong"
 
 
+def forms_of(name: str, value: str) -> list[str]:
+    """A name and its value as settings, code, documents, requests, commands and structures write them."""
+    option = f"--{name.replace('_', '-')}"
+    lists = [[{"Name": name, "Value": value}], [{"name": name, "value": value}], [option, value]]
+    documents: list[Any] = [{name: value}, {name: [value]}, {name: {"value": value}}, *lists]
+    code: list[Any] = [*documents, {name: value.encode()}, {name: (value,)}, {name: [value, value]}, [(name, value)]]
+    return [
+        *(f"{name}{sign}{value}" for sign in ("=", ": ", " = ", ":", ":\t", ": |\n    ", ": >-\n  ", ": " + " " * 30)),
+        *(f"{name}{sign}{quote}{value}{quote}" for sign in ("=", ": ", " := ", " => ") for quote in "'\""),
+        *(json.dumps(each, indent=indent) for each in documents for indent in (None, 2)),
+        *(json.dumps({"a": json.dumps(each)}) for each in documents),
+        *(json.dumps({"a": json.dumps({"b": json.dumps(each)})}) for each in documents),
+        *map(repr, code),
+        repr([(name.encode(), value.encode())]),
+        *(f"f(a=1, {name}={call})" for call in (f"'{value}'", f"['{value}']", f"S('{value}')", f'a.S("{value}")')),
+        f"<{name}>{value}</{name}>",
+        f"<a:{name}>\n  {value}\n</a:{name}>",
+        f'<add key="{name}" value="{value}"/>',
+        f"- name: {name}\n  value: {value}",
+        f'- name: {name}\n  value: "{value}"',
+        f"{option} {value}",
+        f"{option}={value}",
+        f"{option} '{value} it'",
+        f"https://host/path?{name}={value}&a=1",
+        f"a=b&{name}={value}",
+        f"a=b;{name}={value};",
+        f"export {name}='{value} it'",
+        f"**{name}**: {value}",
+        f"`{name}`: `{value}`",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "password", "api_key", "x-api-key", "HF_TOKEN", "client_secret", "SessionToken", "DB_PASSWORD", "dbPassword",
+        "aws_secret_access_key", "hf-token", "Authorization", "encryption_key", "Ocp-Apim-Subscription-Key",
+    ],
+)  # fmt: skip
+def test_a_secret_s_name_announces_its_value_in_every_form(name: str) -> None:
+    shown = [text for text in forms_of(name, "MARKhorse9") if "MARK" in Redactor().text(f"before {text} after")]
+    assert shown == []
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "artifact_key", "tokenizer", "EOS_TOKEN", "model", "secretary"])
+def test_another_name_announces_nothing_in_any_form(name: str) -> None:
+    # But a URL's query is hidden.
+    texts = [text for text in forms_of(name, "chat9") if "://" not in text]
+    assert [text for text in texts if Redactor().text(f"before {text} after") != f"before {text} after"] == []
+
+
 @pytest.mark.parametrize(
     "text",
     ["{'x': 'y', 'password': 'MARK", '{"api_key": "MARK', r'"{\"password\": \"MARK', "SecretStr: password='MARK"],
@@ -808,7 +859,9 @@ REPEATED = [
     "authorization: bearer a1", "-ua:", "-ua1:b", "/api/webhooks/1", "1" * 15, "FwoGZXIvYXdz", "IQoJb3JpZ2lua", "1:AA",
     ".atlasv1.", "whsec_", "secret := ", "secret =>", "secret: |\n", "secret: >-\n  ", "secret=SecretStr('",
     "secret=a(", "secret=b'", "password is ", "bearer A", "encryption_key", "auth", "secret: " + " " * 30, "secret,",
-    "a@b:c@", "://a:@", "nvapi-", "nvapi-a1", "hvs.", "hooks.slack.com/", "://hooks.slack.com/", "secret.a-",
+    "secret=a.b('", "secret=br'", "secret: a = '", "**secret**: ", "`secret`:", "authorization", "authorization='",
+    "secret=$'a", "secret=a{'b", "--secret 'a", "a@b:c@", "://a:@",
+    "nvapi-", "nvapi-a1", "hvs.", "hooks.slack.com/", "://hooks.slack.com/", "secret.a-",
     "sk-lf-a-", "sk-a", "sk-1", "xapp-", "ya29.", "SG.", "SG.a-", "://a:", ":", "@", "secret ", "secret: a",
 ]  # fmt: skip
 
