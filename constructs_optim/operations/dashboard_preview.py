@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import json
 import math
 import os
 import random
@@ -215,7 +216,9 @@ def _of_template(path: Path) -> Iterator[Dashboard]:
     stack = path.name.removesuffix(".template.json").removesuffix(".nested")
     for resource in template.of_type(DASHBOARD):
         try:
-            body = _Body.model_validate(json_value(text_of(resource.properties.get("DashboardBody"), readable_name)))
+            value = json_value(text_of(resource.properties.get("DashboardBody"), readable_name))
+            # As JSON, whose messages name JSON's types.
+            body = _Body.model_validate_json(json.dumps(value))
         except ValidationError as error:
             problem = error.errors(include_input=False)[0]
             where = ".".join(map(str, problem["loc"])) or "the body"

@@ -157,16 +157,16 @@ def test_sample_data_ends_an_hour_after_the_newest_deployment() -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ({"widgets": 5}, "widgets: Input should be a valid tuple"),
-        ({"widgets": [None]}, "widgets.0: Input should be a valid dictionary"),
+        ({"widgets": 5}, "widgets: Input should be a valid array"),
+        ({"widgets": [None]}, "widgets.0: Input should be an object"),
         ({"widgets": [{"type": "text", "width": "a"}]}, "widgets.0.width: Input should be a valid integer"),
         ({"widgets": [{"type": "text", "properties": {"markdown": 5}}]}, "markdown: Input should be a valid string"),
-        ({"widgets": [{"type": "alarm", "properties": {"alarms": 5}}]}, "alarms: Input should be a valid tuple"),
+        ({"widgets": [{"type": "alarm", "properties": {"alarms": 5}}]}, "alarms: Input should be a valid array"),
         ({"widgets": [{"type": "metric", "properties": {"metrics": [["a"]]}}]}, "is not a namespace, a metric's name"),
         ({"widgets": [{"type": "metric", "properties": {"metrics": [[".", "b"]]}}]}, "the metric above does not have"),
         ({"widgets": [{"type": "text", "y": 10**9}]}, "widgets.0.y: Input should be less than or equal to 1000"),
         ({"widgets": [{"type": "text", "width": 24, "height": 900}] * 2}, "has more than 1,000 rows"),
-        ([], "the body: Input should be a valid dictionary"),
+        ([], "the body: Input should be an object"),
         ({"start": 5}, "start: Input should be a valid string"),
     ],
 )
