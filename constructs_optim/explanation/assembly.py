@@ -25,7 +25,7 @@ _UNKNOWN = {"", "unknown-account", "unknown-region"}
 _LONGEST, _MOST_STACKS = 300, 1_000
 # Of all files, and of the templates of all stacks, several of which may have the same file. CloudFormation allows a
 # template 1,000,000 bytes and 500 resources.
-_MOST_BYTES, _MOST_RESOURCES = 64_000_000, 200_000
+_MOST_BYTES, _MOST_RESOURCES, _MOST_OF_A_TEMPLATE = 64_000_000, 200_000, 2_000
 _TEMPLATE = RootModel[dict[str, Any]]
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -198,7 +198,14 @@ class _Reader:
             before = self._bytes_left
             template = self._read(_TEMPLATE, folder, name).root
             self._templates[path] = template, before - self._bytes_left
-        self._spend(path, resources=len(Template(template).section("Resources")))
+        resources = len(Template(template).section("Resources"))
+        # Resources are compared with others of their template.
+        if resources > _MOST_OF_A_TEMPLATE:
+            raise ExplanationError(
+                f"{_shown(path)} has {resources:,} resources, and CloudFormation deploys a template of at most 500: "
+                "divide the stack, and synthesize the app again"
+            )
+        self._spend(path, resources=resources)
         return template
 
     def _spend(self, path: Path, size: int = 0, resources: int = 0) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from itertools import product
+from math import prod
 from typing import NamedTuple
 
 from constructs_optim.templates.json_values import as_array, as_object, is_array, is_object
@@ -32,6 +33,9 @@ _POLICIES: dict[str, tuple[PolicyKind, str, tuple[str, ...]]] = {
 }
 _PRINCIPAL_TYPES = frozenset({"AWS", "Service", "Federated", "CanonicalUser"})
 _ALL_BUT = "all but "
+# Of a statement, and of two policies that are compared. IAM's longest policy has 10,240 characters, that of a bucket
+# twice as many.
+_MOST_PERMISSIONS, _MOST_COMPARISONS = 10_000, 1_000_000
 
 
 class Permission(NamedTuple):
@@ -86,7 +90,10 @@ def permission_changes(before: Template, after: Template) -> list[PermissionChan
     return changes
 
 
-def _all_covered(permissions: Iterable[Permission], *, by: Iterable[Permission]) -> bool:
+def _all_covered(permissions: Collection[Permission], *, by: Collection[Permission]) -> bool:
+    """Return whether all permissions are known to be covered."""
+    if len(permissions) * len(by) > _MOST_COMPARISONS:
+        return False
     return all(any(other.covers(permission) for other in by) for permission in permissions)
 
 
@@ -155,9 +162,10 @@ def _of_document(document: object) -> Iterator[Permission]:
         if not is_object(statement):
             continue
         condition = " and ".join(sorted(_conditions(as_object(statement.get("Condition")))))
-        for action, resource, principal in product(
-            _texts(statement, "Action"), _texts(statement, "Resource"), _texts(statement, "Principal")
-        ):
+        texts = [_texts(statement, member) for member in ("Action", "Resource", "Principal")]
+        if prod(map(len, texts)) > _MOST_PERMISSIONS:
+            texts = [[", ".join(each)] for each in texts]
+        for action, resource, principal in product(*texts):
             yield Permission(str(statement.get("Effect", "Allow")), action, resource, principal, condition)
 
 

@@ -177,13 +177,18 @@ def test_a_template_that_stacks_share_is_read_once(tmp_path: Path, monkeypatch: 
     assert len({id(stack.template) for stack in stacks}) == 2
 
 
-@pytest.mark.parametrize(("stacks", "size"), [(100, 400_000), (1, 70_000_000)])
+@pytest.mark.parametrize(("stacks", "size"), [(110, 79_000), (1, 70_000_000)])
 def test_templates_of_more_bytes_than_an_app_has_are_refused(tmp_path: Path, stacks: int, size: int) -> None:
     folder = _sharing(tmp_path / "cdk.out", stacks, 100 if stacks == 1 else size)
     if stacks == 1:
         os.truncate(folder / "n.json", size)
     with pytest.raises(ExplanationError, match="beyond the 64,000,000 bytes and 200,000 resources"):
         read_assembly(folder)
+
+
+def test_a_template_of_more_resources_than_can_be_deployed_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ExplanationError, match=r"n\.json has 37,500 resources, and CloudFormation deploys"):
+        read_assembly(_sharing(tmp_path / "cdk.out", stacks=1, size=1_500_000))
 
 
 MANIFEST = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from typing import Any
 
 import pytest
@@ -157,6 +158,18 @@ def test_a_value_of_another_form_counts_as_none(place: str, value: Any) -> None:
 @given(place=st.sampled_from([place for place in places(WHOLE) if place]), value=st.sampled_from(JUNK))
 def test_any_template_is_explained(place: tuple[Any, ...], value: Any) -> None:
     _in_all_directions(replaced(WHOLE, place, value))
+
+
+@pytest.mark.parametrize("lists", [("Action", "Resource"), ("Action",), ("Action", "Resource", "Principal")])
+def test_policies_longer_than_iams_are_explained_in_time(lists: tuple[str, ...]) -> None:
+    def policy(prefix: str) -> dict[str, Any]:
+        named = {name: [f"{prefix}{number}" for number in range(3_000)] for name in lists}
+        statement = {"Effect": "Allow", "Action": "a", "Resource": "*", **named}
+        return {"Resources": {"P": resource("AWS::IAM::Policy", PolicyDocument={"Statement": [statement]})}}
+
+    started = time.process_time()
+    _explained(policy("a"), policy("b"))
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(0, "0 s"), (-1, "-1 s"), (59, "59 s"), (-60, "-1 min"), (7200, "2 h")])
