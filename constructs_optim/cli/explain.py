@@ -16,6 +16,7 @@ from constructs_optim.explanation.jobs import JobKind, PastJob, Prices, StackEvi
 from constructs_optim.explanation.report import Report
 from constructs_optim.explanation.text import markdown, text_lines
 from constructs_optim.operations.stacks import DeployedTemplates
+from constructs_optim.runtime.documents import object_in
 from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT, TRAINING_JOB
 from constructs_optim.templates.template import Resource, Template
 
@@ -268,7 +269,7 @@ class _Lookup:
         match job.get("Bucket"):
             case str(bucket):
                 name = bucket
-            case {"Ref": str(logical_id)} if logical_id in stack.template.get("Resources", {}):
+            case {"Ref": str(logical_id)} if logical_id in object_in(stack.template.get("Resources")):
                 name = self._deployed.physical_id(stack.stack_name, stack.region, logical_id, stack.parents)
                 if name is None:
                     return StoreContents("that this deployment creates", {})
