@@ -171,7 +171,7 @@ class EndpointCapacity:
         before = dict[str, ScalingRange]()
         removed = dict[str, None]()
         try:
-            self._stop(endpoint.name, own, before, removed)
+            self._stop(endpoint.name, own, before, removed, tell)
         except BaseException:  # An interruption by Ctrl-C as well.
             self._undo(before, tell)
             if removed:
@@ -182,12 +182,17 @@ class EndpointCapacity:
             raise
 
     def _stop(
-        self, name: str, own: Sequence[Component], before: dict[str, ScalingRange], removed: dict[str, None]
+        self,
+        name: str,
+        own: Sequence[Component],
+        before: dict[str, ScalingRange],
+        removed: dict[str, None],
+        tell: Callable[[str], None],
     ) -> None:
         """Stop components; add their scaling ``before``, and those whose copies are ``removed``."""
         for component in own:
             if component.scaling is not None:
-                self._pause(component, component.scaling, before)
+                self._pause(component, component.scaling, before, tell)
         if before:
             # Soon after a target is registered, its capacity is set to its range, unless it is at zero. Wait for that
             # first.
@@ -206,17 +211,23 @@ class EndpointCapacity:
             "the caller of UpdateInferenceComponentRuntimeConfig."
         )
 
-    def _pause(self, component: Component, scaling: ScalingRange, before: dict[str, ScalingRange]) -> None:
+    def _pause(
+        self,
+        component: Component,
+        scaling: ScalingRange,
+        before: dict[str, ScalingRange],
+        tell: Callable[[str], None],
+    ) -> None:
         """Suspend a component's scaling, after recording in its tag and in ``before`` what is suspended already."""
         if not scaling.suspended:
             before[component.name] = scaling
-            self._remember(scaling)
+            self._remember(component.name, scaling, tell)
             self._suspend(component.name, _SUSPENSIONS)
         elif component.desired_copies != 0:
             # With a tag, a stop suspended it and could not go on; without one, a person did.
             remembered = self._remembered(scaling)
             if remembered is None:
-                self._remember(scaling)
+                self._remember(component.name, scaling, tell)
             else:
                 scaling = scaling.model_copy(update={"suspensions": remembered})
             before[component.name] = scaling
@@ -348,10 +359,18 @@ class EndpointCapacity:
         scaling: ScalingRange | None = described["scaling"]
         return scaling is not None and scaling.suspensions == suspensions
 
-    def _remember(self, scaling: ScalingRange) -> None:
-        if scaling.arn is not None:
-            value = " ".join(scaling.suspensions) or _NOTHING
+    def _remember(self, component: str, scaling: ScalingRange, tell: Callable[[str], None]) -> None:
+        if scaling.arn is None:
+            return
+        value = " ".join(scaling.suspensions) or _NOTHING
+        try:
             self._autoscaling.tag_resource(ResourceARN=scaling.arn, Tags={SUSPENDED_BEFORE: value})
+        except ClientError as error:
+            # Whoever must stop an endpoint now can do without the record.
+            tell(
+                f"What was suspended of {component} before the stop is not recorded ({message_of(error)}): the start "
+                "resumes all of its scaling."
+            )
 
     def _remembered(self, scaling: ScalingRange) -> tuple[str, ...] | None:
         """Return what was suspended before the stop; None if no stop recorded it."""

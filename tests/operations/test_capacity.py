@@ -251,6 +251,20 @@ def test_a_stop_that_may_not_suspend_changes_nothing(served: Served) -> None:
     assert told == [f"Scaling of {name} is as before the command."]
 
 
+def test_a_stop_without_permission_to_tag_still_stops_and_says_what_the_start_does(served: Served) -> None:
+    name = served.component(copies=2)
+    served.scale(name, 1, 4)
+    suspended(served, name, IN)
+    told: list[str] = []
+    failing = Failing(served.autoscaling, tag_resource=denied("TagResource"))
+    EndpointCapacity(served.sagemaker, failing, poll_seconds=0).stop(described(served), tell=told.append)
+    assert (suspensions(served, name), served.copies(name)) == ((IN, OUT, SCHEDULED), 0)
+    [said] = told
+    assert "not recorded (not authorized: TagResource): the start resumes all of its scaling" in said
+    capacity(served).start(described(served))
+    assert suspensions(served, name) == ()
+
+
 @pytest.mark.parametrize("by_hand", BY_HAND)
 def test_a_start_resumes_only_what_the_stop_suspended(served: Served, by_hand: tuple[str, ...]) -> None:
     name = served.component(copies=1)
