@@ -36,6 +36,8 @@ _POLL_SECONDS, _UPDATE_SECONDS = 300, 30
 _LONGEST_POLLS, _MOST_POLLS = 700, 800
 # A poll reads on for this long, within a function's 180 seconds.
 _READING_SECONDS = 60
+# A run may last a tenth longer than declared, and at least this, to compare what waits at its end.
+_SHORTEST_GRACE_SECONDS = 600
 _UPDATE_ATTEMPTS, _TOLD_REFUSALS = 3, 3
 # An execution that has not ended a shadow after this time counts as dead.
 _LONGEST_END_SECONDS = 86_400
@@ -240,13 +242,19 @@ def _observe(watch: ShadowWatch, records: RunRecords, state: RunState, now: floa
     found = verdict(state.observed, criteria)
     log("observed", shadow=records.key, run=watch.run, pairs=state.observed.pairs, outcome=found.outcome)
     seconds = _seconds_between_polls(request.duration_seconds)
-    reads_on = more and state.further_polls < _MOST_POLLS - request.duration_seconds // seconds
+    # What waits at the end is still compared, but the candidate's instances cost money.
+    late = now - state.began - request.duration_seconds
+    reads_on = (
+        more
+        and state.further_polls < _MOST_POLLS - request.duration_seconds // seconds
+        and late < max(_SHORTEST_GRACE_SECONDS, request.duration_seconds / 10)
+    )
     if found.outcome == "not decided" and (reads_on or not is_over):
         state.further_polls += reads_on
         records.write(RUN, state.model_dump(), watch.run)
         left = max(5, int(state.began + request.duration_seconds - now))
         return again(1 if reads_on else min(left, seconds))
-    _conclude(watch, records, state, found, _reason(found, state, request), now)
+    _conclude(watch, records, state, found, _reason(found, state, now), now)
     return None
 
 
@@ -254,7 +262,7 @@ def _seconds_between_polls(duration_seconds: int) -> int:
     return max(5, min(_POLL_SECONDS, duration_seconds // 20), duration_seconds // _LONGEST_POLLS)
 
 
-def _reason(found: Verdict, state: RunState, request: ShadowRequest) -> str:
+def _reason(found: Verdict, state: RunState, now: float) -> str:
     measures = [finding.measure for finding in found.findings if finding.outcome == found.outcome]
     match found.outcome:
         case "worse":
@@ -262,7 +270,7 @@ def _reason(found: Verdict, state: RunState, request: ShadowRequest) -> str:
         case "pass":
             return "No measure is worse by its margin"
         case "not decided":
-            hours = request.duration_seconds / 3600
+            hours = (now - state.began) / 3600
             return f"{state.observed.pairs} pairs in {hours:.3g} hours do not decide {', '.join(measures)}"
 
 

@@ -171,8 +171,7 @@ class Observer:
                 continue
             pair = Pair(candidate.request, production.response, candidate.response)
             found = [_judged(check, pair, references, judge) for check in self._criteria.checks]
-            outcomes = [each if isinstance(each, Counts) else None for each in found]
-            add_pair(self._state.observed, self._criteria, outcomes)
+            add_pair(self._state.observed, self._criteria, found)
             unjudged = [each for each in found if isinstance(each, str)]
             self._state.unjudged += bool(unjudged)
             reasons.update(unjudged)
@@ -290,7 +289,11 @@ class Observer:
             if response.get("FunctionError"):
                 raise _NotJudgedError("the judge failed")
             production, candidate = nested(said, "production"), nested(said, "candidate")
-            return (production, candidate) if isinstance(production, bool) and isinstance(candidate, bool) else None
+            if production is None and candidate is None:
+                return None
+            if isinstance(production, bool) and isinstance(candidate, bool):
+                return production, candidate
+            raise _NotJudgedError("the judge gave no verdict")
 
         return judge
 

@@ -53,11 +53,12 @@ class Criteria:
 
 
 class Tally(BaseModel):
-    """A measure's pairs, and the state of its sequential test."""
+    """A measure's pairs, and the state of its sequential test. ``unjudged`` are pairs that could not be compared."""
 
     worse: int = 0
     equal: int = 0
     better: int = 0
+    unjudged: int = 0
     spent: float = 0.0
     called: int | None = None
 
@@ -126,13 +127,15 @@ class Verdict:
     findings: Sequence[Finding] = field(default_factory=tuple[Finding, ...])
 
 
-def add_pair(observed: Observed, criteria: Criteria, outcomes: Sequence[Counts | None]) -> None:
-    """Count a pair; its outcomes are in the order of the checks."""
+def add_pair(observed: Observed, criteria: Criteria, outcomes: Sequence[Counts | str | None]) -> None:
+    """Count a pair; its outcomes are in the order of the checks: None if a check does not apply, text if it failed."""
     observed.pairs += 1
     while len(observed.answers) < len(criteria.checks):
         observed.answers.append(Tally())
     for check, tally, counted in zip(criteria.checks, observed.answers, outcomes, strict=True):
-        if counted is not None:
+        if isinstance(counted, str):
+            tally.unjudged += 1
+        elif counted is not None:
             tally.add(counted, criteria.answer_level, _accepted_disagreement(check))
 
 
@@ -198,7 +201,8 @@ def _accepted_disagreement(check: Check) -> float | None:
 def _of_answers(check: Check, tally: Tally, criteria: Criteria) -> Finding:
     counts, bound = tally.counts, _accepted_disagreement(check)
     agreement = bound is not None
-    passed = is_below(counts, criteria.margin if bound is None else bound)
+    # The candidate's answers may be why a check fails, so that these pairs count against a pass.
+    passed = is_below(counts + Counts(worse=tally.unjudged), criteria.margin if bound is None else bound)
     low, high = interval(counts) if counts.pairs else (None, None)
     # Disagreement cannot be negative.
     low = max(0.0, low) if agreement and low is not None else low
