@@ -31,7 +31,8 @@ _READ = frozenset({
         f"AWS::EC2::{name}"
         for name in (
             "EIP", "FlowLog", "InternetGateway", "RouteTable", "SecurityGroup", "SecurityGroupEgress",
-            "SecurityGroupIngress", "Subnet", "VPC", "VPCCidrBlock", "VPCGatewayAttachment", "VPNGateway",
+            "SecurityGroupIngress", "SecurityGroupVpcAssociation", "Subnet", "VPC", "VPCCidrBlock",
+            "VPCGatewayAttachment", "VPNGateway",
         )
     ),
 })  # fmt: skip

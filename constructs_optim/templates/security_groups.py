@@ -1,7 +1,7 @@
 """The security groups of a template in the form in which EC2 describes them.
 
 Sources: EC2 API reference, SecurityGroupRule; CloudFormation, AWS::EC2::SecurityGroup (a group without outbound rules
-of its own has EC2's, which allows everything).
+of its own has EC2's, which allows everything) and AWS::EC2::SecurityGroupVpcAssociation.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from .resource_types import WAITING
 
 _GROUP = "AWS::EC2::SecurityGroup"
 _RULES = _EGRESS, _INGRESS = f"{_GROUP}Egress", f"{_GROUP}Ingress"
+_ASSOCIATION = f"{_GROUP}VpcAssociation"
 _ANYTHING = {"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}
-# What may give the ID of a group to those who add rules to it.
+# What may give the ID of a group to those who add rules to it, or associate it with another VPC.
 _CARRIERS = ("AWS::CloudFormation::", "AWS::SSM::")
 
 
@@ -32,6 +33,7 @@ class DescribedGroup:
         outward: its outbound rules, as in the answer of ``DescribeSecurityGroupRules``.
         inward: its inbound rules.
         is_complete: whether the template shows all of them.
+        is_shared: whether the group is associated with another VPC, or something outside of the template may do so.
     """
 
     name: str
@@ -40,6 +42,7 @@ class DescribedGroup:
     outward: list[Mapping[str, Any]]
     inward: list[Mapping[str, Any]]
     is_complete: bool
+    is_shared: bool
 
 
 def described_group(template: Mapping[str, Any], group_id: Any) -> DescribedGroup | None:
@@ -52,6 +55,11 @@ def described_group(template: Mapping[str, Any], group_id: Any) -> DescribedGrou
     vpc_id = properties.get("VpcId")
     vpc = vpc_of(resources, vpc_id)
     declares_vpc = type_of(resources, vpc) == "AWS::EC2::VPC"
+    is_complete = (
+        "Transform" not in template
+        and name not in identified(template.get("Outputs"))
+        and all(_is_harmless(resources, name, type_name, of) for _, type_name, of in each_resource(resources))
+    )
     return DescribedGroup(
         name,
         vpc if declares_vpc else vpc_id if isinstance(vpc_id, str) else "",
@@ -59,10 +67,15 @@ def described_group(template: Mapping[str, Any], group_id: Any) -> DescribedGrou
         # Without outbound rules, a group has EC2's.
         [*_rules(resources, name, _EGRESS, properties.get("SecurityGroupEgress") or [_ANYTHING])],
         [*_rules(resources, name, _INGRESS, properties.get("SecurityGroupIngress") or [])],
-        "Transform" not in template
-        and name not in identified(template.get("Outputs"))
-        and all(_is_harmless(resources, name, type_name, of) for _, type_name, of in each_resource(resources)),
+        is_complete,
+        not is_complete or _is_associated(resources, name),
     )
+
+
+def _is_associated(resources: Mapping[str, Any], name: str) -> bool:
+    """Return whether an association with a VPC names a group, or a group that only the deployment knows."""
+    named = [of.get("GroupId") for _, type_name, of in each_resource(resources) if type_name == _ASSOCIATION]
+    return any(name == target_of(each) or not is_named(resources, each) for each in named)
 
 
 def _rules(resources: Mapping[str, Any], name: str, kind: str, inline: Any) -> Iterator[Mapping[str, Any]]:

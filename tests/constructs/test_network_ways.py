@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aws_cdk import App, CfnResource, Fn, Stack
+from aws_cdk import App, CfnOutput, CfnResource, Fn, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_route53 as route53
 
@@ -371,6 +371,90 @@ def test_a_security_group_of_another_vpc_that_exists_is_refused(vpc_id: str | No
             template_of(scope)
     else:
         template_of(scope)
+
+
+@pytest.mark.parametrize("names_group", [True, False])
+def test_a_security_group_may_be_associated_with_the_vpc(names_group: bool) -> None:
+    scope = new_stack()
+    vpc, other = ec2.Vpc(scope, "Vpc", max_azs=2), ec2.Vpc(scope, "Other", max_azs=1)
+    group, another = (ec2.SecurityGroup(scope, name, vpc=other) for name in ("Group", "Another"))
+    with_groups(scope, vpc, group)
+    associated = group if names_group else another
+    ec2.CfnSecurityGroupVpcAssociation(scope, "Of", group_id=associated.security_group_id, vpc_id=vpc.vpc_id)
+    if names_group:
+        template_of(scope)
+    else:
+        with pytest.raises(RuntimeError, match="OPT267"):
+            template_of(scope)
+
+
+def test_what_another_stack_may_associate_is_let_through() -> None:
+    scope = new_stack()
+    vpc, other = ec2.Vpc(scope, "Vpc", max_azs=2), ec2.Vpc(scope, "Other", max_azs=1)
+    group = ec2.SecurityGroup(scope, "Group", vpc=other)
+    with_groups(scope, vpc, group)
+    CfnOutput(scope, "GroupId", value=group.security_group_id)
+    template_of(scope)
+
+
+ALL = {"ip_protocol": "-1", "from_port": 0, "to_port": 0}
+
+
+def test_a_rule_for_all_protocols_is_for_all_ports() -> None:
+    scope = new_stack()
+    vpc = with_gateway(scope)
+    anywhere = ec2.CfnSecurityGroup.EgressProperty(**ALL, cidr_ip="0.0.0.0/0")
+    own = ec2.CfnSecurityGroup(
+        scope, "Own", group_description="Own", vpc_id=vpc.vpc_id, security_group_egress=[anywhere]
+    )
+    with_groups(scope, vpc, ec2.SecurityGroup.from_security_group_id(scope, "Of", own.attr_group_id))
+    template_of(scope)
+    assert advised(scope) == set()
+
+    beside = new_stack()
+    vpc = with_gateway(beside)
+    group = closed_group(beside, vpc)
+    ec2.CfnSecurityGroupEgress(beside, "Egress", group_id=group.security_group_id, cidr_ip="0.0.0.0/0", **ALL)
+    with_groups(beside, vpc, group)
+    template_of(beside)
+    assert advised(beside) == set()
+
+
+def test_an_entry_for_all_protocols_is_for_all_ports() -> None:
+    scope = new_stack()
+    vpc = with_gateway(scope)
+    isolated = ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED)
+    acl = ec2.NetworkAcl(scope, "Acl", vpc=vpc, subnet_selection=isolated)
+    for egress in (True, False):
+        ec2.CfnNetworkAclEntry(
+            scope,
+            f"All{egress}",
+            network_acl_id=acl.network_acl_id,
+            egress=egress,
+            protocol=-1,
+            port_range=ec2.CfnNetworkAclEntry.PortRangeProperty(from_=0, to=0),
+            cidr_block="0.0.0.0/0",
+            rule_action="allow",
+            rule_number=100,
+        )
+    endpoint(scope, network=NetworkOptions(vpc=vpc))
+    template_of(scope)
+    assert advised(scope) == set()
+
+
+def test_the_group_of_an_interface_endpoint_may_let_in_all_protocols() -> None:
+    scope = new_stack()
+    vpc = vpc_of(scope, ISOLATED)
+    from_vpc = ec2.CfnSecurityGroup.IngressProperty(**ALL, cidr_ip=vpc.vpc_cidr_block)
+    group = ec2.CfnSecurityGroup(
+        scope, "Group", group_description="In", vpc_id=vpc.vpc_id, security_group_ingress=[from_vpc]
+    )
+    of = ec2.SecurityGroup.from_security_group_id(scope, "Of", group.attr_group_id)
+    service = ec2.InterfaceVpcEndpointAwsService.S3
+    vpc.add_interface_endpoint("S3", service=service, open=False, security_groups=[of])
+    endpoint(scope, network=NetworkOptions(vpc=vpc))
+    template_of(scope)
+    assert advised(scope) == set()
 
 
 def test_a_route_to_private_addresses_leads_neither_to_s3_nor_to_the_internet() -> None:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from constructs_optim.runtime.preflight import subnet_ways
 from constructs_optim.runtime.preflight.subnet_ways import SubnetWays, ways_out
+from constructs_optim.runtime.preflight.traffic_filters import Reach, reach_of
 from constructs_optim.templates.networks import DescribedNetwork, described_network
 from constructs_optim.templates.resource_types import OWN_TYPES
 
@@ -335,6 +337,47 @@ def test_a_nat_gateway_leads_where_its_subnet_and_its_kind_allow(resources: dict
     assert ways.dead_ends == ({"Nat"} if leads != "routed" else set())
 
 
+@pytest.mark.parametrize(
+    ("connectivity", "last", "leads"),
+    [
+        ("public", {"GatewayId": "igw-1", **ANYWHERE}, "routed"),
+        ("private", {"TransitGatewayId": "tgw-1", **PRIVATELY}, "private"),
+        ("private", {"GatewayId": "local"}, "closed"),
+        # Back to the first: a circle.
+        ("private", {"NatGatewayId": "nat-0-0", **ANYWHERE}, "closed"),
+    ],
+)
+def test_many_nat_gateways_behind_each_other_are_each_looked_at_a_few_times(
+    monkeypatch: pytest.MonkeyPatch, connectivity: str, last: dict[str, str], leads: str
+) -> None:
+    depth, routes = 20, 5
+    nats = [
+        {"NatGatewayId": f"nat-{tier}-{number}", "SubnetId": f"subnet-{tier + 1}", "ConnectivityType": connectivity}
+        for tier in range(depth)
+        for number in range(routes)
+    ]
+    tables: list[dict[str, Any]] = [
+        {
+            "RouteTableId": f"rtb-{tier}",
+            "Associations": [{"SubnetId": f"subnet-{tier}"}],
+            "Routes": [last]
+            if tier == depth
+            else [{"NatGatewayId": f"nat-{tier}-{number}", **ANYWHERE} for number in range(routes)],
+        }
+        for tier in range(depth + 1)
+    ]
+    looked_at: list[object] = []
+
+    def counted(cidr: object) -> Reach:
+        looked_at.append(cidr)
+        assert len(looked_at) <= len(nats) * routes * (depth + 2)
+        return reach_of(cidr)
+
+    monkeypatch.setattr(subnet_ways, "reach_of", counted)
+    (ways,) = ways_out(["subnet-0"], tables, [], nats)
+    assert ways.exit == leads
+
+
 def entry(number: int, *, egress: bool, **changed: Any) -> dict[str, Any]:
     properties = {
         "NetworkAclId": {"Ref": "Acl"},
@@ -394,6 +437,7 @@ def test_what_does_not_leave_the_subnet_passes_its_network_acl() -> None:
         {"Type": "AWS::CDK::Metadata"},
         {"Type": "AWS::Lambda::Function", "Properties": {"VpcConfig": {"SubnetIds": [{"Ref": "Subnet"}]}}},
         of_vpc("AWS::EC2::SecurityGroup"),
+        of_vpc("AWS::EC2::SecurityGroupVpcAssociation", GroupId="sg-1"),
         of_vpc("AWS::EC2::FlowLog", ResourceId={"Ref": "Vpc"}),
         of_vpc("AWS::EC2::NetworkAcl"),
         of_vpc("AWS::EC2::VPCGatewayAttachment"),

@@ -38,6 +38,10 @@ def rule(**changed: Any) -> dict[str, Any]:
         ([], "nothing"),
         ([rule()], "anything"),
         ([rule(IpProtocol="-1", FromPort=None, ToPort=None)], "anything"),
+        # EC2 ignores the ports of a rule for all protocols; 0 to 0 is the usual form.
+        ([rule(IpProtocol="-1", FromPort=0, ToPort=0)], "anything"),
+        ([rule(IpProtocol="-1", FromPort=0, ToPort=0, CidrIpv4="10.0.0.0/16")], "private"),
+        ([rule(IpProtocol="tcp", FromPort=0, ToPort=0)], "nothing"),
         ([rule(IpProtocol="6", FromPort="0", ToPort="65535")], "anything"),
         ([rule(FromPort=-1, ToPort=-1)], "anything"),
         ([rule(IpProtocol="udp")], "nothing"),
@@ -73,6 +77,8 @@ DENY: dict[str, Any] = {"RuleAction": "deny"}
         ([entry(), IN], "anything"),
         ([entry(Protocol="6", PortRange={"From": 443, "To": 443}), IN], "anything"),
         ([entry(Protocol="17"), IN], "nothing"),
+        ([entry(PortRange={"From": 0, "To": 0}), entry(Egress=False, PortRange={"From": 0, "To": 0})], "anything"),
+        ([entry(Protocol="6", PortRange={"From": 0, "To": 0}), IN], "nothing"),
         ([entry(Protocol="6", PortRange={"From": 80, "To": 80}), IN], "nothing"),
         ([entry(), entry(Egress=False, Protocol="6", PortRange={"From": 1024, "To": 65535})], "anything"),
         ([entry(), entry(Egress=False, Protocol="6", PortRange={"From": 443, "To": 443})], "nothing"),
@@ -81,6 +87,7 @@ DENY: dict[str, Any] = {"RuleAction": "deny"}
         ([entry(), IN, entry(1, **DENY)], "nothing"),
         ([entry(), IN, entry(200, **DENY)], "anything"),
         ([entry(), IN, entry("1", **DENY)], "nothing"),
+        ([entry(), IN, entry(1, PortRange={"From": 0, "To": 0}, **DENY)], "nothing"),
         ([entry(), IN, entry(1, Protocol="6", PortRange={"From": 0, "To": 65535}, **DENY)], "nothing"),
         # These do not match everything, or may not.
         ([entry(), IN, entry(1, CidrBlock="10.0.0.0/8", **DENY)], "anything"),

@@ -93,7 +93,8 @@ def test_the_vpc_of_a_group_is_known_or_not(vpc: Any, expected: str, declares_vp
     ],
 )
 def test_a_resource_with_a_known_effect_adds_no_rules(resource: dict[str, Any]) -> None:
-    assert described(resource).is_complete
+    group = described(resource)
+    assert (group.is_complete, group.is_shared) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -110,9 +111,28 @@ def test_a_resource_with_a_known_effect_adds_no_rules(resource: dict[str, Any]) 
     ],
 )
 def test_a_resource_whose_effect_is_not_known_may_add_rules(resource: dict[str, Any]) -> None:
-    assert not described(resource).is_complete
+    group = described(resource)
+    assert (group.is_complete, group.is_shared) == (False, True)
 
 
 @pytest.mark.parametrize("sections", [{"Transform": "Macro"}, {"Outputs": {"Group": {"Value": ID}}}])
 def test_a_macro_or_another_stack_may_add_rules(sections: dict[str, Any]) -> None:
-    assert not described(**sections).is_complete
+    group = described(**sections)
+    assert (group.is_complete, group.is_shared) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("group_id", "is_shared"),
+    [
+        (ID, True),
+        ({"Ref": "Group"}, True),
+        (PARAMETER, True),
+        ({"Fn::If": ["Is", ID, "sg-1"]}, True),
+        ("sg-1", False),
+        ({"Fn::GetAtt": ["Vpc", "VpcId"]}, False),
+    ],
+)
+def test_an_association_with_a_vpc_shares_the_group_that_it_names(group_id: Any, is_shared: bool) -> None:
+    properties = {"GroupId": group_id, "VpcId": "vpc-1"}
+    group = described({"Type": "AWS::EC2::SecurityGroupVpcAssociation", "Properties": properties})
+    assert (group.is_complete, group.is_shared) == (True, is_shared)

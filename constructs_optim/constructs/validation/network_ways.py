@@ -182,10 +182,15 @@ def _lets_nobody_in(template: dict[str, Any], endpoint: Mapping[str, Any]) -> bo
 
 
 def _foreign(use: _Use, described: _Described) -> Iterator[ForeignGroup]:
-    """Yield the groups of another VPC than the subnets'. A VPC of the app may be one whose ID the app names too."""
+    """Yield the groups of another VPC than the subnets', unless something associates them or may associate them.
+
+    A VPC of the app may be one whose ID the app names too.
+    """
     subnets, existing = described.subnets, use.network.vpc_id or ""
     of_subnets = {(described.path, vpc) for vpc in subnets.vpcs} if subnets is not None else set[tuple[str, str]]()
     for path, group in described.groups:
+        if group.is_shared:
+            continue
         if group.declares_vpc and of_subnets and (path, group.vpc) not in of_subnets:
             yield ForeignGroup(use.label, group.name, group.vpc, ", ".join(sorted(vpc for _, vpc in of_subnets)))
         # Not the value that the CDK has in place of a VPC that it still has to look up.

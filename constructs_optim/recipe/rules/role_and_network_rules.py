@@ -120,7 +120,7 @@ def _security_groups_may_let_requests_out(use: SecurityGroupUse) -> Iterator[Fin
 @rule("OPT267", f"{_EC2}security-groups.html")
 def _security_group_is_of_the_vpc(use: ForeignGroup) -> Iterator[Finding]:
     """A security group belongs to the VPC of the subnets: EC2 refuses a network interface with a group of another
-    VPC.
+    VPC, unless the group is associated with the VPC of the subnets.
     """
     reason = f"{use.label} is in subnets of {use.vpc_of_subnets}, and this group belongs to {use.vpc}"
     fix = "a security group of the same VPC, or leave security_groups out: the construct creates one"

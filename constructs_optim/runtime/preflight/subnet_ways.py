@@ -11,7 +11,7 @@ usual name of a service leads to public addresses).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .traffic_filters import Reach, acl_reach, reach_of, widest
@@ -94,31 +94,42 @@ def ways_out(
     return ways
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Routes:
-    """The routes of a VPC; ``gateways`` are its gateway endpoints."""
+    """The routes of a VPC; ``gateways`` are its gateway endpoints.
+
+    ``leads`` has where each NAT gateway leads. They may lead to each other in a circle, so this starts with nowhere,
+    and widens until nothing changes.
+    """
 
     tables: Described
     gateways: set[str | None]
     nats: Described
+    leads: dict[str, Exit] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.leads = {}
+        found: dict[str, Exit] = {str(nat.get("NatGatewayId")): "closed" for nat in self.nats}
+        while found != self.leads:
+            self.leads = found
+            found = {str(nat.get("NatGatewayId")): self._behind(nat) for nat in self.nats}
 
     def of(self, subnet: object) -> Described:
         """Return the route tables of a subnet: its own, or the main one."""
         return _associated(self.tables, "SubnetId", subnet) or _associated(self.tables, "Main", True)
 
-    def exit_of(self, subnet: object, behind: frozenset[object] = frozenset()) -> Exit:
-        """Return where the routes of a subnet lead; ``behind`` are the NAT gateways on the way to it."""
-        exits = {self._exit(route, behind) for table in self.of(subnet) for route in table.get("Routes", ())}
+    def exit_of(self, subnet: object) -> Exit:
+        """Return where the routes of a subnet lead."""
+        exits = {self._exit(route) for table in self.of(subnet) for route in table.get("Routes", ())}
         return _EXITS[max(map(_EXITS.index, exits))] if exits else "routed"
 
     def dead_ends(self, subnet: str) -> frozenset[str]:
         """Return the NAT gateways of a subnet's routes that do not lead to the internet."""
         routes = [route for table in self.of(subnet) for route in table.get("Routes", ())]
         named = {str(route.get("NatGatewayId")) for route in routes}
-        dead = [str(nat.get("NatGatewayId")) for nat in self.nats if self._behind(nat) != "routed"]
-        return frozenset(named.intersection(dead))
+        return frozenset(named.intersection(nat for nat, leads in self.leads.items() if leads != "routed"))
 
-    def _exit(self, route: Mapping[str, Any], behind: frozenset[object]) -> Exit:
+    def _exit(self, route: Mapping[str, Any]) -> Exit:
         """Return where an IPv4 route leads.
 
         Any endpoint is the ``GatewayId`` of its routes; that of a Gateway Load Balancer, such as a firewall, leads out.
@@ -132,16 +143,13 @@ class _Routes:
         is_private = reach_of(route.get("DestinationCidrBlock")) == "private"
         if gateway.startswith("igw-"):
             return "closed" if is_private else "public"
-        nat = [each for each in self.nats if each.get("NatGatewayId") == route.get("NatGatewayId")]
-        leads = self._behind(nat[0], behind) if nat else "routed"
+        nat = route.get("NatGatewayId")
+        leads = self.leads.get(nat, "routed") if isinstance(nat, str) else "routed"
         return "private" if is_private and leads != "closed" else leads
 
-    def _behind(self, nat: Mapping[str, Any], behind: frozenset[object] = frozenset()) -> Exit:
+    def _behind(self, nat: Mapping[str, Any]) -> Exit:
         """Return where a NAT gateway leads: where its subnet does."""
-        name = nat.get("NatGatewayId")
-        if name in behind:
-            return "closed"
-        leads = self.exit_of(nat["SubnetId"], behind | {name}) if "SubnetId" in nat else "routed"
+        leads = self.exit_of(nat["SubnetId"]) if "SubnetId" in nat else "routed"
         if leads == "public":
             return "closed" if nat.get("ConnectivityType") == "private" else "routed"
         return leads

@@ -1,8 +1,9 @@
 """What security groups and network ACLs let through, from rules in the form in which EC2 describes them.
 
 Only synthesis knows them, from a template: the preflight's role may not describe them. Sources: EC2 API reference,
-SecurityGroupRule and NetworkAclEntry; Amazon VPC user guide, "Security group rules", "Network ACL basics" (the first
-entry that matches decides), "Custom network ACLs" (responses come to the ports 1024 to 65535).
+SecurityGroupRule, NetworkAclEntry, IpPermission and CreateNetworkAclEntry (a rule for all protocols, -1, is for all
+ports, whichever it names); Amazon VPC user guide, "Security group rules", "Network ACL basics" (the first entry that
+matches decides), "Custom network ACLs" (responses come to the ports 1024 to 65535).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def groups_reach(rules: Sequence[Mapping[str, Any]]) -> Reach:
     return widest(
         "private" if "ReferencedGroupInfo" in rule else reach_of(rule.get("CidrIpv4"))
         for rule in rules
-        if _is_of_tcp(rule.get("IpProtocol")) and _overlaps(rule.get("FromPort"), rule.get("ToPort"), "to")
+        if _matches(rule.get("IpProtocol"), rule.get("FromPort"), rule.get("ToPort"), "to")
     )
 
 
@@ -60,7 +61,7 @@ def _reach(entries: Sequence[Mapping[str, Any]], ports: str, *, egress: bool) ->
     allowed: list[Reach] = []
     for entry in sorted((each for each in entries if each.get("Egress") in (egress, None)), key=_order):
         spread = _ports(entry)
-        if not _is_of_tcp(entry.get("Protocol")) or not _overlaps(spread.get("From"), spread.get("To"), ports):
+        if not _matches(entry.get("Protocol"), spread.get("From"), spread.get("To"), ports):
             continue
         if entry.get("RuleAction") != "deny":
             allowed.append(reach_of(entry.get("CidrBlock")))
@@ -89,11 +90,12 @@ def _order(entry: Mapping[str, Any]) -> float:
     return number if number is not None else float("inf" if entry.get("RuleAction") == "deny" else "-inf")
 
 
-def _is_of_tcp(protocol: object) -> bool:
-    return not isinstance(protocol, str) or protocol.lower() in ("-1", "6", "tcp")
-
-
-def _overlaps(first: object, last: object, ports: str) -> bool:
+def _matches(protocol: object, first: object, last: object, ports: str) -> bool:
+    """Return whether a rule may match TCP at some of the ports. EC2 ignores the ports of a rule for all protocols."""
+    if not isinstance(protocol, str) or protocol == "-1":
+        return True
+    if protocol.lower() not in ("6", "tcp"):
+        return False
     low, high = _PORTS[ports]
     lowest, highest = _number(first), _number(last)
     return lowest is None or highest is None or -1 in (lowest, highest) or (lowest <= high and low <= highest)
