@@ -221,7 +221,9 @@ class EndpointCapacity:
         """Suspend a component's scaling, after recording in its tag and in ``before`` what is suspended already."""
         if not scaling.suspended:
             before[component.name] = scaling
-            self._remember(component.name, scaling, tell)
+            # A stopped component keeps the record of its stop, even if some of its scaling was resumed since.
+            if component.desired_copies != 0 or self._remembered(scaling) is None:
+                self._remember(component.name, scaling, tell)
             self._suspend(component.name, _SUSPENSIONS)
         elif component.desired_copies != 0:
             # With a tag, a stop suspended it and could not go on; without one, a person did.
@@ -245,9 +247,7 @@ class EndpointCapacity:
                         continue
                 del left[name]
                 restored.append(name)
-                # A tag that remains does no harm: the next stop overwrites it.
-                with suppress(BotoCoreError, ClientError):
-                    self._forget(scaling)
+                self._forget(scaling)
         finally:
             # Also if the user does not wait for this either.
             if restored:
@@ -272,7 +272,7 @@ class EndpointCapacity:
         """
         own = self._own(endpoint, "start")
         requested = {component.name: _copies_to_start(component, copies) for component in own}
-        suspended = {c.name: c.scaling for c in own if c.scaling is not None and c.scaling.suspended}
+        suspended = {c.name: c.scaling for c in own if c.scaling is not None and c.scaling.suspensions}
         remembered = {name: self._remembered(scaling) for name, scaling in suspended.items()}
         left = dict(suspended)
         try:
@@ -308,8 +308,13 @@ class EndpointCapacity:
             self._suspend(component.name, kept, **limits)
         if before is not None:
             self._forget(scaling)
-        if kept:
-            tell(f"Scaling of {component.name} that was suspended by hand stays suspended: {', '.join(kept)}.")
+        if kept and before is not None:
+            tell(f"Scaling of {component.name} that was suspended before the stop stays suspended: {', '.join(kept)}.")
+        elif kept:
+            tell(
+                f"Scaling of {component.name} stays suspended ({', '.join(kept)}), because no stop recorded that it "
+                f"suspended it. Resume it with `{_command(component.name, ())}`."
+            )
         elif is_stopped and before is None:
             tell(f"All scaling of {component.name} resumes: no stop recorded what was suspended before it.")
 
@@ -373,16 +378,21 @@ class EndpointCapacity:
             )
 
     def _remembered(self, scaling: ScalingRange) -> tuple[str, ...] | None:
-        """Return what was suspended before the stop; None if no stop recorded it."""
+        """Return what was suspended before the stop; None if no stop recorded it, or its record may not be read."""
         if scaling.arn is None:
             return None
-        tags: Mapping[str, str] = self._autoscaling.list_tags_for_resource(ResourceARN=scaling.arn)["Tags"]
+        try:
+            tags: Mapping[str, str] = self._autoscaling.list_tags_for_resource(ResourceARN=scaling.arn)["Tags"]
+        except ClientError:
+            return None
         value = tags.get(SUSPENDED_BEFORE)
         return None if value is None else tuple(name for name in _SUSPENSIONS if name in value.split())
 
     def _forget(self, scaling: ScalingRange) -> None:
-        if scaling.arn is not None:
-            self._autoscaling.untag_resource(ResourceARN=scaling.arn, TagKeys=[SUSPENDED_BEFORE])
+        # The next stop of a running component overwrites a tag that remains.
+        with suppress(BotoCoreError, ClientError):
+            if scaling.arn is not None:
+                self._autoscaling.untag_resource(ResourceARN=scaling.arn, TagKeys=[SUSPENDED_BEFORE])
 
     def _with_ranges(self, dimension: str, described: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Return the descriptions, by resource ID, with their scaling ranges."""

@@ -265,6 +265,38 @@ def test_a_stop_without_permission_to_tag_still_stops_and_says_what_the_start_do
     assert suspensions(served, name) == ()
 
 
+def test_a_start_without_permission_for_tags_resumes_all_scaling(served: Served) -> None:
+    name = served.component(copies=1)
+    served.scale(name, 1, 4)
+    refused = {name: denied(name) for name in ("tag_resource", "list_tags_for_resource", "untag_resource")}
+    limited = EndpointCapacity(served.sagemaker, Failing(served.autoscaling, **refused), poll_seconds=0)
+    limited.stop(described(served))
+    assert served.copies(name) == 0
+    limited.start(described(served))
+    assert (served.copies(name), suspensions(served, name)) == (1, ())
+
+
+def test_a_stopped_endpoint_whose_scaling_was_resumed_in_part_starts_as_before_its_stop(served: Served) -> None:
+    name = served.component(copies=1)
+    served.scale(name, 1, 4)
+    capacity(served).stop(described(served))
+    assert served.copies(name) == 0
+    suspended(served, name, IN, OUT)
+    capacity(served).start(described(served))
+    assert suspensions(served, name) == ()
+
+
+def test_a_start_says_how_to_resume_what_no_stop_recorded_of_a_running_component(served: Served) -> None:
+    name = served.component(copies=1)
+    served.scale(name, 1, 4)
+    suspended(served, name, IN, OUT, SCHEDULED)
+    told: list[str] = []
+    capacity(served).start(described(served), tell=told.append)
+    assert suspensions(served, name) == (IN, OUT, SCHEDULED)
+    [said] = told
+    assert "no stop recorded that it suspended it. Resume it with `aws application-autoscaling" in said
+
+
 @pytest.mark.parametrize("by_hand", BY_HAND)
 def test_a_start_resumes_only_what_the_stop_suspended(served: Served, by_hand: tuple[str, ...]) -> None:
     name = served.component(copies=1)
@@ -278,7 +310,7 @@ def test_a_start_resumes_only_what_the_stop_suspended(served: Served, by_hand: t
     capacity(served).start(described(served), tell=told.append)
     assert suspensions(served, name) == by_hand
     assert served.copies(name) == 1
-    said = f"Scaling of {name} that was suspended by hand stays suspended: {', '.join(by_hand)}."
+    said = f"Scaling of {name} that was suspended before the stop stays suspended: {', '.join(by_hand)}."
     assert told == ([said] if by_hand else [])
     # Another start changes nothing.
     capacity(served).start(described(served))
