@@ -10,7 +10,7 @@ from typing import TypeGuard
 from urllib.parse import quote, quote_plus
 
 from .documents import is_object
-from .secret_shapes import HIDDEN, SHAPES, is_name_of_secret, is_random_value, is_reference
+from .secret_shapes import HIDDEN, SHAPES, is_name_of_secret, is_random_value, is_reference, is_secret_by_name
 
 IDENTIFIERS = frozenset({
     "artifact_key", "function_arn", "function_name", "function_request_id", "job_name", "level", "location",
@@ -47,7 +47,7 @@ class Redactor:
 
     def value(self, value: object, *, name: str = "") -> object:
         """Return ``value`` without secrets, as a JSON value."""
-        if value is not None and is_name_of_secret(name):
+        if value is not None and _may_be_secret(name, value):
             return HIDDEN
         if value is None or isinstance(value, bool | int | float):
             return value
@@ -79,7 +79,7 @@ def _secrets(value: object, *, is_secret: bool = False, in_environment: bool = F
             names = [str(name), *([label] if name not in ("Name", "name") else [])]
             yield from _secrets(
                 item,
-                is_secret=is_secret or any(is_name_of_secret(each, is_variable=in_environment) for each in names),
+                is_secret=is_secret or any(_may_be_secret(each, item, is_variable=in_environment) for each in names),
                 in_environment=in_environment or bool(_ENVIRONMENT.search(str(name))),
             )
     elif _is_sequence(value):
@@ -91,6 +91,13 @@ def _secrets(value: object, *, is_secret: bool = False, in_environment: bool = F
         is_arn = value.startswith("arn:") and is_reference(value)
         if not is_short_number and not is_arn and (is_secret or (in_environment and is_random_value(value))):
             yield value
+
+
+def _may_be_secret(name: str, value: object, *, is_variable: bool = False) -> bool:
+    """Return whether a value may be a secret, or contain one, by its name, and by itself if it is text."""
+    if isinstance(value, str):
+        return is_secret_by_name(name, value, is_variable=is_variable)
+    return is_name_of_secret(name, is_variable=is_variable)
 
 
 def _quoted(secret: str) -> set[str]:

@@ -71,8 +71,18 @@ _VARIABLE_OF_SECRET = re.compile(
     r"(?:^|_)(?:auth|key|pass|pat|pwd|otlp_(?:(?:logs|metrics|traces)_)?headers)$", re.IGNORECASE
 )
 _KEY_OF_DATA = re.compile(
-    r"(?:^|_)(?:artifact|cache|foreign|hash|kms|model|object|partition|primary|public|range|routing|s3|sort)_key$",
+    r"(?:^|_)(?:artifact|cache|code|data|foreign|hash|id|input|json|kms|lock|metric|model|object|output|partition"
+    r"|primary|prompt|public|range|report|routing|s3|sort|tag)_key$",
     re.IGNORECASE,
+)
+# Names that leave doubt: many keys are of dictionaries and buckets, and many passes are of training. But a service's
+# key is what its clients sign in with.
+_SERVICE = (
+    "anthropic", "azure", "cohere", "datadog", "deepseek", "gemini", "groq", "hf", "huggingface", "langfuse",
+    "langsmith", "mistral", "nvidia", "openai", "openrouter", "replicate", "stripe", "together", "wandb",
+)  # fmt: skip
+_DOUBTFUL_VARIABLE = re.compile(
+    "(?:^|_)(?:" + "".join(f"(?<!{each}_)" for each in _SERVICE) + "key|pass)$", re.IGNORECASE
 )
 # Names of variables that leave no doubt. Not every name with TOKEN in it, which may be the model's, with SECRET, which
 # may name one, and with PASS, which may be a pass of many.
@@ -85,21 +95,31 @@ _CERTAIN_VARIABLE = re.compile(
     r"|_pwd$|^aws_bearer_token_",
     re.IGNORECASE,
 )
-# References to a secret: an ARN, an S3 object, a file or a parameter of Systems Manager, another variable, or what is
-# to be replaced, such as <your token>. An AWS secret access key may begin with a slash, but its parts look random, and
-# a password may begin with a dollar sign or stand in brackets.
+# References to a secret: an ARN, an alias of a KMS key, an S3 object, a file or a parameter of Systems Manager, another
+# variable, or what is to be replaced, such as <your token>. An AWS secret access key may begin with a slash, but its
+# parts look random, and a password may begin with a dollar sign or stand in brackets.
 _TO_REPLACE = r"api-?key|credentials?|here|insert|keys?|mask|password|placeholder|replace|secrets?|tokens?|value|your"
 _REFERENCE = re.compile(
-    r"arn:[a-z-]{1,20}:[a-z0-9-]{1,40}:\S{1,2000}|s3://[^\s@?]{1,2000}|(?P<path>(?:/[\w.@-]{1,200}+){1,20}/?)"
+    r"arn:[a-z-]{1,20}:[a-z0-9-]{1,40}:\S{1,2000}|alias/[\w/-]{1,256}|s3://[^\s@?]{1,2000}"
+    r"|(?P<path>(?:/[\w.@-]{1,200}+){1,20}/?)"
     r"|\$(?:(?=[A-Z0-9]*(?:_|KEY|PASS|PWD|SECRET|TOKEN))[A-Z_][A-Z0-9_]*|\{[A-Z_][A-Z0-9_]*\})"
     rf"|[<\[](?=[^<>\[\]]*(?<![A-Za-z0-9])(?i:{_TO_REPLACE})(?![A-Za-z0-9]))[^<>\[\]]{{1,80}}[>\]]"
 )
+# A key of AWS KMS, whose ID and alias are no secrets.
+_ENCRYPTION_KEY = re.compile(r"encryption[-_ ]?key", re.IGNORECASE)
+_KMS_KEY = re.compile(
+    r"arn:[a-z-]{1,20}:kms:\S{1,2000}|alias/[\w/-]{1,256}"
+    r"|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|mrk-[0-9a-f]{32}",
+    re.IGNORECASE,
+)
+# A token of a model's text, such as <tool_call> and <|eot_id|>, but not <hunter2>.
+_TEXT_TOKEN = re.compile(r"<[/|]?[A-Za-z]{1,40}(?:_[A-Za-z0-9]{1,40}){0,5}\|?>")
 # CloudFormation's dynamic references.
 _RESOLVED = re.compile(r"\{\{resolve:(?:ssm|ssm-secure|secretsmanager):[^{}]{1,2000}\}\}")
 # Values that are not secrets: switches, placeholders that servers accept as "no key", and fields of a format.
 _NO_SECRETS = frozenset({
-    "", "%s", "0", "1", "basic", "bearer", "dummy", "empty", "false", "no", "none", "not-needed", "null", "off", "on",
-    "sk-no-key-required", "true", "yes",
+    "", "%s", "...", "0", "1", "basic", "bearer", "dummy", "empty", "false", "no", "none", "not-needed", "null", "off",
+    "on", "sk-no-key-required", "true", "yes",
 })  # fmt: skip
 
 # Every repetition that can end without a match has a bound, or starts only where the characters before it end: the time
@@ -122,7 +142,7 @@ _IS = (
     rf"(?:\{{\s{{0,9}}{_QUOTE}value{_QUOTE}\s{{0,9}}[:=]\s{{0,9}})?"
 )
 # A list of values has a shape of its own.
-_LIST = r"\[[^\[\]{}]"
+_LIST = r"\[{1,4}+[^\[\]{}]"
 # What stands for a value that is written elsewhere, as in a template.
 _NOT_WRITTEN = rf"(?![$<{{%*\[]|{_BEFORE}[\"']|(?:empty|false|none|null|true)\b)"
 # A word of a sentence, such as "ring bearer Frodo".
@@ -171,8 +191,24 @@ def _value_as_hidden(match: re.Match[str]) -> str:
     """Hide what follows a secret's name, the first group, in the quotes of the second, if there is one."""
     quote = match[2] if match.re.groups > 1 else ""
     value = match[0][len(match[1]) + len(quote) : len(match[0]) - len(quote)]
-    is_none = value.strip().rstrip(")").lower() in _NO_SECRETS or (value.startswith("arn:") and is_reference(value))
-    return match[0] if is_none or _is_code(value) else f"{match[1]}{quote}{HIDDEN}{quote}"
+    plain = value.strip().rstrip(")")
+    is_none = plain.lower() in _NO_SECRETS
+    # At the end of a sentence.
+    plain = plain.rstrip(".")
+    is_none = is_none or (plain.startswith(("arn:", "alias/")) and is_reference(plain))
+    is_public = is_none or _is_public(match[1], plain) or _is_code(value)
+    return match[0] if is_public else f"{match[1]}{quote}{HIDDEN}{quote}"
+
+
+def _is_public(name: str, value: str) -> bool:
+    """Return whether the text with a secret's name shows that its value is a KMS key, or a token of a model's text."""
+    is_token = name.rstrip("\\\"'`*:=> \t\r\n").lower().endswith("token")
+    return _is_kms_key(name, value) or (is_token and _TEXT_TOKEN.fullmatch(value) is not None)
+
+
+def _is_kms_key(name: str, value: str) -> bool:
+    """Return whether a value is the ID, ARN or alias of a KMS key, under the name of an encryption key."""
+    return bool(_ENCRYPTION_KEY.search(name) and _KMS_KEY.fullmatch(value))
 
 
 def _is_code(value: str) -> bool:
@@ -183,14 +219,34 @@ def _is_code(value: str) -> bool:
 def _variable_as_hidden(match: re.Match[str]) -> str:
     """Hide the value of a variable whose name is a secret's only among variables. A pass may be one of many."""
     name, value = match[2], match[3]
-    is_secret = is_name_of_secret(name, is_variable=True) and (name[-3:] == "KEY" or _CERTAIN_VARIABLE.search(name))
+    is_secret = is_secret_by_name(name, value, is_variable=True) and (
+        name[-3:] == "KEY" or _CERTAIN_VARIABLE.search(name)
+    )
     return f"{match[1]}{HIDDEN}" if is_secret and not value.isdecimal() and not is_reference(value) else match[0]
 
 
 def _list_as_hidden(match: re.Match[str]) -> str:
-    """Hide the values of a list, unless they are references to secrets or stand for none."""
-    values = [value.strip("\\ \t\r\n\"'") for value in match[2].split(",")]
-    return match[0] if all(map(is_reference, values)) else f"{match[1]}{HIDDEN}"
+    """Hide the values of a list, unless they are references to secrets, stand for none, or are words or numbers."""
+    is_hidden = any(_is_hidden_in_list(match[1], value) for value in match[2].split(","))
+    return f"{match[1]}{HIDDEN}" if is_hidden else match[0]
+
+
+# Also as NumPy writes them: np.float64(0.5).
+_NUMBER = re.compile(r"(?:[a-z]{1,10}\.)?(?:[a-z]{1,10}\d{0,3}\()?[-+]?[\d.]{1,40}(?:e[-+]?\d{1,4})?\)?", re.IGNORECASE)
+
+
+def _is_hidden_in_list(name: str, written: str) -> bool:
+    """Return whether a value of a list is in quotes, or has a word that is long, with a digit, and no number."""
+    value = written.strip("\\ \t\r\n\"'")
+    if is_reference(value) or _is_public(name, value):
+        return False
+    return '"' in written or "'" in written or any(map(_is_like_a_key, value.split()))
+
+
+def _is_like_a_key(value: str) -> bool:
+    """Return whether a value is long, with a digit, and neither a number nor, unless it looks random, a path."""
+    is_long = len(value) >= 8 and any(map(str.isdecimal, value)) and not _NUMBER.fullmatch(value)
+    return is_long and ("/" not in value or is_random(value))
 
 
 _LOCATION = re.compile(
@@ -217,6 +273,17 @@ def _user_as_hidden(match: re.Match[str]) -> str:
     except ValueError:
         return match[0]
     return f"{match[1]}{HIDDEN}" if b":" in decoded and decoded.isascii() else match[0]
+
+
+_GROUP = re.compile(r"[a-z_][a-z_-]{0,31}")
+_REQUEST = re.compile(r"curl|wget|http|://")
+
+
+def _password_as_hidden(match: re.Match[str]) -> str:
+    """Hide a user's password, but not the group of a container's user, as in ``--user app:staff``."""
+    is_group = _GROUP.fullmatch(match[0], len(match[1]))
+    near = match.string[max(0, match.start() - 200) : match.end() + 200] if is_group else ""
+    return match[0] if is_group and not _REQUEST.search(near) else f"{match[1]}{HIDDEN}"
 
 
 # Names of models and buckets have hyphens or slashes.
@@ -295,7 +362,7 @@ SHAPES: dict[str, Shape] = {
     ),
     # As in AWS's answers.
     "XML": Shape(rf"({_NAME}>)[^<>]+(?=</)", _value_as_hidden, re.IGNORECASE, within=("</",)),
-    "list": Shape(rf"({_NAME}{_IS}\[)([^\[\]{{}}]+)", _list_as_hidden, re.IGNORECASE, within=("[",)),
+    "list": Shape(rf"({_NAME}{_IS}\[{{1,4}}+)([^\[\]{{}}]+)", _list_as_hidden, re.IGNORECASE, within=("[",)),
     # As in JSON and Python, and in JSON inside of JSON, whose quotes are escaped. The end may be cut off.
     "quoted value": Shape(
         rf"""({_NAME}{_IS}(?:[\w.\[\]]{{1,40}}\s=\s{{0,4}})?{_BEFORE}?)(\\{{0,7}}["'])(?:.*?(?<!\\)\2|[^\s"']+$)""",
@@ -366,7 +433,7 @@ SHAPES: dict[str, Shape] = {
     "-u user:password": Shape(
         r"""((?<![\w-])(?:(?:-u|--user)[\s=]\s{0,4}["']?|-u(?=[A-Za-z][\w.@-]{0,80}:[^\s"'\d]{0,80}\d))"""
         r"""([^\s:"'/]{1,80}):)(?!\d{1,9}(?:\s|$)|//|\2(?:\s|$))[^\s"']+""",
-        rf"\1{HIDDEN}",
+        _password_as_hidden,
         within=(":",),
     ),
     # Not "bearer of news" and "a bearer token".
@@ -428,6 +495,16 @@ def is_name_of_secret(name: str, *, is_variable: bool = False) -> bool:
     return bool(of_variable or _name_of_secret().search(name))
 
 
+def is_secret_by_name(name: str, value: str, *, is_variable: bool = False) -> bool:
+    """Return whether a value may be a secret by its name, and by itself where the name leaves doubt."""
+    if not is_name_of_secret(name, is_variable=is_variable):
+        return False
+    if _CERTAIN_VARIABLE.search(name):
+        return True
+    is_sure = is_name_of_secret(name) or not _DOUBTFUL_VARIABLE.search(name)
+    return not _is_public(name, value) if is_sure else _is_like_a_key(value)
+
+
 def is_random_value(value: str) -> bool:
     """Return whether a variable's value may be a secret whatever its name: unbroken text that looks random."""
     return bool(_UNBROKEN.fullmatch(value)) and is_random(value)
@@ -452,7 +529,8 @@ def is_reference(value: str) -> bool:
 
 def may_be_secret(name: str, value: str) -> bool:
     """Return whether a variable may hold a secret, judging by its name or its value."""
-    likely = is_name_of_secret(name, is_variable=True) and not is_reference(value) and not value.isdecimal()
+    by_name = is_secret_by_name(name, value, is_variable=True)
+    likely = by_name and not is_reference(value) and not value.isdecimal()
     return likely or is_random_value(value) or kind_of_secret(name, value) is not None or _has_secret(value)
 
 

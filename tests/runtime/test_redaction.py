@@ -294,7 +294,10 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
             '{"passwords": ["hunter2", "MARK"]}',
             r"{\"api_key\": [\"MARK\"]}",
             "api_key = [ b'MARK' ]",
-            "password=[MARK",
+            "password=[MARKhunter2",
+            "api_keys: [team, 4fMARK8a9c]",
+            "api_keys: [[MARK8f3a9c]]",
+            "access_token=['MARK', 0.5]",
         ],
         [
             "api_key=[None]",
@@ -302,6 +305,17 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
             "{'stop_token_ids': [1, 2]}",
             "secrets: [arn:aws:secretsmanager:us-west-2:111122223333:secret:hub]",
             '{"secrets": [{"name": "HUB"}]}',
+            "inter_token_latencies: [0.0123, 0.0456]",
+            '"inter_token_latency": [12.5, 13.1]',
+            '"token_logprobs": [-0.1, -0.2]',
+            "token_logprobs=[[-0.123456789, -2.5e-05], [-0.3]]",
+            "accepted_token_lens: [1, 2, 3]",
+            "generated_token_times = [0.1, 0.2]",
+            "generated_token_times = [0.12345678 0.23456789]",
+            "generated_token_times = [np.float64(0.12345678)]",
+            "token_classes: [ORG, PER]",
+            "Signature: [input_ids, mask]",
+            "encryption_keys: [1234abcd-12ab-34cd-56ef-1234567890ab]",
         ],
     ),
     "quoted value": (
@@ -323,8 +337,12 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
             'password := "MARK it"',
             "'password' => 'MARK'",
             'encryption_key: "MARK"',
+            '{"password": "1234abcd-12ab-34cd-56ef-1234567890ab"}',
         ],
         [
+            'encryption_key: "alias/aws/sagemaker"',
+            '{"EncryptionKey": "1234abcd-12ab-34cd-56ef-1234567890ab"}',
+            '{"tool_call_token": "<tool_call>"}',
             '{"max_tokens": "512"}',
             '{"artifact_key": "0123456789abcdef"}',
             '{"tokenizer": "llama"}',
@@ -347,8 +365,15 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
             "my_pwd=MARK",
             "GOOGLE_VISION_TOKEN=MARK",
             "front-end-token=MARK",
+            "tool_call_token=<MARK9>",
+            "password=<MARK>",
+            "api_key=1234abcd-12ab-34cd-56ef-1234567890ab",
         ],
         [
+            "ArtifactStore(..., encryption_key=...)",
+            "ArtifactStore(encryption_key=alias/team)",
+            "encryption_key=1234abcd-12ab-34cd-56ef-1234567890ab",
+            "TOOL_CALL_TOKEN=<tool_call>",
             "image_token=<|image|>",
             "SM_VLLM_EOS_TOKEN=</s>",
             "token=%s",
@@ -363,8 +388,10 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
         [
             "DB_PASS=MARKs3cret",
             "ENCRYPTION_KEY=MARKabcdef",
-            "OPENAI_KEY: MARKabcdef",
-            "export OPENAI_KEY='MARKabcdef'",
+            "OPENAI_KEY: MARKabcdef1",
+            "export OPENAI_KEY='MARKabcdef1'",
+            "LICENSE_KEY=MARK-8F3A-9C2B",
+            "SERVICE_KEY=MARKaB3/xY9zQ1w==",
             "MY_PWD=MARKabcdef",
         ],
         [
@@ -375,6 +402,15 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
             "SORT_KEY=123456",
             "OPENAI_KEY=$OPENAI_API_KEY",
             "PRESS_ANY_KEY",
+            "OUTPUT_KEY=out/2026/11/29/x.json",
+            "MODEL_DATA_KEY=models/llama.tar.gz",
+            "REPORT_KEY=shadows/abc/report.md",
+            "RESULT_KEY=results/2026/11/29/x.json",
+            "CODE_KEY=code/v12345678.zip",
+            "TAG_KEY=project",
+            "METRIC_KEY=latency",
+            "SM_HP_OUTPUT_KEY=x/y/z",
+            "GROUP_KEY=customer",
         ],
     ),
     "name: value": (
@@ -408,6 +444,10 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
             "the secretariat: Geneva",
             "The master key: Frodo",
             "the encryption key: a value",
+            "encryption_key: alias/aws/sagemaker",
+            "EncryptionKey: 1234abcd-12ab-34cd-56ef-1234567890ab",
+            "encryption_key: mrk-1234abcd12ab34cd56ef1234567890ab",
+            "there is no encryption_key: 1234abcd-12ab-34cd-56ef-1234567890ab.",
             "f(secret=secret_value)",
             "OpenAI(api_key=api_key)",
         ],
@@ -463,8 +503,19 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
             "--user me:MARK",
             "--user=me:MARK",
             "curl -uadmin:MARK2xyz",
+            "curl -u user:hunter -s",
+            "--user app:hunter2",
         ],
-        ["docker run -u 1000:1000", "run --user 0:0", "-u root", "-u https://host", "--user node:node", "-unit:test"],
+        [
+            "--user app:staff",
+            "docker run --user app:www-data image",
+            "docker run -u 1000:1000",
+            "run --user 0:0",
+            "-u root",
+            "-u https://host",
+            "--user node:node",
+            "-unit:test",
+        ],
     ),
     "bearer": (
         ["Bearer MARK", "bearer MARK.abc", "bearer correct-horse1", "Bearer abcdefghijklmnop"],
@@ -613,8 +664,8 @@ def test_a_variable_whose_value_is_certainly_a_secret_is_hidden_and_refused_and_
         *((name, False) for name in ("OPENAI_KEY", "SERVICE_AUTH", "CHAT_TOKEN", "DB_SECRET", "SESSION_COOKIE")),
         *((name, False) for name in ("GOOGLE_VISION_TOKEN", "AZURE_TEXT_TOKEN", "FRONT_END_TOKEN", "AI_NEXT_TOKEN")),
         *((name, True) for name in ("HUGGINGFACE_TOKEN", "PGPASSWORD", "SLACK_BOT_TOKEN", "AWS_BEARER_TOKEN_BEDROCK")),
-        *((name, False) for name in ("ENCRYPTION_KEY", "LICENSE_KEY", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")),
-        *((name, False) for name in ("FORWARD_PASS", "STAGE_PASS", "FILE_PAT", "ACCESS_KEY_ID")),
+        *((name, False) for name in ("ENCRYPTION_KEY", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")),
+        *((name, False) for name in ("FILE_PAT", "ACCESS_KEY_ID")),
     ],
 )
 def test_a_variable_with_a_secrets_name_is_hidden_and_left_out_and_refused_if_it_leaves_no_doubt(
@@ -628,6 +679,58 @@ def test_a_variable_with_a_secrets_name_is_hidden_and_left_out_and_refused_if_it
     for reference in ("", "EMPTY", "arn:aws:secretsmanager:x", "{{resolve:secretsmanager:x}}"):
         assert not may_be_secret(name, reference)
         assert kind_of_secret(name, reference) is None
+
+
+@pytest.mark.parametrize("name", ["OPENAI_KEY", "LICENSE_KEY", "ENCRYPTION_KEY", "STAGE_PASS", "KEY"])
+@pytest.mark.parametrize("value", ["8F3A-9C2B-77D1", "horse-battery9", RANDOM, "aB3/xY9zQ1w=="])
+def test_a_key_or_pass_with_a_value_that_looks_like_one_is_hidden_and_left_out(name: str, value: str) -> None:
+    redactor = Redactor()
+    redactor.learn({"Environment": {name: value}})
+    assert redactor.text(f"{value} is wrong") == f"{HIDDEN} is wrong"
+    assert may_be_secret(name, value)
+    assert kind_of_secret(name, value) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OUTPUT_KEY", "out/2026/11/29/x.json"),
+        ("RESULT_KEY", "results/2026/11/29/x.json"),
+        ("MODEL_DATA_KEY", "models/llama.tar.gz"),
+        ("METRIC_KEY", "latency_p99"),
+        ("TAG_KEY", "project"),
+        ("GROUP_KEY", "customer"),
+        ("STEP_KEY", "0.12345678"),
+        ("EXPERIMENT_PASS", "first-of-all"),
+        ("SERVER_KEY", "alias/aws/sagemaker"),
+        ("TOOL_CALL_TOKEN", "<tool_call>"),
+    ],
+)
+def test_a_key_or_pass_or_token_with_another_value_is_none_of_these(name: str, value: str) -> None:
+    redactor = Redactor()
+    redactor.learn({"Environment": {name: value}})
+    assert redactor.text(f"{value} is wrong") == f"{value} is wrong"
+    assert redactor.text(f"{name}={value}") == f"{name}={value}"
+    assert not may_be_secret(name, value)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "1234abcd-12ab-34cd-56ef-1234567890ab",
+        "mrk-1234abcd12ab34cd56ef1234567890ab",
+        "alias/aws/sagemaker",
+        "arn:aws:kms:us-west-2:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab",
+    ],
+)
+def test_a_kms_key_is_no_secret(key: str) -> None:
+    redactor = Redactor()
+    redactor.learn({"ResourceProperties": {"EncryptionKey": key, "Environment": {"ENCRYPTION_KEY": key}}})
+    assert redactor.text(f"KMS key {key} is disabled") == f"KMS key {key} is disabled"
+    assert redactor.value({"EncryptionKey": key}) == {"EncryptionKey": key}
+    assert not may_be_secret("encryption_key", key)
+    redactor.learn({"ResourceProperties": {"Password": "1234abcd-12ab-34cd-56ef-1234567890ab"}})
+    assert redactor.text("1234abcd-12ab-34cd-56ef-1234567890ab") == HIDDEN
 
 
 @pytest.mark.parametrize(
@@ -861,6 +964,7 @@ REPEATED = [
     "secret=a(", "secret=b'", "password is ", "bearer A", "encryption_key", "auth", "secret: " + " " * 30, "secret,",
     "secret=a.b('", "secret=br'", "secret: a = '", "**secret**: ", "`secret`:", "authorization", "authorization='",
     "secret=$'a", "secret=a{'b", "--secret 'a", "a@b:c@", "://a:@",
+    "secret=[[", "secret=[[a1", "encryption_key=alias/", "token=<a_", "--user a:b", "--user a:b ", "A_KEY=a/1",
     "nvapi-", "nvapi-a1", "hvs.", "hooks.slack.com/", "://hooks.slack.com/", "secret.a-",
     "sk-lf-a-", "sk-a", "sk-1", "xapp-", "ya29.", "SG.", "SG.a-", "://a:", ":", "@", "secret ", "secret: a",
 ]  # fmt: skip
