@@ -160,7 +160,8 @@ class _Row:
             known = " or ".join(", ".join(columns) for columns in TRACES)
             raise ValueError(f"the columns are {shortened(', '.join(self.columns))}, but a trace has {known}")
         if len(self.values) != len(self.columns):
-            raise ValueError(f"the row has {len(self.values):,} values, but there are {len(self.columns):,} columns")
+            values = "value" if len(self.values) == 1 else "values"
+            raise ValueError(f"the row has {len(self.values):,} {values}, but there are {len(self.columns):,} columns")
         row = dict(zip(self.columns, self.values, strict=True))
         return _TracedRequest.model_validate({ours: row[theirs] for theirs, ours in columns.items()})
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from .catalog import engine_arguments, entry_points
+from .documentation import page
 from .errors import Violation
 from .forms import meant
 from .settings import Group, Settings, UnknownSettingsError, as_text, settings_of
@@ -86,10 +87,9 @@ class ServerSettings(Settings):
         fix = "a tag of AWS's images or its beginning, such as 0.30.0"
         if re.search(r"[/:@]", version):
             reason = "this names a whole image, and plans are of AWS's images"
-            own = (
-                "for an image of your own, declare its model and endpoint yourself, and add EndpointMonitoring.of(...)"
-            )
-            yield self._mistake(".container_version", version, reason, f"{fix}; {own}")
+            own = f"for an image of your own, declare its model and endpoint yourself: {page('existing-endpoints')}"
+            fix = f"{fix}; {own}, with EndpointMonitoring.of(...)"
+            yield self._mistake(".container_version", version, reason, fix)
         else:
             reason = "a tag has 1 to 128 letters, digits, _, . and -, and begins with no . or -"
             yield self._mistake(".container_version", version, reason, fix)

@@ -76,6 +76,16 @@ def test_the_largest_tags_are_accepted() -> None:
     ("parameter", "fix"),
     [
         ({"allowed_values": ["a", "b"], "default": "c"}, "a default that allowed_values has: a, b"),
+        (
+            {"type": "CommaDelimitedList", "allowed_values": ["a", "b"], "default": "a,c"},
+            "a default of items that allowed_values has: a, b",
+        ),
+        (
+            {"type": "List<Number>", "allowed_values": ["1", "2"], "default": "1,3"},
+            "a default of items that allowed_values has: 1, 2",
+        ),
+        ({"type": "Number", "allowed_values": ["8", "16"], "default": 9.0}, "allowed_values has: 8, 16"),
+        ({"allowed_values": ["a", "b"], "default": "a,b"}, "allowed_values has: a, b"),
         ({"type": "Number", "default": 9, "max_value": 1}, "a default of 1 or less"),
         ({"type": "Number", "default": 0, "min_value": 1}, "a default of 1 or more"),
         ({"type": "Number", "min_value": 3, "max_value": 2}, "a max_value of 3 or more, because min_value is 3"),
@@ -101,6 +111,16 @@ def test_a_parameter_that_cloudformation_refuses_is_refused(parameter: dict[str,
         {"allowed_values": ["1", "2"], "default": 2, "type": "Number", "min_value": 1, "max_value": 2},
         {"default": "ab", "min_length": 2, "max_length": 2},
         {"type": "CommaDelimitedList", "default": "a,b"},
+        {"type": "CommaDelimitedList", "default": "a, b", "allowed_values": ["a", "b", "c"]},
+        {"type": "List<Number>", "default": "8,16.0", "allowed_values": ["8", "16"]},
+        {
+            "type": "List<AWS::EC2::Subnet::Id>",
+            "default": "subnet-1,subnet-2",
+            "allowed_values": ["subnet-1", "subnet-2"],
+        },
+        {"type": "Number", "default": 8.0, "allowed_values": ["8", "16"]},
+        {"type": "AWS::SSM::Parameter::Value<String>", "default": "/name", "allowed_values": ["a"]},
+        {"type": "AWS::SSM::Parameter::Value<List<String>>", "default": "/name", "allowed_values": ["a"]},
         {"type": "AWS::SSM::Parameter::Value<String>", "default": "/name"},
     ],
 )

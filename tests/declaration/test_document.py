@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,18 @@ def replaced(old: str, new: str) -> str:
             "endpoint.yaml:10:9 outputs.Name",
             "no parameter 'Lama.endpoint_name'",
             "there is",
+        ),
+        (
+            f"{VALID}outputs:\n  Name: ${{Lama}}\n",
+            "endpoint.yaml:10:9 outputs.Name",
+            "no parameter 'Lama'",
+            "did you mean ${Llama.…}?",
+        ),
+        (
+            f"parameters: {{P: {{}}}}\n{VALID}outputs:\n  Name: ${{Pager}}\n",
+            "endpoint.yaml:11:9 outputs.Name",
+            "no parameter 'Pager'",
+            "there is ${P}, ${Llama.…}, or declare Pager: {} in parameters",
         ),
         (
             f"{VALID}outputs:\n  Name: ${{Llama.endpoint_nam}}\n",
@@ -435,6 +448,25 @@ def test_a_merged_key_has_the_place_where_it_is_written() -> None:
     assert document.at(("d", "c"), is_key=True) == "endpoint.yaml:3:3 d.c"
 
 
+@pytest.mark.parametrize(
+    "pair",
+    [
+        f'A: "{"a" * 200_000}", B: ${{Max}}',
+        f'A: "{"a ${" * 50_000}", B: ${{Max}}',
+        f"B: {'a' * 200_000}${{Max}}",
+        f"B: ${{Max}}{'a' * 200_000}",
+        f"B: {'${a}' * 50_000}",
+        f"B: {'${a' * 50_000}",
+    ],
+    ids=["text", "references in quotes", "before", "after", "references", "open references"],
+)
+def test_a_reference_without_quotes_in_a_long_line_is_found_within_a_second(pair: str) -> None:
+    start = time.process_time()
+    with pytest.raises(DeclarationError, match=r"text with \$\{\.\.\.\} needs quotes"):
+        Document.parsed(f"environment: {{{pair}}}\n", "endpoint.yaml")
+    assert time.process_time() - start < 1
+
+
 MANY = ", ".join(f"k{n}: 1" for n in range(5_000))
 
 
@@ -536,14 +568,14 @@ def test_an_error_lists_the_first_100_mistakes_of_the_form_and_the_number_of_oth
 
 def test_checks_end_after_100_mistakes(monkeypatch: pytest.MonkeyPatch) -> None:
     searches = 0
-    search = builder.did_you_mean
+    search = builder.close_matches
 
-    def counted(*arguments: Any) -> str:
+    def counted(*arguments: Any) -> list[str]:
         nonlocal searches
         searches += 1
         return search(*arguments)
 
-    monkeypatch.setattr(builder, "did_you_mean", counted)
+    monkeypatch.setattr(builder, "close_matches", counted)
     outputs = "".join(f"  O{n}: ${{Lama.name}}\n" for n in range(300))
     with pytest.raises(DeclarationError) as error:
         DeclaredStack(Document.parsed(f"{VALID}outputs:\n{outputs}", "endpoint.yaml"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Any
 
 import pytest
@@ -44,6 +45,13 @@ CASES: dict[str, tuple[str, str, str, str]] = {
     "a list instead of a number": (
         NUMBER + with_key(SCALING),
         "[4]",
+        'a number, or a parameter: "${MaxCapacity}"',
+        '"${MaxCapacity}"',
+    ),
+    "a number in quotes": (NUMBER + with_key(SCALING), '"4"', "4, without quotes", "4"),
+    "a fraction in quotes": (
+        NUMBER + with_key(SCALING),
+        '"4.5"',
         'a number, or a parameter: "${MaxCapacity}"',
         '"${MaxCapacity}"',
     ),
@@ -218,6 +226,69 @@ CASES: dict[str, tuple[str, str, str, str]] = {
 def test_what_an_error_prints_is_accepted(text: str, wrong: str, printed: str, right: str) -> None:
     assert fix_of(text.replace("@", wrong)) == printed
     declare(text.replace("@", right))
+
+
+INDENTED = {
+    # What is changed in a file, the error's place and key, and what it prints.
+    "one key": (
+        ("    instance_type", "  instance_type"),
+        ("8:3", "instance_type"),
+        "indent `instance_type` below `Llama`",
+    ),
+    "a mapping before": (
+        ("    instance_type: ml.g5.12xlarge", "  variant: {routing: random}\n  instance_type: ml.g5.12xlarge"),
+        ("8:3", "variant"),
+        "indent `variant` and `instance_type` below `Llama`",
+    ),
+    "keys after several IDs": (
+        (
+            "    instance_type: ml.g5.12xlarge\n",
+            "  instance_type: ml.g5.12xlarge\n  Other: {model: a/b}\n  role: MyRole\n",
+        ),
+        ("8:3", "instance_type"),
+        "indent `instance_type` below `Llama`, and `role` below `Other`",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "place", "printed"), INDENTED.values(), ids=INDENTED)
+def test_keys_that_are_indented_too_little_go_below_their_id(
+    change: tuple[str, str], place: tuple[str, str], printed: str
+) -> None:
+    ((location, _, reason, suggestion),) = refused(VALID.replace(*change))
+    assert location == f"endpoint.yaml:{place[0]} endpoints.{place[1]}"
+    assert reason == f"the keys here are IDs, and {place[1]!r} is a key below an ID"
+    assert suggestion == printed
+
+
+def test_keys_below_an_id_without_a_value_go_below_it() -> None:
+    text = "stack: A\nendpoints:\n  Chat:\n  model: a/b\n  instance_type: ml.g5.12xlarge\n"
+    assert [(location, fix) for location, *_, fix in refused(text)] == [
+        ("endpoint.yaml:3:3 endpoints.Chat", "a value, or to leave the key out"),
+        ("endpoint.yaml:4:3 endpoints.model", "indent `model` and `instance_type` below `Chat`"),
+    ]
+
+
+def test_a_key_after_thousands_of_ids_is_found_within_seconds() -> None:
+    ids = "".join(f"  Parameter{number}: {{}}\n" for number in range(5_000))
+    start = time.process_time()
+    assert fix_of(f"{VALID}parameters:\n{ids}  type: Number\n") == "indent `type` below `Parameter4999`"
+    assert time.process_time() - start < 10
+
+
+def test_a_misspelled_key_beside_keys_is_no_id() -> None:
+    text = "stack: A\nendpoints: {model: a/b, scalling: {max_capacity: 4}, instance_type: ml.g5.12xlarge}\n"
+    suggestion = refused(text)[0][3]
+    assert suggestion.startswith("{OptimizedEndpoint: {model: a/b, instance_type: ml.g5.12xlarge}}, where")
+
+
+def test_an_image_of_ones_own_is_no_call_in_a_file() -> None:
+    image = "763104351884.dkr.ecr.us-west-2.amazonaws.com/djl:0.35.0"
+    fix = fix_of(with_key(f'server: {{vllm: {{container_version: "{image}"}}}}'))
+    assert fix == (
+        "a tag of AWS's images or its beginning, such as 0.30.0; for an image of your own, declare its model and "
+        "endpoint yourself: https://constructs-optim.dev/existing-endpoints/"
+    )
 
 
 DECLARED = {

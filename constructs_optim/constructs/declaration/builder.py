@@ -22,7 +22,7 @@ from constructs_optim.constructs.stack.findings import translated
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
 from constructs_optim.recipe.catalog.lock import LockFileError
-from constructs_optim.recipe.errors import RecipeError, Violation, did_you_mean
+from constructs_optim.recipe.errors import RecipeError, Violation, close_matches
 from constructs_optim.recipe.forms import meant_name
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.metrics.names import LiveMetricName
@@ -97,8 +97,9 @@ class Parameter(Call):
             for name in ("min_value", "max_value"):
                 if getattr(self, name) is not None:
                     yield f"no {name}, which is for the type Number"
-        if self.default is not None and self.allowed_values and str(self.default) not in self.allowed_values:
-            yield f"a default that allowed_values has: {', '.join(self.allowed_values)}"
+        if self.allowed_values and not self._allows_default(self.allowed_values):
+            default = "a default of items" if self._is_list else "a default"
+            yield f"{default} that allowed_values has: {', '.join(self.allowed_values)}"
         if self.type == "String":
             yield from self._outside("length", len(str(self.default)) if self.default is not None else None)
         if self.type == "Number":
@@ -106,6 +107,21 @@ class Parameter(Call):
                 yield from self._outside("value", float(self.default) if self.default is not None else None)
             except ValueError:
                 yield "a default that is a number"
+
+    @property
+    def _is_list(self) -> bool:
+        return self.type == "CommaDelimitedList" or self.type.startswith("List<")
+
+    def _allows_default(self, allowed: Sequence[str]) -> bool:
+        """Return whether ``allowed`` has the default: each item of a list, and numbers in any form."""
+        # A parameter of Systems Manager has the name of a value as its default, and not the value.
+        if self.default is None or self.type.startswith("AWS::SSM::Parameter::Value<"):
+            return True
+        text = str(self.default)
+        given = [each.strip() for each in text.split(",")] if self._is_list else [text]
+        if self.type not in ("Number", "List<Number>"):
+            return {*given} <= {*allowed}
+        return {*map(_as_number, given)} <= {*map(_as_number, allowed)}
 
     def _outside(self, of: str, found: float | None) -> Iterator[str]:
         least, most = (getattr(self, f"{end}_{of}") for end in ("min", "max"))
@@ -116,6 +132,14 @@ class Parameter(Call):
             yield f"a default of {least}{characters} or more"
         elif found is not None and most is not None and found > most:
             yield f"a default of {most}{characters} or less"
+
+
+def _as_number(text: str) -> float | str:
+    """Return the number that a text is, or else the text."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 @dataclass(frozen=True)
@@ -334,14 +358,18 @@ class Builder:
             raise _Failed
         found = self._named(owner)
         if found is None or not attributes:
-            known = [*self._parameters, *(f"{each}." for each in self.made)]
-            there = [f"there is {', '.join(known)}"] if known else []
+            # Of a construct, an attribute is text.
+            known = {**{each: each for each in self._parameters}, **{f"{each}.": f"{each}.…" for each in self.made}}
+            written = {each: f"${{{shown}}}" for each, shown in known.items()}
+            there = [f"there is {', '.join(written.values())}"] if known else []
             new = (
                 [f"declare {self._document.declaration('parameters', name, {})}"]
                 if re.fullmatch("[A-Za-z0-9]+", name)
                 else []
             )
-            hint = did_you_mean(name, known, ", or ".join([*there, *new]) or "a key of `parameters`")
+            near = [written[each] for each in close_matches(name, known)]
+            others = ", or ".join([*there, *new]) or "a key of `parameters`"
+            hint = f"did you mean {' or '.join(near)}?" if near else others
             raise _Refused(f"there is no parameter {name!r}, and no construct with that ID is declared before", hint)
         for attribute in attributes:
             found = _attribute(found, attribute, name)

@@ -42,9 +42,9 @@ _A_LIST = "a list"
 _MAPPINGS = ("dict_type", "model_type")
 _MOST_VALUES, _MOST_CHARACTERS, _MOST_LEVELS = 20_000, 500_000, 50
 _YAML = "YAML 1.2, or JSON"
-# Text with references and without quotes.
-_PLAIN = r"(?:[^\s,\[\]{}$]|\$(?!\{))*"
-_UNQUOTED = re.compile(rf"{_PLAIN}(?:\$\{{[^{{}}\n]*\}}{_PLAIN})+")
+# Text without quotes before a reference, and a reference with the text and the references after it.
+_PLAIN_BEFORE = re.compile(r"[^\s,\[\]{}]*")
+_UNQUOTED = re.compile(r"(?:\$\{[^{}\n]*\}(?:[^\s,\[\]{}$]|\$(?!\{))*)+")
 _CLOSED_BY = {FlowMappingStartToken: "{}", FlowSequenceStartToken: "[]"}
 _LONGEST = 120
 _TAG = "tag:yaml.org,2002:"
@@ -262,6 +262,9 @@ class Document:
         if kind == "choice" and (each := _alone(known, inner)):
             fix = f"an item for each: {', '.join(each)}" if isinstance(last, int) else " or ".join(each)
             return violation(self.at(whole), value, context["reason"], fix)
+        number = number_in(value) if isinstance(value, str) else None
+        if number is not None and context.get("takes_parameter") and any(_takes(of, number) for of in fields):
+            return violation(self.at(whole), value, context["reason"], f"{value}, without quotes")
         if context.get("takes_parameter"):
             fix = f"a number, or a parameter: {self.number_parameter(_id_of(path))}"
             return violation(self.at(whole), value, context["reason"], fix)
@@ -286,7 +289,7 @@ class Document:
             fix = _of_pattern(fields) or f"text that matches {pattern}"
             return violation(place, value, "this value does not work", fix)
         fix = expected(problem)
-        if kind in ("int_type", "float_type") and isinstance(value, str) and number_in(value) is not None:
+        if kind in ("int_type", "float_type") and number is not None:
             fix = f"{value}, without quotes"
         return violation(
             self.at(whole), value, "this value does not work", fix.replace("True or False", "true or false")
@@ -295,14 +298,21 @@ class Document:
     def _without_ids(self, path: Path_, model: type[Call]) -> Violation:
         """Return the violation of a mapping of IDs with the keys of what an ID names."""
         value, form = _mapping(self.value_at(path)), form_of_keys([model])
+        below = _below_ids(value, form)
+        key = next(key for key in value if _is_setting(value, key, [model]) or (below and key in form.members))
+        reason = f"the keys here are IDs, and {key!r} is a key below an ID"
+        if below:
+            fix = ", and ".join(
+                f"{' and '.join(f'`{each}`' for each in of)} below `{of_id}`" for of_id, of in below.items()
+            )
+            shown = without_secrets(value[key], str(key))
+            return violation(self.at((*path, key), is_key=True), shown, reason, f"indent {fix}")
         known = {key: each for key, each in _mapping(without_secrets(value, "", ...)).items() if key in form.members}
         around = _form_of((model,), None, (*needed_keys(model),), "{{}}")
         named = around.of_value(known)
         if len(named) > _LONGEST:
             named = around.of_value(dict.fromkeys(known, ...))
         name = re.sub("^On(?=[A-Z])", "", model.__name__)
-        key = next(key for key in value if _is_setting(value, key, [model]))
-        reason = f"the keys here are IDs, and {key!r} is a key below an ID"
         return violation(self.at(path), value, reason, f"{{{name}: {named}}}, where {name} is an ID of your choice")
 
     def number_parameter(self, name: str, *, other: bool = True) -> str:
@@ -424,10 +434,15 @@ def _not_yaml(name: str, text: str, error: MarkedYAMLError) -> DeclarationError:
     elif "parsing a flow" in context and (token := _open_bracket(text, mark.index)) is not None:
         opened, (bracket, closing) = token.start_mark, _CLOSED_BY[type(token)]
         if "".join(lines[line : line + 1])[:column].endswith("$"):
-            found = [each for each in _UNQUOTED.finditer(lines[line]) if each.start() < column < each.end()]
-            column = found[0].start() if found else column - 1
+            column -= 1
+            unquoted = "${...}"
+            if (found := _UNQUOTED.match(lines[line], column)) is not None:
+                # Nothing searches the line, which can be long: the text around the reference is read outwards from it.
+                before = _PLAIN_BEFORE.match(lines[line][:column][::-1])
+                column -= before.end() if before is not None else 0
+                unquoted = lines[line][column : found.end()].rstrip(":")
             reason = "in braces and brackets, text with ${...} needs quotes"
-            fix = f"{flow(found[0][0].rstrip(':') if found else '${...}')}, in quotes"
+            fix = f"{flow(unquoted)}, in quotes"
         elif "<stream end>" in reason:
             line, column = opened.line, opened.column
             reason, fix = f"this `{bracket}` is not closed", f"`{closing}` after its last value"
@@ -684,6 +699,30 @@ def _keys(models: Iterable[type[Call]]) -> set[str | int]:
 def _is_setting(ids: Any, key: str | int, models: Iterable[type[Call]]) -> bool:
     """Return whether a key in a mapping of IDs is one of the models', and no ID: its value is not a mapping."""
     return key in _keys(models) and key in ids and not isinstance(ids[key], dict)
+
+
+def _below_ids(value: Mapping[str | int, Any], form: Form) -> dict[str | int, list[str | int]]:
+    """Return the keys in a mapping of IDs that are a form's and no IDs, by the ID before each; empty without IDs.
+
+    An ID has no value if all of its keys are indented too little. Other keys than IDs are misspelled ones of the form.
+    """
+    # A search for similar names takes long, and nobody misspells one key among hundreds.
+    is_short = len(value) <= _LONGEST
+    ids = {
+        key: each
+        for key, each in value.items()
+        if (each is None or isinstance(each, dict))
+        and key not in form.members
+        and (_mapping(each).keys() & form.members.keys() or not (is_short and similar(form.members, key)))
+    }
+    below: dict[str | int, list[str | int]] = {}
+    before = next(iter(ids), None)
+    for key in value:
+        if key in ids:
+            before = key
+        elif before is not None and key in form.members:
+            below.setdefault(before, []).append(key)
+    return below
 
 
 def _missing_keys(models: Iterable[type[Call]], name: str, value: object, given: Sequence[str]) -> str:

@@ -35,6 +35,8 @@ _MORE = re.compile(r",\s*\.\.\.\s*\)$")
 _NEXT_CALL = re.compile(r"\.[a-z]\w*\(")
 # None is also a word of prose.
 _WORDS = re.compile(r"\b(?:True|False)\b|(?<== )None\b|(?<![\w./\"'-])[a-z]+_[a-z_]+\b(?![(=\"'])")
+# A call after the page about it, which only an app can have.
+_AFTER_PAGE = re.compile(r"(?<=/), with EndpointMonitoring\.of\(\.\.\.\)")
 _UNITS = {"seconds": "s", "minutes": "m", "hours": "h", "days": "d", "mebibytes": "MiB", "gibibytes": "GiB"}
 _OBJECTS = {each.__name__ for each in REFERENCES if each.__module__.startswith("aws_cdk")}
 # A message may quote a file's text, which is as long and as deep as its author likes.
@@ -56,6 +58,7 @@ def in_yaml(text: str) -> str:
     ``auto_scale()``, and ``spot: false`` for ``spot=False``. Commands in backticks and all other text stay.
     """
     text = _OF_APPS.sub(_OF_FILES, text).replace(_TOKEN, _IN_FILES)
+    text = _AFTER_PAGE.sub("", text)
     text = _SECRET.sub(r'"{{resolve:secretsmanager:\1}}"', text)
     parts = text.split("`")
     return "`".join(part if number % 2 else _translated(part) for number, part in enumerate(parts))
