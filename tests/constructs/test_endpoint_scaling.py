@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime as dt
 import inspect
 from collections.abc import Callable
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -370,11 +371,27 @@ def test_a_cooldown_of_centuries_is_refused() -> None:
 
 
 def test_a_schedule_cannot_lift_the_minimum_above_the_maximum_that_stays() -> None:
-    scaling = scaled(stack(), most=4)
-    with pytest.raises(RecipeError, match="also max_capacity=9"):
-        scaling.on_schedule("Early", schedule="cron(0 7 ? * MON-FRI *)", min_capacity=9)
-    scaling.on_schedule("Peak", schedule="cron(0 6 ? * MON-FRI *)", max_capacity=12)
+    scope = stack()
+    scaling = scaled(scope, most=4)
     scaling.on_schedule("Early", schedule="cron(0 7 ? * MON-FRI *)", min_capacity=9)
+    with pytest.raises(RuntimeError, match=r"OPT084 \S*Scaling on_schedule\('Early'\)[\s\S]*also max_capacity=9"):
+        template_of(scope)
+    scaling.on_schedule("Peak", schedule="cron(0 6 ? * MON-FRI *)", max_capacity=12)
+    assert len(resource(template_of(scope), TARGET)["ScheduledActions"]) == 2
+
+
+@pytest.mark.parametrize("order", list(permutations(["Night", "Evening", "Morning"])), ids="-".join)
+def test_the_order_of_schedules_does_not_matter(order: tuple[str, ...]) -> None:
+    limits: dict[str, dict[str, Any]] = {
+        "Night": {"schedule": "cron(0 21 ? * * *)", "max_capacity": 1},
+        "Evening": {"schedule": "cron(0 20 ? * * *)", "min_capacity": 1},
+        "Morning": {"schedule": "cron(0 7 ? * * *)", "min_capacity": 2, "max_capacity": 4},
+    }
+    scope = stack()
+    scaling = scaled(scope, least=2, most=4)
+    for name in order:
+        scaling.on_schedule(name, **limits[name])
+    assert len(resource(template_of(scope), TARGET)["ScheduledActions"]) == 3
 
 
 def test_refused_policies_and_schedules_add_no_resources() -> None:

@@ -48,6 +48,14 @@ def schedule(expression: Any = "cron(0 7 ? * MON-FRI *)", **options: Any) -> Sca
     return scaling(schedules=[ScheduleRequest("on_schedule('Day')", expression, **limits, **options)])
 
 
+def complete(own: Scaling, *others: ScheduleRequest) -> Scaling:
+    return replace(own, schedules=[*own.schedules, *others], is_complete=True)
+
+
+def maximum(most: Any) -> ScheduleRequest:
+    return ScheduleRequest("on_schedule('Peak')", "cron(0 6 ? * MON-FRI *)", max_capacity=most)
+
+
 def steps(*listed: ScalingStep, **options: Any) -> Scaling:
     return scaling(steps=[StepRequest("on_steps('Burst')", listed, **options)])
 
@@ -90,9 +98,11 @@ GOOD: dict[str, list[Scaling | Alarms]] = {
         schedule(min_capacity=4),
         schedule(max_capacity=1),
         schedule(min_capacity=9, max_capacity=9),
-        replace(schedule(min_capacity=9), scheduled_maxima=[12]),
-        replace(schedule(min_capacity=9), scheduled_maxima=[TOKEN]),
-        replace(schedule(min_capacity=9), max_capacity=TOKEN),
+        schedule(min_capacity=9),
+        complete(schedule(min_capacity=4)),
+        complete(schedule(min_capacity=9), maximum(12)),
+        complete(schedule(min_capacity=9), maximum(TOKEN)),
+        complete(replace(schedule(min_capacity=9), max_capacity=TOKEN)),
     ],
     "OPT085": [
         steps(UP, UPPER, DOWN),
@@ -198,10 +208,10 @@ BAD: list[tuple[str, Scaling | Alarms, str, str]] = [
             ("cron()", "this is not a schedule expression"),
         )
     ),
-    ("OPT084", schedule(min_capacity=9), "on_schedule('Day').min_capacity", "also max_capacity=9"),
+    ("OPT084", complete(schedule(min_capacity=9)), "on_schedule('Day').min_capacity", "also max_capacity=9"),
     (
         "OPT084",
-        replace(schedule(max_capacity=2), min_capacity=3),
+        complete(replace(schedule(max_capacity=2), min_capacity=3)),
         "on_schedule('Day').max_capacity",
         "the minimum stays at 3",
     ),
@@ -358,7 +368,7 @@ def test_arbitrary_scaling_requests_only_give_violations(data: st.DataObject) ->
         max_capacity=some(),
         new_id=some(),
         new_policy_names=[some()],
-        scheduled_maxima=[some()],
+        is_complete=bool(some()),
         targets=[TargetRequest("target", some(), (("scale_in_cooldown", some()),))],
         schedules=[ScheduleRequest("schedule", some(), some(), some(), some(), some(), some())],
         steps=[StepRequest("steps", [step, other], some() or "ChangeInCapacity", 0, some(), some())],

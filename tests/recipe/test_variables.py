@@ -83,6 +83,33 @@ def test_a_variable_that_the_server_does_not_read_is_advised_against(
     assert part in found
 
 
+@pytest.mark.parametrize(
+    ("name", "server"),
+    [
+        # vLLM 0.11.1, 0.10.2 and 0.26.0.
+        ("VLLM_ATTENTION_BACKEND", Server.lmi(container_version="0.35.0")),
+        ("VLLM_USE_FLASHINFER_MOE_FP8", Server.lmi(container_version="0.35.0")),
+        ("VLLM_LOGING_LEVEL", Server.lmi(container_version="0.35.0")),
+        ("VLLM_MARLIN_USE_ATOMIC_ADD", Server.lmi(container_version="0.35.0")),
+        ("OPTION_TENSOR_PARALEL_DEGREE", Server.lmi(container_version="0.35.0")),
+        ("option_rolling_batch", Server.lmi(container_version="0.34.0")),
+        ("OPTION_ENABLE_REASONING", Server.lmi(container_version="0.34.0")),
+        ("VLLM_ATTENTION_BACKEND", LMI),
+        ("OPTION_ENABLE_REASONING", LMI),
+        ("OPTION_DISABLE_LOG_REQUESTS", LMI),
+        ("OPTION_MIN_MODEL_LEN", LMI),
+        ("VLLM_ATTENTION_BACKEND", Server.vllm(container_version="0.26.0")),
+        ("VLLM_ATTENTION_BACKEND", Server.sglang(container_version="0.5.13")),
+        ("LMCACHE_CONFIG_FILE", SGLANG),
+        ("LMCACHE_USE_EXPERIMENTAL", SGLANG),
+        ("LMCACHE_CONFIG_FILE", VLLM),
+        ("LMCACHE_CONFIG_FILE", LMI),
+    ],
+)
+def test_a_variable_that_the_engine_may_read_has_no_advice(name: str, server: ServerSettings) -> None:
+    assert not advice(name, server, "true")
+
+
 def test_a_value_that_looks_like_a_secret_is_not_shown() -> None:
     (found,) = advice("SM_VLM_API_KEY", VLLM, "sk-0123456789abcdef0123456789abcdef")
     assert "0123" not in found

@@ -7,16 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+import jsii
 from aws_cdk import Duration, RemovalPolicy, Token
 from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_cloudwatch as cloudwatch
-from constructs import Construct
+from constructs import Construct, IValidation
 
 from constructs_optim.constructs.artifacts.preflight import EngineMetricUses, Preflight
 from constructs_optim.constructs.stack.arguments import DURATION, METRIC, refuse
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.findings import advise_when_complete
 from constructs_optim.constructs.stack.stack_context import late_value
+from constructs_optim.recipe.errors import RecipeError, Violation
 from constructs_optim.recipe.hosting.engine_scaling import (
     ADDED_PERCENT,
     STARTUP_SECONDS,
@@ -88,6 +90,19 @@ class ScheduleOptions(TypedDict, total=False):
     time_zone: str
     start: dt.datetime
     end: dt.datetime
+
+
+@jsii.implements(IValidation)
+class _Complete:
+    """Checks all schedules of a scaling, whose order does not matter."""
+
+    def __init__(self, violations: Callable[[], list[Violation]]) -> None:
+        self._violations = violations
+
+    def validate(self) -> list[str]:
+        """Return the violations that stop synthesis."""
+        violations = self._violations()
+        return [str(RecipeError(violations))] if violations else []
 
 
 @methods_suggest_keywords
@@ -417,19 +432,16 @@ class EndpointScaling(Construct):
             options: time zone, start and end: see ``ScheduleOptions``.
 
         Raises:
-            RecipeError: if the schedule is invalid, or the ID is taken.
+            RecipeError: if the schedule is invalid, or the ID is taken. A limit beyond the other one, which no schedule
+                changes, fails synthesis, when all schedules are known.
         """
         expression = str(getattr(schedule, "expression_string", schedule))
         location = f"on_schedule({id!r})"
         request = ScheduleRequest(location, expression, min_capacity, max_capacity, **options)
         self._check(id, schedules=[request])
+        if not self._schedules:
+            self.node.add_validation(_Complete(self._violations))
         self._schedules.append(request)
-        known = self._request
-        self._request = replace(
-            known,
-            scheduled_minima=[*known.scheduled_minima, *([min_capacity] if min_capacity is not None else [])],
-            scheduled_maxima=[*known.scheduled_maxima, *([max_capacity] if max_capacity is not None else [])],
-        )
         times = {"endTime": request.end, "startTime": request.start}
         self._scheduled.append(
             {
@@ -503,6 +515,11 @@ class EndpointScaling(Construct):
             follows_objectives=self.follows_objectives,
             initial_capacity=self._initial_capacity,
         )
+
+    def _violations(self) -> list[Violation]:
+        """Return the violations of the schedules together, with the scaling's path: no line of the app causes them."""
+        found = check(replace(self._request, schedules=self._schedules, is_complete=True))
+        return [each.model_copy(update={"location": f"{self.node.path} {each.location}"}) for each in found]
 
     def _check(self, id: str, *more_ids: str, **requests: Any) -> None:
         """Refuse a policy or schedule that breaks a rule, and reserve its IDs."""

@@ -24,6 +24,19 @@ def is_read(server: str, name: str) -> bool:
     return name in read_by(server) or name.startswith(tuple(prefixes.get(server, ())))
 
 
+def covers(server: str, release: str | None, name: str) -> bool:
+    """Return whether all variables like ``name`` that this release of a server's engine reads are known.
+
+    A release may read VLLM_ variables that only it has, and Large Model Inference passes OPTION_ ones to the engine.
+    """
+    engine = _ENGINE_OF_LMI if server == "lmi" else server
+    if name.upper().startswith("VLLM_"):
+        releases: dict[str, list[str]] = load("server_variables")["releases"]
+        return release in releases.get(engine, ())
+    has_arguments = engine in load("engine_arguments")["engines"]
+    return not has_arguments or engine_arguments.of_release(engine, release) is not None
+
+
 @cache
 def arguments_of(server: str, release: str | None) -> frozenset[str]:
     """Return the names of a server's engine arguments, as variables without a prefix.

@@ -115,8 +115,8 @@ class Scaling:
 
     ``may_be_zero``: whether an inference component can scale in to zero copies, or an asynchronous endpoint to zero
     instances. ``ids`` are the IDs of the endpoint's policies and schedules, ``new_id`` is the next ID.
-    ``policy_names`` are the names of its policies, ``new_policy_names`` the next ones. ``scheduled_minima`` and
-    ``scheduled_maxima`` are the limits of its schedules so far.
+    ``policy_names`` are the names of its policies, ``new_policy_names`` the next ones. ``is_complete``: whether
+    ``schedules`` are all of the endpoint's, so that limits can be compared across them.
     """
 
     may_be_zero: bool
@@ -126,12 +126,11 @@ class Scaling:
     new_id: str | None = None
     policy_names: Sequence[str] = ()
     new_policy_names: Sequence[str] = ()
-    scheduled_minima: Sequence[int] = ()
-    scheduled_maxima: Sequence[int] = ()
     targets: Sequence[TargetRequest] = ()
     schedules: Sequence[ScheduleRequest] = ()
     steps: Sequence[StepRequest] = ()
     engine_targets: Sequence[EngineTargetRequest] = ()
+    is_complete: bool = False
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,8 @@ def _schedules_can_be_kept(scaling: Scaling) -> Iterator[Finding]:
             reason = "this action changes nothing"
             yield Finding(f"{location}.min_capacity", None, "a minimum, a maximum, or both", reason)
         yield from _range(f"{location}.", request.min_capacity, request.max_capacity, least_maximum=0)
-        yield from _outside(scaling, request)
+        if scaling.is_complete:
+            yield from _outside(scaling, request)
         for name, time in (("start", request.start), ("end", request.end)):
             if time is not None and not isinstance(time, dt.datetime):
                 yield Finding(f"{location}.{name}", time, "a datetime.datetime, in UTC if it has no time zone")
@@ -125,12 +126,16 @@ def _schedules_can_be_kept(scaling: Scaling) -> Iterator[Finding]:
 def _outside(scaling: Scaling, request: ScheduleRequest) -> Iterator[Finding]:
     """Find a limit beyond the other one, which the schedule leaves as it is.
 
-    Source: Application Auto Scaling user guide, "How scheduled scaling works", considerations. An earlier schedule may
-    have changed the other limit.
+    Source: Application Auto Scaling user guide, "How scheduled scaling works", considerations. Any schedule
+    may have changed the other limit before, whatever the order in which they are declared.
     """
     least, most, location = request.min_capacity, request.max_capacity, request.location
-    maxima = _known([scaling.max_capacity, *scaling.scheduled_maxima])
-    minima = _known([scaling.min_capacity, *scaling.scheduled_minima])
+    maxima = _known(
+        [scaling.max_capacity, *(each.max_capacity for each in scaling.schedules if each.max_capacity is not None)]
+    )
+    minima = _known(
+        [scaling.min_capacity, *(each.min_capacity for each in scaling.schedules if each.min_capacity is not None)]
+    )
     also = "Application Auto Scaling refuses such a range at the schedule's time"
     if most is None and maxima and is_whole(least, max(maxima) + 1):
         reason = f"the maximum stays at {max(maxima)}, and {also}"

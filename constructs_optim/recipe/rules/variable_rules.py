@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from constructs_optim.recipe.catalog import engine_arguments, server_variables
+from constructs_optim.recipe.catalog import server_variables
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.secrets import NOT_SHOWN, kind_of_secret
-from constructs_optim.recipe.servers import ServerSettings, SglangServer, VllmServer, by_name
+from constructs_optim.recipe.servers import LmiServer, ServerSettings, SglangServer, VllmServer, by_name
 from constructs_optim.recipe.tokens import is_token
 
 from .registry import GUIDE, Finding, rule
@@ -20,10 +20,13 @@ _SCRIPTS = "https://github.com/aws/deep-learning-containers/tree/master/scripts/
 _COMMAND_LINES = (VllmServer.name, SglangServer.name)
 # Of names that are less alike, most are no misspellings.
 _ALIKE = 0.86
+_MOST_EDITS = 2
 _SHORTEST = 6
+# Names that differ in these words are of different variables, often of opposite ones.
+_OPPOSITES = (("DISABLE", "ENABLE"), ("MAX", "MIN"))
 _DIGITS = re.compile(r"\d+")
 # Arguments of engines whose names, without a prefix, are those of variables of other programs too.
-_COMMON = re.compile(r"[A-Z]+|(API|HF|LOG|MASTER|NODE|ROOT|S3|TASK)_\w+|BLOCK_SIZE|CHAT_TEMPLATE|DOWNLOAD_DIR")
+_COMMON = re.compile(r"[A-Z]+|(API|HF|LMCACHE|LOG|MASTER|NODE|ROOT|S3|TASK)_\w+|BLOCK_SIZE|CHAT_TEMPLATE|DOWNLOAD_DIR")
 # vLLM, entrypoints/cli/serve.py: the container starts the API server's module instead, which ignores them.
 _OF_VLLM_SERVE = frozenset({"api_server_count", "grpc", "headless"})
 _PORT = "8080"
@@ -62,23 +65,44 @@ def _unread(server: type[ServerSettings], release: str | None, name: str) -> _Un
     if any(other.prefix and name.startswith(other.prefix) for other in others):
         # OPT038 refuses them.
         return None
-    ignores = f"{server.title} ignores it"
-    if (meant := _meant(server, release, name, own)) is not None:
+    ignores, covered = f"{server.title} ignores it", server_variables.covers(server.name, release, name)
+    of_the_engine = name.upper().startswith(("VLLM_", "OPTION_"))
+    if of_the_engine and not covered and server.name in (VllmServer.name, LmiServer.name):
+        # The engine may read variables that are not listed.
+        return None
+    meant = _meant(server, release, name, own) if covered or not of_the_engine else None
+    if meant is not None and (covered or meant in own):
         return _Unread(f"{ignores}, and reads {meant}", f"Did you mean {meant}?")
     reading = [other for other in others if server_variables.is_read(other.name, name)]
     if reading:
         titles = " and ".join(other.title for other in reading)
         return _Unread(f"{ignores}: it is a variable of {titles}", _instead(server, reading, name, own))
-    if engine_arguments.of_release(server.name, release) is None and server.name in _COMMAND_LINES:
+    if not covered or len(name) < _SHORTEST:
         return None
-    near = [
-        known
-        for known in difflib.get_close_matches(name.upper(), own, n=2, cutoff=_ALIKE)
-        if _DIGITS.sub("", known) != _DIGITS.sub("", name.upper())
-    ]
-    if near and len(name) >= _SHORTEST:
+    close = difflib.get_close_matches(name.upper(), own, n=2, cutoff=_ALIKE)
+    if near := [known for known in close if _is_misspelled(name.upper(), known)]:
         return _Unread(f"{ignores}: it reads no variable of this name", f"Did you mean {' or '.join(near)}?")
     return None
+
+
+def _is_misspelled(name: str, known: str) -> bool:
+    """Return whether a name is a known one with a wrong letter or two, and not the name of another variable."""
+    if _DIGITS.sub("", known) == _DIGITS.sub("", name):
+        return False
+    given, meant = set(name.split("_")), set(known.split("_"))
+    if any({one, other} <= given ^ meant for one, other in _OPPOSITES):
+        return False
+    return _edits(name, known) <= _MOST_EDITS
+
+
+def _edits(one: str, other: str) -> int:
+    """Return how many letters to add, remove or replace to get from one text to the other."""
+    row = list(range(len(other) + 1))
+    for number, letter in enumerate(one, start=1):
+        before, row = row, [number]
+        for index, each in enumerate(other):
+            row.append(min(before[index] + (letter != each), before[index + 1] + 1, row[index] + 1))
+    return row[-1]
 
 
 @cache
@@ -132,7 +156,7 @@ def _instead(
 
 @rule("OPT262", f"{GUIDE}your-algorithms-inference-code.html")
 def _sagemaker_reaches_the_server(recipe: Recipe) -> Iterator[Finding]:
-    """SageMaker reaches the server: it calls a container by HTTP at port 8080, from outside of the container."""
+    """SageMaker calls the server at its port: SageMaker calls a container by HTTP at port 8080, from outside of it."""
     server = recipe.serving_settings
     if server.name not in _COMMAND_LINES:
         return
