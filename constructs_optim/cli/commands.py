@@ -60,7 +60,8 @@ class _Help:
                 return super().make_context(*given, **named)  # type: ignore[misc]
         except _UsageError as error:
             others = [param.metavar for param in self.params if str(param.metavar).startswith("-- ")]  # type: ignore[attr-defined]
-            if others and (unknown := getattr(error, "option_name", None)):
+            is_misspelled = bool(getattr(error, "possibilities", None))
+            if others and not is_misspelled and (unknown := getattr(error, "option_name", None)):
                 error.message += f". Other options go after --: constructs-optim {given[0]} FILE -- {unknown}"
             raise
 

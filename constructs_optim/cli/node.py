@@ -18,7 +18,12 @@ def require_node() -> None:
     """
     # jsii's environment variable.
     chosen = os.environ.get("JSII_NODE")
-    if shutil.which(chosen or "node"):
+    if shutil.which("node" if chosen is None else chosen):
         return
-    missing = f"JSII_NODE names {chosen}, which is not a program" if chosen else "Node.js is not on the PATH"
-    raise NodeError(f"{missing}: the AWS CDK needs it. Install Node.js 22 or 24, or set JSII_NODE to its path.")
+    missing = "Node.js is not on the PATH" if chosen is None else f"JSII_NODE is {chosen!r}, which is not a program"
+    fix = (
+        "Install Node.js 22 or 24, or set JSII_NODE to its path."
+        if chosen is None
+        else ("Unset JSII_NODE, or set it to the path of Node.js 22 or 24.")
+    )
+    raise NodeError(f"{missing}, and the AWS CDK needs Node.js. {fix}")

@@ -24,9 +24,13 @@ _PRICES_BY_USE: TypeAdapter[dict[str, dict[str, _Dollars]]] = TypeAdapter(dict[s
 
 def _described(error: ValidationError, *, by_use: bool) -> str:
     """Return the values that are no prices, with their places in the file."""
-    places = [(problem["loc"] if by_use else problem["loc"][1:], problem["input"]) for problem in error.errors()]
-    texts = [f"{'.'.join(map(str, place)) or 'the file'} is {shown(value)}" for place, value in places]
-    return "; ".join(texts) + ", which is not a number above zero"
+    texts: list[str] = []
+    for problem in error.errors():
+        place = problem["loc"] if by_use else problem["loc"][1:]
+        wanted = "an object" if problem["type"] == "dict_type" else "a number above zero"
+        name = ".".join(map(str, place)) or "the file"
+        texts.append(f"{name} is {shown(problem['input'])}, which is not {wanted}")
+    return "; ".join(texts)
 
 
 def stated_prices(path: Path) -> Prices:

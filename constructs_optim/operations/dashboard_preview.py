@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from constructs_optim.runtime.documents import json_value, object_in
+from constructs_optim.runtime.documents import is_object, json_value, object_in
 from constructs_optim.runtime.evaluation.formula import calculate
 from constructs_optim.templates.json_values import as_object
 from constructs_optim.templates.references import Reference, readable_id
@@ -74,6 +74,11 @@ _Shown = Annotated[str, AfterValidator(lambda text: text[:_LONGEST])]
 
 class _Part(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="allow")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, data: Any) -> Any:
+        return {name: value for name, value in data.items() if value is not None} if is_object(data) else data
 
 
 class _Rendering(_Part):
@@ -145,6 +150,15 @@ class _Widget(_Part):
     x: int = Field(default=0, ge=0, lt=_COLUMNS)
     y: int = Field(default=0, ge=0, le=_MOST_ROWS)
     properties: _Properties = Field(default_factory=lambda: _Properties())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_graphs_have_rows_of_metrics(cls, data: Any) -> Any:
+        # Those of an explorer are objects.
+        if not is_object(data) or data.get("type") in (None, "metric"):
+            return data
+        properties = object_in(data.get("properties"))
+        return {**data, "properties": {name: value for name, value in properties.items() if name != "metrics"}}
 
 
 class _Body(_Part):

@@ -34,8 +34,15 @@ def test_a_command_that_needs_nodejs_says_so(arguments: list[str], monkeypatch: 
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 2
     assert result.stdout == ""
-    assert "JSII_NODE names /nowhere/node, which is not a program" in result.stderr
-    assert "Install Node.js 22 or 24" in result.stderr
+    assert "JSII_NODE is '/nowhere/node', which is not a program, and the AWS CDK needs Node.js" in result.stderr
+    assert "Unset JSII_NODE" in result.stderr
+
+
+def test_an_empty_variable_names_no_nodejs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JSII_NODE", "")
+    result = CliRunner().invoke(app, ["schema"])
+    assert result.exit_code == 2
+    assert "JSII_NODE is ''" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["plan", "deploy", "recommend"])
@@ -50,5 +57,6 @@ def test_nothing_of_the_cdk_is_imported_before(command: str, tmp_path: Path) -> 
     assert result.returncode == 2
     assert result.stdout == ""
     assert result.stderr.splitlines() == [
-        "Node.js is not on the PATH: the AWS CDK needs it. Install Node.js 22 or 24, or set JSII_NODE to its path."
+        "Node.js is not on the PATH, and the AWS CDK needs Node.js. Install Node.js 22 or 24, or set JSII_NODE to its "
+        "path."
     ]

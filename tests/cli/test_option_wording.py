@@ -37,6 +37,8 @@ LLAMA = "meta-textgeneration-llama-3-8b-instruct"
         ('Model.huggingface("a/b", allow_code=True)', 'Model.huggingface("a/b", allow_code=True)'),
         ('Model.s3("s3://bucket/prefix/")', "--model-s3 s3://bucket/prefix/"),
         ("or accept_eula=True", "or --accept-eula"),
+        ("pass token_secret_arn=secret.secret_arn", "pass --token-secret-arn ARN"),
+        ("did you mean quantization=awq? In Python: Quantization.awq()", "did you mean quantization=awq?"),
         ("32, 64 or 128, as a number and not as text", "32, 64 or 128"),
         ("Other.thing(1) and Quantization.awq(", "Other.thing(1) and Quantization.awq("),
     ],

@@ -239,6 +239,18 @@ def test_odd_dashboards_are_drawn(tmp_path: Path) -> None:
     assert len(bodies) > 10
 
 
+def test_an_explorer_and_absent_titles_are_read(tmp_path: Path) -> None:
+    metric = {"metricName": "CPUUtilization", "resourceType": "AWS::EC2::Instance", "stat": "Average"}
+    body = {
+        "widgets": [
+            {"type": "explorer", "properties": {"metrics": [metric]}},
+            {"type": "metric", "properties": {"title": None, "metrics": [["A", "B", {"label": None}]]}},
+        ]
+    }
+    [found] = dashboards_of(assembly(tmp_path, json.dumps(body)))
+    assert len(found.widgets) == 2
+
+
 def test_three_dots_repeat_the_fields_above_up_to_those_that_follow() -> None:
     repeated = drawn(preview(metric_widget([*LATENCY], ["...", "Other", {"label": "b"}])))
     written = drawn(preview(metric_widget([*LATENCY], [*LATENCY[:-1], "Other", {"label": "b"}])))

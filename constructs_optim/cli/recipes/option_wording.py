@@ -14,14 +14,18 @@ from constructs_optim.recipe.techniques import REGISTRY
 _CALL = re.compile(r"(?<![\w.])(?P<group>[A-Z]\w*)\.(?P<name>[a-z]\w*)\(")
 # The type of a value, which options do not have.
 _TYPE = ", as a number and not as text"
+_IN_PYTHON = " In Python: "
 # A model's arguments, besides its ID or prefix.
 _OF_MODELS = {"revision": "--model-version", "version": "--model-version", "token_secret_arn": "--token-secret-arn"}
 _OWNER_AND_NAME = "<owner>/<name>"
 
 
 @contextmanager
-def remedies_as_options(names: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Raise a RecipeError of the block with options as its remedies; ``names`` are the options of locations."""
+def remedies_as_options(names: Mapping[str, str] | None = None, *, model: str = "--model ") -> Iterator[None]:
+    """Raise a RecipeError of the block with options as its remedies.
+
+    ``names`` are the options of locations, and ``model`` is what precedes a model's name.
+    """
     try:
         yield
     except RecipeError as error:
@@ -29,25 +33,26 @@ def remedies_as_options(names: Mapping[str, str] | None = None) -> Iterator[None
             each.model_copy(
                 update={
                     "location": (names or {}).get(each.location, each.location),
-                    "suggestion": in_options(each.suggestion),
+                    "suggestion": in_options(each.suggestion, model=model),
                 }
             )
             for each in error.violations
         ) from None
 
 
-def in_options(text: str) -> str:
+def in_options(text: str, *, model: str = "--model ") -> str:
     """Return a text with ``--technique quantization=awq`` for ``Quantization.awq()``, and so on.
 
-    Calls with arguments that have no option stay.
+    Calls with arguments that have no option stay. ``model`` is what precedes a model's name.
     """
-    written, end = "", 0
+    text, written, end = text.partition(_IN_PYTHON)[0], "", 0
     for found in _CALL.finditer(text):
         call = _call_at(text, found.start()) if found.start() >= end else None
-        option = _option(found["group"], found["name"], call[0]) if call is not None else None
+        option = _option(found["group"], found["name"], call[0], model) if call is not None else None
         if call is not None and option is not None:
             written, end = f"{written}{text[end : found.start()]}{option}", call[1]
-    return f"{written}{text[end:]}".replace("accept_eula=True", "--accept-eula").replace(_TYPE, "")
+    changed = f"{written}{text[end:]}".replace("accept_eula=True", "--accept-eula").replace(_TYPE, "")
+    return re.sub(r"(?<![\w-])token_secret_arn=[\w.]+", "--token-secret-arn ARN", changed)
 
 
 def _call_at(text: str, start: int) -> tuple[ast.Call, int] | None:
@@ -61,23 +66,23 @@ def _call_at(text: str, start: int) -> tuple[ast.Call, int] | None:
     return None
 
 
-def _option(group: str, name: str, call: ast.Call) -> str | None:
+def _option(group: str, name: str, call: ast.Call, model: str) -> str | None:
     kind = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", group).lower()
     given = {str(each.arg): _text(str(each.arg), each.value) for each in call.keywords}
     first = [_text("value", each) for each in call.args]
     if None in given.values() or None in first:
         return None
     if group == "Model":
-        return _model(name, first[0] if first else None, given)
+        return _model(name, first[0] if first else None, given, model)
     settings = "".join(f",{argument}={value}" for argument, value in given.items())
     if kind in REGISTRY and not first:
         return f"--technique {kind}={name}{settings}"
     return f"--server {name}{settings}" if group == "Server" and not first else None
 
 
-def _model(source: str, first: str | None, given: Mapping[str, str | None]) -> str | None:
+def _model(source: str, first: str | None, given: Mapping[str, str | None], before: str) -> str | None:
     name = first if first not in (None, "<value>") else _OWNER_AND_NAME if source == "huggingface" else "<name>"
-    options = [f"--model-s3 {name}" if source == "s3" else f"--model {name}"]
+    options = [f"--model-s3 {name}" if source == "s3" else f"{before}{name}"]
     for argument, value in given.items():
         if argument == "accept_eula":
             options.append("--accept-eula")
