@@ -342,7 +342,8 @@ def test_a_start_that_fails_says_that_scaling_is_still_suspended(served: Served,
 
 def test_a_start_says_that_it_resumes_what_no_stop_recorded(served: Served) -> None:
     name = served.component(copies=1)
-    served.scale(name, 1, 4)
+    # With a minimum of 1, the registrations would bring the copy back.
+    served.scale(name, 0, 4)
     suspended(served, name, IN, OUT, SCHEDULED)
     served.sagemaker.update_inference_component_runtime_config(
         InferenceComponentName=name, DesiredRuntimeConfig={"CopyCount": 0}
