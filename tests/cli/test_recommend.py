@@ -430,11 +430,18 @@ def test_what_is_impossible_is_refused_with_what_is_possible() -> None:
 
 
 def test_all_wrong_objectives_are_refused_at_once() -> None:
-    result = run(*QWEN, "--ttft", "fast", "--rate", "-1", "--confidence", "2", "--json")
+    given = [*QWEN, "--ttft", "fast", "--rate", "-1", "--confidence", "2"]
+    result = run(*given, "--json")
     assert result.exit_code == 2
     violations = json.loads(result.stdout)["violations"]
     assert {each["rule"] for each in violations} == {"OPT230"}
-    assert [each["location"] for each in violations] == ["--rate", "--ttft", "--confidence"]
+    assert [each["location"].partition(".")[2] for each in violations] == [
+        "requests_per_second",
+        "time_to_first_token",
+        "confidence",
+    ]
+    printed = run(*given).stderr.splitlines()
+    assert [line.split()[1] for line in printed if "OPT230" in line] == ["--rate", "--ttft", "--confidence"]
 
 
 def test_a_maximum_price_ranks_what_costs_more_behind(folder: Path) -> None:

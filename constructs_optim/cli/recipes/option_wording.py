@@ -21,14 +21,19 @@ _OWNER_AND_NAME = "<owner>/<name>"
 
 
 @contextmanager
-def remedies_as_options(names: Mapping[str, str] | None = None, *, model: str = "--model ") -> Iterator[None]:
+def remedies_as_options(
+    names: Mapping[str, str] | None = None, *, model: str = "--model ", as_json: bool = False
+) -> Iterator[None]:
     """Raise a RecipeError of the block with options as its remedies.
 
-    ``names`` are the options of locations, and ``model`` is what precedes a model's name.
+    ``names`` are the options of locations, and ``model`` is what precedes a model's name. JSON is for programs, which
+    get the error as it is, as agents do.
     """
     try:
         yield
     except RecipeError as error:
+        if as_json:
+            raise
         raise type(error)(
             each.model_copy(
                 update={

@@ -102,7 +102,7 @@ def plan_command(
         return
     if instance_type is None:
         raise typer.BadParameter("name an endpoint file, or use --instance-type and --model")
-    with refusals_printed(as_json=as_json), remedies_as_options():
+    with refusals_printed(as_json=as_json), remedies_as_options(as_json=as_json):
         result = planned(
             instance_type,
             technique or (),

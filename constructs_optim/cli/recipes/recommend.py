@@ -229,7 +229,8 @@ def recommend_command(
         "quality": (quality or _Quality.near_lossless).value,
         "confidence": confidence if confidence is not None else CONFIDENCE,
     }
-    with refusals_printed(as_json=as_json), remedies_as_options(_OPTIONS, model=""), working("Comparing recipes"):
+    options = remedies_as_options(_OPTIONS, model="", as_json=as_json)
+    with refusals_printed(as_json=as_json), options, working("Comparing recipes"):
         found = answer(any_model(model, version), Objectives(**settings), notes)
     said = record(found)
     if as_json:
