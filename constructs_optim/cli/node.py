@@ -20,10 +20,9 @@ def require_node() -> None:
     chosen = os.environ.get("JSII_NODE")
     if shutil.which("node" if chosen is None else chosen):
         return
-    missing = "Node.js is not on the PATH" if chosen is None else f"JSII_NODE is {chosen!r}, which is not a program"
-    fix = (
-        "Install Node.js 22 or 24, or set JSII_NODE to its path."
-        if chosen is None
-        else ("Unset JSII_NODE, or set it to the path of Node.js 22 or 24.")
-    )
+    if chosen is None:
+        missing, fix = "Node.js is not on the PATH", "Install Node.js 22 or 24, or set JSII_NODE to its path."
+    else:
+        missing = f"JSII_NODE is {chosen!r}, which is not a program"
+        fix = "Unset JSII_NODE, or set it to the path of Node.js 22 or 24."
     raise NodeError(f"{missing}, and the AWS CDK needs Node.js. {fix}")

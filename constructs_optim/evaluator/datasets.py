@@ -27,12 +27,13 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, PositiveInt, ValidationError
 
+from constructs_optim.recipe.errors import shortened
 from constructs_optim.recipe.objectives import MOST_TOKENS
 from constructs_optim.runtime.documents import json_value, list_in, object_in
 from constructs_optim.runtime.shadow.captures import read_captures
 
 from .options import EvaluationError
-from .prompts import Prompt, Turn, describe_errors, shortened
+from .prompts import Prompt, Turn, describe_errors
 from .synthetic_prompts import text_of_blocks
 
 _MOST_FAULTS = 20

@@ -20,7 +20,9 @@ from pydantic import (
     model_validator,
 )
 
-_MOST_ERRORS, _LONGEST = 5, 200
+from constructs_optim.recipe.errors import shortened
+
+_MOST_ERRORS = 5
 
 
 def _not_blank(text: str) -> str:
@@ -114,11 +116,6 @@ class Prompt(BaseModel):
         turn = self.turns[len(responses)]
         messages = (*(self.messages or ()), *said, Message(role="user", content=turn.prompt))
         return Prompt(messages=messages, max_tokens=turn.max_tokens or self.max_tokens)
-
-
-def shortened(text: str) -> str:
-    """Return the beginning of a text that a file decides, for a message."""
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def describe_errors(error: ValidationError) -> str:

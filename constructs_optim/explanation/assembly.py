@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Discriminator, Field, RootModel, Tag, ValidationError
 
+from constructs_optim.recipe.errors import shortened
 from constructs_optim.templates.resource_types import NESTED_STACK
 from constructs_optim.templates.template import Template
 from constructs_optim.templates.text import text_of
@@ -276,8 +277,7 @@ def _without_links(path: Path) -> Path:
 
 
 def _shown(path: Path) -> str:
-    text = str(path)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return shortened(str(path), _LONGEST)
 
 
 def is_chosen(stack: StackTemplate, patterns: Sequence[str] | None) -> bool:

@@ -63,9 +63,9 @@ def shown(value: object) -> str:
     return shortened(text)
 
 
-def shortened(text: str) -> str:
-    """Return a text, truncated if it is long."""
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+def shortened(text: str, most: int = _LONGEST) -> str:
+    """Return a text, truncated after ``most`` characters."""
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 class RecipeError(ValueError):

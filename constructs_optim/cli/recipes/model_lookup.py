@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from constructs_optim.recipe.catalog.lock import RecordedModel
 from constructs_optim.recipe.catalog.model_config import ModelConfig
+from constructs_optim.recipe.errors import shortened
 from constructs_optim.runtime.documents import list_in
 
 from ..aws import Account, errors_explained, failed
@@ -129,8 +130,7 @@ def _not_a_model(name: str, where: str, reason: str) -> typer.BadParameter:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return shortened(repr(value), _LONGEST)
 
 
 def _recorded(

@@ -20,6 +20,8 @@ from typing import Annotated, Literal, cast
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 from pydantic_core import from_json
 
+from constructs_optim.recipe.errors import shortened
+
 from .models import License, ModelRow, Tuning
 
 SCHEMA_VERSION = 1
@@ -184,12 +186,7 @@ Entry = str | int | RecordedModel | Tuning | RecordedArtifact | RecordedChoice
 """An image's name, a length, a model's data, engine arguments, or the choices for an artifact or a model."""
 
 
-# Of the mistakes in a file, and of the characters of a name that the file decides.
-_MOST_MISTAKES, _LONGEST = 5, 200
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+_MOST_MISTAKES = 5
 
 
 def _repeated(content: bytes) -> str | None:
@@ -214,7 +211,7 @@ def _repeated(content: bytes) -> str | None:
 def _mistakes(error: ValidationError) -> str:
     """Return the first mistakes of a file in one line, and the number of the others."""
     listed = [
-        f"{_shortened('.'.join(map(str, problem['loc']))) or 'the file'}: {_shortened(problem['msg'])}"
+        f"{shortened('.'.join(map(str, problem['loc']))) or 'the file'}: {shortened(problem['msg'])}"
         for problem in error.errors(include_input=False)[:_MOST_MISTAKES]
     ]
     more = error.error_count() - len(listed)
@@ -284,7 +281,7 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
             if (name := _repeated(content)) is not None:
                 raise LockFileError(
                     path,
-                    f'has "{_shortened(name)}" twice in the same object, as after a merge that kept both sides, and '
+                    f'has "{shortened(name)}" twice in the same object, as after a merge that kept both sides, and '
                     "only one of them can count: delete one of them, or restore the file from version control",
                 )
             return lock

@@ -21,7 +21,7 @@ from constructs_optim.recipe.hosting.scaling import (
 from constructs_optim.recipe.tokens import is_known, is_whole
 
 from .registry import API, Finding, rule
-from .scaling_rules import in_utc
+from .scaling_rules import in_utc, known_limits
 
 _ONCE = re.compile(r"at\((?P<time>[^)]+)\)")
 # The years of a cron expression; a list such as 2026,2028 or a range ends with the last one.
@@ -59,8 +59,8 @@ def _first_instances_are_in_the_range(scaling: DeclaredScaling) -> Iterator[Find
     """
     first = scaling.initial_capacity
     limits = [scaling.max_capacity, *(each.max_capacity for each in scaling.schedules if each.max_capacity is not None)]
-    known = [limit for limit in limits if is_whole(limit, 0)]
-    if is_whole(first, 1) and len(known) == len(limits) and first > max(known):
+    known = known_limits(limits)
+    if known and is_whole(first, max(known) + 1):
         yield Finding("variant.initial_instance_count", first, f"Use {max(known)} or less, or a greater max_capacity")
 
 

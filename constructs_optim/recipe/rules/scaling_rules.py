@@ -130,10 +130,10 @@ def _outside(scaling: Scaling, request: ScheduleRequest) -> Iterator[Finding]:
     may have changed the other limit before, whatever the order in which they are declared.
     """
     least, most, location = request.min_capacity, request.max_capacity, request.location
-    maxima = _known(
+    maxima = known_limits(
         [scaling.max_capacity, *(each.max_capacity for each in scaling.schedules if each.max_capacity is not None)]
     )
-    minima = _known(
+    minima = known_limits(
         [scaling.min_capacity, *(each.min_capacity for each in scaling.schedules if each.min_capacity is not None)]
     )
     also = "Application Auto Scaling refuses such a range at the schedule's time"
@@ -145,7 +145,7 @@ def _outside(scaling: Scaling, request: ScheduleRequest) -> Iterator[Finding]:
         yield Finding(f"{location}.max_capacity", most, f"also min_capacity={most}, or less", reason)
 
 
-def _known(limits: Sequence[object]) -> list[int]:
+def known_limits(limits: Sequence[object]) -> list[int]:
     """Return the limits if all of them are known at synthesis; otherwise none."""
     known = [limit for limit in limits if is_whole(limit, 0)]
     return known if len(known) == len(limits) else []
