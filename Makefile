@@ -38,8 +38,8 @@ PYTEST = pytest --numprocesses 4 --dist loadfile
 IN_TEST = not lint and not e2e and not engine and not exhaustive and not trains and not package
 
 test: install ## the test suite, without what make lint, cloud, e2e, medusa, package, docs and nightly run
-	@# Few of these wait for anything: more processes than the two cores of CI cost more than they bring.
-	@$(PYTEST) --numprocesses 2 -m "$(IN_TEST)" \
+	@# Some wait for servers and for jsii: on two cores, a third process is worth what it costs, and a fourth is not.
+	@$(PYTEST) --numprocesses 3 -m "$(IN_TEST)" \
 	  $(addprefix --ignore tests/,docs e2e faults local package training constructs/test_examples.py constructs/test_example_files.py)
 
 cloud: install ## the tests of the local cloud

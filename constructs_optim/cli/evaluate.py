@@ -27,9 +27,10 @@ from constructs_optim.evaluator.options import (
     Options,
     SideOptions,
 )
-from constructs_optim.evaluator.prompts import Prompt, describe_errors
+from constructs_optim.evaluator.prompts import Prompt
 from constructs_optim.evaluator.synthetic_prompts import Lengths, SyntheticPrompts
 from constructs_optim.recipe.documentation import page
+from constructs_optim.recipe.errors import listed_mistakes
 from constructs_optim.recipe.evaluation.objectives import ATTAINMENT
 from constructs_optim.recipe.evaluation.workload import Workload
 from constructs_optim.recipe.objectives import MOST_TOKENS
@@ -465,7 +466,7 @@ def _side(name: str, text: str, parameter: str, like: SideOptions | None = None)
     try:
         side = SideOptions.model_validate({**inherited, **settings, "name": name})
     except ValidationError as error:
-        raise typer.BadParameter(f"{parameter}: {describe_errors(error)}") from None
+        raise typer.BadParameter(f"{parameter}: {listed_mistakes(error)}") from None
     if (side.endpoint_name is None) == (side.url is None):
         raise typer.BadParameter(f"{parameter}: name an endpoint (endpoint_name) or a server (url)")
     if side.url is not None and (ignored := [key for key in settings if key in _OF_ENDPOINTS]):

@@ -27,13 +27,13 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, PositiveInt, ValidationError
 
-from constructs_optim.recipe.errors import shortened
+from constructs_optim.recipe.errors import listed_mistakes, shortened
 from constructs_optim.recipe.objectives import MOST_TOKENS
 from constructs_optim.runtime.documents import json_value, list_in, object_in
 from constructs_optim.runtime.shadow.captures import read_captures
 
 from .options import EvaluationError
-from .prompts import Prompt, Turn, describe_errors
+from .prompts import Prompt, Turn
 from .synthetic_prompts import text_of_blocks
 
 _MOST_FAULTS = 20
@@ -196,7 +196,7 @@ def read_prompts(path: Path) -> list[Prompt]:
                 continue
             prompts.append(prompt)
         except ValidationError as error:
-            faults.append(f"  line {number}: {describe_errors(error)}")
+            faults.append(f"  line {number}: {listed_mistakes(error)}")
         except ValueError as error:
             faults.append(f"  line {number}: {error}")
     if faults:

@@ -16,13 +16,8 @@ from pydantic import (
     JsonValue,
     PositiveInt,
     Strict,
-    ValidationError,
     model_validator,
 )
-
-from constructs_optim.recipe.errors import shortened
-
-_MOST_ERRORS = 5
 
 
 def _not_blank(text: str) -> str:
@@ -116,17 +111,6 @@ class Prompt(BaseModel):
         turn = self.turns[len(responses)]
         messages = (*(self.messages or ()), *said, Message(role="user", content=turn.prompt))
         return Prompt(messages=messages, max_tokens=turn.max_tokens or self.max_tokens)
-
-
-def describe_errors(error: ValidationError) -> str:
-    """Return the errors of a document in one line, and the number of those beyond the first few."""
-    described: list[str] = []
-    for problem in error.errors(include_input=False)[:_MOST_ERRORS]:
-        location, message = ".".join(map(str, problem["loc"])), problem["msg"].removeprefix("Value error, ")
-        described.append(f"{shortened(location)}: {shortened(message)}" if location else shortened(message))
-    if (more := error.error_count() - _MOST_ERRORS) > 0:
-        described.append(f"and {more:,} more")
-    return "; ".join(described)
 
 
 def digest(prompts: Sequence[Prompt]) -> str:

@@ -22,12 +22,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from constructs_optim.recipe.errors import listed_mistakes
 from constructs_optim.runtime.documents import json_value
 
 from .datasets import write_prompts
 from .load import MeasuredLevel, Segment
 from .options import EvaluationError, Load, Options
-from .prompts import Prompt, describe_errors
+from .prompts import Prompt
 from .requests import ErrorKind
 from .streaming import Record
 
@@ -66,7 +67,7 @@ class RunDirectory:
         except OSError as error:
             raise EvaluationError(f"{self.path} contains no evaluation to resume: {error}") from None
         except ValidationError as error:
-            reason = f"it was changed, or another version wrote it ({describe_errors(error)})"
+            reason = f"it was changed, or another version wrote it ({listed_mistakes(error)})"
             raise EvaluationError(f"{self._run} cannot be resumed: {reason}") from None
 
     def measured(self, side: str, load: Load) -> MeasuredLevel:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from .documentation import page
 from .tokens import without_tokens
@@ -16,6 +16,7 @@ from .tokens import without_tokens
 # The default repr of an object.
 _ADDRESS = re.compile(r"<(?P<name>[\w.<>]+) object at 0x[0-9a-f]+>")
 _LONGEST = 200
+_MOST_MISTAKES = 5
 
 
 class Violation(BaseModel, frozen=True):
@@ -66,6 +67,17 @@ def shown(value: object) -> str:
 def shortened(text: str, most: int = _LONGEST) -> str:
     """Return a text, truncated after ``most`` characters."""
     return text if len(text) <= most else f"{text[:most]}…"
+
+
+def listed_mistakes(error: ValidationError) -> str:
+    """Return the first mistakes of a document in one line, and the number of the others."""
+    texts: list[str] = []
+    for mistake in error.errors(include_input=False)[:_MOST_MISTAKES]:
+        location, message = ".".join(map(str, mistake["loc"])), mistake["msg"].removeprefix("Value error, ")
+        texts.append(f"{shortened(location)}: {shortened(message)}" if location else shortened(message))
+    if more := error.error_count() - len(texts):
+        texts.append(f"and {more:,} more")
+    return "; ".join(texts)
 
 
 class RecipeError(ValueError):

@@ -54,6 +54,35 @@ def test_an_injected_fault_that_never_strikes_is_reported(trials: Trials, monkey
     assert "did not strike" in " ".join(trials.run(never).problems)
 
 
+@pytest.mark.parametrize(
+    ("attempts", "made", "problem"),
+    [
+        (["idle", "survived"], 2, ""),
+        (["idle"] * 5, 3, "did not strike"),
+        (["broken", "survived"], 1, "something is broken"),
+        (["idle and broken", "survived"], 1, "something is broken"),
+    ],
+)
+def test_a_trial_is_repeated_only_if_nothing_but_a_fault_that_did_not_strike_went_wrong(
+    cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch, attempts: list[str], made: int, problem: str
+) -> None:
+    left = list(attempts)
+
+    def create(on: Trials, *_: object) -> None:
+        became = left.pop(0)
+        if "broken" in became:
+            on.problem("something is broken")
+        if "idle" in became:
+            cloud.inject("throttled", operation="DeleteModel")
+        on.end_faults()
+
+    monkeypatch.setattr(trial, "LONGEST_SECONDS", 0)
+    monkeypatch.setitem(trial.PHASES, "create", create)
+    problems = Trials(cloud).run(Trial("create", (Strike("throttled", Step("create", "DeleteModel")),))).problems
+    assert len(attempts) - len(left) == made
+    assert problem in " ".join(problems) if problem else problems == ()
+
+
 def test_the_guarantees_detect_an_orphaned_job_and_a_lost_artifact(trials: Trials, cloud: LocalCloud) -> None:
     s3 = cloud.client("s3")
     cloud.inject("job_never_finishes", count=None)

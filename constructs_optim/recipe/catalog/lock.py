@@ -20,7 +20,7 @@ from typing import Annotated, Literal, cast
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 from pydantic_core import from_json
 
-from constructs_optim.recipe.errors import shortened
+from constructs_optim.recipe.errors import listed_mistakes, shortened
 
 from .models import License, ModelRow, Tuning
 
@@ -186,9 +186,6 @@ Entry = str | int | RecordedModel | Tuning | RecordedArtifact | RecordedChoice
 """An image's name, a length, a model's data, engine arguments, or the choices for an artifact or a model."""
 
 
-_MOST_MISTAKES = 5
-
-
 def _repeated(content: bytes) -> str | None:
     """Return a name that an object of the file has twice; None if there is none, or if the content is not JSON."""
     repeated: list[str] = []
@@ -206,16 +203,6 @@ def _repeated(content: bytes) -> str | None:
     except (ValueError, RecursionError):
         return None
     return repeated[0] if repeated else None
-
-
-def _mistakes(error: ValidationError) -> str:
-    """Return the first mistakes of a file in one line, and the number of the others."""
-    listed = [
-        f"{shortened('.'.join(map(str, problem['loc']))) or 'the file'}: {shortened(problem['msg'])}"
-        for problem in error.errors(include_input=False)[:_MOST_MISTAKES]
-    ]
-    more = error.error_count() - len(listed)
-    return "; ".join([*listed, *([f"and {more:,} more"] if more else [])])
 
 
 def _another_version(content: bytes) -> str:
@@ -298,8 +285,8 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
             )
             raise LockFileError(
                 path,
-                f"is not a lock file of this release ({_mistakes(error)}): restore it from version control, or delete "
-                f"{otherwise}",
+                f"is not a lock file of this release ({listed_mistakes(error)}): restore it from version control, or "
+                f"delete {otherwise}",
             ) from None
 
     def row(self, name: str, known: ModelRow | None) -> ModelRow | None:
