@@ -6,6 +6,7 @@ Source: the cloud assembly's manifest (npm package ``@aws-cdk/cloud-assembly-sch
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -232,7 +233,7 @@ class _Reader:
             if not stat.S_ISREG(status.st_mode):
                 raise ExplanationError(f"{_shown(path)} is not a file")
             self._spend(path, status.st_size)
-            return model.model_validate_json(resolved.read_bytes())
+            return model.model_validate_json(resolved.read_bytes().removeprefix(codecs.BOM_UTF8))
         except (FileNotFoundError, NotADirectoryError):
             if name == "manifest.json":
                 raise ExplanationError(_no_assembly(folder)) from None

@@ -83,7 +83,7 @@ class Settings(BaseModel):
     """The ID of the rule that an invalid setting breaks."""
     rule_link: ClassVar[str] = "https://docs.aws.amazon.com/cdk/v2/guide/work-with-cdk-python.html"
 
-    def __init__(self, *unnamed: object, **settings: object) -> None:
+    def __init__(self, /, *unnamed: object, **settings: object) -> None:
         cls = type(self)
         if unnamed:
             fix = f"write the setting's name: {', '.join(cls._named(unnamed))}"

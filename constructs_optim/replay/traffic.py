@@ -166,6 +166,8 @@ def _moment(value: object) -> tuple[float, bool]:
     try:
         moment = dt.datetime.fromisoformat(text)
         in_utc = moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment.astimezone(dt.UTC)
+        # In the last moments of the year 9999, the seconds are rounded to the year 10000.
+        dt.datetime.fromtimestamp(in_utc.timestamp(), dt.UTC)
     except (ValueError, OverflowError):
         raise ValueError(f"{text[:200]!r} is not a time, such as 12.5 (seconds) or 2026-11-02T10:00:00Z") from None
     return in_utc.timestamp(), True

@@ -7,14 +7,17 @@ import builtins
 import keyword
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import botocore.session
 import pytest
 from aws_cdk.assertions import Template
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from constructs_optim.cli.adoption import members
 from constructs_optim.cli.adoption.adopter import Adopter, Adoption, AdoptionError
 
 from ..support.sampling import one_in
@@ -63,6 +66,7 @@ class Account:
 
     def describe_model(self, **_: Any) -> dict[str, Any]:
         return {
+            "ModelName": "chat-model",
             "PrimaryContainer": self.container,
             "ExecutionRoleArn": "arn:aws:iam::111122223333:role/chat",
             "EnableNetworkIsolation": True,
@@ -108,6 +112,12 @@ class Account:
 def s3(**more: Any) -> dict[str, Any]:
     source = {"S3Uri": "s3://models/chat/", "S3DataType": "S3Prefix", "CompressionType": "None"}
     return {"Image": _VLLM, "ModelDataSource": {"S3DataSource": source}, **more}
+
+
+def of_a_manifest() -> dict[str, Any]:
+    container = s3()
+    container["ModelDataSource"]["S3DataSource"]["ManifestS3Uri"] = "s3://models/chat.json"
+    return container
 
 
 def policy(name: str, **configuration: Any) -> dict[str, Any]:
@@ -318,12 +328,128 @@ def test_an_image_missing_from_the_catalog_is_reported(tmp_path: Path) -> None:
         (Account(s3(), policies=[policy("a")], schedules=["night"]), "scheduled scaling actions (night)"),
         (Account({**s3(), "Image": f"{_REGISTRY}/pytorch-inference:2.3"}), "pytorch-inference"),
         (Account(s3(), variant={"InstanceType": "ml.m5.xlarge"}), "ml.m5.xlarge"),
+        (Account(s3(ImageConfig={"RepositoryAccessMode": "Vpc"})), "PrimaryContainer.ImageConfig.RepositoryAccessMode"),
+        (Account(s3(), configuration={"VpcConfig": {"Subnets": ["subnet-1"]}}), "in different VPCs"),
+        (
+            Account(of_a_manifest()),
+            "the model chat-model has PrimaryContainer.ModelDataSource.S3DataSource.ManifestS3Uri",
+        ),
     ],
 )
 def test_settings_that_no_declaration_can_express_are_refused(account: Account, problem: str) -> None:
     with pytest.raises(AdoptionError) as refused:
         account.adopted()
     assert problem in str(refused.value)
+
+
+def specified(**more: Any) -> Account:
+    """An account with a component that has more in its specification."""
+
+    class WithComponent(Account):
+        def describe_inference_component(self, **asked: str) -> dict[str, Any]:
+            component = super().describe_inference_component(**asked)
+            component["RuntimeConfig"]["DesiredCopyCount"] = more.get("copies", 1)
+            component["Specification"] |= {name: value for name, value in more.items() if name != "copies"}
+            return component
+
+    managed = {"Status": "ENABLED", "MinInstanceCount": 1, "MaxInstanceCount": 4}
+    managed["ScaleInPolicy"] = {"Strategy": "CONSOLIDATION", "MaximumStepSize": 2}
+    return WithComponent(s3(), components=["one"], variant={"ManagedInstanceScaling": managed})
+
+
+def test_the_timeouts_and_the_scaling_in_of_components_are_declared(tmp_path: Path) -> None:
+    timeouts = {"ModelDataDownloadTimeoutInSeconds": 3600, "ContainerStartupHealthCheckTimeoutInSeconds": 1800}
+    adoption = specified(StartupParameters=timeouts).adopted()
+    component = template_of(adoption, tmp_path)["Chat/Endpoint/One/Component/Resource"]
+    assert component["Properties"]["Specification"]["StartupParameters"] == timeouts
+    assert 'scale_in=ScaleIn(strategy="CONSOLIDATION", max_step_size=2)' in adoption.source
+
+
+def test_components_with_different_timeouts_are_refused() -> None:
+    class TwoComponents(Account):
+        def describe_inference_component(self, **asked: str) -> dict[str, Any]:
+            component = super().describe_inference_component(**asked)
+            seconds = 600 if asked["InferenceComponentName"] == "one" else 1200
+            component["Specification"]["StartupParameters"] = {"ModelDataDownloadTimeoutInSeconds": seconds}
+            return component
+
+    with pytest.raises(AdoptionError, match="different StartupParameters"):
+        TwoComponents(s3(), components=["one", "two"]).adopted()
+
+
+def test_a_component_that_is_scaled_to_zero_is_declared_with_a_copy(tmp_path: Path) -> None:
+    adoption = specified(copies=0).adopted()
+    template_of(adoption, tmp_path)
+    assert "copies=1" in adoption.source
+    assert "Scaled to zero at the time of adoption" in adoption.source
+
+
+def test_captures_and_metrics_stay_as_they_are(tmp_path: Path) -> None:
+    capture = {
+        "EnableCapture": True,
+        "InitialSamplingPercentage": 10,
+        "DestinationS3Uri": "s3://captures-of-chat/chat",
+        "CaptureOptions": [{"CaptureMode": "InputAndOutput"}],
+    }
+    header = {"CaptureContentTypeHeader": {"JsonContentTypes": ["application/x-ndjson"]}}
+    metrics = {"EnableEnhancedMetrics": True, "MetricPublishFrequencyInSeconds": 30}
+    configuration = {"DataCaptureConfig": {**capture, **header}, "MetricsConfig": metrics}
+    adoption = Account(s3(), configuration=configuration).adopted()
+    template_of(adoption, tmp_path)
+    assert 'json_content_types=["application/x-ndjson"]' in adoption.source
+    assert "Observability(enhanced=True, frequency_seconds=30)" in adoption.source
+    assert not any("become text" in change for change in adoption.changes)
+    encoded = Account(s3(), configuration={"DataCaptureConfig": capture}).adopted()
+    assert any("become text" in change for change in encoded.changes)
+
+
+_DESCRIPTIONS = {
+    "DescribeEndpointConfig": members.CONFIGURATION,
+    "DescribeModel": members.MODEL,
+    "DescribeInferenceComponent": members.COMPONENT,
+}
+# In CloudFormation's schemas alone.
+_NOT_IN_BOTOCORE = {"AcceleratorPartitionLayouts", "EnableDetailedObservability", "ResponseMetadata"}
+
+
+def _with_a_value(shape: Any, path: list[str]) -> Any:
+    """A description whose member at the path has a value, and nothing else has one."""
+    value: Any = "a value"
+    for name, of in reversed([*_shapes(shape, path)]):
+        value = {name: [value] if of.type_name == "list" else value}
+    return value
+
+
+def _shapes(shape: Any, path: list[str]) -> Iterator[tuple[str, Any]]:
+    for name in path:
+        shape = shape.members[name]
+        yield name, shape
+        shape = shape.member if shape.type_name == "list" else shape
+
+
+def _paths(shape: Any, known: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[list[str], bool]]:
+    """Every member of a shape, down to those that are known or not; and whether it is known."""
+    for name, member in shape.members.items():
+        inner = member.member if member.type_name == "list" else member
+        if name in known and known[name] is not None:
+            yield from _paths(inner, known[name], (*before, name))
+        else:
+            yield [*before, name], name in known
+
+
+@pytest.mark.parametrize("operation", _DESCRIPTIONS)
+def test_each_member_of_a_description_is_known_or_refuses_the_adoption(operation: str) -> None:
+    shape: Any = botocore.session.get_session().get_service_model("sagemaker").operation_model(operation).output_shape
+    paths = [*_paths(shape, _DESCRIPTIONS[operation])]
+    for path, is_known in paths:
+        found = [*members.others(_with_a_value(shape, path), _DESCRIPTIONS[operation])]
+        assert found == ([] if is_known else [".".join(path)])
+    named = {name for path, _ in paths for name in path}
+    assert _names(_DESCRIPTIONS[operation]) - _NOT_IN_BOTOCORE <= named, "members that SageMaker does not have"
+
+
+def _names(known: Any) -> set[str]:
+    return {*known}.union(*(_names(inner) for inner in known.values() if inner))
 
 
 @settings(max_examples=60, deadline=None)

@@ -644,6 +644,34 @@ def test_a_surrogate_that_stands_alone_is_refused_where_it_is(text: str, place: 
     assert error.value.violations[0].location == place
 
 
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (r'stack: "a\U00110000"', "endpoint.yaml:1:10"),
+        ('stack: Chat\nregion: "\\UFFFFFFFF"', "endpoint.yaml:2:10"),
+    ],
+)
+def test_an_escape_beyond_the_last_character_is_refused_where_it_is(text: str, place: str) -> None:
+    with pytest.raises(DeclarationError, match=r"the last one is \\U0010ffff") as error:
+        Document.parsed(text, "endpoint.yaml")
+    assert error.value.violations[0].location == place
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from(["", "!!int ", "!!float ", "!!bool ", "!!null ", "!!timestamp ", "!!str ", "!!binary ", "!!x "]),
+    st.text("0123456789abcdefoxyzTU+-_.:e \\", max_size=12),
+)
+def test_any_tag_and_escape_is_read_or_refused(tag: str, text: str) -> None:
+    with suppress(DeclarationError):
+        Document.parsed(f'stack: {tag}"{text}"', "endpoint.yaml")
+
+
+def test_an_alias_means_the_last_anchor_of_its_name(recwarn: pytest.WarningsRecorder) -> None:
+    assert Document.parsed("a: &x 1\nb: &x 2\nc: *x", "endpoint.yaml").data["c"] == 2
+    assert not recwarn.list
+
+
 def test_two_escapes_of_json_are_one_character() -> None:
     document = Document.parsed(r'{"tags": {"\ud83d\ude00": "\ud83d\ude00"}}', "endpoint.json")
     assert document.data == {"tags": {"\N{GRINNING FACE}": "\N{GRINNING FACE}"}}

@@ -128,6 +128,15 @@ def test_a_folder_that_cannot_be_one_is_refused(name: str, tmp_path: Path) -> No
     assert len(str(refused.value)) < 600
 
 
+def test_files_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    app = App(outdir=str(tmp_path))
+    s3.Bucket(Stack(app, "Chat"), "Bucket")
+    app.synth()
+    for file in ("manifest.json", "Chat.template.json"):
+        (tmp_path / file).write_text((tmp_path / file).read_text(encoding="utf-8"), encoding="utf-8-sig")
+    assert len(read_assembly(tmp_path)) == 1
+
+
 def test_stages_and_nested_stacks_of_the_cdk_are_read(tmp_path: Path) -> None:
     app = App(outdir=str(tmp_path))
     inner = Stage(Stage(app, "Prod"), "Europe")

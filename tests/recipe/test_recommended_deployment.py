@@ -44,6 +44,20 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert Recommendation.from_file(tmp_path / "chat.json").model_dump(mode="json") == written.model_dump(mode="json")
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "chat.json").write_text(recommendation().model_dump_json(), encoding="utf-8-sig")
+    read = Recommendation.from_file(tmp_path / "chat.json")
+    assert read.model_dump(mode="json") == recommendation().model_dump(mode="json")
+
+
+@pytest.mark.parametrize("name", ["self", "a b", "cls", "__class__"])
+def test_any_unknown_name_of_a_file_is_a_mistake(tmp_path: Path, name: str) -> None:
+    (tmp_path / "chat.json").write_text(json.dumps(recommendation().model_dump(mode="json") | {name: 1}))
+    with pytest.raises(RecipeError) as refused:
+        Recommendation.from_file(tmp_path / "chat.json")
+    assert [violation.location.rpartition(".")[2] for violation in refused.value.violations] == [name]
+
+
 def test_one_error_lists_all_mistakes_of_a_file(tmp_path: Path) -> None:
     wrong = recommendation().model_dump(mode="json") | {"chosen": 0, "schema_version": 2, "color": "red"}
     (tmp_path / "chat.json").write_text(json.dumps(wrong))

@@ -82,6 +82,7 @@ def test_requests_without_tokens_are_left_out_or_take_those_that_are_given(tmp_p
         ("{broken\n", "is not traffic"),
         ('{"timestamp": 1, "input_length": 1}\n{broken\n', "line 2: "),
         ("seconds,input_tokens,output_tokens\n0001-01-01T00:00:00+05:00,1,2\n", "is not a time"),
+        ("seconds,input_tokens,output_tokens\n9999-12-31 23:59:59.9999999,1,2\n", "is not a time"),
         ("seconds,input_tokens,output_tokens\n0,1,2\n1700000000,1,2\n", "over 19,676 days, which is more than 92"),
         (f"seconds,input_tokens,output_tokens\n{'1' * 200_000},1,2\n", "is not traffic"),
     ],

@@ -19,6 +19,7 @@ from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.servers import ServerSettings, by_name
 from constructs_optim.runtime.secret_shapes import may_be_secret
 
+from . import members
 from .declaration import Call, Code, Declaration, camel_case
 
 Described = Mapping[str, Any]
@@ -163,8 +164,11 @@ class Adopter:
         for component in components:
             found: Any = self._sagemaker.describe_model(ModelName=component["Specification"]["ModelName"])
             models.append(found)
+        self._refuse_others("its configuration", configuration, members.CONFIGURATION)
+        for found in models:
+            self._refuse_others(f"the model {found['ModelName']}", found, members.MODEL)
         declared.named["instance_type"] = variant["InstanceType"]
-        declared.named |= self._options(endpoint, configuration, variant, components=bool(components))
+        declared.named |= self._options(endpoint, configuration, variant, components)
         declared.named |= self._role_and_network(configuration, models)
         self._declared.add(variable, declared)
         self._import(f"{construct_id}/Resource", "AWS::SageMaker::Endpoint", EndpointArn=endpoint["EndpointArn"])
@@ -177,6 +181,13 @@ class Adopter:
             if not key.startswith("aws:"):
                 self._declared.add(None, Call(f"Tags.of({variable}).add", key, value))
         self._declared.imports("aws_cdk", "Tags")
+
+    def _refuse_others(self, label: str, described: Described, known: Mapping[str, Any]) -> None:
+        self._problems += [
+            f"{label} has {path}, which this command does not declare: create {label.removeprefix('its ')} without it, "
+            "or declare the endpoint by hand"
+            for path in members.others(described, known)
+        ]
 
     def _import(self, path: str, type_name: str, **identifier: str) -> None:
         path = f"{self._stack_name}/{path}"
@@ -307,9 +318,10 @@ class Adopter:
     # The variant
 
     def _options(
-        self, endpoint: Described, configuration: Described, variant: Described, *, components: bool
+        self, endpoint: Described, configuration: Described, variant: Described, components: list[Described]
     ) -> dict[str, Any]:
         managed = variant.get("ManagedInstanceScaling") or {}
+        timeouts = {**variant, **self._timeouts(components)}
         routing = (variant.get("RoutingConfig") or {}).get("RoutingStrategy", "RANDOM")
         options: dict[str, Any] = {"existing_configuration": endpoint["EndpointConfigName"]}
         if variant["VariantName"] != "AllTraffic":
@@ -319,6 +331,8 @@ class Adopter:
         if components and managed:
             options["min_instance_count"] = managed.get("MinInstanceCount")
             options["max_instance_count"] = managed.get("MaxInstanceCount")
+            if (policy := managed.get("ScaleInPolicy")) is not None:
+                options["scale_in"] = self._scale_in(policy)
         if variant.get("InferenceAmiVersion"):
             options["inference_ami_version"] = variant["InferenceAmiVersion"]
         for member, argument in (
@@ -326,9 +340,9 @@ class Adopter:
             ("ModelDataDownloadTimeoutInSeconds", "model_data_download_timeout"),
             ("VariantInstanceProvisionTimeoutInSeconds", "instance_provision_timeout"),
         ):
-            if variant.get(member):
+            if timeouts.get(member):
                 self._declared.imports("aws_cdk", "Duration")
-                options[argument] = Call("Duration.seconds", variant[member])
+                options[argument] = Call("Duration.seconds", timeouts[member])
         if variant.get("VolumeSizeInGB"):
             self._declared.imports("aws_cdk", "Size")
             options["volume_size"] = Call("Size.gibibytes", variant["VolumeSizeInGB"])
@@ -349,9 +363,41 @@ class Adopter:
             found["encryption_key"] = self._key("VolumeKey", key)
         if (capture := configuration.get("DataCaptureConfig") or {}).get("EnableCapture"):
             found["data_capture"] = self._capture(capture)
+        metrics = configuration.get("MetricsConfig") or {}
+        observed = {
+            argument: metrics[member]
+            for member, argument in (
+                ("EnableEnhancedMetrics", "enhanced"),
+                ("EnableDetailedObservability", "detailed"),
+                ("MetricPublishFrequencyInSeconds", "frequency_seconds"),
+            )
+            if metrics.get(member) is not None
+        }
+        if any(metrics.values()):
+            self._declared.imports("constructs_optim", "MonitoringOptions")
+            self._declared.imports("constructs_optim", "Observability")
+            found["monitoring"] = Call("MonitoringOptions", observability=Call("Observability", **observed))
         if configuration.get("AsyncInferenceConfig"):
             found["async_inference"] = self._queue(configuration["AsyncInferenceConfig"])
         return found
+
+    def _timeouts(self, components: list[Described]) -> Described:
+        """Return the startup timeouts of the components, which are an option of their endpoint."""
+        given = [component["Specification"].get("StartupParameters") or {} for component in components]
+        if any(each != given[0] for each in given):
+            self._problems.append(
+                "its components have different StartupParameters, but those of an OptimizedEndpoint share them: update "
+                "the components to the same timeouts"
+            )
+        return given[0] if given else {}
+
+    def _scale_in(self, policy: Described) -> Call:
+        self._declared.imports("constructs_optim", "ScaleIn")
+        options: dict[str, Any] = {"strategy": policy.get("Strategy")}
+        for member, argument in (("MaximumStepSize", "max_step_size"), ("CooldownInMinutes", "cooldown_minutes")):
+            if policy.get(member) is not None:
+                options[argument] = policy[member]
+        return Call("ScaleIn", **options)
 
     def _key(self, id: str, key: str) -> Call | None:
         if not key.startswith("arn:"):
@@ -377,6 +423,12 @@ class Adopter:
         both = {"InputAndOutput"} & modes
         options |= {} if both or "Input" in modes else {"requests": False}
         options |= {} if both or "Output" in modes else {"responses": False}
+        header = capture.get("CaptureContentTypeHeader") or {}
+        if header.get("JsonContentTypes"):
+            options["json_content_types"] = list(header["JsonContentTypes"])
+        else:
+            # API reference, CaptureContentTypeHeader: without it, SageMaker encodes all captures in base64.
+            self._adoption.changes.append("Captures of application/json and application/jsonlines become text.")
         if capture.get("KmsKeyId"):
             options["encryption_key"] = self._key("CaptureKey", capture["KmsKeyId"])
         self._declared.imports("constructs_optim", "DataCapture")
@@ -408,6 +460,7 @@ class Adopter:
     def _role_and_network(self, configuration: Described, models: list[Described]) -> dict[str, Any]:
         roles = {model["ExecutionRoleArn"] for model in models} | {configuration.get("ExecutionRoleArn")} - {None}
         networks = [model.get("VpcConfig") for model in models]
+        networks += [configuration["VpcConfig"]] if configuration.get("VpcConfig") else []
         isolated = {bool(model.get("EnableNetworkIsolation")) for model in models}
         found: dict[str, Any] = {}
         if len(roles) > 1:
@@ -417,7 +470,9 @@ class Adopter:
             found["role"] = Call("iam.Role.from_role_arn", Code("stack"), "Role", str(next(iter(roles))), mutable=False)
         options: dict[str, Any] = {}
         if any(network != networks[0] for network in networks):
-            self._problems.append("its models are in different VPCs, but those of an OptimizedEndpoint are in one")
+            self._problems.append(
+                "its models and its configuration are in different VPCs, but those of an OptimizedEndpoint are in one"
+            )
         elif networks and networks[0]:
             options |= self._network(networks[0])
         if False in isolated:
@@ -469,6 +524,7 @@ class Adopter:
                     f"{label} has a container or several specifications in place of a SageMaker model"
                 )
             else:
+                self._refuse_others(label, component, members.COMPONENT)
                 described.append(component)
         return described
 
@@ -494,8 +550,10 @@ class Adopter:
         declared.named |= {
             "accelerators": int(accelerators),
             "memory": Call("Size.mebibytes", requirements["MinMemoryRequiredInMb"]),
-            "copies": component["RuntimeConfig"]["DesiredCopyCount"],
+            "copies": max(component["RuntimeConfig"]["DesiredCopyCount"], 1),
         }
+        if declared.named["copies"] > component["RuntimeConfig"]["DesiredCopyCount"]:
+            declared.comments["copies"] = "Scaled to zero at the time of adoption. SageMaker creates at least one copy."
         options: dict[str, Any] = {}
         if requirements.get("NumberOfCpuCoresRequired"):
             options["cpu_cores"] = requirements["NumberOfCpuCoresRequired"]

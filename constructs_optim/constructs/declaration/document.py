@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import re
 import sys
+import warnings
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +20,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from ruamel.yaml import YAML
 from ruamel.yaml.composer import Composer
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from ruamel.yaml.tokens import FlowMappingEndToken, FlowMappingStartToken, FlowSequenceEndToken, FlowSequenceStartToken
 
@@ -45,6 +46,7 @@ _YAML = "YAML 1.2, or JSON"
 # Text without quotes before a reference, and a reference with the text and the references after it.
 _PLAIN_BEFORE = re.compile(r"[^\s,\[\]{}]*")
 _UNQUOTED = re.compile(r"(?:\$\{[^{}\n]*\}(?:[^\s,\[\]{}$]|\$(?!\{))*)+")
+_NO_CHARACTER = re.compile(r"\\U(?!00(?:0[0-9a-fA-F]|10))[0-9a-fA-F]{8}")
 _CLOSED_BY = {FlowMappingStartToken: "{}", FlowSequenceStartToken: "[]"}
 _LONGEST = 120
 _TAG = "tag:yaml.org,2002:"
@@ -121,7 +123,7 @@ class Document:
         parser.Composer = _Composer
         reader = _Reader(name, parser.constructor)
         try:
-            root = parser.compose(text)
+            root = _composed(parser, name, text)
             data = reader.value(root, (), ()) if root is not None else None
         except MarkedYAMLError as error:
             raise _not_yaml(name, text, error) from None
@@ -415,6 +417,24 @@ def _refused(place: str, value: object, reason: str, suggestion: str) -> Declara
     return DeclarationError([violation(place, value, reason, suggestion)])
 
 
+def _composed(parser: YAML, name: str, text: str) -> Any:
+    """Return the node at a text's root; None if there is none."""
+    try:
+        with warnings.catch_warnings():
+            # YAML 1.2 allows it: an alias means the last anchor of its name.
+            warnings.simplefilter("ignore", ReusedAnchorWarning)
+            return parser.compose(text)
+    except DeclarationError:
+        raise
+    except (ValueError, OverflowError):
+        # ruamel.yaml passes the number to chr().
+        found = _NO_CHARACTER.search(text)
+        start = found.start() if found is not None else 0
+        line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
+        reason = r"this escape is no character: the last one is \U0010ffff"
+        raise _refused(f"{name}:{line}:{column}", None, reason, "the character itself, or its escape") from None
+
+
 def _not_yaml(name: str, text: str, error: MarkedYAMLError) -> DeclarationError:
     """Return the error about a text that is not YAML."""
     # The rest of ruamel's message is about ruamel's options.
@@ -555,9 +575,9 @@ class _Reader:
     def _scalar(self, node: Any) -> Any:
         try:
             value = self._constructor.construct_object(node)
-        except (KeyError, ValueError):
+        except (KeyError, ValueError, IndexError):
             # Python converts at most 4,300 digits.
-            if not re.fullmatch(r"[-+]?[0-9_]+", node.value):
+            if not re.fullmatch(r"[-+]?[0-9][0-9_]*", node.value):
                 raise self._wrong_tag(node) from None
             value = math.inf
         if isinstance(value, int | float) and abs(value) > sys.float_info.max:

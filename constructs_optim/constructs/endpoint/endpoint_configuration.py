@@ -196,12 +196,19 @@ class EndpointConfiguration(Settings):
 
     def startup_parameters(self, model: HostedModel, *, longest: int | None = None) -> dict[str, Any]:
         """Return a model's startup timeouts in seconds: as set, or its own defaults, at most ``longest``."""
-        startup, download = self.variant.container_startup_timeout, self.variant.model_data_download_timeout
         timeouts = model.startup_timeouts.within(longest)
         return {
-            "containerStartupHealthCheckTimeoutInSeconds": timeouts.startup if startup is None else seconds_of(startup),
-            "modelDataDownloadTimeoutInSeconds": timeouts.download if download is None else seconds_of(download),
+            "containerStartupHealthCheckTimeoutInSeconds": timeouts.startup,
+            "modelDataDownloadTimeoutInSeconds": timeouts.download,
+            **self.set_startup_parameters(),
         }
+
+    def set_startup_parameters(self) -> dict[str, Any]:
+        """Return the startup timeouts in seconds that are set, without defaults."""
+        return drop_none(
+            containerStartupHealthCheckTimeoutInSeconds=seconds_of(self.variant.container_startup_timeout),
+            modelDataDownloadTimeoutInSeconds=seconds_of(self.variant.model_data_download_timeout),
+        )
 
 
 def _joined(resources: Sequence[CfnResource], attribute: str) -> dict[str, Any]:

@@ -319,6 +319,8 @@ class InferenceComponent(_ComponentResource, ModelServer):
         if self._existing_model is not None:
             # An imported resource can only refer to resources of the same import.
             specification = {**self._requirements_property(self.requirements[0]), "modelName": self._existing_model}
+            if timeouts := configuration.set_startup_parameters():
+                specification["startupParameters"] = timeouts
             return {"specification": specification, "variant_name": self.variant_name}
         policy = configuration.update_policy
         alarm_names = [alarm.alarm_name for alarm in policy.rollback_alarms] + self.alarms.rollback_alarm_names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,7 +84,7 @@ class Recommendation(Settings):
             RecipeError: if the file is invalid; lists all mistakes.
         """
         try:
-            settings: object = from_json(Path(path).read_bytes(), allow_inf_nan=False)
+            settings: object = from_json(Path(path).read_bytes().removeprefix(codecs.BOM_UTF8), allow_inf_nan=False)
             if not isinstance(settings, dict):
                 raise ValueError("it is not a JSON object")
         except (OSError, ValueError) as error:

@@ -293,6 +293,22 @@ def _the_entry_point_passes_values_on(recipe: Recipe) -> Iterator[Finding]:
         if (wrong := entry_points.problem(server.name, translation, argument, row, passed)) is not None:
             reason, fix = wrong
             yield Finding(f"environment.{name}", value, fix, f"{server.title} {recipe.engine}: {reason}")
+    yield from _lines_that_are_variables(recipe)
+
+
+def _lines_that_are_variables(recipe: Recipe) -> Iterator[Finding]:
+    """Yield the other variables whose later lines ``env | grep '^SM_VLLM_'`` finds as well."""
+    server = recipe.serving_settings
+    if entry_points.of_release(server.name, recipe.engine) != "lines":
+        return
+    for name, value in recipe.variables.items():
+        if is_token(value) or name.startswith(server.prefix):
+            continue
+        for line in value.split("\n")[1:]:
+            if line.startswith(server.prefix):
+                reason = f"the container's entry point reads a line that begins with {server.prefix} as a variable"
+                fix = f"the value without this line; as a variable of its own, {line.partition('=')[0]}"
+                yield Finding(f"environment.{name}", value, fix, f"{server.title} {recipe.engine}: {reason}")
 
 
 @rule("OPT251", "https://github.com/aws/deep-learning-containers/tree/master/scripts/docker", advisory=True)
