@@ -175,12 +175,16 @@ def _text_of(chat: Iterable[object]) -> str:
 
 # Patterns of personal data; the first match decides. A full stop may end a sentence.
 _PERSONAL: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("EMAIL", re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}\b")),
+    ("EMAIL", re.compile(r"\b[\w.+-]{1,64}(?:[@\uff20]|%40)[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}\b")),
     ("IBAN", re.compile(r"\b[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]{4}){2,7}(?:[ ]?[A-Z0-9]{1,3})?\b")),
     ("IP", re.compile(r"(?<!\w)(?<!\w\.)(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\w)")),
     # What may be version 6; times such as 10:30 are not.
     ("IP", re.compile(r"(?<![\w.])[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]{1,40}(?:\.\d{1,3}){0,3}(?![\w:])")),
-    ("NUMBER", re.compile(r"(?<!\w)(?<!\d\.)\+?\(?\d(?:[ ().\-/]{0,2}\d){6,18}(?![\w])")),
+    # Spaces and hyphens of any kind: what breaks no line stands in many texts.
+    (
+        "NUMBER",
+        re.compile(r"(?<!\w)(?<!\d\.)\+?\(?\d(?:(?:[^\S\r\n]|[().\-/\u2010-\u2015\u2212\uff0d]){0,2}\d){6,18}(?![\w])"),
+    ),
 )
 # Numbers of the API, which its readers need, and which are nobody's.
 _NUMBERS_OF_API = frozenset({"created", "created_at", "max_new_tokens", "seed", *_LIMITS})

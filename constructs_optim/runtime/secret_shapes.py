@@ -138,7 +138,7 @@ _DESCRIBED_NAME = (
 # What separates a name from its value, as in settings, Go and Ruby. A structure may have both in members of their own:
 # {"Name": "DB_PASSWORD", "Value": "..."}.
 _IS = (
-    rf"{_QUOTE}\*{{0,2}}(?:[,\s]\s{{0,9}}{_QUOTE}\w{{0,20}}value{_QUOTE})?\s{{0,9}}(?::=|=>|[:=])\s{{0,40}}"
+    rf"{_QUOTE}\*{{0,2}}(?:[,\s]\s{{0,9}}{_QUOTE}\w{{0,20}}value{_QUOTE})?\s{{0,9}}(?::=|=>|[:=\uff1a])\s{{0,40}}"
     rf"(?:\{{\s{{0,9}}{_QUOTE}value{_QUOTE}\s{{0,9}}[:=]\s{{0,9}})?"
 )
 # A list of values has a shape of its own.
@@ -275,6 +275,19 @@ def _user_as_hidden(match: re.Match[str]) -> str:
     return f"{match[1]}{HIDDEN}" if b":" in decoded and decoded.isascii() else match[0]
 
 
+def _private_key_as_hidden(match: re.Match[str]) -> str:
+    begin = match[0][:64].rstrip("=")
+    return HIDDEN if b"PRIVATE KEY" in base64.b64decode(begin[: len(begin) // 4 * 4]) else match[0]
+
+
+def _key_as_hidden(match: re.Match[str]) -> str:
+    """Hide what looks random after a secret's name and a space."""
+    value = match[2]
+    is_hex = re.fullmatch(r"[0-9a-f]{32,}", value) and not value.isdecimal()
+    is_secret = (is_hex or is_random(value)) and not is_reference(value) and not _is_public(match[1], value)
+    return f"{match[1]}{HIDDEN}" if is_secret else match[0]
+
+
 _GROUP = re.compile(r"[a-z_][a-z_-]{0,31}")
 _REQUEST = re.compile(r"curl|wget|http|://")
 
@@ -310,6 +323,10 @@ SHAPES: dict[str, Shape] = {
     ),
     "password in a URL": Shape(
         r"""(?<=://)[^\s/?#@:"',]*:[^\s/?#"',]+@""", f"{HIDDEN}@", kind="a URL with a password", within=("://",)
+    ),
+    # As in a Kubernetes Secret. A certificate begins in the same way.
+    "private key in base64": Shape(
+        r"(?<![A-Za-z0-9+/])LS0tLS1CRUdJTi[A-Za-z0-9+/]{16,}={0,2}", _private_key_as_hidden, within=("LS0tLS1CRUdJTi",)
     ),
     # Of AWS, CloudFront and Azure.
     "signature in a URL": Shape(
@@ -355,20 +372,35 @@ SHAPES: dict[str, Shape] = {
         within=(":", "="),
     ),
     "cookie": Shape(
-        r"""(cookie["']?\s{0,4}[:=]\s{0,4}["']?)(?=[^\s;="']{1,80}=)[^\r\n"']+""",
+        r"""(cookie["']?\s{0,4}[:=]\s{0,4}["']?)"""
+        r"""(?=[^\s;="']{1,80}=|(?=[A-Za-z]{0,80}\d)[A-Za-z0-9]{16,}(?!\w))[^\r\n"']+""",
         rf"\1{HIDDEN}",
         re.IGNORECASE,
         within=(":", "="),
     ),
     # As in AWS's answers.
-    "XML": Shape(rf"({_NAME}>)[^<>]+(?=</)", _value_as_hidden, re.IGNORECASE, within=("</",)),
+    "XML": Shape(
+        rf"({_NAME}>(?:\s{{0,9}}<!\[CDATA\[)?)[^<>]+?(?=(?:\]\]>\s{{0,9}})?</)",
+        _value_as_hidden,
+        re.IGNORECASE,
+        within=("</",),
+    ),
     "list": Shape(rf"({_NAME}{_IS}\[{{1,4}}+)([^\[\]{{}}]+)", _list_as_hidden, re.IGNORECASE, within=("[",)),
     # As in JSON and Python, and in JSON inside of JSON, whose quotes are escaped. The end may be cut off.
     "quoted value": Shape(
-        rf"""({_NAME}{_IS}(?:[\w.\[\]]{{1,40}}\s=\s{{0,4}})?{_BEFORE}?)(\\{{0,7}}["'])(?:.*?(?<!\\)\2|[^\s"']+$)""",
+        rf"""({_NAME}{_IS}(?:[\w.\[\]]{{1,40}}\s=\s{{0,4}})?{_BEFORE}?)"""
+        r"""(\\{0,7}(?:\"\"\"|'''|["']))(?:.*?(?<!\\)\2|[^\s"']+$)""",
         _value_as_hidden,
         re.IGNORECASE,
         within=('"', "'"),
+    ),
+    # {"value": "...", "name": "DB_PASSWORD"}
+    "value before its name": Shape(
+        rf"""((?<!\w)value(\\{{0,7}}["'])\s{{0,4}}:\s{{0,4}}\2)(?:(?!\2).){{1,400}}"""
+        rf"""(?=\2,\s{{0,9}}\2(?:key|name)\2\s{{0,4}}:\s{{0,4}}\2[\w.-]{{0,40}}?{_NAME}\2)""",
+        rf"\1{HIDDEN}",
+        re.IGNORECASE,
+        within=("alue", "ALUE"),
     ),
     # A pair, whose value has a digit: ("password", "username") are two names.
     "pair": Shape(
@@ -394,17 +426,22 @@ SHAPES: dict[str, Shape] = {
         rf"""({_STRONG}{_IS}(?:[|>][+-]?\s{{1,40}})?)(?!["'\\\s]|{_LIST}|{_WORDS})[^\s"',;}}\]]{{4,}}""",
         _value_as_hidden,
         re.IGNORECASE,
-        within=(":", "="),
+        within=(":", "=", "\uff1a"),
     ),
     "token: value": Shape(
         rf"""({_NAME}{_IS}(?:[|>][+-]?\s{{1,40}})?)(?!{_LIST})(?=[^\s\d]{{0,80}}\d)(?!\d{{1,11}}\b)[^\s"',;}}\]]{{8,}}""",
         _value_as_hidden,
         re.IGNORECASE,
-        within=(":", "="),
+        within=(":", "=", "\uff1a"),
     ),
     "password value": Shape(
         rf"""({_PASSWORD}\s{{1,4}}(?:(?:is|was)\s{{1,4}})?)(?=[^\s\d]{{0,80}}\d)(?!\d{{1,11}}\b)[^\s"',;:/=]{{6,}}""",
         _value_as_hidden,
+        re.IGNORECASE,
+    ),
+    "name value": Shape(
+        rf"({_NAME}\s{{1,4}}(?:(?:is|was)\s{{1,4}})?)((?:[0-9a-f]{{32,}}|[\w+/=-]{{20,}})(?![\w+/=-]))",
+        _key_as_hidden,
         re.IGNORECASE,
     ),
     "--option value": Shape(
@@ -438,7 +475,12 @@ SHAPES: dict[str, Shape] = {
     ),
     # Not "bearer of news" and "a bearer token".
     "bearer": Shape(rf"\b(bearer\s{{1,9}})(?!{_WORD})[\w.~+/=-]+", _value_as_hidden, re.IGNORECASE),
-    "basic": Shape(r"\b(basic\s{1,9})([A-Za-z0-9+/]{8,}={0,2})", _user_as_hidden, re.IGNORECASE),
+    # Also in Docker's configuration: {"auth": "..."}.
+    "basic": Shape(
+        r"""\b(basic\s{1,9}|auth\\{0,7}["']\s{0,4}:\s{0,4}\\{0,7}["'])([A-Za-z0-9+/]{8,}={0,2})""",
+        _user_as_hidden,
+        re.IGNORECASE,
+    ),
     # sagemaker-core's token generator, and Bedrock's of the same form.
     "AWS bearer token": Shape(
         r"\b(?:(?:sagemaker|bedrock)-api-key-(?=[\w.~+/=-]{0,200}[A-Z])[\w.~+/=-]+|ABSK[A-Za-z0-9+/]{60,}={0,2})",
@@ -469,18 +511,22 @@ SHAPES: dict[str, Shape] = {
     ),
     # The prefixes of other services' keys, such as nvapi- and gsk_, as in gitleaks' rules.
     "prefixed key": Shape(
-        r"(?<![\w-])(?:AGE-SECRET-KEY-1|(?:dapi|fw_|r8_)(?![\w-]*[a-z]{7})|dckr_[op]at_|do[opr]_v1_|gl(?:c|sa)_|gsk_|hv[bs]\.|lsv2_[ps][kt]_|ntn_"
-        r"|nvapi-|pplx-|pscale_(?:oauth|pw|tkn)_|shp(?:at|ca|pa|ss)_|sntry[su]_|xai-)"
+        r"(?<![\w-])(?:AGE-SECRET-KEY-1|(?:dapi|fw_|r8_)(?![\w-]*[a-z]{7})|csk-|dckr_[op]at_|do[opr]_v1_|e2b_|figd_"
+        r"|gl(?:c|sa)_|gsk_|gto_|HRKU-|hv[bs]\.|jina_|lin_(?:api|oauth)_|lsv2_[ps][kt]_|NRAK-|ntn_|nvapi-|PMAK-|pplx-"
+        r"|pscale_(?:oauth|pw|tkn)_|rubygems_|sbp_|shp(?:at|ca|pa|ss)_|sntry[su]_|tskey-(?:api|auth|client)-"
+        r"|tvly-(?:dev-|prod-)?|wandb_v1_|xai-)"
         rf"{_NO_NAME}(?=[\w-]*\d)(?=[\w-]*[A-Za-z0-9]{{16}})[\w=-]{{20,}}",
         kind="an API key",
     ),
     "Google": Shape(r"(?<![\w.-])(?:AIza[\w-]{30,}|ya29\.[\w.-]{10,})", kind="a Google key"),
     "SendGrid": Shape(r"(?<![\w.-])SG\.[\w-]{16,}\.[\w-]{16,}", kind="a SendGrid key", within=("SG.",)),
     "npm and PyPI": Shape(r"\b(?:npm_[A-Za-z0-9]{30,}|pypi-AgE[\w-]{40,})", kind="a package registry's token"),
-    # Telegram's bots, HCP Terraform, and Stripe's webhooks.
+    # Telegram's bots, HCP Terraform, Stripe's webhooks, Doppler, Airtable, Mailgun, Twilio, and Notion.
     "keys of other forms": Shape(
         r"(?<!\d)\d{8,10}:AA[\w-]{33}(?![\w-])"
-        r"|(?<![\w-])(?:[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,}|whsec_(?=\w*\d)[A-Za-z0-9+/]{24,}={0,2})",
+        r"|(?<![\w-])(?:[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,}|whsec_(?=\w*\d)[A-Za-z0-9+/]{24,}={0,2}"
+        r"|dp\.(?:audit|ct|pt|sa|scim|st)\.(?:[\w-]{2,35}\.)?[A-Za-z0-9]{40,44}|pat[A-Za-z0-9]{14}\.[0-9a-f]{64}"
+        r"|key-[0-9a-f]{32}|SK[0-9a-f]{32}|secret_(?=\w*\d)(?=\w*[A-Z])[A-Za-z0-9]{40,50})(?![\w-])",
         kind="an API key",
     ),
     # RFC 7519: three parts in base64url, of which the first begins with {".

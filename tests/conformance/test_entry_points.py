@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -56,3 +57,16 @@ def test_every_image_with_an_entry_point_has_its_translation() -> None:
 
 
 _OLD = {"0.24.0", "0.25.0", "0.25.1", "0.26.0", "0.27.1"}
+
+
+@pytest.mark.parametrize("value", ["true", "True=", "false=", "=", "==", "a=", "a==", "=a=", "a=b=", "[1]=", "é="])
+def test_a_value_is_read_as_bash_reads_it(value: str) -> None:
+    script = "IFS='=' read -r key value; printf %s \"$value\""
+    read = subprocess.run(
+        ["bash", "-c", script], input=f"SM_SGLANG_X={value}\n", capture_output=True, text=True, check=True
+    )
+    switch = {"true": [], "false": None, "": []}
+    expected = switch.get(read.stdout.lower(), [read.stdout])
+    assert entry_points.words("lines", "x", value) == expected
+    image = "763104351884.dkr.ecr.us-west-2.amazonaws.com/sglang:0.5.20-gpu-py312-cu130-ubuntu22.04-sagemaker"
+    assert list(options({"SM_SGLANG_X": value}, image)) == ([] if expected is None else ["--x", *expected])

@@ -213,6 +213,13 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
         ["https://user:MARK@host/x", "redis://:MARK@cache:6379", "postgres://me:MARK:b@db/x", "amqp://u:p@MARK@mq"],
         ["http://h:80", "http://h:80/a@b", "http://h:80 a@b"],
     ),
+    "private key in base64": (
+        [
+            base64.b64encode(f"-----BEGIN {kind}PRIVATE KEY-----\nMIIEowIBAAKC".encode()).decode()
+            for kind in ("", "EC ", "RSA ")
+        ],
+        [base64.b64encode(b"-----BEGIN CERTIFICATE-----\nMIIEowIBAAKCAQEA").decode()],
+    ),
     "signature in a URL": (
         [
             "https://b.s3.amazonaws.com/k?X-Amz-Expires=60&X-Amz-Signature=MARK" + "0a1b" * 16,
@@ -275,7 +282,12 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
         ],
     ),
     "cookie": (
-        ["Cookie: session=MARK; other=MARK", "Set-Cookie: id=MARK; Path=/", "cookie = a=MARK"],
+        [
+            "Cookie: session=MARK; other=MARK",
+            "Set-Cookie: id=MARK; Path=/",
+            "cookie = a=MARK",
+            "Cookie: 0MARK5e6f7a8b9c0d1e",
+        ],
         ["the cookie: see below", "a cookie policy"],
     ),
     "XML": (
@@ -284,6 +296,8 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
             "<SecretAccessKey>MARK</SecretAccessKey>",
             "<password>MARK</password>",
             "<ns:db.password>MARK</ns:db.password>",
+            "<password><![CDATA[MARK]]></password>",
+            "<password>\n  <![CDATA[MARK]]>\n</password>",
         ],
         ["<eos_token></eos_token>", "<Tokens>word</Tokens>", "password > 3 < 5", "<Code>InvalidToken</Code>"],
     ),
@@ -322,6 +336,8 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
         [
             '{"password": "MARK"}',
             "{'client_secret': 'MARK it'}",
+            'password = """MARK"""',
+            "password = '''MARK it'''",
             r"{\"password\": \"MARK\"}",
             r'{"token": "a\"MARK"}',
             r'"{\\\"api_key\\\": \\\"MARK\\\"}"',
@@ -350,6 +366,14 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
             '{"Name": "MAX_TOKENS", "Value": "512"}',
             "{'api_key': None, 'password': ''}",
         ],
+    ),
+    "value before its name": (
+        [
+            '{"value": "MARK", "name": "DB_PASSWORD"}',
+            '{"Value":"MARK it","Key":"hf_token"}',
+            r"{\"value\": \"MARK\", \"name\": \"API_KEY\"}",
+        ],
+        ['{"value": "chat", "name": "MODEL"}', '{"value": "512", "name": "MAX_TOKENS"}'],
     ),
     "pair": (
         ["[(b'x-api-key', b'MARKxyz1')]", "('X-Auth-Token', 'MARK1')"],
@@ -464,6 +488,16 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
     "password value": (
         ["password hunter2MARK", "the passphrase MARK12345", "the password is hunter2MARK"],
         ["password must have 8 characters", "a password 12345678", "password arn:aws:secretsmanager:x:1:secret:a1"],
+    ),
+    "name value": (
+        ["WANDB_API_KEY " + "0a1b2c3d" * 5, "the token is " + "0a1b2c3d" * 4, "my api key is a1B2c3D4e5F6g7H8i9J0MARK"],
+        [
+            "the secret is in a-bucket-of-the-team-2-of-3",
+            "secret hf-token-for-llama-3-8b-instruct-model",
+            "the token is a word of the vocabulary",
+            "artifact key " + "0a1b2c3d" * 8,
+            "encryption key 1234abcd-12ab-34cd-56ef-1234567890ab",
+        ],
     ),
     "--option value": (
         ["curl --token MARK", "run --api-key MARK -v", "--db-password  MARK", "--client-secret MARK"],
@@ -594,7 +628,17 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
         ],
     ),
     "prefixed key": (
-        ["nvapi-" + "a1B2" * 16, "gsk_" + "a1B2" * 13, "dapi" + "0a1b" * 8, "hvs." + "a1B2" * 24, "r8_" + "a1B2" * 9],
+        [
+            "nvapi-" + "a1B2" * 16,
+            "gsk_" + "a1B2" * 13,
+            "dapi" + "0a1b" * 8,
+            "hvs." + "a1B2" * 24,
+            "r8_" + "a1B2" * 9,
+            "tskey-auth-k" + "a1B2" * 8,
+            "figd_" + "a1B2" * 8,
+            "csk-" + "0a1b" * 12,
+            "wandb_v1_" + "a1B2" * 9,
+        ],
         [
             "nvapi-catalog",
             "gsk_is_not_a_key_but_a_long_name_1",
@@ -619,8 +663,20 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
             "https://api.telegram.org/bot123456789:AA" + "F-a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P" + "/send",
             "a1b2c3d4e5f6g7.atlasv1." + "a1B2" * 16,
             "whsec_" + "a1B2" * 8,
+            "dp.st.prd." + "a1B2" * 10,
+            "pat" + "a1B2c3D4e5F6g7." + "0a1b" * 16,
+            "key-" + "0a1b" * 8,
+            "SK" + "0a1b" * 8,
+            "secret_" + "a1B2" * 10,
         ],
-        ["123456789:AAF", "a.atlasv1.b", "whsec_is_the_team_that_is_a_name"],
+        [
+            "123456789:AAF",
+            "a.atlasv1.b",
+            "whsec_is_the_team_that_is_a_name",
+            "secret_of_the_team_that_has_a_name_of_forty_words",
+            "key-0a1b",
+            "dp.st.prd",
+        ],
     ),
     "JSON Web Token": ([_JWT, f"jwt={_JWT}"], ["eyJ", "eyJhbGciOiJIUzI1NiJ9", "heyJude.and.others"]),
 }
@@ -967,6 +1023,9 @@ REPEATED = [
     "secret=[[", "secret=[[a1", "encryption_key=alias/", "token=<a_", "--user a:b", "--user a:b ", "A_KEY=a/1",
     "nvapi-", "nvapi-a1", "hvs.", "hooks.slack.com/", "://hooks.slack.com/", "secret.a-",
     "sk-lf-a-", "sk-a", "sk-1", "xapp-", "ya29.", "SG.", "SG.a-", "://a:", ":", "@", "secret ", "secret: a",
+    "secret is ", "secret>]", "secret><![CDATA[", "secret><![CDATA[a]]>", "LS0tLS1CRUdJTi", "LS0tLS1CRUdJTia",
+    'value":"', 'value":"a', 'value\\": \\"', 'value":"a","name":"', "secret=\'\'\'", 'secret="""', "cookie: a",
+    'auth":"', 'auth":"a', "tskey-auth-", "dp.st.a-", "SK", "key-", "secret\uff1a",
 ]  # fmt: skip
 
 

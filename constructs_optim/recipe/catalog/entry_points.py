@@ -99,11 +99,11 @@ def problem(
 def _of_lines(value: str) -> list[str] | None:
     """Return the words of ``while IFS='=' read -r key value`` in bash, for one variable."""
     line = value.partition("\n")[0]
-    if line.lower() in ("true", "false"):
-        return None if line.lower() == "false" else []
     # read removes one = at the end if it is the only one.
     if line.endswith("=") and "=" not in line[:-1]:
         line = line[:-1]
+    if line.lower() in ("true", "false"):
+        return None if line.lower() == "false" else []
     return [line] if line else []
 
 

@@ -39,10 +39,10 @@ def options(variables: Mapping[str, str], image: str | None = None) -> Iterator[
 
 def _in_bash(value: str) -> list[str] | None:
     """Return the words after an option: of the first line, without one ``=`` at its end, as bash's ``read`` does."""
-    if value.lower() == "false":
-        return None
     if value.count("=") == 1:
         value = value.removesuffix("=")
+    if value.lower() == "false":
+        return None
     return [] if value.lower() == "true" or not value else [value]
 
 
