@@ -400,7 +400,7 @@ SHAPES: dict[str, Shape] = {
         rf"""(?=\2,\s{{0,9}}\2(?:key|name)\2\s{{0,4}}:\s{{0,4}}\2[\w.-]{{0,40}}?{_NAME}\2)""",
         rf"\1{HIDDEN}",
         re.IGNORECASE,
-        within=("alue", "ALUE"),
+        within=("VALUE", "Value", "value"),
     ),
     # A pair, whose value has a digit: ("password", "username") are two names.
     "pair": Shape(
