@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+from constructs_optim_local.api.call_log import MOST_RECORDS
 from constructs_optim_local.api.error import ApiError
 
 ALLOW = "Allow"
@@ -61,11 +63,11 @@ class Authorization:
 
 
 class AuthorizationLog:
-    """The evaluations, in order."""
+    """The newest evaluations, in order; ``most`` is how many."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_RECORDS) -> None:
         self._lock = threading.Lock()
-        self._evaluated: list[Authorization] = []
+        self._evaluated = deque[Authorization](maxlen=most)
 
     def add(self, account: str, role: str, action: str, resource: str, decision: str, statement: str) -> None:
         """Record an evaluation."""

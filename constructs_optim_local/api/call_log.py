@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from .error import ApiError
+
+MOST_RECORDS = 200_000
+"""The records that a log keeps, the newest: more than the longest test makes, which counts them from the start. A local
+cloud that runs for weeks, or takes a load test, has a limited memory.
+"""
 
 
 @dataclass(frozen=True)
@@ -24,11 +30,11 @@ class Call:
 
 
 class CallLog:
-    """The calls in the order of arrival."""
+    """The newest calls in the order of arrival; ``most`` is how many."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_RECORDS) -> None:
         self._lock = threading.Lock()
-        self._calls: list[Call] = []
+        self._calls = deque[Call](maxlen=most)
 
     def add(self, service: str, operation: str, request: Any, outcome: str) -> None:
         """Record a call."""

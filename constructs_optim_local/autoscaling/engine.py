@@ -10,6 +10,7 @@ import datetime as dt
 import logging
 import threading
 import uuid
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -22,6 +23,8 @@ from .decisions import due_after, started
 
 _TICK_SECONDS = 0.1
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 300, 1
+# AWS keeps those of six weeks (API reference, DescribeScalingActivities), which are fewer at its pace.
+_MOST_ACTIVITIES = 10_000
 _LONG_AGO = dt.datetime.min.replace(tzinfo=dt.UTC)
 Location = tuple[str, str]
 Target = dict[str, Any]
@@ -86,7 +89,7 @@ class ScalingEngine:
         self._lock, self._awake, self._clock = lock, threading.Event(), clock
         self._memory: dict[tuple[Location, str, str], _Memory] = {}
         self._due: dict[tuple[Location, str], tuple[str, dt.datetime | None]] = {}
-        self._activities: dict[Location, list[dict[str, Any]]] = {}
+        self._activities: dict[Location, deque[dict[str, Any]]] = {}
         self._locations: set[Location] = set()
         clock.subscribe(self._awake.set)
         threading.Thread(target=self._run, daemon=True).start()
@@ -130,7 +133,7 @@ class ScalingEngine:
         with self._lock:
             rows = [
                 dict(activity)
-                for activity in reversed(self._activities.get(location, []))
+                for activity in reversed(self._activities.get(location, ()))
                 if all(value in (None, activity[name]) for name, value in requested.items())
                 and (request.get("IncludeNotScaledActivities") or "NotScaledReasons" not in activity)
             ]
@@ -310,7 +313,7 @@ class ScalingEngine:
             "StatusMessage": f"Successfully set {what} to {capacity}. Change successfully fulfilled by sagemaker.",
             **more,
         }
-        self._activities.setdefault(location, []).append(activity)
+        self._activities.setdefault(location, deque(maxlen=_MOST_ACTIVITIES)).append(activity)
 
     def _target(self, location: Location, key: Mapping[str, Any]) -> Target | None:
         requested = (key["ResourceId"], key["ScalableDimension"])

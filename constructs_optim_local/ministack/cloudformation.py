@@ -198,6 +198,11 @@ def _follow_creations(creations: _Creations) -> None:
         arguments = (logical_id, props, stack_name, stack_id, resource_type, physical_id, old_props)
         if request_type != "Create":
             return invoke(request_type, *arguments)
+        if "ServiceToken" not in props:
+            # No function could delete it, so its failed creation is not recorded. AWS requires the token
+            # (https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-cloudformation-customresource.html);
+            # its message is not documented.
+            raise ValueError(f"the custom resource {logical_id} has no ServiceToken")
         location = (stack_id, logical_id)
         creations.begin(location)
         context = creating.set(location)

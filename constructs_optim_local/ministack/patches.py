@@ -173,7 +173,15 @@ PATCHES: Mapping[str, Patch] = {
     ),
     "services.cloudformation.engine.validate_template_support": Patch(
         "d064bc7372c2",
-        "Refuses resource types that CloudFormation does not support in the stack's Region.",
+        "Refuses invalid templates, and resource types that CloudFormation does not support in the stack's Region.",
+    ),
+    "services.cloudformation.engine._resolve_parameters": Patch(
+        "c0cdb02249e3",
+        "Refuses invalid templates, and values of parameters that a template does not declare.",
+    ),
+    "services.cloudformation.stacks._resolve_stack_outputs": Patch(
+        "4cb8daf37a29",
+        "Refuses an export that another stack has.",
     ),
     "services.cloudformation.changesets._import_owner": Patch(
         "03443b6a5483",

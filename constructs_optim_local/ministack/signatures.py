@@ -31,6 +31,18 @@ def is_signed(headers: Mapping[str, str], query: Query) -> bool:
     )
 
 
+def needs_body(query: Query, headers: Mapping[str, str]) -> bool:
+    """Return whether a request's signature can be verified only with its body, because it does not state its hash.
+
+    S3's presigned URLs and the signatures of SigV2 do not cover the body.
+    """
+    authorization = headers.get("authorization", "")
+    if _is_version_2(query, headers) or headers.get("x-amz-content-sha256"):
+        return False
+    is_presigned = not authorization.startswith("AWS4-HMAC-SHA256")
+    return not (is_presigned and _first(query, "X-Amz-Credential").split("/")[3:4] == ["s3"])
+
+
 def refusal(method: str, path: str, query: Query, headers: Mapping[str, str], body: bytes | None) -> Response | None:
     """Return the service's refusal of a request with an invalid signature; None if it is valid.
 
@@ -40,7 +52,7 @@ def refusal(method: str, path: str, query: Query, headers: Mapping[str, str], bo
         query: the decoded query.
         headers: values by lower-case name; repeated headers joined by commas.
         body: the whole body; None before it is read, for a refusal of what is wrong without it. That includes a wrong
-            signature if the headers state the body's hash, as they do for S3.
+            signature unless it ``needs_body``.
     """
     if not is_signed(headers, query):
         failure = "MissingAuthenticationToken", "Request is missing Authentication Token"
@@ -95,8 +107,7 @@ def _failure(
         account = _account_of(key)
     except iam_evaluator.AmbiguousAccessKeyError:
         return "InvalidClientTokenId", "The security token included in the request is invalid."
-    if authorization.startswith("AWS ") or (not authorization and "AWSAccessKeyId" in query):
-        # boto3's default for presigned URLs of S3 in older Regions.
+    if _is_version_2(query, headers):
         request = iam_evaluator.SignedRequest(key, method, path, plain, dict(headers), sigv2=True, auth_path=path)
         checked = iam_evaluator._sigv2_check(request, account)
         return (checked.code, checked.message) if isinstance(checked, iam_evaluator.AuthError) else None
@@ -115,7 +126,7 @@ def _failure(
         return found.code, found.message
     hashed = headers.get("x-amz-content-sha256", "")
     if body is None:
-        if not hashed and (in_header or signature.service != "s3"):
+        if needs_body(query, headers):
             return None
         _, signed = sigv4.header_signing_documents(
             signature, method, path, plain, headers, b"", presigned=not in_header
@@ -129,6 +140,12 @@ def _failure(
     return sigv4.header_signature_failure(
         signature, found.secret_access_key, method, path, plain, headers, body, presigned=not in_header
     )
+
+
+def _is_version_2(query: Query, headers: Mapping[str, str]) -> bool:
+    """Return whether a request is signed by SigV2, boto3's default for presigned URLs of S3 in older Regions."""
+    authorization = headers.get("authorization", "")
+    return authorization.startswith("AWS ") or (not authorization and "AWSAccessKeyId" in query)
 
 
 def _account_of(key: str) -> str:

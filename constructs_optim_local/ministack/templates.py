@@ -14,6 +14,7 @@ from typing import Any
 
 from constructs_optim_local.cloudformation.limits import LONGEST_MESSAGE
 from constructs_optim_local.cloudformation.registry import recreation, resource_types
+from constructs_optim_local.cloudformation.template_format import refuse_invalid, refuse_undeclared_parameters
 
 from .patches import replace, table
 
@@ -22,9 +23,11 @@ _RESPONSES, _SIGNALS = "/_ministack/cfn-response/", "/_ministack/cfn-signal/"
 
 def refuse_like_aws() -> None:
     """Install the refusals. Called once, before the first request."""
+    _refuse_invalid_templates()
     _refuse_types_of_other_regions()
     _refuse_changed_types()
     _refuse_existing_log_groups()
+    _refuse_existing_exports()
     _refuse_long_messages()
     _order_events()
     _say_what_is_replaced()
@@ -32,6 +35,51 @@ def refuse_like_aws() -> None:
 
 class _RefusedUpdate(Exception):
     """An update that CloudFormation refuses to begin."""
+
+
+def _refuse_invalid_templates() -> None:
+    """Refuse templates that are wrong in themselves, and values of parameters that they do not declare.
+
+    Parameters are the first that each operation reads of a template; conditions that are wrong would fail right after.
+    The message about circles is AWS's: https://github.com/aws/serverless-application-model/issues/1044.
+    """
+    from ministack.services.cloudformation import changesets, engine, handlers
+
+    resolve, validate = engine._resolve_parameters, engine.validate_template_support
+
+    def refuse(template: dict[str, Any]) -> None:
+        # What a macro makes of the template is not known.
+        if not isinstance(template, engine._TransformFailed) and not handlers._uses_macro(template):
+            refuse_invalid(template)
+
+    def resolve_parameters(template: dict[str, Any], provided: list[dict[str, Any]], *more: Any) -> Any:
+        refuse(template)
+        if not template.get("Transform"):
+            refuse_undeclared_parameters(template, [given["Key"] for given in provided if "Key" in given])
+        return resolve(template, provided, *more)
+
+    def validate_template_support(
+        template: dict[str, Any], conditions: dict[str, Any], params: dict[str, Any] | None = None
+    ) -> None:
+        # ValidateTemplate ignores that the parameters cannot be resolved, since it has no values of them.
+        if params is None:
+            refuse(template)
+        validate(template, conditions, params)
+        if not handlers._uses_macro(template):
+            try:
+                engine._topological_sort(template["Resources"], conditions)
+            except ValueError as circle:
+                names = str(circle).rpartition(": ")[2]
+                raise ValueError(f"Circular dependency between resources: [{names}]") from circle
+
+    replace("services.cloudformation.engine._resolve_parameters", resolve_parameters, engine, handlers, changesets)
+    replace(
+        "services.cloudformation.engine.validate_template_support",
+        validate_template_support,
+        engine,
+        handlers,
+        changesets,
+    )
 
 
 def _refuse_types_of_other_regions() -> None:
@@ -141,6 +189,34 @@ def _refuse_existing_log_groups() -> None:
         return create(logical_id, properties, stack_name)
 
     handlers["create"] = create_log_group
+
+
+def _refuse_existing_exports() -> None:
+    """Refuse to export a name that another stack of the account and Region exports.
+
+    The message is AWS's: https://github.com/aws-solutions/aws-waf-security-automations/issues/268. An update that no
+    longer exports a name makes it free.
+    """
+    from ministack.services import cloudformation
+    from ministack.services.cloudformation import stacks
+
+    resolve = stacks._resolve_stack_outputs
+
+    # Outputs are the last of a deployment that can fail.
+    def resolve_stack_outputs(*arguments: Any) -> tuple[Any, dict[str, Any]]:
+        stack_id: str = arguments[-1]
+        outputs, exports = resolve(*arguments)
+        known = cloudformation._exports
+        for name in exports:
+            owner = known[name]["StackId"] if name in known else stack_id
+            if owner != stack_id:
+                raise ValueError(f"Export with name {name} is already exported by stack {owner.split('/')[1]}")
+        for name in [name for name, exported in known.items() if exported["StackId"] == stack_id]:
+            if name not in exports:
+                del known[name]
+        return outputs, exports
+
+    replace("services.cloudformation.stacks._resolve_stack_outputs", resolve_stack_outputs, stacks)
 
 
 def _refuse_long_messages() -> None:

@@ -33,7 +33,7 @@ from constructs_optim_local.ministack.endpoint_events import send_endpoint_event
 from constructs_optim_local.ministack.iam import EnforcedRoles, TrustedRoles
 from constructs_optim_local.ministack.patches import check_ministack
 from constructs_optim_local.ministack.scheduler import Scheduler
-from constructs_optim_local.ministack.signatures import refusal, signed_for_owner
+from constructs_optim_local.ministack.signatures import needs_body, refusal, signed_for_owner
 from constructs_optim_local.ministack.stepfunctions import limit_history
 from constructs_optim_local.price_list import PriceList, hourly_price
 from constructs_optim_local.sagemaker.context import Context, Timing
@@ -188,7 +188,9 @@ async def _serve(settings: dict[str, Any], inherited: dict[str, str]) -> None:
         telemetry=alarms.telemetry,
         quotas=quotas,
     )
-    app: Any = Authentication(control, port=settings["port"], verify=refusal, sign=signed_for_owner)
+    app: Any = Authentication(
+        control, port=settings["port"], verify=refusal, needs_body=needs_body, sign=signed_for_owner
+    )
     serving = asyncio.ensure_future(serve(app, config, shutdown_trigger=stop.wait))
     await stop.wait()
     sagemaker.close()

@@ -16,7 +16,16 @@ from urllib.parse import parse_qs
 from constructs_optim_local.cloudformation.limits import LONGEST_MESSAGE
 
 from . import bearer_tokens
-from .bodies import LONGEST_BODY, LONGEST_OBJECT, BodyTooLong, Disconnected, Receive, read_body
+from .bodies import (
+    LONGEST_BODY,
+    LONGEST_OBJECT,
+    BodyTooLong,
+    Disconnected,
+    Receive,
+    TooManyBytes,
+    UnverifiedBodies,
+    read_body,
+)
 
 Message = dict[str, Any]
 Scope = dict[str, Any]
@@ -24,6 +33,7 @@ Send = Callable[[Message], Awaitable[None]]
 Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 Response = tuple[int, dict[str, str], bytes]
 Verify = Callable[[str, str, Mapping[str, list[str]], Mapping[str, str], bytes | None], Response | None]
+NeedsBody = Callable[[Mapping[str, list[str]], Mapping[str, str]], bool]
 Sign = Callable[[Mapping[str, list[str]], str, str, bytes], Mapping[str, str]]
 
 _CAPABILITIES = ("/_ministack/cfn-response/", "/_ministack/cfn-signal/")
@@ -47,11 +57,13 @@ class Authentication:
         port: the port on which this cloud listens.
         verify: returns the refusal of a request whose signature is missing or wrong, otherwise None. It is asked before
             the body is read, without it, and again with the body.
+        needs_body: returns whether a signature can be verified only with the body.
         sign: returns signed headers for a request by the owner of a signed query.
     """
 
-    def __init__(self, inner: Asgi, *, port: int, verify: Verify, sign: Sign) -> None:
-        self._inner, self._verify, self._sign = inner, verify, sign
+    def __init__(self, inner: Asgi, *, port: int, verify: Verify, needs_body: NeedsBody, sign: Sign) -> None:
+        self._inner, self._verify, self._needs_body, self._sign = inner, verify, needs_body, sign
+        self._unverified = UnverifiedBodies()
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -97,20 +109,34 @@ class Authentication:
             await _respond(send, refusal)
             return
         try:
-            body = await _declared_body(headers, query, receive)
+            if signed_query is not None:
+                body = await _declared_body(headers, LONGEST_BODY, receive)
+                signed = self._sign(signed_query, method, f"http://{headers['host']}{path}", body)
+                scope = {**scope, "headers": _with(scope, signed)}
+            elif self._needs_body(query, headers):
+                with self._unverified.counted(receive) as counted:
+                    body = await _declared_body(headers, LONGEST_BODY, counted)
+                    refusal = await self._checked(method, path, query, headers, body)
+            else:
+                body = await _declared_body(headers, LONGEST_OBJECT, receive)
+                refusal = await self._checked(method, path, query, headers, body)
         except BodyTooLong as too_long:
             await _respond(send, (413, {"Content-Type": "text/plain"}, f"{too_long}\n".encode()))
             return
-        if signed_query is not None:
-            signed = self._sign(signed_query, method, f"http://{headers['host']}{path}", body)
-            scope = {**scope, "headers": _with(scope, signed)}
-        else:
-            check = (method, path, query, headers, body)
-            refusal = await asyncio.to_thread(self._verify, *check) if len(body) > _LARGE else self._verify(*check)
+        except TooManyBytes:
+            # SDKs repeat a request after this status, and parse no body.
+            await _respond(send, (503, {}, b""))
+            return
         if refusal is not None:
             await _respond(send, refusal)
             return
         await self._inner(scope, _replay(body, receive), send)
+
+    async def _checked(
+        self, method: str, path: str, query: Mapping[str, list[str]], headers: Mapping[str, str], body: bytes
+    ) -> Response | None:
+        check = (method, path, query, headers, body)
+        return await asyncio.to_thread(self._verify, *check) if len(body) > _LARGE else self._verify(*check)
 
     def _foreign(self, scope: Scope, headers: Mapping[str, str]) -> str:
         """Return why the request's origin is not allowed; empty if it is."""
@@ -158,23 +184,12 @@ async def _respond(send: Send, response: Response) -> None:
     await send({"type": "http.response.body", "body": content})
 
 
-async def _declared_body(headers: Mapping[str, str], query: Mapping[str, list[str]], receive: Receive) -> bytes:
+async def _declared_body(headers: Mapping[str, str], limit: int, receive: Receive) -> bytes:
     """Return the body of a request, unless its declared or its real length exceeds the limit."""
-    limit = LONGEST_OBJECT if _is_verified_without_body(headers, query) else LONGEST_BODY
     declared = headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
         raise BodyTooLong(limit)
     return await read_body(receive, limit)
-
-
-def _is_verified_without_body(headers: Mapping[str, str], query: Mapping[str, list[str]]) -> bool:
-    """Return whether the signature was verified before the body is read: that of S3's requests and presigned URLs."""
-    return (
-        "x-amz-content-sha256" in headers
-        or query.get("X-Amz-Credential", [""])[0].split("/")[3:4] == ["s3"]
-        or headers.get("authorization", "").startswith("AWS ")
-        or "AWSAccessKeyId" in query
-    )
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

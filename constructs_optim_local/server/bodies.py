@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -13,6 +14,10 @@ for the CreateFunction operation" (https://github.com/localstack/localstack/pull
 """
 LONGEST_OBJECT = 5 * 1024**3
 """S3 API reference, PutObject: the largest object of a single request. In bytes."""
+
+
+_SMALL_BODY = 1_000_000
+_FOR_SMALL_BODIES = 32_000_000
 
 
 class BodyTooLong(Exception):
@@ -29,6 +34,45 @@ class BodyTooLong(Exception):
 
 class Disconnected(Exception):
     """The client left before it had sent its whole body."""
+
+
+class TooManyBytes(Exception):
+    """The bodies of all requests that are not verified yet are too long together."""
+
+
+class UnverifiedBodies:
+    """The bodies of requests whose signatures are not verified yet: together limited, because anyone can send them.
+
+    There is room for the largest request, and apart from it for small ones, which large ones cannot keep out.
+    """
+
+    def __init__(self) -> None:
+        self._left = LONGEST_BODY + _FOR_SMALL_BODIES
+
+    @contextmanager
+    def counted(self, receive: Receive) -> Iterator[Receive]:
+        """Count what a request receives, until the ``with`` block ends.
+
+        Raises:
+            TooManyBytes: by the returned function, if there is no room for more.
+        """
+        taken = 0
+
+        async def counting() -> dict[str, Any]:
+            nonlocal taken
+            message = await receive()
+            length = len(message.get("body", b""))
+            kept_free = _FOR_SMALL_BODIES if taken + length > _SMALL_BODY else 0
+            if length > self._left - kept_free:
+                raise TooManyBytes
+            taken += length
+            self._left -= length
+            return message
+
+        try:
+            yield counting
+        finally:
+            self._left += taken
 
 
 async def read_body(receive: Receive, limit: int) -> bytes:

@@ -170,6 +170,184 @@ def test_a_template_in_s3_beyond_one_megabyte_is_refused(cloud: LocalCloud) -> N
     assert words == "Template may not exceed 1000000 bytes in size."
 
 
+def named(value: Any) -> dict[str, Any]:
+    return {"Resources": {"Topic": TOPIC, "Named": {**TOPIC, "Properties": {"DisplayName": value}}}}
+
+
+def topic(**attributes: Any) -> dict[str, Any]:
+    return {"Resources": {"Topic": {**TOPIC, **attributes}}}
+
+
+FORMAT = "Template format error: "
+UNRESOLVED = FORMAT + "Unresolved resource dependencies [{}] in the Resources block of the template"
+UNRESOLVED_OUTPUT = "Unresolved resource dependencies [{}] in the Outputs block of the template"
+TEXT = FORMAT + "Every Description member must be a string."
+
+
+@pytest.mark.parametrize(
+    ("sections", "words"),
+    [
+        ({"Nope": {}, "outputs": {}}, "Invalid template property or properties [Nope, outputs]"),
+        ({"Resources": {}}, FORMAT + "At least one Resources member must be defined."),
+        ({"Resources": []}, FORMAT + "Every Resources member must be an object."),
+        ({"Resources": {"Topic": "AWS::SNS::Topic"}}, FORMAT + "Every Resources member must be an object."),
+        ({"Outputs": None}, "[/Outputs] 'null' values are not allowed in templates"),
+        ({"Description": 5}, TEXT),
+        ({"Outputs": {"Name": {"Value": "x", "Description": {}}}}, TEXT),
+        ({"Parameters": {"Name": {"Type": "String", "Default": "x", "Description": 5}}}, TEXT),
+        ({"Resources": {"A-B": TOPIC}}, FORMAT + "Resource name A-B is non alphanumeric."),
+        ({"Outputs": {"a-b": {"Value": "x"}}}, FORMAT + "Outputs name 'a-b' is non alphanumeric."),
+        ({"Parameters": {"a_b": {"Type": "String"}}}, FORMAT + "Parameter name a_b is non alphanumeric."),
+        ({"Parameters": {"Name": {}}}, FORMAT + "Every Parameters object must contain a Type member."),
+        (
+            {"Resources": {"Topic": {}}},
+            FORMAT + "[/Resources/Topic] Every Resources object must contain a Type member.",
+        ),
+        ({"Outputs": {"Name": {}}}, FORMAT + "Every Outputs member must contain a Value object"),
+        (topic(Nope=1), "Invalid template resource property 'Nope'"),
+        (topic(DeletionPolicy="Maybe"), FORMAT + "Unrecognized DeletionPolicy Maybe for resource Topic"),
+        (topic(DependsOn="Nope"), UNRESOLVED.format("Nope")),
+        (topic(DependsOn=["Nope", "Other", "Nope"]), UNRESOLVED.format("Nope, Other")),
+        (topic(DependsOn={"Ref": "Topic"}), FORMAT + "DependsOn must be a string or list of strings."),
+        (topic(Condition="Nope"), FORMAT + "Condition Nope is not defined."),
+        (topic(Condition={"Ref": "AWS::Region"}), FORMAT + "Every Condition member must be a string."),
+        (named({"Ref": "Nope"}), UNRESOLVED.format("Nope")),
+        (named({"Ref": "AWS::Stage"}), UNRESOLVED.format("AWS::Stage")),
+        (named({"Fn::Join": ["", ["x", {"Fn::Sub": "${Nope}-${Topic}"}]]}), UNRESOLVED.format("Nope")),
+        (named({"Fn::Sub": ["${Nope.Arn}-${Given}", {"Given": "x"}]}), UNRESOLVED.format("Nope.Arn")),
+        (named({"Fn::Sub": ["${Given}", {"Given": {"Ref": "Nope"}}]}), UNRESOLVED.format("Nope")),
+        (
+            named({"Fn::GetAtt": ["Nope", "Arn"]}),
+            "Template error: instance of Fn::GetAtt references undefined resource Nope",
+        ),
+        (named({"Fn::If": ["Nope", "x", "y"]}), "Template error: unresolved condition dependency Nope in Fn::If"),
+        (named(None), "[/Resources/Named/Type/DisplayName] 'null' values are not allowed in templates"),
+        (named(["x", None]), "[/Resources/Named/Type/DisplayName/1] 'null' values are not allowed in templates"),
+        ({"Outputs": {"Name": {"Value": {"Ref": "Nope"}}}}, UNRESOLVED_OUTPUT.format("Nope")),
+        ({"Outputs": {"Name": {"Value": "x", "Export": {"Name": {"Ref": "Nope"}}}}}, UNRESOLVED_OUTPUT.format("Nope")),
+        ({"Outputs": {"Name": {"Value": "x", "Condition": "Nope"}}}, FORMAT + "Condition Nope is not defined."),
+        (
+            {"Conditions": {"Is": {"Fn::Equals": [{"Fn::GetAtt": ["Topic", "TopicName"]}, {"Ref": "Nope"}]}}},
+            FORMAT + "Unresolved dependencies [Topic, Nope]. Cannot reference resources in the Conditions block of the "
+            "template",
+        ),
+        (
+            {"Conditions": {"Is": {"Fn::Not": [{"Condition": "Nope"}]}}},
+            FORMAT + "Unresolved condition dependencies [Nope] in the Conditions block of the template",
+        ),
+        (
+            {"Resources": {"A": {**TOPIC, "DependsOn": "B"}, "B": {**TOPIC, "DependsOn": "A"}, "C": TOPIC}},
+            "Circular dependency between resources: [A, B]",
+        ),
+    ],
+)
+def test_an_invalid_template_is_refused_before_a_stack_begins(
+    cloud: LocalCloud, sections: dict[str, Any], words: str
+) -> None:
+    calls, body = cloud.client("cloudformation"), template(**sections)
+    assert refusal(calls.create_stack, StackName="invalid", TemplateBody=body) == words
+    assert refusal(calls.validate_template, TemplateBody=body) == words
+    change = {"StackName": "invalid", "ChangeSetName": "first", "ChangeSetType": "CREATE", "TemplateBody": body}
+    assert refusal(calls.create_change_set, **change) == words
+    with pytest.raises(ClientError, match="does not exist"):
+        calls.describe_stacks(StackName="invalid")
+
+
+def test_a_template_with_every_section_and_kind_of_reference_is_accepted(cloud: LocalCloud) -> None:
+    body = textwrap.dedent(
+        """\
+        AWSTemplateFormatVersion: 2010-09-09
+        Description: Everything
+        Metadata: {Any: {Ref: Whatever}, Nothing: null}
+        Parameters:
+          Stage: {Type: String, Default: test, Description: A stage}
+        Rules:
+          Known: {Assertions: [{Assert: {"Fn::Contains": [[test], {Ref: Stage}]}}]}
+        Mappings:
+          Of: {test: {a.b-c: name}}
+        Conditions:
+          IsTest: !Equals [!Ref Stage, test]
+          IsHere: !And [!Condition IsTest, !Not [!Equals [!Ref AWS::Region, nowhere]]]
+          IsElsewhere: !Not [!Condition IsHere]
+        Resources:
+          First:
+            Type: AWS::SNS::Topic
+            Condition: IsHere
+            DeletionPolicy: RetainExceptOnCreate
+            UpdateReplacePolicy: Retain
+            Metadata: {aws:cdk:path: First, Condition: Nowhere}
+          Second:
+            Type: AWS::SNS::Topic
+            DependsOn: [First]
+            Properties:
+              DisplayName: !Sub
+                - "${!Literal} ${Map.local} ${First.TopicName} ${AWS::Partition}"
+                - {Map.local: !Ref Stage}
+              TopicName: !If [IsElsewhere, !Ref AWS::NoValue, !FindInMap [Of, !Ref Stage, a.b-c]]
+          Third: {Type: "AWS::SNS::Topic", Condition: IsElsewhere, DeletionPolicy: Delete}
+        Outputs:
+          Name: {Value: !GetAtt First.TopicName, Condition: IsTest, Export: {Name: !Sub "${AWS::StackName}-x"}}
+        """
+    )
+    stack = Stack(cloud, "everything")
+    stack.cloudformation.validate_template(TemplateBody=body)
+    given = [{"ParameterKey": "Stage", "ParameterValue": "test"}]
+    stack.cloudformation.create_stack(StackName=stack.name, TemplateBody=body, Parameters=given)
+    assert until(stack.status, lambda status: not status.endswith("_IN_PROGRESS")) == "CREATE_COMPLETE"
+    stack.delete()
+
+
+@pytest.mark.parametrize(
+    ("declared", "words"),
+    [
+        ({}, "Parameter values specified for a template which does not require them."),
+        ({"Name": {"Type": "String", "Default": "x"}}, "Parameters: [Other, Nope] do not exist in the template"),
+    ],
+)
+def test_a_value_of_a_parameter_that_the_template_does_not_declare_is_refused(
+    cloud: LocalCloud, declared: dict[str, Any], words: str
+) -> None:
+    given = [{"ParameterKey": name, "ParameterValue": "x"} for name in ("Other", "Nope", *declared)]
+    calls, body = cloud.client("cloudformation"), template(Parameters=declared)
+    assert refusal(calls.create_stack, StackName="invalid", TemplateBody=body, Parameters=given) == words
+
+
+def test_an_update_to_an_invalid_template_is_refused_and_the_stack_stays_as_it_is(cloud: LocalCloud) -> None:
+    stack = Stack(cloud, "invalid-update")
+    stack.deploy({"Topic": TOPIC})
+    words = refusal(
+        stack.cloudformation.update_stack, StackName=stack.name, TemplateBody=json.dumps(named({"Ref": "Nope"}))
+    )
+    assert words == UNRESOLVED.format("Nope")
+    assert stack.status() == "CREATE_COMPLETE"
+    stack.delete()
+
+
+def test_a_name_is_exported_by_one_stack_until_that_exports_it_no_longer(cloud: LocalCloud) -> None:
+    first, second = Stack(cloud, "first-exporter"), Stack(cloud, "second-exporter")
+    exporting = template(Outputs={"Name": {"Value": "x", "Export": {"Name": "shared"}}})
+
+    def create(stack: Stack) -> str:
+        stack.cloudformation.create_stack(StackName=stack.name, TemplateBody=exporting)
+        return until(stack.status, lambda status: not status.endswith("_IN_PROGRESS"))
+
+    assert create(first) == "CREATE_COMPLETE"
+    assert create(second) == "ROLLBACK_COMPLETE"
+    assert "Export with name shared is already exported by stack first-exporter" in second.reasons()
+    second.delete()
+    assert first.deploy({"Topic": TOPIC}) == "UPDATE_COMPLETE"
+    assert create(second) == "CREATE_COMPLETE"
+    second.delete()
+    first.delete()
+
+
+def test_a_custom_resource_without_a_service_token_rolls_back(cloud: LocalCloud) -> None:
+    stack = Stack(cloud, "without-token")
+    assert stack.deploy({"Topic": TOPIC, "Custom": {"Type": "Custom::Any"}}) == "ROLLBACK_COMPLETE"
+    assert "the custom resource Custom has no ServiceToken" in stack.reasons()
+    stack.delete()
+
+
 def graphs(number: int, metrics: int) -> str:
     rows: list[list[Any]] = [[{"expression": "a"}], *[["A", "B"]] * metrics]
     return json.dumps({"widgets": [{"type": "metric", "properties": {"metrics": rows}}] * number})

@@ -24,6 +24,7 @@ from constructs_optim_local.server.handler_calls import HandlerCalls
 from ..support.local_cloud import BUCKET
 
 PART = b"x" * 1024
+HALF = b"x" * (LONGEST_BODY // 2)
 CALLBACK = "/_ministack/cfn-response/any"
 REFUSED = 403, {"Content-Type": "text/plain"}, b"refused"
 
@@ -31,14 +32,14 @@ REFUSED = 403, {"Content-Type": "text/plain"}, b"refused"
 class Client:
     """The client of an ASGI application, which counts how much of its body is read."""
 
-    def __init__(self, parts: int, *, leaves: bool = False) -> None:
-        self._messages = self._sent(parts, leaves)
+    def __init__(self, parts: int, *, leaves: bool = False, part: bytes = PART) -> None:
+        self._messages = self._sent(parts, leaves, part)
         self.read, self.statuses = 0, list[int]()
 
     @staticmethod
-    def _sent(parts: int, leaves: bool) -> Iterator[dict[str, Any]]:
+    def _sent(parts: int, leaves: bool, part: bytes) -> Iterator[dict[str, Any]]:
         for number in range(parts):
-            yield {"type": "http.request", "body": PART, "more_body": leaves or number < parts - 1}
+            yield {"type": "http.request", "body": part, "more_body": leaves or number < parts - 1}
         while True:
             yield {"type": "http.disconnect"}
 
@@ -73,17 +74,24 @@ def asked(
 ) -> Inner:
     """The application behind the authentication, after a client's request."""
     inner = Inner()
-    application = Authentication(inner, port=1, verify=verify, sign=lambda *given: {})
+    asyncio.run(guarded(inner, verify)(requested(method, path, **headers), client.receive, client.send))
+    return inner
+
+
+def guarded(inner: Inner, verify: Callable[..., Any] = lambda *check: None) -> Authentication:
+    """The application behind the authentication, for requests whose signatures need the body."""
+    return Authentication(inner, port=1, verify=verify, needs_body=lambda *given: True, sign=lambda *given: {})
+
+
+def requested(method: str = "POST", path: str = "/", **headers: str) -> dict[str, Any]:
     given = {"host": "127.0.0.1:1", **{name.replace("_", "-"): value for name, value in headers.items()}}
-    scope = {
+    return {
         "type": "http",
         "method": method,
         "path": path,
         "raw_path": path.encode(),
         "headers": [(name.encode(), value.encode()) for name, value in given.items()],
     }
-    asyncio.run(application(scope, client.receive, client.send))
-    return inner
 
 
 def test_a_body_is_joined_once_and_never_read_beyond_its_limit() -> None:
@@ -128,6 +136,42 @@ def test_a_body_that_declares_more_than_the_largest_request_is_not_read() -> Non
     assert (client.read, client.statuses) == (0, [413])
 
 
+def test_bodies_that_are_not_verified_yet_have_little_room_together() -> None:
+    first, second, small, later = (
+        Client(parts, part=part) for parts, part in [(2, HALF), (2, HALF), (1, PART), (2, HALF)]
+    )
+    inner = Inner()
+
+    async def ask() -> None:
+        application, others_came = guarded(inner), asyncio.Event()
+
+        async def slow() -> dict[str, Any]:
+            if first.read:
+                await others_came.wait()
+            return await first.receive()
+
+        waiting = asyncio.create_task(application(requested(), slow, first.send))
+        while not first.read:
+            await asyncio.sleep(0)
+        for client in (second, small):
+            await application(requested(), client.receive, client.send)
+        others_came.set()
+        await waiting
+        await application(requested(), later.receive, later.send)
+
+    asyncio.run(ask())
+    assert [client.statuses for client in (first, second, small, later)] == [[200], [503], [200], [200]]
+    assert [len(body) for body in inner.bodies] == [len(PART), 2 * len(HALF), 2 * len(HALF)]
+
+
+def test_a_body_that_is_refused_leaves_its_room_to_others() -> None:
+    application = guarded(Inner(), lambda *check: None if check[-1] is None else REFUSED)
+    clients = [Client(2, part=HALF) for _ in range(3)]
+    for client in clients:
+        asyncio.run(application(requested(), client.receive, client.send))
+    assert [client.statuses for client in clients] == [[403]] * 3
+
+
 def test_a_request_whose_client_leaves_early_is_not_served() -> None:
     client = Client(3, leaves=True)
     assert asked(client).bodies == []
@@ -166,6 +210,19 @@ def test_the_response_to_an_unknown_caller_does_not_wait_for_the_body(cloud: Loc
         connection.putheader(name, value)
     connection.endheaders()
     assert connection.getresponse().status == 403
+    connection.close()
+
+
+@pytest.mark.parametrize("query", ["X-Amz-Credential=key/20261122/us-west-2/s3/aws4_request", "AWSAccessKeyId=key"])
+def test_a_second_signature_in_the_url_makes_no_body_longer(cloud: LocalCloud, query: str) -> None:
+    request = AWSRequest("POST", f"{cloud.endpoint_url}/", headers={"Content-Length": "100000000"}, data=b"")
+    SigV4Auth(Credentials(ACCOUNT, "not the secret"), "sts", cloud.region).add_auth(request)
+    connection = http.client.HTTPConnection("127.0.0.1", cloud.port, timeout=20)
+    connection.putrequest("POST", f"/?{query}")
+    for name, value in dict(request.headers).items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    assert connection.getresponse().status == 413
     connection.close()
 
 
