@@ -64,7 +64,7 @@ def test_authorizations_beyond_the_most_replace_the_oldest() -> None:
 def test_scaling_activities_beyond_the_most_replace_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "_MOST_ACTIVITIES", 2)
     endpoint = Endpoint()
-    scaling = engine.ScalingEngine(endpoint, endpoint, 1.0, lambda *cron: None, threading.RLock(), Clock())
+    scaling = engine.ScalingEngine(endpoint, endpoint, 1.0, threading.RLock(), Clock())
 
     def newest() -> list[str]:
         return [activity["Description"] for activity in scaling.activities(LOCATION, {})["ScalingActivities"]]
