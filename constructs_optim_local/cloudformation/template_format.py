@@ -99,7 +99,7 @@ def refuse_undeclared_parameters(template: Mapping[str, Any], given: Iterable[st
     Raises:
         ValueError: the message of CloudFormation's ValidationError.
     """
-    declared = template.get("Parameters", {})
+    declared = template.get("Parameters") or {}
     if unknown := [name for name in given if name not in declared]:
         raise ValueError(
             f"Parameters: [{', '.join(unknown)}] do not exist in the template"
@@ -187,7 +187,7 @@ def _check_resources(template: Mapping[str, Any], references: _References) -> No
     for name, resource in template["Resources"].items():
         _check_condition(resource, template)
         for attribute, value in resource.items():
-            # It is not known whether AWS checks the metadata. Where the properties are, it names the type:
+            # It is not known whether AWS checks the metadata. Its paths to properties say "Type":
             # https://github.com/aws-cloudformation/cfn-lint/issues/246
             if attribute != "Metadata":
                 references.read(value, f"/Resources/{name}/{'Type' if attribute == 'Properties' else attribute}")
