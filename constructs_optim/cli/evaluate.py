@@ -37,12 +37,14 @@ from constructs_optim.recipe.objectives import MOST_TOKENS
 from constructs_optim.runtime.documents import json_value, object_in
 from constructs_optim.runtime.evaluation.differences import MARGIN
 
-from .aws import Profile, Region, failed
+from .aws import Profile, Region, failed, session_of
 from .installation import installing
 from .loads import LoadOptions, objectives
 from .presentation import OUTPUT_PANEL, JsonOption, print_json, print_table, say, working
 
 if TYPE_CHECKING:
+    from boto3 import Session
+
     from constructs_optim.evaluator.evaluation import Evaluation
     from constructs_optim.evaluator.report import WrittenComparison
     from constructs_optim.evaluator.run_directory import RunDirectory
@@ -515,7 +517,6 @@ def _most_sent(load: Load) -> int:
 
 
 def _run(options: Options, directory: RunDirectory, *, as_json: bool) -> None:
-    import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
@@ -531,8 +532,8 @@ def _run(options: Options, directory: RunDirectory, *, as_json: bool) -> None:
     prompts = read_prompts(directory.prompts)
 
     @functools.cache
-    def session() -> boto3.Session:
-        return boto3.Session(profile_name=options.profile, region_name=options.region)
+    def session() -> Session:
+        return session_of(options.profile, options.region)
 
     async def measure() -> tuple[Evaluation, Exception | None]:
         with working("Sending a first request"):

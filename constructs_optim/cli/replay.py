@@ -23,8 +23,9 @@ from constructs_optim.templates.resource_types import ENDPOINT
 from constructs_optim.templates.template import Template
 
 from .assemblies import StackOption
-from .aws import DEFAULT_REGION, Account, Profile, Region, failed
+from .aws import DEFAULT_REGION, Account, Profile, Region, failed, region_without_calls
 from .installation import installing
+from .output_files import writing
 from .presentation import OUTPUT_PANEL, JsonOption, print_json, print_table, refusals_printed, say, working
 from .prices import LISTED, PRICES_HELP, PRICES_METAVAR, stated_prices
 from .recipes.evidence import listed_prices
@@ -159,14 +160,15 @@ def replay_command(
     notes += [note for each in replayed for note in each.notes]
     if recorded.left_out:
         notes.append(f"Excluded {counted(recorded.left_out, 'request')} whose tokens are unknown.")
-    if picture is not None:
-        chart(replayed, picture, PLOT_STYLE)
     if as_json:
         print_json({"requests": len(recorded), "seconds": recorded.duration, "endpoints": replayed, "notes": notes})
-        return
-    _print(replayed, recorded)
-    for note in dict.fromkeys(notes):
-        say(note)
+    else:
+        _print(replayed, recorded)
+        for note in dict.fromkeys(notes):
+            say(note)
+    if picture is not None:
+        with writing(picture, "--chart"):
+            chart(replayed, picture, PLOT_STYLE)
 
 
 def replayed_lines(
@@ -206,8 +208,10 @@ def _prices(
 ) -> Mapping[str, float]:
     if str(prices) != LISTED:
         return stated_prices(prices).hosting
-    account = None if offline else Account(profile, region)
-    return listed_prices(account, region or (account.region if account is not None else None) or DEFAULT_REGION, notes)
+    if offline:
+        return listed_prices(None, region_without_calls(region), notes)
+    account = Account(profile, region)
+    return listed_prices(account, account.region or DEFAULT_REGION, notes)
 
 
 def _of_stack(

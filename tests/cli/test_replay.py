@@ -149,6 +149,15 @@ def foreign(folder: Path, *more: StackTemplate) -> Path:
     return written(folder / "foreign", stack(other), *more)
 
 
+def test_a_chart_that_cannot_be_written_ends_the_command_after_its_report(
+    apps: tuple[Path, Path], folder: Path
+) -> None:
+    (folder / "taken.svg").mkdir()
+    result = replayed("--traffic", folder / "hour.csv", apps[1], "--offline", "--chart", folder / "taken.svg")
+    assert (result.exit_code, "Instance-hours" in result.stdout) == (2, True), result.output
+    assert "taken.svg: Is a directory. Name another path with --chart." in " ".join(result.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -27,7 +27,7 @@ from constructs_optim.recipe.recommendation import Benchmark, Candidate, Evidenc
 from constructs_optim.recipe.techniques.parsing import parse
 
 from .. import completion
-from ..aws import DEFAULT_REGION, Account, OptionalBucket, Profile, Region, failed
+from ..aws import DEFAULT_REGION, Account, OptionalBucket, Profile, Region, failed, region_without_calls
 from ..endpoint_file import declared_or, document_of, is_endpoint_file
 from ..presentation import (
     OUTPUT_PANEL,
@@ -368,7 +368,7 @@ def recommended(
         typer.BadParameter: if arguments contradict each other.
     """
     said = list(notes)
-    region = region or (account.region if account is not None else None) or DEFAULT_REGION
+    region = region_without_calls(region) if account is None else region or account.region or DEFAULT_REGION
     is_published = named.kind == "hub"
     published = PublishedModel()
     if is_published:
