@@ -24,6 +24,7 @@ from constructs_optim.templates.template import Template
 
 from .assemblies import StackOption
 from .aws import DEFAULT_REGION, Account, Profile, Region, failed, region_without_calls
+from .endpoint_file import assembly_of
 from .installation import installing
 from .output_files import writing
 from .presentation import OUTPUT_PANEL, JsonOption, print_json, print_table, refusals_printed, say, working
@@ -42,7 +43,8 @@ def replay_command(
     assembly: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Directories that `cdk synth` wrote. The others are compared with the first. Default: cdk.out."
+            help="Directories that `cdk synth` wrote, or endpoint files. The others are compared with the first. "
+            "Default: cdk.out."
         ),
     ] = None,
     stack: StackOption = None,
@@ -136,22 +138,24 @@ def replay_command(
         if picture.suffix not in (".svg", ".png") or not picture.absolute().parent.is_dir():
             raise typer.BadParameter(f"--chart {picture}: use a .svg or .png file in an existing directory")
     if len({*assemblies}) < len(assemblies):
-        raise typer.BadParameter("a directory is named twice")
+        raise typer.BadParameter("an assembly is named twice")
     notes: list[str] = []
     recorded = _read(traffic, (input_tokens, output_tokens))
     with refusals_printed(as_json=as_json):
         objectives = _objectives(ttft, itl, recorded)
     listed = _prices(prices, offline=offline, profile=profile, region=region, notes=notes)
     known, counts = read_lock(file), _counts(available or [])
+    with refusals_printed(as_json=as_json), working("Reading the assembly"):
+        templates = [(str(each), template) for each in assemblies for template in _stacks(each)]
+    chosen = [(source, template) for source, template in templates if is_chosen(template, stack)]
     sides = [
-        (str(folder), each)
-        for folder in assemblies
-        for template in read_assembly(folder)
-        if is_chosen(template, stack)
+        (source, each)
+        for source, template in chosen
         for each in _of_stack(template, recorded, listed, known, notes, counts, start_seconds, endpoint)
     ]
     if not sides:
-        raise failed(" ".join([f"No endpoint to simulate in {', '.join(map(str, assemblies))}.", *notes]))
+        where = f"No endpoint to simulate in {', '.join(map(str, assemblies))}."
+        raise failed(" ".join([where, *_choices([each for _, each in templates], stack, endpoint), *notes]))
     if unused := counts.keys() - {pool.instance_type for _, each in sides for pool in each.pools}:
         reason = "no simulated endpoint uses it. The types of the pools before it also need a count"
         raise failed(" ".join([f"--available {', '.join(sorted(unused))}: {reason}.", *notes]))
@@ -188,6 +192,26 @@ def replayed_lines(
     for old, new in _pairs(replay(sides, traffic)):
         yield f"With the traffic of {path}, {sentence(old, new)}."
     yield from notes
+
+
+def _stacks(assembly: Path) -> list[StackTemplate]:
+    with assembly_of(assembly) as folder:
+        return read_assembly(folder)
+
+
+def _choices(
+    templates: Sequence[StackTemplate], stack: Sequence[str] | None, endpoint: Sequence[str] | None
+) -> Iterator[str]:
+    """Yield what --stack and --endpoint can choose, if they choose nothing."""
+    stacks = dict.fromkeys(each.path for each in templates)
+    chosen = [each for each in templates if is_chosen(each, stack)]
+    endpoints = dict.fromkeys(
+        f"{each.path}/{resource.label}" for each in chosen for resource in Template(each.template).of_type(ENDPOINT)
+    )
+    if stack and not chosen:
+        yield f"--stack {' --stack '.join(stack)} chooses none of its stacks: {', '.join(stacks)}."
+    elif endpoints and not any(_is_named(each, endpoint) for each in endpoints):
+        yield f"--endpoint {' --endpoint '.join(endpoint or ())} chooses none of its endpoints: {', '.join(endpoints)}."
 
 
 def _read(path: Path, lengths: tuple[int | None, int | None]) -> Traffic:
@@ -227,7 +251,7 @@ def _of_stack(
     """Yield a stack's endpoints whose names match; add a note for each endpoint that cannot be simulated."""
     template = Template(stack.template)
     for resource in template.of_type(ENDPOINT):
-        if names and not any(fnmatchcase(f"{stack.path}/{resource.label}", name) for name in names):
+        if not _is_named(f"{stack.path}/{resource.label}", names):
             continue
         endpoint = Endpoint(template, resource)
         try:
@@ -242,6 +266,10 @@ def _of_stack(
             )
         except ReplayError as error:
             notes.append(f"{error}.")
+
+
+def _is_named(endpoint: str, patterns: Sequence[str] | None) -> bool:
+    return not patterns or any(fnmatchcase(endpoint, pattern) for pattern in patterns)
 
 
 def _counts(texts: Sequence[str]) -> dict[str, int]:
