@@ -31,6 +31,7 @@ from .presentation import OUTPUT_PANEL, JsonOption, print_json, print_table, ref
 from .prices import LISTED, PRICES_HELP, PRICES_METAVAR, stated_prices
 from .recipes.evidence import listed_prices
 from .recipes.lock import LockFileOption, read_lock
+from .recipes.option_wording import OBJECTIVES, remedies_as_options
 from .recipes.recommend import OfflineOption
 
 _SIMULATION = "Simulation"
@@ -141,7 +142,7 @@ def replay_command(
         raise typer.BadParameter("an assembly is named twice")
     notes: list[str] = []
     recorded = _read(traffic, (input_tokens, output_tokens))
-    with refusals_printed(as_json=as_json):
+    with refusals_printed(as_json=as_json), remedies_as_options(OBJECTIVES, as_json=as_json):
         objectives = _objectives(ttft, itl, recorded)
     listed = _prices(prices, offline=offline, profile=profile, region=region, notes=notes)
     known, counts = read_lock(file), _counts(available or [])

@@ -179,6 +179,7 @@ def test_a_chart_that_cannot_be_written_ends_the_command_after_its_report(
     ("arguments", "said"),
     [
         (("--ttft", "soon"), "a duration as text needs a unit"),
+        (("--ttft", "5"), "OPT230 --ttft = '5'"),
         (("--input-tokens", "0"), "--input-tokens"),
         (("--start-seconds", "-5"), "--start-seconds"),
         (("--chart", "week.bmp"), "use a .svg or .png file in an existing directory"),
