@@ -432,7 +432,7 @@ def test_a_comment_stays_within_the_github_length_limit() -> None:
     report = explain([stack({**chat(), "Role": role(*many)})], [stack(chat())], against="main")
     text = markdown(report)
     assert "400 added" in text
-    assert "390 more: see `cdk diff`" in text
+    assert "390 more: `explain --json` lists them" in text
     report = report.model_copy(update={"notes": ("a note of some length " * 4_000,)})
     assert 60_000 < len(markdown(report)) <= 65_536
     assert markdown(report).endswith("\n(Truncated, because a comment has at most 65,536 characters.)\n```\n")

@@ -173,13 +173,14 @@ def planned_of_file(file: str, region: str | None) -> dict[str, tuple[Plan, ...]
         RecipeError: if the file has mistakes; lists all of them.
         typer.BadParameter: if there is no such Region.
     """
-    if region is not None and region not in images.registry_accounts():
-        hint = did_you_mean(region, images.registry_accounts(), f"use a Region such as {DEFAULT_REGION}")
-        raise typer.BadParameter(f"--region is {region}, and there is no such Region: {hint}")
-    document = document_of(file)
+    document, where = document_of(file), region_without_calls(region)
+    if document.value_at(("region",)) is None and where not in images.registry_accounts():
+        named = "--region" if region is not None else "the Region of AWS_REGION, AWS_DEFAULT_REGION, or the profile"
+        hint = did_you_mean(where, images.registry_accounts(), f"use a Region such as {DEFAULT_REGION}")
+        raise typer.BadParameter(f"{named} is {where}, and there is no such Region: {hint}")
     from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
 
-    return DeclaredStack(document, region=region_without_calls(region)).plans
+    return DeclaredStack(document, region=where).plans
 
 
 def plan_reports(plans: Mapping[str, Sequence[Plan]]) -> dict[str, dict[str, PlanReport]]:
