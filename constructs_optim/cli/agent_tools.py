@@ -33,7 +33,7 @@ from constructs_optim.recipe.objectives import CONFIDENCE, Objectives, Quality
 from constructs_optim.recipe.report import PlanReport, catalog_report, plan_report, refusal_report
 from constructs_optim.recipe.settings import expected
 
-from .aws import DEFAULT_REGION, EXPLAINED, Account, bucket_name, sentence
+from .aws import EXPLAINED, REGION_WITHOUT_CALLS, Account, bucket_name, sentence
 from .endpoint_file import is_endpoint_file
 from .explain import DEPLOYED, explained
 from .recipes.catalog import Part, catalog_rows
@@ -60,7 +60,7 @@ _Techniques = Annotated[
 ]
 _ModelName = Annotated[str, Field(description=f"{MODEL_HELP}.")]
 _ModelVersion = Annotated[str | None, Field(description=VERSION_HELP)]
-_Region = Annotated[str | None, Field(description=f"AWS Region. Default: the profile's, or {DEFAULT_REGION}.")]
+_Region = Annotated[str | None, Field(description=f"AWS Region. {REGION_WITHOUT_CALLS}")]
 _Instances = Annotated[
     dict[str, Annotated[float, Field(gt=0)]],
     Field(description='US dollars an hour by instance type: {"ml.g5.12xlarge": 7.09}'),
@@ -93,9 +93,7 @@ def plan(
     model_version: _ModelVersion = None,
     techniques: _Techniques = [],  # noqa: B006 - the schema shows it, and nothing changes it
     server: Annotated[str | None, Field(description="name[,setting=value], such as vllm,context_length=8192.")] = None,
-    region: Annotated[
-        str, Field(description="AWS Region of the endpoint, which its container image depends on.")
-    ] = DEFAULT_REGION,
+    region: _Region = None,
     token_secret_arn: Annotated[str | None, Field(description="Secret with a Hugging Face token.")] = None,
     accept_eula: Annotated[bool, Field(description="A person has read and accepts the license.")] = False,
 ) -> PlanReport:
@@ -117,7 +115,9 @@ def plan(
 
 def plan_file(
     file: Annotated[str, Field(description="Endpoint file, such as endpoint.yaml.")],
-    region: Annotated[str, Field(description="AWS Region, if the file declares none.")] = DEFAULT_REGION,
+    region: Annotated[
+        str | None, Field(description=f"AWS Region, if the file declares none. {REGION_WITHOUT_CALLS}")
+    ] = None,
 ) -> dict[str, dict[str, PlanReport]]:
     """Preview the recipes of an endpoint file, by endpoint or component and instance type. Makes no network call."""
     if not is_endpoint_file(_in_folder(file)):

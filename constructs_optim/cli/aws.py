@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Annotated, Any
 
 import boto3
+import botocore.session
 import typer
 from botocore import exceptions
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.utils import is_valid_endpoint_url
 
 from constructs_optim.evaluator.options import EvaluationError
 from constructs_optim.explanation.assembly import ExplanationError
@@ -46,9 +49,10 @@ def bucket_name(value: str | None) -> str | None:
 
 
 DEFAULT_REGION = "us-west-2"
-"""The Region if neither an option nor the profile sets one and the command does not call AWS."""
+"""The Region if no option, variable, or profile sets one and the command does not call AWS."""
 
 AWS_PANEL = "AWS account"
+REGION_WITHOUT_CALLS = f"Default: AWS_REGION, the profile's, or {DEFAULT_REGION}."
 Region = Annotated[
     str | None,
     typer.Option(
@@ -76,11 +80,51 @@ Bucket = Annotated[str, _STORE]
 OptionalBucket = Annotated[str | None, _STORE]
 
 
+def session_of(profile: str | None, region: str | None) -> boto3.Session:
+    """Return a session in a Region: the given one, that of the environment, or the profile's.
+
+    boto3 itself does not read AWS_REGION, which precedes AWS_DEFAULT_REGION in all other tools
+    (https://docs.aws.amazon.com/sdkref/latest/guide/feature-region.html), and takes an empty variable for a Region.
+
+    Raises:
+        BotoCoreError: if there is no such profile, or an endpoint's URL is none.
+    """
+    core = botocore.session.get_session()
+    core.set_config_variable("profile", profile)
+    _check_endpoint_urls(core)
+    core.get_component("config_store").set_config_variable("region", _region_of(core, region))
+    return boto3.Session(botocore_session=core)
+
+
+def _region_of(core: botocore.session.Session, region: str | None) -> str | None:
+    named = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    return named or core.get_scoped_config().get("region")
+
+
+def _check_endpoint_urls(core: botocore.session.Session) -> None:
+    if core.get_config_variable("ignore_configured_endpoint_urls"):
+        return
+    named = {name: value for name, value in os.environ.items() if name.startswith("AWS_ENDPOINT_URL")}
+    of_profile = core.get_scoped_config().get("endpoint_url")
+    for name, url in {"endpoint_url of the profile": of_profile, **named}.items():
+        if url and not is_valid_endpoint_url(url):
+            raise exceptions.InvalidEndpointConfigurationError(
+                msg=f"{name} is {url!r}, which is no URL: begin it with http:// or https://, as in http://localhost:4566"
+            )
+
+
+def region_without_calls(region: str | None) -> str:
+    """Return the Region of a command that does not call AWS, and so needs no profile."""
+    with suppress(exceptions.ProfileNotFound):
+        return _region_of(botocore.session.get_session(), region) or DEFAULT_REGION
+    return DEFAULT_REGION
+
+
 class Account:
     """The account of a command."""
 
     def __init__(self, profile: str | None, region: str | None) -> None:
-        self._session = boto3.Session(profile_name=profile, region_name=region)
+        self._session = session_of(profile, region)
         self._regions: dict[str, str] = {}
 
     def client(self, service: str, region: str | None = None) -> Any:
@@ -89,7 +133,7 @@ class Account:
 
     @property
     def region(self) -> str | None:
-        """The command's Region, from its option, the profile, or the environment."""
+        """The command's Region, from its option, the environment, or the profile."""
         return self._session.region_name
 
     @cached_property

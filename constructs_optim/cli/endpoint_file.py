@@ -82,6 +82,16 @@ def changed(document: Document, *, stack: str | None, tags: Mapping[str, str]) -
     return replace(document, data=data, options=options)
 
 
+def _in_region(document: Document, region: str | None) -> Document:
+    """Return the document in the Region of --region, or of the CDK CLI, unless the document declares one."""
+    found = region or os.environ.get("CDK_DEFAULT_REGION")
+    data: Any = document.data
+    if not found or not isinstance(data, dict) or data.get("region") is not None:
+        return document
+    option = "--region" if region else "CDK_DEFAULT_REGION"
+    return replace(document, data={**data, "region": found}, options={**document.options, "region": option})
+
+
 class SynthesisError(ValueError):
     """The CDK refuses a file's declaration. The message has the policies' findings unless they were printed before."""
 
@@ -116,12 +126,10 @@ def synthesized(
     from constructs_optim.constructs.stack.findings import policy_warnings_of
 
     account = account or os.environ.get("CDK_DEFAULT_ACCOUNT")
-    region = region or os.environ.get("CDK_DEFAULT_REGION")
+    document = _in_region(document, region)
     try:
         # Node may have been started in another directory.
-        stack = DeclaredStack(
-            document, outdir=output.absolute(), is_temporary=is_temporary, account=account, region=region
-        )
+        stack = DeclaredStack(document, outdir=output.absolute(), is_temporary=is_temporary, account=account)
         stack.synth()
         for finding in policy_warnings_of(output) if is_temporary else ():
             say(f"Warning: {finding}", err=True)

@@ -6,6 +6,7 @@ import datetime as dt
 import functools
 import importlib.util
 import math
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -30,19 +31,21 @@ from constructs_optim.evaluator.options import (
 from constructs_optim.evaluator.prompts import Prompt
 from constructs_optim.evaluator.synthetic_prompts import Lengths, SyntheticPrompts
 from constructs_optim.recipe.documentation import page
-from constructs_optim.recipe.errors import listed_mistakes
+from constructs_optim.recipe.errors import listed_mistakes, shown
 from constructs_optim.recipe.evaluation.objectives import ATTAINMENT
 from constructs_optim.recipe.evaluation.workload import Workload
 from constructs_optim.recipe.objectives import MOST_TOKENS
 from constructs_optim.runtime.documents import json_value, object_in
 from constructs_optim.runtime.evaluation.differences import MARGIN
 
-from .aws import Profile, Region, failed
+from .aws import Profile, Region, failed, session_of
 from .installation import installing
 from .loads import LoadOptions, objectives
 from .presentation import OUTPUT_PANEL, JsonOption, print_json, print_table, say, working
 
 if TYPE_CHECKING:
+    from boto3 import Session
+
     from constructs_optim.evaluator.evaluation import Evaluation
     from constructs_optim.evaluator.report import WrittenComparison
     from constructs_optim.evaluator.run_directory import RunDirectory
@@ -51,6 +54,8 @@ if TYPE_CHECKING:
 _NOTHING_COMPLETED, _STOPPED_EARLY, _TOO_MANY_ERRORS, _INTERRUPTED = 3, 4, 5, 130
 _MAX_TOKENS = 256
 _MOST_RANDOM_PROMPTS, _RANDOM_PROMPTS_FOR_SECONDS = 2000, 500
+# Source: API reference, CreateEndpoint.
+_ENDPOINT_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _EXTRA = ("httptools", "jinja2", "tokenizers")
 _SETTINGS = [name for name in SideOptions.model_fields if name not in ("name", "endpoint_name", "url")]
 _OF_ENDPOINTS = {"variant", "inference_component", "savings_plan", "api"}
@@ -469,6 +474,11 @@ def _side(name: str, text: str, parameter: str, like: SideOptions | None = None)
         raise typer.BadParameter(f"{parameter}: {listed_mistakes(error)}") from None
     if (side.endpoint_name is None) == (side.url is None):
         raise typer.BadParameter(f"{parameter}: name an endpoint (endpoint_name) or a server (url)")
+    if side.endpoint_name is not None and not _ENDPOINT_NAME.fullmatch(side.endpoint_name):
+        raise typer.BadParameter(
+            f"{parameter}: {shown(side.endpoint_name)} is neither the name of an endpoint, of up to 63 letters, "
+            "digits, and hyphens, nor the URL of a server, which begins with http:// or https://"
+        )
     if side.url is not None and (ignored := [key for key in settings if key in _OF_ENDPOINTS]):
         named = " and ".join(f"{key.replace('_', '-')}=" for key in ignored)
         raise typer.BadParameter(f"{parameter}: {side.url} is a server, not an endpoint: leave out {named}")
@@ -515,7 +525,6 @@ def _most_sent(load: Load) -> int:
 
 
 def _run(options: Options, directory: RunDirectory, *, as_json: bool) -> None:
-    import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
@@ -531,8 +540,8 @@ def _run(options: Options, directory: RunDirectory, *, as_json: bool) -> None:
     prompts = read_prompts(directory.prompts)
 
     @functools.cache
-    def session() -> boto3.Session:
-        return boto3.Session(profile_name=options.profile, region_name=options.region)
+    def session() -> Session:
+        return session_of(options.profile, options.region)
 
     async def measure() -> tuple[Evaluation, Exception | None]:
         with working("Sending a first request"):

@@ -179,6 +179,7 @@ def explained(
         deployed=against == DEPLOYED,
         evidence_of=lambda template: evidence[template.path],
         notes=notes,
+        with_prices=prices is None or bool(prices.source),
     )
 
 

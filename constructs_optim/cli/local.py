@@ -16,13 +16,13 @@ import typer
 from rich.console import Console
 
 from constructs_optim_local.access.credentials import ACCOUNT
-from constructs_optim_local.cloud import DEFAULT_REGION, IN_THE_WAY, LocalCloud, LocalCloudError
+from constructs_optim_local.cloud import IN_THE_WAY, LocalCloud, LocalCloudError
 from constructs_optim_local.demo import DemoFailed, run_demo
 from constructs_optim_local.ministack.patches import UntestedMinistack
 from constructs_optim_local.sagemaker.serving.settings import problems
 
 from . import completion
-from .aws import failed
+from .aws import REGION_WITHOUT_CALLS, failed, region_without_calls
 from .cdk_cli import cdk_command, cdk_name
 from .commands import Commands
 from .job_packages import Jobs, shortfalls
@@ -32,7 +32,10 @@ local_app = Commands(help="Run a local cloud that needs no AWS account.")
 _console = Console(stderr=True)
 _INTERRUPTED = 130
 
-Region = Annotated[str, typer.Option(help="Region of the local cloud.", autocompletion=completion.regions)]
+Region = Annotated[
+    str | None,
+    typer.Option(help=f"Region of the local cloud. {REGION_WITHOUT_CALLS}", autocompletion=completion.regions),
+]
 EnforceIam = Annotated[bool, typer.Option("--enforce-iam", help="Enforce the policies of the deployment's roles.")]
 _PROGRAMS = (
     "Directory of programs that stand in for those of a training image. Default: that of this Python, and jobs that "
@@ -74,13 +77,13 @@ def _checked(command: str | None) -> str | None:
 ServeWith = Annotated[str | None, typer.Option("--serve-with", metavar="COMMAND", help=_SERVE_WITH, callback=_checked)]
 _ENRICHMENT = "Start OTel enrichment, without which PromQL finds no metrics of engines. Default: stopped, as on AWS."
 OtelEnrichment = Annotated[bool, typer.Option("--otel-enrichment", help=_ENRICHMENT)]
-Port = Annotated[int | None, typer.Option(help="Port to listen on. Default: a free port.")]
+Port = Annotated[int | None, typer.Option(min=0, max=65_535, help="Port to listen on. Default: a free port.")]
 
 
 @local_app.command()
 def start(
     port: Port = None,
-    region: Region = DEFAULT_REGION,
+    region: Region = None,
     enforce_iam: EnforceIam = False,
     training_path: TrainingPath = None,
     quota: QuotaOption = None,
@@ -96,6 +99,7 @@ def start(
     Examples:
         constructs-optim local start --port 4566
     """
+    region = region_without_calls(region)
     cloud = LocalCloud(
         port=port,
         region=region,
@@ -135,7 +139,7 @@ def run(
     command: Annotated[list[str], typer.Argument(help="Program to run and its arguments, after --.")],
     bootstrap: Annotated[bool, typer.Option("--bootstrap", help="Prepare the account for the CDK first.")] = False,
     port: Port = None,
-    region: Region = DEFAULT_REGION,
+    region: Region = None,
     enforce_iam: EnforceIam = False,
     training_path: TrainingPath = None,
     quota: QuotaOption = None,
@@ -151,6 +155,7 @@ def run(
         constructs-optim local run --bootstrap -- npx cdk deploy --all
         constructs-optim local run --bootstrap -- constructs-optim deploy chat.yaml
     """
+    region = region_without_calls(region)
     steps = [*([[*cdk_command(), "bootstrap", _environment(region)]] if bootstrap else []), command]
     for step in steps:
         if shutil.which(step[0]) is None:

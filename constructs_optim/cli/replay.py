@@ -23,12 +23,15 @@ from constructs_optim.templates.resource_types import ENDPOINT
 from constructs_optim.templates.template import Template
 
 from .assemblies import StackOption
-from .aws import DEFAULT_REGION, Account, Profile, Region, failed
+from .aws import DEFAULT_REGION, Account, Profile, Region, failed, region_without_calls
+from .endpoint_file import assembly_of
 from .installation import installing
+from .output_files import writing
 from .presentation import OUTPUT_PANEL, JsonOption, print_json, print_table, refusals_printed, say, working
 from .prices import LISTED, PRICES_HELP, PRICES_METAVAR, stated_prices
 from .recipes.evidence import listed_prices
 from .recipes.lock import LockFileOption, read_lock
+from .recipes.option_wording import OBJECTIVES, remedies_as_options
 from .recipes.recommend import OfflineOption
 
 _SIMULATION = "Simulation"
@@ -41,7 +44,8 @@ def replay_command(
     assembly: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Directories that `cdk synth` wrote. The others are compared with the first. Default: cdk.out."
+            help="Directories that `cdk synth` wrote, or endpoint files. The others are compared with the first. "
+            "Default: cdk.out."
         ),
     ] = None,
     stack: StackOption = None,
@@ -135,22 +139,24 @@ def replay_command(
         if picture.suffix not in (".svg", ".png") or not picture.absolute().parent.is_dir():
             raise typer.BadParameter(f"--chart {picture}: use a .svg or .png file in an existing directory")
     if len({*assemblies}) < len(assemblies):
-        raise typer.BadParameter("a directory is named twice")
+        raise typer.BadParameter("an assembly is named twice")
     notes: list[str] = []
     recorded = _read(traffic, (input_tokens, output_tokens))
-    with refusals_printed(as_json=as_json):
+    with refusals_printed(as_json=as_json), remedies_as_options(OBJECTIVES, as_json=as_json):
         objectives = _objectives(ttft, itl, recorded)
     listed = _prices(prices, offline=offline, profile=profile, region=region, notes=notes)
     known, counts = read_lock(file), _counts(available or [])
+    with refusals_printed(as_json=as_json), working("Reading the assembly"):
+        templates = [(str(each), template) for each in assemblies for template in _stacks(each)]
+    chosen = [(source, template) for source, template in templates if is_chosen(template, stack)]
     sides = [
-        (str(folder), each)
-        for folder in assemblies
-        for template in read_assembly(folder)
-        if is_chosen(template, stack)
+        (source, each)
+        for source, template in chosen
         for each in _of_stack(template, recorded, listed, known, notes, counts, start_seconds, endpoint)
     ]
     if not sides:
-        raise failed(" ".join([f"No endpoint to simulate in {', '.join(map(str, assemblies))}.", *notes]))
+        where = f"No endpoint to simulate in {', '.join(map(str, assemblies))}."
+        raise failed(" ".join([where, *_choices([each for _, each in templates], stack, endpoint), *notes]))
     if unused := counts.keys() - {pool.instance_type for _, each in sides for pool in each.pools}:
         reason = "no simulated endpoint uses it. The types of the pools before it also need a count"
         raise failed(" ".join([f"--available {', '.join(sorted(unused))}: {reason}.", *notes]))
@@ -159,14 +165,15 @@ def replay_command(
     notes += [note for each in replayed for note in each.notes]
     if recorded.left_out:
         notes.append(f"Excluded {counted(recorded.left_out, 'request')} whose tokens are unknown.")
-    if picture is not None:
-        chart(replayed, picture, PLOT_STYLE)
     if as_json:
         print_json({"requests": len(recorded), "seconds": recorded.duration, "endpoints": replayed, "notes": notes})
-        return
-    _print(replayed, recorded)
-    for note in dict.fromkeys(notes):
-        say(note)
+    else:
+        _print(replayed, recorded)
+        for note in dict.fromkeys(notes):
+            say(note)
+    if picture is not None:
+        with writing(picture, "--chart"):
+            chart(replayed, picture, PLOT_STYLE)
 
 
 def replayed_lines(
@@ -188,6 +195,26 @@ def replayed_lines(
     yield from notes
 
 
+def _stacks(assembly: Path) -> list[StackTemplate]:
+    with assembly_of(assembly) as folder:
+        return read_assembly(folder)
+
+
+def _choices(
+    templates: Sequence[StackTemplate], stack: Sequence[str] | None, endpoint: Sequence[str] | None
+) -> Iterator[str]:
+    """Yield what --stack and --endpoint can choose, if they choose nothing."""
+    stacks = dict.fromkeys(each.path for each in templates)
+    chosen = [each for each in templates if is_chosen(each, stack)]
+    endpoints = dict.fromkeys(
+        f"{each.path}/{resource.label}" for each in chosen for resource in Template(each.template).of_type(ENDPOINT)
+    )
+    if stack and not chosen:
+        yield f"--stack {' --stack '.join(stack)} chooses none of its stacks: {', '.join(stacks)}."
+    elif endpoints and not any(_is_named(each, endpoint) for each in endpoints):
+        yield f"--endpoint {' --endpoint '.join(endpoint or ())} chooses none of its endpoints: {', '.join(endpoints)}."
+
+
 def _read(path: Path, lengths: tuple[int | None, int | None]) -> Traffic:
     try:
         return read_traffic(path, lengths)
@@ -206,8 +233,10 @@ def _prices(
 ) -> Mapping[str, float]:
     if str(prices) != LISTED:
         return stated_prices(prices).hosting
-    account = None if offline else Account(profile, region)
-    return listed_prices(account, region or (account.region if account is not None else None) or DEFAULT_REGION, notes)
+    if offline:
+        return listed_prices(None, region_without_calls(region), notes)
+    account = Account(profile, region)
+    return listed_prices(account, account.region or DEFAULT_REGION, notes)
 
 
 def _of_stack(
@@ -223,7 +252,7 @@ def _of_stack(
     """Yield a stack's endpoints whose names match; add a note for each endpoint that cannot be simulated."""
     template = Template(stack.template)
     for resource in template.of_type(ENDPOINT):
-        if names and not any(fnmatchcase(f"{stack.path}/{resource.label}", name) for name in names):
+        if not _is_named(f"{stack.path}/{resource.label}", names):
             continue
         endpoint = Endpoint(template, resource)
         try:
@@ -238,6 +267,10 @@ def _of_stack(
             )
         except ReplayError as error:
             notes.append(f"{error}.")
+
+
+def _is_named(endpoint: str, patterns: Sequence[str] | None) -> bool:
+    return not patterns or any(fnmatchcase(endpoint, pattern) for pattern in patterns)
 
 
 def _counts(texts: Sequence[str]) -> dict[str, int]:

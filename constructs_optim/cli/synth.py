@@ -21,8 +21,10 @@ from constructs_optim.explanation.text import contents
 from constructs_optim.operations.code_upload import upload
 from constructs_optim.recipe import RecipeError
 
-from .aws import AWS_PANEL, Account, Profile, Region, failed
+from . import completion
+from .aws import AWS_PANEL, Account, Profile, failed
 from .endpoint_file import FileArgument, SynthesisError, changed, declared_or, document_of, synthesized
+from .output_files import writing
 from .presentation import OUTPUT_PANEL, JsonOption, refusals_printed, say, working
 
 if TYPE_CHECKING:
@@ -85,7 +87,14 @@ def synth_command(
             metavar="NUMBER", help="AWS account, if it is known.", callback=_account, rich_help_panel=AWS_PANEL
         ),
     ] = None,
-    region: Region = None,
+    region: Annotated[
+        str | None,
+        typer.Option(
+            help="AWS Region, if it is known. Default for --code-bucket: AWS_REGION, or the profile's.",
+            autocompletion=completion.regions,
+            rich_help_panel=AWS_PANEL,
+        ),
+    ] = None,
     profile: Profile = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -128,7 +137,7 @@ def synth_command(
             # The CDK CLI names the folder for the assembly of an app that it runs, and prints its warnings.
             of_cli = os.environ.get("CDK_OUTDIR")
             folder = output or Path(of_cli or "cdk.out")
-            with _cannot_write(folder):
+            with writing(folder):
                 NamedTemporaryFile(dir=_existing(folder)).close()
             stack = synthesized(document, folder, region, account, warn=None if of_cli else warnings.append)
             warnings.extend(filter(None, [stack.record_containers()]))
@@ -176,7 +185,10 @@ def _upload(made: StandaloneTemplate, bucket: str, account: Account) -> list[str
     if not made.files:
         return []
     if (region := account.region) is None:
-        raise failed("No AWS Region is set, and the code bucket must be in the Region of the template. Use --region.")
+        raise failed(
+            "No AWS Region is set, and the code bucket must be in the Region of the template. Use --region, or set "
+            "AWS_REGION."
+        )
     files = {each.key: each.content for each in made.files}
     new = upload(lambda region: account.client("s3", region), bucket, files, region=region, owner=account.id)
     folder = f"s3://{bucket.replace('${AWS::Region}', region)}"
@@ -197,7 +209,7 @@ def _written(contents: Mapping[Path, bytes]) -> Generator[None]:
     staged: dict[Path, Path] = {}
     try:
         for path, content in contents.items():
-            with _cannot_write(path):
+            with writing(path):
                 if path.is_dir():
                     raise IsADirectoryError(errno.EISDIR, "it is a folder")
                 with NamedTemporaryFile(dir=_existing(path.parent), prefix=path.name, delete=False) as file:
@@ -206,17 +218,9 @@ def _written(contents: Mapping[Path, bytes]) -> Generator[None]:
                 staged[path].chmod(0o644)
         yield
         for path, temporary in staged.items():
-            with _cannot_write(path):
+            with writing(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 temporary.replace(path)
     finally:
         for temporary in staged.values():
             temporary.unlink(missing_ok=True)
-
-
-@contextmanager
-def _cannot_write(path: Path) -> Generator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise failed(f"Cannot write to {path}: {error.strerror}. Name another folder with --output.") from None

@@ -38,8 +38,12 @@ def explain(
     deployed: bool = False,
     evidence_of: Callable[[StackTemplate], StackEvidence] = lambda stack: StackEvidence(),
     notes: Iterable[str] = (),
+    with_prices: bool = False,
 ) -> Report:
-    """Explain the effects of deploying ``after`` over ``before``, which is ``deployed`` or synthesized."""
+    """Explain the effects of deploying ``after`` over ``before``, which is ``deployed`` or synthesized.
+
+    ``with_prices`` tells whether prices were asked for, whatever the evidence has of them.
+    """
     old = {stack.path: stack for stack in before or ()}
     all_notes = list(notes)
     if before is None:
@@ -58,17 +62,18 @@ def explain(
                 "`cdk destroy` deletes it."
             )
     report = Report(against=against, stacks=tuple(stacks), notes=())
-    return report.model_copy(update={"notes": (*all_notes, *_missing_evidence(report))})
+    return report.model_copy(update={"notes": (*all_notes, *_missing_evidence(report, with_prices=with_prices))})
 
 
-def _missing_evidence(report: Report) -> Iterable[str]:
+def _missing_evidence(report: Report, *, with_prices: bool) -> Iterable[str]:
     """Return a note about the options that add prices and stores."""
     costs = [endpoint.monthly_cost for endpoint in report.endpoints if endpoint.change != "unchanged"]
     undecided = [job for job in report.jobs if job.outcome == "decided_at_deployment"]
     options: list[str] = []
-    if any(cost is not None and cost.unpriced for cost in costs) or any(
+    is_unpriced = any(cost is not None and cost.unpriced for cost in costs) or any(
         job.max_seconds is not None and job.price_per_hour is None for job in undecided
-    ):
+    )
+    if is_unpriced and not with_prices:
         options.append("costs (--prices aws, or a file)")
     if undecided:
         options.append("whether jobs run, and for how long (--store deployed)")

@@ -203,7 +203,7 @@ def _permissions(stack: StackReport) -> Iterator[str]:
     if stack.change == "new":
         granting = [change for change in stack.permissions if change.grants_more]
         permissions = sum(len(change.gained) for change in granting)
-        yield f"{len(granting)} new policies with {permissions} permissions: see `cdk diff`"
+        yield f"{len(granting)} new policies with {permissions} permissions: `explain --json` lists them"
         return
     for change in stack.permissions:
         kind = "" if change.kind == "permissions" else f" ({change.kind})"
@@ -212,7 +212,7 @@ def _permissions(stack: StackReport) -> Iterator[str]:
         texts = [*(f"+ {text}" for text in change.gained), *(f"- {text}" for text in change.lost)]
         yield from texts[:_MOST_PERMISSIONS]
         if len(texts) > _MOST_PERMISSIONS:
-            yield f"{len(texts) - _MOST_PERMISSIONS} more: see `cdk diff`"
+            yield f"{len(texts) - _MOST_PERMISSIONS} more: `explain --json` lists them"
 
 
 def _cost(endpoint: EndpointReport) -> Iterator[str]:

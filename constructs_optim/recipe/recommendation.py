@@ -37,6 +37,8 @@ HUB, QUALITY, CONTEXT = "hub", "quality", "OPT231"
 """Used instead of a rule's ID if the model's hub document or the requested quality excludes a recipe."""
 # Warnings that other reasons repeat: no version is pinned, the KV cache does not fit.
 _REPEATED = ("constructs-optim:OPT006", "constructs-optim:OPT051")
+# The warning that the context does not fit in the KV cache, so that the server rejects longer requests.
+_SHORTENED = "constructs-optim:OPT053"
 # Weights with at least this many bits change accuracy by less than 1% (objectives.Quality).
 _NEAR_LOSSLESS_BITS = 8
 # The share of a copy's highest rate for which a batch limit is chosen if the objectives have no rate.
@@ -520,13 +522,14 @@ class _Ranking:
         return (
             not candidate.meets,
             self._distance(candidate) if not candidate.meets else 0.0,
+            price is None,
             # With a rate, the required confidence takes the larger error of an unsupported forecast into account.
             not by_rate and not candidate.is_supported,
-            price is None,
             price if price is not None else size,
             instance.vcpu if price is None and not by_rate else 0,
             [*Fit].index(candidate.fit),
             -forecast.rate if forecast is not None and not by_rate else 0.0,
+            any(warning.id == _SHORTENED for warning in planned.warnings),
             # Training heads takes days.
             trains and bool(candidate.jobs),
             not candidate.tested,

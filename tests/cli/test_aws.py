@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 
 import boto3
 import pytest
@@ -19,11 +23,16 @@ from botocore.exceptions import (
 from botocore.stub import Stubber
 from typer.testing import CliRunner
 
-from constructs_optim.cli.aws import Account, errors_explained
+from constructs_optim.cli import local
+from constructs_optim.cli.aws import Account, errors_explained, session_of
 from constructs_optim.cli.main import app
 from constructs_optim.cli.presentation import description, owner_name, print_fields, print_table, say
 from constructs_optim.explanation.formatting import duration
 from constructs_optim.runtime.store.artifact_store import Owner
+from constructs_optim.templates.resource_types import PREFLIGHT
+from constructs_optim_local.cloud import LocalCloudError
+
+from ..support.handwritten_templates import chat, resource, stack, written
 
 
 def refused(code: str, operation: str = "ListOptimizationJobs", message: str = "no") -> ClientError:
@@ -86,9 +95,8 @@ def test_the_commands_run_without_the_local_extra() -> None:
 @pytest.fixture
 def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """An environment without credentials, region or configuration."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         monkeypatch.setenv(name, "/dev/null")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -110,6 +118,117 @@ def test_a_shell_without_credentials_or_region_gets_an_error_message(arguments: 
     assert result.exit_code == 2, result.output
     assert said in result.stderr
     assert "Traceback" not in result.output
+
+
+ONE, OTHER = {"AWS_REGION": "eu-west-1"}, {"AWS_DEFAULT_REGION": "eu-west-1"}
+VARIABLES = [ONE, OTHER, {**ONE, "AWS_DEFAULT_REGION": "us-east-2"}, {"AWS_REGION": "", **OTHER}]
+
+
+@pytest.fixture(params=VARIABLES, ids=str)
+def in_ireland(request: pytest.FixtureRequest, nobody: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An environment without credentials whose Region is eu-west-1, and an app in cdk.out."""
+    for name, value in request.param.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    written(Path("cdk.out"), stack({**chat(), "Preflight": resource(PREFLIGHT)}))
+
+
+PLANNED = ("--model", "Qwen/Qwen3-32B", "--instance-type", "ml.g6e.12xlarge", "--json")
+
+
+@pytest.mark.usefixtures("in_ireland")
+def test_commands_that_do_not_call_aws_take_their_region_from_the_environment() -> None:
+    plan = json.loads(CliRunner().invoke(app, ["plan", *PLANNED]).stdout)
+    assert ".eu-west-1." in plan["container"]["image"]
+    elsewhere = json.loads(CliRunner().invoke(app, ["plan", *PLANNED, "--region", "us-east-1"]).stdout)
+    assert ".us-east-1." in elsewhere["container"]["image"]
+    asked = ["recommend", "Qwen/Qwen3-32B", "--instance-type", "ml.g6e.12xlarge", "--offline", "--json"]
+    assert json.loads(CliRunner().invoke(app, asked).stdout)["region"] == "eu-west-1"
+
+
+@pytest.mark.usefixtures("in_ireland")
+def test_the_local_cloud_runs_in_the_region_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    regions: list[str] = []
+
+    def refuse(*, region: str, **_: object) -> None:
+        regions.append(region)
+        raise LocalCloudError("it does not start")
+
+    monkeypatch.setattr(local, "LocalCloud", refuse)
+    for command in (["start"], ["run", "--", sys.executable]):
+        CliRunner().invoke(app, ["local", *command])
+    assert regions == ["eu-west-1", "eu-west-1"]
+
+
+@pytest.mark.usefixtures("in_ireland")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "jobs list",
+        "endpoint show chat",
+        "captures s3://bucket/chat/ --output captures.jsonl",
+        "evaluate chat",
+        "explain --against deployed",
+        "explain --prices aws",
+        "preflight",
+        "adopt chat",
+        "recommend Qwen/Qwen3-32B",
+    ],
+)
+def test_commands_that_call_aws_take_their_region_from_the_environment(command: str) -> None:
+    result = CliRunner().invoke(app, command.split())
+    assert (result.exit_code, "No AWS credentials found" in result.stderr) == (2, True), result.output
+
+
+@pytest.mark.usefixtures("nobody")
+@pytest.mark.parametrize(
+    ("variables", "option", "region"),
+    [
+        ({}, None, "ap-south-1"),
+        ({"AWS_REGION": "", "AWS_DEFAULT_REGION": ""}, None, "ap-south-1"),
+        *((each, None, "eu-west-1") for each in VARIABLES),
+        (ONE, "us-east-1", "us-east-1"),
+    ],
+)
+def test_the_region_is_the_option_s_then_that_of_aws_region_then_the_profile_s(
+    variables: Mapping[str, str],
+    option: str | None,
+    region: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "config").write_text("[profile team]\nregion = ap-south-1\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert session_of("team", option).region_name == region
+    assert Account("team", option).client("sagemaker").meta.region_name == region
+
+
+@pytest.mark.usefixtures("nobody")
+def test_empty_variables_of_regions_name_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.setenv(name, "")
+    result = CliRunner().invoke(app, ["jobs", "list"])
+    assert (result.exit_code, "No AWS Region is set" in result.stderr) == (2, True), result.output
+
+
+@pytest.mark.usefixtures("in_ireland")
+@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_SAGEMAKER", "endpoint_url"])
+@pytest.mark.parametrize("command", ["endpoint show chat", "explain --against deployed", "preflight", "evaluate chat"])
+def test_an_endpoint_url_without_a_scheme_is_refused_by_its_name(
+    command: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "endpoint_url":
+        Path("config").write_text("[default]\nendpoint_url = localhost:4566\n")
+        monkeypatch.setenv("AWS_CONFIG_FILE", "config")
+    else:
+        monkeypatch.setenv(name, "localhost:4566")
+    result = CliRunner().invoke(app, command.split())
+    assert result.exit_code == 2, result.output
+    assert f"{name} is 'localhost:4566', which is no URL: begin it with http://" in result.stderr.replace(
+        " of the profile", ""
+    )
 
 
 @pytest.mark.parametrize(

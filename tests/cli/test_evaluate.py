@@ -546,6 +546,11 @@ def test_a_url_with_a_secret_is_refused_before_anything_is_written(
         (("http://x", "--prefixes", "5"), "--prefixes needs --prefix-tokens"),
         (("http://x", "--attainment", "0.5"), "--attainment needs --ttft or --itl or --latency"),
         (("http://x", "--margin", "0.1"), "--margin needs --compare"),
+        (
+            ("localhost:9/v1,model=x",),
+            "TARGET: 'localhost:9/v1' is neither the name of an endpoint, of up to 63 letters",
+        ),
+        (("http://x", "--compare", "y.example"), "--compare: 'y.example' is neither the name of an endpoint"),
         (("http://x,variant=a,api=openai",), "http://x is a server, not an endpoint: leave out variant= and api="),
         (("http://x", "--compare", "http://y,savings-plan=1y-no-upfront"), "leave out savings-plan="),
         (("http://x", "--resume", "y", "--rate", "1"), "uses the options of the evaluation: leave out"),

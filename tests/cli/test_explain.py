@@ -202,6 +202,17 @@ def test_every_instance_type_of_sagemaker_may_have_a_price(after: Path, prices: 
     assert explained(after, "--prices", prices).exit_code == 0
 
 
+@pytest.mark.parametrize("content", ['{"ml.p5.48xlarge": 63.3}', '{"training": {"ml.g5.12xlarge": 5}}'])
+def test_types_that_a_price_file_lacks_are_named_and_no_option_for_prices(
+    content: str, after: Path, prices: Path
+) -> None:
+    prices.write_text(content)
+    result = explained(after, "--prices", prices)
+    assert result.exit_code == 0, result.output
+    assert "the price list has no ml.g5.12xlarge" in result.stdout
+    assert "--prices" not in result.stdout
+
+
 def test_jobs_and_hosting_can_have_separate_prices(after: Path, prices: Path) -> None:
     prices.write_text('{"hosting": {"ml.g5.12xlarge": 7}, "optimization": {"ml.g5.12xlarge": 5}}')
     (found,) = reported(after, "--prices", prices).endpoints

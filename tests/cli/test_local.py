@@ -66,3 +66,12 @@ def test_the_cdk_cli_is_named_as_it_can_be_called(tmp_path: Path, monkeypatch: p
     assert cdk_name() == "bin/cdk"
     monkeypatch.setenv("PATH", str(cdk.parent))
     assert cdk_name() == "cdk"
+
+
+@pytest.mark.parametrize("command", [("start",), ("run", "--", "true")], ids="".join)
+@pytest.mark.parametrize("port", ["-1", "65536", "80000"])
+def test_a_local_cloud_listens_on_a_port_that_exists(command: tuple[str, ...], port: str) -> None:
+    name, *rest = command
+    result = CliRunner().invoke(app, ["local", name, "--port", port, *rest])
+    assert result.exit_code == 2, result.output
+    assert "'--port'" in result.stderr

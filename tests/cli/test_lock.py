@@ -149,6 +149,13 @@ def test_a_hub_that_cannot_be_reached_ends_the_command_with_one_line(
     assert "HF_ENDPOINT" in result.stderr
 
 
+def test_a_mirror_without_a_scheme_is_refused_for_that(hub: ModelHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "ENDPOINT", "mirror.local")
+    result = CliRunner().invoke(app, ["lock", "--model", "acme/llama"])
+    assert result.exit_code == 2
+    assert result.stderr == "HF_ENDPOINT is mirror.local, which is no URL: begin it with https://\n"
+
+
 def test_a_lock_file_that_cannot_be_written_ends_the_command_with_one_line(hub: ModelHub) -> None:
     result = CliRunner().invoke(app, ["lock", "--model", "acme/llama", "--lock-file", "no/such/folder/optim.lock.json"])
     assert result.exit_code == 2

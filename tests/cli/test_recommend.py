@@ -429,6 +429,38 @@ def test_what_is_impossible_is_refused_with_what_is_possible() -> None:
     assert re.match(r"[\d.]+ ms or more", violation["suggestion"])
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--ttft", "1ms"), "OPT232 --ttft = '1ms'"),
+        (("--itl", "0.01 ms"), "OPT233 --itl = '0.01 ms'"),
+        (("--output-tokens", "100000"), "OPT231 --input-tokens and --output-tokens = 101000"),
+    ],
+)
+def test_impossible_objectives_are_named_as_the_options_that_were_given(given: tuple[str, ...], said: str) -> None:
+    result = run(*QWEN, *LENGTHS, *given)
+    assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
+
+
+def test_types_with_a_price_come_before_those_without_which_are_named(folder: Path) -> None:
+    prices = prices_of(folder, g5_12xlarge=7.09)
+    result = run(QWEN[0], "--offline", *LENGTHS, "--ttft", "1s", "--itl", "40ms", *prices)
+    assert result.exit_code == 0, result.output
+    first, *others = rows(result)
+    assert first.split()[1:5] == ["1", "x", "ml.g5.12xlarge", "7.09"]
+    assert any("unknown" in row for row in others)
+    assert re.search(r"^No price for (ml\.\S+, ){2}ml\.\S+ and \d+ more types: recipes on", result.stdout, re.MULTILINE)
+
+
+def test_of_recipes_of_the_same_price_those_that_keep_the_context_come_first(folder: Path) -> None:
+    on_one = ("--instance-type", "ml.p5.4xlarge", "--offline", *prices_of(folder, p5_4xlarge=6.88))
+    found = recommended(*LENGTHS, "--rate", "0.1", *on_one, model=QWEN[0])["candidates"]
+    shortened = ["constructs-optim:OPT053" in each["warnings"] for each in found]
+    assert {each["price_per_hour"] for each in found} == {6.88}
+    assert shortened == sorted(shortened)
+    assert {*shortened} == {True, False}
+
+
 def test_all_wrong_objectives_are_refused_at_once() -> None:
     given = [*QWEN, "--ttft", "fast", "--rate", "-1", "--confidence", "2"]
     result = run(*given, "--json")

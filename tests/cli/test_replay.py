@@ -149,15 +149,43 @@ def foreign(folder: Path, *more: StackTemplate) -> Path:
     return written(folder / "foreign", stack(other), *more)
 
 
+def test_endpoint_files_are_compared_like_assemblies(folder: Path) -> None:
+    text = (Path(__file__).parents[2] / "examples" / "quickstart.yaml").read_text()
+    files = [folder / "endpoint.yaml", folder / "larger.yaml"]
+    files[0].write_text(text)
+    files[1].write_text(text.replace("ml.g5.12xlarge", "ml.g5.48xlarge"))
+    result = replayed(*files, "--traffic", folder / "hour.csv", "--offline", "--json")
+    assert result.exit_code == 0, result.output
+    found = {each["source"]: each["instance_types"] for each in json.loads(result.stdout)["endpoints"]}
+    assert found == {str(files[0]): ["ml.g5.12xlarge"], str(files[1]): ["ml.g5.48xlarge"]}
+
+
+def test_a_mistake_in_an_endpoint_file_is_refused_by_its_rule(folder: Path) -> None:
+    (folder / "endpoint.yaml").write_text("stack: Chat\nendpoint: {}\n")
+    result = replayed(folder / "endpoint.yaml", "--traffic", folder / "hour.csv", "--offline")
+    assert (result.exit_code, "what works:" in result.stderr) == (2, True), result.output
+
+
+def test_a_chart_that_cannot_be_written_ends_the_command_after_its_report(
+    apps: tuple[Path, Path], folder: Path
+) -> None:
+    (folder / "taken.svg").mkdir()
+    result = replayed("--traffic", folder / "hour.csv", apps[1], "--offline", "--chart", folder / "taken.svg")
+    assert (result.exit_code, "Instance-hours" in result.stdout) == (2, True), result.output
+    assert "taken.svg: Is a directory. Name another path with --chart." in " ".join(result.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--ttft", "soon"), "a duration as text needs a unit"),
+        (("--ttft", "5"), "OPT230 --ttft = '5'"),
         (("--input-tokens", "0"), "--input-tokens"),
         (("--start-seconds", "-5"), "--start-seconds"),
         (("--chart", "week.bmp"), "use a .svg or .png file in an existing directory"),
         (("--chart", "/nowhere/week.svg"), "use a .svg or .png file in an existing directory"),
-        (("--endpoint", "Chat/Other"), "No endpoint to simulate"),
+        (("--endpoint", "Chat/Other"), "--endpoint Chat/Other chooses none of its endpoints: Chat/Qwen."),
+        (("--stack", "Other"), "--stack Other chooses none of its stacks: Chat."),
     ],
 )
 def test_wrong_options_are_refused(
@@ -171,7 +199,7 @@ def test_wrong_options_are_refused(
 
 def test_an_app_is_not_compared_with_itself(apps: tuple[Path, Path], folder: Path) -> None:
     result = replayed("--traffic", folder / "hour.csv", apps[0], apps[0], "--offline")
-    assert (result.exit_code, "a directory is named twice" in result.stderr) == (2, True)
+    assert (result.exit_code, "an assembly is named twice" in result.stderr) == (2, True)
 
 
 def test_an_endpoint_that_cannot_be_simulated_is_noted_beside_others(apps: tuple[Path, Path], folder: Path) -> None:

@@ -48,6 +48,40 @@ def files_in(folder: Path) -> set[str]:
     return {path.name for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.parametrize(
+    ("region", "variable", "options", "said"),
+    [
+        ("us-wst-2", None, (), "OPT014 own.yaml:{line} region = us-wst-2"),
+        (None, None, ("--region", "us-wst-2"), "OPT014 --region region = us-wst-2"),
+        (None, None, ("--region", "uswest2"), "--region region = uswest2"),
+        (None, "us-wst-2", (), "OPT014 CDK_DEFAULT_REGION region = us-wst-2"),
+        (None, "mars", (), "CDK_DEFAULT_REGION region = mars"),
+        (None, "mars", ("--region", "us-wst-2"), "OPT014 --region region = us-wst-2"),
+    ],
+)
+def test_a_region_that_does_not_exist_is_refused_where_it_was_given(
+    region: str | None, variable: str | None, options: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = Path(QUICKSTART).read_text()
+    line = len(text.splitlines()) + 1
+    Path("own.yaml").write_text(f"{text}region: {region}\n" if region is not None else text)
+    if variable is not None:
+        monkeypatch.setenv("CDK_DEFAULT_REGION", variable)
+    result = run("synth", "own.yaml", *options)
+    assert result.exit_code == 2, result.output
+    assert said.format(line=f"{line}:9") in result.stderr
+    assert "1 error" in result.stderr
+
+
+def test_a_region_of_the_environment_that_does_not_exist_is_refused_for_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_REGION", "us-wst-2")
+    result = run("plan", QUICKSTART)
+    said = " ".join(result.stderr.split())
+    assert (result.exit_code, "AWS_REGION, AWS_DEFAULT_REGION, or the profile is us-wst-2" in said) == (2, True), said
+    Path("own.yaml").write_text(f"{Path(QUICKSTART).read_text()}region: eu-west-1\n")
+    assert ".eu-west-1." in run("plan", "own.yaml").stdout
+
+
 def test_an_assembly_is_written_to_cdk_out_and_to_the_folder_that_the_cdk_cli_names(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -306,6 +306,13 @@ def test_skipped_lookups_are_noted_once_for_all_endpoints() -> None:
     )
 
 
+def test_prices_that_were_asked_for_are_not_said_to_be_missing() -> None:
+    report = explain([stack(chat(Target=scaled(1, 4)))], with_prices=True)
+    assert [note for note in report.notes if "Not looked up" in note] == [
+        "Not looked up: whether jobs run, and for how long (--store deployed)."
+    ]
+
+
 def test_an_instance_type_without_a_price_is_reported() -> None:
     others = StackEvidence(Prices({"ml.p5.48xlarge": 63.3}, source="prices of a test"))
     report = explain([stack(chat(Target=scaled(1, 4)))], evidence_of=lambda each: others)
@@ -425,7 +432,7 @@ def test_a_comment_stays_within_the_github_length_limit() -> None:
     report = explain([stack({**chat(), "Role": role(*many)})], [stack(chat())], against="main")
     text = markdown(report)
     assert "400 added" in text
-    assert "390 more: see `cdk diff`" in text
+    assert "390 more: `explain --json` lists them" in text
     report = report.model_copy(update={"notes": ("a note of some length " * 4_000,)})
     assert 60_000 < len(markdown(report)) <= 65_536
     assert markdown(report).endswith("\n(Truncated, because a comment has at most 65,536 characters.)\n```\n")

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from ..aws import Account, Profile, Region, failed
+from ..output_files import writing
 from ..presentation import OUTPUT_PANEL, JsonOption, print_json, say, working
 from .adopter import Adopter, Adoption, AdoptionError
 
@@ -70,9 +71,10 @@ def adopt_command(
         _check_importable(account.client("cloudformation"), template, list(logical_ids.values()))
         mapping = {logical_ids[path]: identifier for path, identifier in adoption.identifiers.items()}
         (Path(scratch) / _MAPPING).write_text(json.dumps(mapping, indent=2) + "\n", encoding="utf-8")
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in (_APP, _MAPPING, _CDK):
-            shutil.copyfile(Path(scratch) / name, folder / name)
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            for name in (_APP, _MAPPING, _CDK):
+                shutil.copyfile(Path(scratch) / name, folder / name)
     if as_json:
         files = [str(folder / name) for name in (_APP, _MAPPING, _CDK)]
         print_json({"files": files, "imports": mapping, "changes": adoption.changes})

@@ -11,6 +11,7 @@ import typer
 from constructs_optim.operations.captures import CaptureFormat, Written, exported, files_of
 
 from ..aws import Account, Profile, Region, failed
+from ..output_files import writing
 from ..presentation import OUTPUT_PANEL, JsonOption, print_json, say, working
 
 _HINTS = {
@@ -63,11 +64,9 @@ def captures_command(
     if not sample:
         raise typer.BadParameter("--sample 0 writes nothing. Use more than 0, up to 100")
     account, counts = Account(profile, region), Written()
-    try:
+    with writing(file):
         # Prompts and answers are personal data, so only the user may read the file.
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as error:
-        raise failed(f"Cannot write {file}: {error.strerror}.") from None
     try:
         with working(f"Reading {source}"), os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as output:
             files = files_of(source, lambda: account.client("s3"))

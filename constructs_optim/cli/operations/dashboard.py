@@ -16,6 +16,7 @@ from ..aws import failed
 from ..commands import Commands
 from ..endpoint_file import assembly_of, is_endpoint_file
 from ..installation import installing
+from ..output_files import writing
 from ..presentation import OUTPUT_PANEL, JsonOption, print_json, refusals_printed, say, working
 
 dashboard_app = Commands(help="Preview the dashboards of a synthesized app.")
@@ -59,9 +60,10 @@ def preview_command(
     for preview in previews:
         with working(f"Drawing {preview.logical_id}"):
             content = picture(preview, SampleMetrics(preview, units))
-        folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{preview.name}.png"
-        path.write_bytes(content)
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
         written.append({"stack": preview.stack, "dashboard": preview.logical_id, "file": str(path)})
         if not as_json:
             say(f"{preview.stack} {preview.logical_id}: {len(preview.widgets)} widgets with sample data\n  {path}")

@@ -17,6 +17,7 @@ from constructs_optim.recipe.evaluation.recommendation import Recommendation
 
 from ..aws import Account, OptionalBucket, Profile, Region, failed
 from ..commands import Commands
+from ..output_files import writing
 from ..presentation import (
     OUTPUT_PANEL,
     JsonOption,
@@ -240,7 +241,8 @@ def recommendation_command(
         recommendation = Recommendation.of_job(job, chosen=choose, reason=reason)
     except RecipeError as error:
         raise failed(f"This release does not know what {name} recommends, and writes nothing: {error}") from None
-    output.write_text(recommendation.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    with writing(output):
+        output.write_text(recommendation.model_dump_json(indent=2) + "\n", encoding="utf-8")
     if as_json:
         print_json({"file": str(output), "recommendation": recommendation})
         return

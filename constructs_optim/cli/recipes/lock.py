@@ -21,6 +21,7 @@ from constructs_optim.recipe.techniques import REGISTRY, TrainedTechnique
 
 from .. import completion
 from ..aws import failed
+from ..output_files import writing
 from ..presentation import JsonOption, print_json, print_table, say, working
 from .model_lookup import look_up
 
@@ -109,10 +110,8 @@ def _changes(before: Mapping[str, Entry], after: Mapping[str, Entry | None]) -> 
 
 def write_lock(lock: Lock, file: Path) -> None:
     """Replace the lock file; end the command if that fails."""
-    try:
+    with writing(file, "--lock-file"):
         lock.write(file)
-    except OSError as error:
-        raise failed(f"Cannot write {file}: {error.strerror}.") from None
 
 
 def _without_none(entries: Mapping[str, Entry | None]) -> dict[str, Entry]:

@@ -48,6 +48,8 @@ def _of_hugging_face(model_id: str, revision: str) -> RecordedModel:
     except ModuleNotFoundError:
         raise typer.BadParameter(f"Looking up Hugging Face models is an extra: {installing('cli')}") from None
     hub, config = HfApi(), None
+    if not hub.endpoint.startswith(("https://", "http://")):
+        raise failed(f"HF_ENDPOINT is {hub.endpoint}, which is no URL: begin it with https://")
     try:
         found = hub.model_info(model_id, revision=revision, files_metadata=True)
         with tempfile.TemporaryDirectory() as folder:

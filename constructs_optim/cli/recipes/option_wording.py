@@ -18,30 +18,52 @@ _IN_PYTHON = " In Python: "
 # A model's arguments, besides its ID or prefix.
 _OF_MODELS = {"revision": "--model-version", "version": "--model-version", "token_secret_arn": "--token-secret-arn"}
 _OWNER_AND_NAME = "<owner>/<name>"
+_OF_OBJECTIVES = {
+    "input_tokens": "--input-tokens",
+    "output_tokens": "--output-tokens",
+    "requests_per_second": "--rate",
+    "time_to_first_token": "--ttft",
+    "inter_token_latency": "--itl",
+    "max_price_per_hour": "--max-price",
+    "confidence": "--confidence",
+}
+OBJECTIVES = {
+    **{f"{path}.{name}": option for name, option in _OF_OBJECTIVES.items() for path in ("Objectives", "objectives")},
+    # The rule is about their sum.
+    "objectives.input_tokens": "--input-tokens and --output-tokens",
+}
+"""The options of objectives, by the locations of mistakes in them."""
 
 
 @contextmanager
 def remedies_as_options(
-    names: Mapping[str, str] | None = None, *, model: str = "--model ", as_json: bool = False
+    names: Mapping[str, str] | None = None,
+    *,
+    given: Mapping[str, str | None] | None = None,
+    model: str = "--model ",
+    as_json: bool = False,
 ) -> Iterator[None]:
     """Raise a RecipeError of the block with options as its remedies.
 
-    ``names`` are the options of locations, and ``model`` is what precedes a model's name. JSON is for programs, which
-    get the error as it is, as agents do.
+    ``names`` are the options of locations, ``given`` their values as typed, and ``model`` is what precedes a model's
+    name. JSON is for programs, which get the error as it is, as agents do.
     """
+    typed = given or {}
     try:
         yield
     except RecipeError as error:
         if as_json:
             raise
+        named = [((names or {}).get(each.location, each.location), each) for each in error.violations]
         raise type(error)(
             each.model_copy(
                 update={
-                    "location": (names or {}).get(each.location, each.location),
+                    "location": name,
+                    "value": typed.get(name) or each.value,
                     "suggestion": in_options(each.suggestion, model=model),
                 }
             )
-            for each in error.violations
+            for name, each in named
         ) from None
 
 

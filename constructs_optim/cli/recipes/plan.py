@@ -19,7 +19,7 @@ from constructs_optim.recipe.settings import UnknownSettingsError
 from constructs_optim.recipe.techniques.parsing import parse
 
 from .. import completion
-from ..aws import AWS_PANEL, DEFAULT_REGION
+from ..aws import AWS_PANEL, DEFAULT_REGION, REGION_WITHOUT_CALLS, region_without_calls
 from ..endpoint_file import document_of
 from ..presentation import JsonOption, print_fields, print_json, refusals_printed, say, working
 from .lock import read_lock
@@ -79,8 +79,11 @@ def plan_command(
         typer.Option("--accept-eula", help="You have read and accept the model's license.", rich_help_panel=_RECIPE),
     ] = False,
     region: Annotated[
-        str, typer.Option(help="AWS Region.", autocompletion=completion.regions, rich_help_panel=AWS_PANEL)
-    ] = DEFAULT_REGION,
+        str | None,
+        typer.Option(
+            help=f"AWS Region. {REGION_WITHOUT_CALLS}", autocompletion=completion.regions, rich_help_panel=AWS_PANEL
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Preview a recipe: its jobs, artifact keys, container, and memory.
@@ -130,7 +133,7 @@ def planned(
     model_s3: str | None,
     token_secret_arn: str | None,
     server: str | None,
-    region: str,
+    region: str | None,
     accept_eula: bool,
 ) -> Plan:
     """Return the plan for a recipe in text form, with the app's lock file; the arguments are the command's.
@@ -158,24 +161,26 @@ def planned(
     commits = Commits(containers)
     chosen = commits.given_in(_parsed(parse, text) for text in techniques)
     served_by = _parsed(parse_server, server) if server is not None else None
-    recipe = Recipe(commits.given(named), chosen, instance_type, region, containers=containers, server=served_by)
+    where = region_without_calls(region)
+    recipe = Recipe(commits.given(named), chosen, instance_type, where, containers=containers, server=served_by)
     return without_missing_commits(plan(recipe))
 
 
-def planned_of_file(file: str, region: str) -> dict[str, tuple[Plan, ...]]:
+def planned_of_file(file: str, region: str | None) -> dict[str, tuple[Plan, ...]]:
     """Return the plans for all pools of a file's endpoints and components; ``region`` applies if the file has none.
 
     Raises:
         RecipeError: if the file has mistakes; lists all of them.
         typer.BadParameter: if there is no such Region.
     """
-    if region not in images.registry_accounts():
-        hint = did_you_mean(region, images.registry_accounts(), f"use a Region such as {DEFAULT_REGION}")
-        raise typer.BadParameter(f"--region is {region}, and there is no such Region: {hint}")
-    document = document_of(file)
+    document, where = document_of(file), region_without_calls(region)
+    if document.value_at(("region",)) is None and where not in images.registry_accounts():
+        named = "--region" if region is not None else "the Region of AWS_REGION, AWS_DEFAULT_REGION, or the profile"
+        hint = did_you_mean(where, images.registry_accounts(), f"use a Region such as {DEFAULT_REGION}")
+        raise typer.BadParameter(f"{named} is {where}, and there is no such Region: {hint}")
     from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
 
-    return DeclaredStack(document, region=region).plans
+    return DeclaredStack(document, region=where).plans
 
 
 def plan_reports(plans: Mapping[str, Sequence[Plan]]) -> dict[str, dict[str, PlanReport]]:

@@ -27,7 +27,7 @@ from constructs_optim.recipe.recommendation import Benchmark, Candidate, Evidenc
 from constructs_optim.recipe.techniques.parsing import parse
 
 from .. import completion
-from ..aws import DEFAULT_REGION, Account, OptionalBucket, Profile, Region, failed
+from ..aws import DEFAULT_REGION, Account, OptionalBucket, Profile, Region, failed, region_without_calls
 from ..endpoint_file import declared_or, document_of, is_endpoint_file
 from ..presentation import (
     OUTPUT_PANEL,
@@ -43,22 +43,15 @@ from ..prices import LISTED, PRICES_HELP, PRICES_METAVAR, stated_prices
 from .evidence import PublishedModel, artifact_keys, listed_prices, measured, published_model
 from .lock import LockFileOption, read_lock, write_lock
 from .model_of_text import MODEL_HELP, VERSION_HELP, Commits, is_missing, model_of, without_missing_commits
-from .option_wording import remedies_as_options
+from .option_wording import OBJECTIVES, remedies_as_options
 
 # Recipes of a gated model are ranked as if its license were accepted and its token stored.
 _ANY_SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hugging-face"  # noqa: S105 - a name
 
 
 _OBJECTIVES, _RECORD = "Objectives", "Lock file"
-_OPTIONS = {
-    "Objectives.input_tokens": "--input-tokens",
-    "Objectives.output_tokens": "--output-tokens",
-    "Objectives.requests_per_second": "--rate",
-    "Objectives.time_to_first_token": "--ttft",
-    "Objectives.inter_token_latency": "--itl",
-    "Objectives.max_price_per_hour": "--max-price",
-    "Objectives.confidence": "--confidence",
-}
+# In a note.
+_MOST_NAMED = 3
 OfflineOption = Annotated[bool, typer.Option("--offline", help="Make no call to AWS.")]
 
 
@@ -229,7 +222,7 @@ def recommend_command(
         "quality": (quality or _Quality.near_lossless).value,
         "confidence": confidence if confidence is not None else CONFIDENCE,
     }
-    options = remedies_as_options(_OPTIONS, model="", as_json=as_json)
+    options = remedies_as_options(OBJECTIVES, given={"--ttft": ttft, "--itl": itl}, model="", as_json=as_json)
     with refusals_printed(as_json=as_json), options, working("Comparing recipes"):
         found = answer(any_model(model, version), Objectives(**settings), notes)
     said = record(found)
@@ -368,7 +361,7 @@ def recommended(
         typer.BadParameter: if arguments contradict each other.
     """
     said = list(notes)
-    region = region or (account.region if account is not None else None) or DEFAULT_REGION
+    region = region_without_calls(region) if account is None else region or account.region or DEFAULT_REGION
     is_published = named.kind == "hub"
     published = PublishedModel()
     if is_published:
@@ -403,6 +396,12 @@ def recommended(
         raise
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
+    priced = {each.plan.instance_type: each.price_per_hour is not None for each in recommendation.candidates}
+    if any(priced.values()) and (unpriced := [name for name, is_known in priced.items() if not is_known]):
+        more = f" and {counted(len(unpriced) - _MOST_NAMED, 'more type')}" if len(unpriced) > _MOST_NAMED else ""
+        said.append(
+            f"No price for {', '.join(unpriced[:_MOST_NAMED])}{more}: recipes on types with a price come first."
+        )
     if (row := models.find(named.name)) is not None and row.gated and row.license is not None:
         terms = f"{row.license.name} ({row.license.url})"
         how = "accept it (--accept-eula)" if is_published else "accept it and store a token (--token-secret-arn)"

@@ -168,9 +168,9 @@ class Document:
     def owner_of(self, path: Path_, location: str) -> Path_:
         """Return the innermost path around ``path`` with the first key of a rule's location; without any, ``path``.
 
-        A component is refused for settings of its endpoint.
+        A component is refused for settings of its endpoint, and both for the stack's Region.
         """
-        around = (path[:end] for end in range(len(path), 0, -1))
+        around = (path[:end] for end in range(len(path), -1, -1))
         return next((each for each in around if self.below(each, location) != each), path)
 
     def below(self, path: Path_, location: str) -> Path_:
