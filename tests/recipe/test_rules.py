@@ -113,6 +113,8 @@ _LLAMA_8B: dict[str, Any] = {
     "techniques": [],
     "instance_type": "ml.p5.48xlarge",
 }
+_LLAMA_8B_ON_A_SMALL_GPU: dict[str, Any] = {**_LLAMA_8B, "instance_type": "ml.g6.2xlarge"}
+_QWEN_32B: dict[str, Any] = {"model": _hub("Qwen/Qwen3-32B"), "techniques": [], "instance_type": "ml.g6e.12xlarge"}
 
 
 def _speculator(name: str) -> Technique:
@@ -231,6 +233,8 @@ GOOD: dict[str, list[dict[str, Any]]] = {
                 ("SM_VLLM_MAX_NUM_SEQS", " 8 "),
             )
         ),
+        {"environment": {"SM_SGLANG_CONTEXT_LENGTH": "8Ki"}, "server": Server.sglang()},
+        {"environment": {"SM_SGLANG_CONTEXT_LENGTH": "25.6k"}, "server": Server.sglang()},
         {"environment": {"SM_SGLANG_TP_SIZE": "4", "SM_SGLANG_MAMBA_SSM_DTYPE": "bfloat16"}, "server": Server.sglang()},
         {
             "environment": {"SM_VLLM_CALCULATE_KV_SCALES": "true"},
@@ -262,6 +266,8 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"environment": {"SM_VLLM_MAX_MODEL_LEN": "200000", "VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}, **_LLAMA_8B},
         {"environment": {"SM_VLLM_MAX_MODEL_LEN": "200000", "SM_VLLM_HF_OVERRIDES": "{}"}, **_LLAMA_8B},
         {"environment": {"SM_VLLM_MAX_MODEL_LEN": "${Token[T.1]}"}, **_LLAMA_8B},
+        {"environment": {"SM_VLLM_MAX_MODEL_LEN": "128K"}, **_LLAMA_8B},
+        {"environment": {"SM_SGLANG_CONTEXT_LENGTH": "128Ki"}, "server": Server.sglang(), **_LLAMA_8B},
         {"server": Server.sglang(context_length=131_072), **_LLAMA_8B},
     ],
     "OPT058": [{"server": Server.vllm(adapters=Adapters())}, {"server": Server.lmi(adapters=Adapters())}],
@@ -544,6 +550,9 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT029", {"environment": {"SM_VLLM_REASONING_PARSER": "qwen33"}}, "environment.SM_VLLM_REASONING_PARSER", "did you mean qwen3"),
     ("OPT029", {"server": Server.vllm(tool_call_parser="kimi_k3", container_version="0.26.0")}, "server.tool_call_parser", "kimi_k2"),
     ("OPT056", {"server": Server.vllm(context_length=1_000_000), **_LLAMA_8B}, "server.context_length", "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"),
+    ("OPT056", {"environment": {"SM_VLLM_MAX_MODEL_LEN": "200k"}, **_LLAMA_8B}, "environment.SM_VLLM_MAX_MODEL_LEN", "131072 or less"),
+    ("OPT056", {"server": Server.vllm(context_length=1_000_000), **_LLAMA_8B_ON_A_SMALL_GPU}, "server.context_length", "25600 or less"),
+    ("OPT056", {"server": Server.sglang(), "environment": {"SM_SGLANG_CONTEXT_LENGTH": "1M"}, **_LLAMA_8B}, "environment.SM_SGLANG_CONTEXT_LENGTH", "131072 or less"),
     ("OPT056", {"server": Server.lmi(context_length=200_000), **_LLAMA_8B}, "server.context_length", "131072 or less; or OPTION_HF_OVERRIDES"),
     ("OPT056", {"server": Server.sglang(), "environment": {"SM_SGLANG_CONTEXT_LENGTH": "200000"}, **_LLAMA_8B}, "environment.SM_SGLANG_CONTEXT_LENGTH", "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1"),
     ("OPT058", {"server": Server.sglang(adapters=Adapters())}, "server.adapters", "Server.vllm(adapters=...)"),
@@ -551,6 +560,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT069", {"server": Server.sglang(), "techniques": [_speculator("acme/b.medusa")]}, "techniques[0]", "SGLang does not support medusa"),
     ("OPT069", {"server": Server.sglang(), "techniques": [_speculator("RedHatAI/Qwen3-8B-speculator.eagle3")]}, "techniques[0].model", "SGLang cannot read"),
     ("OPT069", {"server": Server.sglang(container_version="0.5.15"), "techniques": [_speculator("acme/dspark")]}, "techniques[0]", "0.5.16 or newer"),
+    ("OPT029", {"environment": {"SM_SGLANG_CONTEXT_LENGTH": "8K"}, "server": Server.sglang()}, "environment.SM_SGLANG_CONTEXT_LENGTH", "such as 8192 or 8k"),
+    ("OPT029", {"environment": {"SM_VLLM_MAX_MODEL_LEN": "8Ki"}}, "environment.SM_VLLM_MAX_MODEL_LEN", "such as 8192 or 8k"),
     ("OPT029", {"environment": {"SM_VLLM_SWAP_SPACE": "8"}}, "environment.SM_VLLM_SWAP_SPACE", "vLLM 0.30.0 has no argument --swap-space"),
     ("OPT029", {"environment": {"SM_VLLM_SSE_KEEP_ALIVE_INTERVAL": "5"}, "server": Server.vllm(container_version="0.28")}, "environment.SM_VLLM_SSE_KEEP_ALIVE_INTERVAL", "vLLM 0.28.0"),
     ("OPT250", {"environment": {"SM_VLLM_LORA_MODULES": _TWO}, "server": Server.vllm(container_version="0.27.1")}, "environment.SM_VLLM_LORA_MODULES", "0.28.0 or newer"),
@@ -608,6 +619,10 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT024", {"model": _hub("Qwen/Qwen3-8B"), "techniques": [Quantization.fp8_block(tensor_parallel_degree=2)], "instance_type": "ml.p5.4xlarge", "partition": "mig-4g.40gb"}, "techniques[0].tensor_parallel_degree", "a mig-4g.40gb partition of ml.p5.4xlarge has 1 accelerator, which 2 does not divide"),
     ("OPT050", {"techniques": [_DRAFT]}, "instance_type", "142 GB"),
     ("OPT052", {"environment": {"SM_VLLM_MAX_MODEL_LEN": "200000"}}, "environment.SM_VLLM_MAX_MODEL_LEN", "or less"),
+    ("OPT052", {"environment": {"SM_VLLM_MAX_MODEL_LEN": "2000k"}}, "environment.SM_VLLM_MAX_MODEL_LEN", "or less"),
+    ("OPT052", {"server": Server.vllm(context_length=1_000_000), **_QWEN_32B}, "server.context_length", "40960 or less, or an instance type"),
+    ("OPT052", {"environment": {"SM_VLLM_MAX_MODEL_LEN": "1M"}, **_QWEN_32B}, "environment.SM_VLLM_MAX_MODEL_LEN", "40960 or less, or an instance type"),
+    ("OPT052", {"environment": {"OPTION_MAX_MODEL_LEN": "1M"}, "server": Server.lmi(), **_QWEN_32B}, "environment.OPTION_MAX_MODEL_LEN", "40960 or less"),
     ("OPT054", _FALCON_7B, "instance_type", "tensor parallel degree of 1 ("),
     ("OPT054", {"model": Model.jumpstart("huggingface-textgeneration-gpt2"), "instance_type": "ml.g5.48xlarge"}, "instance_type", "1 or 2 or 4"),
     ("OPT023", _medusa() | {"model": Model.jumpstart("huggingface-llm-falcon-40b-bf16")}, "techniques[0]", "a 16-bit Llama or Mistral model"),

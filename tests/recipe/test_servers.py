@@ -87,7 +87,7 @@ def test_every_number_of_the_plan_is_one_to_the_engines_parsers() -> None:
     for engine in ("vllm", "sglang"):
         known = engine_arguments.of_newest(engine)
         taking = {row.takes for row in known.rows.values()}
-        assert {"int", "float", "size", "json", "switch"} >= taking - {None}
+        assert {"int", "float", "size", "si_size", "json", "switch"} >= taking - {None}
         for name, row in known.rows.items():
             assert row.of is None or row.of in known.rows, name
 
