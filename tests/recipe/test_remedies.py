@@ -259,7 +259,13 @@ def remedied(violation: Violation, given: dict[str, Any]) -> Iterator[tuple[str,
             larger = max(types, key=lambda name: instances.by_name()[name].total_accelerator_memory_gb)
             yield family, at(path, larger)
     if violation.rule == "OPT029":
-        text = {"a whole number": "4", "a number": "0.5", "JSON": "{}"}.get(fix)
+        text = {
+            "a whole number": "4",
+            "a number": "0.5",
+            "JSON": "{}",
+            "a whole number, 1 or greater": "1",
+            "a number, greater than 0 and 1 or less": "1",
+        }.get(fix)
         if text is not None:
             yield fix, at(path, text)
     if found := re.match(r"^keep only one .*: techniques\[(\d)\] or this one$", fix):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
+from operator import ge, gt, le, lt
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
@@ -52,6 +53,12 @@ _IN_WORDS = {
     "json": "JSON",
     "switch": "a value such as true or false",
 }
+_COMPARED: Mapping[str, tuple[Callable[[float, float], bool], str]] = {
+    "gt": (gt, "greater than {:g}"),
+    "ge": (ge, "{:g} or greater"),
+    "lt": (lt, "less than {:g}"),
+    "le": (le, "{:g} or less"),
+}
 # vLLM, optional_type of engine/arg_utils.py.
 _NO_VALUE = frozenset({"", "None"})
 
@@ -66,6 +73,7 @@ class Argument(BaseModel, frozen=True):
     takes: Literal["int", "float", "size", "si_size", "json", "switch"] | None = None
     negated: bool = False
     many: bool = False
+    bounds: Mapping[str, float] = {}
     choices: tuple[str, ...] = ()
     choices_since: Mapping[str, str] = {}
     since: str | None = None
@@ -86,11 +94,13 @@ class Argument(BaseModel, frozen=True):
         if self.takes is None:
             return None
         try:
-            for word in words:
-                if word not in _NO_VALUE:
-                    _READ[self.takes](word.strip())
+            read = [_READ[self.takes](word.strip()) for word in words if word not in _NO_VALUE]
         except ValueError:
             return _IN_WORDS[self.takes]
+        numbers = [each for each in read if isinstance(each, int | float)]
+        if not all(_COMPARED[name][0](number, limit) for number in numbers for name, limit in self.bounds.items()):
+            limits = " and ".join(_COMPARED[name][1].format(limit) for name, limit in self.bounds.items())
+            return f"{_IN_WORDS[self.takes].partition(' such as')[0]}, {limits}"
         return None if words else _IN_WORDS[self.takes]
 
     def whole(self, value: str) -> int | None:
