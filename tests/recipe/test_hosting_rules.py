@@ -21,7 +21,7 @@ from constructs_optim.recipe.hosting import (
     UpdateSettings,
     instances_for_copies,
 )
-from constructs_optim.recipe.hosting.options import Observability, Placement, Routing, ScaleIn
+from constructs_optim.recipe.hosting.options import Observability, Placement, Routing, ScaleIn, StepOfFleet
 from constructs_optim.recipe.rules import all_rules, check, warnings
 from constructs_optim.recipe.servers import Adapters
 
@@ -279,6 +279,31 @@ def test_a_canary_update_of_a_single_instance_gives_a_warning() -> None:
     canary = UpdateSettings("CANARY", 10)
     assert [advice.id for advice in warnings(hosting(update=canary))] == ["constructs-optim:OPT123"]
     assert warnings(hosting(update=canary, initial_instance_count=2)) == ()
+
+
+@pytest.mark.parametrize(
+    ("step", "rule", "message"),
+    [
+        (StepOfFleet("CANARY", 9, 4, 4, 4), "OPT271", "1 to 2, or percent=25 instead"),
+        (StepOfFleet("CANARY", 4, 4, 1, 7), "OPT271", "has at most 7 instances"),
+        (StepOfFleet("CANARY", 4, 4, 1, 8), "OPT272", "starts with 4 instances, and a step is 1 to 50% of them"),
+        (StepOfFleet("CANARY", 2, 4, 1, 8), None, ""),
+        (StepOfFleet("CANARY", 1, 1, 1, 1), "OPT271", "VariantOptions(initial_instance_count=2)"),
+        (StepOfFleet("ROLLING", 9, 4, None, None), "OPT272", "1 to 2, or percent=25 instead"),
+        (StepOfFleet("ROLLING", 1, 40, 30, 40), "OPT271", "has at least 30 instances, and a step is 5 to 50% of them"),
+        (StepOfFleet("ROLLING", 1, 20, 20, 20), None, ""),
+        (StepOfFleet("LINEAR", 1, 11, 1, 11), "OPT272", "2 to 5, or percent=25 instead"),
+        (StepOfFleet("LINEAR", 1, 10, 10, 10), None, ""),
+    ],
+)
+def test_a_step_in_instances_is_refused_if_no_fleet_has_room_for_it_and_else_advised_on(
+    step: StepOfFleet, rule: str | None, message: str
+) -> None:
+    refused = {each.rule: f"{each.reason}. {each.suggestion}" for each in check(step)}
+    advised = {each.id.partition(":")[2]: each.message for each in warnings(step)}
+    assert [*refused, *advised] == ([rule] if rule is not None else [])
+    assert not refused or rule == "OPT271"
+    assert message in "".join([*refused.values(), *advised.values()])
 
 
 def test_sessions_in_containers_give_a_warning() -> None:

@@ -143,7 +143,7 @@ def test_a_context_length_that_fits_is_not_set() -> None:
         assert not [each for each in result.warnings if each.id.endswith("OPT053")]
 
 
-@pytest.mark.parametrize("stated", ["-1", "auto", "8k", "${Token[TOKEN.12]}"])
+@pytest.mark.parametrize("stated", ["-1", "auto", "${Token[TOKEN.12]}"])
 def test_a_context_length_that_is_not_a_positive_number_is_passed_to_the_server_unchanged(stated: str) -> None:
     arguments = {"model": of("meta-textgeneration-llama-3-1-8b"), "techniques": [AWQ], "instance_type": "ml.g6.2xlarge"}
     assert broken_rules(**arguments, environment={MAX_MODEL_LEN: stated}) == []

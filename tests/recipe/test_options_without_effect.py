@@ -27,6 +27,8 @@ def advice(**options: Any) -> list[str]:
         ({"alarms": Alarms.none(), "ok_actions": 1}, "monitoring.ok_actions = '1 action'"),
         ({"alarms": Alarms.none(), "update": _CANARY}, "update_policy = 'CANARY'"),
         ({"alarms": Alarms(error_rate=False, zero_capacity=False), "update": _CANARY}, "Alarms(error_rate=True)"),
+        ({"update": UpdateSettings("CANARY", 10), "rollback_alarms": 2}, "update_policy.rollback_alarms = '2 alarms'"),
+        ({"update": UpdateSettings(), "rollback_alarms": 1}, "Set bake_time=Duration.minutes(10), or leave"),
         ({"asynchronous": True, "unsent_responses": ["SUCCESS_NOTIFICATION_TOPIC"]}, "success_topic"),
         ({"asynchronous": True, "unsent_responses": ["ERROR_NOTIFICATION_TOPIC"]}, "error_topic"),
     ],
@@ -46,6 +48,7 @@ def test_an_option_without_effect_is_advised_against(options: dict[str, Any], me
         {"update": _CANARY},
         {"alarms": Alarms.none(), "update": _CANARY, "rollback_alarms": 1},
         {"alarms": Alarms.none(), "update": UpdateSettings(termination_wait_seconds=600)},
+        {"update": UpdateSettings(termination_wait_seconds=600), "rollback_alarms": 1},
         {"alarms": Alarms.none(), "update": UpdateSettings("ROLLING", 25)},
     ],
 )

@@ -29,7 +29,7 @@ from constructs_optim.recipe import (
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
 from constructs_optim.recipe.recipe import JobSettings
-from constructs_optim.recipe.rules import check
+from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.servers import Server, ServerSettings
 from constructs_optim.recipe.techniques.parsing import parse
 
@@ -53,6 +53,8 @@ _RANGE = re.compile(
 _DURATION = re.compile(r"Duration\.(seconds|minutes|days)\((\d+)\)")
 _LEFT_OUT = re.compile(r"\b(?:leave (?:it|the \w+) out|leave (?P<name>\w+) out|leave out this variable)")
 _OTHER_NAME = re.compile(r"^([A-Z][A-Z0-9_]+), or server=")
+# Their remedies are examples and spellings, with which other rules can find something else at the same location.
+_EXAMPLES = frozenset({"OPT010", "OPT011", "OPT028", "OPT055", "OPT069"})
 # What only the user has: other data, another model, or a decision between parts of the recipe. By rule and location.
 NOT_CODE: dict[tuple[str, str], tuple[str, ...]] = {
     ("OPT001", "model"): ('Model.huggingface("<owner>/<name>"), ',),
@@ -257,7 +259,13 @@ def remedied(violation: Violation, given: dict[str, Any]) -> Iterator[tuple[str,
             larger = max(types, key=lambda name: instances.by_name()[name].total_accelerator_memory_gb)
             yield family, at(path, larger)
     if violation.rule == "OPT029":
-        text = {"a whole number": "4", "a number": "0.5", "JSON": "{}"}.get(fix)
+        text = {
+            "a whole number": "4",
+            "a number": "0.5",
+            "JSON": "{}",
+            "a whole number, 1 or greater": "1",
+            "a number, greater than 0 and 1 or less": "1",
+        }.get(fix)
         if text is not None:
             yield fix, at(path, text)
     if found := re.match(r"^keep only one .*: techniques\[(\d)\] or this one$", fix):
@@ -312,11 +320,27 @@ def test_a_remedy_that_an_error_prints_works(rule: str, changed: dict[str, Any],
     given = recipe(**changed)
     remedies = list(remedied(violation, given))
     for remedy, arguments in remedies:
-        again = [str(each) for each in violations(arguments, rule, location)]
+        left = [each for each in check(Recipe(**recipe(**arguments))) if each.location == location]
+        again = [str(each) for each in left if each.rule == rule or rule not in _EXAMPLES]
         assert again == [], f"{remedy!r} of {violation.suggestion!r}"
     if not remedies:
         excused = NOT_CODE.get((rule, location), ())
         assert violation.suggestion.startswith(excused or "?"), f"not applied: {violation.suggestion}"
+
+
+@pytest.mark.parametrize("environment", [{"SM_VLLM_MAX_MODEL_LEN": "1M"}, {"SM_VLLM_MAX_MODEL_LEN": "200000"}])
+def test_the_remedy_of_a_context_that_does_not_fit_is_one_with_which_the_server_starts(
+    environment: dict[str, str],
+) -> None:
+    """Qwen3 32B has fewer positions than fit in memory, which is only advice, because a vendor states them."""
+    model = Model.huggingface("Qwen/Qwen3-32B", revision=_COMMIT)
+    given = recipe(model=model, techniques=[], instance_type="ml.g6e.12xlarge", environment=environment)
+    about = ("constructs-optim:OPT053", "constructs-optim:OPT057")
+    (advised, *_) = [each.message for each in warnings(Recipe(**given)) if each.id in about]
+    (most,) = set(re.findall(r"\b(\d+) or less", advised))
+    shortened = recipe(**{**given, "environment": {"SM_VLLM_MAX_MODEL_LEN": most}})
+    assert check(Recipe(**shortened)) == []
+    assert [each.message for each in warnings(Recipe(**shortened)) if each.id in about] == []
 
 
 @pytest.mark.parametrize(

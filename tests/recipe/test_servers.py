@@ -62,8 +62,10 @@ def test_a_variable_replaces_the_negation_that_the_plan_has() -> None:
 
 
 def test_a_variable_that_negates_replaces_the_argument_that_the_plan_has() -> None:
-    own = variables(server=Server.vllm(prefix_caching=True), environment={"SM_VLLM_NO_ENABLE_PREFIX_CACHING": "true"})
-    assert "SM_VLLM_ENABLE_PREFIX_CACHING" not in own
+    model = hugging("Qwen/Qwen3-8B")
+    assert variables(model)["SM_VLLM_ENABLE_AUTO_TOOL_CHOICE"] == "true"
+    own = variables(model, environment={"SM_VLLM_NO_ENABLE_AUTO_TOOL_CHOICE": "true"})
+    assert "SM_VLLM_ENABLE_AUTO_TOOL_CHOICE" not in own
 
 
 def test_false_turns_an_argument_off_that_is_on_by_default() -> None:
@@ -87,7 +89,7 @@ def test_every_number_of_the_plan_is_one_to_the_engines_parsers() -> None:
     for engine in ("vllm", "sglang"):
         known = engine_arguments.of_newest(engine)
         taking = {row.takes for row in known.rows.values()}
-        assert {"int", "float", "size", "json", "switch"} >= taking - {None}
+        assert {"int", "float", "size", "si_size", "json", "switch"} >= taking - {None}
         for name, row in known.rows.items():
             assert row.of is None or row.of in known.rows, name
 

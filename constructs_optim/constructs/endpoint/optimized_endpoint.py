@@ -53,7 +53,7 @@ from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.constructs.stack.arguments import DURATION, collected, refuse, suggests_keywords, unique_ids
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
-from constructs_optim.constructs.stack.findings import advise, advise_when_complete
+from constructs_optim.constructs.stack.findings import advise, advise_when_complete, refuse_when_complete
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, make_connectable
 from constructs_optim.constructs.stack.property_injection import property_injectable
 from constructs_optim.constructs.stack.stack_context import StackContext, endpoint_name_of, late_value, path_of
@@ -63,7 +63,7 @@ from constructs_optim.recipe.catalog.lock import RecordedChoice
 from constructs_optim.recipe.errors import Advice
 from constructs_optim.recipe.hosting import Component
 from constructs_optim.recipe.hosting.machine_image import MachineImageUse, machine_image_of
-from constructs_optim.recipe.hosting.options import DependentOption
+from constructs_optim.recipe.hosting.options import DependentOption, StepOfFleet
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.hosting.shadow import SHADOW_VARIANT, AnswerCheck, Shadow
 from constructs_optim.recipe.hosting.speculation import Speculation
@@ -322,6 +322,20 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             self.component.dashboard = self.dashboard
         if not self.models:
             advise_when_complete(self, self._advice_without_components)
+        if self._hosting.update.size_unit == "INSTANCE_COUNT":
+            refuse_when_complete(self, lambda: check(self._step))
+            advise_when_complete(self, lambda: warnings(self._step))
+
+    @property
+    def _step(self) -> StepOfFleet:
+        """A step of an update, which is a number of instances, and the sizes of the fleet."""
+        hosting, start, size = self._hosting, self._hosting.initial_instance_count, self._hosting.update.size or 0
+        if hosting.serves_components:
+            fewest, most = hosting.minimum_instance_count, hosting.maximum_instance_count
+        else:
+            # Without scaling, the endpoint keeps the instances that it starts with.
+            fewest, most = self._scaling.capacity_range if self._scaling is not None else (start, start)
+        return StepOfFleet(hosting.update.strategy, size, start, fewest, most)
 
     def _advice_without_components(self) -> Sequence[Advice]:
         return () if self._resources.components else warnings(DependentOption("model", None, "add_component"))

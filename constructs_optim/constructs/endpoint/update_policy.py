@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypedDict, Unpack
@@ -14,12 +14,32 @@ from pydantic import model_validator
 from constructs_optim.constructs.stack.arguments import ALARM, DURATION
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.permissions import Statement, statements_of
+from constructs_optim.recipe.errors import Violation
 from constructs_optim.recipe.hosting import UpdateSettings
 from constructs_optim.recipe.settings import Settings
 
 _BAKE_SECONDS = 600
 _BATCH_PERCENT = 25
 _DEFAULT_PERCENT = {"CANARY": 10, "LINEAR": _BATCH_PERCENT, "ROLLING": _BATCH_PERCENT}
+
+_NO_STEPS = "an update all at once has no steps"
+_WITH_STEPS = "leave it out, or UpdatePolicy.canary(), UpdatePolicy.linear() or UpdatePolicy.rolling()"
+_NO_BATCHES = ("rollback_percent", "this update rolls back at once", "leave it out, or UpdatePolicy.rolling()")
+# The options that SageMaker's policy for a strategy lacks (API reference, BlueGreenUpdatePolicy and
+# RollingUpdatePolicy), why, and what to set instead.
+_IGNORED = {
+    "ALL_AT_ONCE": (
+        ("percent", _NO_STEPS, _WITH_STEPS),
+        ("instances", _NO_STEPS, _WITH_STEPS),
+        ("termination_wait", "an update all at once keeps the old fleet for bake_time", "set bake_time instead"),
+        _NO_BATCHES,
+    ),
+    "CANARY": (_NO_BATCHES,),
+    "LINEAR": (_NO_BATCHES,),
+    "ROLLING": (
+        ("termination_wait", "a rolling update terminates old instances batch by batch", "set bake_time instead"),
+    ),
+}
 
 
 class UpdateOptions(TypedDict, total=False):
@@ -62,7 +82,8 @@ class UpdatePolicy(Settings):
     SageMaker developer guide, "Deployment guardrails for updating models in production".
 
     Raises:
-        RecipeError: if both ``percent`` and ``instances`` are set, or an option has the wrong type.
+        RecipeError: if both ``percent`` and ``instances`` are set, the strategy lacks an option, or an option has the
+            wrong type.
     """
 
     strategy: Literal["ALL_AT_ONCE", "CANARY", "LINEAR", "ROLLING"]
@@ -84,6 +105,13 @@ class UpdatePolicy(Settings):
         if self.percent is not None and self.instances is not None:
             raise ValueError(f"percent is {self.percent} and instances {self.instances}: set one of the two")
         return self
+
+    def _contradictions(self) -> Iterator[Violation]:
+        for name, reason, fix in _IGNORED[self.strategy]:
+            if (value := getattr(self, name)) is not None:
+                if isinstance(value, Duration):
+                    value = f"{seconds_of(value)} s"
+                yield self._mistake(f".{name}", value, reason, fix)
 
     @staticmethod
     def all_at_once(**options: Unpack[UpdateOptions]) -> UpdatePolicy:

@@ -7,18 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-import jsii
 from aws_cdk import Duration, RemovalPolicy, Token
 from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_cloudwatch as cloudwatch
-from constructs import Construct, IValidation
+from constructs import Construct
 
 from constructs_optim.constructs.artifacts.preflight import EngineMetricUses, Preflight
 from constructs_optim.constructs.stack.arguments import DURATION, METRIC, refuse
 from constructs_optim.constructs.stack.custom_resource import drop_none
-from constructs_optim.constructs.stack.findings import advise_when_complete
+from constructs_optim.constructs.stack.findings import advise_when_complete, refuse_when_complete
 from constructs_optim.constructs.stack.stack_context import late_value
-from constructs_optim.recipe.errors import RecipeError, Violation
+from constructs_optim.recipe.errors import Violation
 from constructs_optim.recipe.hosting.engine_scaling import (
     ADDED_PERCENT,
     STARTUP_SECONDS,
@@ -90,19 +89,6 @@ class ScheduleOptions(TypedDict, total=False):
     time_zone: str
     start: dt.datetime
     end: dt.datetime
-
-
-@jsii.implements(IValidation)
-class _Complete:
-    """Checks all schedules of a scaling, whose order does not matter."""
-
-    def __init__(self, violations: Callable[[], list[Violation]]) -> None:
-        self._violations = violations
-
-    def validate(self) -> list[str]:
-        """Return the violations that stop synthesis."""
-        violations = self._violations()
-        return [str(RecipeError(violations))] if violations else []
 
 
 @methods_suggest_keywords
@@ -203,6 +189,11 @@ class EndpointScaling(Construct):
     def scales_to_zero(self) -> bool:
         """Whether the minimum capacity is 0."""
         return self._least == 0
+
+    @property
+    def capacity_range(self) -> tuple[int, int]:
+        """The minimum and the maximum capacity, including those of schedules."""
+        return self._least, self._most
 
     def on_concurrency(self, *, target: float | None = None, **options: Unpack[TrackingOptions]) -> EndpointScaling:
         """Keep the concurrent requests of each instance or copy near ``target``.
@@ -440,7 +431,7 @@ class EndpointScaling(Construct):
         request = ScheduleRequest(location, expression, min_capacity, max_capacity, **options)
         self._check(id, schedules=[request])
         if not self._schedules:
-            self.node.add_validation(_Complete(self._violations))
+            refuse_when_complete(self, self._violations)
         self._schedules.append(request)
         times = {"endTime": request.end, "startTime": request.start}
         self._scheduled.append(
@@ -517,9 +508,8 @@ class EndpointScaling(Construct):
         )
 
     def _violations(self) -> list[Violation]:
-        """Return the violations of the schedules together, with the scaling's path: no line of the app causes them."""
-        found = check(replace(self._request, schedules=self._schedules, is_complete=True))
-        return [each.model_copy(update={"location": f"{self.node.path} {each.location}"}) for each in found]
+        """Return the violations of the schedules together, whose order does not matter."""
+        return check(replace(self._request, schedules=self._schedules, is_complete=True))
 
     def _check(self, id: str, *more_ids: str, **requests: Any) -> None:
         """Refuse a policy or schedule that breaks a rule, and reserve its IDs."""

@@ -86,6 +86,24 @@ def advise_when_complete(construct: Construct, advice: Callable[[], Iterable[Adv
     context.once(_PendingAdvice, pending).add(advise_now)
 
 
+def refuse_when_complete(construct: Construct, violations: Callable[[], Iterable[Violation]]) -> None:
+    """Refuse what depends on the whole app, with the construct's path: no line of the app causes it."""
+    construct.node.add_validation(_Complete(construct.node.path, violations))
+
+
+@jsii.implements(IValidation)
+class _Complete:
+    """Stops synthesis after all constructs and aspects."""
+
+    def __init__(self, path: str, violations: Callable[[], Iterable[Violation]]) -> None:
+        self._path, self._violations = path, violations
+
+    def validate(self) -> list[str]:
+        """Return the violations."""
+        found = [each.model_copy(update={"location": f"{self._path} {each.location}"}) for each in self._violations()]
+        return [str(RecipeError(found))] if found else []
+
+
 @jsii.implements(IValidation)
 class _PendingAdvice:
     """Adds warnings after all constructs and aspects, before the templates are written."""

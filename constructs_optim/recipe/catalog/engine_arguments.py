@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from functools import cache
+from operator import ge, gt, le, lt
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
@@ -12,23 +14,50 @@ from pydantic_core import from_json
 
 from . import load
 
-# vLLM, human_readable_int of utils/argparse_utils.py: 8k, 25.6k, 1G; some arguments also accept "auto". Decimals are
-# for k, m, g and t only.
-_SUFFIXED = re.compile(r"\d+(\.\d+)?[kmgt]|\d+[KMGT]")
+# vLLM, human_readable_int of utils/argparse_utils.py: 8k is 8000, 8K is 8192. Decimals are for k, m, g and t only.
+_VLLM_UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+# SGLang, human_readable_int of srt/utils/common.py: 8k is 8000, 8Ki is 8192. Decimals are for k, M, G and T only.
+_SGLANG_UNITS = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_SUFFIXED = re.compile(r"(\d+)(\.\d+)?([a-zA-Z]+)")
 
 
-def _size(text: str) -> None:
-    if text.lower() != "auto" and not _SUFFIXED.fullmatch(text):
-        int(text)
+def _with_unit(text: str, units: Mapping[str, int]) -> int:
+    found = _SUFFIXED.fullmatch(text)
+    unit = units.get(found[3]) if found is not None else None
+    if found is None or unit is None or (found[2] is not None and unit % 10):
+        return int(text)
+    return int(Decimal(found[1] + (found[2] or "")) * unit)
 
 
-_READ: Mapping[str, Callable[[str], object]] = {"int": int, "float": float, "size": _size, "json": from_json}
+def _vllm_size(text: str) -> int | None:
+    # Some arguments accept "auto".
+    return None if text.lower() == "auto" else _with_unit(text, _VLLM_UNITS)
+
+
+def _sglang_size(text: str) -> int:
+    return _with_unit(text, _SGLANG_UNITS)
+
+
+_READ: Mapping[str, Callable[[str], object]] = {
+    "int": int,
+    "float": float,
+    "size": _vllm_size,
+    "si_size": _sglang_size,
+    "json": from_json,
+}
 _IN_WORDS = {
     "int": "a whole number",
     "float": "a number",
     "size": "a whole number such as 8192 or 8k",
+    "si_size": "a whole number such as 8192 or 8k",
     "json": "JSON",
     "switch": "a value such as true or false",
+}
+_COMPARED: Mapping[str, tuple[Callable[[float, float], bool], str]] = {
+    "gt": (gt, "greater than {:g}"),
+    "ge": (ge, "{:g} or greater"),
+    "lt": (lt, "less than {:g}"),
+    "le": (le, "{:g} or less"),
 }
 # vLLM, optional_type of engine/arg_utils.py.
 _NO_VALUE = frozenset({"", "None"})
@@ -41,9 +70,10 @@ class Argument(BaseModel, frozen=True):
     """
 
     of: str | None = None
-    takes: Literal["int", "float", "size", "json", "switch"] | None = None
+    takes: Literal["int", "float", "size", "si_size", "json", "switch"] | None = None
     negated: bool = False
     many: bool = False
+    bounds: Mapping[str, float] = {}
     choices: tuple[str, ...] = ()
     choices_since: Mapping[str, str] = {}
     since: str | None = None
@@ -64,12 +94,22 @@ class Argument(BaseModel, frozen=True):
         if self.takes is None:
             return None
         try:
-            for word in words:
-                if word not in _NO_VALUE:
-                    _READ[self.takes](word.strip())
+            read = [_READ[self.takes](word.strip()) for word in words if word not in _NO_VALUE]
         except ValueError:
             return _IN_WORDS[self.takes]
+        numbers = [each for each in read if isinstance(each, int | float)]
+        if not all(_COMPARED[name][0](number, limit) for number in numbers for name, limit in self.bounds.items()):
+            limits = " and ".join(_COMPARED[name][1].format(limit) for name, limit in self.bounds.items())
+            return f"{_IN_WORDS[self.takes].partition(' such as')[0]}, {limits}"
         return None if words else _IN_WORDS[self.takes]
+
+    def whole(self, value: str) -> int | None:
+        """Return the whole number that the parser reads from a value; None for other values, and for ``auto``."""
+        try:
+            read = _READ[self.takes or "int"](value.strip())
+        except (KeyError, ValueError):
+            return None
+        return read if isinstance(read, int) else None
 
 
 class Found(NamedTuple):
@@ -100,10 +140,10 @@ class Arguments(NamedTuple):
 
 
 def of_newest(engine: str) -> Arguments:
-    """Return the arguments of an engine's newest known release."""
-    found = of_release(engine, load("engine_arguments")["engines"][engine]["releases"][-1])
-    assert found is not None  # noqa: S101 - the release is listed
-    return found
+    """Return the arguments of an engine's newest known release; none of an engine that is not listed."""
+    listed = load("engine_arguments")["engines"].get(engine)
+    found = of_release(engine, listed["releases"][-1]) if listed is not None else None
+    return found if found is not None else Arguments({})
 
 
 @cache

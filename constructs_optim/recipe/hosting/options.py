@@ -137,6 +137,20 @@ class UpdateSettings:
     rollback_size: int | None = None
 
 
+@dataclass(frozen=True)
+class StepOfFleet:
+    """A step of an update as a number of instances, in the complete app. ``start``: the fleet's first size.
+
+    ``fewest`` and ``most`` are the limits of its scaling; None: unknown.
+    """
+
+    strategy: str
+    instances: int
+    start: int
+    fewest: int | None
+    most: int | None
+
+
 class Observability(Settings):
     """Additional metrics that SageMaker publishes, and their frequency.
 

@@ -12,8 +12,16 @@ from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.memory import engine_setting
 from constructs_optim.recipe.recipe import Recipe
-from constructs_optim.recipe.servers import LmiServer, ServerSettings, SglangServer, VllmServer, by_name, parse
-from constructs_optim.recipe.settings import UnknownSettingsError
+from constructs_optim.recipe.servers import (
+    Adapters,
+    LmiServer,
+    ServerSettings,
+    SglangServer,
+    VllmServer,
+    by_name,
+    parse,
+)
+from constructs_optim.recipe.settings import Settings, UnknownSettingsError
 from constructs_optim.recipe.techniques import REGISTRY, CompressorQuantization, Quantization, Technique
 from constructs_optim.recipe.tokens import is_token
 
@@ -25,6 +33,7 @@ _ANY_SERVER = "a server such as Server.vllm()"
 _VLLM = (VllmServer.name, LmiServer.name)
 _SHOWN = 3
 _BLACKWELL = 10.0
+_HALF_BITS = 16
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,1023}")
 # Every plan adds two variables: the tensor parallel degree and the model's location.
 _ADDED = 2
@@ -410,6 +419,81 @@ def _environment_agrees_with_the_artifact(recipe: Recipe) -> Iterator[Finding]:
     if value is not None and degree is not None and value != str(degree):
         fix = "leave the variable out, and set tensor_parallel_degree on the technique"
         yield Finding(f"environment.{variable}", value, fix)
+
+
+@rule("OPT273", f"{_LMI}deployment_guide/configurations.html")
+def _environment_agrees_with_the_server(recipe: Recipe) -> Iterator[Finding]:
+    """The environment agrees with the server's settings: the container takes the variable, and ignores the setting."""
+    server = recipe.server
+    if not isinstance(server, ServerSettings):
+        return
+    given = {name: _meaning(recipe, name, text) for name, text in recipe.variables.items() if not is_token(text)}
+    for setting in server.model_fields_set - {"container_version"}:
+        value = getattr(server, setting)
+        own = _meanings(recipe, _of_setting(server, setting, value))
+        opposite = _meanings(recipe, _of_setting(server, setting, not value)) if isinstance(value, bool) else []
+        for name, (argument, meant) in given.items():
+            differs = any(argument == each and meant != own_meant for each, own_meant in own)
+            if differs or (argument, meant) in opposite:
+                shown = "set" if isinstance(value, Settings) else repr(value)
+                fix = f"leave the variable out, or leave {setting} out of the server's settings"
+                reason = f"server.{setting} is {shown}, and the container takes the variable instead"
+                yield Finding(f"environment.{name}", recipe.variables[name], fix, reason)
+
+
+def _of_setting(server: ServerSettings, setting: str, value: object) -> dict[str, str]:
+    """Return the container's variables for one setting of the server, without defaults of settings in it."""
+    arguments = type(server).model_construct(None, **{setting: value}).arguments()
+    if isinstance(value, Adapters):
+        chosen = {"max_loras": "max_loaded", "max_cpu_loras": "max_cached", "max_lora_rank": "max_rank"}
+        given = value.model_fields_set
+        arguments = {name: each for name, each in arguments.items() if chosen.get(name, "") in {"", *given}}
+    variables = server.environment(arguments)
+    return {name: text for name, text in variables.items() if server.fixed.get(name) != text}
+
+
+def _meanings(recipe: Recipe, variables: Mapping[str, str]) -> list[tuple[str, object]]:
+    return [_meaning(recipe, name, text) for name, text in variables.items()]
+
+
+def _meaning(recipe: Recipe, variable: str, text: str) -> tuple[str, object]:
+    """Return the engine's argument that a variable sets, under whichever of its names, and the value as it is read."""
+    server = recipe.serving_settings
+    if not server.prefix or not variable.startswith(server.prefix):
+        return variable, text
+    known = engine_arguments.of_release(server.name, recipe.engine)
+    found = known.find(_argument(recipe, variable)) if known is not None else None
+    lowered = text.strip().lower()
+    if found is None:
+        return server.argument(variable), {"true": True, "false": False}.get(lowered, lowered)
+    if found.negates or found.row.takes == "switch":
+        # The entry points leave an argument out whose value is "false".
+        return found.name, (lowered != "false") is not found.negates
+    number = found.row.whole(text)
+    return found.name, number if number is not None else text.strip()
+
+
+# vLLM's methods whose configuration is a file of the checkpoint (get_config_filenames of layers/quantization), without
+# which it does not start: "Cannot find the config file for awq" (model_executor/model_loader/weight_utils.py).
+_READ_FROM_FILES = frozenset({"auto_awq", "auto_gptq", "awq", "awq_marlin", "gptq", "gptq_marlin", "moe_wna16"})
+
+
+@rule("OPT274", "https://docs.vllm.ai/en/latest/features/quantization/")
+def _a_named_quantization_is_of_the_weights(recipe: Recipe) -> Iterator[Finding]:
+    """A variable names the quantization that the weights have: vLLM reads the method's configuration from the model's
+    files, and does not start with weights in 16 bits.
+    """
+    row, server = recipe.model_row, recipe.serving_settings
+    if row is None or row.weight_bits < _HALF_BITS or server.name not in _VLLM:
+        return
+    is_known = row.precision == "bf16" or row.hidden_size is not None
+    if not is_known or any(each.weight_bits or each.hub_configuration for _, each in recipe.located_techniques):
+        return
+    for name in (server.variable("quantization"), "OPTION_QUANTIZE"):
+        if name.startswith(server.prefix) and recipe.variables.get(name, "").strip() in _READ_FROM_FILES:
+            fix = "leave the variable out, and quantize the weights with a technique"
+            reason = f"the weights of {recipe.served_model.name} have 16 bits, and no files of this quantization"
+            yield Finding(f"environment.{name}", recipe.variables[name], fix, reason)
 
 
 @rule("OPT036", f"{_LMI}deployment_guide/configurations.html", advisory=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from constructs_optim.recipe.catalog import load, models
-from constructs_optim.recipe.memory import MAX_MODEL_LEN, engine_setting
+from constructs_optim.recipe.memory import MAX_MODEL_LEN, engine_setting, whole_setting
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.servers import SglangServer
 from constructs_optim.recipe.techniques import PreOptimized, SpeculativeDecoding
@@ -108,11 +108,11 @@ def _eagle_context(recipe: Recipe) -> Iterator[Finding]:
     """EAGLE heads have a context of 4096 tokens: beyond their training context, EAGLE heads predict fewer tokens
     correctly.
     """
-    length = engine_setting(recipe, MAX_MODEL_LEN) or ""
+    length = whole_setting(recipe, MAX_MODEL_LEN)
     for _ in recipe.techniques_of(SpeculativeDecoding.eagle):
-        if length.isdigit() and int(length) > 4096:
-            location = f"environment.{recipe.variable(MAX_MODEL_LEN)}"
-            yield Finding(location, length, "Longer requests gain less speed; their output is still correct")
+        if length is not None and length > 4096:
+            location, given = f"environment.{recipe.variable(MAX_MODEL_LEN)}", engine_setting(recipe, MAX_MODEL_LEN)
+            yield Finding(location, given, "Longer requests gain less speed; their output is still correct")
 
 
 @rule("OPT067", f"{GUIDE}model-optimize-create-job.html")

@@ -14,7 +14,7 @@ from constructs_optim.recipe.catalog import machine_images
 from constructs_optim.recipe.durations import duration
 from constructs_optim.recipe.hosting import COMPONENT_STARTUP_SECONDS, Hosting, UpdateSettings
 from constructs_optim.recipe.hosting.machine_image import HostedContainer, MachineImageUse, newest
-from constructs_optim.recipe.hosting.options import Placement, ScaleIn
+from constructs_optim.recipe.hosting.options import Placement, ScaleIn, StepOfFleet
 from constructs_optim.recipe.plan_data import STARTUP_SECONDS
 from constructs_optim.recipe.servers import VllmServer
 from constructs_optim.recipe.settings import Settings
@@ -357,6 +357,48 @@ def _steps_are_shares(hosting: Hosting) -> Iterator[Finding]:
                 yield Finding(f"update_policy.{name}", size, "a whole number, 1 or greater")
         elif not is_whole(size, least or 1, most):
             yield Finding(f"update_policy.{name}", f"{size}%", f"{least or 1} to {most}%")
+
+
+@rule("OPT271", f"{API}CapacitySize.html")
+def _a_fleet_has_room_for_the_step(step: StepOfFleet) -> Iterator[Finding]:
+    """A step's instances are a share of a possible fleet: the limits of percentages also apply to a number of
+    instances, and the step is too large or too small for every size of the fleet.
+    """
+    # TrafficRoutingConfig: "Value must be less than or equal to 50% of the variant's total instance count" (canary),
+    # "10-50%" (linear); RollingUpdatePolicy: "between 5% to 50%".
+    smallest, largest = _fleets(step)
+    if is_whole(step.most, 1) and step.most < smallest:
+        yield _wrong_step(step, step.most, "has at most")
+    elif is_whole(step.fewest, 1) and step.fewest > largest:
+        yield _wrong_step(step, step.fewest, "has at least")
+
+
+@rule("OPT272", f"{API}CapacitySize.html", advisory=True)
+def _the_fleet_has_room_for_the_step(step: StepOfFleet) -> Iterator[Finding]:
+    """A step's instances are a share of the fleet: SageMaker refuses an update while the fleet is too small or too
+    large for its steps.
+    """
+    smallest, largest = _fleets(step)
+    is_refused = any(True for _ in _a_fleet_has_room_for_the_step(step))
+    if is_whole(step.start, 1) and not smallest <= step.start <= largest and not is_refused:
+        yield _wrong_step(step, step.start, "starts with")
+
+
+def _fleets(step: StepOfFleet) -> tuple[int, int]:
+    """Return the sizes of the smallest and the largest fleet that a step updates."""
+    return math.ceil(100 * step.instances / _LARGEST_STEP), 100 * step.instances // _SMALLEST_STEP[step.strategy]
+
+
+def _wrong_step(step: StepOfFleet, fleet: int, has: str) -> Finding:
+    least = _SMALLEST_STEP[step.strategy]
+    lowest, most = math.ceil(least * fleet / 100), _LARGEST_STEP * fleet // 100
+    sizes = f"{lowest} to {most}" if lowest < most else f"{most}"
+    fix = f"{sizes}, or percent=25 instead of instances"
+    if most < 1:
+        fix = "variant=VariantOptions(initial_instance_count=2), or update_policy=UpdatePolicy.all_at_once()"
+    counted = f"{fleet} instance{'s' if fleet > 1 else ''}"
+    reason = f"the endpoint {has} {counted}, and a step is {least} to {_LARGEST_STEP}% of them"
+    return Finding("update_policy.instances", step.instances, fix, reason)
 
 
 @rule("OPT121", f"{API}DeploymentConfig.html")

@@ -23,6 +23,7 @@ from constructs_optim.recipe.memory import (
     estimate,
     has_such_a_cache,
     planned_context,
+    whole_setting,
 )
 from constructs_optim.recipe.plan_data import MemoryEstimate
 from constructs_optim.recipe.recipe import Recipe
@@ -283,7 +284,8 @@ def _context_fits(recipe: Recipe) -> Iterator[Finding]:
     )
     larger = "an instance type with more accelerator memory, or fewer bits per weight"
     if variable is not None:
-        shorter = f"{longest.shortened} or less, or " if longest.fits_at_best >= LEAST_CONTEXT else ""
+        most = min(filter(None, (longest.shortened, _positions(recipe))), default=0)
+        shorter = f"{most} or less, or " if longest.fits_at_best >= LEAST_CONTEXT else ""
         yield Finding(*_length(recipe, variable), shorter + larger, reason)
     else:
         yield Finding("instance_type", recipe.instance_type, larger, reason)
@@ -305,7 +307,8 @@ def _context_is_shortened(recipe: Recipe) -> Iterator[Finding]:
         f"{longest.left_gb:.1f} GB remain"
     )
     if engine_setting(recipe, MAX_MODEL_LEN) is not None:
-        value, needed = longest.requested, f"{longest.shortened} or less"
+        most = min(filter(None, (longest.shortened, _positions(recipe))))
+        value, needed = longest.requested, f"{most} or less"
         reason = f"{left}, so the server might not start"
     elif planned is not None and planned <= longest.shortened:
         value, needed = planned, "the length that your requests need"
@@ -326,7 +329,7 @@ def _context_is_checked(recipe: Recipe) -> Iterator[Finding]:
     """
     row, length = recipe.model_row, engine_setting(recipe, MAX_MODEL_LEN)
     # If the KV cache is known, the plan knows what fits. OPT007 reports a model that is not known at all.
-    if row is None or row.key_value_bytes_a_token is not None or length is None or not length.isdigit():
+    if row is None or row.key_value_bytes_a_token is not None or whole_setting(recipe, MAX_MODEL_LEN) is None:
         return
     name, location = recipe.served_model.name, _length_location(recipe)
     is_chosen = location.startswith("server.") or recipe.variable(MAX_MODEL_LEN) in recipe.variables
@@ -363,21 +366,29 @@ def _too_long(recipe: Recipe) -> Iterator[Finding]:
     Sources: vLLM, ``_get_and_verify_max_len`` of ``config/model.py``; SGLang, ``_derive_context_length`` of
     ``configs/model_config.py``.
     """
-    row, length, allowed = recipe.model_row, engine_setting(recipe, MAX_MODEL_LEN), recipe.serving_settings.any_length
-    if row is None or row.max_position is None or length is None or not length.isdigit() or not allowed:
+    row, length, positions = recipe.model_row, whole_setting(recipe, MAX_MODEL_LEN), _positions(recipe)
+    if row is None or length is None or positions is None or length <= positions:
         return
     if any(t.hub_configuration or t.kind == "compilation" for _, t in recipe.located_techniques):
         return
-    is_scaled = any(engine_setting(recipe, name) is not None for name in _SCALING)
-    if int(length) <= row.max_position or is_scaled or recipe.variables.get(allowed, "0").lower() not in _OFF:
-        return
+    longest = context(recipe)
+    fitting = longest.shortened if longest is not None and longest.fits_at_best >= LEAST_CONTEXT else None
     name = "json_model_override_args" if recipe.serving_settings.name == "sglang" else "hf_overrides"
     fix = (
-        f"{row.max_position} or less; or {recipe.variable(name)} with the model's rope scaling; or {allowed}=1, if "
-        "you know that the model supports more"
+        f"{min(positions, fitting or positions)} or less; or {recipe.variable(name)} with the model's rope scaling; or "
+        f"{recipe.serving_settings.any_length}=1, if you know that the model supports more"
     )
-    reason = f"{row.model_id} has {row.max_position} positions, and the server does not start with a longer context"
-    yield Finding(*_length(recipe, length), fix, reason)
+    reason = f"{row.model_id} has {positions} positions, and the server does not start with a longer context"
+    yield Finding(*_length(recipe, engine_setting(recipe, MAX_MODEL_LEN)), fix, reason)
+
+
+def _positions(recipe: Recipe) -> int | None:
+    """Return the longest context that the server accepts from the recipe; None for any, or if it is unknown."""
+    row, allowed = recipe.model_row, recipe.serving_settings.any_length
+    is_scaled = any(engine_setting(recipe, name) is not None for name in _SCALING)
+    if row is None or is_scaled or not allowed or recipe.variables.get(allowed, "0").lower() not in _OFF:
+        return None
+    return row.max_position
 
 
 def _length(recipe: Recipe, value: int | str | None) -> tuple[str, int | str | None]:

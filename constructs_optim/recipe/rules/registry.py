@@ -15,7 +15,7 @@ from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.alarms import Alarms
 from constructs_optim.recipe.hosting.machine_image import MachineImageUse
 from constructs_optim.recipe.hosting.options import API as API
-from constructs_optim.recipe.hosting.options import DependentOption
+from constructs_optim.recipe.hosting.options import DependentOption, StepOfFleet
 from constructs_optim.recipe.hosting.roles_and_networks import (
     AssumedRole,
     ForeignGroup,
@@ -38,6 +38,7 @@ Subject = (
     | Scaling
     | DeclaredScaling
     | DependentOption
+    | StepOfFleet
     | Shadow
     | Alarms
     | EngineMetricUse

@@ -152,6 +152,14 @@ def _options_have_an_effect(hosting: Hosting) -> Iterator[Finding]:
         )
         reason = "no alarm rolls updates back, so SageMaker waits after each step and continues in any case"
         yield Finding("update_policy", hosting.update.strategy, fix, reason)
+    update = hosting.update
+    if hosting.rollback_alarms and not update.bake_seconds and not update.termination_wait_seconds:
+        # Developer guide, "Auto-Rollback Configuration and Monitoring": SageMaker monitors the alarms in the baking
+        # periods.
+        fix = "Set bake_time=Duration.minutes(10), or leave rollback_alarms out"
+        reason = "without a bake_time, SageMaker watches no alarm after a step"
+        alarms = f"{hosting.rollback_alarms} alarm{'s' if hosting.rollback_alarms > 1 else ''}"
+        yield Finding("update_policy.rollback_alarms", alarms, fix, reason)
     for topic in hosting.unsent_responses:
         name = f"{topic.partition('_')[0].lower()}_topic"
         fix = f"Set {name}, or leave {topic} out"
