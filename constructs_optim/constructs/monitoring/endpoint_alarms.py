@@ -123,6 +123,7 @@ class _ActingAlarm:
                 arn = action.bind(self._scope, alarm).alarm_action_arn
                 if getattr(type(action), "__jsii_declared_type__", None) == _SNS_ACTION:
                     _topic_arns[action] = arn
+            refuse(check(StackContext.of(self._scope).arn_use(f"monitoring.{kind}", "alarm action", arn)))
             bound.append((action, arn))
         arns = list(dict.fromkeys(arn for _, arn in bound))
         if len(arns) > _MOST_ACTIONS:

@@ -13,6 +13,7 @@ from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest
 from constructs_optim.recipe.evaluation.recommendation import RecommendedDeployment
 from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.alarms import Alarms
+from constructs_optim.recipe.hosting.arns import ArnUse
 from constructs_optim.recipe.hosting.machine_image import MachineImageUse
 from constructs_optim.recipe.hosting.options import API as API
 from constructs_optim.recipe.hosting.options import DependentOption
@@ -55,6 +56,7 @@ Subject = (
     | NetworkUse
     | SecurityGroupUse
     | ForeignGroup
+    | ArnUse
     | Settings
 )
 """The subjects of rules."""
