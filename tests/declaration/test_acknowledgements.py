@@ -11,7 +11,7 @@ import pytest
 from aws_cdk import Stack
 
 import constructs_optim
-from constructs_optim.constructs.declaration.builder import _OTHER_WARNINGS  # pyright: ignore[reportPrivateUsage]
+from constructs_optim.constructs.declaration.builder import _OTHER_WARNINGS
 from constructs_optim.constructs.declaration.document import DeclarationError, Document
 from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack, declared_template
 from constructs_optim.recipe.rules import all_rules
