@@ -80,7 +80,9 @@ def _rules() -> list[str]:
         "",
         "Look up a rule by the ID in an error or warning. Synthesis refuses a recipe that breaks rules, and reports",
         "all of them at once. A rule marked **Warning only** does not. To acknowledge its warning, call",
-        '`Annotations.of(scope).acknowledge_warning("constructs-optim:<id>")`.',
+        '`Annotations.of(scope).acknowledge_warning("constructs-optim:<id>")`. In an endpoint file or in Terraform,',
+        "write `acknowledge: [{rule: <id>, reason: ...}]` in the endpoint or the stack",
+        "([endpoint files](endpoint-file.md)). You cannot acknowledge an error.",
         "",
         _GENERATED,
     ]

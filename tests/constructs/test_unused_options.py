@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aws_cdk import App, Stack
@@ -29,10 +30,14 @@ _SMALL = Model.huggingface("Qwen/Qwen3-8B", revision="0" * 40)
 
 def advice_on(scope: Stack) -> dict[str, str]:
     """The warnings of a synthesized stack by their IDs."""
+    found = [each.rpartition(" [ack: ") for each in _warnings_on(scope)]
+    return {name.rstrip("]"): message for message, _, name in found}
+
+
+def _warnings_on(scope: Stack) -> tuple[str, ...]:
     app = scope.node.root
     assert isinstance(app, App)
-    found = [each.rpartition(" [ack: ") for each in warnings_of(Path(app.synth().directory), scope)]
-    return {name.rstrip("]"): message for message, _, name in found}
+    return warnings_of(Path(app.synth(force=True).directory), scope)
 
 
 def host(scope: Stack) -> OptimizedEndpoint:
@@ -91,3 +96,55 @@ def test_responses_for_a_topic_that_is_not_set_are_advised_against() -> None:
     queue = AsyncInference(bucket=s3.Bucket(scope, "Answers"), include_responses_in=["SUCCESS_NOTIFICATION_TOPIC"])
     endpoint(scope, async_inference=queue)
     assert "success_topic" in advice_on(scope)["constructs-optim:OPT238"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("saturation", AlarmSettings(threshold=20), "requests are expected to wait"),
+        ("failed_job", True, "no job creates"),
+        ("stale_evaluation", True, "no evaluation has a schedule"),
+    ],
+)
+def test_an_alarm_that_was_switched_on_and_is_not_created_is_advised_on(name: str, value: Any, message: str) -> None:
+    scope = stack()
+    queue = AsyncInference(bucket=s3.Bucket(scope, "Answers"))
+    served: dict[str, Any] = {"model": Model.s3("s3://mine/chat/"), "techniques": [], "async_inference": queue}
+    endpoint(scope, monitoring=MonitoringOptions(alarms=Alarms(**{name: value})), **served)
+    assert message in advice_on(scope)["constructs-optim:OPT239"]
+    other = stack()
+    endpoint(other, **{**served, "async_inference": AsyncInference(bucket=s3.Bucket(other, "Answers"))})
+    assert "constructs-optim:OPT239" not in advice_on(other)
+
+
+def test_scaling_of_an_asynchronous_endpoint_by_a_metric_that_it_lacks_is_advised_against() -> None:
+    scope = stack()
+    created = endpoint(scope, async_inference=AsyncInference(bucket=s3.Bucket(scope, "Answers")))
+    created.auto_scale(max_capacity=4).on_concurrency(target=4)
+    assert "on_backlog(target=4)" in advice_on(scope)["constructs-optim:OPT282"]
+
+
+def test_rare_evaluations_are_compared_with_the_alarm_on_stale_ones() -> None:
+    scope = stack()
+    endpoint(scope).evaluate("Load", schedule="rate(30 days)")
+    assert "stale_evaluation=False" in advice_on(scope)["constructs-optim:OPT283"]
+    often = stack()
+    endpoint(often).evaluate("Load", schedule="rate(7 days)")
+    assert "constructs-optim:OPT283" not in advice_on(often)
+
+
+def test_requests_in_flight_far_above_the_capacity_of_the_server_are_advised_against() -> None:
+    scope = stack()
+    server = Server.vllm(max_concurrent_requests=4)
+    alarms = Alarms(saturation=AlarmSettings(threshold=100_000))
+    created = endpoint(scope, server=server, monitoring=MonitoringOptions(alarms=alarms))
+    assert "monitoring.alarms.saturation.threshold = 100000" in advice_on(scope)["constructs-optim:OPT285"]
+    created.auto_scale(max_capacity=4).on_concurrency(target=500)
+    # The alarm has the same ID.
+    assert any("on_concurrency.target = 500" in each for each in _warnings_on(scope))
+
+
+def test_a_limit_of_an_evaluation_in_seconds_is_advised_against() -> None:
+    scope = stack()
+    endpoint(scope).evaluate().require(p99_ttft_ms=2)
+    assert "Did you mean 2000 for 2 s?" in advice_on(scope)["constructs-optim:OPT287"]

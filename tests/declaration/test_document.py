@@ -355,7 +355,7 @@ def replaced(old: str, new: str) -> str:
         (
             f"{VALID}    acknowledge: [{{rule: POL999, reason: none}}]\n",
             "endpoint.yaml:9:19 endpoints.Llama.acknowledge[0]",
-            "there is no policy rule 'POL999'",
+            "there is no rule 'POL999'",
             "POL001",
         ),
         (

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from constructs_optim.recipe.hosting import Hosting, UpdateSettings
-from constructs_optim.recipe.hosting.alarms import Alarms
+from constructs_optim.recipe.hosting.alarms import Alarms, AlarmSettings, Evaluated
 from constructs_optim.recipe.hosting.options import DependentOption
+from constructs_optim.recipe.hosting.scaling import ConcurrencyLimit, DeclaredScaling, ScheduleRequest
 from constructs_optim.recipe.rules import warnings
 
 _CANARY = UpdateSettings("CANARY", 10, bake_seconds=600)
@@ -62,8 +65,102 @@ def test_options_with_an_effect_have_no_advice(options: dict[str, Any]) -> None:
         (DependentOption("model", None, "add_component"), "add_component("),
         (DependentOption("server.adapters", "set", "add_adapter"), "add_adapter("),
         (DependentOption("alarms.stale_evaluation", "set", "evaluate"), "evaluate("),
+        (DependentOption("alarms.failed_job", True, "job"), "no job creates"),
+        (DependentOption("alarms.saturation", "set", "real-time endpoint"), "requests are expected to wait"),
     ],
 )
 def test_an_option_that_needs_another_call_is_advised_on(option: DependentOption, message: str) -> None:
     (found,) = warnings(option)
     assert (found.id, message in found.message) == ("constructs-optim:OPT239", True)
+
+
+def _scaled(*schedules: ScheduleRequest, **options: Any) -> DeclaredScaling:
+    return DeclaredScaling(1, 4, dt.datetime(2026, 11, 1, tzinfo=dt.UTC), ("on_backlog",), schedules, **options)
+
+
+def _of(rule: str, *subjects: Any) -> list[str]:
+    return [each.message for one in subjects for each in warnings(one) if each.id == f"constructs-optim:{rule}"]
+
+
+@pytest.mark.parametrize("policy", ["on_concurrency", "on_invocations"])
+def test_a_policy_on_a_metric_that_asynchronous_endpoints_lack_is_advised_against(policy: str) -> None:
+    scaling = replace(_scaled(is_asynchronous=True), policies=(policy,))
+    (found,) = _of("OPT282", scaling)
+    assert found.startswith(f"{policy} = 'with async_inference'")
+    assert "on_backlog(target=4)" in found
+    assert _of("OPT282", replace(scaling, is_asynchronous=False), replace(scaling, policies=("on_backlog",))) == []
+
+
+@pytest.mark.parametrize(
+    ("days", "schedules", "fix"),
+    [
+        (
+            7,
+            ["rate(30 days)"],
+            "Schedule one at least every 7 days, or switch the alarm off with stale_evaluation=False",
+        ),
+        (1, ["rate(7 days)"], "Use AlarmSettings(threshold=7)"),
+        (1, ["cron(0 6 ? * MON-FRI *)"], "Use AlarmSettings(threshold=3)"),
+        (2, ["rate(7 days)", "cron(0 6 ? * MON,THU *)"], "Use AlarmSettings(threshold=4)"),
+        (7, ["cron(0 6 1 * ? *)"], "Schedule one"),
+        (7, ["cron(0 6 L * ? *)"], "Schedule one"),
+        (7, ["cron(0 6 29 2 ? *)"], "Schedule one"),
+    ],
+)
+def test_evaluations_less_often_than_their_alarm_expects_are_advised_against(
+    days: int, schedules: list[str], fix: str
+) -> None:
+    (found,) = _of("OPT283", Evaluated("there", days, schedules))
+    assert found.startswith(f"there = {days}: evaluations run at {schedules[-1]}")
+    assert fix in found
+
+
+@pytest.mark.parametrize(
+    ("days", "schedules"),
+    [
+        (7, []),
+        (7, ["rate(7 days)"]),
+        (1, ["rate(24 hours)"]),
+        (1, ["rate(1440 minutes)"]),
+        (3, ["cron(0 6 ? * MON-FRI *)"]),
+        (1, ["rate(30 days)", "cron(0 6 * * ? *)"]),
+        (7, ["cron(0 6 1,L * ? *)"]),
+        (7, ["${Token[T.1]}"]),
+    ],
+)
+def test_evaluations_as_often_as_their_alarm_expects_have_no_advice(days: int, schedules: list[str]) -> None:
+    assert _of("OPT283", Evaluated("there", days, schedules)) == []
+
+
+def test_only_the_error_rate_has_a_minimum_count() -> None:
+    counted = AlarmSettings(threshold=10, minimum_count=5)
+    (found,) = _of("OPT284", Alarms(error_rate=counted, latency=counted))
+    assert found.startswith("alarms.latency.minimum_count = 5")
+
+
+def test_requests_in_flight_far_above_the_capacity_are_advised_against() -> None:
+    (found,) = _of("OPT285", ConcurrencyLimit("on_concurrency.target", 500, 4))
+    assert "on_concurrency.target = 500: an instance or copy is sized for 4 requests at once" in found
+    assert "near 4" in found
+    near = [ConcurrencyLimit("there", value, 4) for value in (1, 4, 40)]
+    assert _of("OPT285", *near, ConcurrencyLimit("there", 500, 0), ConcurrencyLimit("there", -1e289, 4)) == []
+
+
+def test_schedules_with_the_same_times_and_different_capacities_are_advised_against() -> None:
+    first = ScheduleRequest("on_schedule('A')", "cron(0 7 ? * MON-FRI *)", 1, 2)
+    second = replace(first, location="on_schedule('B')", expression="cron(0 7 ? *  mon-fri *)", min_capacity=2)
+    (found,) = _of("OPT286", _scaled(first, second))
+    assert found.startswith(
+        "on_schedule('B').schedule = 'cron(0 7 ? *  mon-fri *)': on_schedule('A') has the same times"
+    )
+    others = [replace(second, time_zone="Europe/Berlin"), replace(first, min_capacity=None), replace(first)]
+    assert [_of("OPT286", _scaled(first, each)) for each in others] == [[], [], []]
+
+
+@pytest.mark.parametrize("name", ["alarm_actions", "ok_actions"])
+def test_actions_of_alarms_that_run_none_are_advised_against(name: str) -> None:
+    silent = AlarmSettings(actions_enabled=False)
+    quiet = Alarms(error_rate=silent, saturation=False, zero_capacity=False, failed_job=False, stale_evaluation=False)
+    (found,) = advice(alarms=quiet, **{name: 1})
+    assert "all alarms have actions_enabled=False" in found
+    assert advice(alarms=Alarms(error_rate=silent), **{name: 1}) == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from constructs_optim.recipe.evaluation.requirements import requirements_of
 from constructs_optim.recipe.hosting.alarms import Alarms, AlarmSettings, Watched, thresholds
 from constructs_optim.recipe.metrics import engines
-from constructs_optim.recipe.metrics.thresholds import Threshold
+from constructs_optim.recipe.metrics.thresholds import LEAST_MEANT_MS, Threshold
 from constructs_optim.recipe.rules import check, warnings
 
 TOKEN = -1.8881545897087626e289
@@ -127,8 +129,9 @@ def test_engine_metrics_in_percent_and_milliseconds_have_a_largest_value() -> No
         ({"kv_cache": 0.95}, ["alarms.kv_cache.threshold = 0.95: this is a percentage, 0.95%"]),
         ({"disk": 0.9}, ["alarms.disk.threshold = 0.9: this is a percentage, 0.9%"]),
         ({"kv_cache": 1, "disk": 0}, []),
+        ({"error_rate": 0.05}, ["alarms.error_rate.threshold = 0.05: this is a percentage, 0.05%"]),
         # An ordinary limit.
-        ({"error_rate": 0.05}, []),
+        ({"error_rate": 0.5}, []),
         ({"latency": 0.5, "acceptance_length": 2.2}, []),
     ],
 )
@@ -146,3 +149,44 @@ def test_an_upper_limit_below_one_percent_is_answered_with_the_percentage_of_the
     assert advice.message.endswith("Did you mean 95 for 95%?")
     # An alarm on an endpoint that is not used.
     assert warnings(Threshold("Idle.threshold", 0.5, "%", "LessThanThreshold", most=100, least_meant=1)) == ()
+
+
+@pytest.mark.parametrize(
+    ("limits", "advised"),
+    [
+        (
+            {"p99_ttft_ms": 2},
+            "require.p99_ttft_ms = 2: this is 2 ms, and no published measurement is below 5 ms. "
+            "Did you mean 2000 for 2 s?",
+        ),
+        (
+            {"p99_itl_ms": 0.04},
+            "require.p99_itl_ms = 0.04: this is 0.04 ms, and no published measurement is below 1 ms. "
+            "Did you mean 40 for 0.04 s?",
+        ),
+        (
+            {"p99_client_latency_ms": 3},
+            "require.p99_client_latency_ms = 3: this is 3 ms, and no published measurement is "
+            "below 5 ms. Did you mean 3000 for 3 s?",
+        ),
+        ({"p99_ttft_ms": 20, "p99_itl_ms": 2, "min_acceptance_length": 2}, None),
+    ],
+)
+def test_a_limit_in_milliseconds_that_is_probably_meant_in_seconds_is_advised_against(
+    limits: Any, advised: str | None
+) -> None:
+    found = [
+        each
+        for limit in requirements_of(limits).limits
+        if limit.threshold is not None
+        for each in warnings(limit.threshold)
+    ]
+    assert [each.message for each in found] == ([advised] if advised is not None else [])
+    assert {each.id for each in found} <= {"constructs-optim:OPT287"}
+
+
+def test_no_published_measurement_is_below_the_least_meant_latencies() -> None:
+    measurements = (Path(__file__).parents[2] / "bench" / "forecast" / "measurements.jsonl").read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in measurements.splitlines()]
+    for name in ("time_to_first_token", "inter_token_latency"):
+        assert min(row[f"{name}_ms"] for row in rows if f"{name}_ms" in row) > LEAST_MEANT_MS[name]

@@ -936,7 +936,7 @@ export interface Dashboard {
  */
 export interface Acknowledge {
   /**
-   * The rule's ID, such as `POL031`; for another tool's rule, with the tool's name before `::`.
+   * The ID in a warning, such as `OPT013`, or of a policy rule, such as `POL031`; for another tool's rule, with the tool's name before `::`.
    */
   readonly rule: string;
   /**

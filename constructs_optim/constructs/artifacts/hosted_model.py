@@ -5,7 +5,7 @@ The model is an ``AWS::SageMaker::Model`` if CloudFormation supports it, otherwi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -26,6 +26,7 @@ from constructs_optim.constructs.stack.network import NetworkOptions
 from constructs_optim.constructs.stack.stack_context import path_of
 from constructs_optim.constructs.validation.network_ways import watch_network
 from constructs_optim.recipe import Plan
+from constructs_optim.recipe.hosting.arns import ArnKind
 from constructs_optim.recipe.plan_data import HubSource
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.templates.resource_types import METADATA_KEY
@@ -55,6 +56,14 @@ class ModelOptions(Settings):
     def display_name(cls) -> str:
         """Return the construct that takes these arguments."""
         return "OptimizedEndpoint"
+
+    def arns(self) -> Iterator[tuple[str, ArnKind, str]]:
+        """Yield the location, the kind and the ARN of the resources that the options refer to."""
+        for location, role in (("role", self.role), ("jobs.role", self.jobs.role)):
+            if role is not None:
+                yield location, "role", role.role_arn
+        if self.jobs.capacity_reservation is not None:
+            yield "jobs.capacity_reservation.arn", "reservation", self.jobs.capacity_reservation.arn
 
 
 @dataclass(frozen=True)

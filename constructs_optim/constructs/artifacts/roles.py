@@ -16,6 +16,7 @@ from aws_cdk import Annotations, CfnResource, Reference, RemovalPolicy, Stack, T
 from aws_cdk import aws_iam as iam
 from constructs import Construct, DependencyGroup, IValidation
 
+from constructs_optim.constructs.stack.arguments import refuse
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry, repositories_of, sub_account
 from constructs_optim.constructs.stack.permissions import (
     INLINE_CHARACTERS,
@@ -248,6 +249,7 @@ class UserRole(SageMakerRole):
         """Return the wrapper of ``role`` that ``scope``'s stack shares."""
         # Identified by path, because jsii returns a new object at each access (function.role is not function.role).
         context, path = StackContext.of(scope), path_of(role)
+        refuse(check(context.arn_use("role", "role", role.role_arn)))
         return context.once((UserRole, path), lambda: UserRole(context.stack, f"PermissionsOf{sha256(path)[:8]}", role))
 
     def permit(self, statements: Sequence[Statement]) -> None:

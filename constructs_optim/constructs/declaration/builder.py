@@ -21,11 +21,13 @@ from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredReso
 from constructs_optim.constructs.stack.findings import translated
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
+from constructs_optim.policy import RULES
 from constructs_optim.recipe.catalog.lock import LockFileError
 from constructs_optim.recipe.errors import RecipeError, Violation, close_matches
 from constructs_optim.recipe.forms import meant_name
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.metrics.names import LiveMetricName
+from constructs_optim.recipe.rules import all_rules
 from constructs_optim.recipe.secrets import NOT_SHOWN, without_secrets
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.tokens import is_token
@@ -211,18 +213,48 @@ def declared(function: Callable[..., Any] | None, methods: tuple[Method, ...], n
     return model
 
 
+_OURS = "constructs-optim:"
+# Warnings that no rule gives, or that another place gives for a rule of errors.
+_OTHER_WARNINGS = (
+    "GrantedAccount",
+    "OPT240",
+    "OpenAiPath",
+    "RetainAllVariantProperties",
+    "StoreKeyPolicy",
+    "lock-file",
+)
+
+
 def acknowledge(scope: Construct, *, rule: str, reason: str) -> None:
     """Accept the findings of a rule in a construct and below it.
 
     Args:
         scope: the construct with the findings.
-        rule: the rule's ID, such as ``POL031``; for another tool's rule, with the tool's name before ``::``.
+        rule: the ID in a warning, such as ``OPT013``, or of a policy rule, such as ``POL031``; for another tool's rule,
+            with the tool's name before ``::``.
         reason: why the findings are acceptable here.
     """
-    if "::" not in rule:
-        PolicyValidation.acknowledge(scope, rule, reason=reason)
-    else:
-        Validations.of(scope).acknowledge(Acknowledgment(id=rule, reason=reason))
+    name = rule.removeprefix(_OURS)
+    if not reason.strip():
+        raise ValueError(f"acknowledge: {name} has no reason: add one")
+    of_policy = [each.id for each in RULES]
+    if name in of_policy:
+        PolicyValidation.acknowledge(scope, name, reason=reason)
+        return
+    if ":" not in name:
+        advisory = {each.id: each.advisory for each in all_rules()} | dict.fromkeys(_OTHER_WARNINGS, True)
+        if not advisory.get(name, True):
+            raise ValueError(
+                f"acknowledge: {name} is an error, and only warnings and findings of a policy can be acknowledged: "
+                "correct what it refuses, and leave this out"
+            )
+        if name not in advisory:
+            # IDs differ by a digit, so that a similar one is rarely meant.
+            raise ValueError(
+                f"acknowledge: there is no rule {name!r}: the ID in a warning, such as OPT013, or POL001 of a policy"
+            )
+        rule = f"{_OURS}{name}"
+    Validations.of(scope).acknowledge(Acknowledgment(id=rule, reason=reason))
 
 
 # CloudFormation user guide, "Pseudo parameters reference"; without AWS::NoValue, which is not text.

@@ -16,6 +16,7 @@ from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.hosting import Hosting
+from constructs_optim.recipe.hosting.arns import ArnKind
 from constructs_optim.recipe.hosting.machine_image import newest
 from constructs_optim.recipe.hosting.options import Routing, ScaleIn
 from constructs_optim.recipe.metrics.engines import Engine
@@ -104,6 +105,32 @@ class EndpointConfiguration(Settings):
             existing_configuration=variant.existing_configuration,
             **of_the_endpoint,
         )
+
+    def arns(self) -> Iterator[tuple[str, ArnKind, str]]:
+        """Yield the location, the kind and the ARN of the resources that the options refer to."""
+        for index, alarm in enumerate(self.update_policy.rollback_alarms):
+            yield f"update_policy.rollback_alarms[{index}]", "rollback alarm", alarm.alarm_arn
+        if self.variant.capacity_reservation is not None:
+            yield "variant.capacity_reservation.arn", "reservation", self.variant.capacity_reservation.arn
+        keys: dict[str, tuple[ArnKind, kms.IKey | None]] = {
+            "encryption_key": ("volume key", self.encryption_key),
+            "variant.core_dumps.encryption_key": (
+                "key of files",
+                self.variant.core_dumps and self.variant.core_dumps.encryption_key,
+            ),
+            "data_capture.encryption_key": ("key of files", self.data_capture and self.data_capture.encryption_key),
+            "async_inference.encryption_key": (
+                "key of files",
+                self.async_inference and self.async_inference.encryption_key,
+            ),
+        }
+        for location, (kind, key) in keys.items():
+            if key is not None:
+                yield location, kind, key.key_arn
+        for name in ("success_topic", "error_topic"):
+            topic = getattr(self.async_inference, name, None)
+            if topic is not None:
+                yield f"async_inference.{name}", "topic", topic.topic_arn
 
     def statements(self) -> Iterator[Statement]:
         """Yield the execution role's permissions for data capture, asynchronous inference and the variant."""

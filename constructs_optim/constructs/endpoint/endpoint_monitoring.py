@@ -104,7 +104,8 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         if component_arn is not None:
             self._component_arn, self.inference_component_name = component_arn, _name_in(component_arn)
         self.is_asynchronous: bool = bool(endpoint.described.get("asyncInferenceConfig"))
-        alarms = monitoring.alarms or Alarms(saturation=max_concurrent_requests is not None)
+        unknown = {"saturation": False} if max_concurrent_requests is None else {}
+        alarms = monitoring.alarms or Alarms(**unknown)
         self.alarms: EndpointAlarms = EndpointAlarms(
             self,
             "Alarms",

@@ -249,6 +249,9 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             alarms = self._configuration.monitoring.chosen_alarms
             violations += check(Speculation(self._hosting, self._cure, self._drafting, alarms))
         machine_image = self._machine_image(scope, () if violations else recipes)
+        context = StackContext.of(scope)
+        arns = [context.arn_use(*each) for each in (*self._configuration.arns(), *self._model_options.arns())]
+        violations += [violation for each in arns for violation in check(each)]
         refuse([*violations, *check(self._hosting), *check(machine_image)])
         self._recipes, self._shadow = tuple(recipes), cast("ShadowRun | None", None)
         self.is_asynchronous = self._hosting.asynchronous
@@ -261,7 +264,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         super().__init__(scope, id, physical_name=self._literal_name)
         watch_template_size(self)
         of_choice = advice_on_choice(scope, self._choice, recipes) if self._choice is not None else ()
-        advise(self, *warnings(self._hosting), *warnings(machine_image), *of_choice)
+        of_arns = [advice for each in arns for advice in warnings(each)]
+        advise(self, *warnings(self._hosting), *warnings(machine_image), *of_choice, *of_arns)
 
         self.variant_name: str = self._configuration.variant.name
         shared = self._model_options.network.with_shared_security_groups(self)

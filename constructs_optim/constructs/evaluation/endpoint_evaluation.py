@@ -204,7 +204,7 @@ class EndpointEvaluation(Construct):
         if target.dashboard is not None:
             target.dashboard.show_evaluation(concurrencies=self.workload.concurrency, baseline=options.get("baseline"))
         if target.alarms is not None and schedule is not None:
-            target.alarms.watch(evaluation_concurrency=self.workload.concurrency[0])
+            target.alarms.watch(evaluation_concurrency=self.workload.concurrency[0], evaluation_schedule=schedule)
 
     @property
     def cdk_tag_manager(self) -> TagManager:
@@ -285,13 +285,14 @@ class EndpointEvaluation(Construct):
         )
         violations = check(replace(self._benchmark, requirements=required))
         known = {violation.location for violation in violations}
-        for limit in required.limits:
-            if limit.threshold is not None and f"require.{limit.name}" not in known:
-                violations += check(limit.threshold)
+        limited = [each.threshold for each in required.limits if f"require.{each.name}" not in known]
+        thresholds = [each for each in limited if each is not None]
+        violations += [violation for each in thresholds for violation in check(each)]
         if "min_acceptance_length" in limits:
             use = EngineMetricUse("require.min_acceptance_length", ("acceptance_length",), self._served.engine)
             violations += check(use)
         refuse(violations)
+        advise(self, *(advice for each in thresholds for advice in warnings(each)))
         if "min_acceptance_length" in limits:
             EngineMetricUses.of(self).add(self, required=True)
         self._requirements = required

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from weakref import WeakKeyDictionary
 
 from aws_cdk import Names
@@ -24,6 +24,7 @@ from constructs_optim.recipe.hosting.alarms import (
     Alarm,
     Alarms,
     AlarmSettings,
+    Evaluated,
     Query,
     Watched,
     configured_alarm,
@@ -31,6 +32,7 @@ from constructs_optim.recipe.hosting.alarms import (
     thresholds,
 )
 from constructs_optim.recipe.hosting.options import DependentOption
+from constructs_optim.recipe.hosting.scaling import ConcurrencyLimit
 from constructs_optim.recipe.metrics import engines
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
 from constructs_optim.recipe.rules import check, warnings
@@ -43,6 +45,13 @@ if TYPE_CHECKING:
 RUNBOOK = page("alarms")
 """The page with a section for each alarm."""
 _MOST_ACTIONS = 5
+_JOB_ALARM = "OptimizationJobAlarm"
+_NEEDS: dict[str, Literal["evaluate", "job", "real-time endpoint"]] = {
+    "stale_evaluation": "evaluate",
+    "failed_job": "job",
+    "saturation": "real-time endpoint",
+}
+"""What alarms need that not every endpoint has."""
 # How long a PromQL alarm stays in ALARM after the query's last result.
 _RECOVERY_SECONDS = 300
 # It ignores the alarm it is bound to, so it is bound once, which saves a call to Node for each alarm. Derived classes
@@ -123,6 +132,7 @@ class _ActingAlarm:
                 arn = action.bind(self._scope, alarm).alarm_action_arn
                 if getattr(type(action), "__jsii_declared_type__", None) == _SNS_ACTION:
                     _topic_arns[action] = arn
+            refuse(check(StackContext.of(self._scope).arn_use(f"monitoring.{kind}", "alarm action", arn)))
             bound.append((action, arn))
         arns = list(dict.fromkeys(arn for _, arn in bound))
         if len(arns) > _MOST_ACTIONS:
@@ -193,8 +203,13 @@ class EndpointAlarms(Construct):
         # Users pass the alarms in MonitoringOptions.
         refuse([each.model_copy(update={"location": f"monitoring.{each.location}"}) for each in found])
         super().__init__(scope, id)
-        for limit in limits:
-            advise(self, *warnings(replace(limit, location=f"monitoring.{limit.location}")))
+        saturation = self._settings.switched_on().get("saturation")
+        if saturation is not None and saturation.threshold is not None and not is_asynchronous:
+            location = "monitoring.alarms.saturation.threshold"
+            advised = warnings(ConcurrencyLimit(location, saturation.threshold, capacity))
+            advise(self, *advised)
+        located = [replace(limit, location=f"monitoring.{limit.location}") for limit in limits]
+        advise(self, *(advice for each in (*located, self._settings) for advice in warnings(each)))
         if of_engine:
             EngineMetricUses.of(self).add(self)
         self._served, self._endpoint, self._runbook, self._cure = served, endpoint, runbook, cure
@@ -204,8 +219,9 @@ class EndpointAlarms(Construct):
         self._actions = {"alarm_actions": [*alarm_actions], "ok_actions": [*ok_actions]}
         self._alarms: dict[str, _ActingAlarm] = {}
         self.watch()
-        if isinstance(self._settings.stale_evaluation, AlarmSettings):
-            advise_when_complete(self, self._advice_without_evaluation)
+        self._evaluated: list[str] = []
+        if self._asked.keys() & _NEEDS.keys() or self._settings.stale_evaluation:
+            advise_when_complete(self, self._advice_when_complete)
         settings = self._settings.switched_on().get("failed_job")
         if not runs_jobs or settings is None:
             return
@@ -219,12 +235,29 @@ class EndpointAlarms(Construct):
         for kind, actions in self._actions.items():
             job_alarm.add(kind, actions)
 
-    def _advice_without_evaluation(self) -> Sequence[Advice]:
-        if "stale_evaluation" in self._alarms:
-            return ()
-        return warnings(
-            DependentOption("monitoring.alarms.stale_evaluation", self._settings.stale_evaluation, "evaluate")
-        )
+    @property
+    def _asked(self) -> dict[str, object]:
+        """The settings of the alarms that the user switched on."""
+        return {
+            name: value
+            for name, value in self._settings
+            if value not in (None, False) and name in self._settings.model_fields_set
+        }
+
+    def _advice_when_complete(self) -> Sequence[Advice]:
+        """Return the advice on alarms that are not created, and on evaluations that run less often than expected."""
+        of_stack = StackContext.of(self).stack.node.try_find_child(_JOB_ALARM)
+        lacking = [
+            DependentOption(f"monitoring.alarms.{name}", self._asked[name], needs)
+            for name, needs in _NEEDS.items()
+            if name in self._asked and name not in self._alarms and (name != "failed_job" or of_stack is None)
+        ]
+        found = [advice for each in lacking for advice in warnings(each)]
+        stale = self._alarms.get("stale_evaluation")
+        if stale is not None:
+            location = "monitoring.alarms.stale_evaluation.threshold"
+            found += warnings(Evaluated(location, stale.alarm.evaluation_periods, self._evaluated))
+        return found
 
     @property
     def alarms(self) -> dict[str, cloudwatch.CfnAlarm]:
@@ -265,6 +298,7 @@ class EndpointAlarms(Construct):
         *,
         capacity: float | None = None,
         evaluation_concurrency: int | None = None,
+        evaluation_schedule: str | None = None,
         scales_to_zero: bool | None = None,
     ) -> None:
         """Update the alarms for scaling or evaluations declared after the endpoint.
@@ -273,10 +307,13 @@ class EndpointAlarms(Construct):
             capacity: requests in flight that each instance or copy is sized for. Default: unchanged.
             evaluation_concurrency: the concurrent users of a published evaluation; with it, an alarm reports when
                 evaluations stop running. Default: unchanged.
+            evaluation_schedule: the evaluation's schedule, which is compared with the alarm. Default: none.
             scales_to_zero: whether the minimum number of copies is 0. Default: unchanged.
         """
         if evaluation_concurrency is not None:
             self._concurrency = evaluation_concurrency
+        if evaluation_schedule is not None:
+            self._evaluated.append(evaluation_schedule)
         self._watched = replace(
             self._watched,
             is_evaluated=self._concurrency is not None,
@@ -319,7 +356,7 @@ def _job_alarm(stack: Construct, settings: AlarmSettings, runbook: str) -> _Acti
     alarm = configured_alarm("failed_job", settings, Watched(serves_components=False, capacity=0))
     job_watcher = [{"name": "service", "value": "job_watcher"}]
     return _ActingAlarm(
-        Construct(stack, "OptimizationJobAlarm"),
+        Construct(stack, _JOB_ALARM),
         "Resource",
         alarm,
         alarm.description("", runbook),

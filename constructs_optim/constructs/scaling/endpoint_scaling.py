@@ -15,7 +15,7 @@ from constructs import Construct
 from constructs_optim.constructs.artifacts.preflight import EngineMetricUses, Preflight
 from constructs_optim.constructs.stack.arguments import DURATION, METRIC, refuse
 from constructs_optim.constructs.stack.custom_resource import drop_none
-from constructs_optim.constructs.stack.findings import advise_when_complete, refuse_when_complete
+from constructs_optim.constructs.stack.findings import advise, advise_when_complete, refuse_when_complete
 from constructs_optim.constructs.stack.stack_context import late_value
 from constructs_optim.recipe.errors import Violation
 from constructs_optim.recipe.hosting.engine_scaling import (
@@ -30,6 +30,7 @@ from constructs_optim.recipe.hosting.scaling import (
     SCALE_IN_COOLDOWN_SECONDS,
     SCALE_OUT_COOLDOWN_SECONDS,
     WAKE_COOLDOWN_SECONDS,
+    ConcurrencyLimit,
     DeclaredScaling,
     EngineTargetRequest,
     Scaling,
@@ -215,6 +216,9 @@ class EndpointScaling(Construct):
         metric = {"predefinedMetricSpecification": {"predefinedMetricType": self._target.concurrency_metric}}
         target = self._default_concurrency("on_concurrency") if target is None else target
         self._track("OnConcurrency", "on_concurrency", metric, target, options)
+        if self._defaults is not None and is_known(target):
+            limit = ConcurrencyLimit("on_concurrency.target", target, self._defaults.capacity)
+            advise(self, *warnings(limit))
         self._concurrency = target if is_known(target) else None
         self._update_alarms()
         return self
@@ -505,6 +509,7 @@ class EndpointScaling(Construct):
             wakes=self._wakes,
             follows_objectives=self.follows_objectives,
             initial_capacity=self._initial_capacity,
+            is_asynchronous=self._target.queue_of is not None,
         )
 
     def _violations(self) -> list[Violation]:

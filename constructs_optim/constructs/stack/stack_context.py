@@ -18,6 +18,7 @@ from aws_cdk import Aws, CfnResource, Fn, IAnyProducer, IResolvable, IResolveCon
 from constructs import Construct, IConstruct
 
 from constructs_optim.recipe.errors import shown
+from constructs_optim.recipe.hosting.arns import ArnKind, ArnUse
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.tokens import is_token
 
@@ -68,6 +69,22 @@ class StackContext:
         """The stack's Region; None for an environment-agnostic stack."""
         region = self.stack.region
         return None if is_token(region) else region
+
+    @cached_property
+    def known_account(self) -> str | None:
+        """The stack's account; None for an environment-agnostic stack."""
+        account = self.stack.account
+        return None if is_token(account) else account
+
+    @cached_property
+    def known_partition(self) -> str | None:
+        """The partition of the stack's Region; None for an environment-agnostic stack."""
+        partition = self.stack.partition
+        return None if is_token(partition) else partition
+
+    def arn_use(self, location: str, kind: ArnKind, arn: str) -> ArnUse:
+        """Return an ARN that a construct of the stack uses, for the rules."""
+        return ArnUse(location, kind, arn, self.known_partition, self.known_region, self.known_account)
 
     @cached_property
     def known_name(self) -> str | None:

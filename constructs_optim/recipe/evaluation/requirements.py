@@ -10,7 +10,7 @@ from pydantic import Field, PositiveInt
 
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.metrics.names import EvaluationMetricName
-from constructs_optim.recipe.metrics.thresholds import LATENCIES_MS, Threshold
+from constructs_optim.recipe.metrics.thresholds import LATENCIES_MS, LEAST_MEANT_MS, Threshold
 from constructs_optim.recipe.settings import Settings
 
 from ..documentation import page
@@ -96,7 +96,8 @@ class Requirement:
             least, most = LATENCIES_MS
             # The latency between tokens can be below a millisecond.
             least = 0 if self.formula.startswith(_LATENCIES["itl"]) else least
-            return Threshold(location, self.at_most, "ms", least=least, most=most, must_pass=True)
+            meant = next(each for name, each in LEAST_MEANT_MS.items() if self.formula.startswith(name))
+            return Threshold(location, self.at_most, "ms", least=least, most=most, must_pass=True, least_meant=meant)
         if self.name == "min_acceptance_length":
             return Threshold(location, self.at_least, "tokens", "LessThanThreshold", least=1)
         return None

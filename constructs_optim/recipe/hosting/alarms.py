@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Literal
@@ -17,6 +17,10 @@ from constructs_optim.recipe.settings import Settings
 _SHORT_PERIODS = (10, 20, 30)
 _DAY_MINUTES, _MOST_WARM_UP_MINUTES = 1_440, 2_880
 _DEFINITIONS = tomllib.loads((files("constructs_optim.recipe.hosting") / "alarms.toml").read_text(encoding="utf-8"))
+
+
+MOST_STALE_DAYS = 7
+"""The maximum number of days without an evaluation: CloudWatch evaluates an alarm over at most one week."""
 
 
 class AlarmSettings(Settings):
@@ -121,7 +125,7 @@ class Alarm(BaseModel, frozen=True, extra="forbid"):
     ``warm_up_minutes`` for its first data. ``rolls_back``: whether it rolls back an update of the endpoint.
     An alarm on a metric of the engine has the metric's name in ``engine`` instead of ``queries``. ``least`` and
     ``most`` are the ends of the range of its values, in the ``unit`` that users set. Smaller thresholds than
-    ``least_meant`` are probably meant as shares.
+    ``least_meant`` are probably meant as shares; ``too_small`` says why.
     """
 
     name: str
@@ -136,6 +140,7 @@ class Alarm(BaseModel, frozen=True, extra="forbid"):
     least: float = 0
     most: float | None = None
     least_meant: float = 0
+    too_small: str = Threshold.too_small
     comparison: str = "GreaterThanThreshold"
     period_seconds: int = 60
     evaluation_periods: int = 1
@@ -167,6 +172,15 @@ class Watched:
     is_asynchronous: bool = False
 
 
+@dataclass(frozen=True)
+class Evaluated:
+    """The alarm on stale evaluations, which goes into ALARM after ``days`` without one, and their ``schedules``."""
+
+    location: str
+    days: int
+    schedules: Sequence[str]
+
+
 def endpoint_alarms(alarms: Alarms, watched: Watched) -> list[Alarm]:
     """Return the alarms of one endpoint; ``alarms`` must follow the rules."""
     settings = alarms.switched_on()
@@ -195,6 +209,7 @@ def thresholds(alarms: Alarms, watched: Watched) -> Iterator[Threshold]:
                 alarm.least,
                 alarm.most,
                 least_meant=alarm.least_meant,
+                too_small=alarm.too_small,
             )
 
 

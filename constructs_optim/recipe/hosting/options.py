@@ -185,11 +185,11 @@ class Component:
 
 @dataclass(frozen=True)
 class DependentOption:
-    """An option that only has an effect with another call, ``needs``, which the complete app does not make."""
+    """An option that only has an effect with what it ``needs``, a call or a feature, which the complete app lacks."""
 
     location: str
     value: object
-    needs: Literal["add_component", "add_adapter", "evaluate"]
+    needs: Literal["add_component", "add_adapter", "evaluate", "job", "real-time endpoint"]
 
 
 @dataclass(frozen=True)

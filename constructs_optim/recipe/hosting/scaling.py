@@ -139,8 +139,8 @@ class DeclaredScaling:
 
     ``policies`` are the methods that declared them. ``wakes``: whether a request that finds no copy starts one.
     ``initial_capacity`` is what the endpoint is created with; None if scaling decides it.
-    ``follows_objectives``: whether the maximum is what a choice for objectives needs. ``now`` is the time of the
-    synthesis, with a time zone.
+    ``follows_objectives``: whether the maximum is what a choice for objectives needs. ``is_asynchronous``: whether
+    requests wait in the endpoint's queue. ``now`` is the time of the synthesis, with a time zone.
     """
 
     min_capacity: int | None
@@ -151,6 +151,16 @@ class DeclaredScaling:
     wakes: bool = False
     follows_objectives: bool = False
     initial_capacity: int | None = None
+    is_asynchronous: bool = False
+
+
+@dataclass(frozen=True)
+class ConcurrencyLimit:
+    """A number of requests in flight for each instance or copy, and the number that it is sized for."""
+
+    location: str
+    value: float
+    capacity: float
 
 
 Range = tuple[int, int]

@@ -12,6 +12,7 @@ import datetime as dt
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 EXAMPLE = "cron(0 7 ? * MON-FRI *)"
@@ -22,6 +23,7 @@ _RATE = re.compile(r"rate\((?P<value>\d{1,5}) (?P<unit>minute|hour|day)(?P<plura
 _AT = re.compile(r"at\((?P<time>\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})\)", re.ASCII)
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+_SHORTEST_MONTH, _YEAR = 28, 365
 _LONGEST_MONTHS = {month: 29 if month == 2 else 30 if month in (4, 6, 9, 11) else 31 for month in range(1, 13)}
 
 
@@ -99,14 +101,39 @@ _DAY_OF_WEEK = _Field(
     re.compile(rf"L|([1-7]|{'|'.join(_WEEKDAYS)})(L|#[1-5])"),
     ", 6L for the last Friday or 3#2 for the second Tuesday of a month",
 )
+_MONTH = _Field("month", 1, 12, _MONTHS)
 _CRON_FIELDS = (
     _Field("minutes", 0, 59),
     _Field("hours", 0, 23),
     _DAY_OF_MONTH,
-    _Field("month", 1, 12, _MONTHS),
+    _MONTH,
     _DAY_OF_WEEK,
     _Field("year", 1970, 2199),
 )
+
+
+def longest_interval_days(expression: str) -> float | None:
+    """Return the longest time between two runs of a valid schedule, in days; None if it is not known.
+
+    Days that depend on the month, such as ``L``, count as the shortest month.
+    """
+    if (rate := _RATE.fullmatch(expression)) is not None:
+        return int(rate["value"]) / {"minute": 1_440, "hour": 24, "day": 1}[rate["unit"]]
+    if (cron := _CRON.fullmatch(expression)) is None:
+        return None
+    _, _, days, months, weekdays, _ = cron["fields"].split()
+    dates = _DAY_OF_MONTH.values(days) if days != "?" else frozenset(range(1, 32))
+    of_week = _DAY_OF_WEEK.values(weekdays) if weekdays != "?" else frozenset(range(1, 8))
+    if dates is None or of_week is None:
+        return None if "," in days + weekdays else _SHORTEST_MONTH
+    of_year = _MONTH.values(months) or frozenset[int]()
+    begin = dt.date(2027, 1, 1)
+    runs = [
+        number
+        for number, day in ((number, begin + dt.timedelta(number)) for number in range(2 * _YEAR))
+        if day.month in of_year and day.day in dates and day.isoweekday() % 7 + 1 in of_week
+    ]
+    return max((after - before for before, after in pairwise(runs)), default=_YEAR)
 
 
 def fault(expression: object, *, repeats: bool = False) -> Fault | None:

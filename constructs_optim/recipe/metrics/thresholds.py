@@ -11,13 +11,17 @@ LATENCIES_MS = (1.0, 1_000.0 * STREAM_SECONDS)
 """The range of latencies of requests, in milliseconds: no request passes SageMaker's network in less than 1 ms."""
 
 
+LEAST_MEANT_MS = {"time_to_first_token": 5.0, "inter_token_latency": 1.0, "client_latency": 5.0}
+"""Latencies of requests, in milliseconds, below all published measurements (bench/forecast/measurements.jsonl)."""
+
+
 @dataclass(frozen=True)
 class Threshold:
     """A threshold, and the range of the values that it is compared with; ``most`` is None without a known limit.
 
     ``comparison`` is CloudWatch's operator with which a value breaches the threshold. ``must_pass`` tells whether some
     value has to be without a breach, as for a limit of an evaluation. Smaller percentages than ``least_meant`` are
-    probably meant as shares.
+    probably meant as shares, and smaller milliseconds as seconds; ``too_small`` says why.
     """
 
     location: str
@@ -28,6 +32,7 @@ class Threshold:
     most: float | None = None
     must_pass: bool = False
     least_meant: float = 0
+    too_small: str = "which every endpoint in use exceeds"
 
     def is_reachable(self, value: float) -> bool:
         """Return whether a value of the metric can breach the threshold ``value``, and another one keep it."""

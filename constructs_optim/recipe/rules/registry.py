@@ -12,7 +12,8 @@ from constructs_optim.recipe.errors import Advice, Violation, shown
 from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest
 from constructs_optim.recipe.evaluation.recommendation import RecommendedDeployment
 from constructs_optim.recipe.hosting import Hosting
-from constructs_optim.recipe.hosting.alarms import Alarms
+from constructs_optim.recipe.hosting.alarms import Alarms, Evaluated
+from constructs_optim.recipe.hosting.arns import ArnUse
 from constructs_optim.recipe.hosting.machine_image import MachineImageUse
 from constructs_optim.recipe.hosting.options import API as API
 from constructs_optim.recipe.hosting.options import DependentOption, StepOfFleet
@@ -22,7 +23,7 @@ from constructs_optim.recipe.hosting.roles_and_networks import (
     NetworkUse,
     SecurityGroupUse,
 )
-from constructs_optim.recipe.hosting.scaling import DeclaredScaling, Scaling
+from constructs_optim.recipe.hosting.scaling import ConcurrencyLimit, DeclaredScaling, Scaling
 from constructs_optim.recipe.hosting.shadow import Shadow
 from constructs_optim.recipe.hosting.speculation import Speculation
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
@@ -56,6 +57,9 @@ Subject = (
     | NetworkUse
     | SecurityGroupUse
     | ForeignGroup
+    | ArnUse
+    | Evaluated
+    | ConcurrencyLimit
     | Settings
 )
 """The subjects of rules."""

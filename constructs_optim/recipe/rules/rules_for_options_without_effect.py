@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections.abc import Iterator, Sequence
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.hosting import Hosting
-from constructs_optim.recipe.hosting.alarms import Watched, endpoint_alarms
+from constructs_optim.recipe.hosting.alarms import MOST_STALE_DAYS, Alarms, Evaluated, Watched, endpoint_alarms
 from constructs_optim.recipe.hosting.options import DependentOption
 from constructs_optim.recipe.hosting.scaling import (
     DeclaredScaling,
@@ -18,11 +20,13 @@ from constructs_optim.recipe.hosting.scaling import (
     ranges_of,
     steady_ranges,
 )
+from constructs_optim.recipe.hosting.schedules import longest_interval_days
 from constructs_optim.recipe.tokens import is_known, is_whole
 
-from .registry import API, Finding, rule
+from .registry import API, GUIDE, Finding, rule
 from .scaling_rules import in_utc, known_limits
 
+_AUTO_SCALING = "https://docs.aws.amazon.com/autoscaling/application/"
 _ONCE = re.compile(r"at\((?P<time>[^)]+)\)")
 # The years of a cron expression; a list such as 2026,2028 or a range ends with the last one.
 _LAST_YEAR = re.compile(r"cron\(.*[ ,\-](?P<year>\d{4})\)")
@@ -30,7 +34,7 @@ _LAST_YEAR = re.compile(r"cron\(.*[ ,\-](?P<year>\d{4})\)")
 
 @rule(
     "OPT237",
-    "https://docs.aws.amazon.com/autoscaling/application/userguide/what-is-application-auto-scaling.html",
+    f"{_AUTO_SCALING}userguide/what-is-application-auto-scaling.html",
     advisory=True,
 )
 def _scaling_changes_the_capacity(scaling: DeclaredScaling) -> Iterator[Finding]:
@@ -50,7 +54,7 @@ def _scaling_changes_the_capacity(scaling: DeclaredScaling) -> Iterator[Finding]
 
 @rule(
     "OPT259",
-    "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html",
+    f"{_AUTO_SCALING}APIReference/API_RegisterScalableTarget.html",
     advisory=True,
 )
 def _first_instances_are_in_the_range(scaling: DeclaredScaling) -> Iterator[Finding]:
@@ -62,6 +66,65 @@ def _first_instances_are_in_the_range(scaling: DeclaredScaling) -> Iterator[Find
     known = known_limits(limits)
     if known and is_whole(first, max(known) + 1):
         yield Finding("variant.initial_instance_count", first, f"Use {max(known)} or less, or a greater max_capacity")
+
+
+@rule("OPT286", f"{_AUTO_SCALING}APIReference/API_PutScheduledAction.html", advisory=True)
+def _schedules_have_times_of_their_own(scaling: DeclaredScaling) -> Iterator[Finding]:
+    """Two schedules with the same times set the same capacity: no source says which of them runs last."""
+    known: dict[tuple[object, ...], ScheduleRequest] = {}
+    for schedule in scaling.schedules:
+        times = (" ".join(schedule.expression.upper().split()), schedule.time_zone, schedule.start, schedule.end)
+        first = known.setdefault(times, schedule)
+        if _differ(first.min_capacity, schedule.min_capacity) or _differ(first.max_capacity, schedule.max_capacity):
+            reason = f"{first.location} has the same times and another capacity, and no source says which one runs last"
+            fix = "Use other times, or leave one of the two out"
+            yield Finding(f"{schedule.location}.schedule", schedule.expression, fix, reason)
+
+
+def _differ(one: int | None, other: int | None) -> bool:
+    return None not in (one, other) and is_known(one) and is_known(other) and one != other
+
+
+@rule("OPT282", f"{GUIDE}async-inference-monitor.html", advisory=True)
+def _policies_have_a_metric(scaling: DeclaredScaling) -> Iterator[Finding]:
+    """A policy's metric is published: SageMaker publishes neither concurrent requests nor invocations per instance of
+    an asynchronous endpoint, so the policy never scales.
+    """
+    for policy in scaling.policies if scaling.is_asynchronous else ():
+        if policy in ("on_concurrency", "on_invocations"):
+            fix = "Use on_backlog(target=4), with the requests that may wait for each instance"
+            yield Finding(policy, "with async_inference", fix)
+
+
+@rule(
+    "OPT283",
+    "https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-evaluation.html",
+    advisory=True,
+)
+def _evaluations_run_within_the_alarms_days(evaluated: Evaluated) -> Iterator[Finding]:
+    """Evaluations run as often as their alarm expects: between two evaluations, the alarm on stale evaluations is in
+    ALARM.
+    """
+    known = [(longest_interval_days(each), each) for each in evaluated.schedules]
+    longest = [days for days, _ in known if days is not None]
+    if len(longest) < len(known) or not known or min(longest) <= evaluated.days:
+        return
+    interval = math.ceil(min(longest))
+    fix = f"Use AlarmSettings(threshold={interval})"
+    if interval > MOST_STALE_DAYS:
+        fix = f"Schedule one at least every {MOST_STALE_DAYS} days, or switch the alarm off with stale_evaluation=False"
+    schedule = next(each for days, each in known if days == min(longest))
+    days = "1 day" if evaluated.days == 1 else f"{evaluated.days} days"
+    reason = f"evaluations run at {schedule}, and the alarm goes into ALARM after {days} without one"
+    yield Finding(evaluated.location, evaluated.days, fix, reason)
+
+
+@rule("OPT284", page("alarms"), advisory=True)
+def _settings_of_alarms_have_an_effect(alarms: Alarms) -> Iterator[Finding]:
+    """Only the error rate has a minimum count: no other alarm counts failed requests."""
+    for name, settings in alarms.switched_on().items():
+        if settings.minimum_count is not None and name != "error_rate":
+            yield Finding(f"alarms.{name}.minimum_count", settings.minimum_count, "Leave it out")
 
 
 def _without_effect(scaling: DeclaredScaling, schedules: Sequence[ScheduleRequest]) -> Iterator[Finding]:
@@ -143,6 +206,13 @@ def _options_have_an_effect(hosting: Hosting) -> Iterator[Finding]:
                 fix = f"Switch an alarm on, such as alarms=Alarms(error_rate=True), or leave {name} out"
                 value = f"{count} action{'s' if count > 1 else ''}"
                 yield Finding(f"monitoring.{name}", value, fix, "all alarms are off, so nothing runs the actions")
+    elif not any(each.actions_enabled for each in hosting.alarms.switched_on().values()):
+        for name in ("alarm_actions", "ok_actions"):
+            if count := getattr(hosting, name):
+                fix = f"Leave actions_enabled=False out of one of them, or leave {name} out"
+                value = f"{count} action{'s' if count > 1 else ''}"
+                reason = "all alarms have actions_enabled=False, so nothing runs the actions"
+                yield Finding(f"monitoring.{name}", value, fix, reason)
     watched = Watched(hosting.serves_components, 1, is_asynchronous=hosting.asynchronous)
     is_watched = hosting.rollback_alarms or any(each.rolls_back for each in endpoint_alarms(hosting.alarms, watched))
     if hosting.update.bake_seconds and not is_watched:
@@ -166,7 +236,7 @@ def _options_have_an_effect(hosting: Hosting) -> Iterator[Finding]:
         yield Finding("async_inference.include_responses_in", topic, fix, f"there is no {name} to notify")
 
 
-_CALLS = {
+_NEEDS = {
     "add_component": (
         "the endpoint has no model, so its instances serve nothing",
         'Call add_component("Chat", model=...), or set model',
@@ -179,11 +249,19 @@ _CALLS = {
         "no evaluation has a schedule, so this alarm is not created",
         'Call evaluate("Daily", schedule="rate(1 day)"), or leave the alarm out',
     ),
+    "job": (
+        "no job creates the endpoint's artifacts, so this alarm is not created",
+        "Leave it out",
+    ),
+    "real-time endpoint": (
+        "on an asynchronous endpoint, requests are expected to wait, so this alarm is not created",
+        "Leave it out: zero_capacity watches the queue",
+    ),
 }
 
 
 @rule("OPT239", f"{API}CreateInferenceComponent.html", advisory=True)
-def _the_needed_call_is_made(option: DependentOption) -> Iterator[Finding]:
-    """The call that an option needs is made: the option only has an effect with another call."""
-    reason, fix = _CALLS[option.needs]
+def _what_is_needed_is_there(option: DependentOption) -> Iterator[Finding]:
+    """What an option needs is there: the option only has an effect with another call or feature."""
+    reason, fix = _NEEDS[option.needs]
     yield Finding(option.location, option.value, fix, reason)

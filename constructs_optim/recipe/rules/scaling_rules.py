@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product, zip_longest
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
+from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.hosting import schedules
-from constructs_optim.recipe.hosting.alarms import Alarms, Watched, configured_alarm
+from constructs_optim.recipe.hosting.alarms import MOST_STALE_DAYS, Alarms, Watched, configured_alarm
 from constructs_optim.recipe.hosting.engine_scaling import LIMITS
-from constructs_optim.recipe.hosting.scaling import Scaling, ScheduleRequest, StepRequest
+from constructs_optim.recipe.hosting.scaling import ConcurrencyLimit, Scaling, ScheduleRequest, StepRequest
 from constructs_optim.recipe.metrics import engines
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
 from constructs_optim.recipe.metrics.thresholds import Threshold
@@ -33,6 +34,8 @@ _LONGEST_POLICY_NAME = 256
 _MOST_WHOLE = 2**31 - 1
 # Every variant of an alarm's definition.
 _WATCHED = [Watched(shared, 1, zero, is_asynchronous=queue) for shared, zero, queue in product((True, False), repeat=3)]
+# A queue of a few times the capacity may be intended, because short requests wait briefly.
+_MOST_WAITING = 10
 _HOUR, _DAY, _WEEK = 3_600, 86_400, 604_800
 
 
@@ -332,13 +335,40 @@ def _thresholds_can_be_reached(threshold: Threshold) -> Iterator[Finding]:
 @rule("OPT257", f"{GUIDE}monitoring-cloudwatch.html", advisory=True)
 def _percentages_are_not_shares(threshold: Threshold) -> Iterator[Finding]:
     """A threshold in percent is not a share: more than 1% of a disk, and of the KV cache of an endpoint in use, is
-    occupied, so that the alarm stays in ALARM.
+    occupied, so that the alarm stays in ALARM; a few failed requests exceed an error rate of less than 0.1%.
     """
-    value = threshold.value
-    is_lower_limit = threshold.comparison.startswith("Less")
-    if is_known(value) and is_number(value) and not is_lower_limit and 0 < value < threshold.least_meant:
-        reason = f"this is a percentage, {value:g}%, which every endpoint in use exceeds"
+    value = _too_small(threshold)
+    if threshold.unit == "%" and value is not None:
+        reason = f"this is a percentage, {value:g}%, {threshold.too_small}"
         yield Finding(threshold.location, value, f"Did you mean {100 * value:g} for {100 * value:g}%?", reason)
+
+
+@rule("OPT287", page("evaluation"), advisory=True)
+def _milliseconds_are_not_seconds(threshold: Threshold) -> Iterator[Finding]:
+    """A limit in milliseconds is not in seconds: no published measurement of a model is so fast, so that every
+    evaluation fails.
+    """
+    value = _too_small(threshold)
+    if threshold.unit == "ms" and threshold.must_pass and value is not None:
+        reason = f"this is {value:g} ms, and no published measurement is below {threshold.least_meant:g} ms"
+        yield Finding(threshold.location, value, f"Did you mean {1000 * value:g} for {value:g} s?", reason)
+
+
+def _too_small(threshold: Threshold) -> float | None:
+    """Return an upper limit that is probably meant in a larger unit; None for any other."""
+    value, is_lower_limit = threshold.value, threshold.comparison.startswith("Less")
+    is_limit = is_known(value) and is_number(value) and not is_lower_limit
+    return value if is_limit and 0 < value < threshold.least_meant else None
+
+
+@rule("OPT285", f"{GUIDE}endpoint-auto-scaling-policy.html", advisory=True)
+def _requests_in_flight_are_near_the_capacity(limit: ConcurrencyLimit) -> Iterator[Finding]:
+    """A number of requests in flight is near the capacity: far above it, most requests wait in the container, so that
+    they time out before the alarm or the policy reacts.
+    """
+    if is_known(limit.value) and is_number(limit.value) and 0 < limit.capacity * _MOST_WAITING < limit.value:
+        reason = f"an instance or copy is sized for {limit.capacity:g} requests at once, and the others wait"
+        yield Finding(limit.location, limit.value, f"Use a number near {limit.capacity:g}, or leave it out", reason)
 
 
 @rule("OPT089", "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html")
@@ -346,8 +376,9 @@ def _evaluations_get_stale(alarms: Alarms) -> Iterator[Finding]:
     """The stale evaluation alarm is within a week: CloudWatch evaluates an alarm over at most one week."""
     settings = alarms.switched_on().get("stale_evaluation")
     days = settings.threshold if settings is not None else None
-    if days is not None and days not in range(1, 8):
-        yield Finding("alarms.stale_evaluation.threshold", days, "1 to 7 days, as a whole number")
+    if days is not None and days not in range(1, MOST_STALE_DAYS + 1):
+        fix = f"1 to {MOST_STALE_DAYS} days, as a whole number"
+        yield Finding("alarms.stale_evaluation.threshold", days, fix)
 
 
 @rule("OPT170", engines.SOURCE)
