@@ -9,20 +9,39 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import re
-import zoneinfo
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-_UNITS = {"minute": 60, "hour": 3600, "day": 86_400}
-# SageMaker's predefined metrics: metric, statistic, period in seconds. Sources: user guide, "Predefined metrics";
-# SageMaker developer guide, "SageMaker AI metrics in Amazon CloudWatch".
-_PREDEFINED = {
-    "SageMakerVariantInvocationsPerInstance": ("InvocationsPerInstance", "Sum", 60),
-    "SageMakerVariantConcurrentRequestsPerModelHighResolution": ("ConcurrentRequestsPerModel", "Average", 10),
-    "SageMakerInferenceComponentInvocationsPerCopy": ("InvocationsPerCopy", "Sum", 60),
-    "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution": ("ConcurrentRequestsPerCopy", "Average", 10),
+from constructs_optim_local.schedules import next_due
+
+_INSTANCES, _COPIES = "sagemaker:variant:DesiredInstanceCount", "sagemaker:inference-component:DesiredCopyCount"
+
+
+class Metric(NamedTuple):
+    """A predefined metric: for which scalable dimension, its name, statistic, and period in seconds."""
+
+    dimension: str
+    name: str
+    statistic: str
+    period: int
+
+
+PREDEFINED = {
+    "SageMakerVariantInvocationsPerInstance": Metric(_INSTANCES, "InvocationsPerInstance", "Sum", 60),
+    "SageMakerVariantConcurrentRequestsPerModelHighResolution": Metric(
+        _INSTANCES, "ConcurrentRequestsPerModel", "Average", 10
+    ),
+    "SageMakerInferenceComponentInvocationsPerCopy": Metric(_COPIES, "InvocationsPerCopy", "Sum", 60),
+    "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution": Metric(
+        _COPIES, "ConcurrentRequestsPerCopy", "Average", 10
+    ),
+    "SageMakerVariantProvisionedConcurrencyUtilization": Metric(
+        "sagemaker:variant:DesiredProvisionedConcurrency", "ServerlessProvisionedConcurrencyUtilization", "Average", 60
+    ),
 }
+"""SageMaker's predefined metrics. Sources: user guide, "Predefined metrics"; SageMaker developer guide, "SageMaker AI
+metrics in Amazon CloudWatch". Assumed: the statistic of the provisioned concurrency.
+"""
 _SCALE_IN_SHARE = 0.9
 
 
@@ -85,32 +104,18 @@ def tracking_alarms(policy: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def due_after(
-    action: Mapping[str, Any],
-    after: dt.datetime,
-    scale: float,
-    next_cron: Callable[[str, dt.datetime], dt.datetime | None],
-) -> dt.datetime | None:
+def due_after(action: Mapping[str, Any], after: dt.datetime, scale: float) -> dt.datetime | None:
     """Return when a scheduled action is due next; None if never.
 
     Args:
         action: the request of PutScheduledAction.
         after: a time in UTC.
         scale: real seconds for each second of a rate.
-        next_cron: returns when a cron expression is due next.
 
     Raises:
         ValueError: if the schedule is invalid.
     """
-    schedule, zone = action["Schedule"], zoneinfo.ZoneInfo(action.get("Timezone") or "UTC")
-    if found := re.fullmatch(r"at\((.+)\)", schedule):
-        at = dt.datetime.fromisoformat(found[1]).replace(tzinfo=zone).astimezone(dt.UTC)
-        due = at if at > after else None
-    elif found := re.fullmatch(r"rate\((\d+) (minute|hour|day)s?\)", schedule):
-        due = after + dt.timedelta(seconds=int(found[1]) * _UNITS[found[2]] * scale)
-    else:
-        local = next_cron(schedule, after.astimezone(zone))
-        due = local.astimezone(dt.UTC) if local is not None else None
+    due = next_due(action["Schedule"], action.get("Timezone"), after, scale)
     end = action.get("EndTime")
     return None if due is None or (end is not None and due.timestamp() > _seconds(end)) else due
 
@@ -146,7 +151,8 @@ def _watched(config: Mapping[str, Any], resource_id: str) -> tuple[dict[str, Any
         members = {key: custom[key] for key in ("MetricName", "Namespace", "Dimensions", "Statistic") if key in custom}
         return {**members, "Period": 60}, 60
     kind = config["PredefinedMetricSpecification"]["PredefinedMetricType"]
-    metric, statistic, period = _PREDEFINED.get(kind, (kind, "Average", 60))
+    # The policy of a template that is only read may have any metric.
+    _, metric, statistic, period = PREDEFINED.get(kind, Metric("", kind, "Average", 60))
     kinds = ("EndpointName", "VariantName") if resource_id.startswith("endpoint/") else ("InferenceComponentName",)
     dimensions = [
         {"Name": name, "Value": value} for name, value in zip(kinds, resource_id.split("/")[1::2], strict=False)

@@ -10,7 +10,7 @@ import datetime as dt
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -77,11 +77,10 @@ class ScalingEngine:
         registry: Registry,
         resources: Scalable,
         scale: float,
-        next_cron: Callable[[str, dt.datetime], dt.datetime | None],
         lock: threading.RLock,
         clock: Clock,
     ) -> None:
-        self._registry, self._resources, self._scale, self._next_cron = registry, resources, scale, next_cron
+        self._registry, self._resources, self._scale = registry, resources, scale
         # The registry's lock, because engine and registry call each other.
         self._lock, self._awake, self._clock = lock, threading.Event(), clock
         self._memory: dict[tuple[Location, str, str], _Memory] = {}
@@ -115,7 +114,7 @@ class ScalingEngine:
         Raises:
             ValueError: if the schedule is invalid. The text says why.
         """
-        due_after(action, self._clock.now(), self._scale, self._next_cron)
+        due_after(action, self._clock.now(), self._scale)
 
     def scheduled(self, location: Location) -> None:
         """Handle a new or changed scheduled action."""
@@ -220,7 +219,7 @@ class ScalingEngine:
                 key = (location, action["ScheduledActionARN"])
                 signature, due = self._due[key]
                 if due is not None and now >= due:
-                    self._due[key] = (signature, due_after(action, now, self._scale, self._next_cron))
+                    self._due[key] = (signature, due_after(action, now, self._scale))
                     if started(action, now):
                         self._run_schedule(location, action)
         for (location, resource, dimension), memory in list(self._memory.items()):
@@ -238,7 +237,7 @@ class ScalingEngine:
         for key, action in actions.items():
             signature = "|".join(str(action.get(name)) for name in ("Schedule", "Timezone", "StartTime", "EndTime"))
             if self._due.get(key, ("", None))[0] != signature:
-                self._due[key] = (signature, due_after(action, now, self._scale, self._next_cron))
+                self._due[key] = (signature, due_after(action, now, self._scale))
 
     def _run_schedule(self, location: Location, action: Mapping[str, Any]) -> None:
         target = self._target(location, action)

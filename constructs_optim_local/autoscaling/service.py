@@ -7,12 +7,11 @@ PutScalingPolicy requires a registered target and keeps the ARN of an existing p
 
 from __future__ import annotations
 
-import datetime as dt
 import functools
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Any
 
@@ -30,8 +29,8 @@ from .engine import (
     ScalingEngine,
     Target,
 )
+from .refusals import action_problems, policy_problems
 
-NextCron = Callable[[str, dt.datetime], dt.datetime | None]
 _KEY = ("ServiceNamespace", "ResourceId", "ScalableDimension")
 _PATIENCE_SECONDS, _TICK_SECONDS = 60, 0.1
 _HOST = "http://application-autoscaling.{region}.amazonaws.com/"
@@ -48,7 +47,6 @@ class ApplicationAutoScaling:
         calls: CallLog,
         resources: Scalable,
         alarms: Alarms,
-        next_cron: NextCron,
         scale: float,
         clock: Clock,
     ) -> None:
@@ -59,7 +57,7 @@ class ApplicationAutoScaling:
         # Tags of scalable targets by ARN, which moto does not store.
         self._tags: dict[str, dict[str, str]] = {}
         self._lock = threading.RLock()
-        self._engine = ScalingEngine(self, resources, scale, next_cron, self._lock, clock)
+        self._engine = ScalingEngine(self, resources, scale, self._lock, clock)
 
     def invoke(self, operation: str, request: dict[str, Any], *, account: str, region: str) -> dict[str, Any]:
         """Run an operation.
@@ -198,14 +196,8 @@ class ApplicationAutoScaling:
     def _put_policy(self, request: dict[str, Any], location: Location) -> dict[str, Any]:
         self._needs_target(request, location)
         tracking = request.get("TargetTrackingScalingPolicyConfiguration")
-        if (
-            tracking is not None
-            and len({"PredefinedMetricSpecification", "CustomizedMetricSpecification"} & set(tracking)) != 1
-        ):
-            raise validation_error(
-                "Exactly one of the predefined and the customized metric specification must be given"
-            )
         before = self._policy(request, location)
+        _refuse(policy_problems(request, is_new=before is None))
         others = self._matching(
             "DescribeScalingPolicies", "ScalingPolicies", {name: request[name] for name in _KEY}, location
         )
@@ -237,10 +229,12 @@ class ApplicationAutoScaling:
     def _put_scheduled_action(self, request: dict[str, Any], location: Location) -> dict[str, Any]:
         self._needs_target(request, location)
         known = next(iter(self._matching("DescribeScheduledActions", "ScheduledActions", request, location)), {})
+        action = {**known, **request}
         try:
-            self._engine.check_schedule({**known, **request})
+            self._engine.check_schedule(action)
         except (ValueError, KeyError) as error:
             raise validation_error(f"Invalid schedule: {error}") from None
+        _refuse(action_problems(action))
         response = self._call("PutScheduledAction", request, *location)
         self._engine.scheduled(location)
         return response
@@ -297,6 +291,11 @@ class ApplicationAutoScaling:
             missing = message.startswith(("No scalable target found", "No scaling policy found"))
             raise ApiError("ObjectNotFoundException" if missing else code, message, status)
         return content
+
+
+def _refuse(problems: Iterator[str]) -> None:
+    if found := "; ".join(problems):
+        raise validation_error(found)
 
 
 def _metric(tracking: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -445,20 +445,6 @@ def _publish(alarm: dict[str, Any], old_state: str, new_state: str, reason: str)
     eventbridge._put_events({"Entries": [entry]}, allow_aws_source=True)
 
 
-def next_fire(expression: str, after: dt.datetime) -> dt.datetime | None:
-    """Return when a ``cron(...)`` schedule is due next; None if never.
-
-    Raises:
-        ValueError: if it is not a cron expression.
-    """
-    from ministack.services import eventbridge
-
-    fields = eventbridge._parse_cron_fields(expression)
-    if fields is None:
-        raise ValueError(f"{expression} is not a cron expression")
-    return eventbridge._cron_next_fire(fields, after)
-
-
 def _points(metric: Mapping[str, Any], period: int, statistic: str) -> dict[int, float]:
     from ministack.services import cloudwatch
 

@@ -14,22 +14,20 @@ from __future__ import annotations
 import datetime as dt
 import json
 import logging
-import re
 import threading
 import time
 import uuid
 import zoneinfo
-from collections.abc import Callable
 from typing import Any
 
 from constructs_optim_local.access.authorization import Permission, Roles, Unchecked
 from constructs_optim_local.clock import Clock
+from constructs_optim_local.schedules import next_due
 
 from .patches import replace, table
 
 _TICK_SECONDS = 0.1
 _SERVICE = "scheduler.amazonaws.com"
-_UNITS = {"minute": 60, "hour": 3600, "day": 86_400}
 _ACTIONS = {"states": "states:StartExecution", "lambda": "lambda:InvokeFunction"}
 _KEPT = (
     "ScheduleExpression",
@@ -48,15 +46,9 @@ _logger = logging.getLogger("scheduler")
 class Scheduler:
     """The schedules of every account and Region. ``scale`` is the real seconds for each second of a schedule."""
 
-    def __init__(
-        self,
-        scale: float,
-        next_cron: Callable[[str, dt.datetime], dt.datetime | None],
-        roles: Roles | None,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, scale: float, roles: Roles | None, clock: Clock) -> None:
         self._real = clock
-        self._scale, self._next_cron, self._roles = scale, next_cron, roles or Unchecked()
+        self._scale, self._roles = scale, roles or Unchecked()
         # By account, Region and key: a schedule's definition, and when it is due, in seconds since 1970 of its own
         # clock.
         self._due: dict[Any, tuple[str, float | None]] = {}
@@ -114,16 +106,14 @@ class Scheduler:
 
     def _next(self, schedule: dict[str, Any], after: float) -> float | None:
         expression, start = schedule["ScheduleExpression"], _moment(schedule.get("StartDate"))
-        zone = zoneinfo.ZoneInfo(schedule.get("ScheduleExpressionTimezone") or "UTC")
-        if found := re.fullmatch(r"at\((.+)\)", expression):
-            at = dt.datetime.fromisoformat(found[1]).replace(tzinfo=zone).timestamp()
-            return at if at > after else None
-        if found := re.fullmatch(r"rate\((\d+) (minute|hour|day)s?\)", expression):
-            due = after + int(found[1]) * _UNITS[found[2]]
-            return due if start is None or due >= start else start
-        base = dt.datetime.fromtimestamp(after if start is None else max(after, start), zone)
-        due = self._next_cron(expression, base)
-        return due.timestamp() if due is not None else None
+        if start is not None and expression.startswith("cron("):
+            after = max(after, start)
+        zone = schedule.get("ScheduleExpressionTimezone")
+        due = next_due(expression, zone, dt.datetime.fromtimestamp(after, dt.UTC))
+        if due is None:
+            return None
+        is_rate = expression.startswith("rate(")
+        return max(due.timestamp(), start) if start is not None and is_rate else due.timestamp()
 
     def _fire(self, key: tuple[str, str, str], schedule: dict[str, Any], due: float) -> None:
         from ministack.core.responses import request_scope

@@ -28,7 +28,7 @@ from constructs_optim_local.clock import Clock
 from constructs_optim_local.faults import Faults
 from constructs_optim_local.ministack.application import application, kill_running_functions, prepare_environment
 from constructs_optim_local.ministack.cloudformation import behave_like_aws
-from constructs_optim_local.ministack.cloudwatch import MinistackAlarms, next_fire
+from constructs_optim_local.ministack.cloudwatch import MinistackAlarms
 from constructs_optim_local.ministack.endpoint_events import send_endpoint_events
 from constructs_optim_local.ministack.iam import EnforcedRoles, TrustedRoles
 from constructs_optim_local.ministack.patches import check_ministack
@@ -146,7 +146,7 @@ async def _serve(settings: dict[str, Any], inherited: dict[str, str]) -> None:
             servers=servers,
         )
     )
-    scaling = ApplicationAutoScaling(faults, calls, sagemaker, alarms, next_fire, settings["time_scale"], clock)
+    scaling = ApplicationAutoScaling(faults, calls, sagemaker, alarms, settings["time_scale"], clock)
     # Every process started from here on is a function, whose SDK says so in each call.
     os.environ["AWS_EXECUTION_ENV"] = MARK
     if settings["sdk_lacks"]:
@@ -162,7 +162,7 @@ async def _serve(settings: dict[str, Any], inherited: dict[str, str]) -> None:
     services = application(added, roles, SageMakerRuntime(sagemaker), settings["time_scale"], clock)
     behave_like_aws(faults)
     limit_history(settings["history_events"])
-    Scheduler(settings["time_scale"], next_fire, roles, clock).install()
+    Scheduler(settings["time_scale"], roles, clock).install()
     alarms.install(scaling.alarm_fired, roles)
     send_endpoint_events(sagemaker, clock)
     if servers is not None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim_local.autoscaling.decisions import due_after, stepped, tracked
+from constructs_optim_local.autoscaling.decisions import due_after, stepped, tracked, tracking_alarms
 from constructs_optim_local.cloudwatch.evaluation import evaluated, problems
 from constructs_optim_local.cloudwatch.metric_math import MathError, evaluate
 
@@ -161,10 +161,21 @@ def test_scheduled_actions_are_due_in_their_time_zone() -> None:
     noon = dt.datetime(2026, 7, 1, 12, tzinfo=dt.UTC)
 
     def due(schedule: str, **more: Any) -> dt.datetime | None:
-        return due_after({"Schedule": schedule, **more}, noon, 0.5, lambda cron, after: after + dt.timedelta(hours=1))
+        return due_after({"Schedule": schedule, **more}, noon, 0.5)
 
     assert due("at(2026-07-01T09:30:00)", Timezone="America/New_York") == noon + dt.timedelta(hours=1, minutes=30)
     assert due("at(2026-07-01T09:30:00)") is None
     assert due("rate(2 minutes)") == noon + dt.timedelta(minutes=1)
     assert due("cron(0 13 * * ? *)") == noon + dt.timedelta(hours=1)
     assert due("rate(1 day)", EndTime=noon.timestamp() + 60) is None
+
+
+def test_a_policy_that_is_only_read_may_track_any_predefined_metric() -> None:
+    metric = {"PredefinedMetricType": "ECSServiceAverageCPUUtilization"}
+    policy = {
+        "PolicyName": "read",
+        "PolicyARN": "read",
+        "ResourceId": "endpoint/-/variant/-",
+        "TargetTrackingScalingPolicyConfiguration": {"TargetValue": 50.0, "PredefinedMetricSpecification": metric},
+    }
+    assert {alarm["MetricName"] for alarm in tracking_alarms(policy)} == {"ECSServiceAverageCPUUtilization"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -91,12 +92,114 @@ def test_an_invalid_capacity_range_is_refused(scaling: Any, limits: dict[str, in
         scaling.register_scalable_target(**TARGET, **limits)
 
 
-@pytest.mark.parametrize("schedule", ["at(tomorrow)", "cron(0 8)", "every(5 minutes)"])
-def test_a_scheduled_action_with_an_invalid_schedule_is_refused(scaling: Any, schedule: str) -> None:
+@pytest.fixture
+def registered(scaling: Any) -> Iterator[None]:
     scaling.register_scalable_target(**TARGET, MinCapacity=1, MaxCapacity=4)
-    with pytest.raises(ClientError, match="Invalid schedule"):
-        scaling.put_scheduled_action(**TARGET, ScheduledActionName="odd", Schedule=schedule)
+    yield
     scaling.deregister_scalable_target(**TARGET)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    ["at(tomorrow)", "cron(0 8)", "cron(0 6 ? * ? *)", "rate(0 minutes)", "rate(1 days)", "rate(2 minute)"],
+)
+def test_a_scheduled_action_with_an_invalid_schedule_is_refused(scaling: Any, registered: None, schedule: str) -> None:
+    action = {"MinCapacity": 1}
+    with pytest.raises(ClientError, match="Invalid schedule"):
+        scaling.put_scheduled_action(
+            **TARGET, ScheduledActionName="odd", Schedule=schedule, ScalableTargetAction=action
+        )
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        ({"MinCapacity": 5, "MaxCapacity": 2}, "Maximum capacity cannot be less than minimum capacity"),
+        ({}, "At least one of minimum capacity and maximum capacity should be provided"),
+        (None, "At least one of minimum capacity and maximum capacity should be provided"),
+    ],
+)
+def test_a_scheduled_action_without_valid_limits_is_refused(
+    scaling: Any, registered: None, action: dict[str, int] | None, said: str
+) -> None:
+    given = {"ScheduledActionName": "odd", "Schedule": "rate(1 day)"}
+    with pytest.raises(ClientError, match=said):
+        scaling.put_scheduled_action(
+            **TARGET, **given, **({"ScalableTargetAction": action} if action is not None else {})
+        )
+    # A change of an existing action may leave the limits out.
+    scaling.put_scheduled_action(**TARGET, **given, ScalableTargetAction={"MinCapacity": 0, "MaxCapacity": 0})
+    scaling.put_scheduled_action(**TARGET, **{**given, "Schedule": "cron(0 6 L-3 * ? *)"})
+
+
+def step(low: float | None, high: float | None) -> dict[str, float]:
+    bounds = {"MetricIntervalLowerBound": low, "MetricIntervalUpperBound": high}
+    return {"ScalingAdjustment": 1, **{name: bound for name, bound in bounds.items() if bound is not None}}
+
+
+UP = step(0, None)
+CHANGE = "ChangeInCapacity"
+
+
+@pytest.mark.parametrize(
+    ("configuration", "said"),
+    [
+        (None, "StepScalingPolicyConfiguration is required"),
+        ({"StepAdjustments": [UP]}, "You must specify an AdjustmentType"),
+        ({"AdjustmentType": CHANGE}, "At least one step adjustment is required"),
+        (
+            {"AdjustmentType": CHANGE, "StepAdjustments": [*(step(n, n + 1) for n in range(20)), step(20, None)]},
+            "at most 20 step adjustments",
+        ),
+        ({"AdjustmentType": CHANGE, "StepAdjustments": [step(None, None)]}, "cannot be left unspecified"),
+        ({"AdjustmentType": CHANGE, "StepAdjustments": [step(0, 10), step(5, None)]}, "overlap or have a gap"),
+        (
+            {"AdjustmentType": CHANGE, "StepAdjustments": [step(0, 10), step(20, None)]},
+            "overlap or have a gap",
+        ),
+        ({"AdjustmentType": CHANGE, "StepAdjustments": [step(None, 0), step(None, 10)]}, "an unspecified lower bound"),
+        ({"AdjustmentType": CHANGE, "StepAdjustments": [UP, step(10, None)]}, "an unspecified upper bound"),
+        ({"AdjustmentType": CHANGE, "StepAdjustments": [step(0, 10)]}, "a positive upper bound"),
+        ({"AdjustmentType": CHANGE, "StepAdjustments": [step(-10, 0)]}, "a negative lower bound"),
+        ({"AdjustmentType": CHANGE, "StepAdjustments": [step(10, 5), step(5, None)]}, "less than its upper bound"),
+    ],
+)
+def test_a_step_policy_without_valid_steps_is_refused(
+    scaling: Any, registered: None, configuration: dict[str, Any] | None, said: str
+) -> None:
+    given = {"StepScalingPolicyConfiguration": configuration} if configuration is not None else {}
+    with pytest.raises(ClientError, match=said):
+        scaling.put_scaling_policy(**TARGET, PolicyName="odd", PolicyType="StepScaling", **given)
+
+
+def test_the_steps_of_a_policy_may_be_in_any_order(scaling: Any, registered: None) -> None:
+    steps = [step(10, None), step(None, -10), step(0, 10), step(-10, 0)]
+    scaling.put_scaling_policy(
+        **TARGET,
+        PolicyName="all",
+        PolicyType="StepScaling",
+        StepScalingPolicyConfiguration={"AdjustmentType": CHANGE, "StepAdjustments": steps},
+    )
+
+
+@pytest.mark.parametrize("metric", ["SageMakerInferenceComponentInvocationsPerCopy", "ECSServiceAverageCPUUtilization"])
+def test_a_variant_does_not_track_the_predefined_metric_of_another_dimension(
+    scaling: Any, registered: None, metric: str
+) -> None:
+    said = (
+        "Scalable dimension sagemaker:variant:DesiredInstanceCount only supports the following predefined metric "
+        "types: SageMakerVariantInvocationsPerInstance, SageMakerVariantConcurrentRequestsPerModelHighResolution"
+    )
+    with pytest.raises(ClientError, match=said):
+        scaling.put_scaling_policy(
+            **TARGET,
+            PolicyName="odd",
+            PolicyType="TargetTrackingScaling",
+            TargetTrackingScalingPolicyConfiguration={
+                "TargetValue": 3.0,
+                "PredefinedMetricSpecification": {"PredefinedMetricType": metric},
+            },
+        )
 
 
 def test_scaling_policies_and_scheduled_actions_need_a_registered_target(scaling: Any) -> None:
@@ -127,7 +230,7 @@ def test_a_scaling_policy_that_is_put_again_keeps_its_arn(scaling: Any) -> None:
     policy = {
         "PolicyName": "again",
         "PolicyType": "StepScaling",
-        "StepScalingPolicyConfiguration": {"AdjustmentType": "ChangeInCapacity", "StepAdjustments": []},
+        "StepScalingPolicyConfiguration": {"AdjustmentType": "ChangeInCapacity", "StepAdjustments": [UP]},
     }
     made = [scaling.put_scaling_policy(**TARGET, **policy)["PolicyARN"] for _ in range(2)]
     assert made[0] == made[1]

@@ -27,7 +27,6 @@ from constructs_optim_local.clock import Clock
 from constructs_optim_local.cloud import DEFAULT_REGION
 from constructs_optim_local.cloudwatch.alarms import Tripped, alarm_arn
 from constructs_optim_local.faults import Fault, Faults
-from constructs_optim_local.ministack.cloudwatch import next_fire
 from constructs_optim_local.price_list import PriceList, hourly_price
 from constructs_optim_local.sagemaker.context import Context, Timing
 from constructs_optim_local.sagemaker.hub import Hub
@@ -175,7 +174,7 @@ class InProcessCloud:
         self.services: dict[str, Any] = {
             "sagemaker": self.sagemaker,
             "application-autoscaling": ApplicationAutoScaling(
-                self._faults, self._calls, self.sagemaker, self.alarms, next_fire, time_scale, self.clock
+                self._faults, self._calls, self.sagemaker, self.alarms, time_scale, self.clock
             ),
             "pricing": PriceList(self._faults, self._calls),
             "service-quotas": ServiceQuotas(self._quotas, self._faults, self._calls),
