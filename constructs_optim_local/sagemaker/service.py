@@ -213,7 +213,7 @@ class _Regional:
             "DeleteAIBenchmarkJob": benchmarks.jobs.delete,
             "DeleteAIRecommendationJob": recommendations.jobs.delete,
             "DeleteAIWorkloadConfig": configs.delete,
-            "DeleteEndpoint": endpoints.delete,
+            "DeleteEndpoint": components.delete_endpoint,
             "DeleteEndpointConfig": hosting.delete_config,
             "DeleteEndpointPolicy": endpoints.delete_policy,
             "DeleteInferenceComponent": components.delete,

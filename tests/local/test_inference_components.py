@@ -278,14 +278,18 @@ def test_component_copies_move_to_the_new_instances_of_an_endpoint(sagemaker: An
     assert placed == [{"InstanceType": "ml.g6e.2xlarge", "CurrentCopyCount": 1}]
 
 
-def test_components_are_listed_by_endpoint_and_are_kept_when_it_is_deleted(sagemaker: Any) -> None:
-    endpoint(sagemaker, "mortal")
-    create(sagemaker, "survivor", "mortal", needing(1))
-    (listed,) = sagemaker.list_inference_components(EndpointNameEquals="mortal")["InferenceComponents"]
-    assert listed["InferenceComponentName"] == "survivor"
-    sagemaker.delete_endpoint(EndpointName="mortal")
-    assert component(sagemaker, "survivor")["InferenceComponentStatus"] == "InService"
-    delete(sagemaker, "survivor")
+def test_an_endpoint_with_listed_components_cannot_be_deleted(sagemaker: Any) -> None:
+    endpoint(sagemaker, "occupied")
+    create(sagemaker, "tenant", "occupied", needing(1))
+    (listed,) = sagemaker.list_inference_components(EndpointNameEquals="occupied")["InferenceComponents"]
+    assert listed["InferenceComponentName"] == "tenant"
+    with pytest.raises(ClientError, match="Cannot delete endpoint with inference component associated"):
+        sagemaker.delete_endpoint(EndpointName="occupied")
+    assert component(sagemaker, "tenant")["InferenceComponentStatus"] == "InService"
+    delete(sagemaker, "tenant")
+    sagemaker.delete_endpoint(EndpointName="occupied")
+    with pytest.raises(ClientError, match="Could not find endpoint"):
+        sagemaker.describe_endpoint(EndpointName="occupied")
 
 
 def update(sagemaker: Any, name: str, image: str, deployment: dict[str, Any]) -> None:

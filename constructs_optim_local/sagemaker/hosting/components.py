@@ -5,9 +5,9 @@ InferenceComponentSpecification; developer guide, "Scale an endpoint to zero ins
 (rolling updates of inference components) and "Deploy models to GPU partitions with inference components".
 
 AWS documents none of the following. From users' reports: the messages about placement, states in progress and endpoints
-without support for components; deleting an endpoint leaves its components behind. Assumed: the other messages; a base
-component cannot be deleted while adapters use it; if copies find no room, the running ones stay in service, with a
-FailureReason; a maximum of memory below the minimum is refused.
+without support for components. Assumed: the other messages; a base component cannot be deleted while adapters use it;
+if copies find no room, the running ones stay in service, with a FailureReason; a maximum of memory below the minimum is
+refused.
 """
 
 from __future__ import annotations
@@ -135,6 +135,20 @@ class InferenceComponents:
             )
         component |= {"InferenceComponentStatus": "Deleting", "LastModifiedTime": self._scope.now()}
         return {}
+
+    def delete_endpoint(self, request: Record) -> Record:
+        """DeleteEndpoint, which an endpoint's inference components prevent, also those that are being deleted.
+
+        Source: https://github.com/gruntwork-io/cloud-nuke/pull/1142.
+        """
+        self.settle_all()
+        name = request["EndpointName"].lower()
+        if any(component["EndpointName"].lower() == name for component in self.records.by_name.values()):
+            raise validation_error(
+                "Cannot delete endpoint with inference component associated. Please delete inference component and try "
+                "it again."
+            )
+        return self.endpoints.delete(request)
 
     def list(self, request: Record) -> Record:
         """ListInferenceComponents."""

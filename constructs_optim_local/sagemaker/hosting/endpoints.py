@@ -161,7 +161,7 @@ class Endpoints:
         return shown
 
     def delete(self, request: Record) -> Record:
-        """DeleteEndpoint, at once. The endpoint's inference components stay without instances."""
+        """DeleteEndpoint, at once."""
         endpoint = self.settled(request["EndpointName"])
         if endpoint["EndpointStatus"] in _IN_PROGRESS:
             raise validation_error(f'Cannot update in-progress endpoint "{endpoint["EndpointArn"]}".')
