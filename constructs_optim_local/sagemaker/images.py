@@ -23,7 +23,7 @@ _LABELED, _LABELED_DRIVER = "/djl-inference:", 535
 # awslabs/llm-hosting-container), and AWS tested them on ml.g5.12xlarge with its default driver, 470
 # (tests/huggingface/sagemaker_dlc_test.py there, before pull request 193). The oldest that the package supports is 470.
 _COMPATIBLE, _COMPATIBLE_DRIVER = "/huggingface-pytorch-tgi-inference:", 470
-_NEURON_TYPE = re.compile(r"ml\.(inf|trn)\d")
+_NEURON_TYPE, _GPU_TYPE = re.compile(r"ml\.(inf|trn)\d"), re.compile(r"ml\.(g|gr|p)\d")
 _FOR_NEURON, _FOR_GPUS = re.compile(r"-neuronx\b"), re.compile(r"-(gpu|cu\d{3})\b")
 _IMAGE = re.compile(r"(\d{12})\.dkr\.ecr\.([a-z0-9-]+)\.[a-z.]+/([^:@]+):(.+)")
 
@@ -62,17 +62,20 @@ def has_image(repository: str, tag: str, region: str) -> bool:
     )
 
 
-def driver_is_too_old(
-    image: str | None, instance_type: str, ami_version: str | None, *, of_component: bool = False
-) -> bool:
-    """Return whether the NVIDIA driver of the instances' machine image does not run an image; False if unknown.
+def lacks_driver(image: str | None, instance_type: str, ami_version: str | None, *, of_component: bool = False) -> bool:
+    """Return whether the instances' machine image lacks a driver that runs an image; False if unknown.
 
-    An inference component's instances start without it, so that its image's label does not choose the driver. Sources:
+    A machine image has drivers of one kind of accelerator (API reference, ProductionVariant.InferenceAmiVersion). An
+    inference component's instances start without it, so that its image's label does not choose the driver. Sources:
     docs/vllm/deployment/sagemaker.md and docs/whisperx/deployment/sagemaker.md of aws/deep-learning-containers ("the
     default SageMaker host AMI has incompatible NVIDIA drivers"); aws/sagemaker-python-sdk pull request 6141 (an
     inference component with LMI for CUDA 12 fails on ml.g4dn.xlarge); ``data/drivers.json``.
     """
     known, found = _drivers(), _CUDA.search(image or "")
+    if ami_version in known["machine_images"] and _FOR_NEURON.search(image or ""):
+        return True
+    if ami_version in known["neuron_machine_images"] and found is not None:
+        return True
     family = instance_type.removeprefix("ml.").partition(".")[0]
     driver = known["machine_images"].get(ami_version) if ami_version else known["default_drivers"].get(family)
     if ami_version is None and driver is not None and _LABELED in (image or "") and not of_component:
@@ -95,16 +98,20 @@ def cannot_start(variant: str, image: str | None) -> str:
     )
 
 
-def is_for_other_accelerators(image: str | None, instance_type: str) -> bool:
-    """Return whether an image is for GPUs and the instance type has Neuron devices, or vice versa.
+def lacks_accelerators(instance_type: str, image: str | None) -> bool:
+    """Return whether an instance type lacks the accelerators that an image needs; False for unknown images.
 
-    The image tags in the SDK's image_uri_config name the processor: ``neuronx``, ``gpu`` or a CUDA release.
+    The image tags in the SDK's image_uri_config name the processor: ``neuronx``, ``gpu`` or a CUDA release. Assumed:
+    without accelerators, PyTorch's images for GPUs start, and servers of language models do not.
     """
     found = _IMAGE.fullmatch(image or "")
     if found is None or found[1] not in _known()["accounts"]:
         return False
-    other = _FOR_GPUS if _NEURON_TYPE.match(instance_type) else _FOR_NEURON
-    return other.search(found[4]) is not None
+    if _FOR_NEURON.search(found[4]):
+        return not _NEURON_TYPE.match(instance_type)
+    if not _FOR_GPUS.search(found[4]) or _GPU_TYPE.match(instance_type):
+        return False
+    return _NEURON_TYPE.match(instance_type) is not None or not found[3].startswith("pytorch-")
 
 
 @functools.cache

@@ -32,6 +32,9 @@ from .training.jobs import TrainingJobs
 
 _AI_OPERATIONS = re.compile("AI(BenchmarkJob|RecommendationJob|WorkloadConfig)s?$")
 _AI_TYPE = "AWS::SageMaker::AIWorkloadConfig"
+# Source: botocore's model of sagemaker-runtime, BodyBlob. A user reports message and status:
+# https://github.com/aws/sagemaker-python-sdk/issues/171.
+_LONGEST_BODY = 6_291_456
 
 Operation = Callable[[Record], Record]
 
@@ -83,6 +86,8 @@ class SageMaker:
         request = {"EndpointName": invocation.endpoint, "InferenceComponentName": invocation.component}
         with self._calls.recorded("sagemaker-runtime", operation, request):
             self._faults.before(operation)
+            if len(invocation.body) > _LONGEST_BODY:
+                raise ApiError("413", f"HTTP content length exceeded {_LONGEST_BODY} bytes.", 413)
             servers = self._context.servers
             with self._lock:
                 invocations = self._regional(account, region).invocations

@@ -87,8 +87,8 @@ def test_a_created_configuration_has_the_values_in_their_types(responses: Respon
             {"InferenceAmiVersion": "default|al2-ami-sagemaker-inference-gpu-3-1|default"},
             {"InferenceAmiVersion": "al2-ami-sagemaker-inference-gpu-3-1"},
         ),
-        ({"VolumeSizeInGB": "256|default|512"}, {"VolumeSizeInGB": 512}),
-        ({"VolumeSizeInGB": "64"}, {"VolumeSizeInGB": 64}),
+        ({"VolumeSizeInGB": "256|default|512", "InstanceType": "ml.inf2.8xlarge"}, {"VolumeSizeInGB": 512}),
+        ({"VolumeSizeInGB": "64", "InstanceType": "ml.inf2.8xlarge"}, {"VolumeSizeInGB": 64}),
     ],
 )
 def test_a_variant_has_what_its_models_documents_say(

@@ -220,3 +220,10 @@ def test_invocations_are_recorded_as_calls_and_can_be_throttled(
     assert generated(runtime, served, "Why?")
     outcomes = [call["outcome"] for call in in_process.calls("InvokeEndpoint")[-2:]]
     assert outcomes == ["ThrottlingException", "OK"]
+
+
+@pytest.mark.parametrize("operation", ["invoke_endpoint", "invoke_endpoint_with_response_stream"])
+def test_a_request_that_is_too_large_is_refused(runtime: Any, served: str, operation: str) -> None:
+    found = refused(getattr(runtime, operation), EndpointName=served, Body=b" " * 6_291_457)
+    assert found["Error"]["Message"] == "HTTP content length exceeded 6291456 bytes."
+    assert found["ResponseMetadata"]["HTTPStatusCode"] == 413

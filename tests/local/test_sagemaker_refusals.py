@@ -131,15 +131,17 @@ def test_an_endpoint_whose_image_does_not_exist_in_its_region_fails(abroad: InPr
 
 
 GPU_2, GPU_3_1 = "al2-ami-sagemaker-inference-gpu-2", "al2-ami-sagemaker-inference-gpu-3-1"
-GPU_4_1 = "al2023-ami-sagemaker-inference-gpu-4-1"
+GPU_4_1, NEURON_2 = "al2023-ami-sagemaker-inference-gpu-4-1", "al2-ami-sagemaker-inference-neuron-2"
 VLLM = "vllm:0.30.0-gpu-py312-cu130-ubuntu24.04-sagemaker"
 LMI = "djl-inference:0.36.0-lmi24.0.0-cu129"
+NEURON = "djl-inference:0.29.0-neuronx-sdk2.19.1"
 TGI = "huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6-gpu-py311-cu124-ubuntu22.04"
 ON_DRIVERS = [
     (VLLM, "ml.g5.12xlarge", None, False),
     (VLLM, "ml.g5.12xlarge", GPU_2, False),
     (VLLM, "ml.g5.12xlarge", GPU_3_1, False),
     (VLLM, "ml.g5.12xlarge", GPU_4_1, True),
+    (VLLM, "ml.g5.12xlarge", NEURON_2, False),
     (VLLM, "ml.p5.48xlarge", None, False),
     (VLLM, "ml.g7.2xlarge", GPU_4_1, False),
     (VLLM, "ml.g7.2xlarge", None, True),
@@ -147,11 +149,13 @@ ON_DRIVERS = [
     (TGI, "ml.g5.12xlarge", GPU_3_1, True),
     (TGI, "ml.g7.2xlarge", GPU_4_1, False),
     (TGI, "ml.g6.12xlarge", None, True),
+    (NEURON, "ml.inf2.48xlarge", NEURON_2, True),
+    (NEURON, "ml.inf2.48xlarge", GPU_4_1, False),
 ]
 
 
 @pytest.mark.parametrize(("tag", "instance_type", "ami", "starts"), [*ON_DRIVERS, (LMI, "ml.g5.12xlarge", None, True)])
-def test_a_container_starts_only_on_a_driver_that_runs_its_cuda_release(
+def test_a_container_starts_only_on_a_driver_that_runs_it(
     abroad: InProcessCloud, tag: str, instance_type: str, ami: str | None, starts: bool
 ) -> None:
     image = f"763104351884.dkr.ecr.us-west-2.amazonaws.com/{tag}"
@@ -168,7 +172,7 @@ def test_a_container_starts_only_on_a_driver_that_runs_its_cuda_release(
     # The configuration names no model, so that the label of LMI's image does not choose the driver.
     [*ON_DRIVERS, (LMI, "ml.g5.12xlarge", None, False), (LMI, "ml.g5.12xlarge", GPU_3_1, True)],
 )
-def test_a_components_container_starts_only_on_a_driver_that_runs_its_cuda_release(
+def test_a_components_container_starts_only_on_a_driver_that_runs_it(
     abroad: InProcessCloud, tag: str, instance_type: str, ami: str | None, starts: bool
 ) -> None:
     sagemaker, name = abroad.client("sagemaker"), named("parts")
@@ -223,10 +227,14 @@ def test_a_container_whose_environment_names_missing_files_does_not_start(
 @pytest.mark.parametrize(
     ("tag", "instance_type", "status"),
     [
-        ("djl-inference:0.29.0-neuronx-sdk2.19.1", "ml.inf2.48xlarge", "InService"),
-        ("djl-inference:0.29.0-neuronx-sdk2.19.1", "ml.g5.12xlarge", "Failed"),
+        (NEURON, "ml.inf2.48xlarge", "InService"),
+        (NEURON, "ml.g5.12xlarge", "Failed"),
+        (NEURON, "ml.c5.xlarge", "Failed"),
         ("djl-inference:0.36.0-lmi24.0.0-cu128", "ml.trn1.32xlarge", "Failed"),
         (TGI, "ml.inf2.48xlarge", "Failed"),
+        (VLLM, "ml.c5.xlarge", "Failed"),
+        ("pytorch-inference:2.6.0-gpu-py312-cu124-ubuntu22.04-sagemaker", "ml.c5.xlarge", "InService"),
+        ("pytorch-inference:2.6.0-cpu-py312-ubuntu22.04-sagemaker", "ml.c5.xlarge", "InService"),
     ],
 )
 def test_a_container_for_other_accelerators_than_the_instances_have_does_not_start(
@@ -234,6 +242,51 @@ def test_a_container_for_other_accelerators_than_the_instances_have_does_not_sta
 ) -> None:
     image = f"763104351884.dkr.ecr.us-west-2.amazonaws.com/{tag}"
     assert served_by(sagemaker, image, instance_type)["EndpointStatus"] == status
+
+
+def test_variants_of_one_name_are_refused(sagemaker: Any) -> None:
+    name = named("twins")
+    make_model(sagemaker, name)
+    variant = {"VariantName": "A", "ModelName": name, "InstanceType": "ml.g5.12xlarge", "InitialInstanceCount": 1}
+    create = sagemaker.create_endpoint_config
+    words = refused(create, EndpointConfigName=name, ProductionVariants=[variant, variant])
+    assert words == "Variant A is given 2 times"
+    create(EndpointConfigName=name, ProductionVariants=[variant, {**variant, "VariantName": "B"}])
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "has_volume"),
+    [("ml.g5.12xlarge", False), ("ml.p4d.24xlarge", False), ("ml.g6e.2xlarge", False), ("ml.inf2.xlarge", True)],
+)
+def test_a_variant_on_instances_with_local_storage_has_no_volume(
+    sagemaker: Any, instance_type: str, has_volume: bool
+) -> None:
+    name = named("volume")
+    make_model(sagemaker, name)
+    variant = {"VariantName": "A", "ModelName": name, "InitialInstanceCount": 1, "VolumeSizeInGB": 100}
+    pools = [{"InstanceType": instance_type, "Priority": 1}]
+    for number, given in enumerate(({"InstanceType": instance_type}, {"InstancePools": pools})):
+        config = {"EndpointConfigName": f"{name}-{number}", "ProductionVariants": [{**variant, **given}]}
+        if has_volume:
+            sagemaker.create_endpoint_config(**config)
+            continue
+        words = refused(sagemaker.create_endpoint_config, **config)
+        assert words == f"VolumeSizeInGB of variant A is not supported for {instance_type}, which has local storage"
+
+
+def test_a_prefix_of_model_data_ends_with_a_slash(sagemaker: Any) -> None:
+    source = {"S3Uri": f"s3://{BUCKET}/models", "S3DataType": "S3Prefix", "CompressionType": "None"}
+    for container in (
+        {"ModelDataSource": {"S3DataSource": source}},
+        {"AdditionalModelDataSources": [{"ChannelName": "draft_model", "S3DataSource": source}]},
+    ):
+        words = refused(
+            sagemaker.create_model,
+            ModelName=named("prefix"),
+            ExecutionRoleArn=ROLE,
+            PrimaryContainer={"Image": IMAGE, **container},
+        )
+        assert words == f"S3Uri s3://{BUCKET}/models must end with a forward slash for S3DataType S3Prefix."
 
 
 def test_an_optimization_job_whose_image_does_not_exist_in_its_region_fails(abroad: InProcessCloud) -> None:

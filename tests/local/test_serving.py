@@ -314,13 +314,6 @@ def test_a_stream_that_breaks_off_ends_in_a_model_stream_error(sagemaker: Any, r
         parts.extend(event["PayloadPart"]["Bytes"] for event in found["Body"])
 
 
-def test_a_request_that_is_too_large_is_refused(sagemaker: Any, runtime: Any) -> None:
-    name = served(sagemaker)
-    with pytest.raises(ClientError, match="HTTP content length exceeded 6291456 bytes") as refused:
-        runtime.invoke_endpoint(EndpointName=name, Body=b" " * 6_291_457)
-    assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 413
-
-
 def test_a_program_without_sagemakers_path_is_asked_by_openais(sagemaker: Any, runtime: Any) -> None:
     name = served(sagemaker, BEHAVIOR="openai alone")
     assert ask(runtime, name, messages=[])["path"] == "/v1/chat/completions"

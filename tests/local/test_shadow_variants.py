@@ -38,7 +38,7 @@ def variant(name: str, weight: float = 1.0, **more: Any) -> dict[str, Any]:
     [
         ({"ProductionVariants": [variant("A"), variant("B")]}, "exactly one ProductionVariant"),
         ({"ShadowProductionVariants": [variant("S"), variant("T")]}, "exactly one ProductionVariant"),
-        ({"ShadowProductionVariants": [variant("A")]}, "names of production and shadow variants must differ"),
+        ({"ShadowProductionVariants": [variant("A")]}, "is given 2 times"),
         ({"ShadowProductionVariants": [variant("S", InstanceType="ml.inf1.xlarge")]}, "Inf1"),
         ({"AsyncInferenceConfig": {"OutputConfig": {"S3OutputPath": "s3://bucket/out"}}}, "AsyncInferenceConfig"),
     ],

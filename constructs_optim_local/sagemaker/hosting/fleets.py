@@ -29,6 +29,9 @@ _HARDWARE = Path(__file__).parents[2] / "data" / "hardware.json"
 # Compute and memory slices. Source: NVIDIA Multi-Instance GPU user guide, "Supported MIG Profiles".
 _SLICES = 7, 8
 _PARTITION = re.compile(r"mig-(\d+)g\.(\d+)gb")
+# Families whose instances cannot have a volume. Source: volume_size_supported in sagemaker/utils.py of the SageMaker
+# Python SDK 2.257; https://github.com/aws/sagemaker-python-sdk/pull/4828 (a size "throws a service exception").
+_LOCAL_STORAGE = re.compile(r"ml\.(?:g5|g6|p5|trn1|[a-z0-9]*d)")
 _serials = itertools.count(1)
 
 
@@ -175,6 +178,12 @@ def pool_problems(variant: Record) -> list[str]:
             f"Variant {name} must have exactly one of InstanceType, InstancePools and ServerlessConfig, and has "
             + (", ".join(capacities) or "none")
         )
+    found += [
+        # Assumed: the message.
+        f"VolumeSizeInGB of variant {name} is not supported for {pool['InstanceType']}, which has local storage"
+        for pool in pools(variant)
+        if "VolumeSizeInGB" in variant and _LOCAL_STORAGE.match(pool["InstanceType"])
+    ]
     types = [pool["InstanceType"] for pool in variant.get("InstancePools", [])]
     priorities = [pool["Priority"] for pool in variant.get("InstancePools", [])]
     if len(set(types)) != len(types):

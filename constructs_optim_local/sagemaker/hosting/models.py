@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
 from constructs_optim_local.api.error import validation_error
 from constructs_optim_local.sagemaker.execution import ExecutionRoles, cannot_assume, refusal
 from constructs_optim_local.sagemaker.images import (
     cannot_start,
-    driver_is_too_old,
-    is_for_other_accelerators,
+    lacks_accelerators,
+    lacks_driver,
     missing_image,
 )
 from constructs_optim_local.sagemaker.objects import Objects
@@ -57,6 +58,7 @@ class Hosting:
         if not request.get("PrimaryContainer") and not request.get("Containers"):
             raise validation_error("Requires at least one of PrimaryContainer, Containers")
         self.packages.check(_containers(request))
+        _check_prefixes(request)
         self._check_data(request)
         self._check_manifests(request)
         arn = self.add(self.models, "model", "ModelName", "ModelArn", request)
@@ -82,6 +84,7 @@ class Hosting:
         words (optimization/jobs.py).
         """
         problems = [problem for variant in variants_of(request) for problem in pool_problems(variant)]
+        problems += _name_problems(request)
         problems += _shadow_problems(request)
         for variant in variants_of(request):
             if models(variant) and variant.get("ManagedInstanceScaling", {}).get("Status") == "ENABLED":
@@ -142,15 +145,15 @@ class Hosting:
     ) -> str | None:
         """Return why a model's container does not start on a variant's instances of a type; None if it does.
 
-        ``unhealthy`` is the reason if the image is for other accelerators, or if a file that the container's
+        ``unhealthy`` is the reason if the instances lack the image's accelerators, or if a file that the container's
         environment names is not there.
         """
         container = (self.models.find(model_name or "") or {}).get("PrimaryContainer") or {}
         image = container.get("Image")
-        if is_for_other_accelerators(image, instance_type) or _missing_channels(container):
+        if lacks_accelerators(instance_type, image) or _missing_channels(container):
             return unhealthy
         version = variant.get("InferenceAmiVersion")
-        if driver_is_too_old(image, instance_type, version, of_component=of_component):
+        if lacks_driver(image, instance_type, version, of_component=of_component):
             return cannot_start(variant["VariantName"], image)
         return None
 
@@ -218,13 +221,22 @@ def _component_problems(request: Record, variant: Record, region: str) -> list[s
     return found
 
 
+def _name_problems(request: Record) -> list[str]:
+    """Return why the service refuses the variants' names. Source: https://github.com/mlflow/mlflow/pull/6486.
+
+    Assumed, without a source: the message; names of production and shadow variants must differ too.
+    """
+    names = Counter(variant["VariantName"] for variant in variants_of(request))
+    return [f"Variant {name} is given {count} times" for name, count in names.items() if count > 1]
+
+
 def _shadow_problems(request: Record) -> list[str]:
     """Return why the service refuses a shadow variant.
 
     Sources: API reference, CreateEndpointConfig ("you can only specify one variant for ProductionVariants and one
     variant for ShadowProductionVariants"); developer guide, "Shadow tests: exclusions" (serverless and asynchronous
-    inference, several containers, Inf1). Assumed, without a source: the messages; names must differ; a variant without
-    a model, which is for inference components, is refused.
+    inference, several containers, Inf1). Assumed, without a source: the messages; a variant without a model, which is
+    for inference components, is refused.
     """
     shadows = request.get("ShadowProductionVariants", [])
     if not shadows:
@@ -233,8 +245,6 @@ def _shadow_problems(request: Record) -> list[str]:
     both = variants_of(request)
     if len(shadows) != 1 or len(request["ProductionVariants"]) != 1:
         found.append("With ShadowProductionVariants, exactly one ProductionVariant and one shadow variant are allowed")
-    if len({variant["VariantName"] for variant in both}) != len(both):
-        found.append("The names of production and shadow variants must differ")
     if "AsyncInferenceConfig" in request:
         found.append("Shadow variants are not supported with AsyncInferenceConfig")
     for variant in both:
@@ -251,6 +261,18 @@ def _shadow_problems(request: Record) -> list[str]:
 def only(*names: str) -> Any:
     """Return a function that summarizes a record by some of its members."""
     return lambda record: {name: record[name] for name in names if name in record}
+
+
+def _check_prefixes(request: Record) -> None:
+    """Refuse a key name prefix that does not end with a slash.
+
+    Source: API reference, S3ModelDataSource, S3DataType ("A valid key name prefix identified by S3Uri always ends with
+    a forward slash"), https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_S3ModelDataSource.html. Assumed:
+    the message.
+    """
+    for source in _data_sources(request):
+        if source["S3DataType"] == "S3Prefix" and not source["S3Uri"].endswith("/"):
+            raise validation_error(f"S3Uri {source['S3Uri']} must end with a forward slash for S3DataType S3Prefix.")
 
 
 def _data_uris(request: Record) -> list[str]:

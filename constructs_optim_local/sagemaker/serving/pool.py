@@ -21,9 +21,6 @@ from constructs_optim_local.sagemaker.objects import ObjectsOf
 from .container import Container, State
 from .settings import ServingSettings
 
-# Source: botocore's model of sagemaker-runtime, BodyBlob. A user reports message and status:
-# https://github.com/aws/sagemaker-python-sdk/issues/171.
-_LONGEST_BODY = 6_291_456
 _PIECE = 65_536
 _BAD_REQUEST, _NO_SUCH_PATH = 400, (404, 405)
 # Source of the message: https://github.com/RamVegiraju/SageMaker-Deployment/issues/3.
@@ -93,8 +90,6 @@ class ServerPool:
             ApiError: the error that SageMaker would return.
         """
         invocation = forwarded.invocation
-        if len(invocation.body) > _LONGEST_BODY:
-            raise ApiError("413", f"HTTP content length exceeded {_LONGEST_BODY} bytes.", 413)
         with self._lock:
             containers = [self._containers[key] for key in forwarded.servers if key in self._containers]
         healthy = [container for container in containers if container.state is State.HEALTHY]
