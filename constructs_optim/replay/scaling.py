@@ -124,22 +124,15 @@ class Scaling:
         moment = self.start + dt.timedelta(seconds=now)
         for index, action in enumerate(self.schedules):
             if index not in self._due:
-                self._due[index] = due_after(action, self.start - dt.timedelta(seconds=1), 1.0, _next_fire)
+                self._due[index] = due_after(action, self.start - dt.timedelta(seconds=1), 1.0)
             while (due := self._due[index]) is not None and due <= moment:
                 if started(action, due):
                     limits = action.get("ScalableTargetAction", {})
                     self.least = int(limits.get("MinCapacity", self.least))
                     self.most = int(limits.get("MaxCapacity", self.most))
-                self._due[index] = due_after(action, due, 1.0, _next_fire)
+                self._due[index] = due_after(action, due, 1.0)
 
 
 def _is_low(policy: Policy, alarm: Mapping[str, Any]) -> bool:
     is_tracking = "TargetTrackingScalingPolicyConfiguration" in policy.policy
     return is_tracking and str(alarm["ComparisonOperator"]).startswith("Less")
-
-
-def _next_fire(expression: str, after: dt.datetime) -> dt.datetime | None:
-    # Imported only if a schedule needs it, because it imports the rest of the local cloud.
-    from constructs_optim_local.ministack.cloudwatch import next_fire
-
-    return next_fire(expression, after)

@@ -151,7 +151,8 @@ def _watched(config: Mapping[str, Any], resource_id: str) -> tuple[dict[str, Any
         members = {key: custom[key] for key in ("MetricName", "Namespace", "Dimensions", "Statistic") if key in custom}
         return {**members, "Period": 60}, 60
     kind = config["PredefinedMetricSpecification"]["PredefinedMetricType"]
-    _, metric, statistic, period = PREDEFINED[kind]
+    # The policy of a template that is only read may have any metric.
+    _, metric, statistic, period = PREDEFINED.get(kind, Metric("", kind, "Average", 60))
     kinds = ("EndpointName", "VariantName") if resource_id.startswith("endpoint/") else ("InferenceComponentName",)
     dimensions = [
         {"Name": name, "Value": value} for name, value in zip(kinds, resource_id.split("/")[1::2], strict=False)

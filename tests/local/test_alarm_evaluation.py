@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim_local.autoscaling.decisions import due_after, stepped, tracked
+from constructs_optim_local.autoscaling.decisions import due_after, stepped, tracked, tracking_alarms
 from constructs_optim_local.cloudwatch.evaluation import evaluated, problems
 from constructs_optim_local.cloudwatch.metric_math import MathError, evaluate
 
@@ -168,3 +168,14 @@ def test_scheduled_actions_are_due_in_their_time_zone() -> None:
     assert due("rate(2 minutes)") == noon + dt.timedelta(minutes=1)
     assert due("cron(0 13 * * ? *)") == noon + dt.timedelta(hours=1)
     assert due("rate(1 day)", EndTime=noon.timestamp() + 60) is None
+
+
+def test_a_policy_that_is_only_read_may_track_any_predefined_metric() -> None:
+    metric = {"PredefinedMetricType": "ECSServiceAverageCPUUtilization"}
+    policy = {
+        "PolicyName": "read",
+        "PolicyARN": "read",
+        "ResourceId": "endpoint/-/variant/-",
+        "TargetTrackingScalingPolicyConfiguration": {"TargetValue": 50.0, "PredefinedMetricSpecification": metric},
+    }
+    assert {alarm["MetricName"] for alarm in tracking_alarms(policy)} == {"ECSServiceAverageCPUUtilization"}
