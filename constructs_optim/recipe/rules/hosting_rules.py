@@ -169,7 +169,7 @@ def _machine_image_is_tested(use: MachineImageUse) -> Iterator[Finding]:
     version, needed = use.version, use.needed
     if version is not None and needed is not None and version != needed and not _mismatches(use):
         yield Finding(use.location, version, f"Leave it out to use {needed}")
-    elif version in machine_images.by_name() and not _mismatches(use):
+    elif version is not None and version in machine_images.by_name() and not _mismatches(use):
         for name in dict.fromkeys(each.instance.name for each in use.containers if each.instance.kind == "gpu"):
             if not machine_images.is_named_for(version, instances.by_name()[name]):
                 reason = f"no source says that {name} runs with this machine image"
