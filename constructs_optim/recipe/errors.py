@@ -15,6 +15,8 @@ from .tokens import without_tokens
 
 # The default repr of an object.
 _ADDRESS = re.compile(r"<(?P<name>[\w.<>]+) object at 0x[0-9a-f]+>")
+IN_PYTHON = " In Python: "
+"""Precedes the call in a remedy that begins with an option's text."""
 _LONGEST = 200
 _MOST_MISTAKES = 5
 

@@ -12,7 +12,7 @@ from .tokens import is_token
 
 KEYS = {"add_adapter": "adapters", "add_component": "components", "auto_scale": "scaling", "evaluate": "evaluations"}
 """The keys of a file for methods, where they are not the methods' names."""
-# Words of other tools for settings and techniques, and those of code and files for each other's.
+# Words of other tools and engines for settings and techniques, and those of code and files for each other's.
 _ALSO_CALLED = {
     "async": ["async_inference"],
     "asynchronous": ["async_inference"],
@@ -21,6 +21,8 @@ _ALSO_CALLED = {
     "container_image": ["container_version"],
     "deployment_config": ["update_policy"],
     "desired_count": ["copies", "initial_instance_count"],
+    "enable_chunked_prefill": ["chunked_prefill"],
+    "enable_prefix_caching": ["prefix_caching"],
     "engine": ["server"],
     "env": ["environment"],
     "execution_role": ["role"],
@@ -36,6 +38,7 @@ _ALSO_CALLED = {
     "image_uri": ["container_version"],
     "initial_instance_count": ["copies", "instance_count"],
     "instance_count": ["copies", "initial_instance_count"],
+    "instances": ["initial_instance_count"],
     "int4": ["awq"],
     "int8": ["smoothquant"],
     "key": ["encryption_key"],
@@ -44,9 +47,14 @@ _ALSO_CALLED = {
     "kms_key_id": ["encryption_key"],
     "lora": ["fine_tune", "adapters"],
     "max_instances": ["max_capacity"],
+    "max_lora_rank": ["max_rank"],
+    "max_loras": ["max_loaded"],
+    "max_model_len": ["context_length"],
+    "max_num_seqs": ["max_concurrent_requests"],
     "min_instances": ["min_capacity"],
     "quantize": ["quantization"],
     "replicas": ["copies", "initial_instance_count"],
+    "sampling_percentage": ["sample_percent"],
     "security_group_ids": ["security_groups"],
     "sns_topic": ["alarm_actions"],
     "subnet_ids": ["vpc_subnets"],

@@ -326,6 +326,10 @@ def test_the_code_for_a_technique_is_accepted(word: str, module_names: dict[str,
             "did you mean monitoring=MonitoringOptions(alarms=Alarms(error_rate=AlarmSettings(threshold=...))) ",
         ),
         ("xylophone", "it has model, "),
+        # Arguments of engines.
+        ("max_model_len", "did you mean server=Server.vllm(context_length=...) or "),
+        ("max_num_seqs", "did you mean server=Server.vllm(max_concurrent_requests=...) or "),
+        ("instances", "did you mean variant=VariantOptions(initial_instance_count=...) or update_policy="),
         # The words of a file.
         ("scaling", "call its method auto_scale("),
         ("components", 'call its method add_component("...", model=...)'),

@@ -110,6 +110,10 @@ def read(text: str) -> Any:
         ("Model.huggingface(..., token_secret_arn=secret.secret_arn)", "{huggingface: {token_secret_arn: ...}}"),
         ('captured.during("2026-11")', 'period: "2026-11"'),
         ("Duration.hours(1) to Duration.days(30)", "1h to 30d"),
+        (
+            'did you mean Qwen/Qwen3-32B? In Python: Model.huggingface("Qwen/Qwen3-32B")',
+            "did you mean Qwen/Qwen3-32B? In a file: {huggingface: {model_id: Qwen/Qwen3-32B}}",
+        ),
         ("removal_policy=RemovalPolicy.RETAIN", "removal_policy: retain"),
         ('SecretValue.secrets_manager("<name>").unsafe_unwrap()', '"{{resolve:secretsmanager:<name>}}"'),
         ("Objectives(input_tokens=..., ...)", "{input_tokens: ..., ...}"),

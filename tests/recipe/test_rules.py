@@ -451,6 +451,22 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT008", {"model": Model.huggingface("Qwen3-32B", revision=_COMMIT), **_G7E}, "model", "did you mean Qwen/Qwen3-32B?"),
     ("OPT008", {"model": Model.huggingface("a/b/c", revision=_COMMIT), **_G7E}, "model", "Qwen/Qwen3-32B"),
     ("OPT008", {"model": _hub("meta-llama/llama-3.3-70b-instruct"), **_G7E}, "model", "did you mean meta-llama/Llama-3.3-70B-Instruct?"),
+    *(
+        ("OPT008", {"model": _hub(given), **_G7E}, "model", f"did you mean {meant}?")
+        for given, meant in (
+            ("https://huggingface.co/meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-8B-Instruct"),
+            ("https://huggingface.co/Qwen/Qwen3-32B/tree/main", "Qwen/Qwen3-32B"),
+            ("huggingface.co/Qwen/Qwen3-32B", "Qwen/Qwen3-32B"),
+            ("hf://Qwen/Qwen3-32B", "Qwen/Qwen3-32B"),
+            ("Qwen/Qwen3-32B:main", "Qwen/Qwen3-32B"),
+            ("Qwen/Qwen3-32B@main", "Qwen/Qwen3-32B"),
+        )
+    ),
+    ("OPT008", {"model": _hub("./models/llama"), **_G7E}, "model", 'Model.s3("s3://my-bucket/models/llama/")'),
+    ("OPT008", {"model": _hub("/opt/models/llama"), **_G7E}, "model", "this is a path on one machine"),
+    ("OPT008", {"model": _hub("S3://models/mine"), **_G7E}, "model", 'Model.s3("s3://models/mine")'),
+    ("OPT005", {"model": Model.s3("s3://models/llama/model-00001-of-00004.safetensors")}, "model.uri", "s3://models/llama/"),
+    ("OPT005", {"model": Model.s3("s3://models/llama/config.json")}, "model.uri", "this is one file of a model"),
     ("OPT008", {"model": _hub("s3://models/mine"), **_G7E}, "model", 'Model.s3("s3://models/mine")'),
     ("OPT008", {"techniques": [_nvfp4(_hub("Nvidia/gemma-4-31B-it-NVFP4"))], **_G7E}, "techniques[0].checkpoint", "with different capitalization"),
     ("OPT008", {"model": Model.huggingface("${Token[T.1]}", revision=_COMMIT), **_G7E}, "model", "is a token"),

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from constructs_optim.recipe import RecipeError
+from constructs_optim.recipe.errors import IN_PYTHON
 from constructs_optim.recipe.techniques import REGISTRY
 
 _CALL = re.compile(r"(?<![\w.])(?P<group>[A-Z]\w*)\.(?P<name>[a-z]\w*)\(")
 # The type of a value, which options do not have.
 _TYPE = ", as a number and not as text"
-_IN_PYTHON = " In Python: "
 # A model's arguments, besides its ID or prefix.
 _OF_MODELS = {"revision": "--model-version", "version": "--model-version", "token_secret_arn": "--token-secret-arn"}
 _OWNER_AND_NAME = "<owner>/<name>"
@@ -72,7 +72,7 @@ def in_options(text: str, *, model: str = "--model ") -> str:
 
     Calls with arguments that have no option stay. ``model`` is what precedes a model's name.
     """
-    text, written, end = text.partition(_IN_PYTHON)[0], "", 0
+    text, written, end = text.partition(IN_PYTHON)[0], "", 0
     for found in _CALL.finditer(text):
         call = _call_at(text, found.start()) if found.start() >= end else None
         option = _option(found["group"], found["name"], call[0], model) if call is not None else None

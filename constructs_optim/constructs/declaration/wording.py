@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from constructs_optim.recipe.errors import shortened, shown
+from constructs_optim.recipe.errors import IN_PYTHON, shortened, shown
 from constructs_optim.recipe.tokens import without_tokens
 
 from .references import REFERENCES
@@ -18,6 +18,7 @@ from .schema import Call, Choice, named_arguments, named_forms, snake
 _OF_APPS = re.compile(r"the (\w+) as a string, which can come from the context.*", re.DOTALL)
 _OF_FILES = r"the \1 itself, without ${...}; to deploy with several, one file for each \1"
 _TOKEN, _IN_FILES = "is a token, whose value", "comes from a parameter or an attribute, whose value"
+_IN_A_FILE = " In a file: "
 _SECRET = re.compile(r"SecretValue\.secrets_manager\(\"([^\"]*)\"\)\.unsafe_unwrap\(\)")
 # A call, with the verb before it; a name such as Server.vllm; or an argument with its value. A plural such as file(s)
 # is no call.
@@ -57,7 +58,7 @@ def in_yaml(text: str) -> str:
     """Return a text with its Python as in a file: ``quantization: awq`` for ``Quantization.awq()``, ``scaling`` for
     ``auto_scale()``, and ``spot: false`` for ``spot=False``. Commands in backticks and all other text stay.
     """
-    text = _OF_APPS.sub(_OF_FILES, text).replace(_TOKEN, _IN_FILES)
+    text = _OF_APPS.sub(_OF_FILES, text).replace(_TOKEN, _IN_FILES).replace(IN_PYTHON, _IN_A_FILE)
     text = _AFTER_PAGE.sub("", text)
     text = _SECRET.sub(r'"{{resolve:secretsmanager:\1}}"', text)
     parts = text.split("`")

@@ -81,6 +81,12 @@ def is_undocumented(cuda: str | None, instance: InstanceRow) -> bool:
     return row.machine_image not in family.machine_images
 
 
+def is_named_for(version: str, instance: InstanceRow) -> bool:
+    """Return whether a source names a machine image for the family of an instance type."""
+    row = _families().get(instance.family)
+    return row is not None and version in row.machine_images
+
+
 def default_driver(instance: InstanceRow) -> int | None:
     """Return the NVIDIA driver of the default machine image of an instance type; None if it is not documented."""
     row = _families().get(instance.family)

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterator
 
-from constructs_optim.recipe.catalog import machine_images
+from constructs_optim.recipe.catalog import instances, machine_images
 from constructs_optim.recipe.durations import duration
 from constructs_optim.recipe.hosting import COMPONENT_STARTUP_SECONDS, Hosting, UpdateSettings
 from constructs_optim.recipe.hosting.machine_image import HostedContainer, MachineImageUse, newest
@@ -169,6 +169,11 @@ def _machine_image_is_tested(use: MachineImageUse) -> Iterator[Finding]:
     version, needed = use.version, use.needed
     if version is not None and needed is not None and version != needed and not _mismatches(use):
         yield Finding(use.location, version, f"Leave it out to use {needed}")
+    elif version is not None and version in machine_images.by_name() and not _mismatches(use):
+        for name in dict.fromkeys(each.instance.name for each in use.containers if each.instance.kind == "gpu"):
+            if not machine_images.is_named_for(version, instances.by_name()[name]):
+                reason = f"no source says that {name} runs with this machine image"
+                yield Finding(use.location, version, "Try it before you rely on it, or leave it out", reason)
     for container in use.containers if version is None else ():
         if machine_images.is_undocumented(container.cuda, container.instance):
             reason = (

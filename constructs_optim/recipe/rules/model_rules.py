@@ -30,9 +30,16 @@ HUB_ID = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _DIGITS = re.compile(r"\d+")
 # huggingface_hub, validate_repo_id.
 _HUGGING_FACE_ID = re.compile(r"(?!.*(--|\.\.))[\w][\w.-]{0,95}/[\w][\w.-]{0,95}(?<![.-])")
+# An ID in the address of its page, or with a revision as other programs write it.
+_WRITTEN_ID = re.compile(
+    r"(?P<host>(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/|hf://)?(?P<id>[^/:@\s]+/[^/:@\s?#]+)"
+    r"(?(host)(?:[:@/?#]\S*)?|[:@]\S*)"
+)
 _HUGGING_FACE = "https://huggingface.co/docs/huggingface_hub/guides/download"
 ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 LONGEST_URI = 1024
+# The files of a model; a .json is its config.json, or the index of its weights.
+_FILES = (".safetensors", ".bin", ".gguf", ".json", ".pt", ".pth")
 
 
 def wrong_bucket(uri: object) -> str | None:
@@ -129,8 +136,14 @@ def _hugging_face_id_is_an_id(recipe: Recipe) -> Iterator[Finding]:
                 if "/" in name and near
                 else None
             )
-            if name.startswith("s3://"):
-                fix, reason = f'Model.s3("{name}")', "this is an S3 prefix"
+            if name.lower().startswith("s3://"):
+                fix, reason = f'Model.s3("s3{name[2:]}")', "this is an S3 prefix"
+            elif (meant := _WRITTEN_ID.fullmatch(name)) and _HUGGING_FACE_ID.fullmatch(meant["id"]):
+                fix = f"did you mean {meant['id']}?"
+                reason = "an ID is only the owner and the name, and revision takes a commit"
+            elif name.startswith(("/", "./", "../", "~/")):
+                fix = 'upload the files, and pass their prefix: Model.s3("s3://my-bucket/models/llama/")'
+                reason = "this is a path on one machine, and containers and jobs read models in S3"
             yield Finding(location, name, fix, too_late("the model's ID") if is_token(name) else reason)
 
 
@@ -244,6 +257,9 @@ def _s3_uri_is_a_prefix(recipe: Recipe) -> Iterator[Finding]:
             fix = f"{fix}; see {_BUCKETS}"
         elif model.uri.lower().endswith(ARCHIVES):
             fix = "unpack the archive to a prefix, and pass the prefix"
+        elif model.uri.lower().endswith(_FILES):
+            fix = f"{model.uri.rpartition('/')[0]}/"
+            reason = "this is one file of a model, and jobs and containers read all files under a prefix"
         elif len(model.uri) > LONGEST_URI:
             fix, reason = f"a URI of at most {LONGEST_URI} characters", "the URI is too long"
         else:
