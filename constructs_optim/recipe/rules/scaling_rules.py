@@ -356,9 +356,10 @@ def _milliseconds_are_not_seconds(threshold: Threshold) -> Iterator[Finding]:
 
 def _too_small(threshold: Threshold) -> float | None:
     """Return an upper limit that is probably meant in a larger unit; None for any other."""
-    value, is_lower_limit = threshold.value, threshold.comparison.startswith("Less")
-    is_limit = is_known(value) and is_number(value) and not is_lower_limit
-    return value if is_limit and 0 < value < threshold.least_meant else None
+    value = threshold.value
+    if not is_known(value) or not is_number(value) or threshold.comparison.startswith("Less"):
+        return None
+    return value if 0 < value < threshold.least_meant else None
 
 
 @rule("OPT285", f"{GUIDE}endpoint-auto-scaling-policy.html", advisory=True)
