@@ -326,9 +326,17 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             self.component.dashboard = self.dashboard
         if not self.models:
             advise_when_complete(self, self._advice_without_components)
+        if jobs is not None and jobs != JobOptions():
+            advise_when_complete(self, self._advice_without_jobs)
 
     def _advice_without_components(self) -> Sequence[Advice]:
         return () if self._resources.components else warnings(DependentOption("model", None, "add_component"))
+
+    def _advice_without_jobs(self) -> Sequence[Advice]:
+        hosted = (*self.models, *self._component_models)
+        if self._shadow is not None or any(each.artifact.job_role is not None for each in hosted):
+            return ()
+        return warnings(DependentOption("jobs", "set", "jobs"))
 
     @classmethod
     def from_file(
