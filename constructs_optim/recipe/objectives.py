@@ -37,6 +37,9 @@ al., "Give Me BF16 or Give Me Death", 2024). ``any`` also allows 4-bit weights.
 
 def milliseconds(given: object) -> object:
     """Convert a duration such as ``"1.5s"`` or ``"40ms"`` to milliseconds; return anything else unchanged."""
+    # A Duration of the AWS CDK, which recipes do not import.
+    if (convert := getattr(given, "to_milliseconds", None)) is not None:
+        raise ValueError(f"this is a Duration, and a latency is in milliseconds, or text with a unit: {convert():g}")
     if not isinstance(given, str):
         return given
     found = LATENCY_TEXT.fullmatch(given.strip())

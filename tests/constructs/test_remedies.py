@@ -238,7 +238,18 @@ def values_of(names: dict[str, Any]) -> list[Any]:
             stack,
             Model.huggingface("a/b"),
         ],
-        *["gptq", "eagle3", "lora", {"A": "b"}, ["lm_head"], "none", FineTune(training_data="s3://b/c/"), "fp8", 0],
+        *[
+            "gptq",
+            "eagle3",
+            "lora",
+            {"A": "b"},
+            ["lm_head"],
+            ["text/csv"],
+            "none",
+            FineTune(training_data="s3://b/c/"),
+            "fp8",
+            0,
+        ],
     ]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, Stack
+from aws_cdk import App, Duration, Stack
 from aws_cdk import aws_s3 as s3
 
 from constructs_optim import (
@@ -14,6 +14,7 @@ from constructs_optim import (
     AlarmSettings,
     AsyncInference,
     DataCapture,
+    JobOptions,
     Model,
     MonitoringOptions,
     OptimizedEndpoint,
@@ -148,3 +149,11 @@ def test_a_limit_of_an_evaluation_in_seconds_is_advised_against() -> None:
     scope = stack()
     endpoint(scope).evaluate().require(p99_ttft_ms=2)
     assert "Did you mean 2000 for 2 s?" in advice_on(scope)["constructs-optim:OPT287"]
+
+
+@pytest.mark.parametrize("runs_job", [True, False])
+def test_job_options_without_a_job_are_advised_against(runs_job: bool) -> None:
+    scope = stack()
+    plain: dict[str, Any] = {} if runs_job else {"model": Model.s3("s3://mine/chat/"), "techniques": []}
+    endpoint(scope, jobs=JobOptions(max_runtime=Duration.hours(2)), **plain)
+    assert ("Leave jobs out" in advice_on(scope).get("constructs-optim:OPT239", "")) is not runs_job

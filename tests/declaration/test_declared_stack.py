@@ -115,8 +115,8 @@ def test_a_parameter_that_cloudformation_refuses_is_refused(parameter: dict[str,
         {"type": "List<Number>", "default": "8,16.0", "allowed_values": ["8", "16"]},
         {
             "type": "List<AWS::EC2::Subnet::Id>",
-            "default": "subnet-1,subnet-2",
-            "allowed_values": ["subnet-1", "subnet-2"],
+            "default": "subnet-00000001,subnet-00000002",
+            "allowed_values": ["subnet-00000001", "subnet-00000002"],
         },
         {"type": "Number", "default": 8.0, "allowed_values": ["8", "16"]},
         {"type": "AWS::SSM::Parameter::Value<String>", "default": "/name", "allowed_values": ["a"]},
@@ -164,8 +164,8 @@ def test_what_exists_is_named_by_ids_names_and_arns() -> None:
                 **LLAMA,
                 "role": role,
                 "network": {
-                    "vpc": {"vpc_id": "vpc-1", "subnet_ids": ["subnet-1", "subnet-2"]},
-                    "security_groups": ["sg-1"],
+                    "vpc": {"vpc_id": "vpc-00000001", "subnet_ids": ["subnet-00000001", "subnet-00000002"]},
+                    "security_groups": ["sg-00000001"],
                 },
                 "data_capture": {"bucket": "captures"},
                 "async_inference": {"bucket": "answers", "success_topic": "arn:aws:sns:us-west-2:111122223333:done"},
@@ -182,7 +182,10 @@ def test_what_exists_is_named_by_ids_names_and_arns() -> None:
     )
     model = only(template, "AWS::SageMaker::Model")
     assert model["ExecutionRoleArn"] == role
-    assert model["VpcConfig"] == {"SecurityGroupIds": ["sg-1"], "Subnets": ["subnet-1", "subnet-2"]}
+    assert model["VpcConfig"] == {
+        "SecurityGroupIds": ["sg-00000001"],
+        "Subnets": ["subnet-00000001", "subnet-00000002"],
+    }
     config = only(template, "AWS::SageMaker::EndpointConfig")
     assert config["DataCaptureConfig"]["DestinationS3Uri"] == "s3://captures/captures"
     assert config["AsyncInferenceConfig"]["OutputConfig"]["S3OutputPath"].startswith("s3://answers/")
@@ -357,19 +360,21 @@ def test_an_app_raises_the_errors_of_its_file(tmp_path: Path) -> None:
 
 
 def test_two_endpoints_of_one_file_share_the_network_that_it_names(tmp_path: Path) -> None:
-    network = {"vpc": {"vpc_id": "vpc-1", "subnet_ids": ["subnet-1", "subnet-2"]}}
+    network = {"vpc": {"vpc_id": "vpc-00000001", "subnet_ids": ["subnet-00000001", "subnet-00000002"]}}
     path = write(tmp_path, endpoints={"Llama": {**LLAMA, "network": network}})
     stack = Stack(App(), "Mine")
     for name in ("First", "Second"):
         OptimizedEndpoint.from_file(stack, name, path)
-    other = write(tmp_path, endpoints={"Llama": {**LLAMA, "network": {"vpc": {**network["vpc"], "vpc_id": "vpc-2"}}}})
+    other = write(
+        tmp_path, endpoints={"Llama": {**LLAMA, "network": {"vpc": {**network["vpc"], "vpc_id": "vpc-00000002"}}}}
+    )
     OptimizedEndpoint.from_file(stack, "Third", other)
     groups = [
         each["Properties"]["VpcId"]
         for each in Template.from_stack(stack).to_json()["Resources"].values()
         if each["Type"] == "AWS::EC2::SecurityGroup"
     ]
-    assert sorted(set(groups)) == ["vpc-1", "vpc-2"]
+    assert sorted(set(groups)) == ["vpc-00000001", "vpc-00000002"]
 
 
 def test_an_existing_network_and_tags_of_parameters_cause_no_warnings() -> None:

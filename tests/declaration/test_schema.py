@@ -62,7 +62,12 @@ ACCEPTED = [
     {"objectives": {"input_tokens": 1000, "output_tokens": 300, "time_to_first_token": "1.5s"}},
     {"artifact_store": "Artifacts"},
     {"artifact_store": {"from_bucket": {"bucket": "artifacts", "read_only": True}}},
-    {"network": {"vpc": {"vpc_id": "vpc-1", "subnet_ids": ["subnet-1"]}, "security_groups": ["sg-1"]}},
+    {
+        "network": {
+            "vpc": {"vpc_id": "vpc-00000001", "subnet_ids": ["subnet-00000001"]},
+            "security_groups": ["sg-00000001"],
+        }
+    },
     {"removal_policy": "retain"},
     {
         "scaling": {

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from aws_cdk import Duration
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -175,3 +176,8 @@ def test_equal_objectives_have_equal_texts_and_different_ones_different_texts(
 def test_objectives_survive_json(given: dict[str, Any]) -> None:
     asked = Objectives(**given)
     assert Objectives(**json.loads(json.dumps(asked.model_dump(mode="json", exclude_defaults=True)))) == asked
+
+
+def test_a_duration_of_the_cdk_is_answered_with_its_milliseconds() -> None:
+    (found,) = mistakes(time_to_first_token=Duration.seconds(1))
+    assert (found.suggestion, "in milliseconds" in found.reason) == ("1000", True)

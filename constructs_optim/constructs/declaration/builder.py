@@ -18,12 +18,12 @@ from constructs import Construct
 from pydantic import Field, create_model, model_validator
 
 from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredResource
-from constructs_optim.constructs.stack.findings import translated
+from constructs_optim.constructs.stack.findings import advise, translated
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
 from constructs_optim.policy import RULES
 from constructs_optim.recipe.catalog.lock import LockFileError
-from constructs_optim.recipe.errors import RecipeError, Violation, close_matches
+from constructs_optim.recipe.errors import Advice, RecipeError, Violation, close_matches
 from constructs_optim.recipe.forms import meant_name
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.metrics.names import LiveMetricName
@@ -221,6 +221,7 @@ _OTHER_WARNINGS = (
     "OpenAiPath",
     "RetainAllVariantProperties",
     "StoreKeyPolicy",
+    "UnreadReference",
     "lock-file",
 )
 
@@ -264,6 +265,8 @@ _PSEUDO_PARAMETERS = tuple(
 _REFERENCE = re.compile(rf"(?<!\$){PLACEHOLDER.pattern}")
 # The construct's path, and the method's name, which are before the reason.
 _METHOD = re.compile(r"^(?:[\w-]+(?:/[\w-]+)+: )?(?:[a-z_]+(?:\('[^']*'\))?: )?")
+# Other languages' references to a construct's attribute, such as $(Chat.endpoint_name) and {{Chat.endpoint_name}}.
+_UNREAD = re.compile(r"\$?(\(|(?<!\$)\{{1,2}) ?(?P<owner>[\w/-]+)\.(?P<attribute>[a-z_]+) ?[)}]{1,2}")
 _AS_SAID = "another value: this is a message of the AWS CDK"
 ACKNOWLEDGE = Method("acknowledge", acknowledge, "list")
 
@@ -322,6 +325,11 @@ class Builder:
         path = ("outputs", id)
         with self.explained(path):
             CfnOutput(self._stack, id, value=self.text(text))
+        for found in _UNREAD.finditer(text):
+            if found["owner"] in self.made:
+                meant = f"${{{found['owner']}.{found['attribute']}}}"
+                message = f"outputs.{id}: {found[0]} is text as it is, and no reference. Did you mean {meant}?"
+                advise(self._stack, Advice("constructs-optim:UnreadReference", message))
 
     def finish(self) -> None:
         """Call the late methods, and raise all errors.
@@ -626,8 +634,8 @@ def _attribute(owner: Any, attribute: str, path: str) -> Any:
 
 
 def _public(owner: Any) -> list[str]:
-    names = [*dir(type(owner)), *getattr(owner, "__dict__", ())]
+    # An object's own attributes are likelier to be meant than those that any class of its kind has.
+    names = [*getattr(owner, "__dict__", ()), *dir(type(owner))]
     # Reading a property may raise an error.
-    return [
-        name for name in names if not name.startswith("_") and not callable(inspect.getattr_static(owner, name, None))
-    ]
+    static = {name: inspect.getattr_static(owner, name, None) for name in names if not name.startswith("_")}
+    return [name for name, value in static.items() if value is not None and not callable(value)]

@@ -29,6 +29,7 @@ from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.rules.model_rules import BUCKET
+from constructs_optim.recipe.tokens import is_token
 
 PLACEHOLDER = re.compile(r"\$\{([A-Za-z][\w.:/-]*)\}")
 """``${Name}`` in text: a parameter, a pseudo parameter such as ``AWS::Region``, or ``Construct.attribute``."""
@@ -80,7 +81,7 @@ class _Names:
         """Return a name or ARN in place of a text, with the name that the text can be."""
         is_name = not text.startswith(_ARN) and self.is_name(text)
         arn = f"{self.arn}{text if is_name else self.usual}"
-        return f"{self.usual} or {arn}" if self.rule else arn
+        return f"{self.usual} or {arn}" if self.rule and self.arn else arn
 
 
 @dataclass(frozen=True)
@@ -193,6 +194,9 @@ _KEYS = _Names(
     _matches(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|mrk-[0-9a-f]{32}"),
     "1234abcd-12ab-34cd-56ef-1234567890ab",
 )
+# Amazon EC2 user guide, "Longer IDs".
+_OF_EC2 = r"([0-9a-f]{8}|[0-9a-f]{17})"
+_GROUPS = _Names("", _matches(f"sg-{_OF_EC2}"), "sg-0123456789abcdef0", "an ID has 8 or 17 hexadecimal digits")
 _ALARMS = _Names(f"arn:aws:cloudwatch:{_REGION}:{_ACCOUNT}:alarm:", _matches(r".{1,255}"), "my-alarm")
 
 PARAMETER = ReferenceKind("parameter name", "a number, or a parameter: ${MaxCapacity}", pattern=PLACEHOLDER.pattern)
@@ -247,7 +251,11 @@ SECURITY_GROUP = ReferenceKind(
     "security group",
     "the ID of a security group",
     lambda scope, name, text: ec2.SecurityGroup.from_security_group_id(scope, name, text),
+    names=_GROUPS,
 )
+
+
+_EXAMPLE_IDS = {"vpc": "vpc-0123456789abcdef0", "subnet": "subnet-0123456789abcdef0"}
 
 
 def existing_vpc(scope: Construct, id: str, *, vpc_id: str, subnet_ids: Sequence[str]) -> ec2.IVpc:
@@ -259,6 +267,14 @@ def existing_vpc(scope: Construct, id: str, *, vpc_id: str, subnet_ids: Sequence
         vpc_id: the VPC's ID, for instance ``vpc-0123456789abcdef0``.
         subnet_ids: the IDs of its subnets, in as many Availability Zones as possible.
     """
+    if not subnet_ids:
+        raise ValueError(f"subnet_ids is empty, and jobs and models need a subnet: [{_EXAMPLE_IDS['subnet']}]")
+    for kind, given in (("vpc", vpc_id), *(("subnet", each) for each in subnet_ids)):
+        if not is_token(given) and not re.fullmatch(f"{kind}-{_OF_EC2}", given):
+            raise ValueError(
+                f"{kind}_id{'s' if kind == 'subnet' else ''} has {given!r}, and an ID has 8 or 17 hexadecimal digits: "
+                f"{_EXAMPLE_IDS[kind]}"
+            )
     # This library never uses the subnets' zones, so their names do not matter.
     zones = [f"zone {number}" for number in range(len(subnet_ids))]
     vpc = ec2.Vpc.from_vpc_attributes(

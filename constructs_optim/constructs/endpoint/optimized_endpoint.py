@@ -326,6 +326,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             self.component.dashboard = self.dashboard
         if not self.models:
             advise_when_complete(self, self._advice_without_components)
+        if jobs is not None and jobs != JobOptions():
+            advise_when_complete(self, self._advice_without_jobs)
         if self._hosting.update.size_unit == "INSTANCE_COUNT":
             refuse_when_complete(self, lambda: check(self._step))
             advise_when_complete(self, lambda: warnings(self._step))
@@ -343,6 +345,12 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
     def _advice_without_components(self) -> Sequence[Advice]:
         return () if self._resources.components else warnings(DependentOption("model", None, "add_component"))
+
+    def _advice_without_jobs(self) -> Sequence[Advice]:
+        hosted = (*self.models, *self._component_models)
+        if self._shadow is not None or any(each.artifact.job_role is not None for each in hosted):
+            return ()
+        return warnings(DependentOption("jobs", "set", "jobs"))
 
     @classmethod
     def from_file(

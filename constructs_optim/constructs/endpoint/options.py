@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
@@ -45,7 +46,7 @@ from constructs_optim.recipe.hosting.speculation import SpeculationCure
 from constructs_optim.recipe.keys import canonical, sha256
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.techniques.captured import CapturedTraffic
-from constructs_optim.recipe.tokens import is_token
+from constructs_optim.recipe.tokens import is_token, matches
 
 from .update_policy import watch_statements
 
@@ -53,10 +54,13 @@ Action = Annotated[AlarmAction, ALARM_ACTION]
 Bucket = Annotated[s3.IBucket, BUCKET]
 Key = Annotated[kms.IKey, KEY]
 Prefix = Annotated[str, AfterValidator(lambda prefix: _without_slashes(prefix))]
+ContentType = Annotated[str, AfterValidator(lambda text: _content_type(text))]
 Time = Annotated[Duration, DURATION]
 Topic = Annotated[sns.ITopic, TOPIC]
 # The limit of ProductionVariantCoreDumpConfig.DestinationS3Uri; a bucket name has at least 3 characters.
 _LONGEST_DUMP_URI, _SHORTEST_BUCKET = 512, 3
+# API reference, CaptureContentTypeHeader.
+_CONTENT_TYPE = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9])*/[a-zA-Z0-9](-*[a-zA-Z0-9.])*")
 _JSON_TYPES = ("application/json", "application/jsonlines")
 
 
@@ -274,7 +278,7 @@ class DataCapture(Settings):
     requests: bool = True
     responses: bool = True
     encryption_key: Key | None = None
-    json_content_types: Annotated[Sequence[str], Field(min_length=1, max_length=10)] = _JSON_TYPES
+    json_content_types: Annotated[Sequence[ContentType], Field(min_length=1, max_length=10)] = _JSON_TYPES
 
     @model_validator(mode="after")
     def _captures_something(self) -> DataCapture:
@@ -405,9 +409,22 @@ class AsyncInference(Settings):
 
 
 def _without_slashes(prefix: str) -> str:
+    if prefix.startswith("s3://"):
+        meant = prefix.removeprefix("s3://").partition("/")[2].strip("/") or "captures"
+        raise ValueError(f"this is a URI, and the prefix follows the bucket's name: use {meant!r}")
     if not prefix.strip("/"):
         raise ValueError("the prefix is empty, and permissions need a prefix: use one such as 'captures'")
     return prefix.strip("/")
+
+
+def _content_type(text: str) -> str:
+    if not matches(_CONTENT_TYPE, text):
+        raise ValueError(
+            f"this is not a content type such as application/json: use {f'application/{text}'!r}"
+            if re.fullmatch(r"[a-z0-9]+", text)
+            else "this is not a content type: use one such as 'application/json'"
+        )
+    return text
 
 
 def _arn_of(key: kms.IKey | None) -> str | None:

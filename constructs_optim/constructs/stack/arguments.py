@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from constructs_optim.recipe import RecipeError, Violation
+from constructs_optim.recipe import RecipeError, Violation, metrics
+from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.forms import KEYS, VALUE
 from constructs_optim.recipe.settings import (
     CONSTRUCTORS,
@@ -51,6 +52,9 @@ class Kind:
     default: str | float = "..."
     takes: tuple[str, str] | None = None
     """An attribute of another kind of objects, and the code that creates one from such an object."""
+
+    names: Callable[[], Sequence[str]] | None = None
+    """The names of metrics that the code takes, of which the most similar one replaces another. Default: any text."""
 
     def __get_pydantic_core_schema__(self, *_: object) -> CoreSchema:
         """Accept objects that have the attribute, unchanged."""
@@ -94,6 +98,9 @@ class Kind:
             return self.takes[1]
         if isinstance(value, dt.timedelta):
             return self.example.format(int(value.total_seconds()))
+        if self.names is not None and isinstance(value, str) and value not in (known := self.names()):
+            near = [*metrics.with_word(value), *close_matches(value, known)]
+            value = near[0] if near else self.default
         if isinstance(self.default, str):
             return self.example.format(repr(value if isinstance(value, str) else self.default))
         if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 and value % 1 == 0:
@@ -123,7 +130,13 @@ ENDPOINT = Kind(
 )
 GRANTEE = Kind("an iam.IGrantable, such as a role", "grant_principal", 'iam.Role.from_role_arn(stack, "Caller", {})')
 KEY = Kind("a kms.IKey", "key_arn", 'kms.Key.from_key_arn(stack, "Key", {})')
-METRIC = Kind("a cloudwatch.IMetric", "to_metric_config", "endpoint.metric({})", "gpu_utilization")
+METRIC = Kind(
+    "a cloudwatch.IMetric",
+    "to_metric_config",
+    "endpoint.metric({})",
+    "gpu_utilization",
+    names=lambda: [*metrics.by_name()],
+)
 REMOVAL_POLICY = Kind("a RemovalPolicy", "RETAIN", "RemovalPolicy.RETAIN")
 ROLE = Kind("an iam.IRole", "role_arn", 'iam.Role.from_role_arn(stack, "Role", {})')
 SECURITY_GROUP = Kind(

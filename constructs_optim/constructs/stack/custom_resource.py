@@ -64,6 +64,10 @@ def wait_seconds(timeout: Duration | None, default: int, *, instead: str, name: 
         raise ValueError(
             f"{name} is {timeout.to_human_string()}, and a wait condition lasts at most 12 hours: {instead}"
         )
+    if seconds < 1:
+        raise ValueError(
+            f"{name} is {seconds} s, and the deployment would fail before a job ends: Duration.hours(12), for instance"
+        )
     return seconds
 
 

@@ -189,7 +189,7 @@ class DependentOption:
 
     location: str
     value: object
-    needs: Literal["add_component", "add_adapter", "evaluate", "job", "real-time endpoint"]
+    needs: Literal["add_component", "add_adapter", "evaluate", "job", "real-time endpoint", "jobs"]
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,11 @@ def by_name() -> MappingProxyType[str, MetricDefinition]:
     return MappingProxyType({metric.name: metric for metric in (*live, *EVALUATION)})
 
 
+def with_word(name: str) -> list[str]:
+    """Return up to three metrics with a name as one of the words of theirs, such as ``gpu``."""
+    return [each for each in by_name() if name.lower() in each.split("_")][:3]
+
+
 def find(name: str) -> MetricDefinition:
     """Return the metric with this name.
 
@@ -161,7 +166,9 @@ def find(name: str) -> MetricDefinition:
     """
     metric = by_name().get(name)
     if metric is None:
+        near = with_word(name)
         hint = did_you_mean(name, by_name(), f"there are {', '.join(by_name())}")
+        hint = f"did you mean {' or '.join(near)}?" if near else hint
         raise ValueError(f"there is no metric {name!r}: {hint}")
     return metric
 

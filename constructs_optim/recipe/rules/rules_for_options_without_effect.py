@@ -253,6 +253,10 @@ _NEEDS = {
         "no job creates the endpoint's artifacts, so this alarm is not created",
         "Leave it out",
     ),
+    "jobs": (
+        "no job creates an artifact of this endpoint, so these settings are for none",
+        "Leave jobs out",
+    ),
     "real-time endpoint": (
         "on an asynchronous endpoint, requests are expected to wait, so this alarm is not created",
         "Leave it out: zero_capacity watches the queue",

@@ -112,8 +112,8 @@ def _schedules_can_be_kept(scaling: Scaling) -> Iterator[Finding]:
         if zone is not None and not _is_zone(zone):
             yield Finding(f"{location}.time_zone", zone, "a name in the IANA time zone database, such as Europe/Berlin")
         if request.min_capacity is None and request.max_capacity is None:
-            reason = "this action changes nothing"
-            yield Finding(f"{location}.min_capacity", None, "a minimum, a maximum, or both", reason)
+            reason = "this schedule has no capacity, and changes nothing"
+            yield Finding(location, request.expression, "also min_capacity=..., max_capacity=..., or both", reason)
         yield from _range(f"{location}.", request.min_capacity, request.max_capacity, least_maximum=0)
         if scaling.is_complete:
             yield from _outside(scaling, request)
@@ -252,8 +252,13 @@ def _out_of_order(request: StepRequest) -> Iterator[Finding]:
 def _ids_are_unique(scaling: Scaling) -> Iterator[Finding]:
     """Every policy and schedule has a unique ID: policies and scheduled actions of an endpoint need unique names."""
     yield from _named(scaling)
-    new = scaling.new_id
+    new, methods = scaling.new_id, [each.location for each in (*scaling.targets, *scaling.engine_targets)]
     if new is None:
+        return
+    if new in scaling.ids and methods and "(" not in methods[0]:
+        (method,) = methods
+        reason = f"the target has a policy of {method} already, and the method names it"
+        yield Finding(method, "a second call", f"one call of {method}, with the lower of the targets", reason)
         return
     if not isinstance(new, str) or not _ID.fullmatch(new):
         fix = "1 to 100 letters, digits, hyphens and underscores, starting with a letter"
