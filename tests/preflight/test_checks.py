@@ -409,6 +409,15 @@ def test_the_secret_of_a_token_is_there(answer: Any, monkeypatch: pytest.MonkeyP
     assert [level for level, _ in findings[1:]] == ["advice"], "the hub cannot be reached"
 
 
+def test_the_secret_of_a_token_in_another_region_is_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    secret = SECRET.replace("us-west-2", "eu-west-1")
+    copy = {"ModelId": "meta-llama/Llama", "Revision": "c" * 40, "TokenSecretArn": secret}
+    (level, text), _ = found(Answers(), Copies=[copy])
+    assert level == "advice"
+    assert "the secret hub is in eu-west-1, and was not looked up" in text
+
+
 def test_the_report_has_all_problems_and_its_reason_as_many_as_fit() -> None:
     findings = tuple(PreflightFinding("image", "problem", f"{number} {'x' * 300}", "y") for number in range(20))
     report = Report((*findings, PreflightFinding("quota", "advice", "a", "b")), 21)

@@ -153,6 +153,11 @@ def _missing_shards(names: Sequence[str]) -> list[str]:
 
 
 def _secret(arn: str, context: Context) -> Iterator[PreflightFinding]:
+    region = arn.split(":")[3]
+    if region != context.region:
+        reason = f"the secret {_without_ending(arn)} is in {region}, and was not looked up"
+        yield advice(_NAME, reason, f"make sure that it exists in {region}")
+        return
     try:
         secret = context.client("secretsmanager").describe_secret(SecretId=arn)
     except ClientError as error:
