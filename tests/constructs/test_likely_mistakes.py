@@ -338,7 +338,7 @@ def test_mistakes_in_options_and_in_the_recipe_are_reported_together(chat: Stack
         (
             lambda it: it.auto_scale(max_capacity=2).on_metric("A", metric="b", target=1),
             "on_metric('A').metric",
-            "endpoint.metric('b')",
+            "endpoint.metric('gpu_utilization')",
         ),
         (
             lambda it: it.auto_scale(max_capacity=2).on_steps("A", metric=it.metric("gpu_utilization"), steps=None),

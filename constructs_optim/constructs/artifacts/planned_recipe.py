@@ -151,11 +151,12 @@ def _limited(pool: RecordedPool, server: ServerSettings | None) -> ServerSetting
     kind = by_name().get(pool.server or "")
     if limit is None or kind is None:
         return server
-    if server is None:
-        return kind.model_validate({"max_concurrent_requests": limit})
-    if getattr(server, "max_concurrent_requests", limit) is None:
-        return server.model_copy(update={"max_concurrent_requests": limit})
-    return server
+    declared = server or kind()
+    if getattr(declared, "max_concurrent_requests", limit) is not None:
+        return server
+    # Not among the settings that are set: a variable may contradict it, which OPT236 advises on.
+    settings = {**dict(declared), "max_concurrent_requests": limit}
+    return type(declared).model_construct(declared.model_fields_set, **settings)
 
 
 def pools_of_component(
