@@ -78,7 +78,6 @@ NOT_CODE: dict[tuple[str, str], tuple[str, ...]] = {
     ("OPT035", "jobs['awq']"): ("remove 'awq' from jobs in optim.lock.json",),
     ("OPT035", "servers['awq']"): ("remove 'awq' from servers in optim.lock.json",),
     ("OPT037", "server"): ("a server: ",),
-    ("OPT250", "environment.NOTE"): ("the value without this line",),
     ("OPT040", "techniques[1]"): ("either compilation or speculative decoding",),
     ("OPT048", "jobs.capacity_reservation.arn"): ("a training plan in us-east-1",),
     ("OPT054", "instance_type"): ("a tensor parallel degree of 1",),
@@ -97,6 +96,7 @@ NOT_CODE: dict[tuple[str, str], tuple[str, ...]] = {
     ("OPT211", "techniques[0].training_data.period"): ("a day or a month in the past",),
     ("OPT212", "techniques[0].training_data"): ("DataCapture(requests=True, responses=True)",),
     ("OPT212", "techniques[0].training_data.encryption_key"): ("data_capture without encryption_key, or a copy",),
+    ("OPT250", "environment.NOTE"): ("the value without this line",),
 }
 
 
