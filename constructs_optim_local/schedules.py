@@ -115,7 +115,9 @@ def _next_fire(fields: list[str], after: dt.datetime) -> dt.datetime | None:
                 continue
             for hour, minute in itertools.product(hours, minutes):
                 due = dt.datetime.combine(date, dt.time(hour, minute), after.tzinfo)
-                if due > after:
+                # In UTC, because an hour comes twice in the autumn. EventBridge Scheduler's guide, "Schedule types": it
+                # does not repeat an invocation then.
+                if due.astimezone(dt.UTC) > after.astimezone(dt.UTC):
                     return due
     return None
 

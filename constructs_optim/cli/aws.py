@@ -15,7 +15,7 @@ import typer
 from botocore import exceptions
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
-from botocore.utils import is_valid_endpoint_url
+from botocore.utils import is_valid_endpoint_url, is_valid_ipv6_endpoint_url
 
 from constructs_optim.evaluator.options import EvaluationError
 from constructs_optim.explanation.assembly import ExplanationError
@@ -107,7 +107,7 @@ def _check_endpoint_urls(core: botocore.session.Session) -> None:
     named = {name: value for name, value in os.environ.items() if name.startswith("AWS_ENDPOINT_URL")}
     of_profile = core.get_scoped_config().get("endpoint_url")
     for name, url in {"endpoint_url of the profile": of_profile, **named}.items():
-        if url and not is_valid_endpoint_url(url):
+        if url and not (is_valid_endpoint_url(url) or is_valid_ipv6_endpoint_url(url)):
             raise exceptions.InvalidEndpointConfigurationError(
                 msg=f"{name} is {url!r}, which is no URL: begin it with http:// or https://, as in http://localhost:4566"
             )
@@ -115,7 +115,7 @@ def _check_endpoint_urls(core: botocore.session.Session) -> None:
 
 def region_without_calls(region: str | None) -> str:
     """Return the Region of a command that does not call AWS, and so needs no profile."""
-    with suppress(exceptions.ProfileNotFound):
+    with suppress(exceptions.ProfileNotFound, exceptions.ConfigParseError):
         return _region_of(botocore.session.get_session(), region) or DEFAULT_REGION
     return DEFAULT_REGION
 

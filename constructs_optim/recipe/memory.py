@@ -154,19 +154,26 @@ def engine_setting(recipe: Recipe, argument: str) -> str | None:
     return recipe.variables.get(recipe.variable(argument), as_text(setting) if setting is not None else None)
 
 
+def arguments_of_engine(recipe: Recipe) -> engine_arguments.Arguments:
+    """Return the arguments of the engine that serves, or those of its newest release.
+
+    LMI passes arguments that it does not rename to vLLM's parser (djl-serving, ``construct_vllm_args_list`` of
+    ``vllm_rb_properties.py``).
+    """
+    engine = "vllm" if recipe.serving_settings.name in images.VLLM else recipe.serving_settings.name
+    return engine_arguments.of_release(engine, recipe.engine) or engine_arguments.of_newest(engine)
+
+
 def whole_setting(recipe: Recipe, argument: str) -> int | None:
     """Return an engine argument that is a positive whole number, as the engine's parser reads it: 8k is 8000.
 
-    None if it is not set, or is something else. Text Generation Inference has no units. LMI passes arguments that it
-    does not rename to vLLM's parser (djl-serving, ``construct_vllm_args_list`` of ``vllm_rb_properties.py``).
+    None if it is not set, or is something else. Text Generation Inference has no units.
     """
     text, server = engine_setting(recipe, argument), recipe.serving_settings
     if text is None:
         return None
-    engine = "vllm" if server.name in images.VLLM else server.name
-    known = engine_arguments.of_release(engine, recipe.engine) or engine_arguments.of_newest(engine)
     name = server.variable(argument).removeprefix(server.prefix).lower()
-    number = known.rows.get(name, engine_arguments.Argument()).whole(text)
+    number = arguments_of_engine(recipe).rows.get(name, engine_arguments.Argument()).whole(text)
     return number if number is not None and 0 < number <= _LARGEST else None
 
 

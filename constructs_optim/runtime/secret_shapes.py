@@ -440,7 +440,9 @@ SHAPES: dict[str, Shape] = {
         re.IGNORECASE,
     ),
     "name value": Shape(
-        rf"({_NAME}\s{{1,4}}(?:(?:is|was)\s{{1,4}})?)((?:[0-9a-f]{{32,}}|[\w+/=-]{{20,}})(?![\w+/=-]))",
+        # AWS's tokens of idempotency are in its messages.
+        rf"(?<!client )(?<!idempotency )({_NAME}\s{{1,4}}(?:(?:is|was)\s{{1,4}})?)"
+        rf"((?:[0-9a-f]{{32,}}|[\w+/=-]{{20,}})(?![\w+/=-]))",
         _key_as_hidden,
         re.IGNORECASE,
     ),

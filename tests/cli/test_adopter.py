@@ -7,7 +7,7 @@ import builtins
 import keyword
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -329,6 +329,10 @@ def test_an_image_missing_from_the_catalog_is_reported(tmp_path: Path) -> None:
         (Account({**s3(), "Image": f"{_REGISTRY}/pytorch-inference:2.3"}), "pytorch-inference"),
         (Account(s3(), variant={"InstanceType": "ml.m5.xlarge"}), "ml.m5.xlarge"),
         (Account(s3(ImageConfig={"RepositoryAccessMode": "Vpc"})), "PrimaryContainer.ImageConfig.RepositoryAccessMode"),
+        (
+            Account(s3(), model={"EnableNetworkIsolation": False}, configuration={"EnableNetworkIsolation": True}),
+            "has EnableNetworkIsolation",
+        ),
         (Account(s3(), configuration={"VpcConfig": {"Subnets": ["subnet-1"]}}), "in different VPCs"),
         (
             Account(of_a_manifest()),
@@ -391,11 +395,14 @@ def test_captures_and_metrics_stay_as_they_are(tmp_path: Path) -> None:
         "DestinationS3Uri": "s3://captures-of-chat/chat",
         "CaptureOptions": [{"CaptureMode": "InputAndOutput"}],
     }
-    header = {"CaptureContentTypeHeader": {"JsonContentTypes": ["application/x-ndjson"]}}
+    types = {"JsonContentTypes": ["application/x-ndjson"], "CsvContentTypes": ["text/csv"]}
+    header = {"CaptureContentTypeHeader": types}
     metrics = {"EnableEnhancedMetrics": True, "MetricPublishFrequencyInSeconds": 30}
     configuration = {"DataCaptureConfig": {**capture, **header}, "MetricsConfig": metrics}
-    adoption = Account(s3(), configuration=configuration).adopted()
+    container = s3(ImageConfig={"RepositoryAccessMode": "Platform"})
+    adoption = Account(container, configuration=configuration).adopted()
     template_of(adoption, tmp_path)
+    assert "Captures of text/csv are encoded in base64." in adoption.changes
     assert 'json_content_types=["application/x-ndjson"]' in adoption.source
     assert "Observability(enhanced=True, frequency_seconds=30)" in adoption.source
     assert not any("become text" in change for change in adoption.changes)
@@ -431,10 +438,10 @@ def _paths(shape: Any, known: Any, before: tuple[str, ...] = ()) -> Iterator[tup
     """Every member of a shape, down to those that are known or not; and whether it is known."""
     for name, member in shape.members.items():
         inner = member.member if member.type_name == "list" else member
-        if name in known and known[name] is not None:
+        if isinstance(known.get(name), Mapping):
             yield from _paths(inner, known[name], (*before, name))
         else:
-            yield [*before, name], name in known
+            yield [*before, name], name in known and known[name] is None
 
 
 @pytest.mark.parametrize("operation", _DESCRIPTIONS)
@@ -449,7 +456,7 @@ def test_each_member_of_a_description_is_known_or_refuses_the_adoption(operation
 
 
 def _names(known: Any) -> set[str]:
-    return {*known}.union(*(_names(inner) for inner in known.values() if inner))
+    return {*known}.union(*(_names(inner) for inner in known.values() if isinstance(inner, Mapping)))
 
 
 @settings(max_examples=60, deadline=None)

@@ -24,7 +24,7 @@ from botocore.stub import Stubber
 from typer.testing import CliRunner
 
 from constructs_optim.cli import local
-from constructs_optim.cli.aws import Account, errors_explained, session_of
+from constructs_optim.cli.aws import DEFAULT_REGION, Account, errors_explained, region_without_calls, session_of
 from constructs_optim.cli.main import app
 from constructs_optim.cli.presentation import description, owner_name, print_fields, print_table, say
 from constructs_optim.explanation.formatting import duration
@@ -37,6 +37,19 @@ from ..support.handwritten_templates import chat, resource, stack, written
 
 def refused(code: str, operation: str = "ListOptimizationJobs", message: str = "no") -> ClientError:
     return ClientError({"Error": {"Code": code, "Message": message}}, operation)
+
+
+def test_an_endpoint_s_url_may_have_an_address_of_version_6(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://[::1]:4566")
+    assert session_of(None, "us-west-2").region_name == "us-west-2"
+
+
+def test_a_command_without_calls_needs_no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("[broken\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    assert region_without_calls(None) == DEFAULT_REGION
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from constructs_optim.constructs.declaration.builder import _OTHER_WARNINGS
 from constructs_optim.constructs.declaration.document import DeclarationError, Document
 from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack, declared_template
 from constructs_optim.recipe.rules import all_rules
+from constructs_optim.templates.limits import limits
 
 # A newer version of the model may come with each first deployment (OPT006).
 UNPINNED: dict[str, Any] = {
@@ -83,4 +84,5 @@ def test_other_warnings_are_those_that_the_library_gives_without_an_advisory_rul
     package = Path(str(constructs_optim.__file__)).parent / "constructs"
     sources = [each.read_text(encoding="utf-8") for each in package.rglob("*.py")]
     given = {found for text in sources for found in re.findall(r'Advice\(\s*"constructs-optim:([\w-]+)"', text)}
+    given |= {name.title().replace(" ", "") for name, limit in limits().items() if limit.adjustable}
     assert given - {each.id for each in all_rules() if each.advisory} == {*_OTHER_WARNINGS}

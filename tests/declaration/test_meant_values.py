@@ -87,6 +87,11 @@ def test_ids_of_ec2_may_be_short_long_or_parameters() -> None:
     _made({"network": {"vpc": ids, "security_groups": groups}}, parameters={"Vpc": {}, "Subnet": {}, "Group": {}})
 
 
+def test_ids_of_ec2_may_be_dynamic_references() -> None:
+    ids = {"vpc_id": "{{resolve:ssm:/net/vpc}}", "subnet_ids": ["{{resolve:ssm:/net/subnet}}"]}
+    _made({"network": {"vpc": ids, "security_groups": ["{{resolve:ssm:/net/group}}"]}})
+
+
 def test_a_misspelled_attribute_is_answered_with_one_that_has_a_value() -> None:
     with pytest.raises(DeclarationError) as refused:
         _made({}, outputs={"Name": "${Chat.name}"})

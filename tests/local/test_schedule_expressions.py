@@ -88,3 +88,13 @@ def test_at_and_cron_are_in_the_time_zone() -> None:
 def test_what_is_no_schedule_is_refused(expression: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         next_due(expression, None, NOW)
+
+
+@pytest.mark.parametrize(("minute", "due"), [(20, dt.time(0, 30)), (50, dt.time(2))])
+def test_a_schedule_is_not_repeated_in_an_hour_that_comes_twice(minute: int, due: dt.time) -> None:
+    """In Berlin, the hour from 2 to 3 ends at 1:00 UTC, and comes again."""
+    after = dt.datetime(2026, 10, 25, 0, minute, tzinfo=dt.UTC)
+    day = dt.date(2026, 10, 25)
+    assert next_due("cron(0/30 * * * ? *)", "Europe/Berlin", after) == dt.datetime.combine(day, due, dt.UTC)
+    again = dt.datetime(2026, 10, 25, 1, minute, tzinfo=dt.UTC)
+    assert next_due("cron(0/30 * * * ? *)", "Europe/Berlin", again) == dt.datetime(2026, 10, 25, 2, tzinfo=dt.UTC)

@@ -288,7 +288,11 @@ def test_a_canary_update_of_a_single_instance_gives_a_warning() -> None:
         (StepOfFleet("CANARY", 4, 4, 1, 7), "OPT271", "has at most 7 instances"),
         (StepOfFleet("CANARY", 4, 4, 1, 8), "OPT272", "starts with 4 instances, and a step is 1 to 50% of them"),
         (StepOfFleet("CANARY", 2, 4, 1, 8), None, ""),
-        (StepOfFleet("CANARY", 1, 1, 1, 1), "OPT271", "VariantOptions(initial_instance_count=2)"),
+        (
+            StepOfFleet("CANARY", 1, 1, 1, 1),
+            "OPT271",
+            "update_policy=UpdatePolicy.all_at_once(), or 2 instances or more",
+        ),
         (StepOfFleet("ROLLING", 9, 4, None, None), "OPT272", "1 to 2, or percent=25 instead"),
         (StepOfFleet("ROLLING", 1, 40, 30, 40), "OPT271", "has at least 30 instances, and a step is 5 to 50% of them"),
         (StepOfFleet("ROLLING", 1, 20, 20, 20), None, ""),

@@ -262,6 +262,8 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"containers": Lock(servers={"awq": images.serving({"awq"}, ["vllm"])[2].name, "eagle": "vllm:0.0.1"})},
     ],
     "OPT273": [
+        {"environment": {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True"}, "server": Server.vllm(adapters=Adapters())},
+        {"environment": {"OPTION_MAX_MODEL_LEN": "8K"}, "server": Server.lmi(context_length=8192)},
         {"server": Server.vllm(context_length=8000), "environment": {"SM_VLLM_MAX_MODEL_LEN": "8k"}},
         {"server": Server.vllm(max_concurrent_requests=8), "environment": {"SM_VLLM_MAX_NUM_SEQS": "8"}},
         {"server": Server.vllm(prefix_caching=False), "environment": {"SM_VLLM_ENABLE_PREFIX_CACHING": "false"}},

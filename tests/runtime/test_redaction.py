@@ -496,6 +496,7 @@ EXAMPLES: dict[str, tuple[list[str], list[str]]] = {
             "secret hf-token-for-llama-3-8b-instruct-model",
             "the token is a word of the vocabulary",
             "artifact key " + "0a1b2c3d" * 8,
+            "the client token " + "0a1b2c3d" * 4,
             "encryption key 1234abcd-12ab-34cd-56ef-1234567890ab",
         ],
     ),

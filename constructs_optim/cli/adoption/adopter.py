@@ -429,6 +429,9 @@ class Adopter:
         else:
             # API reference, CaptureContentTypeHeader: without it, SageMaker encodes all captures in base64.
             self._adoption.changes.append("Captures of application/json and application/jsonlines become text.")
+        if header.get("CsvContentTypes"):
+            types = ", ".join(header["CsvContentTypes"])
+            self._adoption.changes.append(f"Captures of {types} are encoded in base64.")
         if capture.get("KmsKeyId"):
             options["encryption_key"] = self._key("CaptureKey", capture["KmsKeyId"])
         self._declared.imports("constructs_optim", "DataCapture")
@@ -462,6 +465,10 @@ class Adopter:
         networks = [model.get("VpcConfig") for model in models]
         networks += [configuration["VpcConfig"]] if configuration.get("VpcConfig") else []
         isolated = {bool(model.get("EnableNetworkIsolation")) for model in models}
+        if configuration.get("EnableNetworkIsolation") and False in isolated:
+            self._problems.append(
+                "its configuration has EnableNetworkIsolation and its models have not: create the models with it"
+            )
         found: dict[str, Any] = {}
         if len(roles) > 1:
             self._problems.append(f"its models use {len(roles)} roles, but those of an OptimizedEndpoint use one")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 # Names as in the API reference of DescribeEndpointConfig, DescribeModel and DescribeInferenceComponent. What is in a
-# member with `_ALL` counts as known.
+# member with `_ALL` counts as known, and a text is the only value of a member that does.
 _ALL: Final = None
 _Members = Mapping[str, Any]
 
@@ -29,7 +29,7 @@ CONFIGURATION: Final[_Members] = {
     "MetricsConfig": _leaves("EnableEnhancedMetrics EnableDetailedObservability MetricPublishFrequencyInSeconds"),
     "DataCaptureConfig": {
         **_leaves("EnableCapture InitialSamplingPercentage DestinationS3Uri KmsKeyId CaptureOptions"),
-        "CaptureContentTypeHeader": _leaves("JsonContentTypes"),
+        "CaptureContentTypeHeader": _leaves("CsvContentTypes JsonContentTypes"),
     },
     "ProductionVariants": {
         # The weight counts only beside other variants.
@@ -52,7 +52,7 @@ MODEL: Final[_Members] = {
         # The host name counts only in a pipeline.
         **_leaves("ContainerHostname Image Mode ModelDataUrl Environment ModelPackageName MultiModelConfig"),
         **_leaves("AdditionalModelDataSources"),
-        "ImageConfig": {},
+        "ImageConfig": {"RepositoryAccessMode": "Platform"},
         "ModelDataSource": {"S3DataSource": _S3_DATA},
     },
 }
@@ -76,9 +76,10 @@ def others(described: Mapping[str, Any], known: _Members) -> Iterator[str]:
     for name, value in described.items():
         if not value:
             continue
-        if name not in known:
+        inner = known.get(name)
+        if name not in known or (isinstance(inner, str) and value != inner):
             yield name
-        elif known[name] is not _ALL:
+        elif isinstance(inner, Mapping):
             parts = value if isinstance(value, list) else [value]
-            found = {f"{name}.{path}" for part in parts for path in others(part, known[name])}
+            found = {f"{name}.{path}" for part in parts for path in others(part, inner)}
             yield from sorted(found)

@@ -217,10 +217,12 @@ _OURS = "constructs-optim:"
 # Warnings that no rule gives, or that another place gives for a rule of errors.
 _OTHER_WARNINGS = (
     "GrantedAccount",
+    "ManagedPoliciesOfARole",
     "OPT240",
     "OpenAiPath",
     "RetainAllVariantProperties",
     "StoreKeyPolicy",
+    "TrustPolicy",
     "UnreadReference",
     "lock-file",
 )

@@ -196,7 +196,10 @@ _KEYS = _Names(
 )
 # Amazon EC2 user guide, "Longer IDs".
 _OF_EC2 = r"([0-9a-f]{8}|[0-9a-f]{17})"
-_GROUPS = _Names("", _matches(f"sg-{_OF_EC2}"), "sg-0123456789abcdef0", "an ID has 8 or 17 hexadecimal digits")
+_RESOLVED = r"\{\{resolve:[^{}]+\}\}"
+_GROUPS = _Names(
+    "", _matches(rf"sg-{_OF_EC2}|{_RESOLVED}"), "sg-0123456789abcdef0", "an ID has 8 or 17 hexadecimal digits"
+)
 _ALARMS = _Names(f"arn:aws:cloudwatch:{_REGION}:{_ACCOUNT}:alarm:", _matches(r".{1,255}"), "my-alarm")
 
 PARAMETER = ReferenceKind("parameter name", "a number, or a parameter: ${MaxCapacity}", pattern=PLACEHOLDER.pattern)
@@ -270,7 +273,8 @@ def existing_vpc(scope: Construct, id: str, *, vpc_id: str, subnet_ids: Sequence
     if not subnet_ids:
         raise ValueError(f"subnet_ids is empty, and jobs and models need a subnet: [{_EXAMPLE_IDS['subnet']}]")
     for kind, given in (("vpc", vpc_id), *(("subnet", each) for each in subnet_ids)):
-        if not is_token(given) and not re.fullmatch(f"{kind}-{_OF_EC2}", given):
+        # CloudFormation resolves a dynamic reference.
+        if not is_token(given) and not re.fullmatch(rf"{kind}-{_OF_EC2}|{_RESOLVED}", given):
             raise ValueError(
                 f"{kind}_id{'s' if kind == 'subnet' else ''} has {given!r}, and an ID has 8 or 17 hexadecimal digits: "
                 f"{_EXAMPLE_IDS[kind]}"

@@ -339,8 +339,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         if hosting.serves_components:
             fewest, most = hosting.minimum_instance_count, hosting.maximum_instance_count
         else:
-            # Without scaling, the endpoint keeps the instances that it starts with.
-            fewest, most = self._scaling.capacity_range if self._scaling is not None else (start, start)
+            # Another construct may scale the endpoint.
+            fewest, most = self._scaling.capacity_range if self._scaling is not None else (None, None)
         return StepOfFleet(hosting.update.strategy, size, start, fewest, most)
 
     def _advice_without_components(self) -> Sequence[Advice]:

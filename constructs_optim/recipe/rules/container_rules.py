@@ -10,7 +10,7 @@ from constructs_optim.recipe import catalog
 from constructs_optim.recipe.catalog import engine_arguments, entry_points, images, models
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.errors import close_matches
-from constructs_optim.recipe.memory import engine_setting
+from constructs_optim.recipe.memory import arguments_of_engine, engine_setting
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.servers import (
     Adapters,
@@ -459,11 +459,11 @@ def _meanings(recipe: Recipe, variables: Mapping[str, str]) -> list[tuple[str, o
 def _meaning(recipe: Recipe, variable: str, text: str) -> tuple[str, object]:
     """Return the engine's argument that a variable sets, under whichever of its names, and the value as it is read."""
     server = recipe.serving_settings
-    if not server.prefix or not variable.startswith(server.prefix):
-        return variable, text
-    known = engine_arguments.of_release(server.name, recipe.engine)
-    found = known.find(_argument(recipe, variable)) if known is not None else None
     lowered = text.strip().lower()
+    if not server.prefix or not variable.startswith(server.prefix):
+        # vLLM's envs.py takes 1 and any case of true for a switch.
+        return variable, {"1": True, "true": True, "0": False, "false": False}.get(lowered, text)
+    found = arguments_of_engine(recipe).find(_argument(recipe, variable))
     if found is None:
         return server.argument(variable), {"true": True, "false": False}.get(lowered, lowered)
     if found.negates or found.row.takes == "switch":

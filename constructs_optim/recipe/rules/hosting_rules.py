@@ -400,7 +400,7 @@ def _wrong_step(step: StepOfFleet, fleet: int, has: str) -> Finding:
     sizes = f"{lowest} to {most}" if lowest < most else f"{most}"
     fix = f"{sizes}, or percent=25 instead of instances"
     if most < 1:
-        fix = "variant=VariantOptions(initial_instance_count=2), or update_policy=UpdatePolicy.all_at_once()"
+        fix = "update_policy=UpdatePolicy.all_at_once(), or 2 instances or more and instances=1"
     counted = f"{fleet} instance{'s' if fleet > 1 else ''}"
     reason = f"the endpoint {has} {counted}, and a step is {least} to {_LARGEST_STEP}% of them"
     return Finding("update_policy.instances", step.instances, fix, reason)
