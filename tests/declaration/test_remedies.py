@@ -12,6 +12,7 @@ from constructs_optim.constructs.declaration.document import DeclarationError, D
 from constructs_optim.constructs.declaration.wording import flow
 from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
 
+from ..support.sampling import one_in
 from .test_document import VALID, refused
 
 
@@ -222,7 +223,7 @@ CASES: dict[str, tuple[str, str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("text", "wrong", "printed", "right"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(("text", "wrong", "printed", "right"), one_in(2, CASES.values()), ids=CASES)
 def test_what_an_error_prints_is_accepted(text: str, wrong: str, printed: str, right: str) -> None:
     assert fix_of(text.replace("@", wrong)) == printed
     declare(text.replace("@", right))

@@ -12,6 +12,7 @@ from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.operator_endpoints import COPIES, Served
+from ..support.sampling import one_in
 
 
 @pytest.fixture
@@ -297,7 +298,7 @@ def test_a_start_says_how_to_resume_what_no_stop_recorded_of_a_running_component
     assert "no stop recorded that it suspended it. Resume it with `aws application-autoscaling" in said
 
 
-@pytest.mark.parametrize("by_hand", BY_HAND)
+@pytest.mark.parametrize(("by_hand",), one_in(3, [(each,) for each in BY_HAND]))
 def test_a_start_resumes_only_what_the_stop_suspended(served: Served, by_hand: tuple[str, ...]) -> None:
     name = served.component(copies=1)
     served.scale(name, 1, 4)
