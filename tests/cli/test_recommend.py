@@ -203,8 +203,8 @@ def test_without_objectives_json_has_no_probability(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("wide")
-@pytest.mark.parametrize(("objective",), one_in(2, [((),), (("--rate", "1", "--quality", "any"),)]))
-def test_no_two_rows_of_the_table_look_alike(objective: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("objective", one_in(2, [[], ["--rate", "1", "--quality", "any"]]))
+def test_no_two_rows_of_the_table_look_alike(objective: list[str]) -> None:
     result = run(*ANY_TYPE, "--limit", "500", *objective)
     recipes = [re.sub(r" *\d+  (\d+ x ml\.\S+).*\)(?:  +\d+%)?  ", r"\1 ", row) for row in rows(result)]
     assert len(recipes) > 100

