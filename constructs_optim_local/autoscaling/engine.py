@@ -98,9 +98,18 @@ class ScalingEngine:
         with self._lock:
             self._locations.add(location)
             memory = self._remembered(location, target)
-            self._wait(memory, "")
+            if not self._is_in_range(location, target):
+                self._wait(memory, "")
             self._tell(location, target, registered=True)
         self._awake.set()
+
+    def _is_in_range(self, location: Location, key: Mapping[str, Any]) -> bool:
+        """Return whether a target's capacity is in its range now; a request may take it out of the range later."""
+        target = self._target(location, key)
+        capacity = self._resources.capacity(key["ResourceId"], account=location[0], region=location[1])
+        return (
+            target is not None and capacity is not None and target["MinCapacity"] <= capacity <= target["MaxCapacity"]
+        )
 
     def deregistered(self, location: Location, target: Mapping[str, Any]) -> None:
         """Handle a deregistered target."""
