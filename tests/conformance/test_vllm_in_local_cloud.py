@@ -44,14 +44,19 @@ def test_an_endpoint_answers_with_vllms_words_and_has_its_metrics(
                 "ModelDataSource": {"S3DataSource": source},
             },
         )
-        variant = {"VariantName": "AllTraffic", "ModelName": "chat", "InstanceType": "ml.g6.12xlarge"}
+        variant = {
+            "VariantName": "AllTraffic",
+            "ModelName": "chat",
+            "InstanceType": "ml.g6.12xlarge",
+            "InferenceAmiVersion": container.inference_ami_version,
+        }
         sagemaker.create_endpoint_config(
             EndpointConfigName="chat", ProductionVariants=[{**variant, "InitialInstanceCount": 1}]
         )
         sagemaker.create_endpoint(EndpointName="chat", EndpointConfigName="chat")
         endpoint = until(
             lambda: sagemaker.describe_endpoint(EndpointName="chat"),
-            lambda found: found["EndpointStatus"] != "Creating",
+            lambda found: found["EndpointStatus"] not in ("Creating", "RollingBack"),
             # vLLM compiles and warms up, which takes minutes on a busy machine.
             seconds=1800,
         )
