@@ -73,13 +73,15 @@ def _refuse_invalid_templates() -> None:
                 raise ValueError(f"Circular dependency between resources: [{names}]") from circle
 
     replace("services.cloudformation.engine._resolve_parameters", resolve_parameters, engine, handlers, changesets)
-    replace(
-        "services.cloudformation.engine.validate_template_support",
-        validate_template_support,
-        engine,
-        handlers,
-        changesets,
-    )
+    _replace_validation(validate_template_support)
+
+
+def _replace_validation(validate_template_support: Callable[..., None]) -> None:
+    """Replace the validation of templates by stacks and change sets."""
+    from ministack.services.cloudformation import changesets, engine, handlers
+
+    name = "services.cloudformation.engine.validate_template_support"
+    replace(name, validate_template_support, engine, handlers, changesets)
 
 
 def _refuse_types_of_other_regions() -> None:
@@ -88,7 +90,7 @@ def _refuse_types_of_other_regions() -> None:
     The message is AWS's: https://github.com/aws-cloudformation/cloudformation-coverage-roadmap/issues/342.
     """
     from ministack.core.responses import get_region
-    from ministack.services.cloudformation import changesets, engine, handlers
+    from ministack.services.cloudformation import engine
 
     validate = engine.validate_template_support
 
@@ -107,13 +109,7 @@ def _refuse_types_of_other_regions() -> None:
                 raise ValueError(f"Template format error: Unrecognized resource types: [{', '.join(missing)}]")
         validate(template, conditions, params)
 
-    replace(
-        "services.cloudformation.engine.validate_template_support",
-        validate_template_support,
-        engine,
-        handlers,
-        changesets,
-    )
+    _replace_validation(validate_template_support)
 
 
 def _refuse_changed_types() -> None:

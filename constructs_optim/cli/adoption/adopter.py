@@ -364,16 +364,13 @@ class Adopter:
         if (capture := configuration.get("DataCaptureConfig") or {}).get("EnableCapture"):
             found["data_capture"] = self._capture(capture)
         metrics = configuration.get("MetricsConfig") or {}
-        observed = {
-            argument: metrics[member]
-            for member, argument in (
-                ("EnableEnhancedMetrics", "enhanced"),
-                ("EnableDetailedObservability", "detailed"),
-                ("MetricPublishFrequencyInSeconds", "frequency_seconds"),
-            )
-            if metrics.get(member) is not None
-        }
         if any(metrics.values()):
+            observed = _arguments(
+                metrics,
+                EnableEnhancedMetrics="enhanced",
+                EnableDetailedObservability="detailed",
+                MetricPublishFrequencyInSeconds="frequency_seconds",
+            )
             self._declared.imports("constructs_optim", "MonitoringOptions")
             self._declared.imports("constructs_optim", "Observability")
             found["monitoring"] = Call("MonitoringOptions", observability=Call("Observability", **observed))
@@ -393,10 +390,9 @@ class Adopter:
 
     def _scale_in(self, policy: Described) -> Call:
         self._declared.imports("constructs_optim", "ScaleIn")
-        options: dict[str, Any] = {"strategy": policy.get("Strategy")}
-        for member, argument in (("MaximumStepSize", "max_step_size"), ("CooldownInMinutes", "cooldown_minutes")):
-            if policy.get(member) is not None:
-                options[argument] = policy[member]
+        options = _arguments(
+            policy, Strategy="strategy", MaximumStepSize="max_step_size", CooldownInMinutes="cooldown_minutes"
+        )
         return Call("ScaleIn", **options)
 
     def _key(self, id: str, key: str) -> Call | None:
@@ -675,6 +671,11 @@ def _call_of(model: Model) -> Call:
         return Call("Model.huggingface", model.model_id, revision=model.revision)
     version = {"version": model.version} if model.version is not None else {}
     return Call("Model.jumpstart", model.model_id, **version, accept_eula=model.accept_eula)
+
+
+def _arguments(described: Described, **names: str) -> dict[str, Any]:
+    """Return the members that are given, by the arguments' ``names`` for them."""
+    return {argument: described[member] for member, argument in names.items() if described.get(member) is not None}
 
 
 def _property(value: Any) -> Any:
