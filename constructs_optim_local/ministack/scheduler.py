@@ -150,15 +150,15 @@ class Scheduler:
     def _refuse_bad_expressions(self) -> None:
         from ministack.services import scheduler
 
-        for name in ("_create_schedule", "_update_schedule"):
-            inner = getattr(scheduler, name)
+        for replaced in ("services.scheduler._create_schedule", "services.scheduler._update_schedule"):
+            inner = getattr(scheduler, replaced.rpartition(".")[2])
 
             def checked(name: str, body: dict[str, Any], inner: Any = inner) -> Any:
                 if problem := self._problem(body):
                     return scheduler._error(400, "ValidationException", problem)
                 return inner(name, body)
 
-            replace(f"services.scheduler.{name}", checked)
+            replace(replaced, checked)
 
     def _problem(self, body: dict[str, Any]) -> str | None:
         expression, zone = body.get("ScheduleExpression"), body.get("ScheduleExpressionTimezone")
