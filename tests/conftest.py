@@ -5,17 +5,16 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import gc
-import marshal
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import boto3
-import botocore.loaders
 import botocore.session
 import pytest
+from botocore.loaders import Loader
 from hypothesis import HealthCheck, settings
 
 from constructs_optim.recipe import catalog
@@ -109,18 +108,25 @@ def _path(item: pytest.Item) -> str:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def service_models_are_parsed_once() -> Iterator[None]:
-    """Sessions of botocore parse the service models that they use, and nearly every test has its own sessions."""
-    parse = botocore.loaders.JSONFileLoader.load_file
-
-    @functools.cache
-    def parsed(path: str) -> bytes:
-        return marshal.dumps(_plain(parse(botocore.loaders.JSONFileLoader(), path)))
-
+def service_models_are_loaded_once() -> Iterator[None]:
+    """Sessions of botocore load the service models that they use, and nearly every test has its own sessions."""
     with pytest.MonkeyPatch.context() as patched:
-        # Each session adds to its own copy.
-        patched.setattr(botocore.loaders.JSONFileLoader, "load_file", lambda _, path: marshal.loads(parsed(path)))
+        for name in ("list_available_services", "load_data_with_path", "load_service_model"):
+            patched.setattr(Loader, name, _once_for_the_same_folders(getattr(Loader, name)))
         yield
+
+
+def _once_for_the_same_folders(load: Callable[..., Any]) -> Callable[..., Any]:
+    loaded: dict[Any, Any] = {}
+
+    @functools.wraps(load)
+    def load_once(loader: Loader, *given: Any, **named: Any) -> Any:
+        key = (*loader.search_paths, *given, *named.items())
+        if key not in loaded:
+            loaded[key] = load(loader, *given, **named)
+        return loaded[key]
+
+    return load_once
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -160,12 +166,6 @@ def images_are_of_a_day_on_which_they_get_patches() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(catalog, "today", lambda: dt.date(2026, 11, 27))
         yield
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 import runpy
@@ -29,9 +30,8 @@ NEWER = ("AIBenchmarkJob", "AIRecommendationJob")
 @pytest.fixture
 def old_boto3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A boto3 whose model of SageMaker is older than AI jobs and draft models of optimization jobs."""
-    model: dict[str, Any] = (
-        botocore.session.get_session().get_component("data_loader").load_service_model("sagemaker", "service-2")
-    )
+    loader = botocore.session.get_session().get_component("data_loader")
+    model: dict[str, Any] = copy.deepcopy(loader.load_service_model("sagemaker", "service-2"))
     model["operations"] = {name: of for name, of in model["operations"].items() if not name.endswith(NEWER)}
     model["shapes"] = {name: of for name, of in model["shapes"].items() if not name.startswith("AI")}
     del model["shapes"]["OptimizationConfig"]["members"]["ModelSpeculativeDecodingConfig"]
