@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from constructs_optim.cli.main import app
 
+from ..support.sampling import one_in
+
 QUICKSTART = str(Path(__file__).parents[2] / "examples" / "quickstart.yaml")
 
 
@@ -45,7 +47,7 @@ def test_an_empty_variable_names_no_nodejs(monkeypatch: pytest.MonkeyPatch) -> N
     assert "JSII_NODE is ''" in result.stderr
 
 
-@pytest.mark.parametrize("command", ["plan", "deploy", "recommend"])
+@pytest.mark.parametrize("command", one_in(3, ["plan", "deploy", "recommend"]))
 def test_nothing_of_the_cdk_is_imported_before(command: str, tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "JSII_NODE"}
     result = subprocess.run(

@@ -24,6 +24,7 @@ from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
 from constructs_optim_local.cloud import LocalCloud
 
 from ..declaration.test_document import VALID
+from ..support.sampling import one_in
 from ..support.template_limits import lower
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -123,7 +124,7 @@ def test_findings_of_a_policy_name_no_report_in_a_temporary_folder(
 
 
 @pytest.mark.parametrize("command", [("explain",), ("synth", "--format", "cloudformation"), ("synth",)])
-@pytest.mark.parametrize("severity", ["warning", "error"])
+@pytest.mark.parametrize("severity", one_in(2, ["warning", "error"]))
 def test_findings_of_a_policy_use_the_file_s_words_and_keep_its_values(
     folder: Path, command: tuple[str, ...], severity: str
 ) -> None:
@@ -174,9 +175,9 @@ def test_a_query_has_no_lines(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("declared", ["region: us-west-2\n", 'account: "111122223333"\nregion: us-west-2\n'])
-@pytest.mark.parametrize("bucket", [(), ("--code-bucket", "inline")])
+@pytest.mark.parametrize("bucket", one_in(2, [[], ["--code-bucket", "inline"]]))
 def test_a_template_of_a_known_region_takes_its_code_from_where_its_parameters_say(
-    folder: Path, declared: str, bucket: tuple[str, ...]
+    folder: Path, declared: str, bucket: list[str]
 ) -> None:
     text = declared + Path(QUICKSTART).read_text()
     result = run("synth", "-", "--format", "cloudformation", *bucket, text=text)

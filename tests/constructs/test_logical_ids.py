@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aws_cdk import App, Stack
 from aws_cdk import aws_applicationautoscaling as scaling
 
@@ -95,6 +96,7 @@ def _templates(folder: Path) -> dict[str, dict[str, Any]]:
     return {name: json.loads((folder / f"{name}.template.json").read_text()) for name in declared}
 
 
+@pytest.mark.exhaustive
 def test_a_logical_id_keeps_its_resource_type_across_recipes_and_options(
     synthesized: Synthesized, tmp_path: Path
 ) -> None:

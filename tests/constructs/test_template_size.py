@@ -57,6 +57,7 @@ def _reported(error: str, pattern: str) -> int:
     return int(number.replace(",", ""))
 
 
+@pytest.mark.exhaustive
 def test_a_stack_beyond_the_resource_limit_is_refused_with_an_alternative() -> None:
     scope = stack()
     _declare(scope, 40, full=True)

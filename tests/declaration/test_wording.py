@@ -40,6 +40,7 @@ from ..recipe import (
     test_shadow_rules,
 )
 from ..recipe.test_rules import BAD, recipe
+from ..support.sampling import one_in
 from ..support.template_limits import lower
 from .test_document import VALID
 
@@ -292,7 +293,7 @@ WARNINGS = {
 }
 
 
-@pytest.mark.parametrize("made", ["a stack", "an app", "a standalone template"])
+@pytest.mark.parametrize("made", one_in(3, ["a stack", "an app", "a standalone template"]))
 def test_warnings_about_a_file_use_its_keys(made: str, tmp_path: Path) -> None:
     path = tmp_path / "endpoint.yaml"
     path.write_text(VALID.replace("version: 2.24.0, ", "") + ADVISED)

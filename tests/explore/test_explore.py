@@ -16,7 +16,7 @@ from .binding import bound
 from .exploration import explore
 from .life import live
 
-SAMPLE = 60_000
+SAMPLE = 30_000
 LONGEST_SEARCH = 400_000
 
 

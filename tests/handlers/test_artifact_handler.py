@@ -487,7 +487,7 @@ def test_a_create_request_makes_the_number_of_calls_the_tests_interrupt(
 
 
 @pytest.mark.parametrize("repeated", [True, False])
-@pytest.mark.parametrize("step", one_in(3, range(CALLS_OF_A_CREATE)))
+@pytest.mark.parametrize("step", one_in(5, range(CALLS_OF_A_CREATE)))
 def test_an_interrupted_create_is_recovered_by_a_retry_or_a_deletion(
     responses: Responses, artifact: Artifact, before_call: Any, step: int, repeated: bool
 ) -> None:

@@ -18,6 +18,7 @@ from ..support.custom_resource_events import custom_resource_event
 from ..support.inference_components import PARTITIONED, component
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import ROLE, Responses
+from ..support.sampling import one_in
 from ..support.waiting import until
 
 STACK = "arn:aws:cloudformation:us-west-2:000000000000:stack/Slices/1234"
@@ -233,7 +234,7 @@ def test_a_component_that_another_resource_created_is_left_alone(
     assert component(sagemaker, "chat") | {"ResponseMetadata": None} == before | {"ResponseMetadata": None}
 
 
-@pytest.mark.parametrize("on", PARTITIONED)
+@pytest.mark.parametrize("on", one_in(2, PARTITIONED))
 @pytest.mark.parametrize("tagged", [{}, TAGGED_BY_ANOTHER], ids=["untagged", "tagged_by_another"])
 def test_a_rename_to_a_taken_name_fails_and_its_rollback_leaves_the_other_component(
     responses: Responses, sagemaker: Any, on: str, tagged: dict[str, Any]

@@ -18,6 +18,7 @@ from ..support.evaluations import Evaluation
 from ..support.handler_clients import Requests
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import BUCKET, Responses, idle_state_machine
+from ..support.sampling import one_in
 from . import test_recommendation_handler as recommendations
 from . import test_shadow_watcher as shadows
 from .test_recommendation_handler import config
@@ -118,7 +119,7 @@ def owner(cloud: LocalCloud, responses: Responses, machine: str, put: Any) -> Se
     return send
 
 
-@pytest.mark.parametrize("record", ["evaluation", "recommendation", "shadow", "claim", "owner"])
+@pytest.mark.parametrize("record", one_in(2, ["evaluation", "recommendation", "shadow", "claim", "owner"]))
 def test_a_record_of_an_unknown_form_is_named_with_what_to_do(request: pytest.FixtureRequest, record: str) -> None:
     send: Sent = request.getfixturevalue(record)
     for content, body in CONTENTS.items():
@@ -130,7 +131,7 @@ def test_a_record_of_an_unknown_form_is_named_with_what_to_do(request: pytest.Fi
         assert next_step in response["Reason"], content
 
 
-@pytest.mark.parametrize("content", CONTENTS)
+@pytest.mark.parametrize("content", one_in(2, CONTENTS))
 def test_a_deletion_does_not_depend_on_when_an_earlier_one_was(
     cloud: LocalCloud, responses: Responses, machine: str, evaluated_endpoint: None, put: Any, content: str
 ) -> None:

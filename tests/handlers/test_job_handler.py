@@ -87,7 +87,7 @@ def test_a_create_request_makes_the_number_of_calls_the_tests_interrupt(
     resource.send("Delete", "delete", created["PhysicalResourceId"])
 
 
-@pytest.mark.parametrize("step", range(0, CALLS_OF_A_CREATE, 2))
+@pytest.mark.parametrize("step", one_in(5, range(CALLS_OF_A_CREATE)))
 def test_an_update_that_overtakes_a_create_takes_precedence(
     a_resource: Callable[..., Requests], at_call: Any, step: int
 ) -> None:
@@ -489,7 +489,7 @@ def test_a_retried_request_keeps_its_artifact_even_if_the_model_files_changed(
     assert changed.is_what_it_was()
 
 
-@pytest.mark.parametrize("step", one_in(3, range(CALLS_OF_A_CREATE)))
+@pytest.mark.parametrize("step", one_in(6, range(CALLS_OF_A_CREATE)))
 def test_an_overtaken_create_beside_another_stack_leaves_no_job_behind(
     a_resource: Callable[..., Requests], at_call: Any, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -515,7 +515,7 @@ def test_an_overtaken_create_beside_another_stack_leaves_no_job_behind(
 CALLS_OF_A_CREATE_UNTIL_IT_REFERS = 5
 
 
-@pytest.mark.parametrize("step", range(1, CALLS_OF_A_CREATE_UNTIL_IT_REFERS))
+@pytest.mark.parametrize("step", one_in(3, range(1, CALLS_OF_A_CREATE_UNTIL_IT_REFERS)))
 def test_an_overtaken_retry_of_a_failed_create_releases_the_claim_its_first_attempt_joined(
     a_resource: Callable[..., Requests], at_call: Any, cloud: LocalCloud, step: int
 ) -> None:
@@ -535,7 +535,7 @@ CALLS_OF_A_CLEANUP = {"first": 16, "second": 11}
 
 @pytest.mark.parametrize(
     ("delivery", "step"),
-    one_in(3, [(which, step) for which, calls in CALLS_OF_A_CLEANUP.items() for step in range(calls)]),
+    one_in(6, [(which, step) for which, calls in CALLS_OF_A_CLEANUP.items() for step in range(calls)]),
 )
 def test_a_slow_cleanup_keeps_the_artifact_a_later_update_returned_to(
     a_resource: Callable[..., Requests], at_call: Any, step: int, delivery: str

@@ -186,7 +186,7 @@ def test_what_no_request_puts_back_the_watcher_does(made: Scaled) -> None:
     assert made.registered == ALL
 
 
-@pytest.mark.parametrize("status", ["UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS"])
+@pytest.mark.parametrize("status", one_in(2, ["UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS"]))
 @pytest.mark.parametrize("polled", [1, 2], ids=["before_it_is_put_back", "after"])
 def test_nothing_is_put_back_while_the_next_operation_begins(
     made: Scaled, monkeypatch: pytest.MonkeyPatch, status: str | None, polled: int
@@ -216,7 +216,7 @@ def test_scaling_that_a_later_deployment_removed_is_not_restored(made: Scaled) -
 
 
 @pytest.mark.parametrize("serves", [G5, G6])
-@pytest.mark.parametrize("status", ["UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"])
+@pytest.mark.parametrize("status", one_in(2, ["UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"]))
 def test_the_watcher_registers_no_variant_whose_scaling_the_stack_removed(
     made: Scaled, monkeypatch: pytest.MonkeyPatch, status: str, serves: str
 ) -> None:

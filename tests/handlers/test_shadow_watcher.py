@@ -398,7 +398,7 @@ DAMAGED = [b"", b"{", b"[]", b"{}", b'"x"', b'{"schema":1,"began":"x"}', NEWER]
 
 
 @pytest.mark.parametrize(
-    ("damaged", "file"), one_in(4, product(DAMAGED, ["current.json", "run.json", "given_up.json"]))
+    ("damaged", "file"), one_in(8, product(DAMAGED, ["current.json", "run.json", "given_up.json"]))
 )
 def test_a_run_whose_records_cannot_be_read_ends_the_shadow(
     run: Run, monkeypatch: pytest.MonkeyPatch, file: str, damaged: bytes

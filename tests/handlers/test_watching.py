@@ -234,7 +234,7 @@ WATCHERS = ["a_job", "an_evaluation", "a_recommendation", "a_component", "a_rest
 FIRST_FAILURES = [(name, (first + place) % 2) for place, name in enumerate(WATCHERS) for first in (0, 1)]
 
 
-@pytest.mark.parametrize(("name", "first"), one_in(2, FIRST_FAILURES))
+@pytest.mark.parametrize(("name", "first"), one_in(4, FIRST_FAILURES))
 def test_polls_that_fail_nine_times_end_as_if_they_had_worked(
     request: pytest.FixtureRequest, name: str, first: int
 ) -> None:
@@ -246,7 +246,7 @@ def test_polls_that_fail_nine_times_end_as_if_they_had_worked(
 
 
 # They hold what no request holds: an endpoint that must scale again, a shadow that costs money, a restart.
-@pytest.mark.parametrize("name", ["a_restart", "a_shadow"])
+@pytest.mark.parametrize("name", one_in(2, ["a_restart", "a_shadow"]))
 @pytest.mark.parametrize("error", [throttled, Crash], ids=["throttled", "crashed"])
 def test_a_watcher_without_a_stack_that_waits_outlasts_any_number_of_failures(
     request: pytest.FixtureRequest, name: str, error: Callable[[], Exception]
@@ -263,7 +263,7 @@ def test_a_watcher_without_a_stack_that_waits_outlasts_any_number_of_failures(
         assert outcome == expected[1]
 
 
-@pytest.mark.parametrize("name", ["a_job", "an_evaluation", "a_recommendation", "a_component"])
+@pytest.mark.parametrize("name", one_in(2, ["a_job", "an_evaluation", "a_recommendation", "a_component"]))
 @pytest.mark.parametrize("error", [throttled, Crash], ids=["throttled", "crashed"])
 def test_a_stack_that_waits_is_answered_if_polls_keep_failing(
     request: pytest.FixtureRequest, responses: Responses, name: str, error: Callable[[], Exception]
@@ -440,7 +440,7 @@ def suspended(hosting: Hosting, patch: pytest.MonkeyPatch) -> Iterator[Callable[
 FAILURES = {"none": range(0), "nine": range(9), "many": range(1, 30)}
 
 
-@pytest.mark.parametrize(("failures", "status", "endpoint_is"), one_in(4, product(FAILURES, SETTLED, ENDPOINTS)))
+@pytest.mark.parametrize(("failures", "status", "endpoint_is"), one_in(8, product(FAILURES, SETTLED, ENDPOINTS)))
 def test_scaling_is_suspended_only_while_an_operation_may_need_it(
     suspended: Callable[..., Scaled],
     caplog: pytest.LogCaptureFixture,

@@ -183,7 +183,7 @@ READERS: dict[str, tuple[Callable[[bytes, Path], Any], type[Exception]]] = {
 }
 
 
-@pytest.mark.parametrize(("hostile", "reader"), one_in(3, product(HOSTILE, READERS)))
+@pytest.mark.parametrize(("hostile", "reader"), one_in(5, product(HOSTILE, READERS)))
 def test_hostile_json_is_read_or_refused_in_a_sentence(reader: str, hostile: str, tmp_path: Path) -> None:
     read, refusal = READERS[reader]
     try:

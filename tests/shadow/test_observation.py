@@ -20,8 +20,6 @@ from constructs_optim.runtime.shadow.captures import Capture, CaptureFile
 from constructs_optim.runtime.shadow.observation import Observer, RunState
 from constructs_optim.runtime.store import json_records
 
-from ..support.sampling import one_in
-
 BEGAN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 DAYS = 30
 REQUEST: ShadowRequest = validate(
@@ -99,7 +97,8 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     return polled
 
 
-@pytest.mark.parametrize("hours", one_in(2, [24, DAYS * 24]))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("hours", [24, DAYS * 24])
 def test_all_captures_of_the_longest_run_are_compared_once(run: Any, hours: int) -> None:
     minutes = DAYS * 1440
     state, largest = run(Captures(minutes), paired=True, hours=hours)
