@@ -1,14 +1,17 @@
-"""Writes docs/rules.md and docs/metrics.md: the pages of all rules and of all metrics."""
+"""Writes docs/rules.md and docs/metrics.md, the pages of all rules and metrics, and what handlers know of metrics."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
-from constructs_optim.recipe.metrics import MetricDefinition, Unit, by_name, engines
+from constructs_optim.recipe.metrics import EVALUATION, MetricDefinition, Unit, by_name, engines
 from constructs_optim.recipe.rules import Rule, all_rules
 
-_DOCS = Path(__file__).resolve().parent.parent / "docs"
+_CHECKOUT = Path(__file__).resolve().parent.parent
+_DOCS = _CHECKOUT / "docs"
+_OF_HANDLERS = _CHECKOUT / "constructs_optim" / "runtime" / "evaluation" / "evaluation_metrics.json"
 _GENERATED = "<!-- Generated: python tooling/reference_pages.py -->"
 
 _ENGINES = """## Engines
@@ -64,14 +67,31 @@ _LOWERCASE_NAMES = ("llm-compressor", "vLLM")
 
 
 def main() -> None:
-    """Write the pages."""
+    """Write the pages and the definitions."""
     for name, content in pages().items():
         (_DOCS / name).write_text(content, encoding="utf-8")
+    _OF_HANDLERS.write_text(metrics_of_handlers(), encoding="utf-8")
 
 
 def pages() -> dict[str, str]:
     """Return the content of each page by file name."""
     return {"rules.md": "\n".join(_rules()) + "\n", "metrics.md": "\n".join(_metrics()) + "\n"}
+
+
+def metrics_of_handlers() -> str:
+    """Return the definitions of evaluations' metrics that handlers have, which import nothing of the recipe."""
+    rows = [
+        {
+            "name": metric.name,
+            "metric_name": metric.variant.metric_name,
+            "unit": "None" if metric.published_unit is Unit.US_DOLLARS else metric.published_unit.value,
+            "aiperf": metric.aiperf,
+            "formula": metric.formula,
+        }
+        for metric in EVALUATION
+        if metric.variant is not None
+    ]
+    return json.dumps(rows, indent=1) + "\n"
 
 
 def _rules() -> list[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import runpy
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,6 +15,7 @@ from constructs_optim.recipe import RecipeError, metrics
 from constructs_optim.recipe.evaluation import Benchmark, Workload
 from constructs_optim.recipe.evaluation.requirements import QualityRequirement, requirements_of
 from constructs_optim.recipe.rules import all_rules, check, warnings
+from tests.support.documents import CHECKOUT
 
 SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-token"
 PROMPTS = "s3://prompts/chat.jsonl"
@@ -200,30 +202,29 @@ def test_a_regression_metric_that_evaluations_do_not_measure_is_refused() -> Non
         requirements_of({}, max_regression=0.1, regression_metrics=["model_latency"])
 
 
+@pytest.mark.parametrize("name", ["input_tokens", "concurrency", "drafts", "instance_price_per_hour"])
+def test_a_regression_metric_that_describes_the_load_is_refused_with_those_to_choose_from(name: Any) -> None:
+    with pytest.raises(ValueError, match=f"{name} describes the load, so no value of it is better or worse") as refused:
+        requirements_of({}, max_regression=0.1, regression_metrics=[name])
+    for each in str(refused.value).partition("choose from ")[2].split(", "):
+        assert requirements_of({}, max_regression=0.1, regression_metrics=cast("Any", [each])).compared
+
+
+def test_a_metric_of_evaluations_whose_better_values_are_not_stated_is_refused() -> None:
+    with pytest.raises(ValueError, match="acceptance_length: set better"):
+        replace(metrics.find("acceptance_length"), better=None)
+
+
 def test_higher_throughput_and_lower_latency_count_as_better() -> None:
     compared = dict(requirements_of({}, max_regression=0.1).compared)
     assert compared["output_tokens_per_second"]
     assert not compared["time_to_first_token_p50"]
 
 
-def definitions() -> list[dict[str, Any]]:
-    """The handlers' definitions of all evaluation metrics."""
-    return [
-        {
-            "name": metric.name,
-            "metric_name": metric.variant.metric_name,
-            "unit": "None" if metric.published_unit is metrics.Unit.US_DOLLARS else metric.published_unit.value,
-            "aiperf": metric.aiperf,
-            "formula": metric.formula,
-        }
-        for metric in metrics.EVALUATION
-        if metric.variant is not None
-    ]
-
-
 def test_the_handlers_metric_file_matches_the_metric_definitions() -> None:
     kept = Path(runtime.__path__[0]) / "evaluation" / "evaluation_metrics.json"
-    assert json.loads(kept.read_text()) == definitions(), "rewrite it: json.dumps(definitions(), indent=1)"
+    written = runpy.run_path(str(CHECKOUT / "tooling/reference_pages.py"))["metrics_of_handlers"]()
+    assert kept.read_text() == written, "python tooling/reference_pages.py"
 
 
 def test_aiperf_or_a_formula_provides_all_but_these_metrics() -> None:
@@ -233,5 +234,5 @@ def test_aiperf_or_a_formula_provides_all_but_these_metrics() -> None:
         *("acceptance_length", "drafts"),
         *(f"longest_inter_chunk_latency{which}" for which in ("", "_p50", "_p90", "_p99")),
     }
-    unmeasured = {each["name"] for each in definitions() if each["aiperf"] is None and each["formula"] is None}
+    unmeasured = {each.name for each in metrics.EVALUATION if each.aiperf is None and each.formula is None}
     assert unmeasured == derived

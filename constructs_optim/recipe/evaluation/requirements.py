@@ -166,6 +166,12 @@ def requirements_of(
     for metric in compared:
         if not metric.of_evaluation:
             raise ValueError(f"regression_metrics: an evaluation does not measure {metric.name}; see {page('metrics')}")
+        if not metric.direction:
+            comparable = ", ".join(each.name for each in metrics.EVALUATION if each.direction)
+            raise ValueError(
+                f"regression_metrics: {metric.name} describes the load, so no value of it is better or worse; choose "
+                f"from {comparable}"
+            )
     return Requirements(
         limits=tuple(_requirement(name, values[name]) for name in Limits.__annotations__ if name in values),
         max_regression=max_regression,

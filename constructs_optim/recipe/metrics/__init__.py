@@ -30,12 +30,6 @@ _BY_COMPONENT = ("InferenceComponentName",)
 _BY_EVALUATION = ("Concurrency", "ArtifactKey")
 
 
-# Metrics of an evaluation that describe the load, not how well it was served.
-_OF_THE_LOAD = frozenset(
-    ["concurrency", "client_invocations", "input_tokens", "output_tokens", "drafts", "instance_price_per_hour"]
-)
-
-
 class Unit(StrEnum):
     """A unit, by CloudWatch's name if CloudWatch has the unit."""
 
@@ -68,7 +62,8 @@ class MetricDefinition:
     ``part`` is its group, ``statistic`` the default. ``variant`` and ``component`` are its series for a production
     variant and an inference component. If ``gpus_only``, only instances with GPUs publish it; SageMaker documents no
     utilization metric of NeuronCores. ``formula`` is metric math over names of metrics and parameters of ``pricing``,
-    ``aiperf`` over aiperf's metrics.
+    ``aiperf`` over aiperf's metrics. ``better`` says which values of an evaluation's metric are better: all of
+    these metrics have it.
     """
 
     name: str
@@ -84,10 +79,15 @@ class MetricDefinition:
     gpus_only: bool = False
     formula: str | None = None
     aiperf: str | None = None
+    better: Literal["higher", "lower", "neither"] | None = None
 
     def series(self, *, component: bool) -> Series | None:
         """Return its series for an inference component, or for a variant."""
         return self.component if component else self.variant
+
+    def __post_init__(self) -> None:
+        if self.of_evaluation and self.better is None:
+            raise ValueError(f'{self.name}: set better = "higher", "lower" or "neither"')
 
     @property
     def divisor(self) -> int:
@@ -98,12 +98,7 @@ class MetricDefinition:
     @property
     def direction(self) -> int:
         """Whether higher values are better (1), worse (-1), or neither (0)."""
-        if self.name in _OF_THE_LOAD:
-            return 0
-        if self.shown_unit is Unit.COUNT_PER_SECOND or self.name == "acceptance_length":
-            # Input tokens arrive as fast as requests complete, so both rates measure the endpoint.
-            return 1
-        return -1
+        return {"higher": 1, "lower": -1}.get(self.better or "", 0)
 
     @property
     def of_evaluation(self) -> bool:
