@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
 from constructs_optim_local.cloud import LocalCloud
@@ -106,4 +108,42 @@ def test_a_change_set_lists_replacement_only_for_replaced_resources(cloud: Local
         # Its name changes with the configuration's replacement, and the endpoint is updated in place.
         "Endpoint": ("False", {"EndpointConfigName": "Never"}),
     }
+    stack.delete()
+
+
+WAITING: dict[str, Any] = {
+    "Handle": {"Type": "AWS::CloudFormation::WaitConditionHandle"},
+    "Condition": {
+        "Type": "AWS::CloudFormation::WaitCondition",
+        "Properties": {"Handle": {"Ref": "Handle"}, "Timeout": "3600"},
+    },
+}
+
+
+def test_during_an_update_a_stack_takes_no_change_set_and_no_deletion(cloud: LocalCloud) -> None:
+    stack = Stack(cloud, "busy")
+    assert stack.deploy({"Alarm": ALARM}) == "CREATE_COMPLETE"
+    template = json.dumps({"Resources": {"Alarm": ALARM, **WAITING}})
+    stack.cloudformation.update_stack(StackName="busy", TemplateBody=template)
+    changed_template = json.dumps({"Resources": {"Alarm": changed(ALARM, Threshold=9)}})
+    with pytest.raises(ClientError, match=r"Stack:arn:\S+ is in UPDATE_IN_PROGRESS state and can not be updated"):
+        stack.cloudformation.create_change_set(StackName="busy", ChangeSetName="next", TemplateBody=changed_template)
+    with pytest.raises(ClientError, match=r"Stack \[arn:\S+\] cannot be deleted while in status UPDATE_IN_PROGRESS"):
+        stack.cloudformation.delete_stack(StackName="busy")
+    handle = stack.physical_id("Handle")
+    signal = {"Status": "SUCCESS", "Reason": "", "UniqueId": "1", "Data": ""}
+    request = urllib.request.Request(handle, json.dumps(signal).encode(), {"Content-Type": ""}, method="PUT")
+    urllib.request.urlopen(request).close()
+    assert until(stack.status, lambda status: not status.endswith("_IN_PROGRESS")) == "UPDATE_COMPLETE"
+    stack.cloudformation.create_change_set(StackName="busy", ChangeSetName="next", TemplateBody=changed_template)
+    stack.delete()
+
+
+def test_a_stack_whose_creation_was_rolled_back_takes_no_change_set_and_may_be_deleted(cloud: LocalCloud) -> None:
+    stack = Stack(cloud, "rolled-back")
+    missing = {"Type": "AWS::SageMaker::Endpoint", "Properties": {"EndpointConfigName": "missing"}}
+    assert stack.deploy({"Alarm": ALARM, "Endpoint": {**missing, "DependsOn": "Alarm"}}) == "ROLLBACK_COMPLETE"
+    template = json.dumps({"Resources": {"Alarm": ALARM}})
+    with pytest.raises(ClientError, match="is in ROLLBACK_COMPLETE state and can not be updated"):
+        stack.cloudformation.create_change_set(StackName=stack.name, ChangeSetName="next", TemplateBody=template)
     stack.delete()
