@@ -31,7 +31,7 @@ from .policies import limit_policies
 from .resource_arns import name_resources
 from .resource_limits import limit_resources
 from .signatures import sign_links
-from .stack_status import refuse_by_status
+from .stack_status import heed_status
 from .workers import free_workers
 
 _SERVED = (
@@ -139,7 +139,7 @@ def application(
 
     allow_imports(providers)
     detect_drift(providers)
-    refuse_by_status()
+    heed_status()
     keep_properties()
     limit_policies()
     limit_resources()

@@ -1,4 +1,4 @@
-"""Requests that CloudFormation refuses because of the stack's status, and ministack carries out.
+"""Requests that CloudFormation refuses because of the stack's status, and those with which failed rollbacks continue.
 
 Sources of the messages: https://github.com/aws/aws-dotnet-deploy/issues/689 and
 https://github.com/ansible-collections/amazon.aws/pull/1910 (a change set during an update),
@@ -18,12 +18,23 @@ from .patches import table
 _FAILED = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "UPDATE_ROLLBACK_FAILED", "DELETE_FAILED")
 
 
-def refuse_by_status() -> None:
-    """Let CloudFormation refuse new change sets for stacks, and deletions of stacks, whose status forbids them."""
+def heed_status() -> None:
+    """Let CloudFormation refuse new change sets for stacks, and deletions of stacks, whose status forbids them.
+
+    ``cdk rollback`` continues a rollback with an empty list of resources to skip, which is none.
+    """
     actions = table("services.cloudformation.handlers._ACTION_HANDLERS")
     # The execution of a change set, or an update, ends the other change sets of the stack.
     for name, problem in {"CreateChangeSet": _not_to_be_updated, "DeleteStack": _not_to_be_deleted}.items():
         actions[name] = _unless(problem, actions[name])
+    continue_rollback = actions["ContinueUpdateRollback"]
+
+    def continue_with_what_there_is(params: Any) -> Any:
+        skipped = [name for name in params.get("ResourcesToSkip") or () if name]
+        rest = {name: value for name, value in params.items() if name != "ResourcesToSkip"}
+        return continue_rollback(rest | ({"ResourcesToSkip": skipped} if skipped else {}))
+
+    actions["ContinueUpdateRollback"] = continue_with_what_there_is
 
 
 def _unless(problem: Callable[[Any], str | None], act: Callable[[Any], Any]) -> Callable[[Any], Any]:
