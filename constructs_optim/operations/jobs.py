@@ -57,6 +57,10 @@ class Job:
         matched = JOB_NAME.fullmatch(self.name)
         return int(matched["attempt"]) if matched else None
 
+    def age_seconds(self, now: dt.datetime) -> float:
+        """Return how long ago the job was created; 0 if SageMaker's clock is ahead of ``now``."""
+        return max(0.0, (now - self.created_at).total_seconds())
+
     def running_seconds(self, now: dt.datetime) -> float:
         """Return how long the job has run; 0 before SageMaker starts it."""
         if self.started_at is None:
@@ -68,8 +72,7 @@ class Job:
         return {
             **vars(self),
             "attempt": self.attempt,
-            # SageMaker's clock can be ahead.
-            "age_seconds": max(0, round((now - self.created_at).total_seconds())),
+            "age_seconds": round(self.age_seconds(now)),
             "running_seconds": round(self.running_seconds(now)),
         }
 

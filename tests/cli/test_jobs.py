@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import pty
@@ -9,12 +10,15 @@ import re
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.main import app
+from constructs_optim.cli.operations import jobs
+from constructs_optim.operations.jobs import list_jobs
 
 from ..support.operator_stores import Store, artifact_key, owner
 
@@ -80,6 +84,15 @@ def test_jobs_are_listed_as_a_table(store: Store) -> None:
     row = next(line for line in result.stdout.splitlines() if name in line)
     assert "Chat / Llama70BJob (000000000000, us-west-2)" in row
     assert "ml.g5.12xlarge" in row
+
+
+def test_a_job_of_a_clock_that_is_ahead_has_no_negative_age(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.running(KEY, by=owner("Chat"))
+    ahead = [replace(job, created_at=job.created_at + dt.timedelta(days=2)) for job in list_jobs(store.sagemaker)]
+    monkeypatch.setattr(jobs, "list_jobs", lambda *_, **__: ahead)
+    rows = run("list").stdout.splitlines()[1:]
+    assert rows
+    assert {tuple(row.split()[1:3]) for row in rows} == {("0", "s")}
 
 
 @pytest.mark.parametrize("width", [80, 100])

@@ -79,7 +79,7 @@ def list_command(
     rows = [
         [
             job.status,
-            duration((now - job.created_at).total_seconds()),
+            duration(job.age_seconds(now)),
             duration(job.running_seconds(now)) if job.started_at else "",
             job.kind.removesuffix(" job"),
             job.instance_type or "",
