@@ -417,6 +417,38 @@ def test_alarms_of_more_than_a_page_call_the_policies_that_are_there(
     cloudwatch.delete_alarms(AlarmNames=names)
 
 
+def test_an_alarm_calls_the_policy_that_the_watcher_registers(made: Scaled, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, declared = f"{made.stack.name}-burst", scaling_registration._resources
+
+    def resources(stack_id: str, resource_type: str) -> list[str]:
+        return [name] if resource_type == "AWS::CloudWatch::Alarm" else declared(stack_id, resource_type)
+
+    monkeypatch.setattr(scaling_registration, "_resources", resources)
+
+    def policy() -> str:
+        (found,) = made.scaling.describe_scaling_policies(**made.key)["ScalingPolicies"]
+        return found["PolicyARN"]
+
+    cloudwatch, before = made.cloud.client("cloudwatch"), policy()
+    cloudwatch.put_metric_alarm(
+        AlarmName=name,
+        Namespace="Tests",
+        MetricName="Errors",
+        Statistic="Sum",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=1,
+        ComparisonOperator="GreaterThanThreshold",
+        AlarmActions=[before],
+    )
+    made.send("Update", G6, G5)
+    assert made.poll() == {"Done": True}
+    (alarm,) = cloudwatch.describe_alarms(AlarmNames=[name])["MetricAlarms"]
+    cloudwatch.delete_alarms(AlarmNames=[name])
+    assert policy() != before, "a policy that is registered again is another one"
+    assert alarm["AlarmActions"] == [policy()]
+
+
 def test_another_configuration_than_the_deployed_one_is_reported(made: Scaled) -> None:
     serving = made.sagemaker.describe_endpoint(EndpointName=made.name)["EndpointConfigName"]
     assert served(made, serving)["Status"] == "SUCCESS"

@@ -7,7 +7,7 @@ import pytest
 from constructs_optim.recipe import Model, Quantization, Recipe, Sharding, SpeculativeDecoding, plan
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
-from constructs_optim.recipe.memory import context, weights_gb
+from constructs_optim.recipe.memory import context, estimate, weights_gb
 from constructs_optim.recipe.servers import Server
 from constructs_optim.recipe.techniques import Technique
 
@@ -226,6 +226,19 @@ def test_a_draft_has_a_cache_of_its_own(draft: Technique, layers: int) -> None:
     assert alone is not None
     assert beside is not None
     assert beside.request_gb == pytest.approx(alone.request_gb * layers / 32, rel=0.001)
+
+
+def test_a_head_has_the_size_of_its_layer_and_of_an_ordinary_draft_if_the_width_is_unknown() -> None:
+    """Llama 3.1 8B: 0.96 billion parameters in 16 bits (vLLM, model_executor/models/llama_eagle3.py)."""
+    known = estimate(Recipe(of("meta-textgeneration-llama-3-1-8b"), [SpeculativeDecoding.eagle()], G5))
+    assert known is not None
+    assert known.draft_gb == pytest.approx(1.92, rel=0.01)
+    unknown = Model.huggingface("a/model", revision="a" * 40)
+    lock = Lock(models={"a/model": RecordedModel(parameters_billion=8.0, weight_bits=16)})
+    for draft in (SpeculativeDecoding.eagle(), SpeculativeDecoding.sagemaker_draft()):
+        typical = estimate(Recipe(unknown, [draft], G5, containers=lock))
+        assert typical is not None
+        assert typical.draft_gb == 2.4, "1.2 billion parameters"
 
 
 @pytest.mark.parametrize(("requests", "expected"), [("256", 0.0), ("1024", 768 * 128_256 * 30 / 1e9)])

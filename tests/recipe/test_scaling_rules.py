@@ -222,6 +222,8 @@ BAD: list[tuple[str, Scaling | Alarms, str, str]] = [
     ("OPT084", schedule(min_capacity=3, max_capacity=2), "on_schedule('Day').max_capacity", "3 or more"),
     ("OPT084", schedule(max_capacity=1.5), "on_schedule('Day').max_capacity", "0 or greater"),
     ("OPT084", schedule(start="tomorrow"), "on_schedule('Day').start", "datetime"),
+    ("OPT084", schedule(start=dt.datetime(2027, 2, 1), end="later"), "on_schedule('Day').end", "datetime"),
+    ("OPT084", schedule(start="soon", end=dt.datetime(2027, 2, 1)), "on_schedule('Day').start", "datetime"),
     (
         "OPT084",
         schedule(start=dt.datetime(2027, 2, 1), end=dt.datetime(2027, 1, 1)),

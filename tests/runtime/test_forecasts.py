@@ -128,6 +128,23 @@ def test_the_report_has_both_and_what_to_do_about_a_miss() -> None:
     assert "\n| 25 | time_to_first_token | 154 | 47 to 507 | 812 | no |\n" in report
 
 
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({"request_count": "120"}, {"prompts": 120, "requests": 120}),
+        ({"benchmark_duration": "60"}, {"prompts": 1, "seconds": 60.0}),
+    ],
+)
+def test_the_result_has_the_requests_or_the_duration_of_the_workload(
+    parameters: dict[str, str], expected: dict[str, float]
+) -> None:
+    fleet = Fleet("a" * 64, "ml.g5.12xlarge", 2.0, 4, None, "", ())
+    job = {"AIBenchmarkJobName": "job", "CreationTime": dt.datetime(2026, 11, 26, tzinfo=dt.UTC)}
+    asked = request().model_copy(update={"workload": {"parameters": parameters}})
+    workload = result(asked, fleet, [], job)["workload"]
+    assert {name: workload[name] for name in ("prompts", "requests", "seconds") if name in workload} == expected
+
+
 def test_what_is_measured_of_another_fleet_is_not_compared() -> None:
     fleet = Fleet("a" * 64, "ml.g5.12xlarge", 1.0, 1, None, "", ())
     job = {"AIBenchmarkJobName": "job", "CreationTime": dt.datetime(2026, 11, 26, tzinfo=dt.UTC)}

@@ -6,6 +6,7 @@ import json
 import math
 import random
 import re
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -273,7 +274,9 @@ def test_the_default_threshold_fails_under_one_in_a_million_lossless_evaluations
     assert refused(least) < 1e-6
 
 
-def records(s3: Any, key: str, *, accepted: bool, latency: float, texts: list[str], digest: str) -> RunRecords:
+def records(
+    s3: Any, key: str, *, accepted: bool, latency: float, texts: Sequence[str | None], digest: str
+) -> RunRecords:
     """The records of an evaluation whose run is ``run``."""
     stored = RunRecords(s3, "evaluations", BUCKET, None, key * 64)
     level = measured(latency=latency, seed=int(key, 16))
@@ -315,6 +318,12 @@ def test_completions_are_compared_only_for_the_same_prompts(s3: Any, digest: str
     before = records(s3, "a", accepted=True, latency=100.0, texts=["yes"], digest="same")
     after = records(s3, "b", accepted=False, latency=100.0, texts=["no"], digest=digest)
     assert len(judge(request(gate(quality=QUALITY)), after, before, "run").misses) == missed
+
+
+def test_a_missing_completion_fails_the_first_evaluation_too(s3: Any) -> None:
+    first = records(s3, "b", accepted=False, latency=100.0, texts=["yes", None], digest="p")
+    (miss,) = judge(request(gate(quality=QUALITY)), first, None, "run").misses
+    assert "1 of 2" in miss
 
 
 def test_prompts_that_do_not_fit_one_poll_are_continued_in_the_next(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
