@@ -52,7 +52,7 @@ def stuck(cloud: LocalCloud) -> Iterator[Stack]:
 def test_a_rollback_that_failed_is_continued(cloud: LocalCloud, stuck: Stack, more: dict[str, Any]) -> None:
     stuck.cloudformation.continue_update_rollback(StackName=stuck.name, **more)
     until(stuck.status, "UPDATE_ROLLBACK_COMPLETE".__eq__)
-    (target,) = cloud.client("application-autoscaling").describe_scalable_targets(ServiceNamespace="sagemaker")[
-        "ScalableTargets"
-    ]
+    (target,) = cloud.client("application-autoscaling").describe_scalable_targets(
+        ServiceNamespace="sagemaker", ResourceIds=[stuck.physical_id("Target").partition("|")[0]]
+    )["ScalableTargets"]
     assert target["MaxCapacity"] == 2
