@@ -31,7 +31,7 @@ from .policies import limit_policies
 from .resource_arns import name_resources
 from .resource_limits import limit_resources
 from .signatures import sign_links
-from .stack_status import heed_status
+from .stack_status import check_stack_status
 from .workers import free_workers
 
 _SERVED = (
@@ -139,7 +139,7 @@ def application(
 
     allow_imports(providers)
     detect_drift(providers)
-    heed_status()
+    check_stack_status()
     keep_properties()
     limit_policies()
     limit_resources()

@@ -1,4 +1,4 @@
-"""Requests that CloudFormation refuses because of the stack's status, and those with which failed rollbacks continue.
+"""Requests that depend on a stack's status: CloudFormation refuses some that ministack carries out.
 
 Sources of the messages: https://github.com/aws/aws-dotnet-deploy/issues/689 and
 https://github.com/ansible-collections/amazon.aws/pull/1910 (a change set during an update),
@@ -18,53 +18,49 @@ from .patches import table
 _FAILED = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "UPDATE_ROLLBACK_FAILED", "DELETE_FAILED")
 
 
-def heed_status() -> None:
-    """Let CloudFormation refuse new change sets for stacks, and deletions of stacks, whose status forbids them.
+def check_stack_status() -> None:
+    """Let CloudFormation refuse change sets for stacks, and deletions of stacks, whose status forbids them.
 
-    ``cdk rollback`` continues a rollback with an empty list of resources to skip, which is none.
+    The CDK CLI continues a failed rollback with an empty list of resources to skip, which ministack reads as one
+    resource without a name.
     """
     actions = table("services.cloudformation.handlers._ACTION_HANDLERS")
     # The execution of a change set, or an update, ends the other change sets of the stack.
-    for name, problem in {"CreateChangeSet": _not_to_be_updated, "DeleteStack": _not_to_be_deleted}.items():
-        actions[name] = _unless(problem, actions[name])
+    actions["CreateChangeSet"] = _unless(
+        _forbids_updates, "Stack:{id} is in {status} state and can not be updated.", actions["CreateChangeSet"]
+    )
+    actions["DeleteStack"] = _unless(
+        _forbids_deletion, "Stack [{id}] cannot be deleted while in status {status}", actions["DeleteStack"]
+    )
     continue_rollback = actions["ContinueUpdateRollback"]
 
-    def continue_with_what_there_is(params: Any) -> Any:
+    def continue_without_empty_names(params: Any) -> Any:
         skipped = [name for name in params.get("ResourcesToSkip") or () if name]
         rest = {name: value for name, value in params.items() if name != "ResourcesToSkip"}
         return continue_rollback(rest | ({"ResourcesToSkip": skipped} if skipped else {}))
 
-    actions["ContinueUpdateRollback"] = continue_with_what_there_is
+    actions["ContinueUpdateRollback"] = continue_without_empty_names
 
 
-def _unless(problem: Callable[[Any], str | None], act: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _unless(forbids: Callable[[str], bool], message: str, act: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return an action that is refused with ``message`` if the stack's status forbids it."""
+
     def checked(params: Any) -> Any:
-        from ministack.services.cloudformation.helpers import _error
+        from ministack.services.cloudformation.handlers import _resolve_stack
+        from ministack.services.cloudformation.helpers import _error, _p
 
-        found = problem(params)
-        return _error("ValidationError", found) if found is not None else act(params)
+        stack = _resolve_stack(_p(params, "StackName"))
+        if stack and forbids(status := stack.get("StackStatus", "")):
+            return _error("ValidationError", message.format(id=stack["StackId"], status=status))
+        return act(params)
 
     return checked
 
 
-def _not_to_be_updated(params: Any) -> str | None:
-    from ministack.services.cloudformation.handlers import _resolve_stack
-    from ministack.services.cloudformation.helpers import _p
-
-    stack = _resolve_stack(_p(params, "StackName")) or {}
-    status = stack.get("StackStatus", "")
-    # In review, it has no resources yet: several change sets may wait for its creation.
-    if status == "REVIEW_IN_PROGRESS" or not (status.endswith("_IN_PROGRESS") or status in _FAILED):
-        return None
-    return f"Stack:{stack['StackId']} is in {status} state and can not be updated."
+def _forbids_updates(status: str) -> bool:
+    # In review, a stack has no resources yet: several change sets may wait for its creation.
+    return status in _FAILED or (status.endswith("_IN_PROGRESS") and status != "REVIEW_IN_PROGRESS")
 
 
-def _not_to_be_deleted(params: Any) -> str | None:
-    from ministack.services.cloudformation.handlers import _resolve_stack
-    from ministack.services.cloudformation.helpers import _p
-
-    stack = _resolve_stack(_p(params, "StackName")) or {}
-    status = stack.get("StackStatus", "")
-    if not (status.startswith("UPDATE_") and status.endswith("_IN_PROGRESS")):
-        return None
-    return f"Stack [{stack['StackId']}] cannot be deleted while in status {status}"
+def _forbids_deletion(status: str) -> bool:
+    return status.startswith("UPDATE_") and status.endswith("_IN_PROGRESS")

@@ -388,6 +388,21 @@ def served(made: Scaled, config_name: str, before: str = "") -> dict[str, Any]:
     return made.responses.received[-1]
 
 
+def put_alarm(cloudwatch: Any, name: str, action: str) -> None:
+    """Create an alarm that calls a scaling policy."""
+    cloudwatch.put_metric_alarm(
+        AlarmName=name,
+        Namespace="Tests",
+        MetricName="Errors",
+        Statistic="Sum",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=1,
+        ComparisonOperator="GreaterThanThreshold",
+        AlarmActions=[action],
+    )
+
+
 def test_alarms_of_more_than_a_page_call_the_policies_that_are_there(
     made: Scaled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -399,17 +414,7 @@ def test_alarms_of_more_than_a_page_call_the_policies_that_are_there(
     before = f"{service.rpartition(':')[0]}:{uuid.uuid4()}:resource/{named}"
     cloudwatch = made.cloud.client("cloudwatch")
     for name in names:
-        cloudwatch.put_metric_alarm(
-            AlarmName=name,
-            Namespace="Tests",
-            MetricName="Errors",
-            Statistic="Sum",
-            Period=60,
-            EvaluationPeriods=1,
-            Threshold=1,
-            ComparisonOperator="GreaterThanThreshold",
-            AlarmActions=[before],
-        )
+        put_alarm(cloudwatch, name, before)
     scaling_registration.connect_alarms(made.stack_id, made.key["ResourceId"])
     pages = cloudwatch.get_paginator("describe_alarms").paginate(AlarmNamePrefix=f"{made.stack.name}-")
     called = [action for page in pages for alarm in page["MetricAlarms"] for action in alarm["AlarmActions"]]
@@ -430,17 +435,7 @@ def test_an_alarm_calls_the_policy_that_the_watcher_registers(made: Scaled, monk
         return found["PolicyARN"]
 
     cloudwatch, before = made.cloud.client("cloudwatch"), policy()
-    cloudwatch.put_metric_alarm(
-        AlarmName=name,
-        Namespace="Tests",
-        MetricName="Errors",
-        Statistic="Sum",
-        Period=60,
-        EvaluationPeriods=1,
-        Threshold=1,
-        ComparisonOperator="GreaterThanThreshold",
-        AlarmActions=[before],
-    )
+    put_alarm(cloudwatch, name, before)
     made.send("Update", G6, G5)
     assert made.poll() == {"Done": True}
     (alarm,) = cloudwatch.describe_alarms(AlarmNames=[name])["MetricAlarms"]
