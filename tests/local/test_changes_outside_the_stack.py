@@ -10,7 +10,7 @@ import pytest
 
 from constructs_optim_local.cloud import LocalCloud
 
-from ..support.cloudformation_stacks import Stack, hosting
+from ..support.cloudformation_stacks import Stack, hosting, scalable_target
 
 DIMENSION = "sagemaker:variant:DesiredInstanceCount"
 
@@ -18,16 +18,7 @@ DIMENSION = "sagemaker:variant:DesiredInstanceCount"
 def scaled(target_value: float, most: int = 4, name: str = "OnConcurrency") -> dict[str, Any]:
     """An endpoint whose variant scales."""
     resources = hosting()
-    resources["Target"] = {
-        "Type": "AWS::ApplicationAutoScaling::ScalableTarget",
-        "Properties": {
-            "MinCapacity": 1,
-            "MaxCapacity": most,
-            "ResourceId": {"Fn::Sub": "endpoint/${Endpoint.EndpointName}/variant/AllTraffic"},
-            "ScalableDimension": DIMENSION,
-            "ServiceNamespace": "sagemaker",
-        },
-    }
+    resources["Target"] = scalable_target(most=most)
     resources["Policy"] = {
         "Type": "AWS::ApplicationAutoScaling::ScalingPolicy",
         "Properties": {

@@ -9,7 +9,7 @@ import pytest
 
 from constructs_optim_local.cloud import LocalCloud
 
-from ..support.cloudformation_stacks import Stack, hosting
+from ..support.cloudformation_stacks import Stack, hosting, scalable_target
 from ..support.waiting import until
 
 MISSING: dict[str, Any] = {
@@ -21,19 +21,7 @@ MISSING: dict[str, Any] = {
 
 def scaled(most: int) -> dict[str, Any]:
     """An endpoint that scales to this many instances."""
-    return {
-        **hosting(),
-        "Target": {
-            "Type": "AWS::ApplicationAutoScaling::ScalableTarget",
-            "Properties": {
-                "MinCapacity": 1,
-                "MaxCapacity": most,
-                "ResourceId": {"Fn::Sub": "endpoint/${Endpoint.EndpointName}/variant/AllTraffic"},
-                "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-                "ServiceNamespace": "sagemaker",
-            },
-        },
-    }
+    return {**hosting(), "Target": scalable_target(most=most)}
 
 
 @pytest.fixture

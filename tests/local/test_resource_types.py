@@ -18,7 +18,7 @@ from constructs_optim_local.sagemaker.context import Context, Timing
 from constructs_optim_local.sagemaker.service import SageMaker
 from tests.support.in_process import MemoryObjects
 
-from ..support.cloudformation_stacks import Stack, hosting
+from ..support.cloudformation_stacks import Stack, hosting, scalable_target
 from ..support.hosting import IMAGE
 from ..support.local_cloud import ROLE
 from ..support.waiting import until
@@ -115,16 +115,7 @@ def test_a_creation_fails_after_the_timeout_of_its_resource_handler(type_name: s
 
 def scaling(*, most: int = 4, target: int = 8) -> dict[str, Any]:
     return {
-        "Target": {
-            "Type": "AWS::ApplicationAutoScaling::ScalableTarget",
-            "Properties": {
-                "MinCapacity": 1,
-                "MaxCapacity": most,
-                "ResourceId": {"Fn::Sub": "endpoint/${Endpoint.EndpointName}/variant/AllTraffic"},
-                "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-                "ServiceNamespace": "sagemaker",
-            },
-        },
+        "Target": scalable_target(most=most),
         "Policy": {
             "Type": "AWS::ApplicationAutoScaling::ScalingPolicy",
             "Properties": {

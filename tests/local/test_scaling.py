@@ -11,11 +11,11 @@ from botocore.exceptions import ClientError
 
 from constructs_optim_local.cloud import LocalCloud
 
-from ..support.cloudformation_stacks import Stack, hosting
+from ..support.cloudformation_stacks import Stack, hosting, scalable_target
 from ..support.endpoint_updates import blue_green, serving, trip
 from ..support.hosting import settled
 from ..support.inference_components import ONE_GPU, create, endpoint, instance_count, needing
-from ..support.scaled_variants import INSTANCES, alarm, causes, instances, step_policy, target, variant
+from ..support.scaled_variants import alarm, causes, instances, step_policy, target, variant
 from ..support.waiting import until
 
 COPIES = "sagemaker:inference-component:DesiredCopyCount"
@@ -307,18 +307,9 @@ def test_a_stack_scales_by_scheduled_action_and_by_step_policy_alarm(
         ]
         return {
             **hosting(),
-            "Target": {
-                "Type": "AWS::ApplicationAutoScaling::ScalableTarget",
-                "Properties": {
-                    "MinCapacity": 1,
-                    "MaxCapacity": 4,
-                    "ResourceId": {"Fn::Sub": "endpoint/${Endpoint.EndpointName}/variant/AllTraffic"},
-                    "ScalableDimension": INSTANCES,
-                    "ServiceNamespace": "sagemaker",
-                    "ScheduledActions": actions,
-                    "SuspendedState": {"ScheduledScalingSuspended": suspended},
-                },
-            },
+            "Target": scalable_target(
+                ScheduledActions=actions, SuspendedState={"ScheduledScalingSuspended": suspended}
+            ),
             "Policy": {
                 "Type": "AWS::ApplicationAutoScaling::ScalingPolicy",
                 "Properties": {

@@ -96,3 +96,18 @@ def hosting(*, image: str = IMAGE, count: int = 1, tags: dict[str, str] | None =
             },
         },
     }
+
+
+def scalable_target(*, most: int = 4, **more: Any) -> dict[str, Any]:
+    """The target that scales the endpoint of ``hosting``, with ``more`` properties."""
+    return {
+        "Type": "AWS::ApplicationAutoScaling::ScalableTarget",
+        "Properties": {
+            "MinCapacity": 1,
+            "MaxCapacity": most,
+            "ResourceId": {"Fn::Sub": "endpoint/${Endpoint.EndpointName}/variant/AllTraffic"},
+            "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+            "ServiceNamespace": "sagemaker",
+            **more,
+        },
+    }
