@@ -81,6 +81,7 @@ class LocalCloud:
         quotas: Mapping[str, float] | None = None,
         otel_enrichment: bool = False,
         serve: bool | str = False,
+        response_seconds: float = 60.0,
         log_file: Path | None = None,
     ) -> None:
         """Prepare a local cloud.
@@ -114,6 +115,8 @@ class LocalCloud:
                 are the options that AWS's vLLM and SGLang containers derive from their variables, ``{model}`` is the
                 model's folder, ``{port}`` the port to listen on. True selects this package's light server. Default:
                 False, for synthetic completions.
+            response_seconds: seconds that a model server has for a response, and eight times as many for a stream.
+                Default: 60, as on AWS.
             log_file: the file for its log. Default: no log.
 
         Raises:
@@ -141,6 +144,7 @@ class LocalCloud:
             "quotas": dict(quotas or {}),
             "otel_enrichment": otel_enrichment,
             "serve": LIGHT_SERVER if serve is True else serve or "",
+            "response_seconds": response_seconds,
         }
         self._log_file = log_file
         self._secret = new_secret()

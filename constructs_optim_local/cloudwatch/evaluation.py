@@ -1,9 +1,10 @@
 """The state of a metric alarm, evaluated from its datapoints.
 
-Sources: CloudWatch user guide, "Using Amazon CloudWatch alarms" (periods, evaluation periods, M out of N) and
+Sources: CloudWatch user guide, "Using Amazon CloudWatch alarms" (periods, evaluation periods, M out of N), "Alarm
+evaluation window" (a sliding window, which advances with each evaluation: 13:07 to 14:07, then 13:08 to 14:08) and
 "Configuring how CloudWatch alarms treat missing data"; AWS re:Post, "Why did my CloudWatch alarm send me a notification
-after a single breached data point?". Here, an alarm is evaluated when a datapoint arrives or the alarm changes, not by
-the clock. An alarm without any datapoint in its range keeps its state, so the effect of SetAlarmState lasts.
+after a single breached data point?". Here, the window includes the current minute once it has a datapoint, so that a
+test need not wait for the minute's end.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from typing import Any
 
 from .metric_math import MathError, Series, evaluate, names
 
-Points = Callable[[Mapping[str, Any], int, str], Series]
-"""The datapoints of a metric (Namespace, MetricName, Dimensions), by period in seconds and statistic."""
+Points = Callable[[Mapping[str, Any], int, str, int, int], Series]
+"""The datapoints of a metric (Namespace, MetricName, Dimensions), by period in seconds, statistic, and the end and
+number of the periods. The end is in seconds since 1970."""
 
+# An alarm is evaluated each minute, or more often if its period is shorter.
+_STEP_SECONDS = 60
 _BREACHES: dict[str, Callable[[float, float], bool]] = {
     "GreaterThanOrEqualToThreshold": operator.ge,
     "GreaterThanThreshold": operator.gt,
@@ -30,12 +34,12 @@ _BREACHES: dict[str, Callable[[float, float], bool]] = {
 class Evaluation:
     """An alarm's state, and why.
 
-    ``value`` is the newest datapoint that led to it, ``seen`` the last period followed by the datapoints of the
-    evaluation range, ``breaching`` the number of breaching datapoints.
+    ``value`` is the newest datapoint that led to it, None without any; ``seen`` the last period followed by the
+    datapoints of the evaluation range, ``breaching`` the number of breaching datapoints.
     """
 
     state: str
-    value: float
+    value: float | None
     seen: tuple[float, ...]
     breaching: int
     alarm: Mapping[str, Any]
@@ -44,6 +48,16 @@ class Evaluation:
     def reason(self) -> str:
         """The reason for the state, in CloudWatch's words."""
         _, *values = self.seen
+        missing = self.alarm.get("EvaluationPeriods", 1)
+        points = f"{missing} datapoint{'s were' if missing > 1 else ' was'}"
+        if self.state == "INSUFFICIENT_DATA":
+            return f"Insufficient Data: {points} unknown."
+        if not values:
+            treated = "Breaching" if self.alarm.get("TreatMissingData") == "breaching" else "NonBreaching"
+            return (
+                f"Threshold Crossed: no datapoints were received for {missing} period{'s' if missing > 1 else ''} and "
+                f"{missing} missing datapoint{'s were' if missing > 1 else ' was'} treated as [{treated}]."
+            )
         least = self.alarm.get("DatapointsToAlarm") or self.alarm.get("EvaluationPeriods", 1)
         return (
             f"Threshold Crossed: {self.breaching} out of the last {len(values)} datapoints "
@@ -72,28 +86,31 @@ def problems(metrics: list[dict[str, Any]]) -> list[str]:
 
 
 def evaluated(alarm: Mapping[str, Any], points: Points, now: float) -> Evaluation | None:
-    """Return an alarm's new state; None if there is no datapoint to evaluate."""
+    """Return an alarm's new state; None if it cannot be evaluated, or if it ignores missing data and all is missing."""
     compare = _BREACHES.get(alarm.get("ComparisonOperator", ""))
     period = _period(alarm)
     if compare is None or period is None:
         return None
     count = alarm.get("EvaluationPeriods", 1)
+    step = min(period, _STEP_SECONDS)
+    end = int(now // step + 1) * step
     try:
-        series = _series(alarm, points, period, now)
+        if end - step not in _series(alarm, points, step, end, 1):
+            # The current minute has no datapoint yet.
+            end -= step
+        series = _series(alarm, points, period, end, count)
     except (MathError, ArithmeticError, TypeError):
         # As in AWS, an expression that cannot be evaluated gives no datapoint.
         return None
-    current = int(now // period) * period
-    # The current period counts once it has a datapoint.
-    last = current if current in series else current - period
-    window = [last - period * back for back in range(count)]
+    window = [end - period * (back + 1) for back in range(count)]
     values = [series[at] for at in window if at in series]
-    if not values:
-        return None
     threshold, least = alarm["Threshold"], alarm.get("DatapointsToAlarm") or count
     breaching, missing = sum(compare(value, threshold) for value in values), count - len(values)
     previous = alarm.get("StateValue", "INSUFFICIENT_DATA")
-    match alarm.get("TreatMissingData", "missing"):
+    treatment = alarm.get("TreatMissingData", "missing")
+    if not values and treatment == "ignore":
+        return None
+    match treatment:
         case "breaching":
             alarmed = breaching + missing >= least
         case "ignore":
@@ -101,6 +118,8 @@ def evaluated(alarm: Mapping[str, Any], points: Points, now: float) -> Evaluatio
             alarmed = previous == "ALARM" if undecided else breaching >= least
         case "notBreaching":
             alarmed = breaching >= least
+        case _ if not values:
+            return Evaluation("INSUFFICIENT_DATA", None, (window[0],), 0, alarm)
         case _:
             # Fewer are enough if the oldest of them is that old and no later one is within the threshold.
             breaches = [compare(series[at], threshold) if at in series else None for at in window]
@@ -108,7 +127,8 @@ def evaluated(alarm: Mapping[str, Any], points: Points, now: float) -> Evaluatio
             is_old = True in since[least - 1 :]
             undecided = breaching < least and not is_old and False not in breaches
             alarmed = previous == "ALARM" if undecided else breaching >= least or is_old
-    return Evaluation("ALARM" if alarmed else "OK", values[0], (last, *values), breaching, alarm)
+    newest = values[0] if values else None
+    return Evaluation("ALARM" if alarmed else "OK", newest, (window[0], *values), breaching, alarm)
 
 
 def _returned(metric: Mapping[str, Any]) -> bool:
@@ -123,19 +143,18 @@ def _period(alarm: Mapping[str, Any]) -> int | None:
     return int(max(stats or periods)) if stats or periods else None
 
 
-def _series(alarm: Mapping[str, Any], points: Points, period: int, now: float) -> Series:
+def _series(alarm: Mapping[str, Any], points: Points, period: int, end: int, count: int) -> Series:
     if not alarm.get("Metrics"):
-        return points(alarm, period, alarm.get("ExtendedStatistic") or alarm.get("Statistic") or "Average")
+        return points(alarm, period, alarm.get("ExtendedStatistic") or alarm.get("Statistic") or "Average", end, count)
     values = dict[str, Series]()
     watched, waiting = "", list(alarm["Metrics"])
     for metric in list(waiting):
         if "MetricStat" in metric:
             stat = metric["MetricStat"]
-            values[metric["Id"]] = points(stat["Metric"], period, stat["Stat"])
+            values[metric["Id"]] = points(stat["Metric"], period, stat["Stat"], end, count)
             waiting.remove(metric)
         watched = metric["Id"] if _returned(metric) else watched
-    current = int(now // period) * period
-    times = [current - period * back for back in range(alarm.get("EvaluationPeriods", 1), -1, -1)]
+    times = [end - period * back for back in range(count, 0, -1)]
     while waiting:
         # Expressions may refer to each other in any order.
         ready = next((m for m in waiting if names(m["Expression"]) <= set(values)), None)

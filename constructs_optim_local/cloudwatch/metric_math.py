@@ -1,8 +1,9 @@
 """The subset of CloudWatch's metric math that alarms on endpoints need: arithmetic, comparisons, IF, FILL, aggregates.
 
 Source: CloudWatch user guide, "Using math expressions with CloudWatch metrics". A time series is a mapping from the
-start of a period, in seconds since 1970, to a value. SEARCH, which alarms may not use, and anomaly detection are not
-supported.
+start of a period, in seconds since 1970, to a value. If only one of two series has a value, the other one counts as 0;
+a period with a zero divisor has no result ("Basic arithmetic functions", "Comparison and logical operators"). SEARCH,
+which alarms may not use, and anomaly detection are not supported.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Series = Mapping[int, float]
@@ -162,6 +163,10 @@ class _Evaluator:
         for at in condition if isinstance(condition, Mapping) else self._times:
             holds = bool(_at(condition, at))
             found = _at(choices[0], at) if holds else _at(choices[1], at) if len(choices) > 1 else None
+            if found is None and holds and isinstance(condition, Mapping):
+                # "has the value of 0, if the corresponding data point of metric1 is TRUE and [...] does not exist in
+                # metric2": "Using IF expressions".
+                found = 0.0
             if found is not None:
                 chosen[at] = found
         return chosen
@@ -190,11 +195,10 @@ def _pairs(function: Callable[[float, float], float], left: Value, right: Value)
         ]
     if not isinstance(left, Mapping) and not isinstance(right, Mapping):
         return float(function(left, right)) if right or function is not operator.truediv else dict[int, float]()
-    times: Iterable[int] = left if isinstance(left, Mapping) else right
+    times = sorted({at for value in (left, right) if isinstance(value, Mapping) for at in value})
     result = dict[int, float]()
     for at in times:
-        a, b = _at(left, at), _at(right, at)
-        # A period with a missing datapoint or a zero divisor has no result.
-        if a is not None and b is not None and (b or function is not operator.truediv):
+        a, b = _at(left, at) or 0.0, _at(right, at) or 0.0
+        if b or function is not operator.truediv:
             result[at] = float(function(a, b))
     return result

@@ -4,6 +4,7 @@
   ``constructs_optim_local.cloudwatch.evaluation`` and ``metric_math``.
 - An alarm runs scaling policies when it goes into ALARM, and again with each datapoint while it stays there (CloudWatch
   user guide, "Alarm actions": an Auto Scaling action is invoked once a minute while the alarm is in its state).
+  ``alarm_evaluation`` says when alarms are evaluated.
 - An alarm may watch a PromQL query over the metrics of serving engines in ``Telemetry``, which need OTel enrichment.
 - A service can check whether an alarm was in ALARM between two times.
 - Stacks can have composite alarms.
@@ -16,8 +17,7 @@ import datetime as dt
 import json
 import logging
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -26,11 +26,13 @@ from constructs_optim_local.clock import Clock
 from constructs_optim_local.cloudwatch import promql_alarms
 from constructs_optim_local.cloudwatch.alarms import Tripped, alarm_arn
 from constructs_optim_local.cloudwatch.enrichment import OPERATIONS, TAG_OPERATIONS, Enrichment, EnrichmentError
-from constructs_optim_local.cloudwatch.evaluation import Evaluation, evaluated, problems
+from constructs_optim_local.cloudwatch.evaluation import problems
 from constructs_optim_local.cloudwatch.promql_alarms import Contributors
 from constructs_optim_local.cloudwatch.telemetry import PromqlError, Telemetry
 
+from .alarm_evaluation import AlarmEvaluations, enter
 from .iam import EnforcedRoles, Handler, Response
+from .metrics import MinistackMetrics
 from .patches import replace, table
 
 ScalingAction = Callable[[str, dict[str, Any], float | None, Callable[[], bool]], None]
@@ -42,14 +44,13 @@ _ACTIONS = {"ALARM": "AlarmActions", "OK": "OKActions", "INSUFFICIENT_DATA": "In
 _OF_COMPARISONS = ("ComparisonOperator", "Threshold", "EvaluationPeriods", "DatapointsToAlarm", "TreatMissingData")
 _QUERYING = ("GetMetricData", "ListMetrics", "QueryMetrics")
 _PROMQL_TICK_SECONDS = 0.1
-_AGAIN_SECONDS = 60
 _OF_ONE_METRIC = ("MetricName", "Namespace", "Statistic", "ExtendedStatistic", "Period", "Dimensions", "Unit")
 
 
 class MinistackAlarms:
     """An implementation of ``alarms.Alarms``."""
 
-    def __init__(self, clock: Clock, scale: float, *, otel_enrichment: bool = False) -> None:
+    def __init__(self, clock: Clock, scale: float, metrics: MinistackMetrics, *, otel_enrichment: bool = False) -> None:
         """Start without alarms; ``scale`` is the real seconds for each second of pending and recovery periods.
 
         ``otel_enrichment`` tells whether it is running in every account and Region. On AWS, it is stopped at first.
@@ -60,9 +61,7 @@ class MinistackAlarms:
         self._on_promql: dict[tuple[str, str, str], Contributors] = {}
         # By account, Region and name: the alarm's states since its creation.
         self._history: dict[tuple[str, str, str], list[tuple[float, str]]] = {}
-        self._seen: dict[str, Evaluation] = {}
-        # The time of the last invocation of an alarm's actions, by the alarm's ARN.
-        self._acted: dict[str, float] = {}
+        self._evaluations = AlarmEvaluations(clock, scale, metrics)
         # A mark of the last invocation, by the alarm's ARN.
         self._invocations: dict[str, object] = {}
 
@@ -70,7 +69,7 @@ class MinistackAlarms:
         """Patch alarms and serve PromQL. Called once, before the first request. With ``roles``, IAM is enforced."""
         self._answer_promql(roles)
         self._remember_states()
-        self._evaluate_as_aws()
+        self._evaluations.install()
         self._keep_metrics()
         self._carry_out_scaling(scale)
         self._provision_composite_alarms()
@@ -132,6 +131,10 @@ class MinistackAlarms:
         except EnrichmentError as error:
             return cloudwatch._error(error.code, str(error), 400, use_json=is_json, use_cbor=False)
         return cloudwatch._json_ok(found) if is_json else _as_xml(operation, found)
+
+    def evaluate(self) -> None:
+        """Evaluate the alarms on metrics at the clock's time."""
+        self._evaluations.evaluate()
 
     def missing(self, names: Sequence[str], *, account: str, region: str) -> list[str]:
         """Return the names for which there is no metric alarm or composite alarm."""
@@ -210,33 +213,8 @@ class MinistackAlarms:
 
         replace("services.cloudwatch._record_history", record_history)
 
-    def _evaluate_as_aws(self) -> None:
-        from ministack.services import cloudwatch
-
-        def evaluate(alarm: dict[str, Any]) -> None:
-            now = self._moment(alarm)
-            found = evaluated(alarm, _points, now)
-            if found is None:
-                return
-            arn, old = alarm["AlarmArn"], alarm["StateValue"]
-            before, self._seen[arn] = self._seen.get(arn), found
-            if old != found.state:
-                _enter(alarm, found.state, found.reason)
-            is_due = now - self._acted.get(arn, 0.0) >= _AGAIN_SECONDS * self._scale
-            if old != found.state or before is None or (before.seen != found.seen and is_due):
-                self._acted[arn] = now
-                cloudwatch._dispatch_alarm_actions(alarm, old, found.state, found.reason)
-            if old != found.state:
-                cloudwatch._evaluate_parent_alarms(alarm)
-
-        replace("services.cloudwatch._evaluate_alarm", evaluate)
-
-    def _moment(self, alarm: Mapping[str, Any]) -> float:
-        """Return the time at which to evaluate an alarm: the machine's, or a later datapoint's after an advance."""
-        machine, advanced = time.time(), self._clock.now().timestamp()
-        return max((at for at in _times(alarm) if machine < at <= advanced), default=machine)
-
     def _keep_metrics(self) -> None:
+        from ministack.core.responses import get_account_id, get_region
         from ministack.services import cloudwatch
         from ministack.services.cloudformation import provisioners
 
@@ -251,16 +229,21 @@ class MinistackAlarms:
                 cloudwatch.cloudformation_put_metric_alarm(metric_alarm_record(request["AlarmName"], request))
                 return put_nothing(is_cbor, is_json)
             metrics = request.get("Metrics")
-            if not metrics:
-                return put(params, request, is_cbor, is_json)
-            if found := problems(metrics):
+            if metrics and (found := problems(metrics)):
                 return cloudwatch._error("ValidationError", "; ".join(found), 400, use_json=is_json, use_cbor=is_cbor)
-            response = put(params, {**request, "MetricName": None}, is_cbor, is_json)
-            alarm = cloudwatch._alarms.get(request["AlarmName"])
-            if response[0] == 200 and alarm is not None:
+            name = request.get("AlarmName") or cloudwatch._p(params, "AlarmName")
+            begin(name, request)
+            response = put(params, {**request, "MetricName": None} if metrics else request, is_cbor, is_json)
+            alarm = cloudwatch._alarms.get(name)
+            if metrics and response[0] == 200 and alarm is not None:
                 _about_metrics(alarm, metrics)
                 cloudwatch._evaluate_alarm(alarm)
             return response
+
+        def begin(name: str, request: Mapping[str, Any]) -> None:
+            if name not in cloudwatch._alarms:
+                arn = alarm_arn(name, get_account_id(), get_region())
+                self._evaluations.begin(arn, request.get("WarmUpConfiguration"))
 
         def put_nothing(is_cbor: bool, is_json: bool) -> Any:
             if is_cbor:
@@ -271,13 +254,13 @@ class MinistackAlarms:
             if properties.get("EvaluationCriteria"):
                 return self._promql_record(name, properties, record)
             metrics = properties.get("Metrics")
+            if metrics and (found := problems(metrics)):
+                raise ValueError(f"AWS::CloudWatch::Alarm Properties.Metrics: {'; '.join(found)}")
+            begin(name, properties)
             if not metrics:
                 return record(name, properties)
-            if found := problems(metrics):
-                raise ValueError(f"AWS::CloudWatch::Alarm Properties.Metrics: {'; '.join(found)}")
             rest = {key: value for key, value in properties.items() if key not in ("Metrics", *_OF_ONE_METRIC)}
-            alarm = record(name, {**rest, "MetricName": "-", "Namespace": "-"})
-            return _about_metrics(alarm, metrics)
+            return _about_metrics(record(name, {**rest, "MetricName": "-", "Namespace": "-"}), metrics)
 
         replace("services.cloudwatch._put_metric_alarm", put_metric_alarm)
         replace("services.cloudformation.provisioners._cw_metric_alarm_record", metric_alarm_record)
@@ -338,7 +321,7 @@ class MinistackAlarms:
         with request_scope(account, region):
             old = alarm["StateValue"]
             if old != state:
-                _enter(alarm, state, reason)
+                enter(alarm, state, reason, self._clock)
             if old != state or state == "ALARM":
                 cloudwatch._dispatch_alarm_actions(alarm, old, state, reason)
 
@@ -356,8 +339,7 @@ class MinistackAlarms:
             if not alarm.get("ActionsEnabled", True):
                 return
             # SetAlarmState has no datapoint, and an earlier evaluation's would mislead.
-            seen = self._seen.get(arn)
-            value = seen.value if seen is not None and seen.reason == reason else None
+            value = self._evaluations.value_behind(alarm, reason)
             for action in alarm.get(_ACTIONS.get(new_state, "")) or []:
                 if ":scalingPolicy:" in action:
                     # In a thread, because scaling calls services, which would block the event loop.
@@ -443,39 +425,6 @@ def _publish(alarm: dict[str, Any], old_state: str, new_state: str, reason: str)
         "Detail": json.dumps(detail),
     }
     eventbridge._put_events({"Entries": [entry]}, allow_aws_source=True)
-
-
-def _points(metric: Mapping[str, Any], period: int, statistic: str) -> dict[int, float]:
-    from ministack.services import cloudwatch
-
-    dimensions = cloudwatch._dims_from_list(metric.get("Dimensions") or [])
-    key = (metric.get("Namespace"), metric.get("MetricName"), cloudwatch._dims_key(dimensions))
-    buckets: dict[int, list[Any]] = {}
-    for point in cloudwatch._metrics.get(key) or ():
-        buckets.setdefault(int(point["Timestamp"] // period) * period, []).append(point)
-    values = {
-        at: cloudwatch._stat_value(cloudwatch._calc_stats(points), statistic, points) for at, points in buckets.items()
-    }
-    return {at: value for at, value in values.items() if value is not None}
-
-
-def _times(alarm: Mapping[str, Any]) -> Iterator[float]:
-    """Yield the times of the datapoints of an alarm's metrics."""
-    from ministack.services import cloudwatch
-
-    stats = [metric["MetricStat"]["Metric"] for metric in alarm.get("Metrics") or () if "MetricStat" in metric]
-    for metric in stats or [alarm]:
-        dimensions = cloudwatch._dims_from_list(metric.get("Dimensions") or [])
-        key = (metric.get("Namespace"), metric.get("MetricName"), cloudwatch._dims_key(dimensions))
-        yield from (point["Timestamp"] for point in cloudwatch._metrics.get(key) or ())
-
-
-def _enter(alarm: dict[str, Any], state: str, reason: str) -> None:
-    from ministack.services import cloudwatch
-
-    old, alarm["StateValue"], alarm["StateReason"] = alarm["StateValue"], state, reason
-    alarm["StateUpdatedTimestamp"] = int(time.time())
-    cloudwatch._record_history(alarm["AlarmName"], old, state, reason)
 
 
 def _about_metrics(alarm: dict[str, Any], metrics: list[dict[str, Any]]) -> dict[str, Any]:

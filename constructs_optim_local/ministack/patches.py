@@ -115,6 +115,10 @@ PATCHES: Mapping[str, Patch] = {
         "Counts a stack's running functions: the step after a response waits for the function's end. Names the class "
         "of what a function raises.",
     ),
+    "services.lambda_svc._emit_lambda_logs": Patch(
+        "d717673c4c52",
+        "CloudWatch extracts the metrics that functions log in the embedded metric format.",
+    ),
     "services.lambda_svc._presigned_code_url": Patch(
         "84573ca27ff7",
         "Signs the link to a function's code, because every request must be signed.",
@@ -214,6 +218,14 @@ PATCHES: Mapping[str, Patch] = {
     "services.cloudwatch._evaluate_alarm": Patch(
         "cd059e91ab69",
         "An alarm watches a metric with its dimensions, M out of N datapoints, with its treatment of missing data.",
+    ),
+    "services.cloudwatch._set_alarm_state": Patch(
+        "8e2a497c21de",
+        "The effect of SetAlarmState lasts until the next evaluation.",
+    ),
+    "services.cloudwatch._put_metric_data": Patch(
+        "5fde7ea7276b",
+        "A datapoint without a timestamp has the time of the local cloud's clock.",
     ),
     "services.cloudwatch._record_history": Patch(
         "286ad2f5c1d3",

@@ -9,6 +9,7 @@ from constructs_optim_local.access.authorization import Roles, Unchecked
 from constructs_optim_local.api.call_log import CallLog
 from constructs_optim_local.clock import Clock
 from constructs_optim_local.cloudwatch.alarms import Alarms, NoAlarms
+from constructs_optim_local.cloudwatch.metrics import Metrics, NoMetrics
 from constructs_optim_local.faults import Faults
 
 from .hosting.performance import Performances
@@ -47,6 +48,7 @@ class Context:
         timing: durations of jobs and changes.
         roles: permissions of execution roles. Default: all.
         alarms: CloudWatch's alarms. Default: none.
+        metrics: CloudWatch's metrics. Default: published ones are lost.
         price: returns an instance type's price in dollars an hour; None without a price.
         training: returns how to run the training jobs of an account and Region.
         performances: the speed of served models.
@@ -62,6 +64,7 @@ class Context:
     timing: Timing = field(default_factory=Timing)
     roles: Roles = field(default_factory=Unchecked)
     alarms: Alarms = field(default_factory=NoAlarms)
+    metrics: Metrics = field(default_factory=NoMetrics)
     price: Callable[[str], float | None] = lambda instance_type: None
     training: Callable[[str, str], TrainingSettings] = lambda account, region: TrainingSettings()
     performances: Performances = field(default_factory=Performances)

@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from constructs_optim_local.access.authorization import Permission
 from constructs_optim_local.api.error import ApiError
 
-from .hosting.invocations import Completion, Invocation
+from .hosting.invocations import Completion, Invocation, StreamFailed
 from .service import SageMaker
-from .serving.pool import StreamFailed
 
 _PATH = re.compile(r"/endpoints/(?P<name>[^/]+)/invocations(?P<stream>-response-stream)?")
 # Developer guide, "Invoke endpoints with OpenAI-compatible APIs", which lists no other path.

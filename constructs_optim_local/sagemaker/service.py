@@ -21,13 +21,14 @@ from .execution import ExecutionRoles
 from .hosting.components import InferenceComponents
 from .hosting.deployments import Pace
 from .hosting.endpoints import Endpoints
-from .hosting.invocations import Completion, Forwarded, Invocation, Invocations
+from .hosting.invocations import Completion, Forwarded, Invocation, Invocations, StreamFailed
 from .hosting.models import Hosting
+from .hosting.request_metrics import Fleet, RequestMetrics
 from .hosting.served_models import ServedModels
 from .hosting.servers import Server
 from .optimization.jobs import OptimizationJobs
 from .records import Record, Scope
-from .serving.pool import ServerPool, StreamFailed
+from .serving.pool import ServerPool
 from .training.jobs import TrainingJobs
 
 _AI_OPERATIONS = re.compile("AI(BenchmarkJob|RecommendationJob|WorkloadConfig)s?$")
@@ -90,24 +91,24 @@ class SageMaker:
                 raise ApiError("413", f"HTTP content length exceeded {_LONGEST_BODY} bytes.", 413)
             servers = self._context.servers
             with self._lock:
-                invocations = self._regional(account, region).invocations
+                regional = self._regional(account, region)
                 if servers is None:
-                    return invocations.invoke(invocation)
-                production, *shadows = invocations.routes(invocation)
+                    return regional.invocations.invoke(invocation)
+                production, *shadows = regional.invocations.routes(invocation)
             # Not under the lock, because a model takes seconds to respond.
             for shadow in shadows:
-                threading.Thread(target=self._ask_shadow, args=(servers, invocations, shadow), daemon=True).start()
-            completion = servers.forward(production)
+                threading.Thread(target=self._ask_shadow, args=(servers, regional, shadow), daemon=True).start()
+            completion = regional.requests.of_request(production, servers.forward)
             with self._lock:
-                invocations.captured(invocation, completion)
+                regional.invocations.captured(invocation, completion)
             return completion
 
-    def _ask_shadow(self, servers: ServerPool, invocations: Invocations, shadow: Forwarded) -> None:
+    def _ask_shadow(self, servers: ServerPool, regional: _Regional, shadow: Forwarded) -> None:
         with contextlib.suppress(ApiError, StreamFailed):
-            completion = servers.forward(shadow)
+            completion = regional.requests.of_request(shadow, servers.forward)
             if isinstance(completion.parts, tuple):
                 with self._lock:
-                    invocations.captured(shadow.invocation, completion)
+                    regional.invocations.captured(shadow.invocation, completion)
                 return
             # Read the response to its end; otherwise, the server blocks.
             for _ in completion.parts:
@@ -119,6 +120,12 @@ class SageMaker:
             return
         with self._lock:
             servers.keep([server for regional in [*self._scopes.values()] for server in regional.servers()])
+
+    def publish_metrics(self) -> None:
+        """Publish the metrics of instances, copies and requests in flight that are due."""
+        with self._lock:
+            for regional in [*self._scopes.values()]:
+                regional.publish_metrics(self._context.servers)
 
     def capacity(self, resource_id: str, *, account: str, region: str) -> int | None:
         """Return the number of a resource's instances or copies; None while the resource cannot be scaled."""
@@ -195,7 +202,15 @@ class _Regional:
         )
         self.components = components = InferenceComponents(endpoints)
         served = ServedModels(scope, components)
-        self.invocations = Invocations(scope, served, performances, objects)
+        self.requests = requests = RequestMetrics(scope, context.metrics)
+        self.invocations = Invocations(
+            scope,
+            served,
+            performances,
+            objects,
+            observe=requests.of_request,
+            without_capacity=requests.without_capacity,
+        )
         self.benchmarks = benchmarks = BenchmarkJobs(scope, faults, served, performances, objects, roles, timing.scale)
         configs = benchmarks.configs
         recommendations = RecommendationJobs(
@@ -285,6 +300,27 @@ class _Regional:
             yield from self.endpoints.servers_of(self.endpoints.records.get(name))
         for name in self.components.records.by_name:
             yield from self.components.servers_of(name)
+
+    def publish_metrics(self, servers: ServerPool | None) -> None:
+        """Publish the metrics of instances, copies and requests in flight that are due."""
+        self.components.settle_all()
+        fleets = [
+            Fleet(
+                endpoint["EndpointName"],
+                variant,
+                len(fleet),
+                endpoint["_config"].get("MetricsConfig", {}).get("MetricPublishFrequencyInSeconds", 60),
+            )
+            for endpoint in self.endpoints.records.by_name.values()
+            for variant, fleet in endpoint["_fleet"].items()
+        ]
+        copies = [
+            component["InferenceComponentName"]
+            for component in self.components.records.by_name.values()
+            for _ in component["_placed"]
+        ]
+        # Synthetic completions are immediate, so that no request is in flight.
+        self.requests.report(fleets, copies, servers.in_flight([*self.servers()]) if servers is not None else {})
 
     def volume_key(self, config_name: str) -> str | None:
         """Return the KMS key of instance volumes as an endpoint configuration names it; None without one."""

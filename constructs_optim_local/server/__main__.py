@@ -31,6 +31,7 @@ from constructs_optim_local.ministack.cloudformation import behave_like_aws
 from constructs_optim_local.ministack.cloudwatch import MinistackAlarms
 from constructs_optim_local.ministack.endpoint_events import send_endpoint_events
 from constructs_optim_local.ministack.iam import EnforcedRoles, TrustedRoles
+from constructs_optim_local.ministack.metrics import MinistackMetrics
 from constructs_optim_local.ministack.patches import check_ministack
 from constructs_optim_local.ministack.scheduler import Scheduler
 from constructs_optim_local.ministack.signatures import needs_body, refusal, signed_for_owner
@@ -55,6 +56,8 @@ from .process_folder import process_folder
 
 _WORKERS_SECONDS = 1.5
 _KEEP_SECONDS = 0.2
+# An alarm is evaluated each minute of scaled time, and at most so often.
+_LEAST_EVALUATION_SECONDS = 5.0
 
 
 def main() -> None:
@@ -89,7 +92,8 @@ async def _serve(settings: dict[str, Any], inherited: dict[str, str]) -> None:
         settings["time_scale"],
     )
     hub = Hub(*(Path(folder) for folder in settings["hub_folders"]))
-    alarms = MinistackAlarms(clock, settings["time_scale"], otel_enrichment=settings["otel_enrichment"])
+    metrics = MinistackMetrics(clock)
+    alarms = MinistackAlarms(clock, settings["time_scale"], metrics, otel_enrichment=settings["otel_enrichment"])
     clients = OwnClients()
     quotas = Quotas()
     for name, value in settings["quotas"].items():
@@ -128,6 +132,8 @@ async def _serve(settings: dict[str, Any], inherited: dict[str, str]) -> None:
             log=log,
             collect=collect,
             scale=settings["time_scale"],
+            response_seconds=settings["response_seconds"],
+            stream_seconds=8 * settings["response_seconds"],
         )
         servers = ServerPool(serving, objects, roles or TrustedRoles(), clock)
     sagemaker = SageMaker(
@@ -139,6 +145,7 @@ async def _serve(settings: dict[str, Any], inherited: dict[str, str]) -> None:
             timing=timing,
             roles=roles or TrustedRoles(),
             alarms=alarms,
+            metrics=metrics,
             price=hourly_price,
             training=training,
             clock=clock,
@@ -164,6 +171,8 @@ async def _serve(settings: dict[str, Any], inherited: dict[str, str]) -> None:
     limit_history(settings["history_events"])
     Scheduler(settings["time_scale"], roles, clock).install()
     alarms.install(scaling.alarm_fired, roles)
+    metrics.install()
+    _evaluate_alarms(sagemaker, alarms, clock, settings["time_scale"])
     send_endpoint_events(sagemaker, clock)
     if servers is not None:
         threading.Thread(target=_keep_servers, args=(sagemaker,), daemon=True).start()
@@ -212,6 +221,26 @@ def _variables(account: str, region: str) -> dict[str, str]:
         "AWS_ENDPOINT_URL_S3": address,
         "AWS_EC2_METADATA_DISABLED": "true",
     }
+
+
+def _evaluate_alarms(sagemaker: SageMaker, alarms: MinistackAlarms, clock: Clock, scale: float) -> None:
+    """Publish metrics and evaluate alarms by the clock: in each minute, and when the clock is advanced."""
+
+    def evaluate() -> None:
+        try:
+            sagemaker.publish_metrics()
+            alarms.evaluate()
+        except Exception:
+            # One failure must not end the evaluation of alarms.
+            logging.getLogger(__name__).exception("alarms were not evaluated")
+
+    def watch() -> None:
+        while True:
+            time.sleep(max(_LEAST_EVALUATION_SECONDS, 60 * scale))
+            evaluate()
+
+    clock.subscribe(evaluate)
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _keep_servers(sagemaker: SageMaker) -> None:

@@ -22,10 +22,17 @@ M1, M2 = dict(zip(TIMES, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], strict=True)), {5880: 1
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [
-        ("m1 + m2", {5880: 15.0, 5940: 26.0}),
-        ("100*(m2/m1)", {5880: 200.0, 5940: 2000 / 6}),
+        # Missing values count as 0, and a period with a zero divisor has no result ("Basic arithmetic functions").
+        ("m1 + m2", {5640: 1.0, 5700: 2.0, 5760: 3.0, 5820: 4.0, 5880: 15.0, 5940: 26.0}),
+        ("m1 - m2", {5640: 1.0, 5700: 2.0, 5760: 3.0, 5820: 4.0, 5880: -5.0, 5940: -14.0}),
+        ("100*(m1/m2)", {5880: 50.0, 5940: 30.0}),
         ("m2 / 0", {}),
         ("-m2 ^ 2", {5880: -100.0, 5940: -400.0}),
+        ("m2 > m1", {5640: 0, 5700: 0, 5760: 0, 5820: 0, 5880: 1, 5940: 1}),
+        ("m1 >= 5 AND m2 >= 20", {5640: 0, 5700: 0, 5760: 0, 5820: 0, 5880: 0, 5940: 1}),
+        # A missing value is 0 where the condition holds, and missing where it does not ("Using IF expressions").
+        ("IF(m1 > 3, m2)", {5820: 0, 5880: 10.0, 5940: 20.0}),
+        ("IF(m1 < 4, m1, m2)", {5640: 1.0, 5700: 2.0, 5760: 3.0, 5880: 10.0, 5940: 20.0}),
         ("IF(m1 > 5, m2, 0)", {5640: 0, 5700: 0, 5760: 0, 5820: 0, 5880: 0, 5940: 20.0}),
         ("IF(m1 > 5 AND m2 >= 20, 1)", {5940: 1}),
         ("IF(m1 > 5 || m1 < 2, 1)", {5640: 1, 5940: 1}),
@@ -81,7 +88,7 @@ def alarm(**more: Any) -> dict[str, Any]:
         ("X 0 -", "OK", "OK", "OK", "OK"),
         ("0 X X", "OK", "OK", "OK", "OK"),
         ("X X -", "ALARM", "ALARM", "OK", "OK"),
-        ("- - -", None, None, None, None),
+        ("- - -", "INSUFFICIENT_DATA", "ALARM", None, "OK"),
     ],
 )
 def test_missing_data_is_treated_as_the_alarm_is_configured(
@@ -109,6 +116,44 @@ def test_the_current_period_counts_once_it_has_a_datapoint() -> None:
     found = evaluated(alarm(EvaluationPeriods=1), lambda *_: series, NOW)
     assert found is not None
     assert (found.state, found.value) == ("ALARM", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("now", "newest", "end"),
+    [(6_061.0, 6_061, 6_120), (6_119.0, 6_061, 6_120), (6_119.0, 6_059, 6_060), (6_180.0, 6_061, 6_180)],
+)
+def test_the_window_of_a_longer_period_slides_with_each_minute(now: float, newest: int, end: int) -> None:
+    """Its last minute is the current one if that has data."""
+    ends: list[int] = []
+
+    def points(metric: Any, period: int, statistic: str, until: int, count: int) -> dict[int, float]:
+        ends.append(until)
+        return {until - period: 1.0} if until - period <= newest < until else {}
+
+    evaluated(alarm(Period=300, EvaluationPeriods=1), points, now)
+    assert ends[-1] == end
+
+
+@pytest.mark.parametrize(
+    ("treatment", "reason"),
+    [
+        ("missing", "Insufficient Data: 3 datapoints were unknown."),
+        (
+            "breaching",
+            "Threshold Crossed: no datapoints were received for 3 periods and 3 missing datapoints were treated as "
+            "[Breaching].",
+        ),
+        (
+            "notBreaching",
+            "Threshold Crossed: no datapoints were received for 3 periods and 3 missing datapoints were treated as "
+            "[NonBreaching].",
+        ),
+    ],
+)
+def test_the_reason_of_a_state_without_data_names_the_treatment(treatment: str, reason: str) -> None:
+    found = evaluated(alarm(TreatMissingData=treatment), lambda *_: {}, NOW)
+    assert found is not None
+    assert (found.reason, found.value) == (reason, None)
 
 
 def test_alarm_metrics_need_one_element_that_returns_data_and_existing_ids() -> None:

@@ -1,7 +1,8 @@
 """A model server that says what it was started with: ``served_program.py MODEL PORT ARGUMENTS...``.
 
 Its variable BEHAVIOR has it never be healthy (``never``), or end at once (``ends``). A request may ask it to wait
-(``sleep``), to answer with a status (``status``), to break off a stream (``breaks``), or to end (``ends``).
+(``sleep``), to answer with a status (``status``), to break off a stream (``breaks``), to answer something that is no
+HTTP (``malformed``), or to end (``ends``). ``from_now_on`` has it treat later requests so, too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 MODEL, PORT, ARGUMENTS = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
 BEHAVIOR = os.environ.get("BEHAVIOR")
+FROM_NOW_ON: dict[str, Any] = {}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -27,6 +29,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if "from_now_on" in request:
+            FROM_NOW_ON.clear()
+            FROM_NOW_ON.update(request["from_now_on"])
+            self.respond(200, {})
+            return
+        request = {**FROM_NOW_ON, **request}
         if self.path == "/invocations" and BEHAVIOR == "openai alone":
             self.respond(404, {})
             return
@@ -38,6 +46,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Content-Length", "1000")
             self.end_headers()
             self.wfile.write(b"part")
+            return
+        if request.get("malformed"):
+            self.wfile.write(b"no HTTP\r\n\r\n")
             return
         said = {
             "path": self.path,

@@ -33,7 +33,7 @@ from constructs_optim_local.sagemaker.objects import Objects
 from constructs_optim_local.sagemaker.records import Record, Scope
 
 from .performance import Performances, Served, share_of, tokens_of
-from .served_models import NotServing, ServedModels
+from .served_models import NoCapacity, NotServing, ServedModels
 
 # fmt: off
 _WORDS = (
@@ -86,20 +86,50 @@ class Completion:
 
 @dataclass(frozen=True)
 class Forwarded:
-    """A request to one of the model servers with the keys ``servers``."""
+    """A request to one of the model servers with the keys ``servers``; ``copies`` counts instances or copies."""
 
     invocation: Invocation
     servers: tuple[str, ...]
     variant: str
+    copies: int = 1
+
+
+class ModelError(ApiError):
+    """A model's own error. ``model_status`` is the status of its response; None if it gave none."""
+
+    def __init__(self, model_status: int | None, message: str, **more: Any) -> None:
+        super().__init__("ModelError", message, 424, **more)
+        self.model_status = model_status
+
+
+class StreamFailed(Exception):
+    """A stream that breaks off. ``code`` is the code of the ModelStreamError."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code, self.message = code, message
+
+
+Observe = Callable[[Forwarded, Callable[[Forwarded], Completion]], Completion]
+"""Forwards a request, and returns its completion."""
 
 
 class Invocations:
     """The invocations of the endpoints of an account and Region."""
 
     def __init__(
-        self, scope: Scope, served: ServedModels, performances: Performances, objects: Objects | None = None
+        self,
+        scope: Scope,
+        served: ServedModels,
+        performances: Performances,
+        objects: Objects | None = None,
+        *,
+        observe: Observe = lambda forwarded, forward: forward(forwarded),
+        without_capacity: Callable[[str], None] = lambda component: None,
     ) -> None:
+        """``observe`` forwards a request; ``without_capacity`` is told of a request to a component without copies."""
         self._scope, self._served, self._performances, self._objects = scope, served, performances, objects
+        self._observe, self._without_capacity = observe, without_capacity
         self._replicated: dict[str, float] = {}
 
     def invoke(self, invocation: Invocation) -> Completion:
@@ -109,16 +139,20 @@ class Invocations:
             ApiError: ValidationError if no model can respond, ModelError if the model refuses.
         """
         served, variant = self._target(invocation)
-        completion = self._completion(invocation, served, variant)
+        completion = self._observed(invocation, served, variant)
         endpoint = self._served.endpoint(invocation.endpoint)
         if endpoint is not None:
             self._capture(endpoint, invocation, completion)
             if (shadow := self._shadow_of(endpoint)) is not None:
                 with contextlib.suppress(ApiError):
                     name = shadow["VariantName"]
-                    copied = self._completion(invocation, self._served.by_variant(endpoint, shadow), name)
+                    copied = self._observed(invocation, self._served.by_variant(endpoint, shadow), name)
                     self._capture(endpoint, invocation, copied)
         return completion
+
+    def _observed(self, invocation: Invocation, served: Served, variant: str) -> Completion:
+        forwarded = Forwarded(invocation, (), variant, served.copies)
+        return self._observe(forwarded, lambda each: self._completion(each.invocation, served, each.variant))
 
     def routes(self, invocation: Invocation) -> list[Forwarded]:
         """Return where to send a request: to production, and to the shadow if it is replicated.
@@ -130,10 +164,12 @@ class Invocations:
         endpoint = self._served.endpoint(invocation.endpoint)
         if endpoint is None:
             return []
-        found = [Forwarded(invocation, self._served.servers(endpoint, variant, invocation.component), variant)]
+        servers = self._served.servers(endpoint, variant, invocation.component)
+        found = [Forwarded(invocation, servers, variant, len(servers))]
         if (shadow := self._shadow_of(endpoint)) is not None:
             name = shadow["VariantName"]
-            found.append(Forwarded(invocation, self._served.servers(endpoint, name), name))
+            servers = self._served.servers(endpoint, name)
+            found.append(Forwarded(invocation, servers, name, len(servers)))
         return found
 
     def _shadow_of(self, endpoint: Record) -> Record | None:
@@ -239,6 +275,9 @@ class Invocations:
                 if invocation.component is not None
                 else self._served.by_endpoint(endpoint, invocation.variant)
             )
+        except NoCapacity as error:
+            self._without_capacity(error.component)
+            raise _refused(str(error)) from None
         except NotServing as error:
             raise _refused(str(error)) from None
         variants = endpoint["_config"]["ProductionVariants"]
@@ -394,14 +433,13 @@ def _refused(message: str) -> ApiError:
     return ApiError("ValidationError", message)
 
 
-def model_error(status: int, message: str) -> ApiError:
-    """Return the service's error for a model's own error. The status is 0 after a timeout."""
+def model_error(status: int, message: str, *, has_response: bool = True) -> ModelError:
+    """Return the service's error for a model's own error. Without a response, the status is 0 after a timeout."""
     whose = "client" if 400 <= status < 500 else "server"
-    return ApiError(
-        "ModelError",
+    return ModelError(
+        status if has_response else None,
         f'Received {whose} error ({status}) from primary with message "{message}". See the endpoint\'s log group in '
         "CloudWatch for more information.",
-        424,
         OriginalStatusCode=status,
         OriginalMessage=message,
     )

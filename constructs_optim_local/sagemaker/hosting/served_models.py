@@ -14,6 +14,18 @@ class NotServing(ValueError):
     """The reason why no model can respond."""
 
 
+class NoCapacity(NotServing):
+    """An inference component without copies."""
+
+    def __init__(self, component: str) -> None:
+        super().__init__(
+            "Inference Component has no capacity to process this request. ApplicationAutoScaling may be "
+            "in-progress (if configured) or try to increase the capacity by invoking "
+            "UpdateInferenceComponentRuntimeConfig API."
+        )
+        self.component = component
+
+
 class ServedModels:
     """The models that the endpoints of an account and Region serve."""
 
@@ -57,7 +69,8 @@ class ServedModels:
         """Return what an inference component of an endpoint serves.
 
         Raises:
-            NotServing: if the component does not exist or has no copy.
+            NotServing: if the component does not exist.
+            NoCapacity: if it has no copy.
         """
         name = identifier.rpartition("/")[2]
         component = self._components.records.find(name)
@@ -68,11 +81,7 @@ class ServedModels:
         shown = self._components.describe({"InferenceComponentName": name})
         copies = shown["RuntimeConfig"]["CurrentCopyCount"]
         if not copies:
-            raise NotServing(
-                "Inference Component has no capacity to process this request. ApplicationAutoScaling may be "
-                "in-progress (if configured) or try to increase the capacity by invoking "
-                "UpdateInferenceComponentRuntimeConfig API."
-            )
+            raise NoCapacity(component["InferenceComponentName"])
         variant = next(
             item
             for item in endpoint["_config"]["ProductionVariants"]

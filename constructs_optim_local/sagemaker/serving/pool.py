@@ -7,14 +7,21 @@ import itertools
 import json
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from constructs_optim_local.access.authorization import Roles
 from constructs_optim_local.api.error import ApiError
 from constructs_optim_local.clock import Clock
 from constructs_optim_local.sagemaker.hosting.deployments import NotYet
-from constructs_optim_local.sagemaker.hosting.invocations import Completion, Forwarded, Invocation, model_error
+from constructs_optim_local.sagemaker.hosting.invocations import (
+    Completion,
+    Forwarded,
+    Invocation,
+    StreamFailed,
+    model_error,
+)
 from constructs_optim_local.sagemaker.hosting.servers import Server
 from constructs_optim_local.sagemaker.objects import ObjectsOf
 
@@ -32,14 +39,6 @@ _TIMED_OUT = (
 _STREAM_TIMED_OUT = "Your model primary did not complete sending the inference response in the allotted time."
 
 
-class StreamFailed(Exception):
-    """A stream that breaks off. ``code`` is the code of the ModelStreamError."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code, self.message = code, message
-
-
 class ServerPool:
     """Runs servers and distributes requests to them in turn. An implementation of ``hosting.servers.Servers``."""
 
@@ -47,6 +46,8 @@ class ServerPool:
         self._settings, self._objects, self._roles, self._clock = settings, objects, roles, clock
         self._containers: dict[str, Container] = {}
         self._turns = defaultdict[tuple[str, str, str | None], Iterator[int]](itertools.count)
+        # By the server's key.
+        self._in_flight = Counter[str]()
         self._lock, self._closed = threading.Lock(), False
 
     def refusal(self, servers: Sequence[Server]) -> str | None:
@@ -91,13 +92,39 @@ class ServerPool:
         """
         invocation = forwarded.invocation
         with self._lock:
-            containers = [self._containers[key] for key in forwarded.servers if key in self._containers]
-        healthy = [container for container in containers if container.state is State.HEALTHY]
+            containers = {key: self._containers[key] for key in forwarded.servers if key in self._containers}
+        healthy = [key for key, container in containers.items() if container.state is State.HEALTHY]
         if not healthy:
             # The message is assumed. The code is one of the operation's.
             raise ApiError("ServiceUnavailable", "No container of the endpoint is healthy.", 503)
         turns = self._turns[invocation.endpoint, forwarded.variant, invocation.component]
-        container = healthy[next(turns) % len(healthy)]
+        key = healthy[next(turns) % len(healthy)]
+        self._add(key, 1)
+        try:
+            completion = self._completion(containers[key], forwarded)
+        except BaseException:
+            self._add(key, -1)
+            raise
+        if isinstance(completion.parts, tuple):
+            self._add(key, -1)
+            return completion
+        return replace(completion, parts=_then(completion.parts, lambda: self._add(key, -1)))
+
+    def in_flight(self, servers: Collection[Server]) -> dict[Server, int]:
+        """Return the number of requests in flight of each healthy server."""
+        with self._lock:
+            return {
+                server: self._in_flight[server.key]
+                for server in servers
+                if server.key in self._containers and self._containers[server.key].state is State.HEALTHY
+            }
+
+    def _add(self, key: str, count: int) -> None:
+        with self._lock:
+            self._in_flight[key] += count
+
+    def _completion(self, container: Container, forwarded: Forwarded) -> Completion:
+        invocation = forwarded.invocation
         paths = ("/v1/chat/completions",) if invocation.is_openai else _paths(container, invocation.body)
         for path in paths:
             connection, response = self._sent(container, path, invocation)
@@ -126,11 +153,12 @@ class ServerPool:
             return connection, connection.getresponse()
         except TimeoutError:
             connection.close()
-            raise model_error(0, _TIMED_OUT) from None
+            raise model_error(0, _TIMED_OUT, has_response=False) from None
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             # The message is assumed.
-            raise model_error(500, f"the connection to the container broke: {error}") from None
+            message = f"the connection to the container broke: {error}"
+            raise model_error(500, message, has_response=False) from None
 
     def _received(
         self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse, forwarded: Forwarded
@@ -145,10 +173,18 @@ class ServerPool:
         try:
             content = b"".join(pieces)
         except StreamFailed as error:
-            raise model_error(0, _TIMED_OUT if error.code == "ModelInvocationTimeExceeded" else str(error)) from None
+            message = _TIMED_OUT if error.code == "ModelInvocationTimeExceeded" else str(error)
+            raise model_error(0, message, has_response=False) from None
         if response.status >= _BAD_REQUEST and not invocation.is_openai:
             raise model_error(response.status, content.decode(errors="replace"))
         return Completion(kind, (content,), forwarded.variant, response.status)
+
+
+def _then(parts: Iterator[bytes], end: Callable[[], None]) -> Iterator[bytes]:
+    try:
+        yield from parts
+    finally:
+        end()
 
 
 def _paths(container: Container, body: bytes) -> tuple[str, ...]:
