@@ -187,6 +187,8 @@ def _row(metric: MetricDefinition) -> str:
     ]
     if metric.formula is not None:
         published.append(f"formula: `{metric.formula}`")
+    if metric.component_formula is not None:
+        published.append(f"of a component: `{metric.component_formula}`")
     if metric.gpus_only:
         published.append("GPUs only")
     return (

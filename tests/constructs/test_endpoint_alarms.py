@@ -44,10 +44,10 @@ def only(**on: AlarmSettings | bool) -> Alarms:
     return Alarms(**{**vars(Alarms.none()), **on})
 
 
-def test_four_alarms_are_enabled_by_default() -> None:
+def test_five_alarms_are_enabled_by_default() -> None:
     scope = stack()
     declared(scope)
-    assert list(alarms_of(scope)) == ["error-rate", "saturation", "zero-capacity", "failed-job"]
+    assert list(alarms_of(scope)) == ["error-rate", "hourly-error-rate", "saturation", "zero-capacity", "failed-job"]
 
 
 def test_all_alarms_can_be_disabled() -> None:
@@ -59,18 +59,34 @@ def test_all_alarms_can_be_disabled() -> None:
 def test_each_alarm_can_be_turned_off_alone() -> None:
     scope = stack()
     declared(scope, alarms=Alarms(saturation=False, failed_job=None))
-    assert list(alarms_of(scope)) == ["error-rate", "zero-capacity"]
+    assert list(alarms_of(scope)) == ["error-rate", "hourly-error-rate", "zero-capacity"]
 
 
-def test_the_error_rate_alarm_requires_a_minimum_number_of_failures() -> None:
+@pytest.mark.parametrize(
+    ("served", "more"),
+    # A component publishes no errors of streams.
+    [(VARIANT, {"mid_stream_errors": "MidStreamErrors"}), (COMPONENT, {})],
+)
+@pytest.mark.parametrize(("name", "seconds"), [("error_rate", 300), ("hourly_error_rate", 3_600)])
+def test_an_error_rate_alarm_counts_failed_requests_if_there_are_enough(
+    served: ServedModel, more: dict[str, str], name: str, seconds: int
+) -> None:
     scope = stack()
-    declared(scope, alarms=only(error_rate=AlarmSettings(threshold=2, minimum_count=10)))
-    alarm = alarms_of(scope)["error-rate"]
-    failed, requests, rate = alarm["Metrics"]
-    assert failed["MetricStat"]["Metric"]["MetricName"] == "Invocation5XXErrors"
-    assert requests["MetricStat"]["Metric"]["MetricName"] == "Invocations"
+    declared(scope, served=served, alarms=only(**{name: AlarmSettings(threshold=2, minimum_count=10)}))
+    alarm = alarms_of(scope)[name.replace("_", "-")]
+    series = {each["Id"]: each["MetricStat"] for each in alarm["Metrics"] if "MetricStat" in each}
+    assert {name: stat["Metric"]["MetricName"] for name, stat in series.items()} == {
+        "invocation_model_errors": "InvocationModelErrors",
+        "invocation_4xx_errors": "Invocation4XXErrors",
+        "invocation_5xx_errors": "Invocation5XXErrors",
+        **more,
+        "requests": "Invocations",
+    }
+    assert {(stat["Period"], stat["Stat"]) for stat in series.values()} == {(seconds, "Sum")}
+    failed, rate = [each for each in alarm["Metrics"] if "Expression" in each]
+    assert failed["Id"] == "failed"
     assert rate["Expression"] == "IF(failed >= 10, 100 * failed / requests, 0)"
-    assert [query["ReturnData"] for query in alarm["Metrics"]] == [False, False, True]
+    assert [query["ReturnData"] for query in alarm["Metrics"]] == [False] * (len(series) + 1) + [True]
     assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (2, "GreaterThanThreshold")
     # No requests, no errors.
     assert alarm["TreatMissingData"] == "notBreaching"
@@ -113,14 +129,16 @@ def test_missing_instance_metrics_trigger_the_zero_capacity_alarm_of_a_variant()
     assert alarm["WarmUpConfiguration"] == {"WarmUpPeriodDurationInMinutes": 180}
 
 
-@pytest.mark.parametrize(("to_zero", "datapoints"), [(False, 3), (True, 15)])
-def test_the_zero_capacity_alarm_tolerates_the_wake_up_of_a_component(to_zero: bool, datapoints: int) -> None:
+@pytest.mark.parametrize(("to_zero", "expected"), [(False, (60, 10, 3)), (True, (300, 4, 4))])
+def test_the_zero_capacity_alarm_tolerates_the_wake_up_of_a_component(
+    to_zero: bool, expected: tuple[int, int, int]
+) -> None:
     scope = stack()
     declared(scope, served=COMPONENT, alarms=only(zero_capacity=True)).watch(scales_to_zero=to_zero)
     alarm = alarms_of(scope)["zero-capacity"]
     assert alarm["MetricName"] == "NoCapacityInvocationFailures"
     assert alarm["Dimensions"] == [{"Name": "InferenceComponentName", "Value": "chat-llama"}]
-    assert alarm["DatapointsToAlarm"] == datapoints
+    assert (alarm["Period"], alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == expected
 
 
 @pytest.mark.parametrize("served", [VARIANT, COMPONENT])
@@ -172,7 +190,7 @@ def test_alarms_have_their_alarm_and_ok_actions_without_duplicates() -> None:
     names = {name: {"Ref": scope.get_logical_id(topic.node.default_child)} for name, topic in  # type: ignore[arg-type]
              (("page", page), ("notify", notify))}  # fmt: skip
     found = alarms_of(scope).values()
-    assert len(found) == 5
+    assert len(found) == 6
     for alarm in found:
         assert alarm["AlarmActions"] == [names["page"], names["notify"]]
         assert alarm["OKActions"] == [names["notify"]]
@@ -199,7 +217,7 @@ def test_alarms_of_many_endpoints_may_notify_one_topic() -> None:
     for number, action in enumerate((page, page, again, page)):
         declared(scope, f"Alarms{number}", alarm_actions=[action], ok_actions=[action, again])
     found = resources(template_of(scope), ALARM)
-    assert len(found) == 4 * 3 + 1
+    assert len(found) == 4 * 4 + 1
     for alarm in found:
         assert alarm["AlarmActions"] == alarm["OKActions"] == ["arn:aws:sns:us-west-2:111122223333:pages"]
 
@@ -256,7 +274,7 @@ def test_scaling_declared_after_the_alarms_updates_their_thresholds() -> None:
     found = alarms_of(scope)
     assert found["saturation"]["Threshold"] == 20
     assert "more than 20 requests" in found["saturation"]["AlarmDescription"]
-    assert found["zero-capacity"]["EvaluationPeriods"] == 20
+    assert found["zero-capacity"]["EvaluationPeriods"] == 4
 
 
 def test_scaling_does_not_change_an_explicit_alarm_threshold() -> None:

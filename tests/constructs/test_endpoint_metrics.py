@@ -124,8 +124,10 @@ def test_every_published_live_variant_metric_has_a_method() -> None:
     live = [metric for metric in metrics.by_name().values() if not metric.of_evaluation]
     published = {metric.name for metric in live if metric.variant is not None and metric.part != "scaling"}
     assert published - {name.removeprefix("metric_") for name in METHODS} == {
-        # Of asynchronous endpoints, for their alarm.
+        # Of asynchronous endpoints, for their alarms.
         "backlog_without_capacity",
+        "expired_requests",
+        "invocation_failures",
         "first_chunk_overhead_latency",
     }
 
@@ -169,9 +171,22 @@ def test_endpoint_names_in_metrics_may_be_tokens() -> None:
 def test_a_calculated_metric_is_metric_math_over_its_operands() -> None:
     queries = alarm_on(VARIANT, lambda endpoint: endpoint.metric("error_rate", period=Duration.minutes(1)))["Metrics"]
     (formula,) = [query for query in queries if "Expression" in query]
-    assert formula["Expression"] == "100 * (invocation_4xx_errors + invocation_5xx_errors) / invocations"
-    assert {query["Id"] for query in queries} >= {"invocation_4xx_errors", "invocation_5xx_errors", "invocations"}
+    failed = metrics.find("failed_requests").formula
+    assert formula["Expression"] == f"100 * ({failed}) / invocations"
+    assert {query["Id"] for query in queries if "MetricStat" in query} == {
+        "invocation_4xx_errors",
+        "invocation_5xx_errors",
+        "invocation_model_errors",
+        "mid_stream_errors",
+        "invocations",
+    }
     assert {query["MetricStat"]["Period"] for query in queries if "MetricStat" in query} == {60}
+
+
+def test_a_formula_of_a_component_has_no_metrics_that_only_variants_publish() -> None:
+    queries = alarm_on(COMPONENT, lambda endpoint: endpoint.metric("error_rate"))["Metrics"]
+    published = {query["MetricStat"]["Metric"]["MetricName"] for query in queries if "MetricStat" in query}
+    assert published == {"Invocation4XXErrors", "Invocation5XXErrors", "InvocationModelErrors", "Invocations"}
 
 
 def test_a_calculated_metric_does_not_accept_a_statistic() -> None:

@@ -160,7 +160,7 @@ def test_schedules_with_the_same_times_and_different_capacities_are_advised_agai
 @pytest.mark.parametrize("name", ["alarm_actions", "ok_actions"])
 def test_actions_of_alarms_that_run_none_are_advised_against(name: str) -> None:
     silent = AlarmSettings(actions_enabled=False)
-    quiet = Alarms(error_rate=silent, saturation=False, zero_capacity=False, failed_job=False, stale_evaluation=False)
+    quiet = Alarms(**{**vars(Alarms.none()), "error_rate": silent})
     (found,) = advice(alarms=quiet, **{name: 1})
     assert "all alarms have actions_enabled=False" in found
     assert advice(alarms=Alarms(error_rate=silent), **{name: 1}) == []

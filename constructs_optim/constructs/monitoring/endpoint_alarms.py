@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 from weakref import WeakKeyDictionary
 
 from aws_cdk import Names
@@ -39,8 +39,7 @@ from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.settings import methods_suggest_keywords
 from constructs_optim.recipe.tokens import is_known
 
-if TYPE_CHECKING:
-    from .served_model import ServedModel
+from .served_model import ServedModel, operands
 
 RUNBOOK = page("alarms")
 """The page with a section for each alarm."""
@@ -91,7 +90,8 @@ class _ActingAlarm:
         self._scope = scope
         self._bound: dict[str, list[tuple[AlarmAction, str]]] = {"alarm_actions": [], "ok_actions": []}
         warm_up = alarm.warm_up_minutes
-        compared = _by_metrics(alarm, series) if promql is None else _by_promql(alarm, promql)
+        self._series, self._promql = series, promql
+        self._compared = self._properties(alarm)
         self.resource = cloudwatch.CfnAlarm(
             scope,
             id,
@@ -99,8 +99,11 @@ class _ActingAlarm:
             alarm_description=description,
             alarm_name=alarm_name,
             warm_up_configuration={"warmUpPeriodDurationInMinutes": warm_up} if warm_up is not None else None,
-            **compared,
+            **self._compared,
         )
+
+    def _properties(self, alarm: Alarm) -> dict[str, Any]:
+        return _by_metrics(alarm, self._series) if self._promql is None else _by_promql(alarm, self._promql)
 
     @cached_property
     def name(self) -> str:
@@ -109,11 +112,11 @@ class _ActingAlarm:
 
     def change(self, alarm: Alarm, description: str) -> None:
         """Apply changed settings of the same alarm to the resource."""
-        self.alarm = alarm
+        before, self.alarm, self._compared = self._compared, alarm, self._properties(alarm)
         self.resource.alarm_description = description
-        self.resource.datapoints_to_alarm = alarm.datapoints_to_alarm
-        self.resource.evaluation_periods = alarm.evaluation_periods
-        self.resource.threshold = alarm.threshold
+        for name, value in self._compared.items():
+            if value != before[name]:
+                setattr(self.resource, name, value)
 
     def add(self, kind: str, actions: Sequence[AlarmAction]) -> None:
         """Add actions that the alarm does not have yet."""
@@ -320,7 +323,8 @@ class EndpointAlarms(Construct):
             capacity=self._watched.capacity if capacity is None else capacity,
             scales_to_zero=self._watched.scales_to_zero if scales_to_zero is None else scales_to_zero,
         )
-        for alarm in endpoint_alarms(self._settings, self._watched):
+        for declared in endpoint_alarms(self._settings, self._watched):
+            alarm = declared.model_copy(update={"queries": tuple(self._calculated(declared.queries))})
             acting = self._alarms.get(alarm.name)
             description = alarm.description(self._endpoint, self._runbook)
             if alarm.name == "acceptance_decay" and self._cure is not None:
@@ -340,6 +344,18 @@ class EndpointAlarms(Construct):
 
     def _name_of(self, alarm: Alarm) -> str | None:
         return f"{self._name_prefix}-{alarm.id}" if self._name_prefix is not None else None
+
+    def _calculated(self, queries: Sequence[Query]) -> Iterator[Query]:
+        """Yield queries in which a metric with a formula is an expression, after its operands."""
+        for query in queries:
+            definition = metrics.find(query.metric) if query.metric is not None else None
+            if definition is None or definition.formula is None:
+                yield query
+                continue
+            expression = self._served.expression(definition)
+            for operand in operands(expression):
+                yield Query(id=operand.name, metric=operand.name, statistic=operand.statistic)
+            yield Query(id=query.id, expression=expression)
 
     def _series(self, query: Query) -> dict[str, Any]:
         series = self._served.series(metrics.find(query.metric or ""))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,11 +12,9 @@ from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe import metrics, pricing
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.documentation import page
-from constructs_optim.recipe.metrics import MetricDefinition, Series, engines
+from constructs_optim.recipe.metrics import IDENTIFIER, MetricDefinition, Series, engines
 from constructs_optim.recipe.metrics.engines import Engine, EngineMetric
 from constructs_optim.recipe.settings import methods_suggest_keywords
-
-_IDENTIFIER = re.compile(r"\b[a-z][a-z0-9_]*\b")
 
 
 @methods_suggest_keywords
@@ -67,7 +64,8 @@ class ServedModel:
             return False
         if metric.series(component=self.is_component) is not None:
             return True
-        return metric.formula is not None and all(self.publishes(operand) for operand in operands(metric.formula))
+        formula = metric.formula_for(component=self.is_component)
+        return formula is not None and all(self.publishes(operand) for operand in operands(formula))
 
     def engine_query(
         self, metric: EngineMetric, *, window_seconds: int | None = None, quantile: float | None = None
@@ -143,15 +141,15 @@ class ServedModel:
         values = {"publishing_seconds": f"{self.publishing_seconds}", "discount": f"{discount:g}"}
         if price is not None:
             values["instance_price_per_hour"] = f"{price:g}"
-        return renamed(metric.formula or "", values)
+        return renamed(metric.formula_for(component=self.is_component) or "", values)
 
 
 def operands(formula: str) -> list[MetricDefinition]:
     """Return the metrics in a formula, in order, without parameters."""
     known = metrics.by_name()
-    return [known[name] for name in dict.fromkeys(_IDENTIFIER.findall(formula)) if name in known]
+    return [known[name] for name in dict.fromkeys(IDENTIFIER.findall(formula)) if name in known]
 
 
 def renamed(formula: str, names: Mapping[str, str]) -> str:
     """Return a formula with names replaced by other names or by values."""
-    return _IDENTIFIER.sub(lambda match: names.get(match[0], match[0]), formula)
+    return IDENTIFIER.sub(lambda match: names.get(match[0], match[0]), formula)

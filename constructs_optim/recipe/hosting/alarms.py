@@ -61,7 +61,9 @@ class Alarms(Settings):
     """The alarms of an endpoint. A truth value enables an alarm with its defaults or disables it; settings tune it.
 
     Attributes:
-        error_rate: percentage of requests in the last 5 minutes with a 5xx status. Default: above 5.
+        error_rate: percentage of failed requests in the last 5 minutes: 5xx statuses, requests without a response, and
+            streams that broke off. Default: above 5.
+        hourly_error_rate: the same in the last hour, for endpoints with few requests. Default: above 20.
         latency: p99 latency in seconds. It depends on the length of the responses, which only you know, so the alarm is
             off by default and needs a threshold.
         time_to_first_token: p90 time to first token in seconds, as measured by the engine. It depends on the prompts,
@@ -82,6 +84,7 @@ class Alarms(Settings):
     """
 
     error_rate: AlarmSettings | bool | None = True
+    hourly_error_rate: AlarmSettings | bool | None = True
     latency: AlarmSettings | bool | None = False
     time_to_first_token: AlarmSettings | bool | None = False
     queue: AlarmSettings | bool | None = False

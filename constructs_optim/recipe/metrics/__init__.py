@@ -5,6 +5,7 @@ The definitions are data: ``definitions.toml``.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
@@ -18,6 +19,8 @@ from pydantic.dataclasses import dataclass
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.errors import did_you_mean
 
+IDENTIFIER = re.compile(r"\b[a-z][a-z0-9_]*\b")
+"""The names in a formula: of metrics and of parameters."""
 PERCENTILES = ("p50", "p90", "p99")
 """The percentiles of an evaluation's latencies, in addition to the mean."""
 PUBLISHING_SECONDS = 60
@@ -62,7 +65,8 @@ class MetricDefinition:
     ``part`` is its group, ``statistic`` the default. ``variant`` and ``component`` are its series for a production
     variant and an inference component. If ``gpus_only``, only instances with GPUs publish it; SageMaker documents no
     utilization metric of NeuronCores. ``formula`` is metric math over names of metrics and parameters of ``pricing``,
-    ``aiperf`` over aiperf's metrics. ``better`` says which values of an evaluation's metric are better: all of
+    which differs for an inference component if there is a ``component_formula``, and ``aiperf`` is a formula over
+    aiperf's metrics. ``better`` says which values of an evaluation's metric are better: all of
     these metrics have it.
     """
 
@@ -78,12 +82,17 @@ class MetricDefinition:
     component: Series | None = None
     gpus_only: bool = False
     formula: str | None = None
+    component_formula: str | None = None
     aiperf: str | None = None
     better: Literal["higher", "lower", "neither"] | None = None
 
     def series(self, *, component: bool) -> Series | None:
         """Return its series for an inference component, or for a variant."""
         return self.component if component else self.variant
+
+    def formula_for(self, *, component: bool) -> str | None:
+        """Return its formula for an inference component, or for a variant."""
+        return self.component_formula or self.formula if component else self.formula
 
     def __post_init__(self) -> None:
         if self.of_evaluation and self.better is None:
@@ -108,10 +117,24 @@ class MetricDefinition:
 
 def _definition(name: str, row: dict[str, Any]) -> MetricDefinition:
     columns: dict[str, Any] = {**row, "name": name, "source": _DATA["sources"][row["source"]]}
+    if "formula" in row:
+        columns["formula"], of_component = (_expanded(row, component=component) for component in (False, True))
+        columns["component_formula"] = of_component if of_component != columns["formula"] else None
     for owner, dimensions in (("variant", _BY_VARIANT), ("component", _BY_COMPONENT)):
         if owner in row:
             columns[owner] = {"dimensions": dimensions, **row[owner]}
     return MetricDefinition(**columns)
+
+
+def _expanded(row: dict[str, Any], *, component: bool) -> str:
+    """Return a formula without the names of other formulas."""
+
+    def expanded(found: re.Match[str]) -> str:
+        inner = _DATA["live"].get(found[0], {})
+        return f"({_expanded(inner, component=component)})" if "formula" in inner else found[0]
+
+    formula = row.get("component_formula", row["formula"]) if component else row["formula"]
+    return IDENTIFIER.sub(expanded, formula)
 
 
 def _evaluated(name: str, row: dict[str, Any]) -> Iterator[MetricDefinition]:

@@ -121,9 +121,9 @@ def _evaluations_run_within_the_alarms_days(evaluated: Evaluated) -> Iterator[Fi
 
 @rule("OPT284", page("alarms"), advisory=True)
 def _settings_of_alarms_have_an_effect(alarms: Alarms) -> Iterator[Finding]:
-    """Only the error rate has a minimum count: no other alarm counts failed requests."""
+    """Only the error rates have a minimum count: no other alarm counts failed requests."""
     for name, settings in alarms.switched_on().items():
-        if settings.minimum_count is not None and name != "error_rate":
+        if settings.minimum_count is not None and name not in ("error_rate", "hourly_error_rate"):
             yield Finding(f"alarms.{name}.minimum_count", settings.minimum_count, "Leave it out")
 
 

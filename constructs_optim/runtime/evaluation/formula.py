@@ -1,4 +1,4 @@
-"""Formulas over measured values: numbers, the four operations, names, and dotted names (``request_latency.p50``)."""
+"""Formulas over measured values: numbers, operations, names like ``request_latency.p50``, and ``IF(a > b, c, d)``."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ def _value(node: ast.expr, values: Mapping[str, float]) -> float:
             return _OPERATIONS[type(operation)](_value(left, values), _value(right, values))
         case ast.Constant(int() | float() as number):
             return float(number)
+        case ast.Call(ast.Name("IF"), [ast.Compare(left, [ast.Gt()], [right]), chosen, otherwise]):
+            return _value(chosen if _value(left, values) > _value(right, values) else otherwise, values)
         case ast.Name(name):
             return values[name]
         case ast.Attribute(ast.Name(name), part):
             return values[f"{name}.{part}"]
         case _:
-            raise ValueError(f"{ast.unparse(node)!r} is not a number, a name, or one of + - * /")
+            raise ValueError(f"{ast.unparse(node)!r} is not a number, a name, IF(... > ...), or one of + - * /")
