@@ -295,6 +295,20 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         yield made
 
 
+def told(name: str) -> str:
+    """An incident's row on the page."""
+    incident = INCIDENTS[name]
+    counted = ", ".join(f"`{each}`" for each in COUNTED if each in incident.published - {"Invocations"}) or "nothing"
+    raised = ", ".join(f"{alarm} after {minutes} min" for alarm, minutes in incident.alarms.items()) or "none"
+    return f"| {name} | {counted} | {raised} |"
+
+
+def test_the_page_on_alarms_lists_the_incidents() -> None:
+    page = (Path(__file__).parents[2] / "docs/alarms.md").read_text(encoding="utf-8").splitlines()
+    start = page.index("| incident | what SageMaker counts | alarms |") + 2
+    assert page[start : start + len(INCIDENTS) + 1] == [*map(told, INCIDENTS), ""]
+
+
 @pytest.mark.parametrize("name", INCIDENTS)
 def test_an_incident_raises_its_alarms_after_so_many_minutes(scene: Scene, name: str) -> None:
     incident, first = INCIDENTS[name], dict[str, int]()

@@ -28,6 +28,13 @@ def test_a_failed_job_rolls_the_stack_back_with_the_services_reason(a_stack: Mak
     cloud.clear_faults()
     stack.deploy()
     assert stack.endpoint["EndpointStatus"] == "InService", "deploying again runs another attempt"
+    # The watcher counts the failed job in its log, in the embedded metric format.
+    alarms = cloud.client("cloudwatch")
+    (name,) = [name for name in stack.resources["AWS::CloudWatch::Alarm"] if "OptimizationJobAlarm" in name]
+    until(
+        lambda: alarms.describe_alarms(AlarmNames=[name])["MetricAlarms"][0]["StateValue"],
+        lambda state: state == "ALARM",
+    )
 
 
 @pytest.mark.exhaustive
