@@ -3,7 +3,8 @@
     python bench/replay.py
 
 The same traffic also runs through the local cloud with an advanced clock, where its alarms, Application Auto Scaling
-and endpoint decide.
+and endpoint decide. Both sides share the code of scaling, so this compares only their clocks, metrics and capacities;
+tests/replay/documented_sequences.py checks the code.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from constructs_optim_local.autoscaling.cooldowns import Cooldowns, requested
-from constructs_optim_local.autoscaling.decisions import due_after, started, tracking_alarms
+from constructs_optim_local.autoscaling.cooldowns import Change, Cooldowns
+from constructs_optim_local.autoscaling.decisions import Breach, due_after, requests, started, tracking_alarms
 from constructs_optim_local.cloudwatch.evaluation import evaluated
 from constructs_optim_local.cloudwatch.metric_math import Series
 
@@ -73,45 +73,51 @@ class Scaling:
     def wanted(self, capacity: int, now: float) -> int:
         """Return the capacity that policies and schedules require now, or the current one.
 
-        Of several policies, the highest capacity wins. Capacity decreases only if all of them scale in (Application
-        Auto Scaling user guide, "How target tracking scaling works").
+        Call it only while no change of the capacity is in progress, as SageMaker refuses others until then. The first
+        call after a change marks its completion, with which its cool-down begins.
+
+        Of several policies, the highest capacity counts. Capacity decreases only if all target tracking policies scale
+        in (Application Auto Scaling user guide, "How target tracking scaling works").
         """
+        self._cooldowns.complete(capacity, now)
         self._run_schedules(now)
         limited = min(max(capacity, self.least), self.most)
         if limited != capacity:
             return limited
-        asked = [self._asked(policy, alarm, capacity, now) for policy in self.policies for alarm in policy.alarms]
-        best: tuple[int, tuple[float, float]] | None = None
-        for wanted, cooldowns in filter(None, asked):
-            wanted = min(max(wanted, self.least), self.most)
-            if wanted < capacity and not self._all_are_low():
-                continue
-            if wanted != capacity and (best is None or wanted > best[0]):
-                best = wanted, cooldowns
-        if best is None or not self._cooldowns.allow(capacity, best[0], best[1], now):
+        breaches = self._breaches(now)
+        policies = [policy.policy for policy in self.policies]
+        highest = max(
+            requests(breaches, policies, capacity, self._cooldowns, now),
+            key=lambda request: request.capacity,
+            default=None,
+        )
+        if highest is None:
             return capacity
-        self._cooldowns.note(capacity, best[0], best[1], now)
-        return best[0]
+        wanted = min(max(highest.capacity, self.least), self.most)
+        if wanted == capacity or not self._cooldowns.allow(capacity, wanted, now):
+            return capacity
+        self._cooldowns.begin(Change(capacity, wanted, highest.cooldown), now)
+        return wanted
 
-    def _asked(
-        self, policy: Policy, alarm: Mapping[str, Any], capacity: int, now: float
-    ) -> tuple[int, tuple[float, float]] | None:
-        """Return the capacity that a policy requires now, and its cool-downs."""
-        state = self._state(alarm)
-        found = evaluated({**alarm, "StateValue": state.state}, self._points, now)
-        if found is None:
-            return None
-        is_new, state.state = state.state != "ALARM", found.state
-        if found.state != "ALARM" or (not is_new and now - state.acted_at < _AGAIN_SECONDS):
-            return None
-        state.acted_at = now
-        wanted, cooldowns = requested(policy.policy, alarm, found.value, capacity, self._cooldowns, now)
-        return (wanted, cooldowns) if wanted is not None else None
-
-    def _all_are_low(self) -> bool:
-        """Return whether every target tracking policy that can scale in would do so."""
-        low = [alarm for policy in self.policies for alarm in policy.alarms if _is_low(policy, alarm)]
-        return all(self._state(alarm).state == "ALARM" for alarm in low)
+    def _breaches(self, now: float) -> list[Breach]:
+        """Return the alarms in ALARM with their policies; none if no alarm invokes its policy now."""
+        breaches: list[Breach] = []
+        are_due = False
+        for policy in self.policies:
+            for alarm in policy.alarms:
+                state = self._state(alarm)
+                found = evaluated({**alarm, "StateValue": state.state}, self._points, now)
+                if found is None:
+                    continue
+                is_new, state.state = state.state != found.state, found.state
+                if found.state == "ALARM":
+                    breaches.append(Breach(policy.policy, alarm, found.value))
+                    since = now - state.acted_at
+                    if is_new or since >= _AGAIN_SECONDS:
+                        # An action that had to wait for a change does not delay the next one.
+                        state.acted_at = now if is_new else now - since % _AGAIN_SECONDS
+                        are_due = True
+        return breaches if are_due else []
 
     def _state(self, alarm: Mapping[str, Any]) -> _AlarmState:
         return self._states.setdefault(alarm["AlarmName"], _AlarmState())
@@ -131,8 +137,3 @@ class Scaling:
                     self.least = int(limits.get("MinCapacity", self.least))
                     self.most = int(limits.get("MaxCapacity", self.most))
                 self._due[index] = due_after(action, due, 1.0)
-
-
-def _is_low(policy: Policy, alarm: Mapping[str, Any]) -> bool:
-    is_tracking = "TargetTrackingScalingPolicyConfiguration" in policy.policy
-    return is_tracking and str(alarm["ComparisonOperator"]).startswith("Less")

@@ -69,7 +69,7 @@ class _Simulation:
         # When starting copies will serve, and their pools.
         self._starting: list[tuple[float, int]] = []
         self._in_flight, self._flown, self._flown_since = 0, 0.0, 0.0
-        self._arrived, self._refused = 0, 0
+        self._arrived, self._arrived_per_copy, self._refused = 0, 0.0, 0
         self._paid_until = 0.0
         self._fewest = self._most = declared.copies
         self._capacity: list[tuple[float, int, float]] = []
@@ -110,6 +110,9 @@ class _Simulation:
             self._refused += 1
             self._served.failed += 1
             return
+        # SageMaker publishes 1 / (number of instances) for each request: SageMaker developer guide, "Amazon SageMaker
+        # AI metrics in Amazon CloudWatch" (InvocationsPerInstance).
+        self._arrived_per_copy += 1 / len(self._copies)
         copy = min(self._copies, key=_LOAD)
         if input_tokens >= copy.longest:
             self._served.failed += 1
@@ -154,6 +157,7 @@ class _Simulation:
         if scaling is not None:
             begun = now - _TICK_SECONDS
             if serving:
+                # Copies begin and end to serve between periods, so the number is that of the whole period.
                 for metric in ("ConcurrentRequestsPerModel", "ConcurrentRequestsPerCopy"):
                     scaling.published(metric, 10, begun, self._flown / _TICK_SECONDS / serving)
             if ticks % _MINUTE_TICKS == 0:
@@ -162,10 +166,10 @@ class _Simulation:
                 scaling.published("NoCapacityInvocationFailures", 60, minute, self._refused)
                 for metric in ("InvocationsPerInstance", "InvocationsPerCopy"):
                     if serving:
-                        scaling.published(metric, 60, minute, self._arrived / serving)
+                        scaling.published(metric, 60, minute, self._arrived_per_copy)
         self._flown = 0.0
         if ticks % _MINUTE_TICKS == 0:
-            self._arrived = self._refused = 0
+            self._arrived, self._arrived_per_copy, self._refused = 0, 0.0, 0
         while self._starting and self._starting[0][0] <= now:
             self._add(heapq.heappop(self._starting)[1], now)
         # SageMaker starts no change while another is in progress.

@@ -1,98 +1,77 @@
-"""The scaling history of one scalable target, and the changes that its cool-downs allow.
+"""The cool-downs of one scalable target.
 
-Sources: Application Auto Scaling user guide, "Cooldown periods"; API reference, StepScalingPolicyConfiguration:
-capacity added during a cool-down "is calculated as part of the desired capacity for the next scale out".
+Sources: Application Auto Scaling user guide, "How target tracking scaling works" (Define cooldown periods) and "How
+step scaling works" (Cooldown period); API reference, TargetTrackingScalingPolicyConfiguration and
+StepScalingPolicyConfiguration:
+
+- A cool-down begins when a scaling activity has completed successfully.
+- In a cool-down after a scale-out, only a larger scale-out is possible, and the capacity that was added is part of it.
+- In a cool-down after a scale-in, no other scale-in is possible. A scale-out stops this cool-down.
+
+Assumed, without a source: a cool-down is the target's, with the length that the policy of the activity has. A larger
+scale-out in a cool-down counts from the same capacity as the one before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import math
+from dataclasses import dataclass, replace
 
-from .decisions import stepped, tracked
 
-DEFAULT_COOLDOWN = 300
-"""Seconds."""
+@dataclass(frozen=True)
+class Change:
+    """A change of the capacity by a policy: the capacity before and after it, and the seconds of its cool-down."""
+
+    before: int
+    after: int
+    cooldown: float
+
+    @property
+    def is_out(self) -> bool:
+        """Whether it adds capacity."""
+        return self.after > self.before
 
 
 @dataclass
 class Cooldowns:
-    """The times of a target's last scaling, in seconds of a monotonic clock; None before the first."""
+    """The cool-downs after a target's last changes. Times are seconds of a monotonic clock."""
 
-    out_at: float | None = None
-    out_to: int = 0
-    """The capacity after the last scale-out."""
-    before_out: int = 0
-    """The capacity before the last scale-out."""
-    in_at: float | None = None
+    _in_progress: Change | None = None
+    _last_out: Change | None = None
+    _out_until: float = -math.inf
+    _in_until: float = -math.inf
 
-    def base(self, capacity: int, cooldown: float, now: float) -> int:
-        """Return the capacity to which a step adds: during a scale-out cool-down, the capacity before the last step.
+    def base(self, capacity: int, now: float) -> int:
+        """Return the capacity from which a scale-out counts: in a scale-out cool-down, the one before the scale-out.
 
         A step of 2 followed by one of 3 adds 3 in total.
         """
-        if self.out_at is None or now - self.out_at >= cooldown:
+        if self._last_out is None or now >= self._out_until:
             return capacity
-        return min(capacity, self.before_out)
+        return min(capacity, self._last_out.before)
 
-    def allow(self, capacity: int, limited: int, cooldowns: tuple[float, ...], now: float) -> bool:
-        """Return whether the capacity may change now; ``cooldowns`` are for scaling out and in."""
-        if limited > capacity:
-            return self.out_at is None or now - self.out_at >= cooldowns[0] or limited > self.out_to
-        latest = [at for at in (self.in_at, self.out_at) if at is not None]
-        return not any(now - at < cooldowns[1] for at in latest)
+    def allow(self, capacity: int, wanted: int, now: float) -> bool:
+        """Return whether a policy may change the capacity now."""
+        if wanted < capacity:
+            return now >= self._in_until
+        return self._last_out is None or now >= self._out_until or wanted > self._last_out.after
 
-    def note(self, capacity: int, limited: int, cooldowns: tuple[float, ...], now: float) -> None:
-        """Record a change of the capacity."""
-        if limited > capacity:
-            # During a cool-down, added capacity is part of the same scale-out.
-            is_first = self.out_at is None or now - self.out_at >= cooldowns[0]
-            self.before_out = capacity if is_first else self.before_out
-            self.out_at, self.out_to = now, limited
+    def begin(self, change: Change, now: float) -> None:
+        """Record that the activity of a policy begins."""
+        if change.is_out:
+            self._in_until = -math.inf
+            change = replace(change, before=self.base(change.before, now))
+        self._in_progress = change
+
+    def complete(self, capacity: int, at: float) -> None:
+        """Record that no activity is in progress since ``at``: the cool-down of the last one begins.
+
+        An activity that has not reached its capacity has no cool-down.
+        """
+        change, self._in_progress = self._in_progress, None
+        if change is None or capacity != change.after:
+            return
+        if change.is_out:
+            self._last_out, self._out_until = change, at + change.cooldown
         else:
-            self.in_at = now
-
-
-def requested(
-    policy: Mapping[str, Any],
-    alarm: Mapping[str, Any],
-    value: float | None,
-    capacity: int,
-    remembered: Cooldowns,
-    now: float,
-    scale: float = 1.0,
-) -> tuple[int | None, tuple[float, float]]:
-    """Return the capacity that a policy requests when its alarm goes into ALARM, and its cool-downs for out and in.
-
-    Args:
-        policy: the policy, as DescribeScalingPolicies returns it.
-        alarm: the alarm, as DescribeAlarms returns it.
-        value: the breaching datapoint, if there is one.
-        capacity: the current capacity.
-        remembered: the target's history.
-        now: the time in seconds.
-        scale: real seconds for each second of a cool-down.
-
-    Returns:
-        The capacity, None if no step applies to the breach, and the cool-downs.
-    """
-    above = str(alarm.get("ComparisonOperator", "Greater")).startswith("Greater")
-    config = policy.get("StepScalingPolicyConfiguration")
-    if config is not None:
-        breach = 0.0 if value is None else value - alarm["Threshold"]
-        pause = config.get("Cooldown", DEFAULT_COOLDOWN) * scale
-        asked = stepped(config, capacity, breach, above)
-        if asked is not None and asked > capacity:
-            asked = max(capacity, stepped(config, remembered.base(capacity, pause, now), breach, above) or 0)
-        return asked, (pause, pause)
-    config = policy["TargetTrackingScalingPolicyConfiguration"]
-    # Without a datapoint, change by one instance, the smallest change.
-    asked = (
-        tracked(config["TargetValue"], capacity, value)
-        if value is not None
-        else (capacity + (1 if above else -1) if capacity else None)
-    )
-    pauses = (config.get(name, DEFAULT_COOLDOWN) * scale for name in ("ScaleOutCooldown", "ScaleInCooldown"))
-    out, into = pauses
-    return asked, (out, into)
+            self._in_until = at + change.cooldown

@@ -2,18 +2,23 @@
 
 Sources: Application Auto Scaling user guide, "Step scaling policies" (bounds are relative to the alarm's threshold, and
 the side of the breach decides which bound is inclusive), "Target tracking scaling policies" (the capacity is
-proportional to the metric; it cannot leave zero) and "Scheduled scaling" (at, rate and cron).
+proportional to the metric; it cannot leave zero), "How target tracking scaling works" (Multiple scaling policies) and
+"Scheduled scaling" (at, rate and cron).
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from constructs_optim_local.schedules import next_due
 
+from .cooldowns import Cooldowns
+
+# In seconds. Source: API reference, TargetTrackingScalingPolicyConfiguration and StepScalingPolicyConfiguration.
+_COOLDOWN = 300
 _INSTANCES, _COPIES = "sagemaker:variant:DesiredInstanceCount", "sagemaker:inference-component:DesiredCopyCount"
 
 
@@ -43,6 +48,89 @@ PREDEFINED = {
 metrics in Amazon CloudWatch". Assumed: the statistic of the provisioned concurrency.
 """
 _SCALE_IN_SHARE = 0.9
+
+
+class Breach(NamedTuple):
+    """A policy, and an alarm in ALARM that calls it. ``value`` is the newest datapoint; None if there is none."""
+
+    policy: Mapping[str, Any]
+    alarm: Mapping[str, Any]
+    value: float | None
+
+
+class Request(NamedTuple):
+    """The capacity that a policy requests, the seconds of its cool-down for such a change, and the breach."""
+
+    capacity: int
+    cooldown: float
+    breach: Breach
+
+
+def requests(
+    breaches: Sequence[Breach],
+    policies: Sequence[Mapping[str, Any]],
+    capacity: int,
+    cooldowns: Cooldowns,
+    now: float,
+    scale: float = 1.0,
+) -> Iterator[Request]:
+    """Yield what policies request at the same time, of which the highest capacity counts.
+
+    A target tracking policy scales in only if all of them that can scale in are ready to.
+
+    Args:
+        breaches: the alarms in ALARM.
+        policies: all policies of the target.
+        capacity: the current capacity.
+        cooldowns: the target's cool-downs.
+        now: the time in seconds.
+        scale: real seconds for each second of a cool-down.
+    """
+    ready = {breach.policy["PolicyName"] for breach in breaches if not _is_above(breach.alarm)}
+    are_all_ready = all(policy["PolicyName"] in ready for policy in policies if _can_track_in(policy))
+    for breach in breaches:
+        if (request := _requested(breach, capacity, cooldowns.base(capacity, now), scale)) is None:
+            continue
+        if request.capacity >= capacity or are_all_ready or not _is_tracking(breach.policy):
+            yield request
+
+
+def _requested(breach: Breach, capacity: int, base: int, scale: float) -> Request | None:
+    """Return what a policy requests; None if no step applies to the breach, or a proportion of zero capacity is zero.
+
+    ``base`` is the capacity from which a scale-out counts.
+    """
+    policy, alarm, value = breach
+    is_above, config = _is_above(alarm), policy.get("StepScalingPolicyConfiguration")
+    if config is not None:
+        distance = 0.0 if value is None else value - alarm["Threshold"]
+        wanted = stepped(config, capacity, distance, is_above)
+        if wanted is not None and wanted > capacity:
+            wanted = stepped(config, base, distance, is_above)
+            wanted = max(capacity, wanted or 0)
+        pause = config.get("Cooldown", _COOLDOWN)
+    else:
+        config = policy["TargetTrackingScalingPolicyConfiguration"]
+        start = base if is_above else capacity
+        # Without a datapoint, change by one instance, the smallest change.
+        nearest = start + (1 if is_above else -1) if start else None
+        wanted = nearest if value is None else tracked(config["TargetValue"], start, value)
+        if wanted is not None and is_above:
+            wanted = max(capacity, wanted)
+        pause = config.get("ScaleOutCooldown" if is_above else "ScaleInCooldown", _COOLDOWN)
+    return Request(wanted, pause * scale, breach) if wanted is not None else None
+
+
+def _is_above(alarm: Mapping[str, Any]) -> bool:
+    return str(alarm.get("ComparisonOperator", "Greater")).startswith("Greater")
+
+
+def _is_tracking(policy: Mapping[str, Any]) -> bool:
+    return "TargetTrackingScalingPolicyConfiguration" in policy
+
+
+def _can_track_in(policy: Mapping[str, Any]) -> bool:
+    return _is_tracking(policy) and not policy["TargetTrackingScalingPolicyConfiguration"].get("DisableScaleIn")
 
 
 def stepped(config: Mapping[str, Any], capacity: int, breach: float, above: bool) -> int | None:

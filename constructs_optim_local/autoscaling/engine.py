@@ -1,7 +1,9 @@
 """Application Auto Scaling's background work: it keeps capacities in range, runs schedules and acts on alarms.
 
-Sources: Application Auto Scaling user guide, "Scheduled scaling", "Cooldown periods", "Suspend and resume scaling" and
-"Scaling activities"; API reference, RegisterScalableTarget and ScalingActivity.
+Sources: Application Auto Scaling user guide, "Scheduled scaling", "Suspend and resume scaling" and "Scaling activities"
+(the statuses of an activity in progress and of a completed one); API reference, RegisterScalableTarget and
+ScalingActivity; AWS CLI reference, application-autoscaling describe-scaling-activities (the message of an activity in
+progress). Assumed, without a source: the message of an unfulfilled activity.
 """
 
 from __future__ import annotations
@@ -11,15 +13,15 @@ import logging
 import threading
 import uuid
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from constructs_optim_local.api.error import ApiError
 from constructs_optim_local.clock import Clock
 
-from .cooldowns import Cooldowns, requested
-from .decisions import due_after, started
+from .cooldowns import Change, Cooldowns
+from .decisions import Breach, Request, due_after, requests, started
 
 _TICK_SECONDS = 0.1
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 300, 1
@@ -30,10 +32,18 @@ Location = tuple[str, str]
 Target = dict[str, Any]
 
 
+class Capacity(NamedTuple):
+    """The capacity of a resource that is not changing: requested, in service, and the end of the last change."""
+
+    desired: int
+    current: int
+    since: dt.datetime
+
+
 class Scalable(Protocol):
     """A service whose resources have a capacity."""
 
-    def capacity(self, resource_id: str, *, account: str, region: str) -> int | None:
+    def capacity(self, resource_id: str, *, account: str, region: str) -> Capacity | None:
         """Return the current capacity; None while it cannot be scaled."""
         ...
 
@@ -47,7 +57,7 @@ class Scalable(Protocol):
 
 
 class Registry(Protocol):
-    """The scalable targets and scheduled actions."""
+    """The scalable targets, their policies and scheduled actions."""
 
     def targets(self, location: Location) -> list[Target]:
         """Return the targets as in DescribeScalableTargets."""
@@ -61,14 +71,31 @@ class Registry(Protocol):
         """Change a target's MinCapacity, MaxCapacity or both."""
         ...
 
+    def policies(self, location: Location, target: Target) -> list[dict[str, Any]]:
+        """Return a target's policies as in DescribeScalingPolicies."""
+        ...
+
+    def breaches(self, location: Location, policies: Sequence[Mapping[str, Any]]) -> list[Breach]:
+        """Return the alarms that are in ALARM because of their datapoints, and call one of the policies."""
+        ...
+
+
+class _Activity(NamedTuple):
+    """An activity in progress: what it is to change, to which capacity, and its record."""
+
+    what: str
+    capacity: int
+    record: dict[str, Any]
+
 
 @dataclass
 class _Memory:
-    """A target's state: causes that wait until it can be scaled, and its last scaling."""
+    """A target's state: causes that wait until it can be scaled, the activity in progress, and its cool-downs."""
 
     waiting: list[str] = field(default_factory=list[str])
     since: dt.datetime = _LONG_AGO
     not_before: dt.datetime = _LONG_AGO
+    activity: _Activity | None = None
     cooldowns: Cooldowns = field(default_factory=Cooldowns)
 
 
@@ -108,13 +135,17 @@ class ScalingEngine:
         target = self._target(location, key)
         capacity = self._resources.capacity(key["ResourceId"], account=location[0], region=location[1])
         return (
-            target is not None and capacity is not None and target["MinCapacity"] <= capacity <= target["MaxCapacity"]
+            target is not None
+            and capacity is not None
+            and target["MinCapacity"] <= capacity.desired <= target["MaxCapacity"]
         )
 
     def deregistered(self, location: Location, target: Mapping[str, Any]) -> None:
         """Handle a deregistered target."""
         with self._lock:
-            self._memory.pop((location, target["ResourceId"], target["ScalableDimension"]), None)
+            memory = self._memory.pop((location, target["ResourceId"], target["ScalableDimension"]), None)
+            if memory is not None and memory.activity is not None:
+                self._capacity(location, target["ResourceId"], memory)
             self._tell(location, target, registered=False)
 
     def _tell(self, location: Location, target: Mapping[str, Any], *, registered: bool) -> None:
@@ -139,6 +170,9 @@ class ScalingEngine:
         """Return the response of DescribeScalingActivities, newest first."""
         requested = {name: request.get(name) for name in ("ServiceNamespace", "ResourceId", "ScalableDimension")}
         with self._lock:
+            for (place, resource, _), memory in self._memory.items():
+                if place == location and memory.activity is not None:
+                    self._capacity(location, resource, memory)
             rows = [
                 dict(activity)
                 for activity in reversed(self._activities.get(location, ()))
@@ -152,7 +186,9 @@ class ScalingEngine:
     def run_policy(
         self, location: Location, policy: Mapping[str, Any], alarm: Mapping[str, Any], value: float | None
     ) -> bool:
-        """Scale a target as a policy requests when its alarm goes into ALARM.
+        """Scale a target when an alarm of one of its policies is in ALARM.
+
+        Of the policies whose alarms are in ALARM, the one that requests the highest capacity counts.
 
         Args:
             location: account and Region.
@@ -167,17 +203,28 @@ class ScalingEngine:
             target = self._target(location, policy)
             if target is None:
                 return True
-            capacity = self._resources.capacity(target["ResourceId"], account=location[0], region=location[1])
-            if capacity is None:
-                return False
             memory, now = self._remembered(location, target), self._clock.now().timestamp()
-            asked, cooldowns = requested(policy, alarm, value, capacity, memory.cooldowns, now, self._scale)
-            if asked is not None:
-                cause = (
-                    f"monitor alarm {alarm['AlarmName']} in state {alarm.get('StateValue')} triggered policy "
-                    f"{policy['PolicyName']}"
+            found = self._capacity(location, target["ResourceId"], memory)
+            if found is None:
+                return False
+            policies, capacity = self._registry.policies(location, target), found.desired
+            breaches = {
+                (breach.policy["PolicyARN"], breach.alarm["AlarmName"]): breach
+                for breach in self._registry.breaches(location, policies)
+            }
+            # Its value is old if the action had to wait.
+            acting = breaches.pop((policy["PolicyARN"], alarm["AlarmName"]), Breach(policy, alarm, value))
+            suspended = target.get("SuspendedState") or {}
+            possible = [
+                request
+                for request in requests(
+                    [acting, *breaches.values()], policies, capacity, memory.cooldowns, now, self._scale
                 )
-                self._scale_within(location, target, capacity, asked, cooldowns, cause)
+                if not suspended.get(f"DynamicScaling{'Out' if request.capacity > capacity else 'In'}Suspended")
+            ]
+            if possible:
+                highest = max(possible, key=lambda request: request.capacity)
+                self._scale_within(location, target, capacity, highest, memory.cooldowns, now)
             return True
 
     def _scale_within(
@@ -185,30 +232,49 @@ class ScalingEngine:
         location: Location,
         target: Target,
         capacity: int,
-        asked: int,
-        cooldowns: tuple[float, ...],
-        cause: str,
+        request: Request,
+        cooldowns: Cooldowns,
+        now: float,
     ) -> None:
-        now, remembered = self._clock.now().timestamp(), self._remembered(location, target).cooldowns
+        policy, alarm, _ = request.breach
+        cause = (
+            f"monitor alarm {alarm['AlarmName']} in state {alarm.get('StateValue')} triggered policy "
+            f"{policy['PolicyName']}"
+        )
+        asked = request.capacity
         limited = min(max(asked, target["MinCapacity"]), target["MaxCapacity"])
         if limited == capacity:
             end = "Max" if asked > capacity else "Min"
             reason = {"Code": f"AlreadyAt{end}Capacity" if asked != capacity else "AlreadyAtDesiredCapacity"}
             limits = {f"{end}Capacity": target[f"{end}Capacity"]} if asked != capacity else {}
-            self._note(
-                location,
-                target,
-                limited,
-                cause,
-                {"NotScaledReasons": [{**reason, "CurrentCapacity": capacity, **limits}]},
-            )
-            return
-        suspended = target.get("SuspendedState") or {}
-        out = limited > capacity
-        if suspended.get("DynamicScalingOutSuspended" if out else "DynamicScalingInSuspended"):
-            return
-        if remembered.allow(capacity, limited, cooldowns, now) and self._set(location, target, limited, cause):
-            remembered.note(capacity, limited, cooldowns, now)
+            not_scaled = {
+                "Description": "Attempting to scale due to alarm triggered",
+                "StatusCode": "Failed",
+                "NotScaledReasons": [{**reason, "CurrentCapacity": capacity, **limits}],
+            }
+            self._note(location, target, limited, cause, not_scaled)
+        elif cooldowns.allow(capacity, limited, now) and self._set(location, target, limited, cause):
+            cooldowns.begin(Change(capacity, limited, request.cooldown), now)
+
+    def _capacity(self, location: Location, resource_id: str, memory: _Memory) -> Capacity | None:
+        """Return a target's capacity, None while it is changing. The activity in progress ends with the change."""
+        found = self._resources.capacity(resource_id, account=location[0], region=location[1])
+        if found is not None and memory.activity is not None:
+            (what, capacity, record), memory.activity = memory.activity, None
+            ended = found.since.timestamp()
+            is_fulfilled = found.current == capacity
+            record |= {
+                "EndTime": ended,
+                "StatusCode": "Successful" if is_fulfilled else "Unfulfilled",
+                "StatusMessage": f"Successfully set {what} to {capacity}. "
+                + (
+                    "Change successfully fulfilled by sagemaker."
+                    if is_fulfilled
+                    else f"Change not fulfilled by sagemaker: {found.current} in service."
+                ),
+            }
+            memory.cooldowns.complete(found.current, ended)
+        return found
 
     def _run(self) -> None:
         pause: float | None = None
@@ -268,10 +334,10 @@ class ScalingEngine:
         if target is None or (now - memory.since).total_seconds() > _PATIENCE_SECONDS:
             memory.waiting.clear()
             return
-        capacity = self._resources.capacity(target["ResourceId"], account=location[0], region=location[1])
-        if capacity is None:
+        found = self._capacity(location, target["ResourceId"], memory)
+        if found is None:
             return
-        low, high = target["MinCapacity"], target["MaxCapacity"]
+        low, high, capacity = target["MinCapacity"], target["MaxCapacity"], found.desired
         limited = min(max(capacity, low), high)
         causes = "; ".join(cause for cause in memory.waiting if cause)
         bound = f"minimum capacity was set to {low}" if limited > capacity else f"maximum capacity was set to {high}"
@@ -298,30 +364,31 @@ class ScalingEngine:
                 case _:
                     return True
         except ApiError as error:
-            self._note(location, target, capacity, cause, {"StatusCode": "Failed", "StatusMessage": error.message})
+            failed = {"StatusCode": "Failed", "StatusMessage": error.message}
+            self._note(location, target, capacity, cause, {**failed, "EndTime": self._clock.now().timestamp()})
             return False
-        self._note(location, target, capacity, cause, {})
+        what = _changed(target)
+        waiting = f"Successfully set {what} to {capacity}. Waiting for change to be fulfilled by sagemaker."
+        record = self._note(location, target, capacity, cause, {"StatusCode": "InProgress", "StatusMessage": waiting})
+        self._remembered(location, target).activity = _Activity(what, capacity, record)
         return True
 
-    def _note(self, location: Location, target: Target, capacity: int, cause: str, more: Mapping[str, Any]) -> None:
-        what = (
-            "desired copy count" if target["ResourceId"].startswith("inference-component") else "desired instance count"
-        )
-        now = self._clock.now().timestamp()
-        activity = {
+    def _note(
+        self, location: Location, target: Target, capacity: int, cause: str, more: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Add the record of an activity that begins now."""
+        record = {
             "ActivityId": str(uuid.uuid4()),
             "ServiceNamespace": "sagemaker",
             "ResourceId": target["ResourceId"],
             "ScalableDimension": target["ScalableDimension"],
-            "Description": f"Setting {what} to {capacity}.",
+            "Description": f"Setting {_changed(target)} to {capacity}.",
             "Cause": cause,
-            "StartTime": now,
-            "EndTime": now,
-            "StatusCode": "Successful",
-            "StatusMessage": f"Successfully set {what} to {capacity}. Change successfully fulfilled by sagemaker.",
+            "StartTime": self._clock.now().timestamp(),
             **more,
         }
-        self._activities.setdefault(location, deque(maxlen=_MOST_ACTIVITIES)).append(activity)
+        self._activities.setdefault(location, deque(maxlen=_MOST_ACTIVITIES)).append(record)
+        return record
 
     def _target(self, location: Location, key: Mapping[str, Any]) -> Target | None:
         requested = (key["ResourceId"], key["ScalableDimension"])
@@ -330,3 +397,9 @@ class ScalingEngine:
 
     def _remembered(self, location: Location, target: Mapping[str, Any]) -> _Memory:
         return self._memory.setdefault((location, target["ResourceId"], target["ScalableDimension"]), _Memory())
+
+
+def _changed(target: Target) -> str:
+    """Return what an activity of a target changes, in Application Auto Scaling's words."""
+    is_component = target["ResourceId"].startswith("inference-component")
+    return "desired copy count" if is_component else "desired instance count"

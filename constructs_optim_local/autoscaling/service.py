@@ -11,7 +11,7 @@ import functools
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -22,7 +22,7 @@ from constructs_optim_local.clock import Clock
 from constructs_optim_local.cloudwatch.alarms import Alarms
 from constructs_optim_local.faults import Faults
 
-from .decisions import tracking_alarms
+from .decisions import Breach, tracking_alarms
 from .engine import (
     Location,
     Scalable,
@@ -123,6 +123,21 @@ class ApplicationAutoScaling:
         request = {name: target[name] for name in _KEY}
         with self._lock:
             self._call("RegisterScalableTarget", {**request, **limits}, *location)
+
+    def policies(self, location: Location, target: Target) -> list[dict[str, Any]]:
+        """Return a target's policies."""
+        key = {name: target[name] for name in _KEY}
+        with self._lock:
+            return self._matching("DescribeScalingPolicies", "ScalingPolicies", key, location)
+
+    def breaches(self, location: Location, policies: Sequence[Mapping[str, Any]]) -> list[Breach]:
+        """Return the alarms that are in ALARM because of their datapoints, and call one of the policies."""
+        account, region = location
+        return [
+            Breach(policy, alarm, value)
+            for policy in policies
+            for alarm, value in self._alarms.calling(policy["PolicyARN"], account=account, region=region)
+        ]
 
     def _list(self, operation: str, member: str, location: Location) -> list[dict[str, Any]]:
         with self._lock:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 Tripped = tuple[dt.datetime, str]
+Calling = tuple[dict[str, Any], float]
+"""An alarm as DescribeAlarms has it, and its newest datapoint."""
 
 
 def alarm_arn(name: str, account: str, region: str) -> str:
@@ -25,6 +27,10 @@ class Alarms(Protocol):
         self, names: Sequence[str], start: dt.datetime, end: dt.datetime, *, account: str, region: str
     ) -> Tripped | None:
         """Return the first alarm that was in ALARM between two times, and when, even if it has recovered since."""
+        ...
+
+    def calling(self, action: str, *, account: str, region: str) -> list[Calling]:
+        """Return the alarms that are in ALARM because of their datapoints, and run the action with an ARN."""
         ...
 
     def scope(self, name: str, *, account: str, region: str) -> str:
@@ -52,6 +58,10 @@ class NoAlarms:
     ) -> Tripped | None:
         """Return None, because no alarm exists."""
         return None
+
+    def calling(self, action: str, *, account: str, region: str) -> list[Calling]:
+        """Return no alarm."""
+        return []
 
     def scope(self, name: str, *, account: str, region: str) -> str:
         """Return the alarm's ARN."""

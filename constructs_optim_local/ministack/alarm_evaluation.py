@@ -80,6 +80,10 @@ class AlarmEvaluations:
                 # A failure of one alarm must not stop the evaluation of the others.
                 logging.getLogger(__name__).exception("the alarm %s was not evaluated", name)
 
+    def now(self, alarm: Mapping[str, Any]) -> Evaluation | None:
+        """Return what an evaluation of an alarm would find now, without an effect."""
+        return evaluated(alarm, _points, self._moment(alarm))
+
     def _evaluate(self, alarm: dict[str, Any]) -> None:
         from ministack.services import cloudwatch
 

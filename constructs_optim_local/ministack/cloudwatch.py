@@ -24,7 +24,7 @@ from urllib.parse import parse_qs
 from constructs_optim_local.access.authorization import Permission
 from constructs_optim_local.clock import Clock
 from constructs_optim_local.cloudwatch import promql_alarms
-from constructs_optim_local.cloudwatch.alarms import Tripped, alarm_arn
+from constructs_optim_local.cloudwatch.alarms import Calling, Tripped, alarm_arn
 from constructs_optim_local.cloudwatch.enrichment import OPERATIONS, TAG_OPERATIONS, Enrichment, EnrichmentError
 from constructs_optim_local.cloudwatch.evaluation import problems
 from constructs_optim_local.cloudwatch.promql_alarms import Contributors
@@ -152,6 +152,21 @@ class MinistackAlarms:
             and (at := self._first_alarm((account, region, name), first, last)) is not None
         ]
         return min(found, default=None)
+
+    def calling(self, action: str, *, account: str, region: str) -> list[Calling]:
+        """Return the alarms whose datapoints put them into ALARM now, and that run an action."""
+        from ministack.core.responses import request_scope
+        from ministack.services import cloudwatch
+
+        found = list[Calling]()
+        with request_scope(account, region):
+            for alarm in cloudwatch._alarms.values_scoped(account, region):
+                if not alarm.get("ActionsEnabled", True) or action not in (alarm.get("AlarmActions") or []):
+                    continue
+                seen = self._evaluations.now(alarm)
+                if seen is not None and seen.state == "ALARM":
+                    found.append(({**copy.deepcopy(alarm), "StateValue": "ALARM"}, seen.value))
+        return found
 
     def scope(self, name: str, *, account: str, region: str) -> str:
         """Return the resource of a permission to describe an alarm: its ARN, or ``*`` for a composite alarm.

@@ -12,6 +12,7 @@ from typing import Any
 
 from constructs_optim_local.api.error import ApiError, validation_error
 from constructs_optim_local.api.model import ApiModel
+from constructs_optim_local.autoscaling.engine import Capacity
 from constructs_optim_local.cloudformation.registry import resource_types
 
 from .benchmarks.benchmark_jobs import BenchmarkJobs
@@ -127,7 +128,7 @@ class SageMaker:
             for regional in [*self._scopes.values()]:
                 regional.publish_metrics(self._context.servers)
 
-    def capacity(self, resource_id: str, *, account: str, region: str) -> int | None:
+    def capacity(self, resource_id: str, *, account: str, region: str) -> Capacity | None:
         """Return the number of a resource's instances or copies; None while the resource cannot be scaled."""
         with self._lock:
             return self._regional(account, region).capacity(resource_id)
@@ -277,7 +278,7 @@ class _Regional:
             "UpdateModelPackage": hosting.packages.update,
         }
 
-    def capacity(self, resource_id: str) -> int | None:
+    def capacity(self, resource_id: str) -> Capacity | None:
         """Return the number of instances or copies of a scalable resource; None if it does not exist or is changing."""
         self.components.settle_all()
         match resource_id.split("/"):
@@ -285,11 +286,15 @@ class _Regional:
                 endpoint = self.endpoints.records.find(name)
                 ready = endpoint is not None and endpoint["EndpointStatus"] == "InService"
                 fleet = endpoint["_fleet"].get(variant) if endpoint is not None and ready else None
-                return len(fleet) if fleet is not None else None
+                if endpoint is None or fleet is None:
+                    return None
+                return Capacity(len(fleet), len(fleet), endpoint["LastModifiedTime"])
             case ["inference-component", name]:
                 component = self.components.records.find(name)
-                ready = component is not None and component["InferenceComponentStatus"] == "InService"
-                return component["RuntimeConfig"]["DesiredCopyCount"] if component is not None and ready else None
+                if component is None or component["InferenceComponentStatus"] != "InService":
+                    return None
+                desired = component["RuntimeConfig"]["DesiredCopyCount"]
+                return Capacity(desired, self.components.copies(component), component["LastModifiedTime"])
             case _:
                 return None
 

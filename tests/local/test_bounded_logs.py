@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from constructs_optim_local.access.authorization import ALLOW, AuthorizationLog
 from constructs_optim_local.api.call_log import CallLog
 from constructs_optim_local.autoscaling import engine
+from constructs_optim_local.autoscaling.decisions import Breach
 from constructs_optim_local.clock import Clock
 
 from ..support.waiting import until
@@ -37,8 +40,14 @@ class Endpoint:
     def limit(self, location: engine.Location, target: engine.Target, limits: Any) -> None:
         raise NotImplementedError
 
-    def capacity(self, resource_id: str, *, account: str, region: str) -> int | None:
-        return self._capacity
+    def policies(self, location: engine.Location, target: engine.Target) -> list[dict[str, Any]]:
+        return []
+
+    def breaches(self, location: engine.Location, policies: Sequence[Any]) -> list[Breach]:
+        return []
+
+    def capacity(self, resource_id: str, *, account: str, region: str) -> engine.Capacity | None:
+        return engine.Capacity(self._capacity, self._capacity, dt.datetime.now(dt.UTC))
 
     def invoke(self, operation: str, request: dict[str, Any], *, account: str, region: str) -> dict[str, Any]:
         self._capacity = request["DesiredWeightsAndCapacities"][0]["DesiredInstanceCount"]

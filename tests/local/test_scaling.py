@@ -14,6 +14,7 @@ from constructs_optim_local.cloud import LocalCloud
 from ..support.cloudformation_stacks import Stack, hosting, scalable_target
 from ..support.endpoint_updates import blue_green, serving, trip
 from ..support.hosting import settled
+from ..support.in_process import InProcessCloud
 from ..support.inference_components import ONE_GPU, create, endpoint, instance_count, needing
 from ..support.scaled_variants import alarm, causes, instances, step_policy, target, variant
 from ..support.waiting import until
@@ -158,6 +159,7 @@ def test_a_scaling_policy_stops_at_the_maximum_capacity_of_its_target(
         lambda: scaling.describe_scaling_activities(**of, IncludeNotScaledActivities=True)["ScalingActivities"],
         lambda activities: len(activities) == 2,
     )
+    assert found[0]["StatusCode"] == "Failed"
     (reason,) = found[0]["NotScaledReasons"]
     assert (reason["Code"], reason["MaxCapacity"]) == ("AlreadyAtMaxCapacity", 3)
 
@@ -227,6 +229,47 @@ def test_target_tracking_follows_its_metric_in_proportion_and_cleans_up_its_alar
     scaling.deregister_scalable_target(**of)
     assert not cloudwatch.describe_alarms(AlarmNames=names)["MetricAlarms"]
     assert not scaling.describe_scaling_policies(**of)["ScalingPolicies"]
+
+
+def test_an_activity_is_in_progress_until_the_change_is_complete_or_has_failed(in_process: InProcessCloud) -> None:
+    sagemaker, scaling = in_process.client("sagemaker"), in_process.client("application-autoscaling")
+    serving(sagemaker, "observed", count=1)
+    of = variant("observed")
+
+    def newest() -> dict[str, Any]:
+        return scaling.describe_scaling_activities(**of)["ScalingActivities"][0]
+
+    # The clock stands still, so the change is in progress.
+    scaling.register_scalable_target(**of, MinCapacity=2, MaxCapacity=6)
+    begun = until_activity(scaling, of, 1)
+    assert (begun["StatusCode"], "EndTime" in begun) == ("InProgress", False)
+    assert begun["StatusMessage"] == (
+        "Successfully set desired instance count to 2. Waiting for change to be fulfilled by sagemaker."
+    )
+    in_process.advance(1)
+    ended = newest()
+    assert ended["StatusCode"] == "Successful"
+    assert ended["StatusMessage"] == (
+        "Successfully set desired instance count to 2. Change successfully fulfilled by sagemaker."
+    )
+    assert (ended["EndTime"] - ended["StartTime"]).total_seconds() == pytest.approx(0.1)
+    in_process.inject("no_capacity")
+    scaling.register_scalable_target(**of, MinCapacity=3, MaxCapacity=6)
+    until_activity(scaling, of, 2)
+    in_process.advance(1)
+    assert (newest()["StatusCode"], newest()["StatusMessage"]) == (
+        "Unfulfilled",
+        "Successfully set desired instance count to 3. Change not fulfilled by sagemaker: 2 in service.",
+    )
+
+
+def until_activity(scaling: Any, of: dict[str, str], count: int) -> dict[str, Any]:
+    """The newest activity, once there are so many."""
+    deadline = time.monotonic() + 20
+    while len(found := scaling.describe_scaling_activities(**of)["ScalingActivities"]) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return found[0]
 
 
 def test_suspended_scaling_activities_do_not_run(sagemaker: Any, scaling: Any, cloudwatch: Any) -> None:

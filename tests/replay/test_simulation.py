@@ -7,14 +7,14 @@ import random
 import re
 import statistics
 from array import array
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from constructs_optim.replay.comparison import replay, sentence
 from constructs_optim.replay.declaration import Declared
-from constructs_optim.replay.scaling import Policy
+from constructs_optim.replay.scaling import Policy, Scaling
 from constructs_optim.replay.simulation import simulate
 from constructs_optim.replay.traffic import Traffic
 from constructs_optim_local.cloud import LocalCloud
@@ -143,6 +143,36 @@ def test_target_tracking_adds_copies_under_load_and_removes_them_after_its_coold
     assert by_hour[2][-1] == 1
     fixed = simulate(declared(traffic, copies=max(by_hour[1])), traffic)
     assert outcome.instance_hours < 0.8 * fixed.instance_hours
+
+
+def test_the_load_from_before_a_copy_is_in_service_does_not_add_another_copy() -> None:
+    # The load of three minutes on one copy is far above the target; two copies are enough for it.
+    traffic = poisson(0.3, HOUR / 4)
+    append(traffic, poisson(2.0, 3 * HOUR / 4, seed=4), HOUR / 4)
+    assert simulate(declared(traffic, scaling(traffic)), traffic).copies == (1, 2)
+
+
+def test_each_request_counts_for_the_copies_in_service_when_it_arrives() -> None:
+    @dataclass
+    class SecondCopy(Scaling):
+        """Another copy, requested after ten seconds and in service after 90."""
+
+        invocations: list[float] = field(default_factory=list[float])
+
+        def published(self, metric: str, period: int, at: float, value: float) -> None:
+            self.invocations += [value] if metric == "InvocationsPerInstance" else []
+
+        def wanted(self, capacity: int, now: float) -> int:
+            return 2
+
+    traffic = Traffic(array("d", range(180)), array("l", [800] * 180), array("l", [30] * 180))
+    second = SecondCopy(1, 2, traffic.start)
+    simulate(
+        replace(declared(traffic, second), pools=(replace(pool(traffic), start_seconds=80.0),)),
+        traffic,
+    )
+    # 60 by one copy; 30 by one, and 30 by two; 60 by two.
+    assert second.invocations[:3] == pytest.approx([60, 45, 30], abs=1)
 
 
 def test_a_schedule_changes_the_range_at_its_time() -> None:

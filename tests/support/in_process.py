@@ -25,7 +25,7 @@ from constructs_optim_local.api.error import ApiError
 from constructs_optim_local.autoscaling.service import ApplicationAutoScaling
 from constructs_optim_local.clock import Clock
 from constructs_optim_local.cloud import DEFAULT_REGION
-from constructs_optim_local.cloudwatch.alarms import Tripped, alarm_arn
+from constructs_optim_local.cloudwatch.alarms import Calling, Tripped, alarm_arn
 from constructs_optim_local.faults import Fault, Faults
 from constructs_optim_local.price_list import PriceList, hourly_price
 from constructs_optim_local.sagemaker.context import Context, Timing
@@ -113,6 +113,9 @@ class MemoryAlarms:
         self, names: Sequence[str], start: dt.datetime, end: dt.datetime, *, account: str, region: str
     ) -> Tripped | None:
         return min((found for name in names if (found := self._first(name, start, end))), default=None)
+
+    def calling(self, action: str, *, account: str, region: str) -> list[Calling]:
+        return []
 
     def scope(self, name: str, *, account: str, region: str) -> str:
         return alarm_arn(name, account, region)

@@ -20,7 +20,7 @@ from constructs_optim.constructs.stack.stack_context import late_value
 from constructs_optim.recipe.errors import Violation
 from constructs_optim.recipe.hosting.engine_scaling import (
     ADDED_PERCENT,
-    STARTUP_SECONDS,
+    SETTLING_SECONDS,
     EngineTarget,
     idle,
     surge,
@@ -294,8 +294,8 @@ class EndpointScaling(Construct):
         Args:
             target: the time to first token in seconds.
             quantile: the share of requests that must meet the target. Default: 0.9.
-            options: see ``TrackingOptions``; the cool-down after scaling out is 10 minutes by default, for a new
-                copy to load its model.
+            options: see ``TrackingOptions``; the cool-down after scaling out is 10 minutes by default, because the
+                metrics cover the last minutes.
 
         Raises:
             RecipeError: if the target is invalid, or the engine does not publish this metric.
@@ -555,7 +555,7 @@ class EndpointScaling(Construct):
         self, id: str, location: str, metric: str, target: float, options: TrackingOptions, quantile: float = 0.9
     ) -> EndpointScaling:
         """Declare a policy on an engine metric, and with the first one the policies that all of them share."""
-        cooldowns = _cooldowns(location, options, scale_out=STARTUP_SECONDS)
+        cooldowns = _cooldowns(location, options, scale_out=SETTLING_SECONDS)
         held = EngineTarget(metric, target, quantile)
         engine = self._served.engine if self._served is not None else Engine()
         request = EngineTargetRequest(location, metric, target, tuple(cooldowns.items()))

@@ -12,8 +12,8 @@ Design of the conditions:
 - An average does not show whether the load fits on fewer copies. So a copy is removed only if the load of all copies
   fits on the others with headroom.
 - Without requests, a latency has no value. A missing value neither adds nor keeps capacity.
-- A copy that is still loading its model publishes nothing. So only publishing copies count, and the cool-down after
-  adding capacity covers the time until new copies count.
+- A copy that is still loading its model publishes nothing. So only publishing copies count. The cool-down after adding
+  capacity begins when they are in service, and covers the time until rates and latencies are those of all copies.
 - Long prompts increase time to first token, and more copies do not help. So time to first token adds capacity only if
   requests also wait.
 """
@@ -26,8 +26,10 @@ from typing import Protocol
 
 from constructs_optim.recipe.metrics.thresholds import STREAM_SECONDS
 
-STARTUP_SECONDS = 600
-"""The default cool-down after adding capacity, in which a new copy loads its model and starts publishing metrics."""
+SETTLING_SECONDS = 600
+"""The default cool-down after added capacity is in service, until rates over minutes and the latencies of requests that
+waited for it no longer ask for more.
+"""
 EVALUATION_SECONDS = 60
 """The evaluation interval of the alarms."""
 PENDING_SECONDS = 60

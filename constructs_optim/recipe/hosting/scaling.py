@@ -26,7 +26,7 @@ SCALE_OUT_COOLDOWN_SECONDS = 60
 SCALE_IN_COOLDOWN_SECONDS = 600
 """Long, because a copy that is removed too early must load tens of gigabytes when it starts again."""
 WAKE_COOLDOWN_SECONDS = 600
-"""Requests fail until the first copy is loaded. Without a cool-down, every minute would add a copy."""
+"""Requests fail until the first copy is in service. Without a cool-down, the last of them would add another copy."""
 
 
 @dataclass(frozen=True)

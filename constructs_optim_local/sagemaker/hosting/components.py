@@ -174,6 +174,10 @@ class InferenceComponents:
                 matching.by_name[name] = component
         return matching.page("InferenceComponents", request, lambda c: {n: c[n] for n in names if n in c})
 
+    def copies(self, component: Record) -> int:
+        """Return the number of a component's copies in service."""
+        return self._copies.running(component)["CurrentCopyCount"]
+
     def servers_of(self, name: str) -> Iterator[Server]:
         """Return the servers of a component's copies."""
         return self._copies.servers_of(self.records.get(name))
