@@ -9,6 +9,7 @@ Sources: API references of SageMaker (UpdateInferenceComponentRuntimeConfig) and
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -85,9 +86,11 @@ class Component(_Model):
     name: str = Field(validation_alias="InferenceComponentName")
     variant: str | None = Field(default=None, validation_alias="VariantName")
     status: str = Field(default="Unknown", validation_alias="InferenceComponentStatus")
+    last_modified: dt.datetime | None = Field(default=None, validation_alias="LastModifiedTime")
     desired_copies: int = Field(default=0, validation_alias=AliasPath("RuntimeConfig", "DesiredCopyCount"))
     current_copies: int = Field(default=0, validation_alias=AliasPath("RuntimeConfig", "CurrentCopyCount"))
     failure_reason: str | None = Field(default=None, validation_alias="FailureReason")
+    model: str | None = Field(default=None, validation_alias=AliasPath("Specification", "ModelName"))
     is_adapter: Annotated[bool, BeforeValidator(bool)] = Field(
         default=False, validation_alias=AliasPath("Specification", "BaseInferenceComponentName")
     )
@@ -98,7 +101,10 @@ class Endpoint(_Model):
     """The description of an endpoint."""
 
     name: str = Field(validation_alias="EndpointName")
+    arn: str = Field(validation_alias="EndpointArn")
     status: str = Field(validation_alias="EndpointStatus")
+    config_name: str | None = Field(default=None, validation_alias="EndpointConfigName")
+    last_modified: dt.datetime | None = Field(default=None, validation_alias="LastModifiedTime")
     failure_reason: str | None = Field(default=None, validation_alias="FailureReason")
     variants: tuple[Variant, ...]
     components: tuple[Component, ...]
@@ -116,6 +122,12 @@ class Endpoint(_Model):
             c.desired_copies == 0 and (c.scaling is None or c.scaling.suspended or c.scaling.max_capacity == 0)
             for c in self.own_components
         )
+
+    @property
+    def resource_ids(self) -> list[str]:
+        """What Application Auto Scaling calls its variants and components."""
+        variants = [f"endpoint/{self.name}/variant/{variant.name}" for variant in self.variants]
+        return [*variants, *(f"inference-component/{component.name}" for component in self.own_components)]
 
     @property
     def keeps_instances(self) -> bool:

@@ -6,23 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from botocore.session import get_session
-
 from constructs_optim.runtime.preflight.checks import run
 from constructs_optim.runtime.preflight.context import Context
 from constructs_optim.runtime.preflight.report import Report, advice
 from constructs_optim.runtime.requests.preflight_properties import PreflightProperties
 from constructs_optim.runtime.requests.properties import validate
-from constructs_optim.templates.references import Reference
 from constructs_optim.templates.resolution import KnownLater, Resolver
 from constructs_optim.templates.resource_types import ENDPOINT, JOBS, PREFLIGHT
 from constructs_optim.templates.template import Template
 
+from .deployed_values import resolver_of
 from .stacks import DeployedTemplates
 
 _FRAME = frozenset({"ServiceToken", "ServiceTimeout"})
-# The ARNs of resources whose physical IDs are names.
-_ARNS = {"AWS::IAM::Role": "iam::{account}:role/{name}", "AWS::KMS::Key": "kms:{region}:{account}:key/{name}"}
 
 
 @dataclass(frozen=True)
@@ -57,33 +53,14 @@ class StackPreflight:
         return validate(PreflightProperties, known), unknown
 
     def _resolver(self, described: Mapping[str, Any], deployed: DeployedTemplates) -> Resolver:
-        partition = get_session().get_partition_for_region(self.region)
-        suffix = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
-        pseudo = {
-            "AWS::AccountId": self.account,
-            "AWS::Partition": partition,
-            "AWS::Region": self.region,
-            "AWS::StackName": self.stack_name,
-            "AWS::URLSuffix": suffix,
-        }
-        template = Template(described)
-
-        def look_up(reference: Reference) -> str | None:
-            if reference.target in pseudo:
-                return pseudo[reference.target]
-            parameter = template.section("Parameters").get(reference.target)
-            if parameter is not None:
-                return parameter.get("Default")
-            resource = template.resources.get(reference.target)
-            form = _ARNS.get(resource.type) if resource is not None else None
-            if resource is None or (reference.attribute is not None and (reference.attribute != "Arn" or form is None)):
-                return None
-            name = deployed.physical_id(self.stack_name, self.region, reference.target, self.parents)
-            if name is None or reference.attribute is None or form is None:
-                return name
-            return f"arn:{partition}:{form.format(account=self.account, region=self.region, name=name)}"
-
-        return Resolver(described, look_up, lambda name: deployed.exported(name, self.region))
+        return resolver_of(
+            Template(described),
+            stack_name=self.stack_name,
+            account=self.account,
+            region=self.region,
+            physical_id=lambda name: deployed.physical_id(self.stack_name, self.region, name, self.parents),
+            exported=lambda name: deployed.exported(name, self.region),
+        )
 
 
 def _known(properties: Mapping[str, Any], resolver: Resolver) -> tuple[dict[str, Any], list[str]]:
