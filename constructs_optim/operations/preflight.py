@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from constructs_optim.runtime.preflight.checks import run
 from constructs_optim.runtime.preflight.context import Context
-from constructs_optim.runtime.preflight.report import Report, advice
+from constructs_optim.runtime.preflight.report import PreflightFinding, Report, advice, problem
 from constructs_optim.runtime.requests.preflight_properties import PreflightProperties
 from constructs_optim.runtime.requests.properties import validate
 from constructs_optim.templates.resolution import KnownLater, Resolver
@@ -16,9 +16,12 @@ from constructs_optim.templates.resource_types import ENDPOINT, JOBS, PREFLIGHT
 from constructs_optim.templates.template import Template
 
 from .deployed_values import resolver_of
-from .stacks import DeployedTemplates
+from .drift import drift_of
+from .role_policies import INLINE_POLICY, ROLE
+from .stacks import DeployedStack, DeployedTemplates
 
 _FRAME = frozenset({"ServiceToken", "ServiceTimeout"})
+_PERMISSIONS = "permissions"
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,10 @@ class StackPreflight:
     def report(self, create_client: Callable[[str], Any], deployed: DeployedTemplates) -> Report:
         """Run the checks on everything that the deployment adds; values known only at deployment become advice."""
         needs, unknown = self._needs(self.template, deployed)
-        before = deployed.template(self.stack_name, self.region, self.parents)
+        stack = deployed.stack(self.stack_name, self.region, self.parents)
         is_update = runs_already = False
-        if before is not None:
+        if stack is not None:
+            before = stack.template.content
             is_update = bool(Template(before).of_type(PREFLIGHT))
             runs_already = any(map(Template(before).of_type, (*JOBS, ENDPOINT)))
             needs = needs.since(self._needs(before, deployed)[0]) if is_update else needs
@@ -45,12 +49,35 @@ class StackPreflight:
             text = f"not checked, because the values are known only at deployment: {', '.join(unknown)}"
             later = advice("template", text, "the deployment's own preflight checks them")
             report = replace(report, findings=(*report.findings, later))
-        return report.as_advice() if runs_already and not is_update else report
+        report = report.as_advice() if runs_already and not is_update else report
+        lost = self._lost_permissions(stack, create_client, deployed) if stack is not None else ()
+        return replace(report, findings=(*report.findings, *lost))
 
     def _needs(self, template: Mapping[str, Any], deployed: DeployedTemplates) -> tuple[PreflightProperties, list[str]]:
         (resource,) = Template(template).of_type(PREFLIGHT)
         known, unknown = _known(resource.properties, self._resolver(template, deployed))
         return validate(PreflightProperties, known), unknown
+
+    def _lost_permissions(
+        self, stack: DeployedStack, create_client: Callable[[str], Any], deployed: DeployedTemplates
+    ) -> Iterator[PreflightFinding]:
+        """Find what deployed roles lost that the template declares as before, so that the deployment restores nothing.
+
+        An endpoint whose role lost permissions serves until it needs a new instance.
+        """
+        after = Template(self.template).resources
+        found = drift_of(
+            stack,
+            create_client,
+            exported=lambda name: deployed.exported(name, self.region),
+            concerns=lambda resource: (
+                resource.type in (ROLE, INLINE_POLICY) and after.get(resource.logical_id) == resource
+            ),
+        )
+        for drift in found.resources:
+            yield problem(_PERMISSIONS, f"{drift.name} {drift.text}", drift.remedy)
+        for gap in found.not_seen:
+            yield advice(_PERMISSIONS, f"the policies of deployed roles were not compared: {gap}", "allow the call")
 
     def _resolver(self, described: Mapping[str, Any], deployed: DeployedTemplates) -> Resolver:
         return resolver_of(
