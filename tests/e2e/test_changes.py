@@ -6,7 +6,7 @@ Times are shortened; what CloudFormation, SageMaker and Application Auto Scaling
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from constructs_optim_local.cloud import LocalCloud
 
 from ..support.deployed_stack import DeployedStack
 from ..support.sampling import one_in
+from ..support.scaled_variants import variant
 from ..support.template_stack import ASSETS, TemplateStack, endpoint_of, made, part_of, physical
 from ..support.variant_scaling import VariantScaling
 from ..support.waiting import until
@@ -182,6 +183,63 @@ def test_an_instance_type_changes_with_its_scaling(chat: Chat) -> None:
         assert changed.deploy() == "UPDATE_COMPLETE", changed.reasons
         assert chat.is_scaled() == ((1, 4), POLICIES, target)
     assert chat.types == [G5]
+
+
+def deregister(chat: Chat) -> None:
+    key = variant(chat.first["EndpointName"])
+    chat.cloud.client("application-autoscaling").deregister_scalable_target(**key)
+
+
+def register_without_policies(chat: Chat) -> None:
+    limits = VariantScaling(chat.stack).range
+    assert limits is not None
+    deregister(chat)
+    key = {**variant(chat.first["EndpointName"]), "MinCapacity": limits[0], "MaxCapacity": limits[1]}
+    chat.cloud.client("application-autoscaling").register_scalable_target(**key)
+
+
+def delete_a_policy(chat: Chat) -> None:
+    key, policies = variant(chat.first["EndpointName"]), VariantScaling(chat.stack).policies
+    name = policies["OnConcurrency"]["PolicyName"]
+    chat.cloud.client("application-autoscaling").delete_scaling_policy(**key, PolicyName=name)
+
+
+REMOVALS = [deregister, register_without_policies, delete_a_policy]
+
+
+@pytest.mark.parametrize("remove", one_in(3, REMOVALS))
+def test_scaling_that_was_removed_by_hand_comes_back_with_the_next_change(
+    chat: Chat, remove: Callable[[Chat], None]
+) -> None:
+    changes: list[tuple[dict[str, Any], tuple[tuple[int, int], set[str], float]]] = [
+        ({"most": 6}, ((1, 6), POLICIES, 8)),
+        # Another release: the endpoint moves to another configuration.
+        ({"most": 6, "container_startup_timeout": Duration.minutes(20)}, ((1, 6), POLICIES, 8)),
+        ({"most": 6, "target": 5}, ((1, 6), POLICIES, 5)),
+    ]
+    for change, expected in changes:
+        remove(chat)
+        changed = chat.template(G5, **change)
+        assert changed.deploy() == "UPDATE_COMPLETE", changed.reasons
+        assert chat.is_scaled() == expected
+    # An instance type changes with scaling that is gone, and CloudFormation knows all policies.
+    remove(chat)
+    for types in (G6, G5):
+        changed = chat.template(types, target=6)
+        assert changed.deploy() == "UPDATE_COMPLETE", changed.reasons
+        assert (chat.types, chat.is_scaled()) == ([types], ((1, 4), POLICIES, 6))
+
+
+def test_a_deployment_that_fails_after_scaling_was_removed_by_hand_is_rolled_back_and_the_next_one_restores_it(
+    chat: Chat,
+) -> None:
+    deregister(chat)
+    changed = chat.failing_at_last(chat.template(G5, most=6))
+    assert changed.deploy() == "UPDATE_ROLLBACK_COMPLETE", changed.reasons
+    assert VariantScaling(chat.stack).range == (1, 4)
+    changed = chat.template(G5, most=6)
+    assert changed.deploy() == "UPDATE_COMPLETE", changed.reasons
+    assert chat.is_scaled() == ((1, 6), POLICIES, 8)
 
 
 @pytest.mark.exhaustive
