@@ -96,6 +96,11 @@ class Component(_Model):
     )
     scaling: ScalingRange | None = None
 
+    @property
+    def waits_for_capacity(self) -> bool:
+        """Whether it has fewer copies than desired, and no update of it runs that starts them."""
+        return not self.is_adapter and self.status == "InService" and self.current_copies < self.desired_copies
+
 
 class Endpoint(_Model):
     """The description of an endpoint."""
@@ -276,6 +281,8 @@ class EndpointCapacity:
     ) -> dict[str, int]:
         """Set the copies of an endpoint's components and resume the scaling that the stop suspended.
 
+        Copies that SageMaker has not started for lack of capacity are requested again.
+
         Returns the copies by component name. The default is the minimum of a component's scaling range, and at least
         1. ``tell`` is called with what else happens to suspensions. You can call this again.
 
@@ -290,7 +297,11 @@ class EndpointCapacity:
         try:
             for component in own:
                 scaling, (count, limits) = component.scaling, requested[component.name]
-                if component.desired_copies < count:
+                if component.waits_for_capacity and component.desired_copies >= count:
+                    # SageMaker acts on a change of the number. Running copies stay.
+                    self._set_copies(component.name, component.current_copies)
+                    self._set_copies(component.name, component.desired_copies)
+                elif component.desired_copies < count:
                     self._set_copies(component.name, count)
                 if scaling is not None:
                     self._resume(component, scaling, remembered.get(component.name), limits, tell)

@@ -226,7 +226,7 @@ def _dashboards(stack: DeployedStack, endpoint: Endpoint) -> Iterator[str]:
 def waits_for_capacity(served: Variant | Component, endpoint: Endpoint) -> bool:
     """Return whether SageMaker has fewer instances or copies than are desired, and no update of them runs."""
     if isinstance(served, Component):
-        return served.status == "InService" and served.current_copies < served.desired_copies
+        return served.waits_for_capacity
     return endpoint.status == "InService" and (served.current_instances or 0) < (served.desired_instances or 0)
 
 

@@ -51,7 +51,7 @@ def test_an_endpoint_is_stopped_shown_and_started(served: Served) -> None:
     assert (again.exit_code, "already stopped" in again.stdout) == (0, True)
     started = run("start", served.name)
     assert started.exit_code == 0, started.output
-    assert f"{component} gets 1 copy." in started.stdout
+    assert re.search(rf"^{component} has [01] of 1 copy, (Updating|InService)\.$", started.stdout, re.MULTILINE)
     assert served.copies(component) == 1
 
 
@@ -193,6 +193,35 @@ def test_a_component_without_copies_waits_for_capacity(store: Store) -> None:
     assert f"{component} has 0 of 1 copies and waits for capacity (0 min): There is not enough" in result.stdout
     assert "waiting for capacity (0 min)" in result.stdout
     assert f"`constructs-optim endpoint start {served.name}` requests its copies again" in result.stdout
+    # There is still none.
+    again = run("start", served.name)
+    assert (again.exit_code, "is starting" in again.stdout) == (0, False), again.output
+    served.copies(component)
+    assert f"{component} has 0 of 1 copies" in run("show", served.name).stdout
+    store.cloud.clear_faults()
+    assert run("start", served.name).exit_code == 0
+    until(lambda: served.settled(component)["RuntimeConfig"]["CurrentCopyCount"], lambda copies: copies == 1)
+    assert run("show", served.name).exit_code == 0
+
+
+def test_copies_that_run_stay_while_others_are_requested_again(store: Store) -> None:
+    served = Served.by_components(store.cloud)
+    component = served.component(copies=1)
+    store.cloud.inject("no_capacity")
+    served.sagemaker.update_inference_component_runtime_config(
+        InferenceComponentName=component, DesiredRuntimeConfig={"CopyCount": 8}
+    )
+    current = served.settled(component)["RuntimeConfig"]["CurrentCopyCount"]
+    before = len(store.cloud.calls())
+    assert run("start", served.name).exit_code == 0
+    asked = [
+        call["request"]["DesiredRuntimeConfig"]["CopyCount"]
+        for call in store.cloud.calls()[before:]
+        if call["operation"] == "UpdateInferenceComponentRuntimeConfig"
+    ]
+    assert 1 <= current < 8
+    # A request during the update is repeated.
+    assert [*dict.fromkeys(asked)] == [current, 8]
 
 
 def test_an_endpoint_without_a_stack_is_shown(served: Served) -> None:

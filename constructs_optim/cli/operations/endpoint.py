@@ -149,21 +149,27 @@ def start_command(
 ) -> None:
     """Start a stopped endpoint: bring its copies back and resume its scaling.
 
+    Copies that did not start because there was no capacity are requested again.
+
     Examples:
         constructs-optim endpoint start chat --copies 2
     """
     capacity, endpoint = _described(name, profile, region)
     with working(f"Starting {name}"):
-        started = capacity.start(endpoint, copies=copies, tell=_tell)
+        capacity.start(endpoint, copies=copies, tell=_tell)
+        found = capacity.describe(name)
+    if found is None:
+        raise _unknown(name)
     if as_json:
-        print_json(capacity.describe(name))
+        print_json(found)
         return
-    for component, count in started.items():
-        say(f"{component} gets {_copies(count)}.")
-    say(
-        f"{name} is starting. The model takes minutes to load: `constructs-optim endpoint show {name}` shows "
-        "its copies."
-    )
+    for component in found.own_components:
+        have = f"{component.current_copies} of {_copies(component.desired_copies)}"
+        waiting = "waiting for capacity" if component.waits_for_capacity else component.status
+        reason = f": {component.failure_reason}" if component.failure_reason else ""
+        say(f"{component.name} has {have}, {waiting}{reason}.")
+    if any(component.current_copies < component.desired_copies for component in found.own_components):
+        say(f"A model takes minutes to load: `constructs-optim endpoint show {name}` shows the copies.")
 
 
 def _tell(sentence: str) -> None:
