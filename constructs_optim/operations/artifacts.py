@@ -281,7 +281,7 @@ class ArtifactInventory:
         failure = _failure(claim, job) if claim is not None else None
         if claim is not None and claim.released:
             unused = "no deployment uses it; a new deployment starts the next attempt"
-            state, detail = State.released, f"{failure}; {unused}" if failure else unused
+            state, detail = State.released, f"{failure}; no deployment uses it" if failure else unused
         elif newer:
             state, detail = (
                 State.newer,

@@ -104,7 +104,12 @@ def _alarm(name: str, declared: Mapping[str, Any]) -> dict[str, Any] | None:
     from ministack.services import cloudwatch
 
     found = cloudwatch._alarms.get(name)
-    return None if found is None else {member: found[member] for member in _OF_ALARMS if member in found}
+    if found is None:
+        return None
+    read = {member: found[member] for member in _OF_ALARMS if member in found}
+    # ministack keeps 5 as 5.0.
+    is_whole = isinstance(read.get("Threshold"), float) and read["Threshold"].is_integer()
+    return {**read, "Threshold": int(read["Threshold"])} if is_whole else read
 
 
 def _existing_in(store: str) -> _Reader:

@@ -137,10 +137,14 @@ def test_a_drift_aware_change_set_creates_again_what_was_deleted(made: Scaled, c
     stack, cloudwatch, iam = made.stack, cloud.client("cloudwatch"), cloud.client("iam")
     resources = {**scaled(8), "Alarm": ALARM, "Dashboard": DASHBOARD, "Role": READER}
     assert stack.deploy(resources) == "UPDATE_COMPLETE", stack.reasons()
+    assert stack.drifted() == {}
     made.client.deregister_scalable_target(**made.key)
     cloudwatch.delete_alarms(AlarmNames=[stack.physical_id("Alarm")])
     cloudwatch.delete_dashboards(DashboardNames=[stack.physical_id("Dashboard")])
     iam.delete_role_policy(RoleName=stack.physical_id("Role"), PolicyName="read")
+    assert stack.drifted() == {
+        "Alarm": "DELETED", "Dashboard": "DELETED", "Policy": "DELETED", "Role": "MODIFIED", "Target": "DELETED"
+    }  # fmt: skip
     assert stack.revert_drift(resources) == {
         "Alarm": "Add", "Dashboard": "Add", "Policy": "Add", "Role": "Modify", "Target": "Add"
     }  # fmt: skip

@@ -33,6 +33,17 @@ class Stack:
             self.cloudformation.create_stack(**given)
         return until(self.status, lambda status: not status.endswith("_IN_PROGRESS"))
 
+    def drifted(self) -> dict[str, str]:
+        """Detect drift; the statuses of the resources that drifted, by logical ID."""
+        detection = self.cloudformation.detect_stack_drift(StackName=self.name)["StackDriftDetectionId"]
+        until(
+            lambda: self.cloudformation.describe_stack_drift_detection_status(StackDriftDetectionId=detection),
+            lambda found: found["DetectionStatus"] == "DETECTION_COMPLETE",
+        )
+        found = self.cloudformation.describe_stack_resource_drifts(StackName=self.name)["StackResourceDrifts"]
+        statuses = {each["LogicalResourceId"]: each["StackResourceDriftStatus"] for each in found}
+        return {name: status for name, status in statuses.items() if status in ("DELETED", "MODIFIED")}
+
     def revert_drift(self, resources: dict[str, Any]) -> dict[str, str]:
         """Carry out a drift-aware change set to the end, as ``cdk deploy --revert-drift`` does.
 
