@@ -158,6 +158,16 @@ def test_a_drift_aware_change_set_creates_again_what_was_deleted(made: Scaled, c
     assert stack.deploy({**resources, **scaled(9, most=5)}) == "UPDATE_COMPLETE", stack.reasons()
 
 
+def test_a_change_of_what_was_deregistered_succeeds_in_a_drift_aware_change_set(made: Scaled) -> None:
+    changed = scaled(9, most=5)
+    made.client.deregister_scalable_target(**made.key)
+    assert made.stack.deploy(changed) == "UPDATE_ROLLBACK_COMPLETE"
+    assert made.stack.revert_drift(changed) == {"Policy": "Add", "Target": "Add"}
+    assert made.stack.status() == "UPDATE_COMPLETE", made.stack.reasons()
+    (policy,) = made.policies()
+    assert policy["TargetTrackingScalingPolicyConfiguration"]["TargetValue"] == 9
+
+
 def test_a_drift_aware_change_set_enables_the_actions_of_an_alarm(cloud: LocalCloud) -> None:
     stack, cloudwatch = Stack(cloud, "silenced"), cloud.client("cloudwatch")
     alarm = {**ALARM, "Properties": {**ALARM["Properties"], "ActionsEnabled": True, "AlarmActions": []}}
