@@ -15,7 +15,7 @@ from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk.aws_applicationautoscaling import ScalingInterval
 
-from constructs_optim import Model, OptimizedEndpoint, Pool, UpdatePolicy, VariantOptions
+from constructs_optim import Alarms, Model, MonitoringOptions, OptimizedEndpoint, Pool, UpdatePolicy, VariantOptions
 from constructs_optim.templates.resource_types import SERVED_CONFIGURATION, VARIANT_SCALING
 from constructs_optim_local.cloud import LocalCloud
 
@@ -81,6 +81,7 @@ class Chat:
         scaled: bool = True,
         composite: bool = False,
         bake: int = 0,
+        alarms: Alarms | None = None,
         **variant: Any,
     ) -> TemplateStack:
         """The stack with an endpoint on a type, or on pools; updates may watch a composite alarm as well.
@@ -104,6 +105,7 @@ class Chat:
                 model=Model.s3(f"s3://{MODELS}/llama/"),
                 update_policy=UpdatePolicy.all_at_once(bake_time=Duration.minutes(bake), rollback_alarms=watched),
                 variant=VariantOptions(**variant),
+                monitoring=MonitoringOptions(alarms=alarms or Alarms()),
                 **(alone if len(instance_types) == 1 else pooled),
             )
             if not scaled:
@@ -310,6 +312,20 @@ def test_a_silent_rollback_fails_the_deployment_with_the_name_of_the_alarm(chat:
     signals.set_alarm_state(AlarmName=alarm, StateValue="OK", StateReason="a test")
     if scaled:
         assert chat.is_scaled() == ((1, 4), POLICIES, 8)
+
+
+@pytest.mark.exhaustive
+def test_during_an_outage_a_release_goes_back_once_the_alarm_that_blocks_it_is_switched_off(chat: Chat) -> None:
+    alarm, signals = physical(chat.stack, "AWS::CloudWatch::Alarm", "ErrorRate"), chat.cloud.client("cloudwatch")
+    signals.set_alarm_state(AlarmName=alarm, StateValue="ALARM", StateReason="a test")
+    earlier: dict[str, Any] = {"container_startup_timeout": Duration.minutes(20)}
+    before = endpoint_of(chat.stack)["EndpointConfigName"]
+    blocked = chat.template(G5, **earlier)
+    assert blocked.deploy() == "UPDATE_ROLLBACK_COMPLETE", blocked.reasons
+    assert alarm in blocked.reasons
+    unwatched = chat.template(G5, alarms=Alarms(error_rate=False), **earlier)
+    assert unwatched.deploy() == "UPDATE_COMPLETE", unwatched.reasons
+    assert endpoint_of(chat.stack)["EndpointConfigName"] != before
 
 
 @pytest.mark.exhaustive
