@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from botocore.exceptions import ClientError
 
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, is_chosen, read_assembly
 from constructs_optim.explanation.explain import explain
@@ -19,6 +20,7 @@ from constructs_optim.explanation.text import markdown, text_lines
 from constructs_optim.operations.drift import drift_of
 from constructs_optim.operations.stacks import DeployedTemplates
 from constructs_optim.runtime.documents import object_in
+from constructs_optim.runtime.errors import DENIED, code_of
 from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT, TRAINING_JOB
 from constructs_optim.templates.template import Resource, Template
 
@@ -246,7 +248,13 @@ class _Lookup:
     def drift(self, stack: StackTemplate) -> Sequence[DriftReport]:
         """Return what was removed or changed by hand of a deployed stack."""
         region = stack.region or self._account.region
-        deployed = self._deployed.stack(stack.stack_name, stack.region, stack.parents)
+        try:
+            deployed = self._deployed.stack(stack.stack_name, stack.region, stack.parents)
+        except ClientError as error:
+            if code_of(error) not in DENIED:
+                raise
+            self.notes.append(f"{stack.path} was not compared with the account: {error.operation_name} is denied.")
+            return ()
         if deployed is None or deployed.status.endswith("_IN_PROGRESS"):
             self.notes.append(f"{stack.path} is being deployed, and was not compared with the account.")
             return ()

@@ -129,6 +129,13 @@ class Endpoint(_Model):
         )
 
     @property
+    def waiting(self) -> list[Variant | Component]:
+        """The variants and components with fewer instances or copies than desired, while no update of them runs."""
+        is_settled = self.status == "InService"
+        variants = [v for v in self.variants if is_settled and (v.current_instances or 0) < (v.desired_instances or 0)]
+        return [*variants, *(component for component in self.own_components if component.waits_for_capacity)]
+
+    @property
     def resource_ids(self) -> list[str]:
         """What Application Auto Scaling calls its variants and components."""
         variants = [f"endpoint/{self.name}/variant/{variant.name}" for variant in self.variants]

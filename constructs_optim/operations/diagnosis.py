@@ -17,11 +17,11 @@ from typing import Any, ClassVar
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from constructs_optim.runtime.errors import DENIED, code_of, message_of
+from constructs_optim.runtime.errors import DENIED, DeploymentError, code_of, message_of
 from constructs_optim.templates.resource_types import ALARM, COMPOSITE_ALARM, DASHBOARD, ENDPOINT
 from constructs_optim.templates.template import Resource
 
-from .capacity import Component, Endpoint, EndpointCapacity, Variant
+from .capacity import Component, Endpoint, EndpointCapacity
 from .drift import StackDrift, drift_of
 from .stacks import DeployedStack, DeployedTemplates
 
@@ -144,7 +144,8 @@ class EndpointDiagnosis:
         except ClientError as error:
             why = "is denied" if code_of(error) in DENIED else f"failed: {message_of(error)}"
             self._not_seen[f"{what}: {error.operation_name} {why}"] = None
-        except BotoCoreError as error:
+        except (BotoCoreError, DeploymentError) as error:
+            # For example, the template of a stack that the CDK did not deploy is YAML.
             self._not_seen[f"{what}: {error}"] = None
 
     def _models(self, endpoint: Endpoint) -> Iterator[str]:
@@ -223,13 +224,6 @@ def _dashboards(stack: DeployedStack, endpoint: Endpoint) -> Iterator[str]:
             yield f"https://{region}.{console}/cloudwatch/home?region={region}#dashboards/dashboard/{name}"
 
 
-def waits_for_capacity(served: Variant | Component, endpoint: Endpoint) -> bool:
-    """Return whether SageMaker has fewer instances or copies than are desired, and no update of them runs."""
-    if isinstance(served, Component):
-        return served.waits_for_capacity
-    return endpoint.status == "InService" and (served.current_instances or 0) < (served.desired_instances or 0)
-
-
 def problems(found: Diagnosis, now: dt.datetime) -> Iterator[Problem]:
     """Yield what is wrong with an endpoint, the most urgent first."""
     endpoint = found.endpoint
@@ -237,13 +231,13 @@ def problems(found: Diagnosis, now: dt.datetime) -> Iterator[Problem]:
         reason = f": {endpoint.failure_reason}" if endpoint.failure_reason else ""
         yield Problem(text=f"the endpoint is {endpoint.status}{reason}")
     for variant in endpoint.variants:
-        if waits_for_capacity(variant, endpoint) and not variant.current_instances:
+        if variant in endpoint.waiting and not variant.current_instances:
             yield Problem(text=f"{variant.name} has no instance of {variant.desired_instances}, and waits for capacity")
     for component in endpoint.components:
         reason = f": {component.failure_reason}" if component.failure_reason else ""
         if component.status == "Failed":
             yield Problem(text=f"{component.name} failed{reason}")
-        elif waits_for_capacity(component, endpoint) and (reason or component.current_copies == 0):
+        elif component.waits_for_capacity and (reason or component.current_copies == 0):
             have = f"{component.current_copies} of {component.desired_copies}"
             waiting = waiting_minutes(component, now)
             yield Problem(

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from botocore.exceptions import ClientError
+
+from constructs_optim.runtime.errors import DENIED, code_of
 from constructs_optim.runtime.preflight.checks import run
 from constructs_optim.runtime.preflight.context import Context
 from constructs_optim.runtime.preflight.report import PreflightFinding, Report, advice, problem
@@ -18,7 +21,7 @@ from constructs_optim.templates.template import Template
 from .deployed_values import resolver_of
 from .drift import drift_of
 from .role_policies import INLINE_POLICY, ROLE
-from .stacks import DeployedStack, DeployedTemplates
+from .stacks import DeployedTemplates
 
 _FRAME = frozenset({"ServiceToken", "ServiceTimeout"})
 _PERMISSIONS = "permissions"
@@ -37,10 +40,9 @@ class StackPreflight:
     def report(self, create_client: Callable[[str], Any], deployed: DeployedTemplates) -> Report:
         """Run the checks on everything that the deployment adds; values known only at deployment become advice."""
         needs, unknown = self._needs(self.template, deployed)
-        stack = deployed.stack(self.stack_name, self.region, self.parents)
+        before = deployed.template(self.stack_name, self.region, self.parents)
         is_update = runs_already = False
-        if stack is not None:
-            before = stack.template.content
+        if before is not None:
             is_update = bool(Template(before).of_type(PREFLIGHT))
             runs_already = any(map(Template(before).of_type, (*JOBS, ENDPOINT)))
             needs = needs.since(self._needs(before, deployed)[0]) if is_update else needs
@@ -50,7 +52,7 @@ class StackPreflight:
             later = advice("template", text, "the deployment's own preflight checks them")
             report = replace(report, findings=(*report.findings, later))
         report = report.as_advice() if runs_already and not is_update else report
-        lost = self._lost_permissions(stack, create_client, deployed) if stack is not None else ()
+        lost = self._lost_permissions(create_client, deployed) if before is not None else ()
         return replace(report, findings=(*report.findings, *lost))
 
     def _needs(self, template: Mapping[str, Any], deployed: DeployedTemplates) -> tuple[PreflightProperties, list[str]]:
@@ -59,13 +61,22 @@ class StackPreflight:
         return validate(PreflightProperties, known), unknown
 
     def _lost_permissions(
-        self, stack: DeployedStack, create_client: Callable[[str], Any], deployed: DeployedTemplates
+        self, create_client: Callable[[str], Any], deployed: DeployedTemplates
     ) -> Iterator[PreflightFinding]:
         """Find what deployed roles lost that the template declares as before, so that the deployment restores nothing.
 
         An endpoint whose role lost permissions serves until it needs a new instance.
         """
         after = Template(self.template).resources
+        try:
+            stack = deployed.stack(self.stack_name, self.region, self.parents)
+        except ClientError as error:
+            if code_of(error) not in DENIED:
+                raise
+            yield _not_compared(f"{error.operation_name} is denied")
+            return
+        if stack is None:
+            return
         found = drift_of(
             stack,
             create_client,
@@ -76,8 +87,7 @@ class StackPreflight:
         )
         for drift in found.resources:
             yield problem(_PERMISSIONS, f"{drift.name} {drift.text}", drift.remedy)
-        for gap in found.not_seen:
-            yield advice(_PERMISSIONS, f"the policies of deployed roles were not compared: {gap}", "allow the call")
+        yield from map(_not_compared, found.not_seen)
 
     def _resolver(self, described: Mapping[str, Any], deployed: DeployedTemplates) -> Resolver:
         return resolver_of(
@@ -88,6 +98,10 @@ class StackPreflight:
             physical_id=lambda name: deployed.physical_id(self.stack_name, self.region, name, self.parents),
             exported=lambda name: deployed.exported(name, self.region),
         )
+
+
+def _not_compared(gap: str) -> PreflightFinding:
+    return advice(_PERMISSIONS, f"the policies of deployed roles were not compared: {gap}", "allow the call")
 
 
 def _known(properties: Mapping[str, Any], resolver: Resolver) -> tuple[dict[str, Any], list[str]]:

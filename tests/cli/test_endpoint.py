@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
-from botocore.model import OperationModel
 from typer.testing import CliRunner, Result
 
-from constructs_optim.cli.aws import Account
 from constructs_optim.cli.main import app
 from constructs_optim.operations.capacity import EndpointCapacity
 
+from ..support.denials import deny
 from ..support.operator_endpoints import Served
 from ..support.operator_stores import Store
 from ..support.waiting import until
@@ -233,20 +230,31 @@ def test_an_endpoint_without_a_stack_is_shown(served: Served) -> None:
 def test_what_may_not_be_looked_up_is_named_and_the_rest_is_shown(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = Account.client
-
-    def deny(model: OperationModel, **_: object) -> None:
-        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "not authorized"}}, model.name)
-
-    def client(account: Account, service: str, region: str | None = None) -> Any:
-        found = made(account, service, region)
-        if service in ("cloudformation", "cloudwatch"):
-            found.meta.events.register("before-call", deny)
-        return found
-
-    monkeypatch.setattr(Account, "client", client)
+    deny(monkeypatch, "DescribeStackResources", "DescribeAlarms")
     result = run("show", watched.name)
     assert result.exit_code == 0, result.output
     assert "Not seen: its stack was not found: DescribeStackResources is denied" in result.stderr
     assert "Not seen: the alarms were not looked up: DescribeAlarms is denied" in result.stderr
     assert "scaling range: 1 to 4" in result.stdout
+
+
+def test_an_endpoint_of_a_stack_in_yaml_is_shown(store: Store) -> None:
+    served = Served.by_a_variant(store.cloud)
+    config = served.sagemaker.describe_endpoint(EndpointName=served.name)["EndpointConfigName"]
+    template = f"""
+Resources:
+  Endpoint:
+    Type: AWS::SageMaker::Endpoint
+    Properties: {{EndpointName: {served.name}-yaml, EndpointConfigName: {config}}}
+"""
+    cloudformation = store.cloud.client("cloudformation")
+    cloudformation.create_stack(StackName=served.name, TemplateBody=template)
+    until(
+        lambda: cloudformation.describe_stacks(StackName=served.name)["Stacks"][0]["StackStatus"],
+        lambda status: status == "CREATE_COMPLETE",
+    )
+    result = run("show", f"{served.name}-yaml")
+    assert result.exit_code == 0, result.output
+    assert "Not seen: its stack was not found: the template of the stack" in result.stderr
+    assert "is not JSON" in result.stderr
+    cloudformation.delete_stack(StackName=served.name)

@@ -20,6 +20,7 @@ from constructs_optim.explanation.report import Report
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.price_list import hourly_price
 
+from ..support.denials import deny
 from ..support.handwritten_templates import chat, job, resource, role, scaled, stack, written
 from ..support.operator_stores import Store, artifact_key, owner
 from ..support.resource_schemas import DOCUMENTED, documented
@@ -316,6 +317,18 @@ def test_against_deployed_names_what_was_removed_and_changed_by_hand(watched: Wa
         ("Policy", True),
         ("ErrorRate", False),
     ]
+
+
+@pytest.mark.local
+def test_a_stack_that_may_not_be_compared_with_the_account_is_a_note(
+    watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = watched.stack.name
+    folder = written(tmp_path, replace(stack(watched_resources()), path=name, stack_name=name))
+    deny(monkeypatch, "ListStackResources")
+    report = reported(folder, "--against", "deployed")
+    assert report.notes[0] == f"{name} was not compared with the account: ListStackResources is denied."
+    assert not report.has_changes
 
 
 @pytest.mark.local

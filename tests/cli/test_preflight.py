@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 from constructs_optim.cli.main import app
 from constructs_optim.templates.resource_types import PREFLIGHT
 
+from ..support.denials import deny
 from ..support.handwritten_templates import resource, stack, written
 from ..support.operator_stores import Store
 from ..support.watched_endpoints import Watched
@@ -73,7 +74,7 @@ def test_stacks_without_a_preflight_or_of_another_account_are_refused(store: Sto
 
 
 def test_permissions_that_a_deployed_role_lost_are_a_problem_unless_the_deployment_changes_them(
-    store: Store, tmp_path: Path
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched, looks = Watched(store.cloud), {"Preflight": resource(PREFLIGHT)}
     name = watched.stack.name
@@ -91,4 +92,7 @@ def test_permissions_that_a_deployed_role_lost_are_a_problem_unless_the_deployme
     resources["Role"]["Properties"]["Description"] = "changed"
     changed = written(tmp_path / "changed", replace(stack(resources), path=name, stack_name=name))
     assert "the policy pull is gone" not in preflight(changed).stdout
+    deny(monkeypatch, "ListStackResources")
+    denied = preflight(folder)
+    assert (denied.exit_code, "not compared: ListStackResources is denied" in denied.stdout) == (0, True)
     watched.stack.delete()

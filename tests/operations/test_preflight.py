@@ -23,6 +23,9 @@ class Deployed:
     def __init__(self, template: Mapping[str, Any] | None = None) -> None:
         self._template = template
 
+    def template(self, stack_name: str, region: str, parents: object) -> Mapping[str, Any] | None:
+        return self._template
+
     def stack(self, stack_name: str, region: str, parents: object) -> DeployedStack | None:
         if self._template is None:
             return None

@@ -16,7 +16,6 @@ from constructs_optim.operations.diagnosis import (
     EndpointDiagnosis,
     ScalingState,
     waiting_minutes,
-    waits_for_capacity,
 )
 
 from ..aws import Account, Profile, Region, failed
@@ -204,8 +203,7 @@ def _state(found: Diagnosis) -> str:
     state = "stopped" if endpoint.stopped else endpoint.status
     if endpoint.failure_reason:
         return f"{state}: {endpoint.failure_reason}"
-    served = (*endpoint.variants, *endpoint.own_components)
-    waiting = [each.name for each in served if waits_for_capacity(each, endpoint)]
+    waiting = [each.name for each in endpoint.waiting]
     return (
         f"{state}, but {listed(waiting)} {'waits' if len(waiting) == 1 else 'wait'} for capacity" if waiting else state
     )
@@ -245,7 +243,7 @@ def _row(component: Component, found: Diagnosis, now: dt.datetime) -> list[str]:
     reason, scaling = component.failure_reason, component.scaling
     copies = f"{component.current_copies} of {component.desired_copies}"
     status = component.status
-    if waits_for_capacity(component, found.endpoint):
+    if component.waits_for_capacity:
         status = f"{status}, waiting for capacity{waiting_minutes(component, now)}"
     state = found.scaling.get(f"inference-component/{component.name}")
     return [
