@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from botocore.exceptions import ClientError
 
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, is_chosen, read_assembly
 from constructs_optim.explanation.explain import explain
 from constructs_optim.explanation.jobs import JobKind, PastJob, Prices, StackEvidence, StoreContents, StoredArtifact
-from constructs_optim.explanation.report import Report
+from constructs_optim.explanation.report import DriftReport, Report
 from constructs_optim.explanation.text import markdown, text_lines
+from constructs_optim.operations.drift import drift_of
 from constructs_optim.operations.stacks import DeployedTemplates
 from constructs_optim.runtime.documents import object_in
+from constructs_optim.runtime.errors import DENIED, code_of
 from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT, TRAINING_JOB
 from constructs_optim.templates.template import Resource, Template
 
@@ -28,7 +32,7 @@ from .presentation import OUTPUT_PANEL, JsonOption, refusals_printed, say, termi
 from .prices import LISTED, PRICES_HELP, PRICES_METAVAR, stated_prices
 
 DEPLOYED = "deployed"
-Event = StrEnum("Event", ["change", "interruption", "job", "permissions"])
+Event = StrEnum("Event", ["change", "drift", "interruption", "job", "permissions"])
 
 
 def _store(value: str | None) -> str | None:
@@ -58,8 +62,9 @@ def explain_command(
     fail_on: Annotated[
         list[Event] | None,
         typer.Option(
-            help="Exit with status 1 on any `change`; on the `interruption` of an endpoint or component; if a `job` "
-            "may run; or if `permissions` grow. Repeatable.",
+            help="Exit with status 1 on any `change`; on `drift`, changes that were made by hand (with --against "
+            "deployed); on the `interruption` of an endpoint or component; if a `job` may run; or if `permissions` "
+            "grow. Repeatable.",
             metavar="EVENT",
         ),
     ] = None,
@@ -109,6 +114,7 @@ def explain_command(
             say(line, style=_style(line))
     events = {
         Event.change: report.has_changes,
+        Event.drift: bool(report.drift),
         Event.interruption: any(endpoint.is_interrupted for endpoint in report.endpoints),
         Event.job: report.may_run_jobs,
         Event.permissions: any(change.grants_more for change in report.permissions),
@@ -169,6 +175,8 @@ def explained(
         )
         for template in [*(before or ()), *after]
     }
+    is_deployed = aws is not None and against == DEPLOYED
+    drift = {template.path: aws.drift(template) for template in before or ()} if aws is not None and is_deployed else {}
     notes = list(dict.fromkeys(aws.notes)) if aws is not None else []
     if traffic is not None and before is not None:
         notes += _replayed(traffic, before, after, evidence)
@@ -178,6 +186,7 @@ def explained(
         against=name,
         deployed=against == DEPLOYED,
         evidence_of=lambda template: evidence[template.path],
+        drift_of=lambda template: drift.get(template.path, ()),
         notes=notes,
         with_prices=prices is None or bool(prices.source),
     )
@@ -235,6 +244,27 @@ class _Lookup:
             for stack in stacks
             if (template := self._deployed.template(stack.stack_name, stack.region, stack.parents)) is not None
         ]
+
+    def drift(self, stack: StackTemplate) -> Sequence[DriftReport]:
+        """Return what was removed or changed by hand of a deployed stack."""
+        region = stack.region or self._account.region
+        try:
+            deployed = self._deployed.stack(stack.stack_name, stack.region, stack.parents)
+        except ClientError as error:
+            if code_of(error) not in DENIED:
+                raise
+            self.notes.append(f"{stack.path} was not compared with the account: {error.operation_name} is denied.")
+            return ()
+        if deployed is None or deployed.status.endswith("_IN_PROGRESS"):
+            self.notes.append(f"{stack.path} is being deployed, and was not compared with the account.")
+            return ()
+        found = drift_of(
+            deployed,
+            partial(self._account.client, region=region),
+            exported=lambda name: self._deployed.exported(name, stack.region),
+        )
+        self.notes += [f"{stack.path} was not compared with the account completely: {gap}." for gap in found.not_seen]
+        return [DriftReport.model_validate(each.model_dump()) for each in found.resources]
 
     def prices(self, stack: StackTemplate) -> Prices:
         """Return the prices of the stack's Region; none, with a note, if they cannot be read."""

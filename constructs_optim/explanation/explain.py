@@ -23,7 +23,7 @@ from .endpoints import Endpoint, capacities, describe_update, monthly_cost
 from .formatting import listed
 from .jobs import ArtifactJob, StackEvidence, recipes_of, report_job
 from .permissions import permission_changes
-from .report import Change, EndpointReport, JobReport, RecipeChange, Report, StackReport
+from .report import Change, DriftReport, EndpointReport, JobReport, RecipeChange, Report, StackReport
 from .resources import ResourceChange, compare, same_value
 
 # Properties whose change moves an endpoint or a component to new instances.
@@ -37,18 +37,25 @@ def explain(
     against: str | None = None,
     deployed: bool = False,
     evidence_of: Callable[[StackTemplate], StackEvidence] = lambda stack: StackEvidence(),
+    drift_of: Callable[[StackTemplate], Sequence[DriftReport]] = lambda stack: (),
     notes: Iterable[str] = (),
     with_prices: bool = False,
 ) -> Report:
     """Explain the effects of deploying ``after`` over ``before``, which is ``deployed`` or synthesized.
 
-    ``with_prices`` tells whether prices were asked for, whatever the evidence has of them.
+    ``drift_of`` returns what was removed or changed by hand of a deployed stack. ``with_prices`` tells whether prices
+    were asked for, whatever the evidence has of them.
     """
     old = {stack.path: stack for stack in before or ()}
     all_notes = list(notes)
     if before is None:
         all_notes.insert(0, "Without --against, this report describes a first deployment.")
-    stacks = [_stack(old.get(stack.path), stack, evidence_of(stack), deployed=deployed) for stack in after]
+    stacks = [
+        _stack(old.get(stack.path), stack, evidence_of(stack), deployed=deployed).model_copy(
+            update={"drift": tuple(drift_of(stack))}
+        )
+        for stack in after
+    ]
     paths = {stack.path for stack in after}
     for path, stack in old.items():
         if path in paths:

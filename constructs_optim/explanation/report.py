@@ -132,6 +132,17 @@ class PermissionChange(_Model):
     grants_more: bool = Field(description="Whether the change allows more, or denies less, than before.")
 
 
+class DriftReport(_Model):
+    """A deployed resource that is gone from the account, or is otherwise there than the deployed template declares."""
+
+    name: str
+    logical_id: str
+    type: str
+    is_missing: bool
+    text: str = Field(description="What is missing or different.")
+    remedy: str = Field(description="What restores it.")
+
+
 class StackReport(_Model):
     """The changes of one stack."""
 
@@ -145,6 +156,9 @@ class StackReport(_Model):
     )
     permissions: tuple[PermissionChange, ...]
     resources: tuple[ResourceReport, ...] = Field(description="The other resources that change.")
+    drift: tuple[DriftReport, ...] = Field(
+        default=(), description="What is deployed and was removed or changed by hand; only with --against deployed."
+    )
 
 
 class Report(_Model):
@@ -176,6 +190,11 @@ class Report(_Model):
     def refusals(self) -> list[str]:
         """The refused changes of all stacks."""
         return [refusal for stack in self.stacks for refusal in stack.refusals]
+
+    @property
+    def drift(self) -> list[DriftReport]:
+        """What was removed or changed by hand of all stacks."""
+        return [drift for stack in self.stacks for drift in stack.drift]
 
     @property
     def has_changes(self) -> bool:

@@ -103,6 +103,10 @@ def _outline(report: Report) -> Iterator[tuple[str, str]]:
 
 def _stack(stack: StackReport) -> Iterator[tuple[str, Iterable[str]]]:
     is_new = stack.change == "new"
+    for is_missing, what in ((True, "missing"), (False, "changed")):
+        if drifted := [each for each in stack.drift if each.is_missing == is_missing]:
+            details = [f"{each.name} {each.text}. Next: {each.remedy}" for each in drifted]
+            yield f"Deployed, but {what} in the account ({stack.name})", details
     region = f" in {stack.region}" if stack.region is not None else ""
     for endpoints, details in _alike(stack.endpoints):
         first = endpoints[0]
@@ -244,8 +248,9 @@ def _cost_range(cost: MonthlyCost | None) -> str:
 def _conclusion(report: Report) -> str:
     if report.refusals:
         return f"AWS refuses this deployment for {counted(len(report.refusals), 'reason')}: see the top."
+    drift = f" {counted(len(report.drift), 'resource')} drifted: see the top." if report.drift else ""
     if not report.has_changes:
-        return "Nothing changes."
+        return f"Nothing changes.{drift}"
     changes = Counter(endpoint.change for endpoint in report.endpoints)
     parts = [", ".join(f"{counted(count, 'endpoint')} {change}" for change, count in changes.items()) or "No endpoint"]
     if any(endpoint.is_interrupted for endpoint in report.endpoints):
@@ -256,4 +261,4 @@ def _conclusion(report: Report) -> str:
         parts.append("a new job runs" if any(job.outcome == "new_job" for job in report.jobs) else "a job may run")
     granted = sum(change.grants_more for change in report.permissions)
     parts.append(f"{granted or 'no'} {'policy grants' if granted == 1 else 'policies grant'} new permissions")
-    return f"{'; '.join(parts)}."
+    return f"{'; '.join(parts)}.{drift}"

@@ -59,6 +59,7 @@ class Artifact:
     ``detail`` explains the state. ``is_complete``: the manifest belongs to the claim's attempt. ``files`` are the files
     of all attempts. ``unreadable`` names invalid records. ``is_newer``: a newer release wrote its claim or manifest.
     ``changed_at`` is when any of its objects was last written, which includes new and removed references of stacks.
+    ``failure`` is why the job of the claim's attempt failed; None if it did not.
     """
 
     key: str
@@ -73,6 +74,7 @@ class Artifact:
     unreadable: tuple[str, ...]
     changed_at: dt.datetime
     is_newer: bool = False
+    failure: str | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -112,7 +114,9 @@ class Artifact:
         return {
             **self.summary(),
             "owners": self.owners,
-            "job": {"name": self.job.name, "status": self.job.status} if self.job else None,
+            "job": {"name": self.job.name, "status": self.job.status, "failure_reason": self.job.failure_reason}
+            if self.job
+            else None,
             "claim": self.claim.to_record() if self.claim else None,
             "manifest": self.manifest,
             "files": self.files,
@@ -274,8 +278,10 @@ class ArtifactInventory:
         # Jobs of other accounts cannot be described.
         if claim is not None and not is_complete and not newer and claim.made_in(self.account):
             job = describe_job(self._sagemaker, job_name(self.bucket, key, claim.attempt))
+        failure = _failure(claim, job) if claim is not None else None
         if claim is not None and claim.released:
-            state, detail = State.released, "no deployment uses it; a new deployment starts the next attempt"
+            unused = "no deployment uses it; a new deployment starts the next attempt"
+            state, detail = State.released, f"{failure}; no deployment uses it" if failure else unused
         elif newer:
             state, detail = (
                 State.newer,
@@ -288,7 +294,7 @@ class ArtifactInventory:
         elif claim is None:
             state, detail = State.incomplete, "it has files, but neither a claim nor a manifest"
         else:
-            state, detail = _state_by_job(claim, job, is_own=claim.made_in(self.account))
+            state, detail = _state_by_job(claim, job, failure, is_own=claim.made_in(self.account))
         return Artifact(
             key=key,
             state=state,
@@ -302,6 +308,7 @@ class ArtifactInventory:
             unreadable=tuple(unreadable),
             changed_at=max(item["LastModified"] for item in objects),
             is_newer=bool(newer),
+            failure=failure,
         )
 
 
@@ -317,17 +324,22 @@ def _state_by_files(manifest: dict[str, Any], files: tuple[StoredFile, ...]) -> 
     return State.ready, f"attempt {attempt}, {len(stored)} files"
 
 
-def _state_by_job(claim: Claim, job: Job | None, *, is_own: bool) -> tuple[State, str]:
-    if claim.failure:
-        return State.failed, claim.failure
+def _failure(claim: Claim, job: Job | None) -> str | None:
+    """Return why the attempt's job failed, as its watcher recorded it or as SageMaker tells it; None if it did not."""
+    if claim.failure or job is None or job.status not in (JobStatus.failed, JobStatus.stopped):
+        return claim.failure or None
+    return f"job {job.name} is {job.status}" + (f": {job.failure_reason}" if job.failure_reason else "")
+
+
+def _state_by_job(claim: Claim, job: Job | None, failure: str | None, *, is_own: bool) -> tuple[State, str]:
+    if failure is not None:
+        return State.failed, failure
     if not is_own:
         return State.in_progress, f"account {claim.maker} runs its job, which these credentials cannot describe"
     if job is None:
         return State.incomplete, f"attempt {claim.attempt} has no job"
     if job.status == JobStatus.completed:
         return State.incomplete, f"job {job.name} completed, but there is no manifest"
-    if job.ended:
-        return State.failed, job.failure_reason or f"job {job.name} is {job.status}"
     return State.in_progress, f"job {job.name} is {job.status}"
 
 

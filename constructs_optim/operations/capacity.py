@@ -9,6 +9,7 @@ Sources: API references of SageMaker (UpdateInferenceComponentRuntimeConfig) and
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -85,20 +86,30 @@ class Component(_Model):
     name: str = Field(validation_alias="InferenceComponentName")
     variant: str | None = Field(default=None, validation_alias="VariantName")
     status: str = Field(default="Unknown", validation_alias="InferenceComponentStatus")
+    last_modified: dt.datetime | None = Field(default=None, validation_alias="LastModifiedTime")
     desired_copies: int = Field(default=0, validation_alias=AliasPath("RuntimeConfig", "DesiredCopyCount"))
     current_copies: int = Field(default=0, validation_alias=AliasPath("RuntimeConfig", "CurrentCopyCount"))
     failure_reason: str | None = Field(default=None, validation_alias="FailureReason")
+    model: str | None = Field(default=None, validation_alias=AliasPath("Specification", "ModelName"))
     is_adapter: Annotated[bool, BeforeValidator(bool)] = Field(
         default=False, validation_alias=AliasPath("Specification", "BaseInferenceComponentName")
     )
     scaling: ScalingRange | None = None
+
+    @property
+    def waits_for_capacity(self) -> bool:
+        """Whether it has fewer copies than desired, and no update of it runs that starts them."""
+        return not self.is_adapter and self.status == "InService" and self.current_copies < self.desired_copies
 
 
 class Endpoint(_Model):
     """The description of an endpoint."""
 
     name: str = Field(validation_alias="EndpointName")
+    arn: str = Field(validation_alias="EndpointArn")
     status: str = Field(validation_alias="EndpointStatus")
+    config_name: str | None = Field(default=None, validation_alias="EndpointConfigName")
+    last_modified: dt.datetime | None = Field(default=None, validation_alias="LastModifiedTime")
     failure_reason: str | None = Field(default=None, validation_alias="FailureReason")
     variants: tuple[Variant, ...]
     components: tuple[Component, ...]
@@ -116,6 +127,19 @@ class Endpoint(_Model):
             c.desired_copies == 0 and (c.scaling is None or c.scaling.suspended or c.scaling.max_capacity == 0)
             for c in self.own_components
         )
+
+    @property
+    def waiting(self) -> list[Variant | Component]:
+        """The variants and components with fewer instances or copies than desired, while no update of them runs."""
+        is_settled = self.status == "InService"
+        variants = [v for v in self.variants if is_settled and (v.current_instances or 0) < (v.desired_instances or 0)]
+        return [*variants, *(component for component in self.own_components if component.waits_for_capacity)]
+
+    @property
+    def resource_ids(self) -> list[str]:
+        """What Application Auto Scaling calls its variants and components."""
+        variants = [f"endpoint/{self.name}/variant/{variant.name}" for variant in self.variants]
+        return [*variants, *(f"inference-component/{component.name}" for component in self.own_components)]
 
     @property
     def keeps_instances(self) -> bool:
@@ -264,6 +288,8 @@ class EndpointCapacity:
     ) -> dict[str, int]:
         """Set the copies of an endpoint's components and resume the scaling that the stop suspended.
 
+        Copies that SageMaker has not started for lack of capacity are requested again.
+
         Returns the copies by component name. The default is the minimum of a component's scaling range, and at least
         1. ``tell`` is called with what else happens to suspensions. You can call this again.
 
@@ -278,7 +304,11 @@ class EndpointCapacity:
         try:
             for component in own:
                 scaling, (count, limits) = component.scaling, requested[component.name]
-                if component.desired_copies < count:
+                if component.waits_for_capacity and component.desired_copies >= count:
+                    # SageMaker acts on a change of the number. Running copies stay.
+                    self._set_copies(component.name, component.current_copies)
+                    self._set_copies(component.name, component.desired_copies)
+                elif component.desired_copies < count:
                     self._set_copies(component.name, count)
                 if scaling is not None:
                     self._resume(component, scaling, remembered.get(component.name), limits, tell)

@@ -6,15 +6,18 @@ import datetime as dt
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from constructs_optim.runtime.jobs.sagemaker_jobs import OPTIMIZATION, TRAINING, JobKind, SageMakerJobs
 from constructs_optim.runtime.store.artifact_store import Owner
+from constructs_optim.runtime.store.json_records import in_threads
 
 JOB_NAME = re.compile(r"optim-(?P<key>[0-9a-f]{32})-[0-9a-f]{8}-(?P<attempt>\d+)")
 """Names from ``sagemaker_jobs.job_name``: the first half of the artifact's key, the store, the attempt."""
+
+_MOST_DESCRIBED = 100
 
 
 class JobStatus(StrEnum):
@@ -78,7 +81,10 @@ class Job:
 
 
 def list_jobs(sagemaker: Any, *, statuses: Sequence[JobStatus] = ()) -> list[Job]:
-    """Return this library's jobs in the client's account and Region, newest first; all statuses by default."""
+    """Return this library's jobs in the client's account and Region, newest first; all statuses by default.
+
+    SageMaker's lists have no failure reasons. So the newest 100 jobs that failed or were stopped are described.
+    """
     jobs = [
         job
         for kind, pages in (
@@ -89,7 +95,11 @@ def list_jobs(sagemaker: Any, *, statuses: Sequence[JobStatus] = ()) -> list[Job
         for summary in page[f"{kind.name}Summaries"]
         if (job := _job(summary, kind)).attempt is not None and (not statuses or job.status in statuses)
     ]
-    return sorted(jobs, key=lambda job: job.created_at, reverse=True)
+    jobs.sort(key=lambda job: job.created_at, reverse=True)
+    failed = [job.name for job in jobs if job.status in (JobStatus.failed, JobStatus.stopped)][:_MOST_DESCRIBED]
+    described = in_threads(lambda name: describe_job(sagemaker, name), failed)
+    reasons = {job.name: job.failure_reason for job in described if job is not None}
+    return [replace(job, failure_reason=reasons.get(job.name, job.failure_reason)) for job in jobs]
 
 
 def describe_job(sagemaker: Any, name: str) -> Job | None:

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from botocore.session import get_session
+from botocore.exceptions import ClientError
 
+from constructs_optim.runtime.errors import DENIED, code_of
 from constructs_optim.runtime.preflight.checks import run
 from constructs_optim.runtime.preflight.context import Context
-from constructs_optim.runtime.preflight.report import Report, advice
+from constructs_optim.runtime.preflight.report import PreflightFinding, Report, advice, problem
 from constructs_optim.runtime.requests.preflight_properties import PreflightProperties
 from constructs_optim.runtime.requests.properties import validate
-from constructs_optim.templates.references import Reference
 from constructs_optim.templates.resolution import KnownLater, Resolver
 from constructs_optim.templates.resource_types import ENDPOINT, JOBS, PREFLIGHT
 from constructs_optim.templates.template import Template
 
+from .deployed_values import resolver_of
+from .drift import drift_of
+from .role_policies import INLINE_POLICY, ROLE
 from .stacks import DeployedTemplates
 
 _FRAME = frozenset({"ServiceToken", "ServiceTimeout"})
-# The ARNs of resources whose physical IDs are names.
-_ARNS = {"AWS::IAM::Role": "iam::{account}:role/{name}", "AWS::KMS::Key": "kms:{region}:{account}:key/{name}"}
+_PERMISSIONS = "permissions"
 
 
 @dataclass(frozen=True)
@@ -49,41 +51,57 @@ class StackPreflight:
             text = f"not checked, because the values are known only at deployment: {', '.join(unknown)}"
             later = advice("template", text, "the deployment's own preflight checks them")
             report = replace(report, findings=(*report.findings, later))
-        return report.as_advice() if runs_already and not is_update else report
+        report = report.as_advice() if runs_already and not is_update else report
+        lost = self._lost_permissions(create_client, deployed) if before is not None else ()
+        return replace(report, findings=(*report.findings, *lost))
 
     def _needs(self, template: Mapping[str, Any], deployed: DeployedTemplates) -> tuple[PreflightProperties, list[str]]:
         (resource,) = Template(template).of_type(PREFLIGHT)
         known, unknown = _known(resource.properties, self._resolver(template, deployed))
         return validate(PreflightProperties, known), unknown
 
+    def _lost_permissions(
+        self, create_client: Callable[[str], Any], deployed: DeployedTemplates
+    ) -> Iterator[PreflightFinding]:
+        """Find what deployed roles lost that the template declares as before, so that the deployment restores nothing.
+
+        An endpoint whose role lost permissions serves until it needs a new instance.
+        """
+        after = Template(self.template).resources
+        try:
+            stack = deployed.stack(self.stack_name, self.region, self.parents)
+        except ClientError as error:
+            if code_of(error) not in DENIED:
+                raise
+            yield _not_compared(f"{error.operation_name} is denied")
+            return
+        if stack is None:
+            return
+        found = drift_of(
+            stack,
+            create_client,
+            exported=lambda name: deployed.exported(name, self.region),
+            concerns=lambda resource: (
+                resource.type in (ROLE, INLINE_POLICY) and after.get(resource.logical_id) == resource
+            ),
+        )
+        for drift in found.resources:
+            yield problem(_PERMISSIONS, f"{drift.name} {drift.text}", drift.remedy)
+        yield from map(_not_compared, found.not_seen)
+
     def _resolver(self, described: Mapping[str, Any], deployed: DeployedTemplates) -> Resolver:
-        partition = get_session().get_partition_for_region(self.region)
-        suffix = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
-        pseudo = {
-            "AWS::AccountId": self.account,
-            "AWS::Partition": partition,
-            "AWS::Region": self.region,
-            "AWS::StackName": self.stack_name,
-            "AWS::URLSuffix": suffix,
-        }
-        template = Template(described)
+        return resolver_of(
+            Template(described),
+            stack_name=self.stack_name,
+            account=self.account,
+            region=self.region,
+            physical_id=lambda name: deployed.physical_id(self.stack_name, self.region, name, self.parents),
+            exported=lambda name: deployed.exported(name, self.region),
+        )
 
-        def look_up(reference: Reference) -> str | None:
-            if reference.target in pseudo:
-                return pseudo[reference.target]
-            parameter = template.section("Parameters").get(reference.target)
-            if parameter is not None:
-                return parameter.get("Default")
-            resource = template.resources.get(reference.target)
-            form = _ARNS.get(resource.type) if resource is not None else None
-            if resource is None or (reference.attribute is not None and (reference.attribute != "Arn" or form is None)):
-                return None
-            name = deployed.physical_id(self.stack_name, self.region, reference.target, self.parents)
-            if name is None or reference.attribute is None or form is None:
-                return name
-            return f"arn:{partition}:{form.format(account=self.account, region=self.region, name=name)}"
 
-        return Resolver(described, look_up, lambda name: deployed.exported(name, self.region))
+def _not_compared(gap: str) -> PreflightFinding:
+    return advice(_PERMISSIONS, f"the policies of deployed roles were not compared: {gap}", "allow the call")
 
 
 def _known(properties: Mapping[str, Any], resolver: Resolver) -> tuple[dict[str, Any], list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from constructs_optim.runtime.documents import json_value, object_in
 from constructs_optim.runtime.errors import DeploymentError, code_of, message_of
 from constructs_optim.runtime.store.artifact_store import Owner
 from constructs_optim.runtime.store.json_records import in_threads
+from constructs_optim.templates.template import Template
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation.client import CloudFormationClient
@@ -75,6 +76,18 @@ class Stacks:
         return StackState(gone=False)
 
 
+@dataclass(frozen=True)
+class DeployedStack:
+    """A deployed stack: what its template declares, and its resources' physical IDs by logical ID."""
+
+    name: str
+    status: str
+    account: str
+    region: str
+    template: Template = field(repr=False)
+    physical_ids: Mapping[str, str] = field(repr=False)
+
+
 class DeployedTemplates:
     """The templates, resources, and exports of deployed stacks."""
 
@@ -107,6 +120,39 @@ class DeployedTemplates:
     ) -> str | None:
         """Return the physical ID of a stack's resource; None if it does not exist."""
         return self._resource(self._stack(stack_name, region, parents), region, logical_id)
+
+    def stack_of(self, physical_id: str, region: str | None) -> DeployedStack | None:
+        """Return the stack that has a resource with this physical ID; None if none in the Region has it."""
+        try:
+            # Tags do not name it: CloudFormation's schemas of endpoints have no system tags (``tagging``).
+            found = self._client(region).describe_stack_resources(PhysicalResourceId=physical_id)["StackResources"]
+        except ClientError as error:
+            if _is_missing(error):
+                return None
+            raise
+        return self.stack(found[0].get("StackId", ""), region) if found else None
+
+    def stack(self, stack_name: str, region: str | None, parents: Sequence[str] = ()) -> DeployedStack | None:
+        """Return a stack, given by name or ID, with its template and resources; None if it does not exist."""
+        stack_id, template = self._stack(stack_name, region, parents), self.template(stack_name, region, parents)
+        if stack_id is None or template is None:
+            return None
+        (described,) = self._client(region).describe_stacks(StackName=stack_id)["Stacks"]
+        pages = self._client(region).get_paginator("list_stack_resources").paginate(StackName=stack_id)
+        resources = [summary for page in pages for summary in page["StackResourceSummaries"]]
+        parts = _parts(stack_id)
+        return DeployedStack(
+            name=parts[5].split("/")[1] if parts is not None else stack_name,
+            status=described["StackStatus"],
+            account=parts[4] if parts is not None else "",
+            region=parts[3] if parts is not None else region or "",
+            template=Template(template),
+            physical_ids={
+                summary["LogicalResourceId"]: summary.get("PhysicalResourceId", "")
+                for summary in resources
+                if summary["ResourceStatus"] != "DELETE_COMPLETE"
+            },
+        )
 
     def exported(self, name: str, region: str | None) -> str | None:
         """Return the value of an export; None if it does not exist."""

@@ -14,6 +14,10 @@ custom resources for such an endpoint: ``Custom::VariantScaling`` before it and 
 Restored policies have ARNs that CloudFormation does not know. When the stack's policies or alarms change (the property
 ``PoliciesHash``), the second resource notices the difference and has the policies replaced in the same way.
 
+Somebody may have deregistered the variant or deleted policies, which CloudFormation then cannot update ("not found").
+So the second resource, which the scalable target depends on, registers a variant again as the stack declares it (the
+property ``Target``), and has the policies replaced. If that deployment fails, the rollback leaves the policies deleted.
+
 An execution restores what no request restores, for example after a canceled update (``scaling_watcher``).
 """
 
@@ -28,6 +32,7 @@ from .custom_resource import Event, start_watching
 from .errors import DeploymentError, InvalidEvent
 from .hosting.scaling_registration import (
     connect_alarms,
+    declared_registration,
     deregister,
     is_declared,
     policies_of_stack,
@@ -131,19 +136,42 @@ class _Change:
             self._restore()
             return self.ending
         now = next(self._registered([self._props.variant_name]), None)
-        arns = {each["PolicyName"]: each["PolicyARN"] for each in now.policies} if now is not None else {}
-        if self._props.policies_hash is None or (now is not None and arns.items() >= self._own.items()):
-            return self.ending
-        source = now if any(arns[name] != self._own[name] for name in arns if name in self._own) else self._before()
         resource_id = resource_id_of(self._props.endpoint_name, self._props.variant_name)
-        # CloudFormation creates a target that the stack does not have yet; the record may be of an earlier operation.
-        if source is None or not is_declared(self._event["StackId"], resource_id):
-            log("nothing to put back", variant=self._props.variant_name)
+        # CloudFormation creates a target that the stack does not have yet.
+        if self._props.policies_hash is None or not is_declared(self._event["StackId"], resource_id):
             return self.ending
-        if source is now and now is not None:
-            # A rollback restored it: CloudFormation knows these policies by other ARNs.
+        target = self._props.target
+        declared = declared_registration(resource_id, target) if target is not None else None
+        ending = self._replace_policies(endpoint, now, declared)
+        if declared is not None and (now is not None or ending is not None):
+            # CloudFormation puts no schedule again that it does not change.
+            register(declared)
+        return self.ending if ending is None else ending
+
+    def _replace_policies(
+        self, endpoint: ServingEndpoint, now: Registration | None, declared: Registration | None
+    ) -> str | None:
+        """Register what the stack does not own, and return the suffix of the policies that CloudFormation creates.
+
+        None if CloudFormation knows all policies that there are, or if nothing tells what to register.
+        """
+        arns = {each["PolicyName"]: each["PolicyARN"] for each in now.policies} if now is not None else {}
+        if now is not None and arns.items() >= self._own.items():
+            return None
+        is_restored = any(arns[name] != self._own[name] for name in arns if name in self._own)
+        # The record may be of an earlier operation.
+        source = None if is_restored else self._before()
+        if source is None and now is not None:
+            # A rollback restored it: CloudFormation knows these policies by other ARNs. Or somebody deleted policies.
+            source = now
             self._write(endpoint.as_lists, [now])
             deregister(now)
+        elif source is None:
+            # Somebody deregistered it.
+            source = declared
+        if source is None:
+            log("nothing to put back", variant=self._props.variant_name)
+            return None
         own = {*source.own, *self._own}
         register(source, keeps=lambda name: name not in own)
         return f"@{_digest(self._event['RequestId'])[:8]}" if own else ""

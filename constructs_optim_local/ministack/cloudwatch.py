@@ -164,7 +164,7 @@ class MinistackAlarms:
                 if not alarm.get("ActionsEnabled", True) or action not in (alarm.get("AlarmActions") or []):
                     continue
                 seen = self._evaluations.now(alarm)
-                if seen is not None and seen.state == "ALARM":
+                if seen is not None and seen.value is not None and seen.state == "ALARM":
                     found.append(({**copy.deepcopy(alarm), "StateValue": "ALARM"}, seen.value))
         return found
 

@@ -1,10 +1,15 @@
-"""Requests that depend on a stack's status: CloudFormation refuses some that ministack carries out.
+"""Requests about stacks that ministack answers otherwise than CloudFormation.
+
+CloudFormation refuses some that depend on a stack's status.
 
 Sources of the messages: https://github.com/aws/aws-dotnet-deploy/issues/689 and
 https://github.com/ansible-collections/amazon.aws/pull/1910 (a change set during an update),
 https://github.com/rails-lambda/lamby/issues/132 (one of a stack that was rolled back), and
 https://github.com/aws-solutions-library-samples/guidance-for-clickstream-analytics-on-aws/issues/573 (both during a
 deletion and an update). A stack that is being created can be deleted.
+
+``DescribeStackResources`` finds a stack by the physical ID of one of its resources (API reference; the message of its
+refusal is assumed).
 """
 
 from __future__ import annotations
@@ -40,6 +45,25 @@ def check_stack_status() -> None:
         return continue_rollback(rest | ({"ResourcesToSkip": skipped} if skipped else {}))
 
     actions["ContinueUpdateRollback"] = continue_without_empty_names
+    actions["DescribeStackResources"] = _by_physical_id(actions["DescribeStackResources"])
+
+
+def _by_physical_id(describe: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return an action that also describes the resources of the stack that has a resource with a physical ID."""
+
+    def described(params: Any) -> Any:
+        from ministack.services.cloudformation import _stacks
+        from ministack.services.cloudformation.helpers import _error, _p
+
+        physical_id = _p(params, "PhysicalResourceId")
+        if not physical_id:
+            return describe(params)
+        for stack in _stacks.values():
+            if any(each.get("PhysicalResourceId") == physical_id for each in stack.get("_resources", {}).values()):
+                return describe({**params, "StackName": stack["StackId"]})
+        return _error("ValidationError", f"Stack for {physical_id} does not exist")
+
+    return described
 
 
 def _unless(forbids: Callable[[str], bool], message: str, act: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -61,6 +61,25 @@ def test_artifacts_are_listed_as_a_table(store: Store) -> None:
     assert "in progress: job optim-" in second
 
 
+@pytest.mark.parametrize("is_released", [True, False])
+def test_an_artifact_whose_job_failed_is_listed_and_shown_with_the_reason(store: Store, is_released: bool) -> None:
+    """A failed deployment rolls back, and releases the artifact."""
+    store.cloud.inject("job_fails", reason="CUDA out of memory")
+    claim = store.claimed(TWIN, owner())
+    store.job(TWIN, claim.attempt)
+    store.ended(TWIN, claim.attempt)
+    if is_released:
+        store.records.leave(TWIN, owner(), finished=False)
+    (row,) = (line for line in run("list", "--store", store.bucket).stdout.splitlines() if TWIN[:12] in line)
+    assert ("released: " if is_released else "failed: ") in row
+    assert "CUDA out of memory" in row
+    shown = run("show", TWIN, "--store", store.bucket).stdout
+    state, job = (next(line for line in shown.splitlines() if line.startswith(each)) for each in ("State", "Job"))
+    assert "CUDA out of memory" in state
+    assert job.endswith(" FAILED: CUDA out of memory")
+    assert data("show", TWIN, "--store", store.bucket)["job"]["failure_reason"] == "CUDA out of memory"
+
+
 def test_an_empty_store_is_no_error(store: Store) -> None:
     assert data("list", "--store", store.bucket) == {"artifacts": [], "warnings": []}
     assert "No artifacts in" in run("list", "--store", store.bucket).stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,13 @@ from constructs_optim.explanation.report import Report
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.price_list import hourly_price
 
+from ..support.denials import deny
 from ..support.handwritten_templates import chat, job, resource, role, scaled, stack, written
 from ..support.operator_stores import Store, artifact_key, owner
 from ..support.resource_schemas import DOCUMENTED, documented
 from ..support.waiting import until
+from ..support.watched_endpoints import Watched
+from ..support.watched_endpoints import watched as watched_resources
 
 WIDER = {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}
 
@@ -282,6 +286,49 @@ def test_against_deployed_compares_with_the_deployed_stacks(deployed: Any, tmp_p
     assert (new.change, new.endpoints[0].change) == ("new", "new")
     same = written(tmp_path / "same", stack({"Queue": queue}, path="Explained"))
     assert not reported(same, "--against", "deployed").has_changes
+
+
+@pytest.fixture
+def watched(store: Store) -> Iterator[Watched]:
+    made = Watched(store.cloud)
+    yield made
+    made.stack.delete()
+
+
+@pytest.mark.local
+def test_against_deployed_names_what_was_removed_and_changed_by_hand(watched: Watched, tmp_path: Path) -> None:
+    name = watched.stack.name
+    folder = written(tmp_path, replace(stack(watched_resources()), path=name, stack_name=name))
+    sound = explained(folder, "--against", "deployed", "--fail-on", "drift")
+    assert (sound.exit_code, "Nothing changes.\n" in sound.stdout) == (0, True), sound.output
+    watched.deregister()
+    watched.silence()
+    result = explained(folder, "--against", "deployed", "--fail-on", "drift")
+    assert result.exit_code == 1
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    missing, changed = (lines.index(f"Deployed, but {what} in the account ({name})") for what in ("missing", "changed"))
+    target = f"Target is not registered, so nothing scales {watched.target['ResourceId']}."
+    assert lines[missing + 1] == f"{target} Next: `cdk deploy --revert-drift` creates it again"
+    assert lines[changed + 1].startswith("ErrorRate (")
+    assert lines[-1] == "Nothing changes. 3 resources drifted: see the top."
+    report = reported(folder, "--against", "deployed")
+    assert [(each.logical_id, each.is_missing) for each in report.drift] == [
+        ("Target", True),
+        ("Policy", True),
+        ("ErrorRate", False),
+    ]
+
+
+@pytest.mark.local
+def test_a_stack_that_may_not_be_compared_with_the_account_is_a_note(
+    watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = watched.stack.name
+    folder = written(tmp_path, replace(stack(watched_resources()), path=name, stack_name=name))
+    deny(monkeypatch, "ListStackResources")
+    report = reported(folder, "--against", "deployed")
+    assert report.notes[0] == f"{name} was not compared with the account: ListStackResources is denied."
+    assert not report.has_changes
 
 
 @pytest.mark.local

@@ -30,6 +30,8 @@ from constructs_optim.evaluator.comparison import ComparedLoad, CompletionCompar
 from constructs_optim.evaluator.report import WrittenComparison
 from constructs_optim.operations.artifacts import Artifact, State, StoredFile
 from constructs_optim.operations.capacity import Component, Endpoint, ScalingRange, Schedule, Variant
+from constructs_optim.operations.diagnosis import Diagnosis, EndpointAlarm, ScalingActivity, ScalingState, problems
+from constructs_optim.operations.drift import ResourceDrift, StackDrift
 from constructs_optim.operations.jobs import Job
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, RecordedModel
 from constructs_optim.recipe.evaluation.result import EvaluationResult
@@ -194,7 +196,10 @@ SCHEDULE = Schedule(
 )
 CAPACITY = Endpoint(
     name="chat",
+    arn="arn:aws:sagemaker:us-west-2:000000000000:endpoint/chat",
     status="InService",
+    config_name="optim-chat-config-1",
+    last_modified=NOW - dt.timedelta(hours=3),
     variants=(
         Variant(
             name="AllTraffic",
@@ -209,12 +214,49 @@ CAPACITY = Endpoint(
             variant="AllTraffic",
             status="InService",
             desired_copies=2,
-            current_copies=2,
+            current_copies=0,
+            last_modified=NOW - dt.timedelta(minutes=12),
             scaling=ScalingRange(min_capacity=1, max_capacity=4, suspended=False, schedules=(SCHEDULE,)),
         ),
         Component(name="chat-qwen", variant="AllTraffic", status="Failed", failure_reason="CUDA out of memory"),
     ),
 )
+_DIAGNOSED = Diagnosis(
+    endpoint=CAPACITY,
+    stack="Chat",
+    stack_status="UPDATE_COMPLETE",
+    models=("optim-chat-model-1",),
+    scaling={
+        "inference-component/chat-llama": ScalingState(
+            policies=("OnConcurrency",),
+            last_activity=ScalingActivity(
+                status="Successful", description="Setting desired copy count to 2.", started=NOW - dt.timedelta(hours=1)
+            ),
+        )
+    },
+    alarms=(
+        EndpointAlarm(name="chat-ErrorRate", state="OK"),
+        EndpointAlarm(
+            name="chat-ZeroCapacity", state="ALARM", description="Requests fail. First: describe the component."
+        ),
+    ),
+    log_groups=("/aws/sagemaker/InferenceComponents/chat-llama",),
+    dashboards=("https://us-west-2.console.aws.amazon.com/cloudwatch/home?region=us-west-2#dashboards/dashboard/chat",),
+    drift=StackDrift(
+        resources=(
+            ResourceDrift(
+                name="Chat/Scaling/Target",
+                logical_id="Target",
+                type="AWS::ApplicationAutoScaling::ScalableTarget",
+                is_missing=True,
+                text="is not registered, so nothing scales inference-component/chat-qwen",
+                remedy="`cdk deploy --revert-drift` creates it again",
+            ),
+        )
+    ),
+    not_seen=("GetRolePolicy is denied",),
+)
+DIAGNOSIS = _DIAGNOSED.model_copy(update={"problems": tuple(problems(_DIAGNOSED, NOW))})
 FOUND = Report(
     (
         problem("quota", "ml.g5.12xlarge for endpoint usage is 0", "request an increase in Service Quotas"),
@@ -232,6 +274,9 @@ def answers(patch: pytest.MonkeyPatch) -> Iterator[None]:
     patch.setattr(jobs, "dt", SimpleNamespace(datetime=SimpleNamespace(now=lambda zone: NOW), UTC=dt.UTC))
     patch.setattr(jobs, "list_jobs", lambda sagemaker, statuses: JOBS)
     patch.setattr(endpoint, "EndpointCapacity", lambda *given, on_wait: SimpleNamespace(describe=lambda name: CAPACITY))
+    diagnosed = SimpleNamespace(diagnose=lambda name: DIAGNOSIS)
+    patch.setattr(endpoint, "EndpointDiagnosis", lambda create_client, now: diagnosed)
+    patch.setattr(endpoint, "dt", SimpleNamespace(datetime=SimpleNamespace(now=lambda zone: NOW), UTC=dt.UTC))
     patch.setattr(preflight.StackPreflight, "report", lambda *given: FOUND)
     patch.setattr(dashboard, "picture", lambda preview, metrics: b"")
     yield

@@ -95,6 +95,30 @@ def test_a_job_of_a_clock_that_is_ahead_has_no_negative_age(store: Store, monkey
     assert {tuple(row.split()[1:3]) for row in rows} == {("0", "s")}
 
 
+def failed(store: Store) -> str:
+    store.cloud.inject("job_fails", reason="CUDA out of memory. Tried to allocate 2 GiB")
+    claim = store.claimed(KEY, owner("Chat"))
+    name = store.job(KEY, claim.attempt)
+    store.ended(KEY, claim.attempt)
+    return name
+
+
+@pytest.mark.parametrize("with_store", [True, False])
+def test_failed_jobs_are_listed_with_their_reasons(store: Store, with_store: bool) -> None:
+    name = failed(store)
+    arguments = ("--status", "FAILED", *(("--store", store.bucket) if with_store else ()))
+    assert listed(*arguments)[name]["failure_reason"] == "CUDA out of memory. Tried to allocate 2 GiB"
+    row = next(line for line in run("list", *arguments).stdout.splitlines() if name in line)
+    assert row.endswith("  CUDA out of memory. Tried to allocate 2 GiB")
+
+
+def test_a_narrow_terminal_shows_the_reason_below_the_job(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    name = failed(store)
+    lines = [line.strip() for line in run("list", "--status", "FAILED").stdout.splitlines()]
+    assert lines[lines.index(f"Job: {name}") + 1] == "Reason: CUDA out of memory. Tried to allocate 2 GiB"
+
+
 @pytest.mark.parametrize("width", [80, 100])
 def test_a_narrow_terminal_breaks_no_value_of_the_job_table(
     store: Store, width: int, monkeypatch: pytest.MonkeyPatch

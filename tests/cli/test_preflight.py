@@ -12,8 +12,11 @@ from typer.testing import CliRunner, Result
 from constructs_optim.cli.main import app
 from constructs_optim.templates.resource_types import PREFLIGHT
 
+from ..support.denials import deny
 from ..support.handwritten_templates import resource, stack, written
 from ..support.operator_stores import Store
+from ..support.watched_endpoints import Watched
+from ..support.watched_endpoints import watched as watched_resources
 
 pytestmark = pytest.mark.local
 NOTHING = "s3://nothing-at-all/model/"
@@ -68,3 +71,28 @@ def test_stacks_without_a_preflight_or_of_another_account_are_refused(store: Sto
     elsewhere = preflight(written(tmp_path / "elsewhere", replace(stack(LOOKS), account="111122223333")))
     assert elsewhere.exit_code == 2
     assert "these stacks belong to other accounts: Chat (111122223333)" in elsewhere.stderr
+
+
+def test_permissions_that_a_deployed_role_lost_are_a_problem_unless_the_deployment_changes_them(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched, looks = Watched(store.cloud), {"Preflight": resource(PREFLIGHT)}
+    name = watched.stack.name
+    resources = {**watched_resources(), **looks}
+    folder = written(tmp_path / "same", replace(stack(resources), path=name, stack_name=name))
+    assert preflight(folder).exit_code == 0
+    watched.delete_role_policy("pull")
+    watched.delete_role_policy("grant")
+    result = preflight(folder)
+    assert result.exit_code == 1, result.output
+    role = watched.stack.physical_id("Role")
+    text = f"permissions: Role lost permissions of the role {role} (the policy pull is gone): Allow ecr:Get* on *"
+    assert f"  problem  {text}\n    Next: `cdk deploy --revert-drift` restores it\n" in result.stdout
+    assert f"put it back with `aws iam put-role-policy --role-name {role} --policy-name grant" in result.stdout
+    resources["Role"]["Properties"]["Description"] = "changed"
+    changed = written(tmp_path / "changed", replace(stack(resources), path=name, stack_name=name))
+    assert "the policy pull is gone" not in preflight(changed).stdout
+    deny(monkeypatch, "ListStackResources")
+    denied = preflight(folder)
+    assert (denied.exit_code, "not compared: ListStackResources is denied" in denied.stdout) == (0, True)
+    watched.stack.delete()

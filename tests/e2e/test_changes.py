@@ -6,7 +6,7 @@ Times are shortened; what CloudFormation, SageMaker and Application Auto Scaling
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,13 @@ from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk.aws_applicationautoscaling import ScalingInterval
 
-from constructs_optim import Model, OptimizedEndpoint, Pool, UpdatePolicy, VariantOptions
+from constructs_optim import Alarms, Model, MonitoringOptions, OptimizedEndpoint, Pool, UpdatePolicy, VariantOptions
 from constructs_optim.templates.resource_types import SERVED_CONFIGURATION, VARIANT_SCALING
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.deployed_stack import DeployedStack
 from ..support.sampling import one_in
+from ..support.scaled_variants import variant
 from ..support.template_stack import ASSETS, TemplateStack, endpoint_of, made, part_of, physical
 from ..support.variant_scaling import VariantScaling
 from ..support.waiting import until
@@ -80,6 +81,7 @@ class Chat:
         scaled: bool = True,
         composite: bool = False,
         bake: int = 0,
+        alarms: Alarms | None = None,
         **variant: Any,
     ) -> TemplateStack:
         """The stack with an endpoint on a type, or on pools; updates may watch a composite alarm as well.
@@ -103,6 +105,7 @@ class Chat:
                 model=Model.s3(f"s3://{MODELS}/llama/"),
                 update_policy=UpdatePolicy.all_at_once(bake_time=Duration.minutes(bake), rollback_alarms=watched),
                 variant=VariantOptions(**variant),
+                monitoring=MonitoringOptions(alarms=alarms or Alarms()),
                 **(alone if len(instance_types) == 1 else pooled),
             )
             if not scaled:
@@ -184,6 +187,63 @@ def test_an_instance_type_changes_with_its_scaling(chat: Chat) -> None:
     assert chat.types == [G5]
 
 
+def deregister(chat: Chat) -> None:
+    key = variant(chat.first["EndpointName"])
+    chat.cloud.client("application-autoscaling").deregister_scalable_target(**key)
+
+
+def register_without_policies(chat: Chat) -> None:
+    limits = VariantScaling(chat.stack).range
+    assert limits is not None
+    deregister(chat)
+    key = {**variant(chat.first["EndpointName"]), "MinCapacity": limits[0], "MaxCapacity": limits[1]}
+    chat.cloud.client("application-autoscaling").register_scalable_target(**key)
+
+
+def delete_a_policy(chat: Chat) -> None:
+    key, policies = variant(chat.first["EndpointName"]), VariantScaling(chat.stack).policies
+    name = policies["OnConcurrency"]["PolicyName"]
+    chat.cloud.client("application-autoscaling").delete_scaling_policy(**key, PolicyName=name)
+
+
+REMOVALS = [deregister, register_without_policies, delete_a_policy]
+
+
+@pytest.mark.parametrize("remove", one_in(3, REMOVALS))
+def test_scaling_that_was_removed_by_hand_comes_back_with_the_next_change(
+    chat: Chat, remove: Callable[[Chat], None]
+) -> None:
+    changes: list[tuple[dict[str, Any], tuple[tuple[int, int], set[str], float]]] = [
+        ({"most": 6}, ((1, 6), POLICIES, 8)),
+        # Another release: the endpoint moves to another configuration.
+        ({"most": 6, "container_startup_timeout": Duration.minutes(20)}, ((1, 6), POLICIES, 8)),
+        ({"most": 6, "target": 5}, ((1, 6), POLICIES, 5)),
+    ]
+    for change, expected in changes:
+        remove(chat)
+        changed = chat.template(G5, **change)
+        assert changed.deploy() == "UPDATE_COMPLETE", changed.reasons
+        assert chat.is_scaled() == expected
+    # An instance type changes with scaling that is gone, and CloudFormation knows all policies.
+    remove(chat)
+    for types in (G6, G5):
+        changed = chat.template(types, target=6)
+        assert changed.deploy() == "UPDATE_COMPLETE", changed.reasons
+        assert (chat.types, chat.is_scaled()) == ([types], ((1, 4), POLICIES, 6))
+
+
+def test_a_deployment_that_fails_after_scaling_was_removed_by_hand_is_rolled_back_and_the_next_one_restores_it(
+    chat: Chat,
+) -> None:
+    deregister(chat)
+    changed = chat.failing_at_last(chat.template(G5, most=6))
+    assert changed.deploy() == "UPDATE_ROLLBACK_COMPLETE", changed.reasons
+    assert VariantScaling(chat.stack).range == (1, 4)
+    changed = chat.template(G5, most=6)
+    assert changed.deploy() == "UPDATE_COMPLETE", changed.reasons
+    assert chat.is_scaled() == ((1, 6), POLICIES, 8)
+
+
 @pytest.mark.exhaustive
 def test_pools_change_with_their_scaling(chat: Chat) -> None:
     for types in ((G5, G6), (G6, G5), (G6,)):
@@ -252,6 +312,20 @@ def test_a_silent_rollback_fails_the_deployment_with_the_name_of_the_alarm(chat:
     signals.set_alarm_state(AlarmName=alarm, StateValue="OK", StateReason="a test")
     if scaled:
         assert chat.is_scaled() == ((1, 4), POLICIES, 8)
+
+
+@pytest.mark.exhaustive
+def test_during_an_outage_a_release_goes_back_once_the_alarm_that_blocks_it_is_switched_off(chat: Chat) -> None:
+    alarm, signals = physical(chat.stack, "AWS::CloudWatch::Alarm", "ErrorRate"), chat.cloud.client("cloudwatch")
+    signals.set_alarm_state(AlarmName=alarm, StateValue="ALARM", StateReason="a test")
+    earlier: dict[str, Any] = {"container_startup_timeout": Duration.minutes(20)}
+    before = endpoint_of(chat.stack)["EndpointConfigName"]
+    blocked = chat.template(G5, **earlier)
+    assert blocked.deploy() == "UPDATE_ROLLBACK_COMPLETE", blocked.reasons
+    assert alarm in blocked.reasons
+    unwatched = chat.template(G5, alarms=Alarms(error_rate=False), **earlier)
+    assert unwatched.deploy() == "UPDATE_COMPLETE", unwatched.reasons
+    assert endpoint_of(chat.stack)["EndpointConfigName"] != before
 
 
 @pytest.mark.exhaustive

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +15,10 @@ from constructs_optim_local.cloud import LocalCloud
 
 from ..support.deployed_stack import DeployedStack
 from ..support.hosting import settled
+from ..support.scaled_variants import variant
 from ..support.shared_stores import BUCKET
+from ..support.template_stack import TemplateStack, physical
+from ..support.variant_scaling import VariantScaling
 
 APP = f"""
 import os
@@ -58,6 +63,59 @@ def test_an_endpoint_that_was_moved_by_hand_has_drifted_and_is_reverted(
     assert "Number of resources with drift: 0" in stack.cdk("drift")
     assert "Nothing to refactor" in stack.cdk("refactor", "--unstable=refactor", "--dry-run")
     stack.destroy()
+
+
+@pytest.mark.exhaustive
+def test_scaling_and_an_alarm_that_were_removed_by_hand_are_named_and_reverting_drift_creates_them_again(
+    cloud: LocalCloud, a_stack: Callable[..., DeployedStack]
+) -> None:
+    stack: DeployedStack = a_stack("Removed")
+    stack.deploy()
+    before, template = scaling_of(stack), next(stack.output.glob("Removed*"))
+    alarm = physical(TemplateStack(cloud, stack.name, {}), "AWS::CloudWatch::Alarm", "ErrorRate")
+    deregister(stack)
+    cloud.client("cloudwatch").delete_alarms(AlarmNames=[alarm])
+
+    assert "(no changes)" in stack.deploy()
+    assert "Number of resources with drift: 3" in stack.cdk("drift")
+    explained = command(cloud, "explain", str(template), "--against", "deployed", "--fail-on", "drift")
+    assert explained.returncode == 1, explained.stdout + explained.stderr
+    assert "Deployed, but missing in the account (Removed)" in explained.stdout
+    shown = command(cloud, "endpoint", "show", stack.endpoint["EndpointName"])
+    assert shown.returncode == 1, shown.stdout + shown.stderr
+    for text in ("is not registered, so nothing scales", "does not scale by it", f"({alarm}) does not exist"):
+        assert text in " ".join(explained.stdout.split())
+        assert text in " ".join(shown.stdout.split())
+
+    stack.cdk("deploy", "--revert-drift", "--require-approval", "never")
+    assert scaling_of(stack) == before
+    assert command(cloud, "explain", str(template), "--against", "deployed", "--fail-on", "drift").returncode == 0
+    # A deployment that changes the scaling restores it, too.
+    deregister(stack)
+    stack.changed(max_capacity=6).deploy()
+    assert scaling_of(stack) == ((1, 6), before[1])
+    stack.destroy()
+
+
+def command(cloud: LocalCloud, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "constructs_optim", *arguments],
+        env={**cloud.child_environment(), "COLUMNS": "1000"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def deregister(stack: DeployedStack) -> None:
+    key = variant(stack.endpoint["EndpointName"])
+    stack.client("application-autoscaling").deregister_scalable_target(**key)
+
+
+def scaling_of(stack: DeployedStack) -> tuple[tuple[int, int] | None, dict[str, float]]:
+    """The range, and the targets of the policies."""
+    found = VariantScaling(TemplateStack(stack.cloud, stack.name, {}))
+    return found.range, found.targets
 
 
 @pytest.mark.exhaustive

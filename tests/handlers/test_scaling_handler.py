@@ -358,6 +358,51 @@ def test_a_request_that_changes_nothing_leaves_scaling_alone(made: Scaled) -> No
     assert made.registered == ALL
 
 
+# CloudFormation sends numbers as text.
+DECLARED = {
+    "MinCapacity": "1",
+    "MaxCapacity": "6",
+    "ScheduledActions": [
+        {
+            "ScheduledActionName": "Nights",
+            "Schedule": "cron(0 22 * * ? *)",
+            "Timezone": "Europe/Berlin",
+            "ScalableTargetAction": {"MaxCapacity": "2"},
+        }
+    ],
+}
+
+
+def test_a_variant_that_somebody_deregistered_is_registered_as_the_stack_declares_it(made: Scaled) -> None:
+    made.scaling.deregister_scalable_target(**made.key)
+    for _ in range(2):
+        answer = made.send("Update", G5, G5, PoliciesHash="0" * 64, Target=DECLARED)
+        assert answer["Status"] == "SUCCESS", answer["Reason"]
+        assert made.registered == (1, 6, [], ["Nights"])
+    (schedule,) = made.scaling.describe_scheduled_actions(**made.key)["ScheduledActions"]
+    assert (schedule["Timezone"], schedule["ScalableTargetAction"]) == ("Europe/Berlin", {"MaxCapacity": 2})
+
+
+def test_a_schedule_that_somebody_deleted_comes_back_and_the_rest_stays(made: Scaled) -> None:
+    assert made.send("Update", G5, G5, PoliciesHash="0" * 64, Target=DECLARED)["Status"] == "SUCCESS"
+    assert made.registered == (1, 4, ["ByHand"], ["Mornings", "Nights"])
+
+
+def test_a_stack_of_an_earlier_release_does_not_tell_what_to_register(made: Scaled) -> None:
+    made.scaling.deregister_scalable_target(**made.key)
+    assert made.send("Update", G5, G5, PoliciesHash="0" * 64)["Status"] == "SUCCESS"
+    assert made.registered is None
+
+
+def test_a_rollback_does_not_register_what_was_deregistered_before_it(
+    made: Scaled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made.scaling.deregister_scalable_target(**made.key)
+    monkeypatch.setattr(variant_scaling, "is_rolling_back", lambda stack_id: True)
+    assert made.send("Update", G5, G5, PoliciesHash="0" * 64, Target=DECLARED)["Status"] == "SUCCESS"
+    assert made.registered is None
+
+
 def test_a_creation_that_could_not_be_rolled_back_is_refused(made: Scaled) -> None:
     refused = made.send("Create", G6)
     assert refused["Status"] == "FAILED"

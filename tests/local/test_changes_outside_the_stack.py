@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -101,3 +102,77 @@ def test_a_silent_rollback_of_an_endpoint_is_taken_for_a_success(
     after = sagemaker.describe_endpoint(EndpointName=name)
     assert after["EndpointConfigName"] == before["EndpointConfigName"] != made.stack.physical_id("Config")
     assert "FailureReason" not in after
+
+
+ALARM: dict[str, Any] = {
+    "Type": "AWS::CloudWatch::Alarm",
+    "Properties": {
+        "AlarmActions": [{"Ref": "Policy"}],
+        "ComparisonOperator": "GreaterThanThreshold",
+        "EvaluationPeriods": 1,
+        "MetricName": "Invocations",
+        "Namespace": "AWS/SageMaker",
+        "Period": 60,
+        "Statistic": "Sum",
+        "Threshold": 8,
+    },
+}
+DASHBOARD = {"Type": "AWS::CloudWatch::Dashboard", "Properties": {"DashboardBody": json.dumps({"widgets": []})}}
+POLICY = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}]}
+READER = {
+    "Type": "AWS::IAM::Role",
+    "Properties": {
+        "AssumeRolePolicyDocument": {
+            "Version": "2012-10-17",
+            "Statement": [
+                {"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}
+            ],
+        },
+        "Policies": [{"PolicyName": "read", "PolicyDocument": POLICY}],
+    },
+}
+
+
+def test_a_drift_aware_change_set_creates_again_what_was_deleted(made: Scaled, cloud: LocalCloud) -> None:
+    stack, cloudwatch, iam = made.stack, cloud.client("cloudwatch"), cloud.client("iam")
+    resources = {**scaled(8), "Alarm": ALARM, "Dashboard": DASHBOARD, "Role": READER}
+    assert stack.deploy(resources) == "UPDATE_COMPLETE", stack.reasons()
+    assert stack.drifted() == {}
+    made.client.deregister_scalable_target(**made.key)
+    cloudwatch.delete_alarms(AlarmNames=[stack.physical_id("Alarm")])
+    cloudwatch.delete_dashboards(DashboardNames=[stack.physical_id("Dashboard")])
+    iam.delete_role_policy(RoleName=stack.physical_id("Role"), PolicyName="read")
+    assert stack.drifted() == {
+        "Alarm": "DELETED", "Dashboard": "DELETED", "Policy": "DELETED", "Role": "MODIFIED", "Target": "DELETED"
+    }  # fmt: skip
+    assert stack.revert_drift(resources) == {
+        "Alarm": "Add", "Dashboard": "Add", "Policy": "Add", "Role": "Modify", "Target": "Add"
+    }  # fmt: skip
+    assert stack.status() == "UPDATE_COMPLETE", stack.reasons()
+    (policy,) = made.policies()
+    (alarm,) = cloudwatch.describe_alarms(AlarmNames=[stack.physical_id("Alarm")])["MetricAlarms"]
+    assert alarm["AlarmActions"] == [policy["PolicyARN"]]
+    assert cloudwatch.get_dashboard(DashboardName=stack.physical_id("Dashboard"))["DashboardBody"]
+    assert iam.get_role_policy(RoleName=stack.physical_id("Role"), PolicyName="read")["PolicyDocument"] == POLICY
+    # CloudFormation knows the new policy.
+    assert stack.deploy({**resources, **scaled(9, most=5)}) == "UPDATE_COMPLETE", stack.reasons()
+
+
+def test_a_change_of_what_was_deregistered_succeeds_in_a_drift_aware_change_set(made: Scaled) -> None:
+    changed = scaled(9, most=5)
+    made.client.deregister_scalable_target(**made.key)
+    assert made.stack.deploy(changed) == "UPDATE_ROLLBACK_COMPLETE"
+    assert made.stack.revert_drift(changed) == {"Policy": "Add", "Target": "Add"}
+    assert made.stack.status() == "UPDATE_COMPLETE", made.stack.reasons()
+    (policy,) = made.policies()
+    assert policy["TargetTrackingScalingPolicyConfiguration"]["TargetValue"] == 9
+
+
+def test_a_drift_aware_change_set_enables_the_actions_of_an_alarm(cloud: LocalCloud) -> None:
+    stack, cloudwatch = Stack(cloud, "silenced"), cloud.client("cloudwatch")
+    alarm = {**ALARM, "Properties": {**ALARM["Properties"], "ActionsEnabled": True, "AlarmActions": []}}
+    assert stack.deploy({"Alarm": alarm}) == "CREATE_COMPLETE", stack.reasons()
+    cloudwatch.disable_alarm_actions(AlarmNames=[stack.physical_id("Alarm")])
+    assert stack.revert_drift({"Alarm": alarm}) == {"Alarm": "Modify"}
+    assert cloudwatch.describe_alarms()["MetricAlarms"][0]["ActionsEnabled"] is True
+    stack.delete()

@@ -44,3 +44,19 @@ def test_a_rollback_that_failed_is_continued(cloud: LocalCloud, stuck: Stack, mo
         ServiceNamespace="sagemaker", ResourceIds=[stuck.physical_id("Target").partition("|")[0]]
     )["ScalableTargets"]
     assert target["MaxCapacity"] == 2
+
+
+def test_a_skipped_resource_stays_as_the_update_left_it_and_reverting_drift_restores_it(
+    cloud: LocalCloud, stuck: Stack
+) -> None:
+    def most() -> int:
+        (target,) = cloud.client("application-autoscaling").describe_scalable_targets(
+            ServiceNamespace="sagemaker", ResourceIds=[stuck.physical_id("Target").partition("|")[0]]
+        )["ScalableTargets"]
+        return target["MaxCapacity"]
+
+    stuck.cloudformation.continue_update_rollback(StackName=stuck.name, ResourcesToSkip=["Target"])
+    until(stuck.status, "UPDATE_ROLLBACK_COMPLETE".__eq__)
+    assert most() == 4
+    stuck.revert_drift(scaled(2))
+    assert most() == 2

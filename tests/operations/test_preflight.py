@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from constructs_optim.operations.preflight import StackPreflight
-from constructs_optim.operations.stacks import DeployedTemplates
+from constructs_optim.operations.stacks import DeployedStack, DeployedTemplates
 from constructs_optim.runtime.preflight.report import Report
 from constructs_optim.templates.resource_types import ENDPOINT, PREFLIGHT
+from constructs_optim.templates.template import Template
 
 from ..preflight.answers import Answers
 
@@ -24,6 +25,12 @@ class Deployed:
 
     def template(self, stack_name: str, region: str, parents: object) -> Mapping[str, Any] | None:
         return self._template
+
+    def stack(self, stack_name: str, region: str, parents: object) -> DeployedStack | None:
+        if self._template is None:
+            return None
+        ids = {name: name.lower() for name in self._template["Resources"] if name != "Role"}
+        return DeployedStack(stack_name, "UPDATE_COMPLETE", "111122223333", region, Template(self._template), ids)
 
     def physical_id(self, stack_name: str, region: str, logical_id: str, parents: object) -> str | None:
         return None if self._template is None else logical_id.lower()

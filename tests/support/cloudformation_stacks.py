@@ -33,6 +33,35 @@ class Stack:
             self.cloudformation.create_stack(**given)
         return until(self.status, lambda status: not status.endswith("_IN_PROGRESS"))
 
+    def drifted(self) -> dict[str, str]:
+        """Detect drift; the statuses of the resources that drifted, by logical ID."""
+        detection = self.cloudformation.detect_stack_drift(StackName=self.name)["StackDriftDetectionId"]
+        until(
+            lambda: self.cloudformation.describe_stack_drift_detection_status(StackDriftDetectionId=detection),
+            lambda found: found["DetectionStatus"] == "DETECTION_COMPLETE",
+        )
+        found = self.cloudformation.describe_stack_resource_drifts(StackName=self.name)["StackResourceDrifts"]
+        statuses = {each["LogicalResourceId"]: each["StackResourceDriftStatus"] for each in found}
+        return {name: status for name, status in statuses.items() if status in ("DELETED", "MODIFIED")}
+
+    def revert_drift(self, resources: dict[str, Any]) -> dict[str, str]:
+        """Carry out a drift-aware change set to the end, as ``cdk deploy --revert-drift`` does.
+
+        Returns the change set's actions by logical ID.
+        """
+        named = {"StackName": self.name, "ChangeSetName": "revert"}
+        template = json.dumps({"Resources": resources})
+        self.cloudformation.create_change_set(**named, TemplateBody=template, DeploymentMode="REVERT_DRIFT")
+        found = until(
+            lambda: self.cloudformation.describe_change_set(**named),
+            lambda described: described["Status"] in ("CREATE_COMPLETE", "FAILED"),
+        )
+        self.cloudformation.execute_change_set(**named)
+        until(self.status, lambda status: not status.endswith("_IN_PROGRESS"))
+        return {
+            each["ResourceChange"]["LogicalResourceId"]: each["ResourceChange"]["Action"] for each in found["Changes"]
+        }
+
     def delete(self) -> None:
         self.cloudformation.delete_stack(StackName=self.name)
         until(self.exists, lambda exists: not exists)

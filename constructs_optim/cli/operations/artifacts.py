@@ -12,6 +12,7 @@ from rich.filesize import decimal
 
 from constructs_optim.explanation.formatting import counted
 from constructs_optim.operations.artifacts import Artifact, ArtifactInventory, State, verify
+from constructs_optim.operations.jobs import Job
 from constructs_optim.operations.pruning import Pruner, Pruning
 from constructs_optim.operations.stacks import Stacks
 
@@ -35,6 +36,7 @@ from ..presentation import (
 artifacts_app = Commands(help="List, show, verify, and prune the artifacts of a store.")
 
 _SHORT = 12
+_RECENT = dt.timedelta(days=30)
 _SPAN = re.compile(r"(\d{1,5})(s|min|h|d|w)")
 _UNITS = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -53,7 +55,8 @@ Key = Annotated[str, typer.Argument(help="Key of the artifact, or its first char
 def list_command(bucket: Bucket, region: Region = None, profile: Profile = None, as_json: JsonOption = False) -> None:
     """List the artifacts of a store with their state, size, and number of owners.
 
-    The table omits released artifacts that have no files: the store keeps only their number of attempts.
+    The table omits released artifacts that have no files, because the store keeps only their number of attempts. Those
+    whose job failed are listed for 30 days, with the reason.
 
     Examples:
         constructs-optim artifacts list --store ml-artifacts
@@ -65,7 +68,7 @@ def list_command(bucket: Bucket, region: Region = None, profile: Profile = None,
         for artifact in inventory.all():
             if as_json:
                 summaries.append(artifact.summary())
-            elif not artifact.is_cleared:
+            elif not artifact.is_cleared or _failed_recently(artifact):
                 rows.append(_row(artifact))
     if as_json:
         print_json({"artifacts": summaries, "warnings": inventory.warnings})
@@ -212,6 +215,10 @@ def _full_key(inventory: ArtifactInventory, prefix: str) -> str:
     raise failed("\n  ".join([f"{len(keys)} keys begin with {prefix}. Type more of the key:", *keys]))
 
 
+def _failed_recently(artifact: Artifact) -> bool:
+    return artifact.failure is not None and dt.datetime.now(dt.UTC) - artifact.changed_at < _RECENT
+
+
 def _row(artifact: Artifact) -> list[str]:
     return [
         artifact.key[:_SHORT],
@@ -234,13 +241,17 @@ def _fields(artifact: Artifact) -> list[tuple[str, str]]:
         ("Built", artifact.made_at or ""),
         ("Model data", manifest.get("model_data_uri", "")),
         ("Image", manifest.get("image", "")),
-        ("Job", manifest.get("job_name") or (f"{artifact.job.name} {artifact.job.status}" if artifact.job else "")),
+        ("Job", manifest.get("job_name") or (_job(artifact.job) if artifact.job else "")),
         ("Source", str((manifest.get("source") or (claim.source if claim else {})).get("identity", ""))),
         ("Attempt", str(claim.attempt) if claim else ""),
         ("Last changed", artifact.changed_at.isoformat(timespec="seconds")),
         ("Owners", "\n".join(owner_name(owner) for owner in artifact.owners) or "none"),
     ]
     return [(name, value) for name, value in rows if value]
+
+
+def _job(job: Job) -> str:
+    return f"{job.name} {job.status}" + (f": {job.failure_reason}" if job.failure_reason else "")
 
 
 def _print_pruning(pruning: Pruning, *, versioned: bool | None) -> None:

@@ -53,13 +53,13 @@ def list_command(
     profile: Profile = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the jobs that this library started, newest first.
+    """List the jobs that this library started, newest first, with the reasons of those that failed.
 
     With --store, jobs of that store show the owners of their artifacts. Running jobs without owners are marked as
     orphaned.
 
     Examples:
-        constructs-optim jobs list --status INPROGRESS
+        constructs-optim jobs list --status FAILED
         constructs-optim jobs list --store ml-artifacts --json
     """
     account = Account(profile, region)
@@ -75,7 +75,8 @@ def list_command(
     if not jobs:
         say("No jobs with this status." if status else "No jobs of this library in this account and Region.")
         return
-    columns = ["Status", "Age", "Ran for", "Kind", "Instance type", "Attempt", "Job", *(["Owners"] if bucket else [])]
+    more = [*(["Owners"] if bucket else []), *(["Reason"] if any(job.failure_reason for job in jobs) else [])]
+    columns = ["Status", "Age", "Ran for", "Kind", "Instance type", "Attempt", "Job", *more]
     rows = [
         [
             job.status,
@@ -86,10 +87,11 @@ def list_command(
             str(job.attempt),
             job.name,
             *([_owners(job)] if bucket else []),
+            *([job.failure_reason or ""] if "Reason" in more else []),
         ]
         for job in jobs
     ]
-    print_table(columns, rows, long=2 if bucket else 1, status="Status")
+    print_table(columns, rows, long=1 + len(more), status="Status")
     if inventory is not None:
         say_hidden_owners(inventory)
 

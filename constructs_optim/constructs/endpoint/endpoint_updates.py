@@ -12,7 +12,7 @@ from constructs import Construct
 
 from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
-from constructs_optim.constructs.scaling.policies import DeclaredPolicies, ScalingTarget
+from constructs_optim.constructs.scaling.policies import DeclaredScaling, ScalingTarget
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
 from constructs_optim.constructs.stack.handler import Handler, JobRunner
 from constructs_optim.constructs.stack.permissions import Arn, Statement, statements_of, sub
@@ -101,7 +101,7 @@ def changing(
     ``store`` keeps the registration in the meantime.
 
     CloudFormation invokes both resources when the variant's name or its instance types change, and ``served`` also when
-    the stack's own policies change.
+    the stack's own target or policies change.
     """
     service = EndpointUpdateService.of(scope)
     runner = service.scaling
@@ -122,11 +122,12 @@ def changing(
     properties = {**runner.properties, "EndpointName": endpoint_name, **changing, **kept}
     before = CfnResource(scope, "ScalingSuspended", type=VARIANT_SCALING, properties=properties)
     endpoint.add_resource_dependency(before)
-    policies = DeclaredPolicies(scope)
+    declared = DeclaredScaling(scope)
     machine = runner.properties["StateMachineArn"]
-    for name, value in {"StateMachineArn": machine, **changing, "PoliciesHash": policies.hash, **kept}.items():
+    of_target = {"PoliciesHash": declared.hash, "Target": declared.target}
+    for name, value in {"StateMachineArn": machine, **changing, **of_target, **kept}.items():
         served.add_property_override(name, value)
-    return replace(target, after=served, policies=policies)
+    return replace(target, after=served, declared=declared)
 
 
 def _see(endpoint_name: str) -> list[Statement]:

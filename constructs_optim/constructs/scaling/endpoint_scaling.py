@@ -169,7 +169,7 @@ class EndpointScaling(Construct):
             scalable_dimension=target.dimension,
             service_namespace="sagemaker",
         )
-        self._registered = RegisteredTarget(self._resource, target)
+        self._registered = RegisteredTarget(self._resource, target, self._scheduled)
         if imported:
             self._resource.apply_removal_policy(RemovalPolicy.RETAIN)
         self._wake_from_zero(min_capacity, max_capacity)

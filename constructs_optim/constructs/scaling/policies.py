@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aws_cdk import CfnResource, Stack
+from aws_cdk import CfnResource, IResolvable, Stack
 from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from constructs_optim.constructs.stack.custom_resource import drop_none
-from constructs_optim.constructs.stack.stack_context import late_text
+from constructs_optim.constructs.stack.stack_context import late_text, late_value
 from constructs_optim.recipe.hosting.engine_scaling import EVALUATION_SECONDS, IDLE_SECONDS, PENDING_SECONDS
 from constructs_optim.recipe.hosting.scaling import StepRequest, step_adjustments
+from constructs_optim.templates.json_values import is_array, is_object
 
 # The statistics of target tracking's customized metrics (Application Auto Scaling API reference, MetricStatistic).
 _STATISTICS = {"Average", "Maximum", "Minimum", "SampleCount", "Sum"}
@@ -28,8 +29,8 @@ class ScalingTarget:
 
     The metrics are predefined. ``wake`` holds the alarm properties of the metric of requests without capacity; None for
     a variant, which keeps an instance. ``queue_of`` is the asynchronous endpoint whose queue is measured. The target
-    depends on ``after``, and ``policies`` collects the stack's policies; both are None if nothing else registers the
-    target.
+    depends on ``after``, and ``declared`` collects what the stack declares for it; both are None if nothing else
+    registers the target.
     """
 
     resource_id: str
@@ -39,7 +40,7 @@ class ScalingTarget:
     wake: Mapping[str, Any] | None = None
     queue_of: str | None = None
     after: CfnResource | None = None
-    policies: DeclaredPolicies | None = None
+    declared: DeclaredScaling | None = None
 
     @staticmethod
     def variant(endpoint_name: str, variant_name: str, *, is_asynchronous: bool = False) -> ScalingTarget:
@@ -77,14 +78,21 @@ class ScalingTarget:
         )
 
 
-class DeclaredPolicies:
-    """The policies that a stack declares for a target, and their alarms, in order."""
+class DeclaredScaling:
+    """What a stack declares for a target: its range and schedules, its policies, and their alarms, in order."""
 
     def __init__(self, scope: Construct) -> None:
         self._scope = scope
         self._declared: list[object] = []
+        self._target: Callable[[], Mapping[str, Any]] = dict[str, Any]
         self.hash: str = late_text(self._hashed)
         """The SHA-256 of all policies (a token); it changes when CloudFormation changes a policy."""
+        self.target: IResolvable = late_value(lambda: self._target())
+        """The range and the schedules, with the names of CloudFormation's properties."""
+
+    def register(self, target: Callable[[], Mapping[str, Any]]) -> None:
+        """Set the function that returns the range and the schedules at synthesis."""
+        self._target = target
 
     def add(self, *properties: object) -> None:
         """Add a policy, with the properties of its alarm if it has one."""
@@ -98,9 +106,20 @@ class DeclaredPolicies:
 class RegisteredTarget:
     """A scalable target with its policies."""
 
-    def __init__(self, resource: scaling.CfnScalableTarget, target: ScalingTarget) -> None:
+    def __init__(
+        self, resource: scaling.CfnScalableTarget, target: ScalingTarget, schedules: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Wrap a resource; ``schedules`` are its scheduled actions, which may be added later."""
         self.id: str = resource.ref
-        self._policies = target.policies
+        self._declared = target.declared
+        if target.declared is not None:
+            target.declared.register(
+                lambda: {
+                    "MinCapacity": resource.min_capacity,
+                    "MaxCapacity": resource.max_capacity,
+                    **({"ScheduledActions": _as_properties(schedules)} if schedules else {}),
+                }
+            )
         # A changed suffix replaces the policies.
         self._ending = target.after.get_att("PolicyEnding").to_string() if target.after is not None else ""
         if target.after is not None:
@@ -110,8 +129,8 @@ class RegisteredTarget:
         self, scope: Construct, id: str, *, name: str, configuration: Mapping[str, Any], **alarm: Any
     ) -> scaling.CfnScalingPolicy:
         """Declare a policy; ``configuration`` holds the property of its type, and ``alarm`` its alarm's properties."""
-        if self._policies is not None:
-            self._policies.add(name, configuration, alarm)
+        if self._declared is not None:
+            self._declared.add(name, configuration, alarm)
         is_tracking = "target_tracking_scaling_policy_configuration" in configuration
         return scaling.CfnScalingPolicy(
             scope,
@@ -121,6 +140,13 @@ class RegisteredTarget:
             scaling_target_id=self.id,
             **configuration,
         )
+
+
+def _as_properties(value: Any) -> Any:
+    """Return a value with the names of CloudFormation's properties instead of the CDK's."""
+    if is_object(value):
+        return {f"{name[:1].upper()}{name[1:]}": _as_properties(member) for name, member in value.items()}
+    return [_as_properties(item) for item in value] if is_array(value) else value
 
 
 def declare_wake_up(scope: Construct, target: RegisteredTarget, metric: Mapping[str, Any], cooldown: int) -> None:

@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 
 from ..aws import client
 from ..errors import code_of
-from ..requests.hosting_properties import Registration
+from ..requests.hosting_properties import DeclaredTarget, Registration
 from ..telemetry import log
 
 if TYPE_CHECKING:
@@ -74,6 +74,13 @@ def registration_of(resource_id: str) -> Registration | None:
             _as_json(action) for action in _described(scaling, "describe_scheduled_actions", "ScheduledActions", key)
         ],
     )
+
+
+def declared_registration(resource_id: str, target: DeclaredTarget) -> Registration:
+    """Return a registration of what a stack declares, without policies."""
+    members, key = target.model_dump(by_alias=True, exclude_none=True), _key(resource_id)
+    schedules = [{**key, **schedule} for schedule in members.pop("ScheduledActions")]
+    return Registration(resource_id=resource_id, target=members, scheduled_actions=schedules)
 
 
 def deregister(registration: Registration) -> None:

@@ -52,6 +52,32 @@ class Registration(BaseModel):
         )
 
 
+class ScheduledRange(Properties):
+    """The range that a schedule sets; None leaves a limit as it is."""
+
+    min_capacity: int | None = None
+    max_capacity: int | None = None
+
+
+class DeclaredSchedule(Properties):
+    """A scheduled action as the stack declares it; times are text in ISO 8601."""
+
+    scheduled_action_name: str
+    schedule: str
+    timezone: str | None = None
+    start_time: str | None = None
+    end_time: str | None = None
+    scalable_target_action: ScheduledRange
+
+
+class DeclaredTarget(Properties):
+    """The scalable target of a variant as the stack declares it."""
+
+    min_capacity: int
+    max_capacity: int
+    scheduled_actions: list[DeclaredSchedule] = Field(default_factory=list[DeclaredSchedule])
+
+
 class ServedProperties(Properties):
     """One ``Custom::ServedConfiguration``: an endpoint, and the configuration that it must serve.
 
@@ -66,15 +92,16 @@ class ServedProperties(Properties):
 class ScalingProperties(WatchedProperties):
     """The requested state of a scaled variant.
 
-    ``policies_hash`` is the hash of the stack's policies and their alarms. The resource that has it depends on the
-    endpoint, and these policies depend on the resource. ``bucket`` is the store that keeps the registration while
-    scaling is suspended.
+    ``policies_hash`` is the hash of the stack's policies and their alarms, and ``target`` the stack's scalable target.
+    The resource that has them depends on the endpoint, and target and policies depend on the resource. ``bucket`` is
+    the store that keeps the registration while scaling is suspended.
     """
 
     endpoint_name: ResourceName
     variant_name: ResourceName
     instance_types: Annotated[list[InstanceType], Field(min_length=1, max_length=5)]
     policies_hash: Sha256 | None = None
+    target: DeclaredTarget | None = None
     bucket: Bucket
     kms_key_arn: KeyArn | None = None
 
