@@ -6,7 +6,8 @@ than 3% of the material mutants live.
 
 - The draw: lines by the seed, and on each line one of its mutations, so that a line with many does not count more.
 - The tests: those that execute the line, by coverage.py's contexts, then the others of their files, which share
-  fixtures and caches with them; the fastest first, up to a minute. A line that runs at import has those of its module.
+  fixtures and caches with them; first those whose names have words of the line's module and function, for a few
+  minutes. A line that runs at import has the tests of its module or folder.
 - A test counts only if it passes without a mutation too. A mutant whose line no test executes lives.
 - ``immaterial_mutants.toml`` lists the mutants that behave as the library does, each with the reason.
 
@@ -33,6 +34,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -56,8 +58,8 @@ _IN_TEST = "not lint and not e2e and not engine and not exhaustive and not train
 _TESTS = r"tests/(?!docs/|e2e/|faults/|package/|training/|constructs/test_example).*/test_\w+\.py$"
 _SOURCES = r"(constructs_optim|constructs_optim_local|tests)/.*\.(py|json|toml)$"
 _PYTEST = (sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:cacheprovider", "--hypothesis-seed=0")
-_FIRST_TESTS = 30
-_TEST_SECONDS = 60
+_TEST_SECONDS = 120
+_SNAPSHOTS = "tests/constructs/test_template_checks.py::test_a_template_matches_its_snapshot"
 # What a run takes that its tests do not: imports, collection.
 _START_SECONDS = 60
 _SLOWER = 5
@@ -164,7 +166,7 @@ class Copy:
             return self.failures(remaining, *options, seconds=seconds) if 0 < len(remaining) < len(tests) else []
         if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             return []
-        failed = re.findall(r"^(?:FAILED|ERROR) (.*)$", printed, re.MULTILINE)
+        failed = re.findall(r"^(?:FAILED|ERROR) (tests/.*)$", printed, re.MULTILINE)
         named = [max((test for test in tests if line.startswith(test)), key=len, default=line) for line in failed]
         return named or ["no start"]
 
@@ -181,7 +183,6 @@ class RecordedTests:
     """Which tests execute which lines, kept in ``.mutants``; ``copy`` runs what changed since it was recorded."""
 
     def __init__(self, copy: Copy) -> None:
-        self._by_line: dict[str, dict[int, set[str]]] = {}
         kept = _RECORDED / "record.json"
         earlier = Record.model_validate_json(kept.read_text()) if kept.exists() else Record()
         files = {name: _digest([name]) for name in _files() if re.match(_TESTS, name)}
@@ -211,28 +212,41 @@ class RecordedTests:
         self._data.read()
 
     def executing(self, mutant: Mutant) -> list[str]:
-        """Return the tests that may notice a mutant: those that execute its line, then others, the fastest first."""
-        by_line = self._of_file(mutant.path)
-        lines = mutant.mutation.lines
-        direct = {test for line in (by_line if mutant.mutation.runs_once else lines) for test in by_line.get(line, ())}
-        files = {_file(test) for test in direct}
-        others = [test for test in self._seconds if _file(test) in files and test not in direct]
-        ordered = [*sorted(direct, key=self.seconds_of), *sorted(others, key=self.seconds_of)]
-        total = list(accumulate(map(self.seconds_of, ordered)))
-        return [test for test, seconds in zip(ordered, total, strict=True) if seconds <= max(_TEST_SECONDS, total[0])]
+        """Return the tests that may notice a mutant, those first that are most likely to."""
+        folder = [name for name in _files() if name.rpartition("/")[0] == mutant.path.rpartition("/")[0]]
+        lines = self._of_lines([mutant.path], None if mutant.mutation.runs_once else mutant.mutation.lines)
+        # What no test executes may have run when the tests were imported.
+        direct = lines or self._of_lines([mutant.path]) or self._of_lines(folder)
+        executing, of_file = Counter(map(_file, direct)), Counter(map(_file, self._seconds))
+        words = _words(f"{mutant.path} {mutant.mutation.function}")
+
+        def rank(test: str) -> tuple[float, ...]:
+            share = executing[_file(test)] / of_file[_file(test)]
+            return (
+                test not in direct and not test.startswith(_SNAPSHOTS),
+                -len(words & _words(test)),
+                -share,
+                self._seconds[test],
+            )
+
+        ordered = sorted((test for test in self._seconds if _file(test) in executing), key=rank)
+        total = accumulate(map(self.seconds_of, ordered))
+        return [test for test, seconds in zip(ordered, total, strict=True) if seconds <= _TEST_SECONDS]
 
     def seconds_of(self, *tests: str) -> float:
         """Return how long the tests take."""
         return sum(self._seconds[test] for test in tests)
 
-    def _of_file(self, path: str) -> dict[int, set[str]]:
-        if path not in self._by_line:
-            by_line = self._data.contexts_by_lineno(path)
-            self._by_line[path] = {
-                line: {test for each in contexts if (test := each.rpartition("|")[0]) in self._seconds}
-                for line, contexts in by_line.items()
-            }
-        return self._by_line[path]
+    def _of_lines(self, paths: Iterable[str], lines: Collection[int] | None = None) -> set[str]:
+        """Return the tests that execute any of the lines, by default any line at all."""
+        contexts = {
+            context
+            for path in paths
+            for line, contexts in self._data.contexts_by_lineno(path).items()
+            if lines is None or line in lines
+            for context in contexts
+        }
+        return {test for context in contexts if (test := context.rpartition("|")[0]) in self._seconds}
 
 
 def _files() -> list[str]:
@@ -248,10 +262,15 @@ def _file(test: str) -> str:
     return test.partition("::")[0]
 
 
+def _words(text: str) -> set[str]:
+    return {word.rstrip("s") for word in re.findall(r"[a-z]+", text.lower())}
+
+
 def noticed(mutant: Mutant, tests: Sequence[str], recorded: RecordedTests, copy: Copy) -> str | None:
     """Return the test that fails with the mutant, or another sign of it; None if all pass."""
     with copy.mutated(mutant):
-        for some in (tests[:_FIRST_TESTS], tests[_FIRST_TESTS:]):
+        for start, end in ((0, 30), (30, 150), (150, 600), (600, None)):
+            some = tests[start:end]
             seconds = _START_SECONDS + _SLOWER * recorded.seconds_of(*some)
             if some and (failed := copy.failures(some, "--exitfirst", seconds=seconds)):
                 return failed[0]

@@ -273,6 +273,12 @@ def replaced(old: str, new: str) -> str:
             "a whole number",
         ),
         (
+            f"{VALID}    scaling: {{max_capacity: [4]}}\n",
+            "endpoint.yaml:9:29 endpoints.Llama.scaling.max_capacity",
+            "this is another kind of value",
+            'a number, or a parameter: "${MaxCapacity}", with',
+        ),
+        (
             f"{VALID}tags: {{team: '${{Team'}}\n",
             "endpoint.yaml:9:14 tags.team",
             "`${` begins a reference",

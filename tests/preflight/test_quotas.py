@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pytest
 
 from constructs_optim.runtime.preflight.checks import run
+from constructs_optim.runtime.preflight.context import Context
 from constructs_optim.runtime.requests.preflight_properties import PreflightProperties
 from constructs_optim.runtime.requests.properties import validate
 
@@ -17,6 +19,7 @@ from .answers import Answers
 G5 = "ml.g5.12xlarge"
 QUOTA = f"{G5} for endpoint usage"
 TRAINING = f"{G5} for training job usage"
+PLAN = "arn:aws:sagemaker:us-west-2:111122223333:training-plan"
 NONE: list[tuple[str, Any]] = [("list_objects_v2", {})] * 4
 
 
@@ -164,6 +167,54 @@ def test_spot_instances_have_a_quota_of_their_own(cloud: InProcessCloud) -> None
     cloud.set_quota(f"{G5} for spot training job usage", 0)
     ((level, _),) = levels(cloud, s3=NONE, Trainings=[training(Spot="true")])
     assert level == "problem"
+
+
+def running(name: str, count: int, **more: Any) -> dict[str, Any]:
+    resources = {"InstanceType": G5, "InstanceCount": count, "VolumeSizeInGB": 1, **more.pop("resources", {})}
+    described = {
+        "TrainingJobName": name,
+        "TrainingJobArn": f"arn:aws:sagemaker:us-west-2:111122223333:training-job/{name}",
+        "ModelArtifacts": {"S3ModelArtifacts": "s3://store/output"},
+        "TrainingJobStatus": "InProgress",
+        "SecondaryStatus": "Training",
+        "StoppingCondition": {"MaxRuntimeInSeconds": 60},
+        "CreationTime": dt.datetime(2026, 1, 1),
+    }
+    return {**described, "ResourceConfig": resources, **more}
+
+
+@pytest.mark.parametrize(
+    ("jobs", "used"),
+    [
+        ([], None),
+        ([running("a", 1)], None),
+        ([running("a", 2)], 2),
+        ([running("a", 1), running("b", 1)], 2),
+        # Another instance type, spot instances and reserved ones count against other quotas.
+        ([running("a", 9, resources={"InstanceType": "ml.p5.48xlarge"})], None),
+        ([running("a", 9, EnableManagedSpotTraining=True)], None),
+        ([running("a", 9, resources={"TrainingPlanArn": f"{PLAN}/plan"})], None),
+    ],
+)
+def test_running_jobs_may_end_before_a_training_job_starts(
+    cloud: InProcessCloud, jobs: list[dict[str, Any]], used: int | None
+) -> None:
+    cloud.set_quota(TRAINING, 3)
+    names = ("TrainingJobName", "TrainingJobArn", "TrainingJobStatus", "CreationTime")
+    listed = {"TrainingJobSummaries": [{name: job[name] for name in names} for job in jobs]}
+    # The jobs are described in threads, in any order.
+    sagemaker = Answers(sagemaker=[("list_training_jobs", listed)]).client("sagemaker")
+    sagemaker.describe_training_job = lambda TrainingJobName: next(  # noqa: N803 - the API's name
+        job for job in jobs if job["TrainingJobName"] == TrainingJobName
+    )
+    clients = {"sagemaker": sagemaker, "s3": Answers(s3=NONE).client("s3")}
+    context = Context(lambda service: clients.get(service) or cloud.client(service), "us-west-2")
+    findings = run(validate(PreflightProperties, {"Trainings": [training()]}), context).findings
+    assert [(each.level, each.text) for each in findings] == (
+        [("advice", f"a training job needs 2 instances, but '{TRAINING}' is 3 with {used} in use by running jobs")]
+        if used
+        else []
+    )
 
 
 def test_jobs_of_a_chain_run_one_after_another(cloud: InProcessCloud) -> None:
