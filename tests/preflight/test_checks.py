@@ -15,8 +15,8 @@ from constructs_optim.runtime.preflight.trust import SAGEMAKER
 from constructs_optim.runtime.requests.preflight_properties import PreflightProperties
 from constructs_optim.runtime.requests.properties import validate
 
+from ..support.answers import Answers
 from ..support.model_hub import HubModel, serving
-from .answers import Answers
 
 IMAGE = "763104351884.dkr.ecr.us-west-2.amazonaws.com/vllm:0.30.0"
 ROLE = "arn:aws:iam::111122223333:role/jobs"

@@ -12,9 +12,9 @@ from constructs_optim.runtime.preflight.context import Context
 from constructs_optim.runtime.requests.preflight_properties import PreflightProperties
 from constructs_optim.runtime.requests.properties import validate
 
+from ..support.answers import Answers
 from ..support.hosting import make_config, make_model
 from ..support.in_process import InProcessCloud
-from .answers import Answers
 
 G5 = "ml.g5.12xlarge"
 QUOTA = f"{G5} for endpoint usage"
