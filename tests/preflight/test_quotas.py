@@ -103,6 +103,103 @@ def test_instances_that_are_being_launched_are_in_use(cloud: InProcessCloud) -> 
     assert (level, "3 in use" in text) == ("problem", True)
 
 
+_SERVING = "arn:aws:sagemaker:us-west-2:111122223333:endpoint"
+_TIMES = {"CreationTime": dt.datetime(2026, 1, 1), "LastModifiedTime": dt.datetime(2026, 1, 1)}
+
+
+def listed(status: str = "InService") -> tuple[str, Any]:
+    summary = {"EndpointName": "other", "EndpointArn": f"{_SERVING}/other", "EndpointStatus": status, **_TIMES}
+    return "list_endpoints", {"Endpoints": [summary]}
+
+
+def described(**more: Any) -> tuple[str, Any]:
+    known = {"EndpointName": "other", "EndpointArn": f"{_SERVING}/other", "EndpointStatus": "InService", **_TIMES}
+    return "describe_endpoint", {**known, "EndpointConfigName": "other", **more}
+
+
+def configured(*variants: dict[str, Any], shadows: Any = ()) -> tuple[str, Any]:
+    arn = "arn:aws:sagemaker:us-west-2:111122223333:endpoint-config/other"
+    known = {"EndpointConfigName": "other", "EndpointConfigArn": arn, "CreationTime": dt.datetime(2026, 1, 1)}
+    more = {"ShadowProductionVariants": list(shadows)} if shadows else {}
+    return "describe_endpoint_config", {**known, "ProductionVariants": list(variants), **more}
+
+
+def variant(name: str = "AllTraffic", **more: Any) -> dict[str, Any]:
+    return {"VariantName": name, **more}
+
+
+POOLS = [{"InstanceType": G5, "CurrentInstanceCount": 2}, {"InstanceType": "ml.g6.12xlarge", "CurrentInstanceCount": 9}]
+CONFIGURED = configured(variant(InstanceType=G5))
+PENDING = {"EndpointConfigName": "next", "ProductionVariants": [variant(DesiredInstanceCount=3, InstanceType=G5)]}
+
+
+@pytest.mark.parametrize(
+    ("answers", "used"),
+    [
+        ([listed("Deleting")], 0),
+        # It was deleted after it was listed.
+        ([listed(), ("describe_endpoint", "ResourceNotFound")], 0),
+        ([listed(), described(ProductionVariants=[variant(CurrentInstanceCount=2)]), CONFIGURED], 2),
+        ([listed(), described(ProductionVariants=[variant(DesiredInstanceCount=3)]), CONFIGURED], 3),
+        (
+            [
+                listed(),
+                described(ProductionVariants=[variant(CurrentInstanceCount=4, DesiredInstanceCount=1)]),
+                CONFIGURED,
+            ],
+            4,
+        ),
+        ([listed(), described(ProductionVariants=[variant(InstancePools=POOLS)])], 2),
+        (
+            [
+                listed(),
+                described(
+                    ProductionVariants=[variant(CurrentInstanceCount=1)],
+                    ShadowProductionVariants=[variant("Shadow", CurrentInstanceCount=2)],
+                ),
+                configured(variant(InstanceType=G5), shadows=[variant("Shadow", InstanceType=G5)]),
+            ],
+            3,
+        ),
+        (
+            [
+                listed(),
+                described(
+                    ProductionVariants=[variant(CurrentInstanceCount=1)],
+                    PendingDeploymentSummary=PENDING,
+                ),
+                CONFIGURED,
+                CONFIGURED,
+            ],
+            4,
+        ),
+    ],
+)
+def test_the_instances_of_all_endpoints_are_in_use(cloud: InProcessCloud, answers: list[Any], used: int) -> None:
+    cloud.set_quota(QUOTA, 0)
+    needs = validate(PreflightProperties, {"Fleets": [fleet()]})
+    missing = ("describe_endpoint", "ResourceNotFound")
+    (finding,) = run(needs, Answers(cloud, sagemaker=[missing, *answers]).context()).findings
+    assert finding.text == f"chat needs 1 instance, but '{QUOTA}' is 0" + (f" with {used} in use" if used else "")
+    assert f"request a quota of at least {used + 1} in Service Quotas" in finding.fix
+
+
+@pytest.mark.parametrize("status", ["Failed", "Deleting"])
+def test_an_endpoint_without_instances_is_created_anew(cloud: InProcessCloud, status: str) -> None:
+    """Its update would need a batch only."""
+    cloud.set_quota(QUOTA, 1)
+    needs = validate(PreflightProperties, {"Fleets": [fleet(count=2, BatchSize="1")]})
+    sagemaker = [described(EndpointStatus=status), ("list_endpoints", {"Endpoints": []})]
+    (finding,) = run(needs, Answers(cloud, sagemaker=sagemaker).context(is_update=True)).findings
+    assert finding.text == f"chat needs 2 instances, but '{QUOTA}' is 1"
+
+
+def test_an_update_without_a_batch_needs_no_room(cloud: InProcessCloud) -> None:
+    serve(cloud, "chat", 2)
+    cloud.set_quota(QUOTA, 0)
+    assert levels(cloud, is_update=True, Fleets=[fleet(count=2, BatchSize="0")]) == []
+
+
 def test_of_pools_one_with_room_is_enough(cloud: InProcessCloud) -> None:
     cloud.set_quota(QUOTA, 0)
     pools = [fleet(InstanceTypes=[G5, "ml.p4d.24xlarge"])]
