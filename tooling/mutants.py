@@ -7,7 +7,7 @@ than 3% of the material mutants live.
 - The draw: lines by the seed, and on each line one of its mutations, so that a line with many does not count more.
 - The tests: those that execute the line, by coverage.py's contexts, then the others of their files, which share
   fixtures and caches with them; first those whose names have words of the line's module and function, for a few
-  minutes. A line that runs at import has the tests of its module or folder.
+  minutes. A line that runs at import has the tests of its module and of the lines that name what it defines.
 - A test counts only if it passes without a mutation too. A mutant whose line no test executes lives.
 - ``immaterial_mutants.toml`` lists the mutants that behave as the library does, each with the reason.
 
@@ -210,15 +210,28 @@ class RecordedTests:
         self._seconds = earlier.seconds
         self._data = CoverageData(str(_COVERAGE))
         self._data.read()
+        self._sources = {
+            name: (CHECKOUT / name).read_text().splitlines()
+            for name in _files()
+            if name.startswith(FOLDERS) and name.endswith(".py")
+        }
 
     def executing(self, mutant: Mutant) -> list[str]:
         """Return the tests that may notice a mutant, those first that are most likely to."""
-        folder = [name for name in _files() if name.rpartition("/")[0] == mutant.path.rpartition("/")[0]]
-        lines = self._of_lines([mutant.path], None if mutant.mutation.runs_once else mutant.mutation.lines)
-        # What no test executes may have run when the tests were imported.
-        direct = lines or self._of_lines([mutant.path]) or self._of_lines(folder)
+        mutation = mutant.mutation
+        direct = self._of_lines(mutant.path, None if mutation.runs_once else mutation.lines)
+        if mutation.runs_once or not direct:
+            # It may have run at import or for a cache: what counts is who uses it.
+            direct |= self._of_lines(mutant.path)
+            for path, source in self._sources.items():
+                naming = {line for line, text in enumerate(source, 1) if re.search(rf"\b{mutation.name}\b", text)}
+                direct |= self._of_lines(path, naming)
+            folder = mutant.path.rpartition("/")[0]
+            direct = direct or {
+                test for path in self._sources if path.startswith(folder) for test in self._of_lines(path)
+            }
         executing, of_file = Counter(map(_file, direct)), Counter(map(_file, self._seconds))
-        words = _words(f"{mutant.path} {mutant.mutation.function}")
+        words = _words(f"{mutant.path} {mutation.function} {mutation.name}")
 
         def rank(test: str) -> tuple[float, ...]:
             share = executing[_file(test)] / of_file[_file(test)]
@@ -237,16 +250,13 @@ class RecordedTests:
         """Return how long the tests take."""
         return sum(self._seconds[test] for test in tests)
 
-    def _of_lines(self, paths: Iterable[str], lines: Collection[int] | None = None) -> set[str]:
-        """Return the tests that execute any of the lines, by default any line at all."""
-        contexts = {
-            context
-            for path in paths
-            for line, contexts in self._data.contexts_by_lineno(path).items()
-            if lines is None or line in lines
-            for context in contexts
-        }
-        return {test for context in contexts if (test := context.rpartition("|")[0]) in self._seconds}
+    def _of_lines(self, path: str, lines: Collection[int] | None = None) -> set[str]:
+        """Return the tests that execute any of the lines of a file, by default any line at all."""
+        if lines is not None and not lines:
+            return set()
+        by_line = self._data.contexts_by_lineno(path).items()
+        contexts = {each for line, contexts in by_line if lines is None or line in lines for each in contexts}
+        return {test for each in contexts if (test := each.rpartition("|")[0]) in self._seconds}
 
 
 def _files() -> list[str]:

@@ -39,6 +39,7 @@ class Mutation:
         line: the line that the edit begins in, from 1.
         lines: those of the statement that executes it, without the statements in it.
         function: the qualified name of the function or class around it, ``""`` at a module's level.
+        name: the name by which other code uses what it changes: of the function or class, or of a module's variable.
         runs_once: whether it runs when the module is imported or for a cache, so that few of the tests that depend on
             it execute it.
     """
@@ -46,6 +47,7 @@ class Mutation:
     line: int
     lines: range
     function: str
+    name: str
     runs_once: bool
     start: int
     end: int
@@ -92,13 +94,14 @@ class _Visitor(ast.NodeVisitor):
         for line in source.splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line))
         self._scope: tuple[str, ...] = ()
+        self._name = ""
         self._lines = range(0)
         self._runs_once = True
         self._in_message: bool = False
 
     def visit(self, node: ast.AST) -> None:
         """Find the mutations of a node and of those in it."""
-        outside = (self._scope, self._lines, self._runs_once, self._in_message)
+        outside = (self._scope, self._name, self._lines, self._runs_once, self._in_message)
         if isinstance(node, ast.stmt):
             nested = [each.lineno for each in ast.walk(node) if isinstance(each, ast.stmt) and each is not node]
             decorated = [each.lineno for each in getattr(node, "decorator_list", [])]
@@ -106,7 +109,7 @@ class _Visitor(ast.NodeVisitor):
             self._lines = range(first, max(first + 1, min([(node.end_lineno or first) + 1, *nested])))
         if not self._is_skipped(node):
             super().visit(node)
-        self._scope, self._lines, self._runs_once, self._in_message = outside
+        self._scope, self._name, self._lines, self._runs_once, self._in_message = outside
 
     def _is_skipped(self, node: ast.AST) -> bool:
         match node:
@@ -130,6 +133,7 @@ class _Visitor(ast.NodeVisitor):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         """Its body runs when it is called, and the defaults of its arguments when it is defined."""
+        self._name = node.name
         for each in (*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)):
             self.visit(each)
         self._scope = (*self._scope, node.name)
@@ -139,13 +143,15 @@ class _Visitor(ast.NodeVisitor):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         """Its body runs when it is defined."""
-        self._scope = (*self._scope, node.name)
+        self._scope, self._name = (*self._scope, node.name), node.name
         self.generic_visit(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         """Of its type, only what is more than a type is executed: pydantic's bounds."""
         if isinstance(node.annotation, ast.Subscript) and ast.unparse(node.annotation.value) == "Annotated":
             self.generic_visit(node.annotation)
+        if not self._scope and isinstance(node.target, ast.Name):
+            self._name = node.target.id
         if node.value:
             self.visit(node.value)
 
@@ -200,6 +206,8 @@ class _Visitor(ast.NodeVisitor):
         """Not kept in another object."""
         if isinstance(node.targets[0], ast.Attribute | ast.Subscript):
             self._replace(node, "pass")
+        if not self._scope and isinstance(node.targets[0], ast.Name):
+            self._name = node.targets[0].id
         self.generic_visit(node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
@@ -305,7 +313,9 @@ class _Visitor(ast.NodeVisitor):
 
     def _add(self, start: int, end: int, text: str) -> None:
         line = bisect.bisect_right(self._starts, start)
-        self.found.append(Mutation(line, self._lines, ".".join(self._scope), self._runs_once, start, end, text))
+        self.found.append(
+            Mutation(line, self._lines, ".".join(self._scope), self._name, self._runs_once, start, end, text)
+        )
 
     def _text(self, node: ast.expr | ast.stmt) -> str:
         return self._source[self._position(node) : self._end(node)].decode()
