@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: release help install models demo test cloud unit package docs pages medusa e2e typescript jsii nightly exhaustive faults explore conformance handlers lint format lock bench peer clients clean lint-code lint-templates
+.PHONY: release help install models demo test cloud unit package docs pages medusa e2e typescript jsii nightly exhaustive mutants faults explore conformance handlers lint format lock bench peer clients clean lint-code lint-templates
 
 USERS_PATH := $(PATH)
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
@@ -65,7 +65,7 @@ typescript/lib/index.js: typescript/node_modules/.installed typescript/package.j
 typescript/node_modules/.installed: typescript/package-lock.json
 	@cd typescript && npm ci --silent && touch node_modules/.installed
 
-nightly: exhaustive faults explore conformance handlers ## what takes longest, for before a release
+nightly: exhaustive mutants faults explore conformance handlers ## what takes longest, for before a release
 
 exhaustive: install models peer clients typescript/lib/index.js ## the tests that take long, or try every case of something
 	@# As in make e2e: the longest first.
@@ -102,6 +102,9 @@ pages: install typescript/lib/index.js ## the pages' commands, run from empty di
 
 handlers: install ## size and cold starts of the Lambda handlers, against their targets
 	@python bench/handlers.py
+
+mutants: install ## 200 mutants of recipe, constructs and runtime, drawn anew each week: whether a test notices them
+	@python -m tooling.mutants $(if $(SEED),--seed $(SEED))
 
 faults: install ## every fault at every step of a deployment, and the figures that come of it
 	@python -m tests.faults

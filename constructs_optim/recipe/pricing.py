@@ -32,7 +32,7 @@ def blended_price_per_million_tokens(
     return price / (1 + INPUT_TO_OUTPUT_RATIO)
 
 
-def price_per_thousand(instance_price_per_hour: float, per_second: float, discount: float = 0.0) -> float:
+def price_per_thousand(instance_price_per_hour: float, per_second: float, discount: float) -> float:
     """Return the price of 1,000 requests, from the price of all instances and the requests per second."""
     return (1 - discount) * instance_price_per_hour / (per_second * 3600 / 1000)
 

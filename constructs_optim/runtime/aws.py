@@ -151,4 +151,5 @@ def _available_services(type_name: str) -> list[str]:
         "service-quotas",
         "sns",
         "stepfunctions",
+        "sts",
     ]

@@ -543,7 +543,7 @@ def is_name_of_secret(name: str, *, is_variable: bool = False) -> bool:
     return bool(of_variable or _name_of_secret().search(name))
 
 
-def is_secret_by_name(name: str, value: str, *, is_variable: bool = False) -> bool:
+def is_secret_by_name(name: str, value: str, *, is_variable: bool) -> bool:
     """Return whether a value may be a secret by its name, and by itself where the name leaves doubt."""
     if not is_name_of_secret(name, is_variable=is_variable):
         return False

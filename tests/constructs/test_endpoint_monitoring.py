@@ -30,6 +30,7 @@ from constructs_optim import (
     ShadowCandidate,
     Workload,
 )
+from constructs_optim.constructs.endpoint.declared_endpoint import DeclaredVariant
 
 _IMAGE = "763104351884.dkr.ecr.us-west-2.amazonaws.com/vllm:0.30.0-gpu-py312-cu130-ubuntu24.04-sagemaker"
 _VARIANT = {
@@ -104,6 +105,44 @@ def test_the_resources_of_an_endpoint_say_what_its_parts_need() -> None:
     board = json.dumps(one(stack, "AWS::CloudWatch::Dashboard"))
     assert "ml.g5.12xlarge" in board
     assert "vllm:" in board, "the engine's own metrics are drawn"
+
+
+@pytest.mark.parametrize(
+    ("image", "server"),
+    [
+        (_IMAGE, "vllm"),
+        ({"Fn::Sub": "763104351884.dkr.ecr.${AWS::Region}.amazonaws.com/sglang:0.5.9"}, "sglang"),
+        (
+            {"Fn::Sub": ["${Account}.dkr.ecr.us-west-2.amazonaws.com/sglang:0.5.9", {"Account": "763104351884"}]},
+            "sglang",
+        ),
+        ({"Fn::Join": ["", [{"Ref": "Registry"}, "/vllm:0.30.0", "-gpu-py312"]]}, "vllm"),
+        ({"Fn::Join": ["/", [{"Ref": "Registry"}, "sglang:0.5.9"]]}, "sglang"),
+        ({"Ref": "Image"}, None),
+        ({"Fn::Join": ["/", {"Ref": "Parts"}]}, None),
+        (None, None),
+    ],
+)
+def test_the_known_parts_of_an_image_tell_the_server(image: Any, server: str | None) -> None:
+    assert DeclaredVariant(containers=({"image": image},)).server == server
+
+
+@pytest.mark.parametrize("containers", [(), ({"image": _IMAGE}, {"image": _IMAGE})])
+def test_any_container_of_a_pipeline_may_be_the_server(containers: tuple[dict[str, Any], ...]) -> None:
+    assert DeclaredVariant(containers=containers).server is None
+
+
+@pytest.mark.parametrize(
+    ("described", "count"), [({"initialInstanceCount": 3}, 3), ({"initialInstanceCount": {"Ref": "Count"}}, 1), ({}, 1)]
+)
+def test_the_initial_instances_are_one_if_their_number_is_not_known(described: dict[str, Any], count: int) -> None:
+    assert DeclaredVariant(described=described).instance_count == count
+
+
+def test_instance_pools_are_in_the_order_of_their_priorities() -> None:
+    pools = [{"instanceType": "ml.g6.12xlarge", "priority": 2}, {"instanceType": "ml.g5.12xlarge", "priority": 1}]
+    described = {"instancePools": [*pools, {"instanceType": {"Ref": "Type"}, "priority": 3}]}
+    assert DeclaredVariant(described=described).instance_types == ("ml.g5.12xlarge", "ml.g6.12xlarge")
 
 
 def test_an_endpoint_that_another_construct_scales_is_not_scaled_twice() -> None:

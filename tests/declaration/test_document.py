@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from constructs_optim.constructs.declaration import builder, document
 from constructs_optim.constructs.declaration.document import DeclarationError, Document, FileViolation
@@ -50,327 +51,341 @@ def replaced(old: str, new: str) -> str:
     return VALID.replace(old, new)
 
 
+MISTAKES: list[tuple[str, str, str, str]] = [
+    ("stack: A\n  b: [\n", "endpoint.yaml:2:4", "mapping values are not allowed here", "YAML 1.2"),
+    ("stack: A\nstack: B\n", "endpoint.yaml:2:1", "two keys 'stack'", "one of them"),
+    ("", "endpoint.yaml:1:1", "the file is empty", "`stack: <name>`"),
+    ("- a\n", "endpoint.yaml:1:1", "not a mapping", "a mapping"),
+    (replaced("stack: Chat\n", ""), "endpoint.yaml:1:1 stack", "'stack' is needed", "stack: ..."),
+    (replaced("stack: Chat", "stack: 1"), "endpoint.yaml:1:8 stack", "this is not text", "for example Chat-prod"),
+    (
+        replaced("stack: Chat", "stack: a_b"),
+        "endpoint.yaml:1:8 stack",
+        "it must not contain '_'",
+        "for example a-b",
+    ),
+    (replaced("stack: Chat", 'stack: "Chat'), "endpoint.yaml:1:8", "this quote is not closed", "the same quote"),
+    (
+        f"schema: 2\nregions: [a]\n{VALID}",
+        "endpoint.yaml:1:9 schema",
+        "this release knows schema 1",
+        "a newer release",
+    ),
+    (f"schema: one\n{VALID}", "endpoint.yaml:1:9 schema", "does not work", "a whole number"),
+    (f"account: 012345678901\n{VALID}", "endpoint.yaml:1:10 account", "is not text", 'in quotes: "012345678901"'),
+    (f"region: frankfurt\n{VALID}", "endpoint.yaml:1:9 region", "does not work", "for example us-west-2"),
+    (
+        f"parameters: {{A: {{type: Numbr}}}}\n{VALID}",
+        "endpoint.yaml:1:24 parameters.A.type",
+        "does not work",
+        "for example String, Number",
+    ),
+    (
+        f"parameters: {{A: {{default: [1]}}}}\n{VALID}",
+        "endpoint.yaml:1:27 parameters.A.default",
+        "does not work",
+        "text or a whole number or a number",
+    ),
+    (
+        f"parameters: {{A: {{}}}}\n{VALID}    scaling: {{max_capacity: '${{A}}'}}\n",
+        "endpoint.yaml:10:29 endpoints.Llama.scaling.max_capacity",
+        "a parameter of type String",
+        "a Number parameter",
+    ),
+    (
+        f"parameters: {{A: {{}}}}\n{replaced('ml.g5.12xlarge', '${A}')}",
+        "endpoint.yaml:9:20 endpoints.Llama.instance_type",
+        "known only at deployment",
+        "the type itself",
+    ),
+    (
+        f"{VALID}    scaling: {{max_capacity: 4, on_concurrency: {{target: -1}}}}\n",
+        "endpoint.yaml:9:57 endpoints.Llama.scaling.on_concurrency.target",
+        "divides the metric by the target",
+        "",
+    ),
+    ("stack: Chat\nendpoints: {}\n", "endpoint.yaml:1:1", "no resources", "endpoints"),
+    (replaced("endpoints:", "enpoints:"), "endpoint.yaml:2:1 enpoints", "there is no 'enpoints'", "endpoints"),
+    (
+        replaced("instance_type:", "instancetype:"),
+        "endpoint.yaml:8:5 endpoints.Llama.instancetype",
+        "there is no 'instancetype' here",
+        "did you mean instance_type",
+    ),
+    (
+        replaced("awq", "{awq: {group_sizes: 64}}"),
+        "endpoint.yaml:7:30 endpoints.Llama.techniques[0].quantization.awq.group_sizes",
+        "there is no 'group_sizes' here",
+        "did you mean group_size?",
+    ),
+    (
+        replaced("awq", "{awq: {group_size: 48}}"),
+        "endpoint.yaml:7:42 endpoints.Llama.techniques[0].quantization.awq.group_size",
+        "does not work",
+        "one of 32, 64 or 128",
+    ),
+    (
+        replaced("awq", "int4"),
+        "endpoint.yaml:7:23 endpoints.Llama.techniques[0].quantization",
+        "there is nothing with that name",
+        "did you mean awq?",
+    ),
+    (
+        replaced("- quantization: awq", "- quantisation: awq"),
+        "endpoint.yaml:7:9 endpoints.Llama.techniques[0].quantisation",
+        "there is no 'quantisation' here",
+        "did you mean quantization?",
+    ),
+    (
+        replaced("- quantization: awq", "- quantisation=awq"),
+        "endpoint.yaml:7:9 endpoints.Llama.techniques[0]",
+        "there is nothing with that name",
+        "did you mean quantization: {...}?",
+    ),
+    (
+        replaced("- quantization: awq", "- awq"),
+        "endpoint.yaml:7:9 endpoints.Llama.techniques[0]",
+        "there is nothing with that name",
+        "did you mean quantization: awq?",
+    ),
+    (
+        replaced("- quantization: awq", "- fp8: {}"),
+        "endpoint.yaml:7:9 endpoints.Llama.techniques[0].fp8",
+        "there is no 'fp8' here",
+        "did you mean kv_cache: {fp8: {}} or quantization: {fp8: {}}?",
+    ),
+    (
+        replaced("- quantization: awq", "- quantization=awq,group_size=64"),
+        "endpoint.yaml:7:9 endpoints.Llama.techniques[0]",
+        "it needs settings",
+        "quantization: {...}",
+    ),
+    (
+        replaced("- quantization: awq", "- {quantization: awq, sharding: fast_load}"),
+        "endpoint.yaml:7:9 endpoints.Llama.techniques[0]",
+        "exactly one",
+        "an item for each: {quantization: awq}, {sharding: fast_load}",
+    ),
+    (
+        replaced("instance_type: ml.g5.12xlarge", "instance_type:"),
+        "endpoint.yaml:8:5 endpoints.Llama.instance_type",
+        "there is no value",
+        "leave the key out",
+    ),
+    (
+        f"{VALID}    variant: {{container_startup_timeout: 20 minutes}}\n",
+        "endpoint.yaml:9:42 endpoints.Llama.variant.container_startup_timeout",
+        "does not work",
+        "a duration: 90s, 15m, 6h or 7d",
+    ),
+    # What rules refuse, in the words of a file.
+    (
+        replaced("accept_eula: true", "accept_eula: false"),
+        "endpoint.yaml:5:91 endpoints.Llama.model.jumpstart.accept_eula",
+        "only you can accept",
+        "{jumpstart: {model_id: meta-textgeneration-llama-3-8b, version: 2.24.0, accept_eula: true}}",
+    ),
+    (
+        replaced("ml.g5.12xlarge", "ml.g5.12xlarg"),
+        "endpoint.yaml:8:20 endpoints.Llama.instance_type",
+        "no endpoint instance type with this name",
+        "did you mean ml.g5.12xlarge",
+    ),
+    (
+        f"{VALID}    scaling: {{max_capacity: 0}}\n",
+        "endpoint.yaml:9:29 endpoints.Llama.scaling.max_capacity",
+        "the maximum is at least 1",
+        "a whole number, 1 or greater",
+    ),
+    # What constructs refuse.
+    (
+        f"{VALID}    objectives: {{input_tokens: 1, output_tokens: 1}}\n",
+        "endpoint.yaml:7:7 endpoints.Llama.techniques",
+        "are set",
+        "the choice for the objectives determines these values",
+    ),
+    (
+        f"{VALID}outputs:\n  Name: ${{Lama.endpoint_name}}\n",
+        "endpoint.yaml:10:9 outputs.Name",
+        "no parameter 'Lama.endpoint_name'",
+        "there is",
+    ),
+    (
+        f"{VALID}outputs:\n  Name: ${{Lama}}\n",
+        "endpoint.yaml:10:9 outputs.Name",
+        "no parameter 'Lama'",
+        "did you mean ${Llama.…}?",
+    ),
+    (
+        f"parameters: {{P: {{}}}}\n{VALID}outputs:\n  Name: ${{Pager}}\n",
+        "endpoint.yaml:11:9 outputs.Name",
+        "no parameter 'Pager'",
+        "there is ${P}, ${Llama.…}, or declare Pager: {} in parameters",
+    ),
+    (
+        f"{VALID}outputs:\n  Name: ${{Llama.endpoint_nam}}\n",
+        "endpoint.yaml:10:9 outputs.Name",
+        "has no 'endpoint_nam'",
+        "endpoint_name",
+    ),
+    (
+        "stack: Chat\nendpoints: {Llama: {instance_type: ml.g5.12xlarge, inference_component: true}}\n"
+        "outputs: {Url: '${Llama.openai_base_url}'}\n",
+        "endpoint.yaml:3:16 outputs.Url",
+        "has no model of its own",
+        "the URL of one of its components",
+    ),
+    (
+        f"{VALID}outputs:\n  Name: ${{Llama._endpoint}}\n",
+        "endpoint.yaml:10:9 outputs.Name",
+        "has no '_endpoint'",
+        "",
+    ),
+    (
+        f"{VALID}outputs:\n  Name: ${{Llama.plans.3.summary}}\n",
+        "endpoint.yaml:10:9 outputs.Name",
+        "has no item 3",
+        "",
+    ),
+    (
+        f"{VALID}outputs:\n  Name: ${{Llama.grant_invoke}}\n",
+        "endpoint.yaml:10:9 outputs.Name",
+        "is not text",
+        "",
+    ),
+    (
+        f"{VALID}    artifact_store: Artifacts\n",
+        "endpoint.yaml:9:21 endpoints.Llama.artifact_store",
+        "'Artifacts' is not the ID of one of this file's artifact_stores",
+        "",
+    ),
+    (
+        f"{VALID}    scaling: {{max_capacity: '${{Count}}'}}\n",
+        "endpoint.yaml:9:29 endpoints.Llama.scaling.max_capacity",
+        "there is no parameter 'Count'",
+        "",
+    ),
+    (
+        f"{VALID}    variant: {{initial_instance_count: '${{Count}}'}}\n",
+        "endpoint.yaml:9:39 endpoints.Llama.variant.initial_instance_count",
+        "does not work",
+        "a whole number",
+    ),
+    (
+        f"{VALID}    scaling: {{max_capacity: [4]}}\n",
+        "endpoint.yaml:9:29 endpoints.Llama.scaling.max_capacity",
+        "this is another kind of value",
+        'a number, or a parameter: "${MaxCapacity}", with',
+    ),
+    (
+        f"{VALID}tags: {{team: '${{Team'}}\n",
+        "endpoint.yaml:9:14 tags.team",
+        "`${` begins a reference",
+        '`"${Name}"`',
+    ),
+    (f"{VALID}tags: {{team: a#b}}\n", "endpoint.yaml:9:14 tags.team", "it must not contain '#'", "for example a-b"),
+    (f"{VALID}tags: {{a#b: team}}\n", "endpoint.yaml:9:8 tags.a#b", "it must not contain '#'", "for example a-b"),
+    (
+        f"{VALID}outputs: {{Name: '${{Team'}}\n",
+        "endpoint.yaml:9:17 outputs.Name",
+        "`${` begins a reference",
+        "`$${` for the characters themselves",
+    ),
+    (
+        f"{VALID}policy: {{alarm_actions_required: true, severities: {{POL001: warning}}}}\n",
+        "endpoint.yaml:9:61 policy.severities.POL001",
+        "the rule is not enabled",
+        "also set allowed_instance_types",
+    ),
+    (
+        f"{VALID}    monitoring: {{alarms: {{error_rate: {{period_seconds: 7}}}}}}\n",
+        "endpoint.yaml:9:56 endpoints.Llama.monitoring.alarms.error_rate.period_seconds",
+        "error_rate does not accept this period_seconds",
+        "10, 20, 30, or a multiple of 60",
+    ),
+    (
+        f"{VALID}    variant: {{container_startup_timeout: 10s}}\n",
+        "endpoint.yaml:9:42 endpoints.Llama.variant.container_startup_timeout",
+        "1 minute to 1 hour",
+        "1m to 1h",
+    ),
+    (
+        f"{VALID}    update_policy: {{canary: {{percent: 80}}}}\n",
+        "endpoint.yaml:9:39 endpoints.Llama.update_policy.canary.percent",
+        "at most 50%",
+        "1 to 50%",
+    ),
+    (
+        f"{VALID}    monitoring: {{alarm_actions: [{', '.join(TOPICS)}]}}\n",
+        "endpoint.yaml:9:33 endpoints.Llama.monitoring.alarm_actions",
+        "has 6 different actions, and CloudWatch allows an alarm 5",
+        "an SNS topic",
+    ),
+    (
+        f"{VALID}    monitoring: {{observability: {{detailed: false}}, alarms: {{queue: true}}}}\n",
+        "endpoint.yaml:9:68 endpoints.Llama.monitoring.alarms.queue",
+        "the endpoint has observability: {detailed: false}",
+        "server: vllm or server: sglang",
+    ),
+    (
+        f"{VALID}    dashboard: {{show_costs: {{instance_price_per_hour: -1}}}}\n",
+        "endpoint.yaml:9:55 endpoints.Llama.dashboard.show_costs.instance_price_per_hour",
+        "a price is above zero",
+        "7.09, for instance",
+    ),
+    (
+        f"{VALID}    shadow: {{candidate: {{techniques: [{{quantization: fp8}}]}}, checks: [answered]}}\n",
+        "endpoint.yaml:4:5 endpoints.Llama.data_capture",
+        "the captured responses of both variants",
+        "{bucket: ...}",
+    ),
+    (
+        f"{VALID}outputs: {{Where: '${{AWS::Regoin}}'}}\n",
+        "endpoint.yaml:9:18 outputs.Where",
+        "no pseudo parameter 'AWS::Regoin'",
+        "AWS::Region",
+    ),
+    (
+        f"{VALID}parameters: {{'a-b': {{}}}}\n",
+        "endpoint.yaml:9:14 parameters.a-b",
+        "it must not contain '-'",
+        "for example ab",
+    ),
+    (
+        replaced("model:\n      jumpstart: {", "model: jumpstart\n    variant: {routing: random} # {"),
+        "endpoint.yaml:4:12 endpoints.Llama.model",
+        "'jumpstart' is a kind of model",
+        "a mapping with that key",
+    ),
+    (
+        f"{VALID}    acknowledge: [{{rule: POL999, reason: none}}]\n",
+        "endpoint.yaml:9:19 endpoints.Llama.acknowledge[0]",
+        "there is no rule 'POL999'",
+        "POL001",
+    ),
+    (
+        replaced("    instance_type: ml.g5.12xlarge\n", "    <<: &a {rules: x, instance_type: ml.g5.12xlarge}\n"),
+        "endpoint.yaml:8:13 endpoints.Llama.rules",
+        "there is no 'rules' here",
+        "",
+    ),
+]
+
+
 @pytest.mark.parametrize(
     ("text", "location", "reason", "suggestion"),
-    [
-        ("stack: A\n  b: [\n", "endpoint.yaml:2:4", "mapping values are not allowed here", "YAML 1.2"),
-        ("stack: A\nstack: B\n", "endpoint.yaml:2:1", "two keys 'stack'", "one of them"),
-        ("", "endpoint.yaml:1:1", "the file is empty", "`stack: <name>`"),
-        ("- a\n", "endpoint.yaml:1:1", "not a mapping", "a mapping"),
-        (replaced("stack: Chat\n", ""), "endpoint.yaml:1:1 stack", "'stack' is needed", "stack: ..."),
-        (replaced("stack: Chat", "stack: 1"), "endpoint.yaml:1:8 stack", "this is not text", "for example Chat-prod"),
-        (
-            replaced("stack: Chat", "stack: a_b"),
-            "endpoint.yaml:1:8 stack",
-            "it must not contain '_'",
-            "for example a-b",
-        ),
-        (replaced("stack: Chat", 'stack: "Chat'), "endpoint.yaml:1:8", "this quote is not closed", "the same quote"),
-        (
-            f"schema: 2\nregions: [a]\n{VALID}",
-            "endpoint.yaml:1:9 schema",
-            "this release knows schema 1",
-            "a newer release",
-        ),
-        (f"schema: one\n{VALID}", "endpoint.yaml:1:9 schema", "does not work", "a whole number"),
-        (f"account: 012345678901\n{VALID}", "endpoint.yaml:1:10 account", "is not text", 'in quotes: "012345678901"'),
-        (f"region: frankfurt\n{VALID}", "endpoint.yaml:1:9 region", "does not work", "for example us-west-2"),
-        (
-            f"parameters: {{A: {{type: Numbr}}}}\n{VALID}",
-            "endpoint.yaml:1:24 parameters.A.type",
-            "does not work",
-            "for example String, Number",
-        ),
-        (
-            f"parameters: {{A: {{default: [1]}}}}\n{VALID}",
-            "endpoint.yaml:1:27 parameters.A.default",
-            "does not work",
-            "text or a whole number or a number",
-        ),
-        (
-            f"parameters: {{A: {{}}}}\n{VALID}    scaling: {{max_capacity: '${{A}}'}}\n",
-            "endpoint.yaml:10:29 endpoints.Llama.scaling.max_capacity",
-            "a parameter of type String",
-            "a Number parameter",
-        ),
-        (
-            f"parameters: {{A: {{}}}}\n{replaced('ml.g5.12xlarge', '${A}')}",
-            "endpoint.yaml:9:20 endpoints.Llama.instance_type",
-            "known only at deployment",
-            "the type itself",
-        ),
-        (
-            f"{VALID}    scaling: {{max_capacity: 4, on_concurrency: {{target: -1}}}}\n",
-            "endpoint.yaml:9:57 endpoints.Llama.scaling.on_concurrency.target",
-            "divides the metric by the target",
-            "",
-        ),
-        ("stack: Chat\nendpoints: {}\n", "endpoint.yaml:1:1", "no resources", "endpoints"),
-        (replaced("endpoints:", "enpoints:"), "endpoint.yaml:2:1 enpoints", "there is no 'enpoints'", "endpoints"),
-        (
-            replaced("instance_type:", "instancetype:"),
-            "endpoint.yaml:8:5 endpoints.Llama.instancetype",
-            "there is no 'instancetype' here",
-            "did you mean instance_type",
-        ),
-        (
-            replaced("awq", "{awq: {group_sizes: 64}}"),
-            "endpoint.yaml:7:30 endpoints.Llama.techniques[0].quantization.awq.group_sizes",
-            "there is no 'group_sizes' here",
-            "did you mean group_size?",
-        ),
-        (
-            replaced("awq", "{awq: {group_size: 48}}"),
-            "endpoint.yaml:7:42 endpoints.Llama.techniques[0].quantization.awq.group_size",
-            "does not work",
-            "one of 32, 64 or 128",
-        ),
-        (
-            replaced("awq", "int4"),
-            "endpoint.yaml:7:23 endpoints.Llama.techniques[0].quantization",
-            "there is nothing with that name",
-            "did you mean awq?",
-        ),
-        (
-            replaced("- quantization: awq", "- quantisation: awq"),
-            "endpoint.yaml:7:9 endpoints.Llama.techniques[0].quantisation",
-            "there is no 'quantisation' here",
-            "did you mean quantization?",
-        ),
-        (
-            replaced("- quantization: awq", "- quantisation=awq"),
-            "endpoint.yaml:7:9 endpoints.Llama.techniques[0]",
-            "there is nothing with that name",
-            "did you mean quantization: {...}?",
-        ),
-        (
-            replaced("- quantization: awq", "- awq"),
-            "endpoint.yaml:7:9 endpoints.Llama.techniques[0]",
-            "there is nothing with that name",
-            "did you mean quantization: awq?",
-        ),
-        (
-            replaced("- quantization: awq", "- fp8: {}"),
-            "endpoint.yaml:7:9 endpoints.Llama.techniques[0].fp8",
-            "there is no 'fp8' here",
-            "did you mean kv_cache: {fp8: {}} or quantization: {fp8: {}}?",
-        ),
-        (
-            replaced("- quantization: awq", "- quantization=awq,group_size=64"),
-            "endpoint.yaml:7:9 endpoints.Llama.techniques[0]",
-            "it needs settings",
-            "quantization: {...}",
-        ),
-        (
-            replaced("- quantization: awq", "- {quantization: awq, sharding: fast_load}"),
-            "endpoint.yaml:7:9 endpoints.Llama.techniques[0]",
-            "exactly one",
-            "an item for each: {quantization: awq}, {sharding: fast_load}",
-        ),
-        (
-            replaced("instance_type: ml.g5.12xlarge", "instance_type:"),
-            "endpoint.yaml:8:5 endpoints.Llama.instance_type",
-            "there is no value",
-            "leave the key out",
-        ),
-        (
-            f"{VALID}    variant: {{container_startup_timeout: 20 minutes}}\n",
-            "endpoint.yaml:9:42 endpoints.Llama.variant.container_startup_timeout",
-            "does not work",
-            "a duration: 90s, 15m, 6h or 7d",
-        ),
-        # What rules refuse, in the words of a file.
-        (
-            replaced("accept_eula: true", "accept_eula: false"),
-            "endpoint.yaml:5:91 endpoints.Llama.model.jumpstart.accept_eula",
-            "only you can accept",
-            "{jumpstart: {model_id: meta-textgeneration-llama-3-8b, version: 2.24.0, accept_eula: true}}",
-        ),
-        (
-            replaced("ml.g5.12xlarge", "ml.g5.12xlarg"),
-            "endpoint.yaml:8:20 endpoints.Llama.instance_type",
-            "no endpoint instance type with this name",
-            "did you mean ml.g5.12xlarge",
-        ),
-        (
-            f"{VALID}    scaling: {{max_capacity: 0}}\n",
-            "endpoint.yaml:9:29 endpoints.Llama.scaling.max_capacity",
-            "the maximum is at least 1",
-            "a whole number, 1 or greater",
-        ),
-        # What constructs refuse.
-        (
-            f"{VALID}    objectives: {{input_tokens: 1, output_tokens: 1}}\n",
-            "endpoint.yaml:7:7 endpoints.Llama.techniques",
-            "are set",
-            "the choice for the objectives determines these values",
-        ),
-        (
-            f"{VALID}outputs:\n  Name: ${{Lama.endpoint_name}}\n",
-            "endpoint.yaml:10:9 outputs.Name",
-            "no parameter 'Lama.endpoint_name'",
-            "there is",
-        ),
-        (
-            f"{VALID}outputs:\n  Name: ${{Lama}}\n",
-            "endpoint.yaml:10:9 outputs.Name",
-            "no parameter 'Lama'",
-            "did you mean ${Llama.…}?",
-        ),
-        (
-            f"parameters: {{P: {{}}}}\n{VALID}outputs:\n  Name: ${{Pager}}\n",
-            "endpoint.yaml:11:9 outputs.Name",
-            "no parameter 'Pager'",
-            "there is ${P}, ${Llama.…}, or declare Pager: {} in parameters",
-        ),
-        (
-            f"{VALID}outputs:\n  Name: ${{Llama.endpoint_nam}}\n",
-            "endpoint.yaml:10:9 outputs.Name",
-            "has no 'endpoint_nam'",
-            "endpoint_name",
-        ),
-        (
-            "stack: Chat\nendpoints: {Llama: {instance_type: ml.g5.12xlarge, inference_component: true}}\n"
-            "outputs: {Url: '${Llama.openai_base_url}'}\n",
-            "endpoint.yaml:3:16 outputs.Url",
-            "has no model of its own",
-            "the URL of one of its components",
-        ),
-        (
-            f"{VALID}outputs:\n  Name: ${{Llama._endpoint}}\n",
-            "endpoint.yaml:10:9 outputs.Name",
-            "has no '_endpoint'",
-            "",
-        ),
-        (
-            f"{VALID}outputs:\n  Name: ${{Llama.plans.3.summary}}\n",
-            "endpoint.yaml:10:9 outputs.Name",
-            "has no item 3",
-            "",
-        ),
-        (
-            f"{VALID}outputs:\n  Name: ${{Llama.grant_invoke}}\n",
-            "endpoint.yaml:10:9 outputs.Name",
-            "is not text",
-            "",
-        ),
-        (
-            f"{VALID}    artifact_store: Artifacts\n",
-            "endpoint.yaml:9:21 endpoints.Llama.artifact_store",
-            "'Artifacts' is not the ID of one of this file's artifact_stores",
-            "",
-        ),
-        (
-            f"{VALID}    scaling: {{max_capacity: '${{Count}}'}}\n",
-            "endpoint.yaml:9:29 endpoints.Llama.scaling.max_capacity",
-            "there is no parameter 'Count'",
-            "",
-        ),
-        (
-            f"{VALID}    variant: {{initial_instance_count: '${{Count}}'}}\n",
-            "endpoint.yaml:9:39 endpoints.Llama.variant.initial_instance_count",
-            "does not work",
-            "a whole number",
-        ),
-        (
-            f"{VALID}tags: {{team: '${{Team'}}\n",
-            "endpoint.yaml:9:14 tags.team",
-            "`${` begins a reference",
-            '`"${Name}"`',
-        ),
-        (f"{VALID}tags: {{team: a#b}}\n", "endpoint.yaml:9:14 tags.team", "it must not contain '#'", "for example a-b"),
-        (f"{VALID}tags: {{a#b: team}}\n", "endpoint.yaml:9:8 tags.a#b", "it must not contain '#'", "for example a-b"),
-        (
-            f"{VALID}outputs: {{Name: '${{Team'}}\n",
-            "endpoint.yaml:9:17 outputs.Name",
-            "`${` begins a reference",
-            "`$${` for the characters themselves",
-        ),
-        (
-            f"{VALID}policy: {{alarm_actions_required: true, severities: {{POL001: warning}}}}\n",
-            "endpoint.yaml:9:61 policy.severities.POL001",
-            "the rule is not enabled",
-            "also set allowed_instance_types",
-        ),
-        (
-            f"{VALID}    monitoring: {{alarms: {{error_rate: {{period_seconds: 7}}}}}}\n",
-            "endpoint.yaml:9:56 endpoints.Llama.monitoring.alarms.error_rate.period_seconds",
-            "error_rate does not accept this period_seconds",
-            "10, 20, 30, or a multiple of 60",
-        ),
-        (
-            f"{VALID}    variant: {{container_startup_timeout: 10s}}\n",
-            "endpoint.yaml:9:42 endpoints.Llama.variant.container_startup_timeout",
-            "1 minute to 1 hour",
-            "1m to 1h",
-        ),
-        (
-            f"{VALID}    update_policy: {{canary: {{percent: 80}}}}\n",
-            "endpoint.yaml:9:39 endpoints.Llama.update_policy.canary.percent",
-            "at most 50%",
-            "1 to 50%",
-        ),
-        (
-            f"{VALID}    monitoring: {{alarm_actions: [{', '.join(TOPICS)}]}}\n",
-            "endpoint.yaml:9:33 endpoints.Llama.monitoring.alarm_actions",
-            "has 6 different actions, and CloudWatch allows an alarm 5",
-            "an SNS topic",
-        ),
-        (
-            f"{VALID}    monitoring: {{observability: {{detailed: false}}, alarms: {{queue: true}}}}\n",
-            "endpoint.yaml:9:68 endpoints.Llama.monitoring.alarms.queue",
-            "the endpoint has observability: {detailed: false}",
-            "server: vllm or server: sglang",
-        ),
-        (
-            f"{VALID}    dashboard: {{show_costs: {{instance_price_per_hour: -1}}}}\n",
-            "endpoint.yaml:9:55 endpoints.Llama.dashboard.show_costs.instance_price_per_hour",
-            "a price is above zero",
-            "7.09, for instance",
-        ),
-        (
-            f"{VALID}    shadow: {{candidate: {{techniques: [{{quantization: fp8}}]}}, checks: [answered]}}\n",
-            "endpoint.yaml:4:5 endpoints.Llama.data_capture",
-            "the captured responses of both variants",
-            "{bucket: ...}",
-        ),
-        (
-            f"{VALID}outputs: {{Where: '${{AWS::Regoin}}'}}\n",
-            "endpoint.yaml:9:18 outputs.Where",
-            "no pseudo parameter 'AWS::Regoin'",
-            "AWS::Region",
-        ),
-        (
-            f"{VALID}parameters: {{'a-b': {{}}}}\n",
-            "endpoint.yaml:9:14 parameters.a-b",
-            "it must not contain '-'",
-            "for example ab",
-        ),
-        (
-            replaced("model:\n      jumpstart: {", "model: jumpstart\n    variant: {routing: random} # {"),
-            "endpoint.yaml:4:12 endpoints.Llama.model",
-            "'jumpstart' is a kind of model",
-            "a mapping with that key",
-        ),
-        (
-            f"{VALID}    acknowledge: [{{rule: POL999, reason: none}}]\n",
-            "endpoint.yaml:9:19 endpoints.Llama.acknowledge[0]",
-            "there is no rule 'POL999'",
-            "POL001",
-        ),
-        (
-            replaced("    instance_type: ml.g5.12xlarge\n", "    <<: &a {rules: x, instance_type: ml.g5.12xlarge}\n"),
-            "endpoint.yaml:8:13 endpoints.Llama.rules",
-            "there is no 'rules' here",
-            "",
-        ),
-    ],
+    MISTAKES,
+    ids=[f"{location}: {reason}" for _, location, reason, _ in MISTAKES],
 )
-def test_a_mistake_has_its_place_a_reason_and_a_fix(text: str, location: str, reason: str, suggestion: str) -> None:
+def test_a_mistake_has_its_place_a_reason_and_a_fix(
+    text: str, location: str, reason: str, suggestion: str, snapshot: SnapshotAssertion
+) -> None:
     (found,) = refused(text)
     assert found[0] == location
     assert reason in found[2]
     assert suggestion in found[3]
+    # Word for word in a file, where a change of a text shows.
+    assert "{} = {!r}: {}. {}".format(*found) == snapshot
 
 
 def test_one_error_lists_all_mistakes_of_the_form() -> None:

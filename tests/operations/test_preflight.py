@@ -11,7 +11,7 @@ from constructs_optim.runtime.preflight.report import Report
 from constructs_optim.templates.resource_types import ENDPOINT, PREFLIGHT
 from constructs_optim.templates.template import Template
 
-from ..preflight.answers import Answers
+from ..support.answers import Answers
 
 MODEL = {"Kind": "s3", "S3Uri": "s3://models/mine/"}
 ROLE = {"RoleArn": {"Fn::GetAtt": ["Role", "Arn"]}, "Images": ["own"]}

@@ -15,8 +15,8 @@ from constructs_optim.runtime.preflight.trust import SAGEMAKER
 from constructs_optim.runtime.requests.preflight_properties import PreflightProperties
 from constructs_optim.runtime.requests.properties import validate
 
+from ..support.answers import Answers
 from ..support.model_hub import HubModel, serving
-from .answers import Answers
 
 IMAGE = "763104351884.dkr.ecr.us-west-2.amazonaws.com/vllm:0.30.0"
 ROLE = "arn:aws:iam::111122223333:role/jobs"
@@ -66,6 +66,23 @@ def test_an_image_by_digest_is_looked_up_by_it() -> None:
     assert request["imageIds"] == [{"imageDigest": f"sha256:{'0' * 64}"}]
 
 
+@pytest.mark.parametrize(
+    ("image", "identified"),
+    [
+        (IMAGE, {"imageTag": "0.30.0"}),
+        (IMAGE.partition(":")[0], {"imageTag": "latest"}),
+        (IMAGE.replace("dkr.ecr.", "dkr.ecr-fips."), {"imageTag": "0.30.0"}),
+    ],
+)
+def test_an_image_is_looked_up_by_its_tag(image: str, identified: dict[str, str]) -> None:
+    answers = Answers(ecr=[("describe_images", {"imageDetails": []})])
+    asked: list[dict[str, Any]] = []
+    answers.client("ecr").meta.events.register("provide-client-params", lambda params, **_: asked.append(params))
+    assert found(answers, Images=[image]) == []
+    (request,) = asked
+    assert request == {"registryId": "763104351884", "repositoryName": "vllm", "imageIds": [identified]}
+
+
 def key_in(state: str) -> tuple[str, Any]:
     return "describe_key", {"KeyMetadata": {"KeyId": "1", "KeyState": state}}
 
@@ -74,6 +91,7 @@ def key_in(state: str) -> tuple[str, Any]:
     ("kms", "s3", "expected"),
     [
         ([key_in("Enabled")], [LISTED, LOCATED], []),
+        ([key_in("Updating")], [LISTED, LOCATED], []),
         ([key_in("PendingDeletion")], [LISTED, LOCATED], [("problem", f"the KMS key {KEY} is PendingDeletion")]),
         ([("describe_key", "NotFoundException")], [LISTED, LOCATED], [("problem", f"there is no KMS key {KEY}")]),
         ([key_in("Enabled")], [("list_objects_v2", "NoSuchBucket")], [("problem", "there is no bucket store")]),
@@ -99,6 +117,10 @@ def test_a_store_has_a_bucket_of_the_region_and_an_enabled_key(kms: Any, s3: Any
     assert found(Answers(kms=kms, s3=s3), Stores=[{**STORE, "KmsKeyArn": KEY}]) == expected
 
 
+def test_a_store_without_a_key_of_its_own_is_checked_without_kms() -> None:
+    assert found(Answers(s3=[LISTED, LOCATED]), Stores=[STORE]) == []
+
+
 def decided(**decisions: str) -> tuple[str, Any]:
     results = [
         {"EvalActionName": name.replace("_", ":"), "EvalDecision": decision} for name, decision in decisions.items()
@@ -108,6 +130,10 @@ def decided(**decisions: str) -> tuple[str, Any]:
 
 ALLOWED_PULL = decided(ecr_BatchGetImage="allowed")
 NO_POLICY: tuple[str, Any] = ("get_bucket_policy", "NoSuchBucketPolicy")
+
+
+# A policy's only statement need not be in a list.
+ALLOWING = {"Effect": "Allow", "Principal": "*", "Action": "s3:*", "Resource": "*"}
 
 
 def policy_of(effect: str) -> tuple[str, Any]:
@@ -124,6 +150,9 @@ def policy_of(effect: str) -> tuple[str, Any]:
         ("implicitDeny", policy_of("Deny"), "problem"),
         ("implicitDeny", policy_of("Allow"), "advice"),
         ("implicitDeny", ("get_bucket_policy", "AccessDenied"), "advice"),
+        ("implicitDeny", ("get_bucket_policy", "NoSuchBucket"), "advice"),
+        ("implicitDeny", ("get_bucket_policy", {"Policy": json.dumps({"Statement": ALLOWING})}), "advice"),
+        ("implicitDeny", ("get_bucket_policy", {"Policy": "{}"}), "problem"),
     ],
 )
 def test_what_a_bucket_policy_may_allow_is_not_certain(decision: str, policy: Any, level: str | None) -> None:
@@ -150,6 +179,61 @@ def test_a_pull_that_a_repository_s_policy_may_allow_is_not_certain() -> None:
     refused = decided(ecr_BatchGetImage="explicitDeny")
     ((level, text),) = found(Answers(iam=[refused, may_sign_in]), **needs)
     assert (level, text) == ("problem", "jobs may not call ecr:BatchGetImage on vllm")
+
+
+@pytest.mark.parametrize(
+    ("result", "level"),
+    [
+        ({"EvalDecision": "allowed"}, None),
+        ({"EvalDecision": "implicitDeny"}, "problem"),
+        ({"EvalDecision": "explicitDeny"}, "problem"),
+        (
+            {"EvalDecision": "explicitDeny", "OrganizationsDecisionDetail": {"AllowedByOrganizations": False}},
+            "advice",
+        ),
+    ],
+)
+def test_a_role_that_pulls_images_signs_in_to_their_registry(result: dict[str, Any], level: str | None) -> None:
+    signing_in = {"EvalActionName": "ecr:GetAuthorizationToken", **result}
+    iam = [ALLOWED_PULL, ("simulate_principal_policy", {"EvaluationResults": [signing_in]})]
+    findings = found(Answers(iam=iam), Roles=[{"RoleArn": ROLE, "Images": [IMAGE]}])
+    assert [found_level for found_level, _ in findings] == ([level] if level else [])
+    assert all("ecr:GetAuthorizationToken on *" in text for _, text in findings)
+
+
+def test_a_role_is_asked_about_the_objects_below_each_prefix() -> None:
+    answers = Answers(iam=[decided(s3_GetObject="allowed")] * 2 + [decided(s3_PutObject="allowed")])
+    asked: list[dict[str, Any]] = []
+    answers.client("iam").meta.events.register("provide-client-params", lambda params, **_: asked.append(params))
+    reads = ["s3://models/mine/", "s3://data/a"]
+    role = ROLE.replace("arn:aws:", "arn:aws-us-gov:").replace(":role/", ":role/team/")
+    assert found(answers, Roles=[{"RoleArn": role, "Reads": reads, "Writes": ["s3://store/artifacts"]}]) == []
+    assert [(each["ActionNames"], each["ResourceArns"]) for each in asked] == [
+        (["s3:GetObject"], ["arn:aws-us-gov:s3:::models/mine/preflight"]),
+        (["s3:GetObject"], ["arn:aws-us-gov:s3:::data/a/preflight"]),
+        (["s3:PutObject"], ["arn:aws-us-gov:s3:::store/artifacts/preflight"]),
+    ]
+
+
+def test_an_image_outside_of_ecr_needs_no_permission_to_pull() -> None:
+    iam = [decided(ecr_GetAuthorizationToken="allowed")]
+    assert found(Answers(iam=iam), Roles=[{"RoleArn": ROLE, "Images": ["public.ecr.aws/vllm/vllm:1"]}]) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_early"),
+    [
+        (decided(s3_GetObject="explicitDeny"), True),
+        (("simulate_principal_policy", "AccessDenied"), True),
+        (("simulate_principal_policy", "ServiceFailure"), False),
+        (("simulate_principal_policy", "NoSuchEntity"), False),
+    ],
+)
+def test_a_refusal_may_be_of_a_permission_that_is_not_effective_yet(answer: Any, *, is_early: bool) -> None:
+    needs = validate(PreflightProperties, {"Roles": [{"RoleArn": ROLE, "Reads": ["s3://models/mine/"]}]})
+    report = run(needs, Answers(iam=[answer]).context())
+    assert [finding.is_early for finding in report.findings] == [is_early]
+    assert report.is_early is is_early
 
 
 def test_conditions_that_a_simulation_cannot_fill_decide_nothing() -> None:
@@ -239,6 +323,10 @@ def objects(*names: str) -> tuple[str, Any]:
     ("listed", "level", "text"),
     [
         (objects("mine/config.json", "mine/model.safetensors"), None, ""),
+        (objects("mine/config.json", "mine/MODEL.SAFETENSORS"), None, ""),
+        (objects("mine/model.safetensors", "mine/training_args.bin", "mine/source.zip"), None, ""),
+        (objects("mine/model.tar.gz", "mine/config.json"), None, ""),
+        (objects("mine/part/model-00001-of-00002.safetensors"), None, ""),
         (objects(), "problem", "there are no model files under s3://models/mine/"),
         (objects("mine/model.tar.gz"), "problem", "is an archive"),
         (objects("mine/config.json", "mine/pytorch_model.bin"), "advice", "pickle files only"),
@@ -263,6 +351,13 @@ def test_data_of_a_job_is_there() -> None:
     data = [{"Kind": "s3", "S3Uri": "s3://models/data/"}]
     assert found(Answers(s3=[objects("data/a.jsonl")]), Data=data) == []
     assert found(Answers(s3=[objects()]), Data=data) == [("problem", "there are no data files under s3://models/data/")]
+
+
+def test_the_first_three_missing_parts_of_the_weights_are_named() -> None:
+    model = [{"Kind": "s3", "S3Uri": "s3://models/mine/"}]
+    ((_, text),) = found(Answers(s3=[objects("mine/model-00004-of-00004.safetensors")]), Models=model)
+    lacking = ", ".join(f"model-0000{number}-of-00004.safetensors" for number in (1, 2, 3))
+    assert text == f"the model under s3://models/mine/ is incomplete: it lacks {lacking}"
 
 
 VPC = "vpc-1"
@@ -309,6 +404,7 @@ def network(*routes: list[dict[str, str]], free: int = 8, s3: dict[str, Any] | N
         (network([TRANSIT]), None, ""),
         (network([TRANSIT], []), "advice", "subnet-2 of vpc-1 have neither"),
         (network([NAT], free=0), "problem", "no free address"),
+        (network([NAT], free=2), None, ""),
         (network([NAT], free=1), "advice", "1 free addresses in subnet-1 for 2 instances"),
         ([("describe_subnets", "InvalidSubnetID.NotFound")], "problem", "does not exist"),
         ([("describe_subnets", "UnauthorizedOperation")], "advice", "DescribeSubnets is denied"),
@@ -356,7 +452,7 @@ def test_a_job_reaches_the_servers_it_reads_from(routes: list[dict[str, str]], e
         assert (level, part in text) == ("advice", True), text
 
 
-def plan(**changed: Any) -> tuple[str, Any]:
+def plan(*, without: str = "", **changed: Any) -> tuple[str, Any]:
     described = {
         "TrainingPlanArn": PLAN,
         "TrainingPlanName": "plan",
@@ -371,6 +467,7 @@ def plan(**changed: Any) -> tuple[str, Any]:
             }
         ],
     }
+    described.pop(without, None)
     return "describe_training_plan", {**described, **changed}
 
 
@@ -379,6 +476,15 @@ def plan(**changed: Any) -> tuple[str, Any]:
     [
         (plan(), {}, None, ""),
         (plan(Status="Expired"), {}, "problem", "is Expired"),
+        (plan(Status="Failed"), {}, "problem", "is Failed"),
+        (
+            plan(Status="Scheduled", StartTime=dt.datetime(2026, 12, 1, 9, 30, tzinfo=dt.UTC)),
+            {},
+            "advice",
+            "is Scheduled and starts at 2026-12-01 09:30 UTC",
+        ),
+        (plan(without="TargetResources"), {"Use": "endpoint"}, None, ""),
+        (plan(without="ReservedCapacitySummaries"), {"InstanceType": "ml.g5.12xlarge"}, None, ""),
         (plan(Status="Scheduled"), {}, "advice", "is Scheduled"),
         (plan(), {"Use": "endpoint"}, "problem", "is for training-job, not for endpoint"),
         (plan(), {"InstanceType": "ml.g5.12xlarge"}, "problem", "has ml.p5.48xlarge, not ml.g5.12xlarge"),
@@ -396,6 +502,10 @@ def test_a_reservation_of_another_kind_is_advice() -> None:
     other = PLAN.replace("training-plan", "reserved-capacity")
     ((level, text),) = found(Answers(), Reservations=[{"Arn": other}])
     assert (level, "is not a training plan" in text) == ("advice", True)
+
+
+def test_a_reservation_of_unknown_instances_is_only_active() -> None:
+    assert found(Answers(sagemaker=[plan()]), Reservations=[{"Arn": PLAN}]) == []
 
 
 @pytest.mark.parametrize("answer", ["ResourceNotFoundException", {"DeletedDate": "2026-11-25T00:00:00Z"}])
@@ -460,11 +570,57 @@ def test_a_model_of_hugging_face_is_there_open_and_in_a_form_that_is_copied(
     assert hub.downloads == []
 
 
-def test_what_a_mirror_answers_is_advice() -> None:
-    with serving({}) as hub:
-        copy = {"ModelId": "owner/model", "Revision": COMMIT, "Endpoint": hub.url}
-        ((level, text),) = found(Answers(), Copies=[copy])
-    assert (level, "has no model owner/model" in text) == ("advice", True)
+@pytest.mark.parametrize(
+    ("models", "text"),
+    [
+        ({}, "has no model owner/model"),
+        ({"owner/model": HubModel(COMMIT, SAFE, token="t")}, "is gated"),
+        ({"owner/model": HubModel(COMMIT, PICKLED)}, "pickle files only"),
+        ({"owner/model": HubModel(COMMIT, {"README.md": b"-"})}, "has no weights"),
+    ],
+)
+def test_what_a_mirror_answers_is_advice(models: dict[str, HubModel], text: str) -> None:
+    with serving(models) as hub:
+        copy = {"ModelId": "owner/model", "Revision": COMMIT, "Endpoint": f"{hub.url}/"}
+        ((level, found_text),) = found(Answers(), Copies=[copy])
+    assert (level, text in found_text) == ("advice", True)
+
+
+def test_a_finding_names_its_check() -> None:
+    denied = {
+        "data": Answers(s3=[("list_objects_v2", "AccessDenied")]),
+        "engine metrics": Answers(cloudwatch=[("get_otel_enrichment", "AccessDenied")]),
+        "image": Answers(ecr=[("describe_images", "AccessDenied")]),
+        "model": Answers(s3=[("list_objects_v2", "AccessDenied")]),
+        "network": Answers(ec2=[("describe_subnets", "UnauthorizedOperation")]),
+        "quota": Answers(service_quotas=[("list_service_quotas", "AccessDenied")]),
+        "reservation": Answers(sagemaker=[("describe_training_plan", "AccessDeniedException")]),
+        "role": Answers(iam=[("simulate_principal_policy", "AccessDenied")]),
+        "store": Answers(s3=[("list_objects_v2", "AccessDenied")]),
+    }
+    fleet = {"EndpointName": "chat", "InstanceTypes": ["ml.g5.xlarge"], "Definition": "1"}
+    needs: dict[str, dict[str, Any]] = {
+        "data": {"Data": [{"Kind": "s3", "S3Uri": "s3://models/data/"}]},
+        "engine metrics": {"EngineMetrics": [{"UsedBy": "Chat/Dashboard"}]},
+        "image": {"Images": [IMAGE]},
+        "model": {"Models": [{"Kind": "s3", "S3Uri": "s3://models/mine/"}]},
+        "network": {"Networks": [{"SubnetIds": ["subnet-1"], "InstanceCount": "1"}]},
+        "quota": {"Fleets": [{**fleet, "InstanceCount": "1", "BatchSize": "1"}]},
+        "reservation": {"Reservations": [{"Arn": PLAN}]},
+        "role": {"Roles": [{"RoleArn": ROLE, "Reads": ["s3://models/mine/"]}]},
+        "store": {"Stores": [STORE]},
+    }
+    for name, answers in denied.items():
+        (finding,) = run(validate(PreflightProperties, needs[name]), answers.context()).findings
+        assert (finding.check, finding.level) == (name, "advice")
+
+
+def test_findings_are_counted_once_and_subjects_each_time() -> None:
+    missing = ("describe_images", "ImageNotFoundException")
+    needs = validate(PreflightProperties, {"Images": [IMAGE, IMAGE], "Stores": [STORE]})
+    report = run(needs, Answers(ecr=[missing, missing], s3=[LISTED, LOCATED]).context())
+    assert [finding.check for finding in report.problems] == ["image"]
+    assert report.asked == 3
 
 
 def test_a_check_that_fails_itself_is_advice() -> None:

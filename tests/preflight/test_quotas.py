@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pytest
 
 from constructs_optim.runtime.preflight.checks import run
+from constructs_optim.runtime.preflight.context import Context
 from constructs_optim.runtime.requests.preflight_properties import PreflightProperties
 from constructs_optim.runtime.requests.properties import validate
 
+from ..support.answers import Answers
 from ..support.hosting import make_config, make_model
 from ..support.in_process import InProcessCloud
-from .answers import Answers
 
 G5 = "ml.g5.12xlarge"
 QUOTA = f"{G5} for endpoint usage"
 TRAINING = f"{G5} for training job usage"
+PLAN = "arn:aws:sagemaker:us-west-2:111122223333:training-plan"
 NONE: list[tuple[str, Any]] = [("list_objects_v2", {})] * 4
 
 
@@ -100,6 +103,103 @@ def test_instances_that_are_being_launched_are_in_use(cloud: InProcessCloud) -> 
     assert (level, "3 in use" in text) == ("problem", True)
 
 
+_SERVING = "arn:aws:sagemaker:us-west-2:111122223333:endpoint"
+_TIMES = {"CreationTime": dt.datetime(2026, 1, 1), "LastModifiedTime": dt.datetime(2026, 1, 1)}
+
+
+def listed(status: str = "InService") -> tuple[str, Any]:
+    summary = {"EndpointName": "other", "EndpointArn": f"{_SERVING}/other", "EndpointStatus": status, **_TIMES}
+    return "list_endpoints", {"Endpoints": [summary]}
+
+
+def described(**more: Any) -> tuple[str, Any]:
+    known = {"EndpointName": "other", "EndpointArn": f"{_SERVING}/other", "EndpointStatus": "InService", **_TIMES}
+    return "describe_endpoint", {**known, "EndpointConfigName": "other", **more}
+
+
+def configured(*variants: dict[str, Any], shadows: Any = ()) -> tuple[str, Any]:
+    arn = "arn:aws:sagemaker:us-west-2:111122223333:endpoint-config/other"
+    known = {"EndpointConfigName": "other", "EndpointConfigArn": arn, "CreationTime": dt.datetime(2026, 1, 1)}
+    more = {"ShadowProductionVariants": list(shadows)} if shadows else {}
+    return "describe_endpoint_config", {**known, "ProductionVariants": list(variants), **more}
+
+
+def variant(name: str = "AllTraffic", **more: Any) -> dict[str, Any]:
+    return {"VariantName": name, **more}
+
+
+POOLS = [{"InstanceType": G5, "CurrentInstanceCount": 2}, {"InstanceType": "ml.g6.12xlarge", "CurrentInstanceCount": 9}]
+CONFIGURED = configured(variant(InstanceType=G5))
+PENDING = {"EndpointConfigName": "next", "ProductionVariants": [variant(DesiredInstanceCount=3, InstanceType=G5)]}
+
+
+@pytest.mark.parametrize(
+    ("answers", "used"),
+    [
+        ([listed("Deleting")], 0),
+        # It was deleted after it was listed.
+        ([listed(), ("describe_endpoint", "ResourceNotFound")], 0),
+        ([listed(), described(ProductionVariants=[variant(CurrentInstanceCount=2)]), CONFIGURED], 2),
+        ([listed(), described(ProductionVariants=[variant(DesiredInstanceCount=3)]), CONFIGURED], 3),
+        (
+            [
+                listed(),
+                described(ProductionVariants=[variant(CurrentInstanceCount=4, DesiredInstanceCount=1)]),
+                CONFIGURED,
+            ],
+            4,
+        ),
+        ([listed(), described(ProductionVariants=[variant(InstancePools=POOLS)])], 2),
+        (
+            [
+                listed(),
+                described(
+                    ProductionVariants=[variant(CurrentInstanceCount=1)],
+                    ShadowProductionVariants=[variant("Shadow", CurrentInstanceCount=2)],
+                ),
+                configured(variant(InstanceType=G5), shadows=[variant("Shadow", InstanceType=G5)]),
+            ],
+            3,
+        ),
+        (
+            [
+                listed(),
+                described(
+                    ProductionVariants=[variant(CurrentInstanceCount=1)],
+                    PendingDeploymentSummary=PENDING,
+                ),
+                CONFIGURED,
+                CONFIGURED,
+            ],
+            4,
+        ),
+    ],
+)
+def test_the_instances_of_all_endpoints_are_in_use(cloud: InProcessCloud, answers: list[Any], used: int) -> None:
+    cloud.set_quota(QUOTA, 0)
+    needs = validate(PreflightProperties, {"Fleets": [fleet()]})
+    missing = ("describe_endpoint", "ResourceNotFound")
+    (finding,) = run(needs, Answers(cloud, sagemaker=[missing, *answers]).context()).findings
+    assert finding.text == f"chat needs 1 instance, but '{QUOTA}' is 0" + (f" with {used} in use" if used else "")
+    assert f"request a quota of at least {used + 1} in Service Quotas" in finding.fix
+
+
+@pytest.mark.parametrize("status", ["Failed", "Deleting"])
+def test_an_endpoint_without_instances_is_created_anew(cloud: InProcessCloud, status: str) -> None:
+    """Its update would need a batch only."""
+    cloud.set_quota(QUOTA, 1)
+    needs = validate(PreflightProperties, {"Fleets": [fleet(count=2, BatchSize="1")]})
+    sagemaker = [described(EndpointStatus=status), ("list_endpoints", {"Endpoints": []})]
+    (finding,) = run(needs, Answers(cloud, sagemaker=sagemaker).context(is_update=True)).findings
+    assert finding.text == f"chat needs 2 instances, but '{QUOTA}' is 1"
+
+
+def test_an_update_without_a_batch_needs_no_room(cloud: InProcessCloud) -> None:
+    serve(cloud, "chat", 2)
+    cloud.set_quota(QUOTA, 0)
+    assert levels(cloud, is_update=True, Fleets=[fleet(count=2, BatchSize="0")]) == []
+
+
 def test_of_pools_one_with_room_is_enough(cloud: InProcessCloud) -> None:
     cloud.set_quota(QUOTA, 0)
     pools = [fleet(InstanceTypes=[G5, "ml.p4d.24xlarge"])]
@@ -164,6 +264,54 @@ def test_spot_instances_have_a_quota_of_their_own(cloud: InProcessCloud) -> None
     cloud.set_quota(f"{G5} for spot training job usage", 0)
     ((level, _),) = levels(cloud, s3=NONE, Trainings=[training(Spot="true")])
     assert level == "problem"
+
+
+def running(name: str, count: int, **more: Any) -> dict[str, Any]:
+    resources = {"InstanceType": G5, "InstanceCount": count, "VolumeSizeInGB": 1, **more.pop("resources", {})}
+    described = {
+        "TrainingJobName": name,
+        "TrainingJobArn": f"arn:aws:sagemaker:us-west-2:111122223333:training-job/{name}",
+        "ModelArtifacts": {"S3ModelArtifacts": "s3://store/output"},
+        "TrainingJobStatus": "InProgress",
+        "SecondaryStatus": "Training",
+        "StoppingCondition": {"MaxRuntimeInSeconds": 60},
+        "CreationTime": dt.datetime(2026, 1, 1),
+    }
+    return {**described, "ResourceConfig": resources, **more}
+
+
+@pytest.mark.parametrize(
+    ("jobs", "used"),
+    [
+        ([], None),
+        ([running("a", 1)], None),
+        ([running("a", 2)], 2),
+        ([running("a", 1), running("b", 1)], 2),
+        # Another instance type, spot instances and reserved ones count against other quotas.
+        ([running("a", 9, resources={"InstanceType": "ml.p5.48xlarge"})], None),
+        ([running("a", 9, EnableManagedSpotTraining=True)], None),
+        ([running("a", 9, resources={"TrainingPlanArn": f"{PLAN}/plan"})], None),
+    ],
+)
+def test_running_jobs_may_end_before_a_training_job_starts(
+    cloud: InProcessCloud, jobs: list[dict[str, Any]], used: int | None
+) -> None:
+    cloud.set_quota(TRAINING, 3)
+    names = ("TrainingJobName", "TrainingJobArn", "TrainingJobStatus", "CreationTime")
+    listed = {"TrainingJobSummaries": [{name: job[name] for name in names} for job in jobs]}
+    # The jobs are described in threads, in any order.
+    sagemaker = Answers(sagemaker=[("list_training_jobs", listed)]).client("sagemaker")
+    sagemaker.describe_training_job = lambda TrainingJobName: next(  # noqa: N803 - the API's name
+        job for job in jobs if job["TrainingJobName"] == TrainingJobName
+    )
+    clients = {"sagemaker": sagemaker, "s3": Answers(s3=NONE).client("s3")}
+    context = Context(lambda service: clients.get(service) or cloud.client(service), "us-west-2")
+    findings = run(validate(PreflightProperties, {"Trainings": [training()]}), context).findings
+    assert [(each.level, each.text) for each in findings] == (
+        [("advice", f"a training job needs 2 instances, but '{TRAINING}' is 3 with {used} in use by running jobs")]
+        if used
+        else []
+    )
 
 
 def test_jobs_of_a_chain_run_one_after_another(cloud: InProcessCloud) -> None:

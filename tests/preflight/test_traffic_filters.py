@@ -48,6 +48,8 @@ def rule(**changed: Any) -> dict[str, Any]:
         ([rule(IpProtocol="icmp", FromPort=252, ToPort=86, CidrIpv4="255.255.255.255/32")], "nothing"),
         ([rule(FromPort=80, ToPort=80)], "nothing"),
         ([rule(FromPort=1024, ToPort=65535)], "nothing"),
+        ([rule(FromPort=0, ToPort=442)], "nothing"),
+        ([rule(FromPort=444, ToPort=65535)], "nothing"),
         ([rule(CidrIpv4="10.0.0.0/16")], "private"),
         ([rule(CidrIpv4=None, ReferencedGroupInfo={"GroupId": "sg-1"})], "private"),
         ([rule(CidrIpv4=None, PrefixListId="pl-1")], "anything"),
@@ -66,6 +68,7 @@ def entry(number: Any = 100, **changed: Any) -> dict[str, Any]:
 
 IN = entry(Egress=False)
 DENY: dict[str, Any] = {"RuleAction": "deny"}
+RESPONSES: dict[str, Any] = {"Egress": False, "Protocol": "6"}
 
 
 @pytest.mark.parametrize(
@@ -82,6 +85,8 @@ DENY: dict[str, Any] = {"RuleAction": "deny"}
         ([entry(Protocol="6", PortRange={"From": 80, "To": 80}), IN], "nothing"),
         ([entry(), entry(Egress=False, Protocol="6", PortRange={"From": 1024, "To": 65535})], "anything"),
         ([entry(), entry(Egress=False, Protocol="6", PortRange={"From": 443, "To": 443})], "nothing"),
+        ([entry(), entry(Egress=False, Protocol="6", PortRange={"From": 0, "To": 1024})], "anything"),
+        ([entry(), entry(Egress=False, Protocol="6", PortRange={"From": 0, "To": 1023})], "nothing"),
         ([entry(CidrBlock="10.0.0.0/16"), IN], "private"),
         # The first that matches decides.
         ([entry(), IN, entry(1, **DENY)], "nothing"),
@@ -89,7 +94,12 @@ DENY: dict[str, Any] = {"RuleAction": "deny"}
         ([entry(), IN, entry("1", **DENY)], "nothing"),
         ([entry(), IN, entry(1, PortRange={"From": 0, "To": 0}, **DENY)], "nothing"),
         ([entry(), IN, entry(1, Protocol="6", PortRange={"From": 0, "To": 65535}, **DENY)], "nothing"),
+        ([entry(), IN, entry(1, Protocol="6", PortRange={"From": 443, "To": 443}, **DENY)], "nothing"),
+        ([entry(), IN, entry(1, **RESPONSES, PortRange={"From": 1024, "To": 65535}, **DENY)], "nothing"),
         # These do not match everything, or may not.
+        ([entry(), IN, entry(1, Protocol="6", PortRange={"From": 444, "To": 65535}, **DENY)], "anything"),
+        ([entry(), IN, entry(1, **RESPONSES, PortRange={"From": 1025, "To": 65535}, **DENY)], "anything"),
+        ([entry(), IN, entry(1, **RESPONSES, PortRange={"From": 1024, "To": 65534}, **DENY)], "anything"),
         ([entry(), IN, entry(1, CidrBlock="10.0.0.0/8", **DENY)], "anything"),
         ([entry(), IN, entry(1, Protocol="6", PortRange={"From": 22, "To": 22}, **DENY)], "anything"),
         ([entry(), IN, entry(1, Protocol="6", PortRange={"Fn::If": []}, **DENY)], "anything"),

@@ -154,6 +154,26 @@ def test_a_workload_spec_has_the_documented_service_format() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("setting", "parameter"),
+    [
+        ({"input_tokens": 700}, {"prompt_input_tokens_mean": 700}),
+        ({"input_tokens_stddev": 50}, {"prompt_input_tokens_stddev": 50}),
+        ({"output_tokens_stddev": 20}, {"output_tokens_stddev": 20}),
+        ({"requests": 64}, {"request_count": 64}),
+        ({"duration_seconds": 60}, {"benchmark_duration": 60, "request_count": None}),
+        ({"warmup_requests": 10}, {"warmup_request_count": 10}),
+        ({"warmup_requests": 0}, {"warmup_request_count": 0}),
+        ({"request_timeout_seconds": 30}, {"request_timeout_seconds": 30}),
+        ({"seed": 0}, {"random_seed": 0}),
+        ({"parameters": {"streaming": False, "goodput": "ttft:500"}}, {"streaming": False, "goodput": "ttft:500"}),
+    ],
+)
+def test_each_setting_of_a_workload_is_a_parameter(setting: dict[str, Any], parameter: dict[str, Any]) -> None:
+    expected = {**Workload().spec["parameters"], **parameter}
+    assert Workload(**setting).spec["parameters"] == {name: each for name, each in expected.items() if each is not None}
+
+
 def test_a_single_concurrency_level_is_sent_as_a_number() -> None:
     assert Workload(concurrency=[8]).spec["parameters"]["concurrency"] == 8
     assert Workload(concurrency=[8, 1]).spec["parameters"]["concurrency"] == [1, 8]

@@ -32,6 +32,12 @@ def test_a_period_is_the_prefix_below_which_data_capture_writes_it(period: str |
     assert captured.prefix == f"{CHAT.uri}/{prefix}"
 
 
+def test_a_period_changes_nothing_else_of_captured_traffic() -> None:
+    others = {"requests": True, "responses": False, "encryption_key_arn": "arn:aws:kms:us-west-2:111122223333:key/1"}
+    captured = CapturedTraffic(uri=CHAT.uri, **others).during("2026-11")
+    assert captured.model_dump() == {"uri": CHAT.uri, "period": "2026-11", **others}
+
+
 @pytest.mark.parametrize("period", ["2026", "2026-13", "2026-02-30", "2026-11-07/../..", "2026/11", "november", ""])
 def test_what_is_no_period_is_refused_with_one_that_works(period: str) -> None:
     with pytest.raises(RecipeError, match=r"OPT210 CapturedTraffic\.period[\s\S]*'2026-11' or '2026-11-07'"):

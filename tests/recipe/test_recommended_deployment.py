@@ -123,3 +123,73 @@ def test_recommendations_that_do_not_fit(bad: RecommendedDeployment, rule: str, 
 def test_a_package_of_another_account_is_advised_against() -> None:
     (advice,) = warnings(RecommendedDeployment(recommendation(), account="444455556666"))
     assert "OPT206" in advice.id
+
+
+JOB: dict[str, Any] = {
+    "AIRecommendationJobArn": f"{_PREFIX}:ai-recommendation-job/chat",
+    "PerformanceTarget": {"Constraints": [{"Metric": "ttft-ms"}, {"Metric": "cost"}]},
+    "Recommendations": [
+        {
+            "ModelDetails": {
+                "ModelPackageArn": f"{_PREFIX}:model-package/chat/1",
+                "InferenceSpecificationName": "recommendation-1",
+                "InstanceDetails": [{"InstanceType": "ml.g5.12xlarge"}, {"InstanceType": "ml.g6.12xlarge"}],
+            },
+            "DeploymentConfiguration": {
+                "InstanceType": "ml.g5.12xlarge",
+                "InstanceCount": 2,
+                "CopyCountPerInstance": 4,
+                "MinCpuMemoryRequiredInMb": 4096,
+                "S3": [{"ChannelName": "model", "Uri": "s3://models/chat/"}],
+                "ImageUri": "763104351884.dkr.ecr.us-west-2.amazonaws.com/lmi:1",
+                "EnvironmentVariables": {"OPTION_QUANTIZE": "awq"},
+            },
+            "OptimizationDetails": [{"OptimizationType": "SpeculativeDecoding"}, {"OptimizationType": "Quantization"}],
+            "ExpectedPerformance": [
+                {"Metric": "ttft-ms", "Value": "120", "Stat": "p50", "Unit": "Milliseconds"},
+                {"Metric": "cost", "Value": "0.9"},
+            ],
+        },
+        {
+            "ModelDetails": {
+                "ModelPackageArn": f"{_PREFIX}:model-package/chat/2",
+                "InferenceSpecificationName": "recommendation-2",
+            },
+            "DeploymentConfiguration": {
+                "InstanceType": "ml.p4d.24xlarge",
+                "S3": [{"ChannelName": "model", "Uri": "s3://models/chat/"}],
+            },
+        },
+    ],
+}
+
+
+def test_a_recommendation_of_a_job_has_all_that_sagemaker_says_of_it() -> None:
+    assert Recommendation.of_job(JOB, chosen=1, reason="the cheapest") == recommendation(
+        optimized_for="ttft-ms, cost",
+        instance_types=["ml.g5.12xlarge", "ml.g6.12xlarge"],
+        instance_count=2,
+        copies_per_instance=4,
+        min_memory_mib=4096,
+        image="763104351884.dkr.ecr.us-west-2.amazonaws.com/lmi:1",
+        environment={"OPTION_QUANTIZE": "awq"},
+        optimizations=["SpeculativeDecoding", "Quantization"],
+        expected_performance=[
+            {"metric": "ttft-ms", "value": "120", "statistic": "p50", "unit": "Milliseconds"},
+            {"metric": "cost", "value": "0.9", "statistic": None, "unit": None},
+        ],
+    )
+
+
+def test_what_sagemaker_does_not_say_of_a_recommendation_has_defaults() -> None:
+    assert Recommendation.of_job(JOB, chosen=2, reason=None) == recommendation(
+        optimizations=[],
+        expected_performance=[],
+        chosen=2,
+        reason="number 2 of 2 in the service's ranking by ttft-ms, cost",
+        optimized_for="ttft-ms, cost",
+        model_package_arn=f"{_PREFIX}:model-package/chat/2",
+        inference_specification_name="recommendation-2",
+        instance_type="ml.p4d.24xlarge",
+        instance_types=["ml.p4d.24xlarge"],
+    )

@@ -112,6 +112,8 @@ def test_a_threshold_that_is_known_only_at_deployment_is_accepted() -> None:
 def test_the_error_states_the_range_of_the_metric_and_a_share_in_percent() -> None:
     (violation,) = check(Threshold("Full.threshold", 100, "%", most=100))
     assert violation.reason == "the metric is always 0 to 100%, so this threshold has no effect"
+    (few,) = check(Threshold("Few.threshold", 0, "requests", "LessThanThreshold"))
+    assert few.reason == "the metric is always 0 requests or more, so this threshold has no effect"
     (low,) = check(Threshold("Low.threshold", 0, "%", "LessThanThreshold", most=100))
     assert low.suggestion == "more than 0%"
 

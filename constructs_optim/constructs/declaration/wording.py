@@ -45,7 +45,7 @@ _LONGEST = 1_000
 _METHODS: dict[str, tuple[str, str]] = {"during": ("period", "value")}
 
 
-def name_method(method: str, key: str, calls: str = "once") -> None:
+def name_method(method: str, key: str, calls: str) -> None:
     """Record the key that stands for a construct's method in a file: ``scaling`` for ``auto_scale``.
 
     ``calls`` is ``once``, ``list`` for a key with a list, ``id`` for one with a mapping of IDs, and ``value`` for one

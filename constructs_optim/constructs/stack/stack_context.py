@@ -155,7 +155,7 @@ def late_text(produce: Callable[[], Any]) -> str:
     return Token.as_string(late_value(cache(produce)))
 
 
-def endpoint_name_of(scope: Construct, id: str, name: str | None, ending: str = "") -> str:
+def endpoint_name_of(scope: Construct, id: str, name: str | None, ending: str) -> str:
     """Return the name of the endpoint ``id`` in ``scope``: ``name``, unique in its stack, or one from its path."""
     if name is None:
         return physical_name(scope, id, ending)
@@ -186,7 +186,7 @@ def physical_name(scope: Construct, id: str, ending: str = "") -> str:
     return generated_name(scope, id, ending).name
 
 
-def generated_name(scope: Construct, id: str, ending: str = "") -> GeneratedName:
+def generated_name(scope: Construct, id: str, ending: str) -> GeneratedName:
     """Return a name for the child ``id`` of ``scope``, known before it exists and unique in its account and Region.
 
     A resource that cannot change in place has a suffix (``ending``) of seven characters, which its replacement changes.

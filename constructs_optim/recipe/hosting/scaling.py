@@ -194,7 +194,7 @@ def capacities(ranges: Sequence[Range]) -> list[int]:
 
 
 def changes_capacity(
-    first: Range, changes: Sequence[tuple[int | None, int | None]], *, has_policies: bool, once: bool = False
+    first: Range, changes: Sequence[tuple[int | None, int | None]], *, has_policies: bool, once: bool
 ) -> bool:
     """Return whether policies and schedules can change the capacity more than once.
 

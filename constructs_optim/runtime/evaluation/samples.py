@@ -390,7 +390,7 @@ def degrees_of_freedom(blocks: int, dependence: float) -> int:
 
 
 @cache
-def drawings(blocks: int, stream: int = 0) -> Sequence[Sequence[int]]:
+def drawings(blocks: int, stream: int) -> Sequence[Sequence[int]]:
     """Return how often each block is drawn, for ``DRAWINGS`` resamples. Different streams are independent."""
     generator = random.Random(_SEED + stream)  # noqa: S311 - no secret
     found: list[list[int]] = []

@@ -10,7 +10,7 @@ from botocore.stub import Stubber
 
 from constructs_optim.runtime.preflight.context import Context
 
-from ..support.in_process import InProcessCloud
+from .in_process import InProcessCloud
 
 REGION = "us-west-2"
 

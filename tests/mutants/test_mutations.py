@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import pytest
+
+from tooling.mutants import FOLDERS, drawn
+from tooling.mutations import mutations
+
+
+def edited(source: str) -> list[str]:
+    """The mutated lines of a source, whose last line is mutated."""
+    content = source.encode()
+    return sorted(each.difference(content)[1] for each in mutations(content) if each.is_valid(content))
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("a <= b\n", ["a < b"]),
+        ("a not in b\n", ["a in b"]),
+        ("(a) is (b)\n", ["(a) is not (b)"]),
+        ("a and (b or c)\n", ["a and (b and c)", "a or (b or c)"]),
+        ("not a\n", ["a"]),
+        ("a + b // c\n", ["a + b / c", "a - b // c"]),
+        ("a + [b]\n", ["a"]),
+        ("{**a} | b\n", ["{**a}"]),
+        ("x = 7\n", ["x = 8"]),
+        ("x = True\n", ["x = False"]),
+        ("x = 'ü', 'EndpointName'\n", ["x = 'ü', 'EndpointName_'", "x = 'ü_', 'EndpointName'"]),
+        ("f(a, b=c)\n", ["f(a)", "pass"]),
+        ("x = f(b=c, **d)\n", ["x = f(**d)", "x = f(b=c)"]),
+        ("x = {'a': b}\n", ["x = {'a_': b}", "x = {}"]),
+        ("x = a[b:c]\n", ["x = a[:c]", "x = a[b:]"]),
+        ("x = [a for a in b if c]\n", ["x = [a for a in b if False]", "x = [a for a in b if True]"]),
+        ("a.b = c\n", ["pass"]),
+        ("a += b\n", ["pass"]),
+        ("def f(a, b=1): ...\n", ["def f(a, b=2): ..."]),
+        ("def f(): return a < b\n", ["def f(): return None", "def f(): return a <= b", "def f(): return not (a < b)"]),
+        ("if a: b()\n", ["if False: b()", "if True: b()", "if a: pass"]),
+        ("if a: raise Error('Bad')\n", ["if False: raise Error('Bad')", "if True: raise Error('Bad')", "if a: pass"]),
+        (
+            "x: Annotated[str, Field(max_length=3)] = a\n",
+            ["x: Annotated[str, Field()] = a", "x: Annotated[str, Field(max_length=4)] = a"],
+        ),
+    ],
+)
+def test_a_mutation_changes_a_part_of_a_line(source: str, expected: list[str]) -> None:
+    assert edited(source) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""Documentation."""\n',
+        "x = 'text of a message'\n",
+        "x = f'{a:5}'\n",
+        "x = 'https://docs.aws.amazon.com'\n",
+        "log('done', count=1)\n",
+        "annotations.add_warning_v2(a, b=c)\n",
+        "assert a is not None\n",
+        "x: Literal['a', 'b']\n",
+        "Level = Literal['a', 'b']\n",
+        "Value = A | B\n",
+        "T = TypeVar('T', bound=A)\n",
+        "x = cast('A', b)\n",
+        "@dataclass(frozen=True)\nclass A: ...\n",
+        "class A:\n    def __repr__(self): return a + b\n",
+        "if TYPE_CHECKING:\n    x = 1\n",
+    ],
+)
+def test_what_a_test_need_not_notice_is_not_mutated(source: str) -> None:
+    assert edited(source) == []
+
+
+def test_a_mutation_names_its_function_and_the_lines_of_its_statement() -> None:
+    source = (
+        b"class A:\n    x = 1\n    def f(self, y=2):\n        if (self.x\n            < 3):\n            return 4\n"
+    )
+    described = {(each.line, each.lines, each.function, each.runs_once) for each in mutations(source)}
+    assert described == {
+        (2, range(2, 3), "A", True),
+        (3, range(3, 4), "A", True),
+        (4, range(4, 6), "A.f", False),
+        (5, range(4, 6), "A.f", False),
+        (6, range(6, 7), "A.f", False),
+    }
+
+
+def test_what_a_cache_keeps_runs_once() -> None:
+    assert all(each.runs_once for each in mutations(b"@functools.cache\ndef f():\n    x = 1\n"))
+
+
+def test_a_seed_draws_the_same_mutants_each_time_on_different_lines() -> None:
+    folder = f"{FOLDERS[2]}/hosting"
+    mutants = drawn([folder], 20, seed=1)
+    assert mutants == drawn([folder], 20, seed=1)
+    assert mutants != drawn([folder], 20, seed=2)
+    assert len({(each.path, each.mutation.line) for each in mutants}) == 20

@@ -1,0 +1,144 @@
+"""The page about an evaluation, and what the stored result says of the subject and of the price."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from constructs_optim.runtime.evaluation.benchmark_output import Level
+from constructs_optim.runtime.evaluation.differences import Difference
+from constructs_optim.runtime.evaluation.evaluated_fleet import Fleet
+from constructs_optim.runtime.evaluation.evaluation_report import markdown, result
+from constructs_optim.runtime.evaluation.gate import Findings
+from constructs_optim.runtime.requests.run_properties import EvaluationRequest, Gate
+
+from .test_gate import request
+
+JOB = {"AIBenchmarkJobName": "job", "CreationTime": dt.datetime(2026, 11, 26, tzinfo=dt.UTC)}
+NOTHING = Findings([], [], {})
+
+
+def asked(**changed: Any) -> EvaluationRequest:
+    return request(Gate()).model_copy(update=changed)
+
+
+def fleet(**changed: Any) -> Fleet:
+    known = {"artifact_key": "a" * 64, "instance_type": "ml.g5.12xlarge", "count": 2.0, "copies": 2}
+    return Fleet(**{**known, "price_per_hour": 14.18, "price_source": "stated", "notes": ("A note.",), **changed})
+
+
+def level(**changed: Any) -> Level:
+    known: dict[str, Any] = {"concurrency": 8, "seconds": 60.0, "metrics": {"client_invocations": 400}, "errors": {}}
+    return Level(**{**known, **changed})
+
+
+def test_the_result_names_the_subject() -> None:
+    of_variant = result(asked(variant_name="AllTraffic"), fleet(), [level()], JOB)["subject"]
+    assert of_variant == {
+        "label": "chat",
+        "endpoint_name": "chat",
+        "variant_name": "AllTraffic",
+        "artifact_key": "a" * 64,
+        "instance_type": "ml.g5.12xlarge",
+        "instance_count": 2,
+        "copies": 2,
+    }
+    of_component = result(asked(inference_component_name="chat-llama"), fleet(count=0.25), [level()], JOB)["subject"]
+    assert (of_component["inference_component_name"], of_component["instance_count"]) == ("chat-llama", 1)
+    assert "variant_name" not in of_component
+
+
+def test_the_result_has_the_workload_with_which_it_was_measured() -> None:
+    parameters = {"request_count": "400", "tokenizer": "Qwen/Qwen3-32B", "streaming": True, "extra": {"a": 1}}
+    found = result(asked(workload={"parameters": parameters}), fleet(), [level()], JOB)
+    assert found["workload"] == {
+        "prompts": 400,
+        "tool": "aiperf, by the benchmark job job",
+        "format": "openai",
+        "parameters": {"request_count": "400", "tokenizer": "Qwen/Qwen3-32B", "streaming": True},
+        "requests": 400,
+        "tokens_counted_by": "tokenizer",
+        "tokenizer": "Qwen/Qwen3-32B",
+    }
+    assert "tokenizer" not in result(asked(), fleet(), [level()], JOB)["workload"]
+
+
+def test_the_result_has_its_price_only_if_that_is_known() -> None:
+    price = {"instance_price_per_hour": 14.18, "discount": 0.2, "source": "stated"}
+    assert result(asked(discount=0.2), fleet(), [level()], JOB)["price"] == price
+    assert "price" not in result(asked(), fleet(price_per_hour=None), [level()], JOB)
+
+
+@pytest.mark.parametrize(
+    ("job", "started"),
+    [(JOB, "2026-11-26T00:00:00+00:00"), ({**JOB, "StartTime": dt.datetime(2026, 11, 27)}, "2026-11-27T00:00:00")],
+)
+def test_an_evaluation_started_with_its_job_or_was_created_then(job: dict[str, Any], started: str) -> None:
+    assert result(asked(), fleet(), [level()], job)["started"] == started
+
+
+def test_the_result_has_the_notes_of_all_parts() -> None:
+    excluded = "At 8 users, latencies and rates exclude 3 requests that were sent before every user had its first"
+    found = result(asked(), fleet(), [level(left_out=3), level(concurrency=9)], JOB, notes=["Another note."])
+    assert found["notes"] == ["A note.", "Another note.", f"{excluded} response."]
+
+
+def document(**changed: Any) -> dict[str, Any]:
+    metrics = {"time_to_first_token_p50": 81.25, "client_invocations": 400, "acceptance_length": 2.5}
+    return result(asked(), fleet(**changed), [level(metrics=metrics)], JOB)
+
+
+def test_the_page_has_a_row_for_each_concurrency_and_the_columns_of_the_recipe() -> None:
+    lines = markdown(document(), NOTHING).splitlines()
+    assert lines[:4] == [
+        "# Evaluation of chat",
+        "",
+        f"chat on 2 x ml.g5.12xlarge, artifact `{'a' * 64}`, 2026-11-26T00:00:00+00:00.",
+        "",
+    ]
+    columns = [
+        *("users", "TTFT p50 (ms)", "TTFT p99 (ms)", "ITL p50 (ms)", "ITL p99 (ms)", "client latency p90 (ms)"),
+        *("output tokens/s", "acceptance length", "requests", "errors", "blended price per million tokens ($)"),
+    ]
+    assert lines[4] == f"| {' | '.join(columns)} |"
+    assert lines[5] == f"|{' ---: |' * len(columns)}"
+    assert lines[6] == "| 8 | 81.25 |  |  |  |  |  | 2.5 | 400 |  |  |"
+    assert lines[7:] == ["", "$14.18 an hour (stated), 0% discount.", "", "- A note."]
+
+
+def test_the_page_of_a_recipe_without_speculation_has_no_columns_of_it() -> None:
+    page = markdown(result(asked(), fleet(price_per_hour=None, notes=()), [level()], JOB), NOTHING)
+    assert "acceptance length" not in page
+    assert "drafts" not in page
+    assert page.endswith("| 400 |  |  |\n"), "neither a price nor notes follow"
+
+
+def test_the_page_has_each_difference_from_the_replaced_version() -> None:
+    decided = Difference("time_to_first_token_p99", 100.0, 150.0, 0.5, 0.4, 0.6, 0.1, "worse", None)
+    not_decided = Difference("output_tokens_per_second", 90.0, 80.0, None, requests=900)
+    page = markdown(document(), Findings([], [], {8: [decided, not_decided]}))
+    _, _, table = page.partition("## Against the replaced version\n\n")
+    assert table.splitlines() == [
+        "| users | metric | before | after | change | 95% interval | verdict | requests that would decide |",
+        "| ---: | --- | ---: | ---: | ---: | --- | --- | ---: |",
+        "| 8 | time_to_first_token_p99 | 100 | 150 | +50.0% | +40.0% to +60.0% | worse |  |",
+        "| 8 | output_tokens_per_second | 90 | 80 |  |  | undecided | 900 |",
+    ]
+    assert "Against the replaced version" not in markdown(document(), Findings([], [], {8: []}))
+
+
+@pytest.mark.parametrize(
+    ("found", "lines"),
+    [
+        (NOTHING, ["- A note."]),
+        (Findings(["TTFT is 5 ms"], [], {}), ["- A note.", "", "- Not met: TTFT is 5 ms."]),
+        (Findings([], ["ITL is unknown"], {}), ["- A note.", "", "- Not decided: ITL is unknown."]),
+        (Findings(["a"], ["b"], {}), ["- A note.", "", "- Not met: a.", "- Not decided: b."]),
+    ],
+)
+def test_the_page_ends_with_what_was_not_met_or_decided(found: Findings, lines: list[str]) -> None:
+    page = markdown(document(), found)
+    assert page.endswith("\n")
+    assert page.splitlines()[-len(lines) :] == lines
