@@ -15,7 +15,7 @@ Restored policies have ARNs that CloudFormation does not know. When the stack's 
 ``PoliciesHash``), the second resource notices the difference and has the policies replaced in the same way.
 
 Somebody may have deregistered the variant or deleted policies, which CloudFormation then cannot update ("not found").
-So the second resource, which the scalable target depends on, registers a variant again as the stack declares it (the
+So the second resource, which the scalable target depends on, registers a variant again as the stack declared it (the
 property ``Target``), and has the policies replaced. If that deployment fails, the rollback leaves the policies deleted.
 
 An execution restores what no request restores, for example after a canceled update (``scaling_watcher``).
@@ -72,6 +72,7 @@ class _Change:
     def __init__(self, event: Event, props: ScalingProperties) -> None:
         self._event, self._props = event, props
         self._record = SuspendedScalingRecord(event["StackId"], props)
+        self._former = _former(event)
         self._request = _digest(event["RequestId"])
         self._is_rollback = is_rolling_back(event["StackId"])
         self._own = policies_of_stack(event["StackId"], resource_id_of(props.endpoint_name, props.variant_name))
@@ -86,11 +87,8 @@ class _Change:
     def otherwise(self, endpoint: ServingEndpoint) -> list[str]:
         """Return the serving variants whose instance types differ from the requested ones."""
         props, names = self._props, [self._props.variant_name]
-        if "OldResourceProperties" in self._event:
-            try:
-                names.append(validate(ScalingProperties, self._event["OldResourceProperties"]).variant_name)
-            except InvalidEvent as error:
-                log("no variant before", reason=str(error))
+        if self._former is not None:
+            names.append(self._former.variant_name)
         wanted = {props.variant_name: tuple(props.instance_types)}
         return [
             name
@@ -140,7 +138,8 @@ class _Change:
         # CloudFormation creates a target that the stack does not have yet.
         if self._props.policies_hash is None or not is_declared(self._event["StackId"], resource_id):
             return self.ending
-        target = self._props.target
+        # CloudFormation changes what the stack declared before, and a rollback leaves alone what it has not changed.
+        target = (self._former.target if self._former is not None else None) or self._props.target
         declared = declared_registration(resource_id, target) if target is not None else None
         ending = self._replace_policies(endpoint, now, declared)
         if declared is not None and (now is not None or ending is not None):
@@ -243,6 +242,17 @@ class _Change:
             # A rollback must not fail.
             log("registration is unknown", reason=str(error))
             return None
+
+
+def _former(event: Event) -> ScalingProperties | None:
+    """Return the properties before this request; None if the variant was not scaled."""
+    if "OldResourceProperties" not in event:
+        return None
+    try:
+        return validate(ScalingProperties, event["OldResourceProperties"])
+    except InvalidEvent as error:
+        log("no variant before", reason=str(error))
+        return None
 
 
 def _ending_of(names: Iterable[str]) -> str:

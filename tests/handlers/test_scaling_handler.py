@@ -79,6 +79,7 @@ class Scaled:
     def send(self, kind: str, now: str, before: str | None = None, **more: Any) -> dict[str, Any]:
         """The response to a request of CloudFormation's."""
         of_endpoint = {"EndpointName": self.name, "VariantName": "AllTraffic", "Bucket": BUCKET}
+        former = more.pop("FormerTarget", more.get("Target"))
         properties = {"StateMachineArn": self.machine, **of_endpoint, **more}
         event = custom_resource_event(
             kind,
@@ -87,7 +88,7 @@ class Scaled:
             request_id=str(uuid.uuid4()),
             logical_id="ScalingSuspended",
             properties={**properties, "InstanceTypes": [now]},
-            old_properties={**properties, "InstanceTypes": [before]} if before else None,
+            old_properties={**properties, "InstanceTypes": [before], "Target": former} if before else None,
         )
         of = serving_handler if "PoliciesHash" in more else scaling_handler
         for each in ("ResourceProperties", "OldResourceProperties"):
@@ -381,6 +382,15 @@ def test_a_variant_that_somebody_deregistered_is_registered_as_the_stack_declare
         assert made.registered == (1, 6, [], ["Nights"])
     (schedule,) = made.scaling.describe_scheduled_actions(**made.key)["ScheduledActions"]
     assert (schedule["Timezone"], schedule["ScalableTargetAction"]) == ("Europe/Berlin", {"MaxCapacity": 2})
+
+
+def test_what_a_deployment_changes_is_left_to_cloudformation(made: Scaled) -> None:
+    """If the deployment fails before CloudFormation changes the target, nothing takes back what is registered here."""
+    made.scaling.deregister_scalable_target(**made.key)
+    former = {"MinCapacity": "1", "MaxCapacity": "4"}
+    answer = made.send("Update", G5, G5, PoliciesHash="0" * 64, Target=DECLARED, FormerTarget=former)
+    assert answer["Status"] == "SUCCESS", answer["Reason"]
+    assert made.registered == (1, 4, [], [])
 
 
 def test_a_schedule_that_somebody_deleted_comes_back_and_the_rest_stays(made: Scaled) -> None:
