@@ -61,22 +61,18 @@ _PYTEST = (sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:cachep
 _TEST_SECONDS = 120
 _SNAPSHOTS = "tests/constructs/test_template_checks.py::test_a_template_matches_its_snapshot"
 # What a run takes that its tests do not: imports, collection.
-_START_SECONDS = 60
+_START_SECONDS = 300
 _SLOWER = 5
 _MEMORY_BYTES = 6 * 2**30
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A mutation of a file of the checkout."""
+    """A mutation of a file of the checkout, whose content is ``source``."""
 
     path: str
+    source: bytes
     mutation: Mutation
-
-    @property
-    def source(self) -> bytes:
-        """The file without the mutation."""
-        return (CHECKOUT / self.path).read_bytes()
 
     @cached_property
     def key(self) -> tuple[str, str, str, str]:
@@ -90,15 +86,15 @@ class Mutant:
 
 def drawn(folders: Sequence[str], count: int, seed: int) -> list[Mutant]:
     """Return ``count`` mutants on different lines of the Python files in the folders; fewer if there are no more."""
-    lines: dict[tuple[str, int], list[Mutation]] = {}
+    lines: dict[tuple[str, int], list[Mutant]] = {}
     for path in sorted(path for folder in folders for path in (CHECKOUT / folder).rglob("*.py")):
-        for mutation in mutations(path.read_bytes()):
-            lines.setdefault((path.relative_to(CHECKOUT).as_posix(), mutation.line), []).append(mutation)
+        name, source = path.relative_to(CHECKOUT).as_posix(), path.read_bytes()
+        for mutation in mutations(source):
+            lines.setdefault((name, mutation.line), []).append(Mutant(name, source, mutation))
     chance = random.Random(seed)  # noqa: S311
     sample: list[Mutant] = []
-    for path, line in chance.sample(sorted(lines), len(lines)):
-        of_line = lines[path, line]
-        mutants = [Mutant(path, each) for each in chance.sample(of_line, len(of_line))]
+    for line in chance.sample(sorted(lines), len(lines)):
+        mutants = chance.sample(lines[line], len(lines[line]))
         sample += [each for each in mutants if each.mutation.is_valid(each.source)][:1]
         if len(sample) == count:
             break

@@ -11,6 +11,9 @@ from aws_cdk import Stack
 from pydantic import BaseModel
 
 import constructs_optim
+from constructs_optim import ArtifactStore, OptimizedEndpoint
+from constructs_optim.constructs.stack.arguments import methods_of
+from constructs_optim.recipe.forms import VALUE
 from constructs_optim.recipe.settings import CONSTRUCTORS, Settings, arguments_of
 
 _OWN = {name for name in dir(Settings) if not name.startswith("_")}
@@ -53,3 +56,16 @@ def test_an_unknown_keyword_of_a_public_callable_is_refused_with_a_suggestion(na
     called = CONSTRUCTORS[name][0] if name in CONSTRUCTORS else function
     names = [each for each in arguments_of(called) if each != "id"]
     assert str(refused.value).endswith(f"(it has {', '.join(names)})")
+
+
+def test_a_word_of_a_file_means_a_call_with_all_that_it_needs() -> None:
+    meant = methods_of(OptimizedEndpoint)
+    assert {word: meant.get(word) for word in ("components", "memory", "scaling", "max_capacity", "shadow")} == {
+        "components": 'add_component("...", model=...)',
+        "memory": f'add_component("...", model=..., memory={VALUE})',
+        "scaling": "auto_scale()",
+        "max_capacity": f"auto_scale(max_capacity={VALUE})",
+        "shadow": "shadow(candidate=..., checks=...)",
+    }
+    assert methods_of(ArtifactStore)["share_with_account"] == "share_with_account(account_id=...)"
+    assert "model" not in meant, "the class itself takes it"

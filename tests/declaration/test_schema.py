@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import jsonschema
 import pytest
@@ -224,3 +224,22 @@ def _descriptions(part: Any) -> Iterator[str]:
         part = [*part.values()]
     for each in part if isinstance(part, list) else ():
         yield from _descriptions(each)
+
+
+class Numbers(TypedDict, total=False):
+    """The numbers of a group.
+
+    Attributes:
+        first: the first one.
+    """
+
+    first: int
+    second: int
+
+
+def test_an_option_without_a_description_has_that_of_its_group() -> None:
+    def declare(*, alone: int = 1, **numbers: Unpack[Numbers]) -> None:
+        """Declare something."""
+
+    descriptions = {name: field.description for name, field in call_of(declare).model_fields.items()}
+    assert (descriptions["first"], descriptions["second"]) == ("the first one.", "The numbers of a group.")

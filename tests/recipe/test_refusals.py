@@ -12,9 +12,11 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
+import constructs_optim
 from constructs_optim.recipe import Recipe, RecipeError
 from constructs_optim.recipe.errors import Violation
 from constructs_optim.recipe.rules import check, warnings
+from constructs_optim.recipe.settings import Settings
 
 from . import (
     test_benchmark,
@@ -79,6 +81,23 @@ def advice() -> list[str]:
 
 def test_all_advice_reads_as_it_did(snapshot: SnapshotAssertion) -> None:
     assert advice() == snapshot.use_extension(JSONSnapshotExtension)
+
+
+def accepted_values() -> Iterator[str]:
+    """What each setting of the public classes takes instead of a text, a negative number or a list."""
+    public = [getattr(constructs_optim, name) for name in constructs_optim.__all__]
+    for cls in (each for each in public if isinstance(each, type) and issubclass(each, Settings)):
+        for name in cls.model_fields:
+            for value in ("x", -1, []):
+                try:
+                    cls(**{name: value})
+                except RecipeError as refused:
+                    of_field = [each for each in refused.violations if each.location.endswith(f".{name}")]
+                    yield from (f"{each.location} = {each.shown_value}: {each.suggestion}" for each in of_field)
+
+
+def test_the_settings_take_what_they_did(snapshot: SnapshotAssertion) -> None:
+    assert list(accepted_values()) == snapshot.use_extension(JSONSnapshotExtension)
 
 
 def test_each_refusal_reads_as_it_did(snapshot: SnapshotAssertion) -> None:
