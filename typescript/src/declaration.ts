@@ -3668,6 +3668,14 @@ export enum EndpointMetric {
    */
   BACKLOG_WITHOUT_CAPACITY = 'backlog_without_capacity',
   /**
+   * Failures of asynchronous requests. Asynchronous requests that failed for any reason, 4xx statuses included.
+   */
+  INVOCATION_FAILURES = 'invocation_failures',
+  /**
+   * Expired requests. Requests that reached their time limit in an asynchronous endpoint's queue.
+   */
+  EXPIRED_REQUESTS = 'expired_requests',
+  /**
    * GPU utilization. Utilization of the GPUs.
    */
   GPU_UTILIZATION = 'gpu_utilization',

@@ -830,6 +830,8 @@ export const METRICS: Record<string, { statistic: string; variant?: Series; comp
   mid_stream_errors: {statistic: 'Sum', variant: ['AWS/SageMaker', 'MidStreamErrors', ['EndpointName', 'VariantName']]},
   no_capacity_failures: {statistic: 'Sum', component: ['AWS/SageMaker', 'NoCapacityInvocationFailures', ['InferenceComponentName']]},
   backlog_without_capacity: {statistic: 'Maximum', variant: ['AWS/SageMaker', 'HasBacklogWithoutCapacity', ['EndpointName']]},
+  invocation_failures: {statistic: 'Sum', variant: ['AWS/SageMaker', 'InvocationFailures', ['EndpointName', 'VariantName']]},
+  expired_requests: {statistic: 'Sum', variant: ['AWS/SageMaker', 'ExpiredRequests', ['EndpointName', 'VariantName']]},
   gpu_utilization: {statistic: 'Average', variant: ['/aws/sagemaker/Endpoints', 'GPUUtilization', ['EndpointName', 'VariantName']], component: ['/aws/sagemaker/InferenceComponents', 'GPUUtilizationNormalized', ['InferenceComponentName']]},
   gpu_memory_utilization: {statistic: 'Average', variant: ['/aws/sagemaker/Endpoints', 'GPUMemoryUtilization', ['EndpointName', 'VariantName']], component: ['/aws/sagemaker/InferenceComponents', 'GPUMemoryUtilizationNormalized', ['InferenceComponentName']]},
   gpu_reservation: {statistic: 'Average', component: ['/aws/sagemaker/Endpoints', 'GPUReservation', ['EndpointName', 'VariantName']]},
