@@ -6,7 +6,7 @@ from typing import Any
 
 import jsii
 import pytest
-from aws_cdk import App, CfnOutput, Environment, Stack
+from aws_cdk import App, Aws, CfnOutput, Environment, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_lambda as functions
@@ -114,6 +114,28 @@ def test_the_saturation_threshold_is_the_planned_capacity_per_instance_or_copy(
     assert (alarm["MetricName"], alarm["Statistic"], alarm["Threshold"]) == (metric, "Maximum", 12)
     assert (alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == (15, 15)
     assert f"each {each} of Chat/Llama70B" in alarm["AlarmDescription"]
+
+
+@pytest.mark.parametrize(
+    ("served", "log_group"),
+    [(VARIANT, "/aws/sagemaker/Endpoints/chat"), (COMPONENT, "/aws/sagemaker/InferenceComponents/chat-llama")],
+)
+def test_alarm_descriptions_name_the_endpoint_and_the_log_group_for_commands(
+    served: ServedModel, log_group: str
+) -> None:
+    scope = stack()
+    declared(scope, served=served)
+    found = alarms_of(scope)
+    assert f"log group ({log_group})" in found["error-rate"]["AlarmDescription"]
+    assert "constructs-optim endpoint show chat)" in found["zero-capacity"]["AlarmDescription"]
+
+
+def test_alarm_descriptions_have_placeholders_for_names_that_the_deployment_decides() -> None:
+    scope = stack()
+    declared(scope, served=ServedModel(Aws.STACK_NAME, "AllTraffic"))
+    found = alarms_of(scope)
+    assert "log group (/aws/sagemaker/...)" in found["error-rate"]["AlarmDescription"]
+    assert "constructs-optim endpoint show <endpoint>)" in found["zero-capacity"]["AlarmDescription"]
 
 
 def test_missing_instance_metrics_trigger_the_zero_capacity_alarm_of_a_variant() -> None:

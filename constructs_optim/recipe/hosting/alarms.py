@@ -153,11 +153,20 @@ class Alarm(BaseModel, frozen=True, extra="forbid"):
     rolls_back: bool = False
     actions_enabled: bool = True
 
-    def description(self, endpoint: str, runbook: str) -> str:
-        """Return the message for the on-call engineer; ``runbook`` is the page with a section for each alarm."""
-        meaning = self.meaning.format(endpoint=endpoint)
+    def description(
+        self, endpoint: str, runbook: str, *, name: str = "<endpoint>", log_group: str = "/aws/sagemaker/..."
+    ) -> str:
+        """Return the message for the on-call engineer.
+
+        Args:
+            endpoint: what the alarm watches, for instance its construct path.
+            runbook: the page with a section for each alarm.
+            name: the endpoint's name, for commands. Default: a placeholder.
+            log_group: the container's log group. Default: its beginning.
+        """
+        meaning, first = self.meaning.format(endpoint=endpoint), self.first.format(name=name, log_group=log_group)
         section = self.name.replace("_", "-")
-        return f"{self.severity}: {meaning} First: {self.first} Runbook: {runbook}#{section}"
+        return f"{self.severity}: {meaning} First: {first} Runbook: {runbook}#{section}"
 
 
 @dataclass(frozen=True)
