@@ -56,7 +56,7 @@ _COVERAGE = _RECORDED / "coverage"
 # The suites of make test and make cloud.
 _IN_TEST = "not lint and not e2e and not engine and not exhaustive and not trains and not package"
 _TESTS = r"tests/(?!docs/|e2e/|faults/|package/|training/|constructs/test_example).*/test_\w+\.py$"
-_SOURCES = r"(constructs_optim|constructs_optim_local|tests)/.*\.(py|json|toml)$"
+_SOURCES = r"(constructs_optim|constructs_optim_local|tests)/(?!.*__snapshots__/).*\.(py|json|toml)$"
 _PYTEST = (sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:cacheprovider", "--hypothesis-seed=0")
 _TEST_SECONDS = 120
 _SNAPSHOTS = "tests/constructs/test_template_checks.py::test_a_template_matches_its_snapshot"
