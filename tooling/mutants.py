@@ -29,6 +29,7 @@ import queue
 import random
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -56,7 +57,7 @@ _COVERAGE = _RECORDED / "coverage"
 # The suites of make test and make cloud.
 _IN_TEST = "not lint and not e2e and not engine and not exhaustive and not trains and not package"
 _TESTS = r"tests/(?!docs/|e2e/|faults/|package/|training/|constructs/test_example).*/test_\w+\.py$"
-_SOURCES = r"(constructs_optim|constructs_optim_local|tests)/.*\.(py|json|toml)$"
+_SOURCES = r"(constructs_optim|constructs_optim_local|tests)/(?!.*__snapshots__/).*\.(py|json|toml)$"
 _PYTEST = (sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:cacheprovider", "--hypothesis-seed=0")
 _TEST_SECONDS = 120
 _SNAPSHOTS = "tests/constructs/test_template_checks.py::test_a_template_matches_its_snapshot"
@@ -187,13 +188,18 @@ class RecordedTests:
             earlier = Record()
         if changed := [name for name in files if earlier.files.get(name) != files[name]]:
             _RECORDED.mkdir(exist_ok=True)
+            unfinished = _COVERAGE.with_suffix(".unfinished")
+            unfinished.unlink(missing_ok=True)
+            if earlier.files:
+                shutil.copy(_COVERAGE, unfinished)
             _, printed = copy.run(
                 *("-m", _IN_TEST, "--numprocesses=2", "--dist=loadfile"),
                 *("--cov-context=test", "--cov-report=", *(f"--cov={folder}" for folder in FOLDERS)),
-                *(["--cov-append"] if earlier.files else []),
+                "--cov-append",
                 *("-vv", "--durations=0", "--durations-min=0", *changed),
-                COVERAGE_FILE=str(_COVERAGE),
+                COVERAGE_FILE=str(unfinished),
             )
+            unfinished.replace(_COVERAGE)
             failed = set(re.findall(r"^(?:FAILED|ERROR) (tests/.*?)(?: - .*)?$", printed, re.MULTILINE))
             sys.stdout.writelines(f"not used, because it fails: {each}\n" for each in sorted(failed))
             unchanged = files.keys() - set(changed)

@@ -2,22 +2,27 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
 import pytest
 from aws_cdk import App, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.assertions import Template
 
 from constructs_optim import (
     Alarms,
     AlarmSettings,
     EndpointDashboard,
+    EndpointMonitoring,
     EvaluatedModel,
     MonitoringOptions,
     Quantization,
+    RecommendedEndpoint,
     ServedModel,
+    Server,
     Sharding,
 )
 from constructs_optim.constructs.monitoring.widgets import (
@@ -28,6 +33,7 @@ from constructs_optim.constructs.monitoring.widgets import (
 )
 from constructs_optim.recipe import metrics
 
+from ..recipe.test_recommended_deployment import recommendation
 from ..support.construct_stacks import (
     ENVIRONMENTS,
     KEY_OF_THE_HEADLINE,
@@ -275,6 +281,42 @@ def test_a_configured_instance_price_gives_cost_metric_math() -> None:
     assert expressions(titled(body, "Cost per hour")) == [
         "((1 - 0.4) * 7.09) * instance_reports * 60 / PERIOD(instance_reports)"
     ]
+
+
+WATCHED = MonitoringOptions(
+    instance_price_per_hour=7.09,
+    discount=0.4,
+    alarms=Alarms(saturation=False, latency=AlarmSettings(threshold=2)),
+)
+
+
+def monitored(scope: Stack) -> None:
+    described: Any = {"variantName": "AllTraffic", "initialInstanceCount": 1, "instanceType": "ml.g5.12xlarge"}
+    model = sagemaker.CfnModel(scope, "Model")
+    variants = [{**described, "initialVariantWeight": 1, "modelName": model.attr_model_name}]
+    config = sagemaker.CfnEndpointConfig(scope, "Config", production_variants=variants)
+    created = sagemaker.CfnEndpoint(scope, "Endpoint", endpoint_config_name=config.attr_endpoint_config_name)
+    EndpointMonitoring.of(created, server=Server.vllm(), monitoring=WATCHED)
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [
+        lambda scope: endpoint(scope, monitoring=WATCHED),
+        lambda scope: RecommendedEndpoint(scope, "Chat", recommendation=recommendation(), monitoring=WATCHED),
+        monitored,
+    ],
+    ids=["optimized", "recommended", "declared elsewhere"],
+)
+def test_each_kind_of_endpoint_shows_its_costs_and_its_alarm_on_latency(declare: Callable[[Stack], object]) -> None:
+    scope = stack()
+    declare(scope)
+    body = body_of(scope)
+    assert expressions(titled(body, "Cost per hour")) == [
+        "((1 - 0.4) * 7.09) * instance_reports * 60 / PERIOD(instance_reports)"
+    ]
+    marks = [mark for graph in graphs(body) for mark in graph.get("annotations", {}).get("horizontal", ())]
+    assert (2000, "alarm on p99") in [(mark["value"], mark.get("label")) for mark in marks]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import pytest
 from botocore.exceptions import ClientError
 
+from constructs_optim.runtime import aws
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.handlers import shadow_handler, shadow_watcher
 from constructs_optim.runtime.requests.properties import validate
@@ -240,6 +241,36 @@ def test_thin_traffic_ends_as_not_decided_and_is_not_promoted(run: Run) -> None:
     assert (run.report["outcome"], run.report["pairs"]) == ("not decided", 5)
     assert "5 pairs" in run.report["reason"]
     assert ended["EndpointConfigName"] == f"{run.name}-ended"
+
+
+def test_the_metrics_of_both_variants_are_read_by_the_minute(run: Run) -> None:
+    asked: list[tuple[str, str, str, str, int]] = []
+
+    def record(params: dict[str, Any], **_: Any) -> None:
+        for each in params["MetricDataQueries"]:
+            stat = each["MetricStat"]
+            (variant,) = [of["Value"] for of in stat["Metric"]["Dimensions"] if of["Name"] == "VariantName"]
+            asked.append((variant, each["Id"], stat["Metric"]["MetricName"], stat["Stat"], stat["Period"]))
+
+    events, name = aws.client("cloudwatch").meta.events, "provide-client-params.cloudwatch.GetMetricData"
+    events.register(name, record)
+    try:
+        run.poll()
+        run.publish(3)
+        run.clock = 600
+        run.poll()
+    finally:
+        events.unregister(name, record)
+    # CloudWatch takes periods that are multiples of 60 (API reference, MetricStat).
+    assert set(asked) == {
+        (variant, *query, 60)
+        for variant in ("AllTraffic", "Shadow")
+        for query in (
+            ("latency", "ModelLatency", "Average"),
+            ("requests", "Invocations", "Sum"),
+            ("errors", "InvocationModelErrors", "Sum"),
+        )
+    }
 
 
 def test_captures_are_read_once(run: Run) -> None:
