@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tooling.mutants import FOLDERS, drawn
+from tooling.mutants import CHECKOUT, FOLDERS, Mutant, drawn, immaterial, report
 from tooling.mutations import mutations
 
 
@@ -95,3 +95,33 @@ def test_a_seed_draws_the_same_mutants_each_time_on_different_lines() -> None:
     assert mutants == drawn([folder], 20, seed=1)
     assert mutants != drawn([folder], 20, seed=2)
     assert len({(each.path, each.mutation.line) for each in mutants}) == 20
+
+
+def test_each_immaterial_mutant_is_one_of_the_library_and_has_a_reason() -> None:
+    for key, reason in immaterial().items():
+        source = (CHECKOUT / key[0]).read_bytes()
+        assert key in {Mutant(key[0], source, each).key for each in mutations(source)}
+        assert len(reason) > 20
+
+
+@pytest.mark.parametrize(("living", "is_tolerated"), [(3, True), (4, False)])
+def test_at_most_three_percent_of_the_material_mutants_may_live(
+    living: int, *, is_tolerated: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mutants = drawn([f"{FOLDERS[2]}/hosting"], 60, seed=1) + drawn([f"{FOLDERS[2]}/hosting"], 40, seed=2)
+    found = [None if number < living else "tests/test_a.py::test_b" for number in range(100)]
+    assert report(1, mutants, found) is is_tolerated
+    printed = capsys.readouterr().out
+    assert f"Seed 1: 100 mutants, 0 immaterial, {living} of 100 others live:" in printed
+    # As binomtest(...).proportion_ci(method="wilson") of SciPy has it.
+    interval = {3: "1.0% to 8.5%", 4: "1.6% to 9.8%"}[living]
+    assert f"{living}.0% of the material mutants live (95% interval {interval}, Wilson)" in printed
+
+
+def test_an_immaterial_mutant_does_not_count(capsys: pytest.CaptureFixture[str]) -> None:
+    key = next(iter(immaterial()))
+    source = (CHECKOUT / key[0]).read_bytes()
+    (mutant,) = [each for each in (Mutant(key[0], source, each) for each in mutations(source)) if each.key == key]
+    (other,) = drawn([f"{FOLDERS[2]}/hosting"], 1, seed=1)
+    assert report(1, [mutant, other], [None, "tests/test_a.py::test_b"])
+    assert "2 mutants, 1 immaterial, 0 of 1 others live" in capsys.readouterr().out
