@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import json
 import os
 import signal
@@ -258,6 +259,10 @@ class LocalCloud:
                 aws_secret_access_key=self._secret,
                 config=config,
             )
+
+    def now(self) -> dt.datetime:
+        """Return the time of the clock that ``advance`` advances, in UTC, for example to stamp metric data."""
+        return dt.datetime.fromisoformat(self._control("GET", "clock")["now"])
 
     def advance(self, seconds: float) -> None:
         """Advance the clock of the services that this package adds to ministack.

@@ -107,7 +107,7 @@ class Scaling:
             for alarm in policy.alarms:
                 state = self._state(alarm)
                 found = evaluated({**alarm, "StateValue": state.state}, self._points, now)
-                if found is None:
+                if found is None or found.value is None:
                     continue
                 is_new, state.state = state.state != found.state, found.state
                 if found.state == "ALARM":
@@ -122,8 +122,8 @@ class Scaling:
     def _state(self, alarm: Mapping[str, Any]) -> _AlarmState:
         return self._states.setdefault(alarm["AlarmName"], _AlarmState())
 
-    def _points(self, metric: Mapping[str, Any], period: int, statistic: str) -> Series:
-        del statistic
+    def _points(self, metric: Mapping[str, Any], period: int, statistic: str, end: int, count: int) -> Series:
+        del statistic, end, count
         return self._series.get((metric["MetricName"], period), {})
 
     def _run_schedules(self, now: float) -> None:

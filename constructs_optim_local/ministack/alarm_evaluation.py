@@ -24,6 +24,7 @@ from .metrics import MinistackMetrics
 from .patches import replace
 
 _MINUTE = 60.0
+_LATE_SECONDS = 300.0
 
 
 class AlarmEvaluations:
@@ -116,15 +117,17 @@ class AlarmEvaluations:
     def _moment(self, alarm: Mapping[str, Any]) -> float:
         """Return the time at which to evaluate an alarm.
 
-        It is the clock's, unless all its datapoints are of a client whose clock, the machine's, was not advanced.
+        It is the clock's. If a client stamps all datapoints, it is the newest one's, so that a busy machine does not
+        delay what the client's data say; unless that is old, or the client's clock, the machine's, was not advanced.
         """
         machine, now = time.time(), self._clock.now().timestamp()
         watched = [(metric, points) for metric in _metrics(alarm) if (points := _datapoints(metric))]
-        follows_clock = any(
-            self._metrics.follows_clock(metric) or machine + _MINUTE < points[-1]["Timestamp"] <= now
-            for metric, points in watched
-        )
-        return now if follows_clock or not watched else machine
+        if not watched or any(self._metrics.follows_clock(metric) for metric, _ in watched):
+            return now
+        newest = max(points[-1]["Timestamp"] for _, points in watched)
+        if newest <= machine:
+            return machine
+        return newest if now - newest < _LATE_SECONDS else now
 
 
 def enter(alarm: dict[str, Any], state: str, reason: str, clock: Clock) -> None:

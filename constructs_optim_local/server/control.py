@@ -4,7 +4,7 @@
 /_constructs_optim/function-calls`` · ``GET /_constructs_optim/jobs`` · ``GET /_constructs_optim/deployments`` · ``GET
 /_constructs_optim/authorizations[?role=...]`` · ``GET /_constructs_optim/benchmarks`` · ``GET
 /_constructs_optim/trainings`` · ``GET/POST/DELETE /_constructs_optim/performances`` · ``GET/POST/DELETE
-/_constructs_optim/quotas`` · ``POST /_constructs_optim/clock``, which advances the clock · ``DELETE
+/_constructs_optim/quotas`` · ``GET/POST /_constructs_optim/clock``, which tells or advances the clock · ``DELETE
 /_constructs_optim/accounts?account=...``, which deletes an account's SageMaker resources · ``POST
 /_constructs_optim/engine-metrics``, a container's metrics, and ``GET ...?query=<PromQL>``
 """
@@ -92,6 +92,8 @@ class Control:
             case "DELETE", "faults":
                 self._faults.clear()
                 return {}
+            case "GET", "clock":
+                return {"now": self._clock.now().isoformat()}
             case "POST", "clock":
                 try:
                     self._clock.advance(_object(body)["seconds"])

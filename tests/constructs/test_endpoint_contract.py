@@ -189,8 +189,8 @@ def test_metrics_of_an_imported_endpoint_use_its_account_and_region() -> None:
     drawn = [imported.metric_model_latency(), imported.metric("error_rate")]
     cloudwatch.Dashboard(scope, "Board", widgets=[[cloudwatch.GraphWidget(left=drawn)]])
     body = json.dumps(resource(template_of(scope), "AWS::CloudWatch::Dashboard")["DashboardBody"])
-    assert body.count("eu-west-1") == 4, "the latency, and the three operands of the error rate"
-    assert body.count("444455556666") == 4
+    assert body.count("eu-west-1") == 6, "the latency, and the five operands of the error rate"
+    assert body.count("444455556666") == 6
 
 
 def test_another_stack_reads_endpoint_metrics_from_the_endpoints_region() -> None:

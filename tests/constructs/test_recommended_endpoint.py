@@ -47,7 +47,7 @@ def test_its_alarms_watch_what_serves_and_roll_an_update_back(stack: Stack, copi
     RecommendedEndpoint(stack, "Served", recommendation=recommendation(copies_per_instance=copies))
     (endpoint,), alarms = properties(stack, ENDPOINT), properties(stack, ALARM)
     names = {alarm["AlarmName"].rpartition("-")[2] for alarm in alarms}
-    assert names == {"ErrorRate", "ZeroCapacity"}
+    assert names == {"ErrorRate", "HourlyErrorRate", "ZeroCapacity"}
     assert dimension in json.dumps(alarms)
     watched = endpoint["DeploymentConfig"]["AutoRollbackConfiguration"]["Alarms"]
     assert [alarm["AlarmName"]["Ref"].partition("Alarms")[2][:9] for alarm in watched] == ["ErrorRate", "ZeroCapac"]

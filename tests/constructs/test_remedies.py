@@ -535,7 +535,7 @@ IN_A_FILE = [
     ("instance_type: ml", "medusa: {}\n    instance_type: ml", "techniques: [medusa: {training_data: ...}]"),
     ("instance_type: ml", "custom_draft:\n    instance_type: ml", "{custom_draft: {model: ...}}"),
     ("instance_type: ml", "gptq: {}\n    instance_type: ml", "techniques: [quantization: {w4a16: {}}]"),
-    ("instance_type: ml", "threshold: 3\n    instance_type: ml", "and 10 others"),
+    ("instance_type: ml", "threshold: 3\n    instance_type: ml", "and 11 others"),
     ("instance_type: ml", "subnets: [a]\n    instance_type: ml", "network: {vpc: {vpc_id: ..., subnet_ids: [a]}}"),
     # What is printed is not what the key would refuse.
     ("instance_type: ml", "latency: 3\n    instance_type: ml", "monitoring: {alarms: {latency: {threshold: 3}}}"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import time
 from typing import Any
 
 from constructs_optim_local.cloud import LocalCloud
@@ -55,7 +54,7 @@ class CloudScaling:
             PolicyType="TargetTrackingScaling",
             TargetTrackingScalingPolicyConfiguration=tracking_concurrency(target),
         )
-        self._began, self._now = time.time(), 0.0
+        self._began, self._now = cloud.now(), 0.0
 
     def published(self, metric: str, period: int, at: float, value: float) -> None:
         """Publish a datapoint of the metric that the policy watches."""
@@ -65,7 +64,7 @@ class CloudScaling:
         self._let_pass(at)
         named = {"EndpointName": self._name, "VariantName": "AllTraffic"}
         dimensions = [{"Name": name, "Value": of} for name, of in named.items()]
-        stamped = dt.datetime.fromtimestamp(self._began + at, dt.UTC)
+        stamped = self._began + dt.timedelta(seconds=at)
         datum = {"MetricName": metric, "Value": value, "Dimensions": dimensions, "Timestamp": stamped}
         self._cloudwatch.put_metric_data(Namespace="AWS/SageMaker", MetricData=[datum])
 
