@@ -1523,7 +1523,7 @@ export interface CoreDumps {
  */
 export interface Alarms {
   /**
-   * Percentage of requests in the last 5 minutes with a 5xx status.
+   * Percentage of failed requests in the last 5 minutes: 5xx statuses, requests without a response, and streams that broke off.
    * @default - above 5
    */
   readonly errorRate?: AlarmSettings;
@@ -1532,6 +1532,16 @@ export interface Alarms {
    * @default - `errorRate`
    */
   readonly errorRateEnabled?: boolean;
+  /**
+   * The same in the last hour, for endpoints with few requests.
+   * @default - above 20
+   */
+  readonly hourlyErrorRate?: AlarmSettings;
+  /**
+   * Instead of `hourlyErrorRate`: `true` for its defaults, `false` to omit it.
+   * @default - `hourlyErrorRate`
+   */
+  readonly hourlyErrorRateEnabled?: boolean;
   /**
    * P99 latency in seconds. It depends on the length of the responses, which only you know, so the alarm is off by default and needs a threshold.
    * @default - none

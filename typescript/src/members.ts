@@ -348,6 +348,8 @@ export const MEMBERS: Record<string, Record<string, [key: string, shape: string]
   Alarms: {
     errorRate: ['error_rate', 'AlarmSettings'],
     errorRateEnabled: ['error_rate', ''],
+    hourlyErrorRate: ['hourly_error_rate', 'AlarmSettings'],
+    hourlyErrorRateEnabled: ['hourly_error_rate', ''],
     latency: ['latency', 'AlarmSettings'],
     latencyEnabled: ['latency', ''],
     timeToFirstToken: ['time_to_first_token', 'AlarmSettings'],
