@@ -130,12 +130,11 @@ def test_alarm_descriptions_name_the_endpoint_and_the_log_group_for_commands(
     assert "constructs-optim endpoint show chat)" in found["zero-capacity"]["AlarmDescription"]
 
 
-def test_alarm_descriptions_have_placeholders_for_names_that_the_deployment_decides() -> None:
+def test_alarm_descriptions_refer_to_a_name_that_the_deployment_decides() -> None:
     scope = stack()
-    declared(scope, served=ServedModel(Aws.STACK_NAME, "AllTraffic"))
-    found = alarms_of(scope)
-    assert "log group (/aws/sagemaker/...)" in found["error-rate"]["AlarmDescription"]
-    assert "constructs-optim endpoint show <endpoint>)" in found["zero-capacity"]["AlarmDescription"]
+    declared(scope, served=ServedModel(Aws.STACK_NAME, "AllTraffic"), alarms=only(error_rate=True))
+    (alarm,) = resources(template_of(scope), ALARM)
+    assert {"Ref": "AWS::StackName"} in alarm["AlarmDescription"]["Fn::Join"][1]
 
 
 def test_missing_instance_metrics_trigger_the_zero_capacity_alarm_of_a_variant() -> None:

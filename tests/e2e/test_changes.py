@@ -300,7 +300,7 @@ def test_a_silent_rollback_fails_the_deployment_with_the_name_of_the_alarm(chat:
     before = endpoint_of(chat.stack)
     chat.cloud.inject("silent_rollback", count=1)
     changed = chat.template(G6, scaled=scaled, bake=60)
-    alarm = physical(chat.stack, "AWS::CloudWatch::Alarm", "ErrorRate")
+    alarm = physical(chat.stack, "AWS::CloudWatch::Alarm", "AlarmsErrorRate")
     changed.start()
     until(lambda: endpoint_of(chat.stack)["EndpointStatus"], lambda status: status == "Updating", 60)
     signals = chat.cloud.client("cloudwatch")
@@ -316,7 +316,7 @@ def test_a_silent_rollback_fails_the_deployment_with_the_name_of_the_alarm(chat:
 
 @pytest.mark.exhaustive
 def test_during_an_outage_a_release_goes_back_once_the_alarm_that_blocks_it_is_switched_off(chat: Chat) -> None:
-    alarm, signals = physical(chat.stack, "AWS::CloudWatch::Alarm", "ErrorRate"), chat.cloud.client("cloudwatch")
+    alarm, signals = physical(chat.stack, "AWS::CloudWatch::Alarm", "AlarmsErrorRate"), chat.cloud.client("cloudwatch")
     signals.set_alarm_state(AlarmName=alarm, StateValue="ALARM", StateReason="a test")
     earlier: dict[str, Any] = {"container_startup_timeout": Duration.minutes(20)}
     before = endpoint_of(chat.stack)["EndpointConfigName"]

@@ -72,7 +72,7 @@ def test_scaling_and_an_alarm_that_were_removed_by_hand_are_named_and_reverting_
     stack: DeployedStack = a_stack("Removed")
     stack.deploy()
     before, template = scaling_of(stack), next(stack.output.glob("Removed*"))
-    alarm = physical(TemplateStack(cloud, stack.name, {}), "AWS::CloudWatch::Alarm", "ErrorRate")
+    alarm = physical(TemplateStack(cloud, stack.name, {}), "AWS::CloudWatch::Alarm", "AlarmsErrorRate")
     deregister(stack)
     cloud.client("cloudwatch").delete_alarms(AlarmNames=[alarm])
 

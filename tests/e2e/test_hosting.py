@@ -85,7 +85,7 @@ def an_alarm_during_the_update_rolls_it_back(stack: TemplateStack, changed: Temp
     cloudwatch = stack.cloud.client("cloudwatch")
     changed.start()
     until(lambda: endpoint_of(stack)["EndpointStatus"], lambda status: status == "Updating", 60)
-    alarm = physical(stack, "AWS::CloudWatch::Alarm", "ErrorRate")
+    alarm = physical(stack, "AWS::CloudWatch::Alarm", "AlarmsErrorRate")
     cloudwatch.set_alarm_state(AlarmName=alarm, StateValue="ALARM", StateReason="the new model answers with 500")
     assert changed.settled() == "UPDATE_ROLLBACK_COMPLETE", changed.reasons
     assert "went into ALARM" in changed.reasons

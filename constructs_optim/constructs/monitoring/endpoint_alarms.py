@@ -37,7 +37,7 @@ from constructs_optim.recipe.metrics import engines
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.settings import methods_suggest_keywords
-from constructs_optim.recipe.tokens import is_known, is_token
+from constructs_optim.recipe.tokens import is_known
 
 from .served_model import ServedModel, operands
 
@@ -326,7 +326,10 @@ class EndpointAlarms(Construct):
         for declared in endpoint_alarms(self._settings, self._watched):
             alarm = declared.model_copy(update={"queries": tuple(self._calculated(declared.queries))})
             acting = self._alarms.get(alarm.name)
-            description = alarm.description(self._endpoint, self._runbook, **self._known_names())
+            endpoint, component = self._served.endpoint_name, self._served.inference_component_name
+            kind, server = ("Endpoints", endpoint) if component is None else ("InferenceComponents", component)
+            log_group = f"/aws/sagemaker/{kind}/{server}"
+            description = alarm.description(self._endpoint, self._runbook, name=endpoint, log_group=log_group)
             if alarm.name == "acceptance_decay" and self._cure is not None:
                 description = f"{description} {self._cure}"
             if acting is None:
@@ -337,13 +340,6 @@ class EndpointAlarms(Construct):
                     acting.add(kind, actions)
             elif alarm != acting.alarm:
                 acting.change(alarm, description)
-
-    def _known_names(self) -> dict[str, str]:
-        """Return the names in descriptions that are known before the deployment."""
-        endpoint, component = self._served.endpoint_name, self._served.inference_component_name
-        kind, name = ("InferenceComponents", component) if component is not None else ("Endpoints", endpoint)
-        known = {} if is_token(endpoint) else {"name": endpoint}
-        return known if is_token(name) else {**known, "log_group": f"/aws/sagemaker/{kind}/{name}"}
 
     def _promql(self, alarm: Alarm) -> str | None:
         """Return the query of an alarm on an engine metric; rules have checked the metric before."""

@@ -153,16 +153,14 @@ class Alarm(BaseModel, frozen=True, extra="forbid"):
     rolls_back: bool = False
     actions_enabled: bool = True
 
-    def description(
-        self, endpoint: str, runbook: str, *, name: str = "<endpoint>", log_group: str = "/aws/sagemaker/..."
-    ) -> str:
+    def description(self, endpoint: str, runbook: str, *, name: str = "", log_group: str = "") -> str:
         """Return the message for the on-call engineer.
 
         Args:
             endpoint: what the alarm watches, for instance its construct path.
             runbook: the page with a section for each alarm.
-            name: the endpoint's name, for commands. Default: a placeholder.
-            log_group: the container's log group. Default: its beginning.
+            name: the endpoint's name, for commands. Default: none, for an alarm that watches no endpoint.
+            log_group: the container's log group. Default: none.
         """
         meaning, first = self.meaning.format(endpoint=endpoint), self.first.format(name=name, log_group=log_group)
         section = self.name.replace("_", "-")
