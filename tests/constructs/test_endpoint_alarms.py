@@ -111,8 +111,8 @@ def test_the_saturation_threshold_is_the_planned_capacity_per_instance_or_copy(
     scope = stack()
     declared(scope, served=served, alarms=only(saturation=True), capacity=12)
     alarm = alarms_of(scope)["saturation"]
-    assert (alarm["MetricName"], alarm["Statistic"], alarm["Threshold"]) == (metric, "Maximum", 12)
-    assert (alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == (15, 15)
+    assert (alarm["MetricName"], alarm["Statistic"], alarm["Threshold"]) == (metric, "Minimum", 12)
+    assert (alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == (15, 10)
     assert f"each {each} of Chat/Llama70B" in alarm["AlarmDescription"]
 
 

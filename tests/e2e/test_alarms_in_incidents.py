@@ -344,7 +344,7 @@ def test_more_requests_than_all_instances_are_sized_for_raise_the_saturation_ala
         stream.start()
     time.sleep(TIMEOUT_SECONDS)
     # The requests last for seconds, so there are few looks.
-    scene.clock.pass_minutes(13)
+    scene.clock.pass_minutes(8)
     before = scene.in_alarm()
     scene.clock.pass_minutes(2)
     after = scene.in_alarm()

@@ -1603,7 +1603,7 @@ export interface Alarms {
    */
   readonly acceptanceDecayEnabled?: boolean;
   /**
-   * Concurrent requests per instance or copy, for 15 minutes.
+   * Concurrent requests of each instance or copy, in 10 of 15 minutes.
    * @default - above the number that the plan is sized for
    */
   readonly saturation?: AlarmSettings;

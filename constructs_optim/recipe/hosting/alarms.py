@@ -75,8 +75,8 @@ class Alarms(Settings):
         acceptance_decay: acceptance length of the last half hour, as a percentage of the same containers' acceptance
             length in the last 23 hours, for half an hour. Default: off, or on with a ``speculation_cure``; if on,
             below 90.
-        saturation: concurrent requests per instance or copy, for 15 minutes. Default: above the number that the plan
-            is sized for.
+        saturation: concurrent requests of each instance or copy, in 10 of 15 minutes. Default: above the number that
+            the plan is sized for.
         zero_capacity: no instance or copy is in service. Default: on.
         disk: percentage in use of the fullest disk of the instances, for 15 minutes. Default: off; if on, above 90.
         failed_job: an optimization job failed in this account and Region. Default: on if the stack runs jobs.
