@@ -204,4 +204,4 @@ clients: install ## set .venv-clients up: clients of endpoints, for e2e
 	@uv pip sync --quiet --python .venv-clients --require-hashes requirements/clients.txt
 
 clean: ## remove all that install and the other targets made
-	@rm -rf .venv .venv-clients .venv-conformance-* .venv-models .venv-quantization .venv-peer .venv-release .venv-sbom .venv-docs .venv-engine dist site node_modules typescript/node_modules typescript/lib typescript/dist cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-clients .venv-conformance-* .venv-models .venv-quantization .venv-peer .venv-release .venv-sbom .venv-docs .venv-engine dist site node_modules typescript/node_modules typescript/lib typescript/dist cdk.out .mutants .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -135,24 +135,26 @@ class Copy:
         """Run pytest with the arguments; return its exit status, None if it took longer, and what it printed."""
         (self._folder / ".arguments").write_text("".join(f"{each}\n" for each in arguments))
         kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        process = subprocess.Popen(
-            [*_PYTEST, "@.arguments"],
-            cwd=self._folder,
-            env={**kept, "PYTHONPATH": str(self._folder), **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            text=True,
-        )
-        try:
-            printed, _ = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            return None, ""
-        finally:
+        # Not a pipe, which a server that a test left behind would keep open.
+        with (self._folder / ".printed").open("w+") as printed:
+            process = subprocess.Popen(
+                [*_PYTEST, "@.arguments"],
+                cwd=self._folder,
+                env={**kept, "PYTHONPATH": str(self._folder), **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                status = process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                status = None
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-        return process.returncode, printed
+            process.wait()
+            printed.seek(0)
+            return status, printed.read()
 
     def failures(self, tests: Collection[str], *options: str, seconds: float | None = None) -> list[str]:
         """Run the tests; return those that fail, or another sign of a failure."""

@@ -26,7 +26,7 @@ _OTHER_OPERATORS = {
 }
 # A sequence or a text minus another one is an error in any case: without its second part, it may pass.
 _LEFT_PART_ONLY = (ast.JoinedStr, ast.List, ast.ListComp, ast.Tuple)
-_READ_BY_TYPE_CHECKERS = {"TypeVar", "NewType", "Literal", "dataclass", "overload"}
+_READ_BY_TYPE_CHECKERS = {"TypeVar", "NewType", "Callable", "Literal", "dataclass", "overload"}
 _LOGS = re.compile(r"\b(log|_?logger\.\w+|\w+\.add_(warning|info|error)\w*)$")
 _CACHES = re.compile(r"\b(cache|lru_cache)\b")
 

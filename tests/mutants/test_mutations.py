@@ -60,6 +60,7 @@ def test_a_mutation_changes_a_part_of_a_line(source: str, expected: list[str]) -
         "x: Literal['a', 'b']\n",
         "Level = Literal['a', 'b']\n",
         "Value = A | B\n",
+        "Check = Callable[['A'], 'B']\n",
         "T = TypeVar('T', bound=A)\n",
         "x = cast('A', b)\n",
         "@dataclass(frozen=True)\nclass A: ...\n",

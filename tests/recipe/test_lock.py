@@ -20,6 +20,7 @@ from constructs_optim.recipe import (
     Quantization,
     Recipe,
     RecipeError,
+    SpeculativeDecoding,
     Technique,
     plan,
     planning,
@@ -448,6 +449,20 @@ def test_one_message_lists_all_doubtful_settings() -> None:
 )
 def test_recorded_tuning_of_recipes_gives_no_warning(tuning: dict[str, Any]) -> None:
     assert not doubted(tuned({"@l40s": tuning}))
+
+
+def test_tuning_of_a_technique_has_its_number_of_proposed_tokens_alone() -> None:
+    model = Model.huggingface("deepseek-ai/DeepSeek-V3.2", revision="0123456789abcdef0123456789abcdef01234567")
+    heads = (SpeculativeDecoding.mtp(),)
+
+    def told(**arguments: int) -> list[str]:
+        recorded = Lock.model_validate({"tuning": {"deepseek-ai/DeepSeek-V3.2+mtp": {"arguments": arguments}}})
+        found = Recipe(model, heads, "ml.p5en.48xlarge", "us-west-2", containers=recorded)
+        return [each.message for each in warnings(found) if each.id == "constructs-optim:OPT256"]
+
+    assert told(num_speculative_tokens=5) == []
+    (message,) = told(num_speculative_tokens=5, max_num_seqs=64)
+    assert "tuning['deepseek-ai/DeepSeek-V3.2+mtp'].arguments.max_num_seqs" in message
 
 
 def test_what_a_plan_records_gives_no_warning() -> None:

@@ -105,6 +105,12 @@ def test_limits_within_the_range_are_accepted() -> None:
     assert of_limits(p99_ttft_ms=500, mean_itl_ms=0.9, p90_client_latency_ms=60_000, min_acceptance_length=2) == []
 
 
+def test_only_a_limit_that_must_be_met_may_not_be_below_all_values() -> None:
+    assert check(Threshold("Latency.threshold", 0.5, "ms", least=1)) == []
+    (violation,) = check(Threshold("require.mean_itl_ms", 0.5, "ms", least=1, must_pass=True))
+    assert violation.rule == "OPT244"
+
+
 def test_a_threshold_that_is_known_only_at_deployment_is_accepted() -> None:
     assert check(Threshold("alarm.threshold", TOKEN, "%", most=100)) == []
 
