@@ -160,6 +160,40 @@ def test_the_requests_of_a_benchmark_are_read_without_its_warm_up() -> None:
     )
 
 
+def test_the_server_s_counts_of_tokens_are_used_if_aiperf_has_them() -> None:
+    """aiperf's tokenizer counts the text: 100 tokens of 120, whose special tokens have none."""
+    usage = {"usage_completion_tokens": latency(120, "tokens"), "usage_prompt_tokens": latency(594, "tokens")}
+    (level,) = read_levels(archive({"profile_export_aiperf.json": summary(**usage)}), (8,))
+    assert level.server_counted == {"input": pytest.approx(-0.01), "output": pytest.approx(0.2)}
+    found = level.metrics
+    assert (found["input_tokens"], found["output_tokens"]) == (594, 120)
+    assert found["output_tokens_per_second"] == pytest.approx(250 * 1.2)
+    assert found["output_tokens_per_second_per_request"] == pytest.approx(120 * 1000 / 4)
+    assert found["inter_token_latency_p50"] == pytest.approx(18 * 99 / 119)
+    assert found["total_throughput"] == pytest.approx(8 * 1000 / (18 * 99 / 119))
+
+
+def test_the_server_s_counts_of_each_request_are_used() -> None:
+    metrics = {
+        "inter_token_latency": {"value": 20.0, "unit": "ms"},
+        "request_latency": {"value": 1.2, "unit": "sec"},
+        "output_sequence_length": {"value": 51, "unit": "tokens"},
+        "usage_completion_tokens": {"value": 61, "unit": "tokens"},
+    }
+    lines = [recorded(10**18, metrics=metrics), recorded(10**18)]
+    files = {"profile_export_aiperf.json": summary(), "profile_export.jsonl": b"".join(lines)}
+    (level,) = read_levels(archive(files), (4,))
+    counted = [(each.output_tokens, each.inter_token_latency) for each in level.observations]
+    assert counted == [(61, pytest.approx(20 * 50 / 60)), (51, 20)]
+
+
+@pytest.mark.parametrize("count", [0, 60])
+def test_a_server_s_count_that_the_text_contradicts_is_not_used(count: float) -> None:
+    document = summary(usage_completion_tokens=latency(count, "tokens"))
+    (level,) = read_levels(archive({"profile_export_aiperf.json": document}), (8,))
+    assert (level.server_counted, level.metrics["output_tokens"]) == ({}, 100)
+
+
 def test_the_start_of_all_users_at_once_and_the_end_of_the_last_are_left_out() -> None:
     """Four users: their first requests queue for a second, and the last response ends long after the others."""
     lines, free = list[bytes](), [0.0] * 4
