@@ -19,6 +19,7 @@ from constructs_optim.runtime.evaluation.samples import (
     variance_inflation,
 )
 
+from .lag import Lag
 from .load import MeasuredLevel
 from .streaming import Record
 
@@ -96,10 +97,14 @@ class _Warm(NamedTuple):
         return 0.0
 
 
-def drift_of(level: MeasuredLevel) -> Drift | None:
-    """Return the drift of client latency in the longest segment; None if there are too few requests."""
+def drift_of(level: MeasuredLevel, lag: Lag | None = None) -> Drift | None:
+    """Return the drift of client latency in the longest segment; None if there are too few requests.
+
+    With this machine's ``lag``, it is the drift that remains if the lag explains as much of it as possible.
+    """
     records = max((_in_order(level, number) for number in level.windows), key=len, default=[])
     values = _values(records, "client_latency")
+    values = values if lag is None else lag.evened(values)
     means = block_means(values)
     blocks = len(means)
     if blocks < FEWEST_BLOCKS:

@@ -91,6 +91,7 @@ class Difference:
         verdict: ``undecided`` if the change has no interval.
         requests: how many requests on each side would decide it or, if it has no interval, give it one. None if it is
             decided, or if more requests do not help.
+        too_busy: whether it is undecided because the lag of the measuring machine may explain it.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Difference:
     detectable: float | None = None
     verdict: Verdict = "undecided"
     requests: int | None = None
+    too_busy: bool = False
 
 
 @dataclass(frozen=True)
