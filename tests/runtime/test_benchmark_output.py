@@ -18,11 +18,11 @@ from constructs_optim.evaluator.requests import (
     ErrorKind,
     Request,
 )
-from constructs_optim.recipe import pricing
 from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.evaluation import benchmark_output
-from constructs_optim.runtime.evaluation.benchmark_output import DEFINITIONS, read_levels
+from constructs_optim.runtime.evaluation.benchmark_output import read_levels
+from constructs_optim.runtime.evaluation.definitions import COUNTS, DEFINITIONS, SOURCES
 from constructs_optim.runtime.evaluation.formula import calculate
 from constructs_optim.runtime.evaluation.samples import Observation
 
@@ -116,6 +116,19 @@ def test_the_same_requests_yield_the_same_metrics_locally_and_in_benchmark_jobs(
     longest = {name for name in here if name.startswith("longest_")}
     assert level.priced(7.09, 0.3).metrics == pytest.approx({n: v for n, v in here.items() if n not in longest})
     assert set(here) == {metric["name"] for metric in DEFINITIONS} - of_the_engine
+
+
+def test_how_metrics_are_compared_follows_from_their_definitions() -> None:
+    assert set(COUNTS) == {"client_invocation_errors", "empty_inference_response", "tokenizer_failed"}
+    assert SOURCES == {
+        "total_throughput": "inter_token_latency_p50",
+        "blended_price_per_million_tokens": "inter_token_latency_p50",
+        "price_per_million_input_tokens": "input_tokens_per_second",
+        "price_per_million_output_tokens": "output_tokens_per_second",
+        "price_per_million_tokens": "total_tokens_per_second",
+        "price_per_thousand_requests": "requests_per_second",
+        "price_per_thousand_good_requests": "goodput",
+    }
 
 
 def test_every_concurrency_of_a_sweep_is_read_from_its_folder() -> None:
@@ -270,7 +283,10 @@ def test_token_prices_follow_from_the_instance_price_by_the_published_formula() 
 
 
 @given(st.floats(0.1, 100), st.floats(0, 0.9), st.floats(1, 500), st.integers(1, 512))
-def test_the_handler_and_recipe_price_formulas_agree(price: float, discount: float, itl: float, users: int) -> None:
+def test_the_blended_price_is_a_quarter_of_that_of_the_throughput(
+    price: float, discount: float, itl: float, users: int
+) -> None:
+    """Three input tokens for each output token: AWS Machine Learning Blog, on the inference optimization toolkit."""
     formulas = {each["name"]: each["formula"] for each in DEFINITIONS}
     values = {
         "concurrency": float(users),
@@ -278,10 +294,11 @@ def test_the_handler_and_recipe_price_formulas_agree(price: float, discount: flo
         "instance_price_per_hour": price,
         "discount": discount,
     }
-    throughput = pricing.total_throughput(concurrency=users, inter_token_latency_p50=itl)
-    assert calculate(formulas["total_throughput"], values) == pytest.approx(throughput)
-    assert calculate(formulas["blended_price_per_million_tokens"], values) == pytest.approx(
-        pricing.blended_price_per_million_tokens(price, throughput, discount)
+    throughput = users / (itl / 1000)
+    assert calculate(formulas["total_throughput"] or "", values) == pytest.approx(throughput)
+    millions_an_hour = throughput * 3600 / 1e6
+    assert calculate(formulas["blended_price_per_million_tokens"] or "", values) == pytest.approx(
+        price * (1 - discount) / millions_an_hour / 4
     )
 
 

@@ -9,24 +9,22 @@ and also writes the server's counts if the server sends any (its metrics referen
 from __future__ import annotations
 
 import datetime as dt
-import json
 import math
 import re
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, BinaryIO, TypedDict, cast
+from typing import IO, TYPE_CHECKING, BinaryIO, cast
 
 from ..aws import client
 from ..documents import json_value, list_in, nested, object_in
 from ..errors import DeploymentError
+from .definitions import DEFINITIONS
 from .formula import calculate
 from .samples import FEWEST_BLOCKS, Observation, Sample
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
-    from mypy_boto3_cloudwatch.literals import StandardUnitType
     from mypy_boto3_cloudwatch.type_defs import DimensionTypeDef, MetricDatumTypeDef
 
 ARCHIVE = "output/output.tar.gz"
@@ -48,25 +46,9 @@ _CONTRADICTION = 1.5
 _MILLISECONDS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "sec": 1e3, "seconds": 1e3}
 
 
-class MetricDefinition(TypedDict):
-    """A metric of an evaluation: one of ``aiperf``'s, or a ``formula``."""
-
-    name: str
-    metric_name: str
-    unit: StandardUnitType
-    aiperf: str | None
-    formula: str | None
-
-
-DEFINITIONS: list[MetricDefinition] = json.loads(
-    Path(__file__).with_name("evaluation_metrics.json").read_text(encoding="utf-8")
-)
-"""The metrics that an evaluation publishes."""
-
-
 @dataclass(frozen=True)
 class Level:
-    """The measurements at one concurrency: values by the metric names in ``evaluation_metrics.json``.
+    """The measurements at one concurrency: values by the names in ``definitions``.
 
     ``ended`` is in seconds since 1970, or None if aiperf did not write it. ``observations`` are the requests that
     aiperf recorded. ``left_out`` counts further requests, sent before every user had completed its first one. The

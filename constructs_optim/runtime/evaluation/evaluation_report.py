@@ -32,7 +32,6 @@ _SHOWN = (
 
 # The largest relative difference between two counts of tokens that the document does not mention.
 _NOTABLE_DIFFERENCE = 0.02
-_OF_SPECULATION = ("acceptance_length", "drafts")
 
 
 def result(
@@ -119,11 +118,7 @@ def markdown(document: Mapping[str, Any], found: Findings) -> str:
     """Return the document as Markdown, with the differences from the replaced endpoint."""
     subject = document["subject"]
     # A column is shown only if this recipe has values for it.
-    shown = [
-        (name, title)
-        for name, title in _SHOWN
-        if name not in _OF_SPECULATION or any(name in level["metrics"] for level in document["levels"])
-    ]
+    shown = [(name, title) for name, title in _SHOWN if any(name in level["metrics"] for level in document["levels"])]
     columns = [title for _, title in shown]
     lines = [
         f"# Evaluation of {subject['label']}",
