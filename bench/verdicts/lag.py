@@ -24,7 +24,7 @@ from constructs_optim.runtime.evaluation.samples import Sample
 _USERS, _REQUESTS, _TOKENS, _LOAD = 8, 160, 50, ClosedLoop(concurrency=8)
 _FIRST_SECONDS, _TOKEN_SECONDS, _DEVIATION = 0.05, 0.004, 0.1
 _CHECK_SECONDS = 0.02
-_MOST, _LEAST = 0.05, 0.9
+_MOST, _LEAST = 0.05, 0.8
 
 
 @dataclass(frozen=True)
