@@ -85,6 +85,7 @@ def metrics_of_handlers() -> str:
             "name": metric.name,
             "metric_name": metric.variant.metric_name,
             "unit": "None" if metric.published_unit is Unit.US_DOLLARS else metric.published_unit.value,
+            "better": metric.better,
             "aiperf": metric.aiperf,
             "formula": metric.formula,
         }

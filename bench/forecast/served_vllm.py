@@ -118,7 +118,7 @@ def evaluated(
     output = folder / f"evaluation-{input_tokens}-{'-'.join(map(str, users))}"
     options = f"--input-tokens {input_tokens} --output-tokens {output_tokens} --unique-prompts --requests {requests}"
     # With random weights, the most likely token is always the same and may have no text.
-    options += " --parameter ignore_eos=true --parameter temperature=1 --parameter skip_special_tokens=false"
+    options += " --parameter ignore_eos=true --parameter temperature=1"
     options += f" --concurrency {','.join(map(str, users))} --output {output}"
     output_of([sys.executable, "-m", "constructs_optim", "evaluate", target, *options.split()])
     result = EvaluationResult.model_validate_json((output / "endpoint.json").read_bytes())

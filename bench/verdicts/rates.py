@@ -1,4 +1,4 @@
-"""Print how often the gate, its limits, the shadow and the comparison reach false and true verdicts.
+"""Print how often the gate, its limits, the shadow, the comparison and the warm-up reach false and true verdicts.
 
     python bench/verdicts/rates.py                  # 200 runs a row, for a few minutes
     python bench/verdicts/rates.py --only shadow    # one judge's rows
@@ -20,9 +20,11 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+import lag
+import warm_up
 from row import Row, Rows
 
-JUDGES: Mapping[str, Rows] = {}
+JUDGES: Mapping[str, Rows] = {"lag": lag.rows, "warm-up": warm_up.rows}
 
 
 def main() -> int:

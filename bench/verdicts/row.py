@@ -15,7 +15,7 @@ class Row:
     """How many of ``runs`` got the verdict.
 
     Attributes:
-        judge: what judged: the gate, its limits, the shadow or the comparison.
+        judge: what judged: the gate, its limits, the shadow, the comparison or the warm-up.
         traffic: the simulated truth, and what the requests have in common.
         verdict: the counted verdict.
         found: the number of runs that got it.

@@ -622,6 +622,8 @@ def _print(folder: Path, results: Sequence[EvaluationResult], comparison: Writte
         _print_differences(comparison)
         completions = comparison.completions
         say(f"Both sides return the same completion for {completions.identical} of {completions.compared} prompts.")
+        for note in comparison.notes:
+            say(f"- {note}")
     for note in dict.fromkeys(note for result in results for note in result.notes):
         say(f"- {note}")
     written = [
@@ -639,7 +641,7 @@ def _print_differences(comparison: WrittenComparison) -> None:
             _COLUMNS[found.name],
             signed(found.change),
             f"{signed(found.low)} to {signed(found.high)}" if found.low is not None else "–",
-            found.verdict,
+            f"{found.verdict}: too busy" if found.too_busy else found.verdict,
             requests_needed(found),
         ]
         for level in comparison.levels
@@ -653,3 +655,5 @@ def _print_differences(comparison: WrittenComparison) -> None:
         f"{comparison.margin:.3g}. Undecided: this many requests per side would decide it, or, after `at least`, would "
         "give it an interval."
     )
+    if comparison.too_busy:
+        say("Too busy: this machine handled responses so late that this alone may explain the change, or hide one.")

@@ -6,7 +6,7 @@ import asyncio
 import json
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -14,23 +14,30 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
-from constructs_optim.recipe.evaluation.result import EvaluationResult, Workload
+from constructs_optim.recipe.evaluation.result import EvaluationResult, TokenCounts, TokenKind, Workload
 
-from .drafts import count_drafts
 from .find_limit import Attainment, attainment, is_immeasurable, limit_of, misses_alone, next_load
 from .load import MeasuredLevel, Segment
 from .options import Arrivals, ClosedLoop, FormatName, Load, OpenLoop, Options, Replay
 from .prompts import digest
 from .run_directory import RunDirectory
+from .server_counters import read_counters
 from .sides import Side
 from .steady_state import drift_of, leave_out_warm_up
 from .streaming import Record
 from .summary import summarize_level
-from .tokens import count_tokens
+from .tokens import NOTABLE_DIFFERENCE, count_tokens, how_counted
 
 # A larger lag of this machine distorts the measured times.
 _MOST_LAG_MS = 10.0
 _REFRESH_SECONDS = 0.5
+# Why the server may have counted more tokens of a kind (True) or fewer (False) than the tokenizer.
+_COUNT_REASONS = {
+    ("output", True): "the text of responses lacks special tokens and the marks of reasoning and tool calls",
+    ("output", False): "the tokenizer may not be the served model's, or the server may not count every token",
+    ("input", True): "the server may add a system prompt or the descriptions of tools, and --unique-prompts a number",
+    ("input", False): "the tokenizer or its chat template may not be the served model's",
+}
 # The packages that affect measured times.
 _MEASURING = ("httptools", "botocore")
 
@@ -106,21 +113,25 @@ class Evaluation:
             for load, level in levels
             if level.counted
         ]
+        counts = how_counted([record for _, level, _ in measured for record in level.counted])
         return EvaluationResult(
             subject=side.subject,
-            workload=self._workload(side),
+            workload=self._workload(side, counts),
             started=self.options.started,
             levels=tuple(sorted((level for _, _, level in measured), key=lambda level: level.request_rate or 0.0)),
             missing=tuple(load.label for load, level in levels if not level.counted),
             price=side.price,
             objectives=self.options.objectives,
             limit=limit_of(self._attainments(side)) if self.options.find_limit is not None else None,
-            notes=(*side.notes, *_notes(side, [(load, level) for load, level, _ in measured], self.options.objectives)),
+            notes=(
+                *side.notes,
+                *_notes(side, [(load, level) for load, level, _ in measured], counts, self.options.objectives),
+            ),
         )
 
-    def _workload(self, side: Side) -> Workload:
+    def _workload(self, side: Side, counts: Mapping[TokenKind, TokenCounts]) -> Workload:
         generation, prompts = self.options.generation, side.sender.prompts
-        load = self.options.first_load
+        load, output = self.options.first_load, counts.get("output")
         parameters = {
             name: value if isinstance(value, str | int | float | bool) else json.dumps(value)
             for name, value in generation.parameters.items()
@@ -141,8 +152,11 @@ class Evaluation:
             speed=load.speed if isinstance(load, Replay) else None,
             command=self.options.command,
             versions={name: version(name) for name in _MEASURING} | {"python": platform.python_version()},
-            tokens_counted_by="tokenizer" if side.tokenizer else "server",
+            tokens_counted_by="tokenizer"
+            if output is not None and output.by_tokenizer > output.by_server
+            else "server",
             tokenizer=side.tokenizer.source if side.tokenizer else None,
+            token_counts=dict(counts),
         )
 
     async def _find_limit(self, side: Side, like: OpenLoop, progress: LiveProgress) -> None:
@@ -201,11 +215,12 @@ class Evaluation:
                     write(record)
                     progress.request_ended(record)
 
-                before = await count_drafts(side.subject.url)
+                before = await read_counters(side.subject.url)
                 try:
                     await side.sender.run(load, level, recorded, sent_before)
-                    counted = (await count_drafts(side.subject.url)).since(before)
-                    level.segments[-1].drafts, level.segments[-1].accepted = counted.drafts, counted.accepted
+                    counted, segment = (await read_counters(side.subject.url)).since(before), level.segments[-1]
+                    segment.drafts, segment.accepted = counted.drafts, counted.accepted
+                    segment.served = counted.requests
                 except asyncio.CancelledError:
                     # Ctrl-C: the event loop's runner cancels its main task.
                     self.interrupted = True
@@ -224,13 +239,18 @@ class Evaluation:
 
 
 def _notes(
-    side: Side, levels: Sequence[tuple[Load, MeasuredLevel]], objectives: LatencyObjectives | None
+    side: Side,
+    levels: Sequence[tuple[Load, MeasuredLevel]],
+    counts: Mapping[TokenKind, TokenCounts],
+    objectives: LatencyObjectives | None,
 ) -> Iterator[str]:
     records = [record for _, level in levels for record in level.counted]
     if side.tokenizer is None:
-        yield "Token counts come from the server, because no tokenizer is set (tokenizer=...)."
-        if all(record.output_tokens is None for record in records) and any(record.is_measured for record in records):
-            yield "The server reports no token counts either, so metrics based on tokens are missing."
+        yield "Token counts come from the server. No tokenizer is set to check them (tokenizer=...)."
+        if "output" not in counts and any(record.is_measured for record in records):
+            yield "The server reports no usable token counts, so metrics based on tokens are missing."
+    for kind, counted in counts.items():
+        yield from _count_notes(kind, counted)
     cached = [record for record in records if record.cached_tokens is not None and record.server_input_tokens]
     if cached:
         share = sum(r.cached_tokens or 0 for r in cached) / sum(r.server_input_tokens or 0 for r in cached)
@@ -239,6 +259,23 @@ def _notes(
     for load, level in levels:
         for note in _level_notes(load, level, objectives):
             yield f"At {load.label}, {note}"
+
+
+def _count_notes(kind: TokenKind, counted: TokenCounts) -> Iterator[str]:
+    """Yield notes on counts of tokens that have two sources."""
+    difference = counted.difference or 0.0
+    is_notable, more_or_fewer = abs(difference) > NOTABLE_DIFFERENCE, "more" if difference > 0 else "fewer"
+    if is_notable:
+        yield (
+            f"The server counted {abs(difference):.1%} {more_or_fewer} {kind} tokens than the tokenizer: "
+            f"{_COUNT_REASONS[kind, difference > 0]}. Rates, inter-token latency, and prices use the server's count."
+        )
+    if counted.by_server and counted.by_tokenizer:
+        known = counted.by_server + counted.by_tokenizer
+        yield (
+            f"{counted.by_tokenizer} of {known} requests have no usable count of {kind} tokens from the server, so the "
+            f"tokenizer's is used{', although the two differ' if is_notable else ''}."
+        )
 
 
 def _repetitions(side: Side, levels: Sequence[MeasuredLevel]) -> Iterator[str]:
@@ -261,6 +298,12 @@ def _level_notes(load: Load, level: MeasuredLevel, objectives: LatencyObjectives
     lag = max((segment.lag_p99 for segment in level.segments), default=0.0)
     if lag > _MOST_LAG_MS:
         yield f"this machine was too busy: measured times can be up to {lag:.0f} ms too long."
+    sent, served = sum(segment.sent for segment in level.segments), sum(segment.served for segment in level.segments)
+    if served > sent * (1 + NOTABLE_DIFFERENCE):
+        yield (
+            f"the server completed {served:.0f} requests, but this evaluation sent {sent}: others used the server, so "
+            "latencies are longer, and the acceptance length includes their requests."
+        )
     late = max((segment.late_p99 for segment in level.segments), default=0.0)
     if late > _MOST_LAG_MS:
         yield f"1% of the requests were sent {late:.0f} ms or more late; their latencies include the delay."
@@ -273,9 +316,12 @@ def _level_notes(load: Load, level: MeasuredLevel, objectives: LatencyObjectives
         yield (
             f"{retries} of {len(counted)} requests were sent again, because the server had closed the idle connection."
         )
-    uncounted = sum(record.server_output_tokens == 0 and bool(record.text or record.reasoning) for record in successful)
-    if uncounted:
-        yield f"the server counted no tokens in {uncounted} completions with text; these counts are not used."
+    unused = [r for r in successful if r.server_output_tokens is not None and r.output_tokens != r.server_output_tokens]
+    if unused:
+        yield (
+            f"the server counted no tokens, or far too few, in {len(unused)} of {len(successful)} completions; these "
+            "counts are not used."
+        )
     if unjudged := sum(objectives is not None and objectives.are_met(record) is None for record in successful):
         yield (
             f"{unjudged} of {len(successful)} completions have no inter-token latency to compare with the objective, "
@@ -290,11 +336,15 @@ def _level_notes(load: Load, level: MeasuredLevel, objectives: LatencyObjectives
     if cold := sum(segment.left_out for segment in level.segments):
         yield f"the first {cold} requests are left out, because their latency differed from later requests."
     if load.is_steady and (drift := drift_of(level)) is not None and not drift.is_steady:
+        remaining = drift_of(level, level.lag)
         yield (
             f"latency {'rose' if drift.change > 0 else 'fell'} by {abs(drift.change):.0%} of its mean during the "
             f"measurement (99% interval {drift.low:+.0%} to {drift.high:+.0%}), so this is not a steady state. "
-            + ("The endpoint is overloaded, or more" if drift.change > 0 else "More")
-            + " --warm-up is needed."
+            + (
+                "This machine was too busy, which may be why."
+                if remaining is not None and remaining.is_steady
+                else f"{'The endpoint is overloaded, or more' if drift.change > 0 else 'More'} --warm-up is needed."
+            )
         )
     if not level.complete:
         yield "the evaluation was not finished" + (

@@ -3,13 +3,15 @@
 A rate meets them if the share of requests within the objectives is at least the attainment, with statistical
 confidence. It misses them if the share is lower. Rates double until one misses the objectives; then the search bisects
 on a logarithmic scale. Past an undecided rate, it first looks for a lower one that meets the objectives. Requests that
-share a queue are correlated, so they carry less information than independent ones.
+share a queue are correlated, so they carry less information than independent ones. A rate is undecided if the lag of
+this machine may be why its requests meet the objectives or miss them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import accumulate, groupby
 from statistics import NormalDist
 from typing import Literal
@@ -17,13 +19,14 @@ from typing import Literal
 from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
 from constructs_optim.recipe.evaluation.result import RateLimit, load_label
 from constructs_optim.runtime.evaluation.differences import wilson
-from constructs_optim.runtime.evaluation.samples import block_means, variance_inflation
+from constructs_optim.runtime.evaluation.samples import Sample, block_means, variance_inflation
 
 from .load import MeasuredLevel
 from .options import OpenLoop
-from .steady_state import drift_of
+from .steady_state import Drift, drift_of
+from .summary import sample_of
 
-Attainment = Literal["meets", "misses", "undecided"]
+Attainment = Literal["meets", "misses", "undecided", "too busy"]
 
 _LEVEL = 0.01
 _CRITICAL = NormalDist().inv_cdf(1 - _LEVEL / 2)
@@ -45,40 +48,55 @@ def attainment(level: MeasuredLevel, objectives: LatencyObjectives) -> Attainmen
     """Return whether a level's requests meet the objectives. Failed requests miss them.
 
     An endpoint whose latency keeps rising is overloaded, even if its first requests meet the objectives. If an
-    objective cannot be measured, the result is undecided.
+    objective cannot be measured, the result is undecided. It is "too busy" if it may differ without this machine's lag.
     """
     if level.abandoned:
         return "misses"
     if is_immeasurable(level, objectives):
         return "undecided"
-    records = sorted(level.counted, key=lambda record: record.start)
-    met = [float(record.is_measured and objectives.are_met(record) is True) for record in records]
+    sample = sample_of(level, objectives)
+    found = _attained(sample, objectives, drift_of(level))
+    if found == "undecided":
+        return found
+    shortest, longest = level.lag.bounds(sample, objectives)
+    without_lag = (shortest, drift_of(level, level.lag)) if found == "misses" else (longest, drift_of(level))
+    return found if _attained(without_lag[0], objectives, without_lag[1]) == found else "too busy"
+
+
+def _attained(
+    sample: Sample, objectives: LatencyObjectives, drift: Drift | None
+) -> Literal["meets", "misses", "undecided"]:
+    met = [float(bool(each.meets_objectives)) for each in sample.observations]
     share, independent = sum(met) / len(met), len(met) / variance_inflation(block_means(met))
     low, high = wilson(share, independent, _CRITICAL)
     if high < objectives.attainment:
         return "misses"
-    drift = drift_of(level)
     if drift is not None and not drift.is_steady and drift.change > 0:
         return "misses"
     return "meets" if low >= objectives.attainment else "undecided"
 
 
 def misses_alone(level: MeasuredLevel, objectives: LatencyObjectives) -> bool:
-    """Return whether requests without concurrent ones miss the objectives; then no lower rate would meet them."""
+    """Return whether requests without concurrent ones miss the objectives; then no lower rate would meet them.
+
+    They do not if the lag of this machine may be why.
+    """
     records = sorted(level.records, key=lambda record: (record.segment, record.start))
-    alone: list[bool] = []
+    alone = MeasuredLevel(segments=level.segments)
     for _, found in groupby(records, lambda record: record.segment):
         together = list(found)
         busy_until = accumulate((record.end for record in together), max, initial=-math.inf)
         following = [*(record.start for record in together[1:]), math.inf]
-        alone += [
-            objectives.are_met(record) is not False
+        alone.records += [
+            replace(record, counted=True)
             for record, busy, after in zip(together, busy_until, following, strict=False)
             if record.is_measured and busy <= record.start and record.end <= after
         ]
-    if not alone:
+    if not alone.records:
         return False
-    _, high = wilson(sum(alone) / len(alone), len(alone), _CRITICAL)
+    shortest = level.lag.bounds(sample_of(alone, objectives), objectives).shortest.observations
+    met = sum(each.meets_objectives is not False for each in shortest)
+    _, high = wilson(met / len(shortest), len(shortest), _CRITICAL)
     return high < objectives.attainment
 
 
@@ -97,7 +115,8 @@ def next_load(found: Mapping[float, Attainment], sent: Mapping[float, OpenLoop],
     limit = limit_of(found)
     for rate in limit.undecided:
         load = sent[rate]
-        if (load.total or 0) < (like_at(like, rate).total or 0) * 2**_MOST_EXTENSIONS:
+        # More requests do not make this machine less busy.
+        if found[rate] != "too busy" and (load.total or 0) < (like_at(like, rate).total or 0) * 2**_MOST_EXTENSIONS:
             return load.model_copy(update={"requests": 2 * (load.total or 0)})
     rate = _next_rate(limit)
     if rate is None:
@@ -135,7 +154,8 @@ def limit_of(found: Mapping[float, Attainment]) -> RateLimit:
     met = [rate for rate, verdict in found.items() if verdict == "meets" and (misses is None or rate < misses)]
     meets = max(met, default=None)
     between = [rate for rate in found if (meets or 0) < rate < (misses or math.inf)]
-    return RateLimit(meets=meets, misses=misses, undecided=tuple(sorted(between)))
+    too_busy = (rate for rate in between if found[rate] == "too busy")
+    return RateLimit(meets=meets, misses=misses, undecided=tuple(sorted(between)), too_busy=tuple(sorted(too_busy)))
 
 
 def like_at(load: OpenLoop, rate: float) -> OpenLoop:
@@ -151,6 +171,9 @@ def described(limit: RateLimit, objectives: LatencyObjectives) -> str:
     share = f"{100 * objectives.attainment:.3g}% of the requests have {kept}"
     rates = ", ".join(f"{rate:g}" for rate in limit.undecided)
     undecided = f"undecided at {rates} request{'s' * (limit.undecided != (1,))}/s"
+    if limit.too_busy:
+        which = "" if limit.too_busy == limit.undecided else f" at {', '.join(f'{rate:g}' for rate in limit.too_busy)}"
+        undecided += f" (this machine was too busy{which})"
     if limit.meets is None and limit.misses is None:
         return f"whether {share} is {undecided if rates else 'undecided'}"
     if limit.meets is None:

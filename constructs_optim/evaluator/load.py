@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 
 from .arrivals import due_times
 from .connection import Connection, Exchange, Server, Target
+from .lag import Lag, mean_shares
 from .options import ClosedLoop, EvaluationError, Generation, Load, OpenLoop, Replay
 from .prompts import Prompt
 from .requests import ErrorKind
@@ -55,17 +56,23 @@ class Segment:
     """The end of a load or of a part of it; ``abandoned`` is the reason for stopping early.
 
     ``lag_p99`` is the 99th percentile of the event loop's lag in milliseconds, which measured times include.
-    ``late_p99`` is that of requests' delay after their due time, which their latency includes. The server verified
-    ``drafts`` meanwhile and accepted ``accepted`` of their tokens. ``total`` is the planned number of requests, and
-    ``left_out`` the number that reached a cold endpoint.
+    ``late_p99`` is that of requests' delay after their due time, which their latency includes. ``lags`` are the
+    distribution of the event loop's lag, and ``delays`` that of this machine's part of the delays, without waiting for
+    a connection, both as ``mean_shares``. ``total`` is the planned number of requests, ``sent`` the number of all
+    requests, and ``left_out`` the number that reached a cold endpoint. Meanwhile, the server completed ``served``
+    requests, of any client, verified ``drafts`` and accepted ``accepted`` of their tokens, by its own counters.
     """
 
     complete: bool = False
     lag_p99: float = 0.0
     late_p99: float = 0.0
+    lags: list[float] = field(default_factory=list)
+    delays: list[float] = field(default_factory=list)
     abandoned: str = ""
     total: int | None = None
     left_out: int = 0
+    sent: int = 0
+    served: float = 0.0
     drafts: float = 0.0
     accepted: float = 0.0
 
@@ -89,6 +96,11 @@ class MeasuredLevel:
     def abandoned(self) -> str:
         """The reason for stopping the load early; empty if it ran to its end."""
         return self.segments[-1].abandoned if self.segments else ""
+
+    @property
+    def lag(self) -> Lag:
+        """This machine's lag in the busiest segment."""
+        return max((Lag(each.lags, each.delays) for each in self.segments), default=Lag(), key=lambda lag: lag.mean)
 
     @property
     def counted(self) -> list[Record]:
@@ -167,6 +179,8 @@ class Sender:
             run.leave_out_unneeded()
             if len(lags) >= _FEWEST_LAGS:
                 segment.lag_p99 = _p99(lags)
+            segment.lags, segment.delays = mean_shares(lags), mean_shares(run.delays)
+            segment.sent = run.sent
             if run.late:
                 segment.late_p99 = _p99(run.late)
             level.segments.append(segment)
@@ -235,7 +249,9 @@ class _Run:
     ) -> None:
         self.exchanges: asyncio.Queue[tuple[_Request, Exchange, _Recording | None] | None] = asyncio.Queue()
         self.abandoned = ""
+        self.sent = 0
         self.late: list[float] = []
+        self.delays: list[float] = []
         self._sender, self._load, self._level, self._recorded = sender, load, level, recorded
         counted = [record.prompt for record in level.counted if not record.turn]
         self._order = prompt_order(len(sender.prompts), load.label, [*sent_before, *counted])
@@ -384,6 +400,7 @@ class _Run:
 
     async def _arrival(self, pool: _Pool, request: _Request, due: float) -> None:
         """Send a request and its conversation's later turns, each after the previous response."""
+        self.delays.append(_beyond_timers(time.perf_counter() - due))
         connection = await pool.take()
         try:
             following: _Request | None = request
@@ -401,6 +418,7 @@ class _Run:
         """
         if time.perf_counter() - request.written > _FRESH_SECONDS:
             request.content = await self._content(request)
+        self.sent += 1
         exchange = await connection.send(request.content, self._load.timeout_seconds)
         if due is not None:
             late = max(0.0, exchange.start - due)
@@ -588,11 +606,17 @@ async def _finish(recording: asyncio.Task[None]) -> None:
 
 
 async def _watch_lag(lags: list[float]) -> None:
-    loop = asyncio.get_running_loop()
+    """Note the event loop's lag at regular times: a blocked loop misses several of them, and each counts."""
+    due = time.perf_counter()
     while True:
-        due = loop.time() + _LAG_EVERY_SECONDS
-        await asyncio.sleep(_LAG_EVERY_SECONDS)
-        lags.append(loop.time() - due)
+        due += _LAG_EVERY_SECONDS
+        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        lags.append(_beyond_timers(time.perf_counter() - due))
+
+
+def _beyond_timers(late: float) -> float:
+    """Return how late a timer is, without what its precision explains. Arriving bytes wait for no timer."""
+    return max(0.0, late - _TIMER_SECONDS)
 
 
 def _p99(seconds: list[float]) -> float:

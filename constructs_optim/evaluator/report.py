@@ -23,6 +23,7 @@ from .comparison import (
     CompletionComparison,
     compare_completions,
     compare_metrics,
+    counting_notes,
 )
 from .find_limit import described
 from .load import MeasuredLevel
@@ -108,11 +109,17 @@ class WrittenComparison:
     margin: float
     levels: Sequence[ComparedLoad]
     completions: CompletionComparison
+    notes: Sequence[str] = ()
 
     @property
     def verdicts(self) -> Counter[str]:
         """The numbers of metrics that are better, worse, the same and undecided."""
         return Counter(found.verdict for level in self.levels for found in level.differences)
+
+    @property
+    def too_busy(self) -> int:
+        """The number of undecided metrics whose change this machine's lag may explain."""
+        return sum(found.too_busy for level in self.levels for found in level.differences)
 
 
 def write_report(
@@ -135,10 +142,15 @@ def write_report(
     comparison = None
     if len(sides) > 1:
         samples = {name: side.samples for name, side in zip(results, sides, strict=True)}
-        levels = compare_metrics(sides[0].result, sides[1].result, samples, options.margin)
+        lags = {
+            name: {load: level.lag for load, level in side.measured.items()}
+            for name, side in zip(results, sides, strict=True)
+        }
+        levels = compare_metrics(sides[0].result, sides[1].result, samples, lags, options.margin)
         completions = compare_completions(prompts, *(_records(side) for side in sides))
-        comparison = WrittenComparison(options.margin, levels, completions)
-        document = ComparisonDocument(margin=options.margin, levels=levels, completions=completions)
+        notes = tuple(counting_notes(sides[0].result, sides[1].result))
+        comparison = WrittenComparison(options.margin, levels, completions, notes)
+        document = ComparisonDocument(margin=options.margin, levels=levels, completions=completions, notes=notes)
         (directory.path / "comparison.json").write_text(document.model_dump_json(indent=1) + "\n", encoding="utf-8")
     for name in (REPORT, SUMMARY):
         (directory.path / name).write_text(_page(name, sides, comparison), encoding="utf-8")
@@ -204,7 +216,9 @@ def _page(name: str, sides: Sequence[ReportSide], comparison: WrittenComparison 
     environment = Environment(
         autoescape=select_autoescape(default_for_string=is_html), undefined=StrictUndefined, keep_trailing_newline=True
     )
-    environment.filters.update(readable=readable, signed=signed, requests_needed=requests_needed, cell=_cell)
+    environment.filters.update(
+        readable=readable, signed=signed, verdict=_verdict, requests_needed=requests_needed, cell=_cell
+    )
     template = (_TEMPLATES / f"{name}.j2").read_text(encoding="utf-8")
     return environment.from_string(template).render(
         started=sides[0].result.started.strftime("%d %B %Y, %H:%M %Z").lstrip("0"),
@@ -248,6 +262,11 @@ def signed(change: float | None) -> str:
     if abs(change) < 0.0005:
         return "±0%"
     return f"{change:+.0%}" if abs(change) >= 0.0995 else f"{change:+.1%}"
+
+
+def _verdict(difference: Difference) -> str:
+    """Return the verdict, with its reason if this machine's lag prevents another one."""
+    return f"{difference.verdict}: this machine was too busy" if difference.too_busy else difference.verdict
 
 
 def requests_needed(difference: Difference) -> str:

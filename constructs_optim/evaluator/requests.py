@@ -41,8 +41,8 @@ class Request:
     """One request, with times in seconds of a monotonic clock; None if a value is not known.
 
     ``end`` is when the response was complete or the request failed; ``last_token`` is ``end`` by default.
-    ``first_tokens`` arrived in the first piece of the response, and ``gaps`` are the milliseconds between one piece and
-    the next.
+    ``first_tokens`` arrived in the first piece of the response, after ``unseen_tokens`` that the server generated but
+    did not send. ``gaps`` are the milliseconds between one piece and the next.
     """
 
     start: float
@@ -54,6 +54,7 @@ class Request:
     error: ErrorKind | None = None
     tokenizer_failed: bool = False
     first_tokens: int = 1
+    unseen_tokens: int = 0
     gaps: list[float] = field(default_factory=list)
 
     @property
@@ -84,7 +85,7 @@ class Request:
         if self.first_token is None or self.output_tokens is None or self.arrived_whole:
             return None
         last = self.end if self.last_token is None else self.last_token
-        timed = self.output_tokens - self.first_tokens
+        timed = self.output_tokens - self.unseen_tokens - self.first_tokens
         return (last - self.first_token) * 1000 / timed if timed > 0 else None
 
     @property

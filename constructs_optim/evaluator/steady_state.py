@@ -1,8 +1,8 @@
 """Leaves out requests to a cold endpoint, and determines whether the others have a steady state.
 
-MSER-5 finds the end of the warm-up (White, Cobb and Spratt, "A comparison of five steady-state truncation heuristics
-for simulation", Winter Simulation Conference 2000): it leaves out the first batches so that the standard error of the
-rest is minimal. Because chance can also leave out batches, these must differ from the rest.
+The second half of the requests shows what a warm endpoint's latency is, and how much it varies. Batches of the first
+requests are left out, one by one, as long as some of the batches that begin with the next one differ from it. So what
+is left out is no longer than necessary, and no later disturbance is taken for a cold start.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from constructs_optim.runtime.evaluation.samples import (
     variance_inflation,
 )
 
+from .lag import Lag
 from .load import MeasuredLevel
 from .streaming import Record
 
 _BATCH = 5
-# Use the shortest warm-up whose error is nearly minimal: the minimum often leaves out several times as much.
-_NEARLY = 1.05
-# Omitted requests differ by at least this many standard errors, and by this share of the mean.
-_STANDARD_ERRORS, _LEAST_DIFFERENCE = 4.0, 0.1
+# The first batches differ by this many standard errors, and the following ones by that many: the first test has to tell
+# a cold endpoint from a warm one, the others where its warm-up ends.
+_FIRST_ERRORS, _NEXT_ERRORS = 4.0, 2.0
+# They also differ by at least this share of the warm endpoint's latency.
+_LEAST_DIFFERENCE = 0.1
 _LATENCIES = ("time_to_first_token", "inter_token_latency", "client_latency")
 # A drift is reported if its whole interval, at this level, exceeds this share of the mean.
 _LEVEL, _MOST_DRIFT = 0.01, 0.1
@@ -55,24 +57,54 @@ def leave_out_warm_up(level: MeasuredLevel) -> int:
 
 
 def warm_up_length(values: Sequence[float]) -> int:
-    """Return how many of the first values to leave out; 0 if they do not differ from the others."""
+    """Return how many of the first values to leave out, at most half; 0 if they do not differ from the others."""
     means = [math.fsum(values[first : first + _BATCH]) / _BATCH for first in range(0, len(values) - _BATCH + 1, _BATCH)]
     if len(means) < 2 * FEWEST_BLOCKS:
         return 0
-    candidates = [_spread(means[cut:]) / (len(means) - cut) for cut in range(len(means) // 2)]
-    cut = next(place for place, error in enumerate(candidates) if error <= min(candidates) * _NEARLY)
-    if cut == 0:
-        return 0
-    cold, warm = math.fsum(means[:cut]) / cut, math.fsum(means[cut:]) / (len(means) - cut)
-    error = math.sqrt(_spread(means[cut:]) * variance_inflation(means[cut:]) * (1 / cut + 1 / (len(means) - cut)))
-    differs = abs(cold - warm) > max(_STANDARD_ERRORS * error, _LEAST_DIFFERENCE * abs(warm))
-    return cut * _BATCH if differs else 0
+    most = len(means) // 2
+    warm = _Warm.of(means[most:])
+    cut, difference = 0, warm.difference(means[:most], _FIRST_ERRORS)
+    is_slower = difference > 0
+    while difference and (difference > 0) == is_slower:
+        cut += 1
+        difference = warm.difference(means[cut:most], _NEXT_ERRORS)
+    return cut * _BATCH
 
 
-def drift_of(level: MeasuredLevel) -> Drift | None:
-    """Return the drift of client latency in the longest segment; None if there are too few requests."""
+class _Warm(NamedTuple):
+    """Means of batches of a warm endpoint: their mean, and the variance of one and of all of them."""
+
+    center: float
+    of_one: float
+    of_all: float
+
+    @staticmethod
+    def of(means: Sequence[float]) -> _Warm:
+        # As batches that are alike vary together, the mean of several varies more.
+        variance = _spread(means) * variance_inflation(means)
+        return _Warm(math.fsum(means) / len(means), variance, variance / len(means))
+
+    def difference(self, means: Sequence[float], errors: float) -> float:
+        """Return how much the first means are higher; 0 if no number of them differs by so many standard errors."""
+        size = 1
+        while size <= len(means):
+            found, half = (math.fsum(means[:n]) / n - self.center for n in (size, (size + 1) // 2))
+            least = max(errors * math.sqrt(self.of_one / size + self.of_all), _LEAST_DIFFERENCE * self.center)
+            # The first half differs, too: otherwise, this is a later disturbance.
+            if abs(found) > least and half / found > 0.5:
+                return found
+            size *= 2
+        return 0.0
+
+
+def drift_of(level: MeasuredLevel, lag: Lag | None = None) -> Drift | None:
+    """Return the drift of client latency in the longest segment; None if there are too few requests.
+
+    With this machine's ``lag``, it is the drift that remains if the lag explains as much of it as possible.
+    """
     records = max((_in_order(level, number) for number in level.windows), key=len, default=[])
     values = _values(records, "client_latency")
+    values = values if lag is None else lag.evened(values)
     means = block_means(values)
     blocks = len(means)
     if blocks < FEWEST_BLOCKS:

@@ -29,7 +29,9 @@ class Record(Request):
     was warm are not ``counted``. ``reasoning`` is text that the server separates from the completion. ``retried`` is
     whether it was sent again because the server had closed the idle connection. ``server_input_tokens`` and
     ``server_output_tokens`` are the server's counts, None if it sends none; ``cached_tokens`` of the prompt were in the
-    server's prefix cache. ``first_length`` is the number of characters that arrived with the first token.
+    server's prefix cache, and ``reasoning_tokens`` of the output are reasoning. ``tokenizer_input_tokens`` and
+    ``tokenizer_output_tokens`` are the tokenizer's counts, None if there is none or it fails. ``first_length`` is the
+    number of characters that arrived with the first token.
     """
 
     prompt: int = 0
@@ -44,6 +46,9 @@ class Record(Request):
     server_input_tokens: int | None = None
     server_output_tokens: int | None = None
     cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    tokenizer_input_tokens: int | None = None
+    tokenizer_output_tokens: int | None = None
     first_length: int = 0
 
     def add(self, at: float, text: str, reasoning: str = "") -> None:
@@ -224,6 +229,8 @@ class ChatFormat(Format):
             if isinstance(details := usage.get("prompt_tokens_details"), dict):
                 self.record.cached_tokens = _token_count(details.get("cached_tokens"))
             self.record.server_output_tokens = _token_count(usage.get("completion_tokens"))
+            if isinstance(details := usage.get("completion_tokens_details"), dict):
+                self.record.reasoning_tokens = _token_count(details.get("reasoning_tokens"))
         return bool(choices or usage)
 
     @classmethod

@@ -1,6 +1,6 @@
 """Calculates each metric of an evaluation from its requests.
 
-``recipe.metrics`` defines the metrics, ``recipe.pricing`` has the formulas of prices, and
+``recipe.metrics`` defines the metrics, with formulas of those that follow from others, and
 ``runtime.evaluation.samples`` calculates the metrics with an interval. Choices that the vendor's reference leaves open:
 
 - Failed and empty requests are counted separately and excluded from latencies, rates and token counts, because an
@@ -17,14 +17,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from constructs_optim.recipe import pricing
 from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
 from constructs_optim.recipe.evaluation.result import Level, Price
 from constructs_optim.recipe.metrics import EVALUATION
 from constructs_optim.runtime.evaluation.differences import Measured, intervals
+from constructs_optim.runtime.evaluation.formula import calculate
 from constructs_optim.runtime.evaluation.samples import Observation, Sample
 
 from .load import MeasuredLevel
@@ -86,11 +86,14 @@ def summarize(
         values |= {kind: sum(counts) / len(counts)} if counts else {}
     if concurrency is not None:
         values["concurrency"] = concurrency
-        if values.get("inter_token_latency_p50", 0) > 0:
-            values["total_throughput"] = pricing.total_throughput(concurrency, values["inter_token_latency_p50"])
-    elif sample.seconds > 0:
+    if price is not None:
+        values |= {"instance_price_per_hour": price.instance_price_per_hour, "discount": price.discount}
+    for metric in EVALUATION:
+        if metric.formula is not None and (value := calculate(metric.formula, values)) is not None:
+            values[metric.name] = value
+    if concurrency is None and sample.seconds > 0:
+        # Not in the formulas, which are about simulated users.
         values["concurrency"] = sample.mean_under_way
-    values |= dict(_prices(values, price)) if price is not None else {}
     return {metric.name: float(values[metric.name]) for metric in EVALUATION if metric.name in values}
 
 
@@ -130,25 +133,3 @@ def observation_of(
         )
     inside = observed.inside(begin, end)
     return replace(inside, start=inside.start + passed)
-
-
-def _prices(values: Mapping[str, float], price: Price) -> Iterator[tuple[str, float]]:
-    hourly, discount = price.instance_price_per_hour, price.discount
-    yield "instance_price_per_hour", hourly
-    for kind in ("input", "output"):
-        if values.get(f"{kind}_tokens_per_second", 0) > 0:
-            yield (
-                f"price_per_million_{kind}_tokens",
-                pricing.price_per_million_tokens(hourly, values[f"{kind}_tokens_per_second"], discount),
-            )
-    if "total_throughput" in values:
-        yield (
-            "blended_price_per_million_tokens",
-            pricing.blended_price_per_million_tokens(hourly, values["total_throughput"], discount),
-        )
-    tokens = [values.get(f"{kind}_tokens_per_second", 0.0) for kind in ("input", "output")]
-    if all(tokens):
-        yield "price_per_million_tokens", pricing.price_per_million_tokens(hourly, sum(tokens), discount)
-    for name, rate in (("requests", "requests_per_second"), ("good_requests", "goodput")):
-        if values.get(rate, 0) > 0:
-            yield f"price_per_thousand_{name}", pricing.price_per_thousand(hourly, values[rate], discount)

@@ -1,12 +1,17 @@
-"""Counts tokens with the model's own tokenizer, after the requests."""
+"""Counts tokens, after the requests: the server's counts, checked with the model's own tokenizer.
+
+The server's count is exact. A tokenizer sees only the text, which lacks special tokens and the marks of reasoning and
+tool calls. It counts where the server sends no count, or one that contradicts the response.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from constructs_optim.recipe.evaluation.result import TokenCounts, TokenKind
 from constructs_optim.runtime.documents import json_value, object_in
 
 from .options import EvaluationError
@@ -15,6 +20,11 @@ from .streaming import Record
 
 _FILE, _CONFIG, _TEMPLATE = "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"
 _SPECIAL_TOKENS = ("bos_token", "eos_token", "pad_token", "unk_token")
+NOTABLE_DIFFERENCE = 0.02
+"""The largest relative difference between the server's and the tokenizer's count that reports do not mention."""
+# A server's count contradicts a response with more than this many times as many tokens. A smaller excess may come from
+# text that tokenizes differently from how it was generated.
+_CONTRADICTION = 1.5
 
 
 class ModelTokenizer:
@@ -74,30 +84,75 @@ class ModelTokenizer:
 def count_tokens(
     records: Sequence[Record], prompts: Sequence[Prompt], tokenizer: ModelTokenizer | None, *, chat: bool
 ) -> None:
-    """Set the records' tokens of prompts and completions: the tokenizer's count, or else the server's."""
-    if tokenizer is None:
-        for record in records:
-            record.input_tokens, record.output_tokens = record.server_input_tokens, record.server_output_tokens
-            if record.output_tokens == 0 and (record.text or record.reasoning):
-                # A count of zero is wrong if there is text.
-                record.output_tokens = None
-        return
+    """Set the records' tokens of prompts and completions: the server's count, or else the tokenizer's."""
+    if tokenizer is not None:
+        _count_texts(records, prompts, tokenizer, chat=chat)
+    of_prompts = _difference([(record.server_input_tokens, record.tokenizer_input_tokens) for record in records])
+    # A tokenizer that counts prompts as the server does is the served model's.
+    is_models = of_prompts is not None and abs(of_prompts) <= NOTABLE_DIFFERENCE
+    for record in records:
+        server = None if _contradicts(record, is_models=is_models) else record.server_output_tokens
+        record.input_tokens = record.server_input_tokens or record.tokenizer_input_tokens
+        record.output_tokens = record.tokenizer_output_tokens if server is None else server
+        # Reasoning that the server does not send comes before the first piece.
+        record.unseen_tokens = 0 if server is None or record.reasoning else record.reasoning_tokens or 0
+
+
+def how_counted(records: Sequence[Record]) -> dict[TokenKind, TokenCounts]:
+    """Return how tokens of completed requests were counted, without kinds of tokens that nobody counted."""
+    completed = [record for record in records if record.is_measured]
+    counts = {
+        "input": [(each.input_tokens, each.server_input_tokens, each.tokenizer_input_tokens) for each in completed],
+        "output": [(each.output_tokens, each.server_output_tokens, each.tokenizer_output_tokens) for each in completed],
+    }
+    found: dict[TokenKind, TokenCounts] = {}
+    for kind in ("input", "output"):
+        known = [each for each in counts[kind] if each[0] is not None]
+        by_server = [(server, tokenizer) for used, server, tokenizer in known if used == server]
+        if known:
+            by_tokenizer, difference = len(known) - len(by_server), _difference(by_server)
+            found[kind] = TokenCounts(by_server=len(by_server), by_tokenizer=by_tokenizer, difference=difference)
+    return found
+
+
+def _difference(counts: Iterable[tuple[int | None, int | None]]) -> float | None:
+    """Return how much more the server counted than the tokenizer, over all requests that both counted."""
+    both = [(server, tokenizer) for server, tokenizer in counts if server and tokenizer]
+    return sum(server for server, _ in both) / sum(tokenizer for _, tokenizer in both) - 1 if both else None
+
+
+def _contradicts(record: Record, *, is_models: bool) -> bool:
+    """Return whether the response has far more tokens than the server counted.
+
+    A server may count no tokens, only those of its last chunk, or chunks, which have several tokens each with
+    speculative decoding. At least as many tokens as pieces arrived.
+    """
+    if record.server_output_tokens is None or not (record.text or record.reasoning):
+        return False
+    tokens = record.tokenizer_output_tokens if is_models else None
+    return (len(record.gaps) + 1 if tokens is None else tokens) > _CONTRADICTION * record.server_output_tokens
+
+
+def _count_texts(
+    records: Sequence[Record], prompts: Sequence[Prompt], tokenizer: ModelTokenizer, *, chat: bool
+) -> None:
+    """Set the tokenizer's counts."""
     prompt_tokens: dict[int, int | None] = {}
     said: dict[tuple[int, int], list[str]] = {}
     for record in sorted(records, key=lambda record: record.turn):
         prompt, responses = prompts[record.prompt], said.setdefault((record.segment, record.conversation), [])
         if prompt.turns is not None:
             asked = prompt.request(responses) if len(responses) == record.turn else None
-            record.input_tokens = _count_or_none(tokenizer.count_prompt, asked, chat=chat) if asked else None
+            record.tokenizer_input_tokens = _count_or_none(tokenizer.count_prompt, asked, chat=chat) if asked else None
             responses.append(record.text)
         else:
             if record.prompt not in prompt_tokens:
                 prompt_tokens[record.prompt] = _count_or_none(tokenizer.count_prompt, prompt, chat=chat)
-            record.input_tokens = prompt_tokens[record.prompt]
+            record.tokenizer_input_tokens = prompt_tokens[record.prompt]
         generated = record.reasoning + record.text
-        record.output_tokens = _count_or_none(tokenizer.count_text, generated)
+        record.tokenizer_output_tokens = _count_or_none(tokenizer.count_text, generated)
         record.first_tokens = _count_or_none(tokenizer.count_text, generated[: record.first_length]) or 1
-        record.tokenizer_failed = record.input_tokens is None or record.output_tokens is None
+        record.tokenizer_failed = None in (record.tokenizer_input_tokens, record.tokenizer_output_tokens)
 
 
 def _count_or_none(count: Callable[..., int], text: Any, **options: bool) -> int | None:

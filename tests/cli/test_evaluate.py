@@ -257,7 +257,55 @@ def test_a_wrong_token_count_of_the_server_is_reported(server: ModelServer, tmp_
     prompts.write_text('{"prompt": "bend:uncounted"}')
     ran = run(server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 2, "--output", tmp_path / "o")
     assert ran.exit_code == 0, ran.output
-    assert "the server counted no tokens in 2 completions with text" in " ".join(ran.output.split())
+    said = " ".join(ran.output.split())
+    assert "the server counted no tokens, or far too few, in 2 of 2 completions; these counts are not used." in said
+    assert "The server reports no usable token counts, so metrics based on tokens are missing." in said
+
+
+def test_the_server_s_counts_are_used_where_the_tokenizer_counts_fewer_tokens(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    """Four of 24 tokens have no text, as special tokens, so the tokenizer counts 20."""
+    prompts, out, server.timing.tokens = tmp_path / "prompts.jsonl", tmp_path / "o", 24
+    prompts.write_text('{"prompt": "bend:special"}')
+    (tmp_path / "model").mkdir()
+    target = f"{server.url},tokenizer={tokenizer_of_words(tmp_path / 'model')}"
+    ran = run(target, "--prompts", prompts, "--concurrency", 1, "--requests", 8, "--output", out)
+    assert ran.exit_code == 0, ran.output
+    result = result_of(out)
+    (level,) = result.levels
+    assert level.metrics["output_tokens"] == 24
+    records = [json.loads(line) for line in (out / "endpoint" / "requests-1.jsonl").read_text().splitlines()]
+    counted = [each for each in records if "start" in each and each.get("counted", True)]
+    # On a busy machine, several tokens arrive in the first piece.
+    times = [(each["last_token"] - each["first_token"]) * 1000 / (24 - each.get("first_tokens", 1)) for each in counted]
+    assert level.metrics["inter_token_latency"] == pytest.approx(sum(times) / 8, rel=1e-3)
+    output = result.workload.token_counts["output"]
+    assert (output.by_server, output.by_tokenizer, output.difference) == (8, 0, pytest.approx(0.2))
+    assert (result.workload.tokens_counted_by, result.workload.tokenizer) == ("server", str(tmp_path / "model"))
+    note = "The server counted 20.0% more output tokens than the tokenizer: the text of responses lacks special tokens"
+    assert note in " ".join(ran.output.split())
+    for page in ("report.html", "report.md"):
+        assert note in (out / page).read_text()
+
+
+def test_a_comparison_says_that_its_sides_count_tokens_differently(
+    server: ModelServer, baseline: ModelServer, tmp_path: Path
+) -> None:
+    prompts, out = tmp_path / "prompts.jsonl", tmp_path / "o"
+    prompts.write_text('{"prompt": "fine"}')
+    (tmp_path / "model").mkdir()
+    tokenizer = tokenizer_of_words(tmp_path / "model")
+    baseline.timing.counts_output = False
+    sides = (f"{server.url},label=a,tokenizer={tokenizer}", "--compare", f"{baseline.url},label=b")
+    ran = run(*sides, "--prompts", prompts, "--concurrency", 1, "--requests", 8, "--output", out)
+    assert ran.exit_code == 0, ran.output
+    note = "The server counted the output tokens of 0% of the baseline's requests and of 100% of the optimized side's"
+    assert note in " ".join(ran.output.split())
+    assert note in (out / "report.html").read_text().replace("&#39;", "'")
+    assert note in (out / "report.md").read_text()
+    (written,) = json.loads((out / "comparison.json").read_text())["notes"]
+    assert written.startswith(note)
 
 
 def test_a_server_that_counts_some_tokens_has_no_rate_of_tokens(server: ModelServer, tmp_path: Path) -> None:
@@ -286,6 +334,16 @@ def test_without_prompts_random_ones_of_typical_length_are_generated(server: Mod
     written = [json.loads(line)["prompt"] for line in (out / "prompts.jsonl").read_text().splitlines()]
     assert len(written) == 40 + 3 * 4, "those that do not count included"
     assert len({prompt[:30] for prompt in written}) == len(written)
+
+
+@pytest.mark.parametrize("of_others", [0.0, 0.5])
+def test_requests_of_others_are_reported_as_the_server_counts_them(
+    server: ModelServer, prompts: Path, tmp_path: Path, of_others: float
+) -> None:
+    server.timing.accepted, server.timing.of_others = 1.5, of_others
+    ran = run(server.url, "--prompts", prompts, "--concurrency", 2, "--requests", 20, "--output", tmp_path / "out")
+    assert ran.exit_code == 0, ran.output
+    assert ("others used the server" in " ".join(ran.output.split())) == bool(of_others)
 
 
 def test_rates_are_measured_with_objectives_and_goodput(server: ModelServer, tmp_path: Path) -> None:
@@ -670,7 +728,7 @@ def test_an_endpoint_with_components_requires_an_inference_component(
     assert server.timing.bodies[-1]["headers"]["x-amzn-sagemaker-inference-component"] == component
 
 
-def test_an_artifact_is_resolved_and_its_tokenizer_counts_tokens(
+def test_an_artifact_is_resolved_and_its_tokenizer_checks_the_counts_of_tokens(
     cloud: LocalCloud, endpoint: Served, server: ModelServer, prompts: Path, tmp_path: Path
 ) -> None:
     key, bucket = "a" * 64, f"store-{endpoint.name}"
@@ -700,7 +758,8 @@ def test_an_artifact_is_resolved_and_its_tokenizer_counts_tokens(
     assert ran.exit_code == 0, ran.output
     result = result_of(out)
     assert (result.subject.artifact_key, result.subject.instance_count) == (key, 2)
-    assert (result.workload.tokens_counted_by, result.workload.tokenizer) == ("tokenizer", source["S3Uri"])
+    assert (result.workload.tokens_counted_by, result.workload.tokenizer) == ("server", source["S3Uri"])
+    assert result.workload.token_counts["output"].difference == 0
     assert result.price is not None
     assert result.price.instance_price_per_hour == 3, "two instances"
     assert result.levels[0].metrics["output_tokens"] == TOKENS

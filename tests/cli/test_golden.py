@@ -421,6 +421,7 @@ def test_an_evaluation_and_a_comparison_are_as_kept(update: bool, capsys: pytest
     (folder / "report.html").touch()
     differences = [
         Difference("time_to_first_token_p50", 120, 96, -0.2, -0.26, -0.13, 0.05, "better"),
+        Difference("inter_token_latency_p50", 21, 21.8, 0.04, 0.03, 0.05, 0.02, "undecided", too_busy=True),
         Difference("output_tokens_per_second", 41, 40.6, -0.01, -0.06, 0.05, 0.05, "undecided", 480),
     ]
     load = evaluation("chat", 1).levels[0].load

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import random
+import time
 
 import pytest
 
@@ -12,16 +14,20 @@ from constructs_optim.evaluator.prompts import Prompt
 from constructs_optim.evaluator.requests import ErrorKind
 from constructs_optim.evaluator.streaming import Record
 from constructs_optim.evaluator.summary import sample_of, summarize_level
+from constructs_optim.evaluator.tokens import count_tokens
+from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
 from constructs_optim.recipe.evaluation.result import (
     EvaluationResult,
+    Price,
     Subject,
     Workload,
 )
 from constructs_optim.runtime.evaluation.differences import Difference
 
-from ..support.model_server import asked
+from ..support.model_server import ModelServer, asked, sender
 
 USERS = 8
+PRICE = Price(instance_price_per_hour=7.09, source="stated")
 
 
 def level_of(seed: str, requests: int = 400, *, slower: float = 1.0, segments: int = 1) -> MeasuredLevel:
@@ -49,21 +55,33 @@ def level_of(seed: str, requests: int = 400, *, slower: float = 1.0, segments: i
     return MeasuredLevel(records, [Segment(complete=True)] * segments)
 
 
-def result(label: str, levels: dict[int, MeasuredLevel]) -> EvaluationResult:
+def result(
+    label: str, levels: dict[int, MeasuredLevel], objectives: LatencyObjectives | None = None
+) -> EvaluationResult:
     return EvaluationResult(
         subject=Subject(label=label),
         workload=Workload(prompts=1),
         started=dt.datetime(2026, 11, 21, tzinfo=dt.UTC),
-        levels=tuple(summarize_level(ClosedLoop(concurrency=users), level, None) for users, level in levels.items()),
+        levels=tuple(
+            summarize_level(ClosedLoop(concurrency=users), level, PRICE, objectives) for users, level in levels.items()
+        ),
+        price=PRICE,
+        objectives=objectives,
     )
 
 
-def compared(before: dict[int, MeasuredLevel], after: dict[int, MeasuredLevel]) -> dict[str, dict[str, Difference]]:
-    samples = {
-        side: {ClosedLoop(concurrency=users).label: sample_of(level) for users, level in levels.items()}
+def compared(
+    before: dict[int, MeasuredLevel], after: dict[int, MeasuredLevel], objectives: LatencyObjectives | None = None
+) -> dict[str, dict[str, Difference]]:
+    measured = {
+        side: {ClosedLoop(concurrency=users).label: level for users, level in levels.items()}
         for side, levels in (("baseline", before), ("optimized", after))
     }
-    found = compare_metrics(result("a", before), result("b", after), samples)
+    samples = {
+        side: {load: sample_of(each, objectives) for load, each in levels.items()} for side, levels in measured.items()
+    }
+    lags = {side: {load: level.lag for load, level in levels.items()} for side, levels in measured.items()}
+    found = compare_metrics(result("a", before, objectives), result("b", after, objectives), samples, lags)
     return {level.load: {each.name: each for each in level.differences} for level in found}
 
 
@@ -98,6 +116,88 @@ def test_each_metric_is_better_worse_the_same_or_undecided() -> None:
     assert verdicts["client_invocation_errors"] == "worse"
     assert verdicts["time_to_first_token_p99"] == "undecided"
     assert found["8 users"]["time_to_first_token_p99"].requests == 500
+
+
+def on_a_busy_machine(level: MeasuredLevel, lag: float) -> MeasuredLevel:
+    """The level of a machine that was always this many milliseconds late."""
+    for segment in level.segments:
+        segment.lags = [lag] * 100
+    return level
+
+
+@pytest.mark.parametrize(
+    ("lag", "verdict", "too_busy"), [(0.0, "worse", False), (5.0, "worse", False), (11.0, "undecided", True)]
+)
+def test_a_difference_that_the_lag_of_this_machine_may_explain_is_undecided(
+    lag: float, verdict: str, too_busy: bool
+) -> None:
+    """The first token takes 200 and 220 ms; the bounds double the lag."""
+    slower = level_of("after", slower=1.1)
+    found = compared({8: level_of("before")}, {8: on_a_busy_machine(slower, lag)})["8 users"]["time_to_first_token_p50"]
+    assert (found.verdict, found.too_busy, found.requests) == (verdict, too_busy, None)
+    assert found.change == pytest.approx(0.1, abs=0.03)
+    assert found.low is not None
+    assert found.low > 0, "chance does not explain it"
+
+
+def test_a_lag_blurs_each_metric_as_far_as_it_reaches() -> None:
+    """The bounds double the lag: 4 ms are 1% of 19 tokens, and 24 ms are 6% of them."""
+    before, after = level_of("before"), level_of("after", slower=1.5)
+    found = compared({8: before}, {8: on_a_busy_machine(after, 2.0)})["8 users"]
+    undecided = {name for name, each in found.items() if each.too_busy}
+    assert undecided <= {name for name in found if "chunk" in name}
+    assert found["inter_token_latency_p50"].verdict == "same"
+    found = compared({8: before}, {8: on_a_busy_machine(after, 12.0)})["8 users"]
+    assert found["time_to_first_token_p50"].verdict == "worse", "100 ms are more than 24"
+    for name in ("inter_token_latency_p50", "total_throughput", "blended_price_per_million_tokens"):
+        assert (found[name].verdict, found[name].too_busy) == ("undecided", True)
+    assert not found["client_invocation_errors"].too_busy, "a lag causes no error"
+
+
+def test_a_lag_on_either_side_prevents_a_verdict_and_a_suggestion_of_more_requests() -> None:
+    few, busy = {8: level_of("before", 40)}, {8: on_a_busy_machine(level_of("after", 40, slower=1.05), 20.0)}
+    for before, after in ((few, busy), (busy, few)):
+        found = compared(before, after)["8 users"]["time_to_first_token_p50"]
+        assert (found.verdict, found.too_busy, found.requests) == ("undecided", True, None)
+    found = compared(few, {8: level_of("after", 40, slower=1.05)})["8 users"]["time_to_first_token_p50"]
+    assert (found.verdict, found.too_busy) == ("undecided", False)
+    assert found.requests is not None
+
+
+@pytest.mark.parametrize(("lag", "verdict"), [(10.0, "worse"), (100.0, "undecided")])
+def test_goodput_that_may_be_zero_for_the_lag_alone_is_undecided(lag: float, verdict: str) -> None:
+    """No request of 500 ms for the first token meets an objective of 300 ms, unless 200 ms are this machine's."""
+    objectives = LatencyObjectives(time_to_first_token=300)
+    slow = on_a_busy_machine(level_of("after", slower=2.5), lag)
+    found = compared({8: level_of("before")}, {8: slow}, objectives)["8 users"]["goodput"]
+    assert (found.after, found.verdict, found.too_busy) == (0.0, verdict, verdict == "undecided")
+
+
+@pytest.mark.exhaustive
+def test_a_blocked_event_loop_makes_no_difference(server: ModelServer) -> None:
+    """The same server, once by an event loop that is blocked for half of the time."""
+
+    async def measured(*, is_blocked: bool) -> MeasuredLevel:
+        async def block() -> None:
+            while is_blocked:
+                await asyncio.sleep(0.05)
+                time.sleep(0.05)
+
+        level, blocking = MeasuredLevel(), asyncio.create_task(block())
+        await sender(server, asked("a")).run(ClosedLoop(concurrency=4, requests=80), level)
+        blocking.cancel()
+        count_tokens(level.records, asked("a"), None, chat=True)
+        return level
+
+    free, busy = (asyncio.run(measured(is_blocked=is_blocked)) for is_blocked in (False, True))
+    found = compared({4: free}, {4: busy})["4 users"]
+    names = ("time_to_first_token_p50", "client_latency", "requests_per_second", "output_tokens_per_second")
+    assert {found[name].verdict for name in names} == {"undecided"}
+    assert any(found[name].too_busy for name in names)
+    for segment in (*free.segments, *busy.segments):
+        segment.lags = []
+    unaware = {each.verdict for each in compared({4: free}, {4: busy})["4 users"].values()}
+    assert unaware & {"better", "worse"}
 
 
 @pytest.mark.exhaustive

@@ -24,18 +24,56 @@ from constructs_optim.recipe.evaluation.result import RateLimit
 OBJECTIVES = LatencyObjectives(time_to_first_token=500)
 
 
-def level_of(shares: list[float], *, abandoned: str = "", seed: int = 0) -> MeasuredLevel:
-    """Requests each of which meets the objective with its probability."""
+def level_of(shares: list[float], *, abandoned: str = "", seed: int = 0, lag: float = 0.0) -> MeasuredLevel:
+    """Requests each of which meets the objective with its probability, by a machine with a lag in milliseconds."""
     drawn, records = random.Random(seed), list[Record]()
     for start, share in enumerate(shares):
         first = 0.3 if drawn.random() < share else 0.9
         records.append(Record(start, start + 1.0, start + first, start + 1.0, output_tokens=5))
-    return MeasuredLevel(records, [Segment(complete=not abandoned, abandoned=abandoned)])
+    return MeasuredLevel(records, [Segment(complete=not abandoned, abandoned=abandoned, lags=[lag] * 100)])
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.99, "meets"), (0.5, "misses"), (0.9, "undecided")])
 def test_a_rate_meets_its_objectives_misses_them_or_is_undecided(share: float, expected: Attainment) -> None:
     assert attainment(level_of([share] * 400), OBJECTIVES) == expected
+
+
+@pytest.mark.parametrize(
+    ("share", "lag", "expected"),
+    [
+        (0.5, 150.0, "misses"),
+        (0.5, 250.0, "too busy"),  # 900 ms, of which the machine may have added 500
+        (0.99, 250.0, "meets"),  # a lag makes no first token earlier
+        (0.9, 250.0, "undecided"),
+    ],
+)
+def test_a_rate_that_this_machine_s_lag_may_let_miss_is_undecided(
+    share: float, lag: float, expected: Attainment
+) -> None:
+    level = level_of([share] * 400, lag=lag)
+    assert attainment(level, OBJECTIVES) == expected
+    if expected == "too busy":
+        level.segments[0] = Segment(complete=True, delays=[lag] * 100)
+        assert attainment(level, OBJECTIVES) == "too busy", "it also sends requests late"
+        level.segments[0] = Segment(abandoned="all failed", lags=[lag] * 100)
+        assert attainment(level, OBJECTIVES) == "misses"
+
+
+@pytest.mark.parametrize(("lag", "expected"), [(2.0, "meets"), (8.0, "too busy")])
+def test_an_inter_token_latency_that_a_lag_may_have_shortened_is_undecided(lag: float, expected: Attainment) -> None:
+    """Four tokens in 0.7 s, 175 ms each, of which the machine may hide a quarter of twice its lag."""
+    objectives = LatencyObjectives(inter_token_latency=177)
+    assert attainment(level_of([1.0] * 400, lag=lag), objectives) == expected
+
+
+def test_latency_that_rises_with_this_machine_s_lag_decides_nothing() -> None:
+    """From 0.5 to 0.7 s, which is more than any lag explains but one that rises with it."""
+    for lags, expected in (([50.0] * 100, "misses"), ([float(share) for share in range(100)], "too busy")):
+        level = level_of([1.0] * 200)
+        level.segments[0].lags = lags
+        for number, record in enumerate(level.records):
+            record.end = record.start + 0.5 + 0.001 * number
+        assert attainment(level, OBJECTIVES) == expected
 
 
 def test_failed_requests_do_not_meet_an_objective_and_an_abandoned_rate_misses_it() -> None:
@@ -66,6 +104,8 @@ def test_where_single_requests_miss_the_objectives_no_lower_rate_meets_them() ->
     """Each request takes a second, and one is sent each second, or each half."""
     assert misses_alone(level_of([0.2] * 40), OBJECTIVES)
     assert not misses_alone(level_of([0.95] * 40), OBJECTIVES)
+    assert misses_alone(level_of([0.2] * 40, lag=150.0), OBJECTIVES)
+    assert not misses_alone(level_of([0.2] * 40, lag=250.0), OBJECTIVES), "this machine may be why"
     crowded = level_of([0.2] * 40)
     for record in crowded.records:
         record.end += 1
@@ -149,6 +189,15 @@ def test_the_search_goes_past_an_undecided_rate(start: float, limit: float, visi
     assert limit / around.meets <= 1.2
 
 
+def test_a_rate_for_which_this_machine_was_too_busy_is_not_measured_again() -> None:
+    like, found, sent = OpenLoop(request_rate=8), dict[float, Attainment](), dict[float, OpenLoop]()
+    while (load := next_load(found, sent, like)) is not None:
+        rate = load.request_rate
+        sent[rate], found[rate] = load, "meets" if rate < 11 else "too busy" if rate < 20 else "misses"
+        assert load.requests is None
+    assert limit_of(found) == RateLimit(meets=9.51, misses=22.6, undecided=(11.3, 16, 19), too_busy=(11.3, 16, 19))
+
+
 def test_with_two_undecided_rates_the_side_whose_bound_is_known_is_narrowed() -> None:
     like, found, sent = OpenLoop(request_rate=8), dict[float, Attainment](), dict[float, OpenLoop]()
     while (load := next_load(found, sent, like)) is not None:
@@ -201,4 +250,8 @@ def test_the_limit_is_described_in_a_sentence() -> None:
     assert some == f"fewer than {kept} at 9 requests/s; undecided at 1 request/s"
     some = described(RateLimit(meets=8, misses=10, undecided=(9,)), both)
     assert some == f"{kept} up to 8 requests/s, and fewer at 10; undecided at 9 requests/s"
+    some = described(RateLimit(meets=8, undecided=(9, 10), too_busy=(9, 10)), both)
+    assert some == f"{kept} at 8 requests/s; undecided at 9, 10 requests/s (this machine was too busy)"
+    some = described(RateLimit(meets=8, undecided=(9, 10), too_busy=(10,)), both)
+    assert some == f"{kept} at 8 requests/s; undecided at 9, 10 requests/s (this machine was too busy at 10)"
     assert described(RateLimit(), both) == f"whether {kept} is undecided"

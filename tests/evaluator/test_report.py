@@ -76,7 +76,13 @@ def options_of(loads: tuple[Load, ...] = LOADS, objectives: LatencyObjectives | 
 
 
 def made(
-    directory: RunDirectory, name: str, *, speed: float, price: Price | None = None, options: Options | None = None
+    directory: RunDirectory,
+    name: str,
+    *,
+    speed: float,
+    price: Price | None = None,
+    options: Options | None = None,
+    lag: float = 0.0,
 ) -> tuple[str, EvaluationResult]:
     """A side with made-up requests that look like a model's: waiting grows with users."""
     chance = random.Random(name)
@@ -107,7 +113,7 @@ def made(
             if chance.random() < 0.004 * users / 8:
                 record.error = ErrorKind.SERVER_ERROR
             measured.records.append(record)
-        measured.segments.append(Segment(complete=True, lag_p99=1.0))
+        measured.segments.append(Segment(complete=True, lag_p99=1.0, lags=[lag] * 100))
         directory.rewrite(name, load, measured)
         levels.append(summarize_level(load, measured, price, options.objectives))
     result = EvaluationResult(
@@ -221,6 +227,24 @@ def test_the_summary_for_a_pull_request_is_markdown(compared: Path) -> None:
     assert "better" in text
     assert "    constructs-optim evaluate chat --label '<b>'" in text
     assert f"SHA-256 of the prompts {'61c6' * 16}" in text
+
+
+def test_a_report_says_which_differences_the_lag_of_this_machine_may_explain(compared: Path, tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    sides = [made(directory, "baseline", speed=1, lag=130.0), made(directory, "optimized", speed=1.9, lag=130.0)]
+    comparison = write_report(directory, options_of(), dict(sides), PROMPTS)
+    assert comparison is not None
+    assert 0 < comparison.too_busy <= comparison.verdicts["undecided"]
+    of_them = f"{comparison.verdicts['undecided']} undecided, {comparison.too_busy} of them because this machine was"
+    for name in (REPORT, SUMMARY):
+        page = (tmp_path / name).read_text()
+        assert of_them in page
+        assert "undecided: this machine was too busy" in page
+        assert "too busy," not in (compared / name).read_text()
+    differences = json.loads((tmp_path / "comparison.json").read_text())["levels"][-1]["differences"]
+    found = {each["name"]: each for each in differences}
+    assert found["time_to_first_token_p50"]["too_busy"]
+    assert (found["client_latency_p50"]["verdict"], found["client_latency_p50"]["too_busy"]) == ("better", False)
 
 
 def test_a_report_shows_objectives_and_the_limit_in_plots_and_text(tmp_path: Path) -> None:

@@ -227,6 +227,12 @@ def test_a_prompt_of_no_tokens_is_not_counted() -> None:
     assert (answer.server_input_tokens, answer.server_output_tokens) == (None, 0)
 
 
+def test_the_servers_count_of_reasoning_tokens_is_kept() -> None:
+    usage = {"completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": 7}}
+    answer = decoded(ChatFormat, events(chunk("Hi", "stop"), {"choices": [], "usage": usage}))
+    assert (answer.server_output_tokens, answer.reasoning_tokens) == (9, 7)
+
+
 def test_a_line_that_is_nested_too_deeply_is_malformed() -> None:
     answer = decoded(ChatFormat, b"data: " + b"[" * 200_000 + b"\n\n")
     assert answer.error is ErrorKind.MALFORMED_RESPONSE

@@ -18,11 +18,11 @@ from constructs_optim.evaluator.requests import (
     ErrorKind,
     Request,
 )
-from constructs_optim.recipe import pricing
 from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.evaluation import benchmark_output
-from constructs_optim.runtime.evaluation.benchmark_output import DEFINITIONS, read_levels
+from constructs_optim.runtime.evaluation.benchmark_output import read_levels
+from constructs_optim.runtime.evaluation.definitions import COUNTS, DEFINITIONS, SOURCES
 from constructs_optim.runtime.evaluation.formula import calculate
 from constructs_optim.runtime.evaluation.samples import Observation
 
@@ -118,6 +118,19 @@ def test_the_same_requests_yield_the_same_metrics_locally_and_in_benchmark_jobs(
     assert set(here) == {metric["name"] for metric in DEFINITIONS} - of_the_engine
 
 
+def test_how_metrics_are_compared_follows_from_their_definitions() -> None:
+    assert set(COUNTS) == {"client_invocation_errors", "empty_inference_response", "tokenizer_failed"}
+    assert SOURCES == {
+        "total_throughput": "inter_token_latency_p50",
+        "blended_price_per_million_tokens": "inter_token_latency_p50",
+        "price_per_million_input_tokens": "input_tokens_per_second",
+        "price_per_million_output_tokens": "output_tokens_per_second",
+        "price_per_million_tokens": "total_tokens_per_second",
+        "price_per_thousand_requests": "requests_per_second",
+        "price_per_thousand_good_requests": "goodput",
+    }
+
+
 def test_every_concurrency_of_a_sweep_is_read_from_its_folder() -> None:
     files = {
         "concurrency_8/profile_export_aiperf.json": summary(time_to_first_token=latency(300)),
@@ -158,6 +171,40 @@ def test_the_requests_of_a_benchmark_are_read_without_its_warm_up() -> None:
         Observation(0.0, 200.0, 20.0, 1200.0, input_tokens=600, output_tokens=51),
         Observation(2.0),
     )
+
+
+def test_the_server_s_counts_of_tokens_are_used_if_aiperf_has_them() -> None:
+    """aiperf's tokenizer counts the text: 100 tokens of 120, whose special tokens have none."""
+    usage = {"usage_completion_tokens": latency(120, "tokens"), "usage_prompt_tokens": latency(594, "tokens")}
+    (level,) = read_levels(archive({"profile_export_aiperf.json": summary(**usage)}), (8,))
+    assert level.server_counted == {"input": pytest.approx(-0.01), "output": pytest.approx(0.2)}
+    found = level.metrics
+    assert (found["input_tokens"], found["output_tokens"]) == (594, 120)
+    assert found["output_tokens_per_second"] == pytest.approx(250 * 1.2)
+    assert found["output_tokens_per_second_per_request"] == pytest.approx(120 * 1000 / 4)
+    assert found["inter_token_latency_p50"] == pytest.approx(18 * 99 / 119)
+    assert found["total_throughput"] == pytest.approx(8 * 1000 / (18 * 99 / 119))
+
+
+def test_the_server_s_counts_of_each_request_are_used() -> None:
+    metrics = {
+        "inter_token_latency": {"value": 20.0, "unit": "ms"},
+        "request_latency": {"value": 1.2, "unit": "sec"},
+        "output_sequence_length": {"value": 51, "unit": "tokens"},
+        "usage_completion_tokens": {"value": 61, "unit": "tokens"},
+    }
+    lines = [recorded(10**18, metrics=metrics), recorded(10**18)]
+    files = {"profile_export_aiperf.json": summary(), "profile_export.jsonl": b"".join(lines)}
+    (level,) = read_levels(archive(files), (4,))
+    counted = [(each.output_tokens, each.inter_token_latency) for each in level.observations]
+    assert counted == [(61, pytest.approx(20 * 50 / 60)), (51, 20)]
+
+
+@pytest.mark.parametrize("count", [0, 60])
+def test_a_server_s_count_that_the_text_contradicts_is_not_used(count: float) -> None:
+    document = summary(usage_completion_tokens=latency(count, "tokens"))
+    (level,) = read_levels(archive({"profile_export_aiperf.json": document}), (8,))
+    assert (level.server_counted, level.metrics["output_tokens"]) == ({}, 100)
 
 
 def test_the_start_of_all_users_at_once_and_the_end_of_the_last_are_left_out() -> None:
@@ -236,7 +283,10 @@ def test_token_prices_follow_from_the_instance_price_by_the_published_formula() 
 
 
 @given(st.floats(0.1, 100), st.floats(0, 0.9), st.floats(1, 500), st.integers(1, 512))
-def test_the_handler_and_recipe_price_formulas_agree(price: float, discount: float, itl: float, users: int) -> None:
+def test_the_blended_price_is_a_quarter_of_that_of_the_throughput(
+    price: float, discount: float, itl: float, users: int
+) -> None:
+    """Three input tokens for each output token: AWS Machine Learning Blog, on the inference optimization toolkit."""
     formulas = {each["name"]: each["formula"] for each in DEFINITIONS}
     values = {
         "concurrency": float(users),
@@ -244,10 +294,11 @@ def test_the_handler_and_recipe_price_formulas_agree(price: float, discount: flo
         "instance_price_per_hour": price,
         "discount": discount,
     }
-    throughput = pricing.total_throughput(concurrency=users, inter_token_latency_p50=itl)
-    assert calculate(formulas["total_throughput"], values) == pytest.approx(throughput)
-    assert calculate(formulas["blended_price_per_million_tokens"], values) == pytest.approx(
-        pricing.blended_price_per_million_tokens(price, throughput, discount)
+    throughput = users / (itl / 1000)
+    assert calculate(formulas["total_throughput"] or "", values) == pytest.approx(throughput)
+    millions_an_hour = throughput * 3600 / 1e6
+    assert calculate(formulas["blended_price_per_million_tokens"] or "", values) == pytest.approx(
+        price * (1 - discount) / millions_an_hour / 4
     )
 
 

@@ -145,6 +145,18 @@ def test_the_result_has_the_requests_or_the_duration_of_the_workload(
     assert {name: workload[name] for name in ("prompts", "requests", "seconds") if name in workload} == expected
 
 
+def test_the_result_says_how_much_the_server_s_counts_of_tokens_differ_from_the_tokenizer_s() -> None:
+    fleet = Fleet("a" * 64, "ml.g5.12xlarge", 1.0, 1, None, "", ())
+    job = {"AIBenchmarkJobName": "job", "CreationTime": dt.datetime(2026, 11, 26, tzinfo=dt.UTC)}
+    level = Level(1, 60.0, {}, {})
+    assert result(request(), fleet, [level], job)["workload"]["tokens_counted_by"] == "tokenizer"
+    counted = Level(8, 60.0, {}, {}, server_counted={"input": 0.01, "output": -0.1})
+    document = result(request(), fleet, [level, counted], job)
+    assert document["workload"]["tokens_counted_by"] == "server"
+    (note,) = (each for each in document["notes"] if "counted" in each)
+    assert note.startswith("At 8 users, the server counted 10.0% fewer output tokens than aiperf's tokenizer.")
+
+
 def test_what_is_measured_of_another_fleet_is_not_compared() -> None:
     fleet = Fleet("a" * 64, "ml.g5.12xlarge", 1.0, 1, None, "", ())
     job = {"AIBenchmarkJobName": "job", "CreationTime": dt.datetime(2026, 11, 26, tzinfo=dt.UTC)}

@@ -244,7 +244,7 @@ OWN = {
     "recipe/catalog/__init__.py",
     # The JSON parser of the containers' entry points.
     "recipe/catalog/entry_points.py",
-    "runtime/evaluation/benchmark_output.py",
+    "runtime/evaluation/definitions.py",
     "runtime/hosting/scaling_registration.py",
     "runtime/tracing.py",
     # A dashboard of the app.

@@ -26,10 +26,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 FAULTS = ("400", "429", "500", "refuse", "hang", "stall", "cut", "unfinished", "empty", "malformed", "error")
-BENDS = ("whole", "ping", "choiceless", "lines", "tools", "refusal", "uncounted", "first", "pause", "cached")
+BENDS = ("whole", "ping", "choiceless", "lines", "tools", "refusal", "uncounted", "first", "pause", "cached", "special")
 """All in one piece; with pings; with chunks without choices; events of several data lines; output that is tool calls or
 a refusal; a count of 0 tokens; half of the answer in the first piece; a pause of 0.1 s in the middle; half of the
-prompt in the cache."""
+prompt in the cache; every sixth token without text."""
 _PAUSE = 0.1
 _STATUS = {"400": "400 Bad Request", "429": "429 Too Many Requests", "500": "500 Internal Server Error"}
 _FAR_AWAY = 3600.0
@@ -48,6 +48,8 @@ class Timing:
         accepted: tokens that each of ten drafts a request has accepted, counted as vLLM does; None without drafts.
         closes_next: whether the next request meets a connection that is being closed.
         breaks_after: requests, after which every one is answered with 500.
+        counts_output: whether it counts output tokens, if it counts prompt tokens.
+        of_others: requests of other clients that it says to have completed, for each of its own.
         variation: what the words of other answers begin with, for prompts with ``vary`` in them.
     """
 
@@ -55,6 +57,8 @@ class Timing:
     inter_token: float = 0.02
     tokens: int = 50
     together: int = 1
+    counts_output: bool = True
+    of_others: float = 0.0
     variation: str = ""
     accepted: float | None = None
     closes_next: bool = False
@@ -102,6 +106,7 @@ class _Connection(asyncio.Protocol):
                 f"vllm:spec_decode_num_drafts_total{labels} {drafts}\n"
                 f"vllm:spec_decode_num_drafts_created{labels} 1.79e+09\n"
                 f"vllm:spec_decode_num_accepted_tokens_total{labels} {self._timing.accepted * drafts}\n"
+                f"vllm:request_success_total{labels} {self._timing.requests * (1 + self._timing.of_others)}\n"
             )
             self.plain("200 OK", page.encode())
             return
@@ -201,7 +206,8 @@ class _Stream:
             return
         together = self._tokens // 2 if self._bend == "first" and not self._said else self._timing.together
         count = min(together, self._tokens - self._said)
-        words = [f"{self._word}{self._said + place} " for place in range(count)]
+        places = range(self._said, self._said + count)
+        words = [f"{self._word}{place} " for place in places if self._bend != "special" or place % 6 != 5]
         self._said += count
         last = self._said >= self._tokens
         if self._openai:
@@ -221,7 +227,9 @@ class _Stream:
             closing = self._delta({}, finish_reason="length")
             if self._usage:
                 said = 0 if self._bend == "uncounted" else self._said
-                counted: dict[str, Any] = {"prompt_tokens": self._prompt_tokens, "completion_tokens": said}
+                counted: dict[str, Any] = {"prompt_tokens": self._prompt_tokens}
+                if self._timing.counts_output:
+                    counted["completion_tokens"] = said
                 if self._bend == "cached":
                     counted["prompt_tokens_details"] = {"cached_tokens": self._prompt_tokens // 2}
                 closing += _event({"id": "1", "object": "chat.completion.chunk", "choices": [], "usage": counted})

@@ -26,7 +26,8 @@ class Timed(Protocol):
     @property
     def client_latency(self) -> float | None: ...  # noqa: D102
 
-    output_tokens: int | None
+    @property
+    def output_tokens(self) -> float | None: ...  # noqa: D102
 
 
 class LatencyObjectives(BaseModel):

@@ -26,6 +26,7 @@ from constructs_optim.recipe.metrics import EVALUATION
 from ..documentation import page
 from .objectives import LatencyObjectives
 
+TokenKind = Literal["input", "output"]
 _METRICS = frozenset(metric.name for metric in EVALUATION)
 
 
@@ -89,6 +90,19 @@ class Subject(_Part):
     recipe: EvaluatedRecipe | None = None
 
 
+class TokenCounts(_Part):
+    """How the input or output tokens of the completed requests were counted.
+
+    ``by_server`` is the number of requests with the server's count, and ``by_tokenizer`` that of the requests with the
+    tokenizer's, because the server sent no plausible count. The server counted ``difference`` more tokens than the
+    tokenizer, as a share of the tokenizer's count (-0.1: a tenth fewer); None if no request has both counts.
+    """
+
+    by_server: NonNegativeInt
+    by_tokenizer: NonNegativeInt = 0
+    difference: float | None = None
+
+
 class Workload(_Part):
     """The requests, and how tokens were counted.
 
@@ -96,7 +110,8 @@ class Workload(_Part):
     SHA-256, is the same. ``format`` is ``openai`` or ``lmi``. ``requests`` is the number of requests under every load,
     None if it differs or ``seconds`` limited it; ``warm_up`` requests before them do not count. In an open loop,
     requests followed ``arrivals`` with this ``burstiness``, or were replayed at this ``speed``. ``command`` repeats the
-    evaluation, with these ``versions``.
+    evaluation, with these ``versions``. ``tokens_counted_by`` is where most counts of output tokens come from;
+    ``token_counts`` has the details, by kind of tokens. ``tokenizer`` is the tokenizer's source.
     """
 
     prompts: PositiveInt
@@ -115,6 +130,7 @@ class Workload(_Part):
     versions: dict[str, str] = Field(default_factory=dict)
     tokens_counted_by: Literal["tokenizer", "server"] | None = None
     tokenizer: str | None = None
+    token_counts: dict[TokenKind, TokenCounts] = Field(default_factory=dict[TokenKind, TokenCounts])
 
 
 class Level(_Part):
@@ -169,12 +185,14 @@ class RateLimit(_Part):
     """The highest request rate that ``meets`` the objectives, and the lowest that ``misses`` them; None if there is
     none.
 
-    Rates are in requests per second. Rates between the two can be ``undecided``.
+    Rates are in requests per second. Rates between the two can be ``undecided``. ``too_busy`` are those of them for
+    which the lag of the measuring machine may be why.
     """
 
     meets: PositiveFloat | None = None
     misses: PositiveFloat | None = None
     undecided: tuple[PositiveFloat, ...] = ()
+    too_busy: tuple[PositiveFloat, ...] = ()
 
 
 class EvaluationResult(_Part):

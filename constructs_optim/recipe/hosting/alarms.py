@@ -128,7 +128,8 @@ class Alarm(BaseModel, frozen=True, extra="forbid"):
     ``warm_up_minutes`` for its first data. ``rolls_back``: whether it rolls back an update of the endpoint.
     An alarm on a metric of the engine has the metric's name in ``engine`` instead of ``queries``. ``least`` and
     ``most`` are the ends of the range of its values, in the ``unit`` that users set. Smaller thresholds than
-    ``least_meant`` are probably meant as shares; ``too_small`` says why.
+    ``least_meant`` are probably meant as shares; ``too_small`` says why. ``has_own_rule``: whether a rule of its own
+    checks the threshold instead.
     """
 
     name: str
@@ -144,6 +145,7 @@ class Alarm(BaseModel, frozen=True, extra="forbid"):
     most: float | None = None
     least_meant: float = 0
     too_small: str = Threshold.too_small
+    has_own_rule: bool = False
     comparison: str = "GreaterThanThreshold"
     period_seconds: int = 60
     evaluation_periods: int = 1
@@ -208,8 +210,7 @@ def thresholds(alarms: Alarms, watched: Watched) -> Iterator[Threshold]:
     """Yield the thresholds that the settings of an endpoint's alarms set."""
     for alarm in endpoint_alarms(alarms, watched):
         value = alarms.switched_on()[alarm.name].threshold
-        # Rules of their own check these two: a number of days, and a percentage of the same containers' value.
-        if value is not None and alarm.name not in ("acceptance_decay", "stale_evaluation"):
+        if value is not None and not alarm.has_own_rule:
             location = f"alarms.{alarm.name}.threshold"
             yield Threshold(
                 location,

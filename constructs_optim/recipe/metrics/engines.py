@@ -24,7 +24,6 @@ WINDOW_SECONDS = 300
 """The default time range of rates."""
 PROMQL_REGIONS = "https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch-PromQL.html"
 """AWS's list of the Regions with PromQL."""
-_OF_SPECULATION = ("acceptance_length", "drafts_per_second", "acceptance_length_kept")
 _SERVERS = ("vllm", "sglang", "text_generation_inference")
 
 
@@ -34,7 +33,8 @@ class EngineMetric:
 
     ``quantile`` is a latency's default quantile, and None for other metrics. ``window_seconds`` is the default time
     range of rates. Its values are between ``least`` and ``most``; None: without a known limit. Smaller thresholds than
-    ``least_meant`` are probably meant as shares.
+    ``least_meant`` are probably meant as shares. Only a recipe with speculative decoding has a metric of
+    ``speculation``.
     """
 
     name: str
@@ -48,6 +48,7 @@ class EngineMetric:
     least: float = 0
     most: float | None = None
     least_meant: float = 0
+    speculation: bool = False
 
     def query(
         self, server: str, selector: str, *, window_seconds: int | None = None, quantile: float | None = None
@@ -94,7 +95,7 @@ class Engine:
             return "the server of the model is unknown"
         if self.server not in metric.queries:
             return f"{self.title or self.server} publishes no such metric"
-        if metric.name in _OF_SPECULATION and not self.speculates:
+        if metric.speculation and not self.speculates:
             return "the recipe has no speculative decoding"
         return None
 

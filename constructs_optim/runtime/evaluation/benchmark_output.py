@@ -2,30 +2,29 @@
 
 Sources: SageMaker Python SDK 3 (``output/output.tar.gz`` below the job's output location, a folder
 ``concurrency_<n>`` for each measurement of a sweep); aiperf's ``common/models/export_models.py``, and its guide
-"Working with profile export files" for the record of each request.
+"Working with profile export files" for the record of each request. aiperf counts tokens of the text with its tokenizer,
+and also writes the server's counts if the server sends any (its metrics reference, "Usage Field Metrics").
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import json
 import math
 import re
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, BinaryIO, TypedDict, cast
+from dataclasses import dataclass, field, replace
+from typing import IO, TYPE_CHECKING, BinaryIO, cast
 
 from ..aws import client
 from ..documents import json_value, list_in, nested, object_in
 from ..errors import DeploymentError
+from .definitions import DEFINITIONS
 from .formula import calculate
 from .samples import FEWEST_BLOCKS, Observation, Sample
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
-    from mypy_boto3_cloudwatch.literals import StandardUnitType
     from mypy_boto3_cloudwatch.type_defs import DimensionTypeDef, MetricDatumTypeDef
 
 ARCHIVE = "output/output.tar.gz"
@@ -37,31 +36,24 @@ _LEVEL = re.compile(r"(?:^|/)concurrency_(\d{1,6})(?:/|$)")
 _NAMESPACE = "ConstructsOptim/Evaluation"
 # PutMetricData accepts 1,000 metrics and 1 MB; smaller requests are cheaper to retry.
 _AT_ONCE = 200
+# aiperf's own count of each kind of tokens, and the server's.
+_COUNTS = {
+    "input": ("input_sequence_length", "usage_prompt_tokens"),
+    "output": ("output_sequence_length", "usage_completion_tokens"),
+}
+# A server's count is wrong if the text has more than this many times as many tokens.
+_CONTRADICTION = 1.5
 _MILLISECONDS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "sec": 1e3, "seconds": 1e3}
-
-
-class MetricDefinition(TypedDict):
-    """A metric of an evaluation: one of ``aiperf``'s, or a ``formula``."""
-
-    name: str
-    metric_name: str
-    unit: StandardUnitType
-    aiperf: str | None
-    formula: str | None
-
-
-DEFINITIONS: list[MetricDefinition] = json.loads(
-    Path(__file__).with_name("evaluation_metrics.json").read_text(encoding="utf-8")
-)
-"""The metrics that an evaluation publishes."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """The measurements at one concurrency: values by the metric names in ``evaluation_metrics.json``.
+    """The measurements at one concurrency: values by the names in ``definitions``.
 
     ``ended`` is in seconds since 1970, or None if aiperf did not write it. ``observations`` are the requests that
-    aiperf recorded. ``left_out`` counts further requests, sent before every user had completed its first one.
+    aiperf recorded. ``left_out`` counts further requests, sent before every user had completed its first one. The
+    metrics use the server's counts of the kinds of tokens in ``server_counted``, with by how much more the server
+    counted than aiperf's tokenizer, as a share.
     """
 
     concurrency: int
@@ -71,6 +63,7 @@ class Level:
     ended: float | None = None
     observations: tuple[Observation, ...] = ()
     left_out: int = 0
+    server_counted: Mapping[str, float] = field(default_factory=dict[str, float])
 
     @property
     def sample(self) -> Sample | None:
@@ -175,6 +168,7 @@ def _observations(lines: IO[bytes]) -> Iterator[Observation]:
         # Every workload has a seed, and with a seed, equal IDs mean equal prompts (aiperf 0.13,
         # common/session_id_generator.py).
         conversation, turn = metadata.get("conversation_id"), metadata.get("turn_index") or 0
+        _use_server_counts(known)
         yield Observation(
             (start - first) / 1e9,
             known.get("time_to_first_token"),
@@ -184,6 +178,26 @@ def _observations(lines: IO[bytes]) -> Iterator[Observation]:
             known.get("output_sequence_length"),
             f"{conversation}, turn {turn}" if isinstance(conversation, str) else None,
         )
+
+
+def _use_server_counts(values: dict[str, float], statistic: str = "") -> dict[str, float]:
+    """Replace aiperf's counts of tokens, and what it calculated from them, by the server's counts if they are known.
+
+    Returns by how much the server counted more, by kind of tokens. ``statistic`` follows the names of mean values.
+    """
+    found: dict[str, float] = {}
+    for kind, names in _COUNTS.items():
+        counted, server = (values.get(f"{name}{statistic}", 0.0) for name in names)
+        if not counted or server * _CONTRADICTION < counted:
+            continue
+        found[kind], values[f"{names[0]}{statistic}"] = server / counted - 1, server
+        for name in values if kind == "output" else ():
+            if name.startswith("output_token_throughput"):
+                values[name] *= server / counted
+            elif name.startswith("inter_token_latency") and counted > 1 and server > 1:
+                # The time after the first token, divided by the other tokens.
+                values[name] *= (counted - 1) / (server - 1)
+    return found
 
 
 def _recorded(metrics: Mapping[str, object]) -> Iterator[tuple[str, float]]:
@@ -196,6 +210,7 @@ def _recorded(metrics: Mapping[str, object]) -> Iterator[tuple[str, float]]:
 
 def _level(export: Mapping[str, object], concurrency: int) -> Level:
     measured = dict(_values(export))
+    server_counted = _use_server_counts(measured, ".avg")
     # aiperf omits counts of zero.
     measured.setdefault("error_request_count.avg", 0.0)
     measured.setdefault("request_count.avg", 0.0)
@@ -212,7 +227,8 @@ def _level(export: Mapping[str, object], concurrency: int) -> Level:
         if value is not None:
             metrics[definition["name"]] = value
     seconds = measured.get("benchmark_duration.avg", 0.0) / 1e3
-    return Level(concurrency, seconds, _with_formulas(metrics), errors, _time(export.get("end_time")))
+    ended = _time(export.get("end_time"))
+    return Level(concurrency, seconds, _with_formulas(metrics), errors, ended, server_counted=server_counted)
 
 
 def _time(written: object) -> float | None:

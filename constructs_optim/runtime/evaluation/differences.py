@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
 
+from .definitions import COUNTS, SOURCES
 from .samples import (
-    ALL_TOKENS,
     FEWEST_BEYOND,
     FEWEST_BLOCKS,
     LATENCIES,
@@ -43,24 +43,12 @@ LEVEL = 0.05
 """The highest probability that any of the comparisons finds a difference between equal sides."""
 POWER = 0.9
 """The probability with which the suggested number of requests decides a comparison."""
-COUNTS = ("client_invocation_errors", "empty_inference_response", "tokenizer_failed")
-"""Metrics that count requests. Comparisons use their shares of all requests."""
 ALLOWED_SHARE = 0.01
 """The largest change of such a share that counts as none."""
-# Metrics derived from another metric and a constant: both change by the same factor, or by its inverse.
-_SOURCES = {
-    "total_throughput": "inter_token_latency_p50",
-    "blended_price_per_million_tokens": "inter_token_latency_p50",
-    "price_per_million_input_tokens": "input_tokens_per_second",
-    "price_per_million_output_tokens": "output_tokens_per_second",
-    "price_per_million_tokens": ALL_TOKENS,
-    "price_per_thousand_requests": "requests_per_second",
-    "price_per_thousand_good_requests": "goodput",
-}
 SAMPLED = frozenset(
     [
         *COUNTS,
-        *_SOURCES,
+        *SOURCES,
         *(f"{name}{which}" for name in LATENCIES for which in ("", *(f"_p{percent}" for percent in PERCENTILES))),
         *(f"{kind}_tokens_per_second{which}" for kind in ("input", "output") for which in ("", "_per_request")),
         "requests_per_second",
@@ -91,6 +79,7 @@ class Difference:
         verdict: ``undecided`` if the change has no interval.
         requests: how many requests on each side would decide it or, if it has no interval, give it one. None if it is
             decided, or if more requests do not help.
+        too_busy: whether it is undecided because the lag of the measuring machine may explain it.
     """
 
     name: str
@@ -102,6 +91,7 @@ class Difference:
     detectable: float | None = None
     verdict: Verdict = "undecided"
     requests: int | None = None
+    too_busy: bool = False
 
 
 @dataclass(frozen=True)
@@ -129,7 +119,7 @@ class Comparison:
     @property
     def critical_level(self) -> float:
         """The level of each comparison. A metric derived from another one is not a comparison of its own."""
-        return LEVEL / max(1, self.concurrencies * len({_SOURCES.get(name, name) for name in self.directions}))
+        return LEVEL / max(1, self.concurrencies * len({SOURCES.get(name, name) for name in self.directions}))
 
     def differences(self, before: Measured, after: Measured) -> Iterator[Difference]:
         """Yield the difference of each metric that both sides have."""
@@ -151,7 +141,7 @@ class Comparison:
             if errors is None:
                 # Standard errors take hundreds of resamples; the cases above need none.
                 errors = _ratio_errors(*samples) if are_known else {}
-            if (error := errors.get(_SOURCES.get(name, name))) is not None:
+            if (error := errors.get(SOURCES.get(name, name))) is not None:
                 yield self._of_ratio(name, old, new, error)
             else:
                 yield Difference(name, old, new, new / old - 1, requests=_fewest_requests(samples, name))
@@ -320,7 +310,7 @@ def intervals(measured: Measured) -> dict[str, tuple[float, float]]:
     errors = _standard_errors([sample], sample.replicates())
     found: dict[str, tuple[float, float]] = {}
     for name, value in measured.metrics.items():
-        error = errors.get(_SOURCES.get(name, name))
+        error = errors.get(SOURCES.get(name, name))
         if value > 0 and error is not None and error.value < _LARGEST_ERROR:
             arm = error.arm(LEVEL)
             found[name] = value * math.exp(-arm), value * math.exp(arm)
@@ -357,7 +347,7 @@ def _fewest_requests(samples: Sequence[Sample], name: str) -> int | None:
     """Return the number of requests for which a metric has a standard error; None if it never has one."""
     if len(samples) < 2 or name not in SAMPLED:
         return None
-    wanted = max(2 * FEWEST_BLOCKS, samples[0].needed(_SOURCES.get(name, name)))
+    wanted = max(2 * FEWEST_BLOCKS, samples[0].needed(SOURCES.get(name, name)))
     # With enough requests, the metric has no standard error because some resamples lack its values.
     has = min(len(sample) for sample in samples)
     return wanted if has < wanted else 2 * has

@@ -30,7 +30,8 @@ _SHOWN = (
 )
 
 
-_OF_SPECULATION = ("acceptance_length", "drafts")
+# The largest relative difference between two counts of tokens that the document does not mention.
+_NOTABLE_DIFFERENCE = 0.02
 
 
 def result(
@@ -79,19 +80,31 @@ def result(
             },
             **({"requests": int(str(requests))} if requests else {}),
             **({"seconds": float(str(seconds))} if seconds else {}),
-            "tokens_counted_by": "tokenizer",
+            "tokens_counted_by": "server" if any("output" in level.server_counted for level in levels) else "tokenizer",
             **({"tokenizer": str(parameters["tokenizer"])} if parameters.get("tokenizer") else {}),
         },
         "started": (job.get("StartTime") or job["CreationTime"]).isoformat(),
         "levels": [
-            {name: value for name, value in asdict(level).items() if name != "observations"}
+            {name: value for name, value in asdict(level).items() if name not in ("observations", "server_counted")}
             | {"intervals": intervals(Measured(level.metrics, level.sample))}
             for level in levels
         ],
         **({"price": price} if evaluated.price_per_hour is not None else {}),
         **({"forecast": forecast} if forecast else {}),
-        "notes": [*evaluated.notes, *notes, *findings, *map(_left_out, filter(lambda level: level.left_out, levels))],
+        "notes": [*evaluated.notes, *notes, *findings, *(note for level in levels for note in _level_notes(level))],
     }
+
+
+def _level_notes(level: Level) -> Iterator[str]:
+    for kind, difference in level.server_counted.items():
+        if abs(difference) > _NOTABLE_DIFFERENCE:
+            yield (
+                f"At {level.concurrency} users, the server counted {abs(difference):.1%} "
+                f"{'more' if difference > 0 else 'fewer'} {kind} tokens than aiperf's tokenizer. Rates, inter-token "
+                "latency, and prices use the server's count."
+            )
+    if level.left_out:
+        yield _left_out(level)
 
 
 def _left_out(level: Level) -> str:
@@ -105,11 +118,7 @@ def markdown(document: Mapping[str, Any], found: Findings) -> str:
     """Return the document as Markdown, with the differences from the replaced endpoint."""
     subject = document["subject"]
     # A column is shown only if this recipe has values for it.
-    shown = [
-        (name, title)
-        for name, title in _SHOWN
-        if name not in _OF_SPECULATION or any(name in level["metrics"] for level in document["levels"])
-    ]
+    shown = [(name, title) for name, title in _SHOWN if any(name in level["metrics"] for level in document["levels"])]
     columns = [title for _, title in shown]
     lines = [
         f"# Evaluation of {subject['label']}",

@@ -24,6 +24,11 @@ def calculate(formula: str, values: Mapping[str, float]) -> float | None:
         raise ValueError(f"{formula!r} is not a formula: {error.msg}") from None
 
 
+def names_in(formula: str) -> set[str]:
+    """Return the names of the values in a formula, without dotted ones."""
+    return {node.id for node in ast.walk(ast.parse(formula, mode="eval")) if isinstance(node, ast.Name)}
+
+
 def _value(node: ast.expr, values: Mapping[str, float]) -> float:
     match node:
         case ast.BinOp(left, operation, right) if type(operation) in _OPERATIONS:

@@ -115,6 +115,10 @@ class Sample:
     def __len__(self) -> int:
         return len(self.observations)
 
+    def with_observations(self, observations: Sequence[Observation], seconds: float) -> Sample:
+        """Return the sample with other observations of its requests, in so many seconds."""
+        return Sample(observations, seconds, self._around)
+
     def paired_with(self, other: Sample) -> Sample | None:
         """Return this sample in blocks with the same prompts as the other's; None if less than half are the same.
 
