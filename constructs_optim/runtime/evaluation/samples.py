@@ -109,8 +109,20 @@ class Sample:
         self.seconds = seconds
         self.blocks = blocks_of(len(observations))
         self.cuts = cuts(len(observations), self.blocks)
-        self._around = around
+        self.around = around
         self._replicates: dict[int, list[dict[str, float]]] = {}
+
+    @staticmethod
+    def joined(samples: Sequence[Sample]) -> Sample:
+        """Return the requests of several samples as one, as if each sample began when the one before it ended."""
+        observations: list[Observation] = []
+        around: list[Observation] = []
+        begin = 0.0
+        for sample in samples:
+            observations += [replace(each, start=begin + each.start) for each in sample.observations]
+            around += [replace(each, start=begin + each.start) for each in sample.around]
+            begin += sample.seconds
+        return Sample(observations, begin, around)
 
     def __len__(self) -> int:
         return len(self.observations)
@@ -136,7 +148,7 @@ class Sample:
                 blocks[position * other.blocks // len(self)].append(each)
         if not shared or shared < max(len(self), len(other)) / 2:
             return None
-        paired = Sample((), self.seconds, self._around)
+        paired = Sample((), self.seconds, self.around)
         paired.observations = [each for block in blocks for each in block]
         paired.blocks, paired.cuts = other.blocks, list(pairwise(accumulate(map(len, blocks), initial=0)))
         return paired
@@ -166,7 +178,7 @@ class Sample:
     @property
     def mean_under_way(self) -> float:
         """The average number of requests in flight."""
-        requests = (*self.observations, *self._around)
+        requests = (*self.observations, *self.around)
         return sum((each.client_latency or 0.0) * each.within for each in requests) / 1000 / self.seconds
 
     def replicates(self, stream: int = 0) -> Sequence[dict[str, float]]:
@@ -175,17 +187,21 @@ class Sample:
             self._replicates[stream] = [self.drawn(weights, coarse=True) for weights in drawings(self.blocks, stream)]
         return self._replicates[stream]
 
+    def sorted_values(self, latency: str) -> list[float]:
+        """Return the values of a latency, the lowest first."""
+        ordered = self._ordered[latency]
+        return [value for value, count in zip(ordered.values, ordered.counts, strict=True) for _ in range(count)]
+
     def beyond(self, name: str) -> int | None:
         """Return how many values are beyond a percentile; None if the metric is not a percentile."""
-        latency, _, percentile = name.rpartition("_p")
-        if latency not in LATENCIES or not percentile.isdigit():
+        if (percentile := percentile_of(name)) is None:
             return None
-        return sum(self._ordered[latency].counts) * (100 - int(percentile)) // 100
+        return sum(self._ordered[percentile.latency].counts) * (100 - percentile.percent) // 100
 
     def needed(self, name: str) -> int:
         """Return the number of requests with enough values beyond a percentile; 0 for other metrics."""
-        percentile = name.rpartition("_p")[2] if self.beyond(name) is not None else ""
-        return math.ceil(FEWEST_BEYOND * 100 / (100 - int(percentile))) if percentile else 0
+        percentile = percentile_of(name)
+        return math.ceil(FEWEST_BEYOND * 100 / (100 - percentile.percent)) if percentile is not None else 0
 
     def dependence(self, name: str) -> float:
         """Return the factor by which the similarity of successive blocks increases a metric's variance; 1 without any.
@@ -242,7 +258,7 @@ class Sample:
         """
         found: dict[str, _Amounts] = {}
         span = self.seconds / self.blocks if self.blocks else 0.0
-        completed = [each for each in (*self.observations, *self._around) if each.client_latency is not None]
+        completed = [each for each in (*self.observations, *self.around) if each.client_latency is not None]
         for kind in _RATES:
             known = [
                 [each for each in self.observations[first:last] if each.amount(kind) is not None]
@@ -354,6 +370,19 @@ class _Ordered:
                 value += (above - value) * share
             found[f"{name}_p{percent}"] = value
         return found
+
+
+class Percentile(NamedTuple):
+    """A percentile of a latency, such as 99."""
+
+    latency: str
+    percent: int
+
+
+def percentile_of(name: str) -> Percentile | None:
+    """Return the percentile that a metric is; None if it is not one."""
+    latency, _, percent = name.rpartition("_p")
+    return Percentile(latency, int(percent)) if latency in LATENCIES and percent.isdigit() else None
 
 
 def variance_inflation(means: Sequence[float]) -> float:
