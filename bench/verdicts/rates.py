@@ -20,9 +20,11 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+import comparison
+import gate
 from row import Row, Rows
 
-JUDGES: Mapping[str, Rows] = {}
+JUDGES: Mapping[str, Rows] = {"limit": gate.limits, "gate": gate.regressions, "comparison": comparison.rows}
 
 
 def main() -> int:

@@ -232,6 +232,28 @@ def test_the_spread_of_the_replaced_versions_runs_counts() -> None:
     assert judged(gate, after, before={1: Measured.of_runs(known)}).misses
 
 
+def test_that_runs_differ_is_no_likeness_of_their_requests() -> None:
+    """The spread between runs counts by itself; here, one of three runs is half as slow again."""
+    runs = [measured(("run", number), slower=slower) for number, slower in enumerate((1.0, 1.5, 1.0))]
+    samples = [run.sample for run in runs if run.sample is not None]
+    joined = Sample.joined(samples)
+    assert joined.dependence(TTFT) <= max(sample.dependence(TTFT) for sample in samples)
+    assert Sample(joined.observations, joined.seconds).dependence(TTFT) > 1.5 * joined.dependence(TTFT)
+
+
+def test_failures_in_a_row_count_as_fewer_in_any_of_several_runs() -> None:
+    clustered, spread = (
+        Sample([Observation(float(at), client_latency=None if failed(at) else 1.0) for at in range(100)], 100.0)
+        for failed in (lambda at: at < 10, lambda at: at % 50 == 7)
+    )
+    alone, joined = (
+        sample.design_effect(lambda each: each.client_latency is None)
+        for sample in (clustered, Sample.joined([clustered, spread, spread]))
+    )
+    assert alone > 4
+    assert joined > 0.6 * alone
+
+
 def test_runs_of_one_version_become_one_side() -> None:
     first, second = measured("first"), measured("second", slower=2.0, failing=0.1)
     both = Measured.of_runs([first, second])

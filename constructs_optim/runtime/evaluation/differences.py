@@ -3,7 +3,8 @@
 A change is the ratio of a metric after to before. Its logarithm is about normal, with the standard error of the block
 bootstrap (``samples``). If both sides were sent the same prompts, each resample takes the same prompts from both, so
 that their common effect cancels out. Intervals hold for all comparisons at once (Bonferroni): the probability that any
-of them misses its true value is at most 5%.
+of them misses its true value is at most 5%. They cover chance within a run and, ``across_runs``, the spread between
+runs (``run_spread``).
 
 Verdicts follow from the interval and a margin, the largest change that does not matter (two one-sided tests:
 Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680):
@@ -207,7 +208,8 @@ class Comparison:
 
     def _of_ratio(self, name: str, old: float, new: float, error: StandardError) -> Difference:
         if error.value >= _LARGEST_ERROR:
-            return Difference(name, old, new, new / old - 1, requests=self._deciding(error))
+            requests = self._deciding(replace(error, spread=NO_SPREAD))
+            return Difference(name, old, new, new / old - 1, requests=requests)
         ratio = math.log(new / old)
         arm = error.arm(self.critical_level)
         low, high = ratio - arm, ratio + arm

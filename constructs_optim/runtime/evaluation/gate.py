@@ -45,7 +45,7 @@ class Completions(NamedTuple):
 class Findings(NamedTuple):
     """The requirements that are not met, those that the requests do not decide, and each metric's difference.
 
-    ``is_worth_repeating``: whether another measurement may decide one of the latter.
+    ``is_worth_repeating``: whether another measurement may decide what is undecided.
     """
 
     misses: list[str]

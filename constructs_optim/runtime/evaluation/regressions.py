@@ -44,11 +44,8 @@ class Regressions:
         """Yield the metrics that are worse by more than is allowed."""
         by_name = {each.name: each for each in differences}
         for each in compared:
-            earlier, at = (
-                self.before.metrics.get(each.metric, 0.0),
-                f"{each.title or each.metric} at {users_of(self.users)}",
-            )
-            if earlier <= 0 and each.metric not in COUNTS:
+            earlier, at = self.before.metrics.get(each.metric), f"{each.title or each.metric} at {users_of(self.users)}"
+            if earlier is None or (earlier <= 0 and each.metric not in COUNTS):
                 continue
             if each.metric in self.after.metrics:
                 yield from self._worse(each, at, by_name[each.metric])

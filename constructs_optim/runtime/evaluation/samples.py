@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import accumulate, pairwise
 from operator import mul
+from statistics import fmean
 from typing import Any, NamedTuple
 
 MOST_BLOCKS = 20
@@ -110,11 +111,15 @@ class Sample:
         self.blocks = blocks_of(len(observations))
         self.cuts = cuts(len(observations), self.blocks)
         self.around = around
+        self._parts: Sequence[Sample] = ()
         self._replicates: dict[int, list[dict[str, float]]] = {}
 
     @staticmethod
     def joined(samples: Sequence[Sample]) -> Sample:
-        """Return the requests of several samples as one, as if each sample began when the one before it ended."""
+        """Return the requests of several samples as one, as if each sample began when the one before it ended.
+
+        Requests are alike within a sample. That those of one sample differ from another's is not such a likeness.
+        """
         observations: list[Observation] = []
         around: list[Observation] = []
         begin = 0.0
@@ -122,7 +127,9 @@ class Sample:
             observations += [replace(each, start=begin + each.start) for each in sample.observations]
             around += [replace(each, start=begin + each.start) for each in sample.around]
             begin += sample.seconds
-        return Sample(observations, begin, around)
+        joined = Sample(observations, begin, around)
+        joined._parts = samples
+        return joined
 
     def __len__(self) -> int:
         return len(self.observations)
@@ -149,6 +156,7 @@ class Sample:
         if not shared or shared < max(len(self), len(other)) / 2:
             return None
         paired = Sample((), self.seconds, self.around)
+        paired._parts = self._parts
         paired.observations = [each for block in blocks for each in block]
         paired.blocks, paired.cuts = other.blocks, list(pairwise(accumulate(map(len, blocks), initial=0)))
         return paired
@@ -209,6 +217,8 @@ class Sample:
         The factor is that of a first-order autoregression: of the amounts in the blocks' time for a rate, otherwise of
         the blocks' mean latencies (client latencies if the metric has none of its own).
         """
+        if self._parts:
+            return fmean(part.dependence(name) for part in self._parts)
         kinds = [kind for kind, rate in _RATES.items() if rate == name or (name == ALL_TOKENS and "tokens" in kind)]
         columns = [self._amounts[kind].in_time for kind in kinds if kind in self._amounts]
         if columns and all(columns):
@@ -220,6 +230,9 @@ class Sample:
 
     def design_effect(self, happens: Callable[[Observation], object]) -> float:
         """Return the factor by which clustering increases the variance of a share of the requests; 1 without any."""
+        if self._parts:
+            events = [1 + sum(bool(happens(each)) for each in part.observations) for part in self._parts]
+            return fmean([part.design_effect(happens) for part in self._parts], weights=events)
         counted = [float(bool(happens(each))) for each in self.observations]
         if self.blocks < FEWEST_BLOCKS or not 0 < sum(counted) < len(self):
             return 1.0
