@@ -20,11 +20,19 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+import comparison
+import gate
 import lag
 import warm_up
 from row import Row, Rows
 
-JUDGES: Mapping[str, Rows] = {"lag": lag.rows, "warm-up": warm_up.rows}
+JUDGES: Mapping[str, Rows] = {
+    "limit": gate.limits,
+    "gate": gate.regressions,
+    "comparison": comparison.rows,
+    "lag": lag.rows,
+    "warm-up": warm_up.rows,
+}
 
 
 def main() -> int:

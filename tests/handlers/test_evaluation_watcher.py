@@ -6,6 +6,7 @@ The tests play the parts of the state machine and of CloudFormation, to send pol
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -15,9 +16,10 @@ import pytest
 from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim.runtime import aws, custom_resource
 from constructs_optim.runtime.evaluation import acceptance
+from constructs_optim.runtime.evaluation.repetitions import MOST_MEASUREMENTS
 from constructs_optim.runtime.evaluation.samples import samples_of
 from constructs_optim.runtime.handlers import evaluation_handler
-from constructs_optim.runtime.store.run_records import CURRENT, REQUESTS, RESULT
+from constructs_optim.runtime.store.run_records import CURRENT, REQUESTS, RESULT, run_job_name
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.evaluations import Evaluation
@@ -90,7 +92,8 @@ def test_a_scheduled_run_becomes_the_current_result_and_keeps_the_decision(evalu
     decided = content(evaluation.records, CURRENT)
     evaluation.run = "scheduled"
     until(lambda: evaluation.poll(WaitHandle=None), lambda output: output["Done"])
-    assert content(evaluation.records, CURRENT) == {**(decided or {}), "run": "scheduled"}
+    runs = [*(decided or {})["runs"], "scheduled"]
+    assert content(evaluation.records, CURRENT) == {**(decided or {}), "run": "scheduled", "runs": runs}
 
 
 @pytest.mark.parametrize("step", one_in(3, [1, 3, 4, 5, 6, 9, 12, 15, 17]))
@@ -196,6 +199,131 @@ def test_an_endpoint_beyond_a_gate_limit_fails_the_deployment_without_a_baseline
     decision = content(evaluation.records, CURRENT)
     assert decision is not None
     assert not decision["accepted"]
+
+
+def limited(evaluation: Evaluation, cloud: LocalCloud, *, beyond: float) -> None:
+    """A limit that the median time to first token, which is the same in every measurement, is a little beyond."""
+    cloud.set_performance(evaluation.name, ttft_ms=500, contention=0)
+    evaluation.request["Gate"] = {
+        "Limits": [{"Formula": "time_to_first_token_p50", "Title": "TTFT", "Unit": "ms", "AtMost": str(500 / beyond)}]
+    }
+
+
+def jobs_of(evaluation: Evaluation) -> list[str]:
+    listed = evaluation.sagemaker.list_ai_benchmark_jobs(NameContains=evaluation.records.key[:20])
+    return [job["AIBenchmarkJobName"] for job in listed["AIBenchmarkJobs"]]
+
+
+def report_of(evaluation: Evaluation) -> str:
+    key = f"evaluations/{evaluation.records.key}/runs/{evaluation.run}/report.md"
+    return evaluation.cloud.client("s3").get_object(Bucket=BUCKET, Key=key)["Body"].read().decode()
+
+
+def soon() -> int:
+    return int(time.time()) + 3600
+
+
+def test_a_limit_that_one_measurement_does_not_decide_is_measured_again(
+    evaluation: Evaluation, cloud: LocalCloud
+) -> None:
+    limited(evaluation, cloud, beyond=1.1)
+    assert evaluation.poll_to_the_end(Deadline=soon())["Status"] == "FAILURE"
+    decision = content(evaluation.records, CURRENT)
+    assert decision is not None
+    assert len(decision["runs"]) == len(jobs_of(evaluation)) > 1
+    assert decision["runs"][0] == evaluation.run
+    assert f"- The verdict is that on {len(decision['runs'])} measurements together." in report_of(evaluation)
+
+
+def test_what_all_measurements_leave_undecided_is_accepted_and_told(evaluation: Evaluation, cloud: LocalCloud) -> None:
+    limited(evaluation, cloud, beyond=1.05)
+    assert evaluation.poll_to_the_end(Deadline=soon())["Status"] == "SUCCESS"
+    decision = content(evaluation.records, CURRENT)
+    assert decision is not None
+    assert (decision["accepted"], len(decision["undecided"])) == (True, 1)
+    assert 1 < len(jobs_of(evaluation)) <= MOST_MEASUREMENTS
+    assert "- Not decided: TTFT at 2 users is" in report_of(evaluation)
+
+
+@pytest.mark.parametrize("step", one_in(3, [1, 4, 7, 10, 13, 16, 19, 22, 25, 28, 31, 34]))
+def test_an_interrupted_repetition_is_recovered_by_the_next_poll(
+    evaluation: Evaluation, cloud: LocalCloud, after_call: Callable[[int, Callable[[], None]], None], step: int
+) -> None:
+    limited(evaluation, cloud, beyond=1.1)
+    evaluation.poll(Deadline=soon())
+    until(lambda: evaluation.job["AIBenchmarkJobStatus"], lambda status: status == "Completed")
+    after_call(step, die)
+    with pytest.raises(Died):
+        evaluation.poll_to_the_end(Deadline=soon())
+    assert evaluation.poll_to_the_end(Deadline=soon())["Status"] == "FAILURE"
+    decision = content(evaluation.records, CURRENT)
+    assert decision is not None
+    assert len(decision["runs"]) == len(jobs_of(evaluation)) == 2
+
+
+@pytest.mark.parametrize("more", [{"Deadline": None}, {"Deadline": 2}, {"WaitHandle": None}])
+def test_nothing_is_measured_again_for_which_no_stack_waits_long_enough(
+    evaluation: Evaluation, cloud: LocalCloud, more: dict[str, Any]
+) -> None:
+    limited(evaluation, cloud, beyond=1.1)
+    until(lambda: evaluation.poll(**more), lambda output: output["Done"])
+    assert len(jobs_of(evaluation)) == 1
+    decision = content(evaluation.records, CURRENT)
+    assert decision is not None
+    assert decision["accepted"]
+
+
+def begin_repetition(evaluation: Evaluation, cloud: LocalCloud) -> None:
+    """Poll until the second benchmark runs, which never ends."""
+    limited(evaluation, cloud, beyond=1.1)
+
+    evaluation.poll(Deadline=soon())
+    until(lambda: evaluation.job["AIBenchmarkJobStatus"], lambda status: status == "Completed")
+    cloud.inject("benchmark_never_finishes")
+    until(lambda: (evaluation.poll(Deadline=soon()), len(jobs_of(evaluation)))[1], lambda count: count == 2)
+
+
+def test_a_stack_past_its_deadline_gets_the_verdict_on_what_was_measured(
+    evaluation: Evaluation, cloud: LocalCloud
+) -> None:
+    begin_repetition(evaluation, cloud)
+    assert evaluation.poll(Deadline=1)["Done"]
+    assert evaluation.responses.received[-1]["Status"] == "SUCCESS"
+    (repetition,) = set(jobs_of(evaluation)) - {run_job_name(evaluation.records.key, evaluation.run)}
+    job = evaluation.sagemaker.describe_ai_benchmark_job(AIBenchmarkJobName=repetition)
+    assert job["AIBenchmarkJobStatus"] in ("Stopping", "Stopped")
+
+
+def test_a_repetition_that_fails_is_left_out_of_the_verdict(evaluation: Evaluation, cloud: LocalCloud) -> None:
+    limited(evaluation, cloud, beyond=1.1)
+    evaluation.poll(Deadline=soon())
+    until(lambda: evaluation.job["AIBenchmarkJobStatus"], lambda status: status == "Completed")
+    cloud.inject("benchmark_fails", reason="out of memory")
+    assert evaluation.poll_to_the_end(Deadline=soon())["Status"] == "SUCCESS"
+    decision = content(evaluation.records, CURRENT)
+    assert decision is not None
+    assert decision["runs"] == [evaluation.run]
+
+
+def test_deleting_an_evaluation_stops_its_repetition(evaluation: Evaluation, cloud: LocalCloud) -> None:
+    begin_repetition(evaluation, cloud)
+    event = evaluation.event("Delete", "request-4", PhysicalResourceId=evaluation.records.key)
+    evaluation_handler.handler(event, LambdaContext(30))
+    for name in jobs_of(evaluation):
+        job = evaluation.sagemaker.describe_ai_benchmark_job(AIBenchmarkJobName=name)
+        assert job["AIBenchmarkJobStatus"] in ("Completed", "Stopped")
+    assert evaluation.poll(Deadline=soon())["Done"]
+
+
+def test_scheduled_runs_become_the_known_runs_of_a_version(evaluation: Evaluation) -> None:
+    evaluation.poll_to_the_end()
+    deployed = evaluation.run
+    for night in ("first-night", "second-night"):
+        evaluation.run = night
+        until(lambda: evaluation.poll(WaitHandle=None), lambda output: output["Done"])
+    decision = content(evaluation.records, CURRENT)
+    assert decision is not None
+    assert (decision["run"], decision["runs"]) == ("second-night", [deployed, "first-night", "second-night"])
 
 
 def test_a_benchmark_without_output_fails_the_deployment(evaluation: Evaluation, cloud: LocalCloud) -> None:

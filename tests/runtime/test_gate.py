@@ -22,10 +22,18 @@ from constructs_optim.runtime.evaluation.completions import (
     read_prompts,
 )
 from constructs_optim.runtime.evaluation.differences import Measured
-from constructs_optim.runtime.evaluation.gate import Completions, find, judge
+from constructs_optim.runtime.evaluation.gate import Completions, find, judge, measurements_of, repetitions_of
 from constructs_optim.runtime.evaluation.samples import Observation, Sample
 from constructs_optim.runtime.requests.run_properties import Comparison, EvaluationRequest, Gate, Limit, Quality
-from constructs_optim.runtime.store.run_records import COMPLETIONS, CURRENT, REQUESTS, RESULT, RunRecords
+from constructs_optim.runtime.store.run_records import (
+    COMPLETIONS,
+    CURRENT,
+    MOST_RUNS,
+    REQUESTS,
+    RESULT,
+    Decision,
+    RunRecords,
+)
 
 from ..support.run_files import content
 from ..support.s3_clients import BUCKET
@@ -78,10 +86,12 @@ def test_metrics_within_the_limits_pass_the_gate() -> None:
 def test_a_missed_limit_is_reported_with_metric_concurrency_and_margin() -> None:
     levels = {1: {"time_to_first_token_p99": 400.0}, 8: {"time_to_first_token_p99": 800.0}}
     assert misses(gate(TTFT), levels, {}, None) == [
-        "Time to first token, p99 at 8 users is 800 ms, 60% above the maximum of 500 ms"
+        "Time to first token, p99 at 8 users is 800 ms, 60% above the maximum of 500 ms (95% interval from 713 ms)"
     ]
     low = {1: {"output_tokens_per_second": 75.0}}
-    assert misses(gate(THROUGHPUT), low, {}, None) == ["Output tokens/s at 1 user is 75, 25% below the minimum of 100"]
+    assert misses(gate(THROUGHPUT), low, {}, None) == [
+        "Output tokens/s at 1 user is 75, 25% below the minimum of 100 (95% interval to 84.15)"
+    ]
 
 
 def test_a_limited_metric_that_was_not_measured_fails_the_gate() -> None:
@@ -95,10 +105,10 @@ def test_limits_can_apply_at_a_single_concurrency() -> None:
 
 
 def test_a_regression_is_reported_with_both_values_and_its_interval() -> None:
-    found = find(regression(0.05), {8: measured(latency=1200, seed=1)}, {8: measured(latency=1000, seed=2)}, None)
+    found = find(regression(0.05), {8: measured(latency=1500, seed=1)}, {8: measured(latency=1000, seed=2)}, None)
     latency, throughput = found.misses
     pattern = (
-        r"Client latency, p90 at 8 users rose from [\d,]+ to [\d,]+, (1\d|2\d)\.\d% worse than in the replaced version "
+        r"Client latency, p90 at 8 users rose from [\d,]+ to [\d,]+, (4\d|5\d)\.\d% worse than in the replaced version "
         r"\(95% interval \+\d+\.\d% to \+\d+\.\d%\); 5\.0% is allowed"
     )
     assert re.fullmatch(pattern, latency), latency
@@ -113,7 +123,57 @@ def test_a_regression_that_chance_may_explain_is_not_decided() -> None:
     assert found.misses == []
     assert found.undecided
     for told in found.undecided:
-        assert re.search(r"which may be chance alone: \d{3,} requests on each side would decide it$", told), told
+        assert re.search(r"which may be chance alone: \d+ measurements of each version would decide it$", told), told
+
+
+def known_runs(between: float, *, runs: int, seed: int, requests: int = 400) -> Measured:
+    """A version that was measured several times, the last time with its requests; runs differ by ``between``."""
+    drawn = random.Random(f"{seed} {between}")
+    measurements = [
+        measured(latency=1000 * math.exp(drawn.gauss(0, between)), seed=1000 * seed + run, requests=requests)
+        for run in range(runs)
+    ]
+    return Measured.of_runs([*(Measured(each.metrics, None) for each in measurements[:-1]), measurements[-1]])
+
+
+@pytest.mark.parametrize("between", [0.08, *(pytest.param(each, marks=pytest.mark.exhaustive) for each in (0.0, 0.03))])
+def test_runs_of_equal_versions_that_differ_are_no_regression(between: float) -> None:
+    refused = 0
+    for seed in range(20):
+        slower = math.exp(random.Random(seed).gauss(0, between))
+        after = {8: measured(latency=1000 * slower, seed=-1 - seed, requests=100)}
+        refused += bool(
+            find(regression(0.05), after, {8: known_runs(between, runs=1, seed=seed, requests=100)}, None).misses
+        )
+    assert refused <= 1
+
+
+def test_a_regression_beyond_the_spread_of_known_runs_is_found() -> None:
+    """One known run leaves the assumed spread of 7%, and eight runs show their own."""
+    after = {8: measured(latency=1150, seed=99)}
+    alone, known = (find(regression(0.05), after, {8: known_runs(0.01, runs=runs, seed=1)}, None) for runs in (1, 8))
+    assert (alone.misses, len(alone.undecided)) == ([], 2)
+    assert (len(known.misses), known.undecided) == (2, [])
+    wide = find(regression(0.05), after, {8: known_runs(0.1, runs=8, seed=1)}, None)
+    assert wide.misses == []
+
+
+def test_requests_decide_where_runs_do_not_differ() -> None:
+    after = {8: measured(latency=1080, seed=99, requests=40)}
+    (told, *_) = find(regression(0.05), after, {8: known_runs(0.0, runs=10, seed=1, requests=2000)}, None).undecided
+    assert re.search(r"which may be chance alone: [\d,]+ requests on each side would decide it$", told), told
+
+
+def test_another_measurement_is_made_of_a_regression_that_it_may_decide() -> None:
+    before = {8: known_runs(0.0, runs=1, seed=1)}
+    slight, large = (
+        find(regression(0.05), {8: measured(latency=latency, seed=2)}, before, None) for latency in (1100, 1230)
+    )
+    assert slight.undecided
+    assert not slight.is_worth_repeating
+    assert (large.misses, large.is_worth_repeating) == ([], True)
+    thrice = Measured.of_runs([measured(latency=1300, seed=seed) for seed in (2, 3, 4)])
+    assert find(regression(0.05), {8: thrice}, before, None).misses
 
 
 @pytest.mark.exhaustive
@@ -274,17 +334,18 @@ def test_the_default_threshold_fails_under_one_in_a_million_lossless_evaluations
     assert refused(least) < 1e-6
 
 
+def add_run(stored: RunRecords, run: str, level: Measured) -> None:
+    assert level.sample is not None
+    stored.write(REQUESTS, samples.stored({8: (level.sample.observations, level.sample.seconds)}), run)
+    stored.write(RESULT, {"levels": [{"concurrency": 8, "metrics": dict(level.metrics)}]}, run)
+
+
 def records(
     s3: Any, key: str, *, accepted: bool, latency: float, texts: Sequence[str | None], digest: str
 ) -> RunRecords:
     """The records of an evaluation whose run is ``run``."""
     stored = RunRecords(s3, "evaluations", BUCKET, None, key * 64)
-    level = measured(latency=latency, seed=int(key, 16))
-    assert level.sample is not None
-    result = {"levels": [{"concurrency": 8, "metrics": dict(level.metrics)}]}
-    stored.write(REQUESTS, samples.stored({8: (level.sample.observations, level.sample.seconds)}), "run")
-    stored.write(RESULT, result)
-    stored.write(RESULT, result, "run")
+    add_run(stored, "run", measured(latency=latency, seed=int(key, 16)))
     stored.write(COMPLETIONS, {"answers": texts, "references": [None] * len(texts), "prompts_digest": digest}, "run")
     stored.write(CURRENT, {"accepted": accepted, "run": "run", "lossless": True})
     return stored
@@ -311,6 +372,48 @@ def test_an_evaluation_is_compared_only_with_an_accepted_one(s3: Any, accepted: 
     after = records(s3, "b", accepted=False, latency=200.0, texts=["yes"], digest="p")
     verdict = judge(request(regression(0.1)), after, before, "run")
     assert (len(verdict.misses), verdict.before) == ((2, before.key) if accepted else (0, None))
+
+
+def test_a_version_is_compared_with_all_accepted_runs_of_the_replaced_one(s3: Any) -> None:
+    before = records(s3, "a", accepted=True, latency=1000.0, texts=[], digest="p")
+    after = records(s3, "b", accepted=False, latency=1150.0, texts=[], digest="p")
+    assert judge(request(regression(0.05)), after, before, "run").misses == []
+    decision = before.get(CURRENT, Decision)
+    assert decision is not None
+    for number in range(7):
+        add_run(before, f"night{number}", measured(latency=1000.0, seed=100 + number))
+        decision = decision.with_run(f"night{number}")
+    before.write(CURRENT, decision.to_record())
+    verdict = judge(request(regression(0.05)), after, before, "run")
+    assert len(verdict.misses) == 2
+    # Newer runs take the place of older ones.
+    for number in range(20):
+        decision = decision.with_run(f"gone{number}")
+    assert decision.run == decision.measurements[-1] == "gone19"
+    assert len(decision.measurements) == MOST_RUNS
+
+
+def test_repetitions_of_a_run_count_with_it(s3: Any) -> None:
+    before = records(s3, "a", accepted=True, latency=1000.0, texts=[], digest="p")
+    after = records(s3, "b", accepted=False, latency=1220.0, texts=[], digest="p")
+    first = judge(request(regression(0.05)), after, before, "run")
+    assert (first.misses, first.is_worth_repeating) == ([], True)
+    assert measurements_of(after, "run") == ["run"]
+    repetitions = repetitions_of("run")
+    for number, run in enumerate(repetitions):
+        add_run(after, run, measured(latency=1400.0, seed=200 + number))
+    assert measurements_of(after, "run") == ["run", *repetitions]
+    repeated = judge(request(regression(0.05)), after, before, "run")
+    assert repeated.misses
+    assert not repeated.is_worth_repeating
+    assert "rose from" in repeated.misses[0]
+
+
+def test_a_run_that_is_refused_for_its_completions_is_not_repeated(s3: Any) -> None:
+    before = records(s3, "a", accepted=True, latency=1000.0, texts=["yes"], digest="p")
+    after = records(s3, "b", accepted=False, latency=1220.0, texts=["no"], digest="p")
+    required = regression(0.05).model_copy(update={"quality": QUALITY})
+    assert not judge(request(required), after, before, "run").is_worth_repeating
 
 
 @pytest.mark.parametrize(("digest", "missed"), [("same", 1), ("other", 0)])

@@ -34,6 +34,7 @@ from constructs_optim.recipe.evaluation.requirements import (
     QualityRequirement,
     requirements_of,
 )
+from constructs_optim.recipe.evaluation.sample_size import ComparedVersions, limited_samples
 from constructs_optim.recipe.memory import longest_request
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
 from constructs_optim.recipe.metrics.names import EvaluationMetricName
@@ -242,7 +243,8 @@ class EndpointEvaluation(Construct):
         """Fail the deployment, so that the stack rolls back, unless its evaluation meets these requirements.
 
         The new model already serves requests during the evaluation; the rollback restores the previous one. If a
-        deployment does not change what the endpoint serves, it is not measured again.
+        deployment does not change what the endpoint serves, it is not measured again. If chance may explain what is
+        missed, the deployment measures again, up to three times in all, and continues if that decides nothing.
 
         Args:
             at_concurrency: the number of concurrent users at which limits and comparisons apply. Default: each measured
@@ -283,7 +285,8 @@ class EndpointEvaluation(Construct):
             quality=quality,
             forecast=forecast,
         )
-        violations = check(replace(self._benchmark, requirements=required))
+        judged = replace(self._benchmark, requirements=required)
+        violations = check(judged)
         known = {violation.location for violation in violations}
         limited = [each.threshold for each in required.limits if f"require.{each.name}" not in known]
         thresholds = [each for each in limited if each is not None]
@@ -292,7 +295,10 @@ class EndpointEvaluation(Construct):
             use = EngineMetricUse("require.min_acceptance_length", ("acceptance_length",), self._served.engine)
             violations += check(use)
         refuse(violations)
-        advise(self, *(advice for each in thresholds for advice in warnings(each)))
+        # The default limit on failures is nobody's choice, and docs/evaluation.md has what it finds.
+        chosen = (each for each in limited_samples(judged) if each.limit.name in limits)
+        subjects = (*thresholds, *chosen, ComparedVersions(max_regression, self._benchmark.schedule))
+        advise(self, *(advice for each in subjects for advice in warnings(each)))
         if "min_acceptance_length" in limits:
             EngineMetricUses.of(self).add(self, required=True)
         self._requirements = required

@@ -16,6 +16,7 @@ from constructs_optim.recipe.settings import Settings
 from ..documentation import page
 
 _LATENCIES = {"ttft": "time_to_first_token", "itl": "inter_token_latency", "client_latency": "client_latency"}
+_FAILED = "client_invocation_errors / client_invocations"
 _STATISTICS = ("mean", *metrics.PERCENTILES)
 REGRESSION_METRICS: Sequence[EvaluationMetricName] = (
     "time_to_first_token_p50",
@@ -87,6 +88,22 @@ class Requirement:
     at_most: float | None = None
     at_least: float | None = None
     name: str = ""
+
+    @property
+    def is_on_failures(self) -> bool:
+        """Whether it limits the share of requests that fail."""
+        return self.formula == _FAILED
+
+    @property
+    def is_of_requests(self) -> bool:
+        """Whether its value comes from single requests, which chance may explain."""
+        return self.formula != "acceptance_length"
+
+    @property
+    def percentile(self) -> int | None:
+        """The percentile that it limits, such as 99; None if it limits another value."""
+        _, _, percentile = self.formula.rpartition("_p")
+        return int(percentile) if percentile.isdigit() else None
 
     @property
     def threshold(self) -> Threshold | None:
@@ -184,8 +201,7 @@ def requirements_of(
 
 def _requirement(name: str, limit: float) -> Requirement:
     if name == "max_error_rate":
-        failed = "client_invocation_errors / client_invocations"
-        return Requirement(failed, "share of failed requests", "", at_most=limit)
+        return Requirement(_FAILED, "share of failed requests", "", at_most=limit, name=name)
     bound, _, metric_name = name.partition("_")
     if bound in _STATISTICS:
         latency = _LATENCIES[metric_name.removesuffix("_ms")]

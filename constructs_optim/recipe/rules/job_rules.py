@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from constructs_optim.recipe.catalog import availability, load
 from constructs_optim.recipe.errors import did_you_mean
 from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest
+from constructs_optim.recipe.evaluation.sample_size import BEYOND, MEASUREMENTS, ComparedVersions, LimitedSample
 from constructs_optim.recipe.hosting import CapacityReservation, schedules
 from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.secrets import NOT_SHOWN
@@ -89,7 +90,7 @@ def _requirements_can_be_met(benchmark: Benchmark) -> Iterator[Finding]:
         return
     for limit in required.limits:
         value = limit.at_most if limit.at_most is not None else limit.at_least
-        if limit.title == "share of failed requests":
+        if limit.is_on_failures:
             if not (is_number(value) and 0 <= value < 1):
                 yield Finding(
                     "require.max_error_rate", value, "a share of at least 0 and less than 1, such as 0.01 for 1%"
@@ -103,6 +104,30 @@ def _requirements_can_be_met(benchmark: Benchmark) -> Iterator[Finding]:
     if users is not None and users not in benchmark.workload.concurrency:
         fix = f"a number of users in the workload: {', '.join(map(str, benchmark.workload.concurrency))}"
         yield Finding("require.at_concurrency", users, fix)
+
+
+@rule("OPT157", f"{GUIDE}model-optimize-evaluate.html", advisory=True)
+def _requests_decide_limits(sample: LimitedSample) -> Iterator[Finding]:
+    """A measurement decides its limits: of few requests, chance alone carries as many beyond a limit."""
+    limit, needed = sample.limit, sample.needed
+    if needed is None or needed <= sample.requests:
+        return
+    value = limit.at_most if limit.at_most is not None else limit.at_least
+    reason = (
+        f"of endpoints that are {BEYOND:g} times beyond this limit, {MEASUREMENTS} measurements of {sample.requests:,} "
+        "requests find fewer than nine in ten; the others pass as undecided"
+    )
+    yield Finding(f"require.{limit.name}", value, f"To find them, set Workload(requests={needed:_})", reason)
+
+
+@rule("OPT158", f"{GUIDE}model-optimize-evaluate.html", advisory=True)
+def _versions_are_measured_several_times(compared: ComparedVersions) -> Iterator[Finding]:
+    """A version is measured several times: measurements of one endpoint differ by about 7%, so after a single one, a
+    next version that is less than about 30% slower passes as undecided.
+    """
+    if compared.max_regression is not None and compared.schedule is None:
+        fix = 'Add a schedule, such as schedule="rate(1 day)": six accepted measurements show how much they differ'
+        yield Finding("require.max_regression", compared.max_regression, fix)
 
 
 @rule("OPT148", f"{GUIDE}model-optimize-evaluate.html")

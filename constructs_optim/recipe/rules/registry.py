@@ -11,6 +11,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from constructs_optim.recipe.errors import Advice, Violation, shown
 from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest
 from constructs_optim.recipe.evaluation.recommendation import RecommendedDeployment
+from constructs_optim.recipe.evaluation.sample_size import ComparedVersions, LimitedSample
 from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.alarms import Alarms, Evaluated
 from constructs_optim.recipe.hosting.arns import ArnUse
@@ -48,6 +49,8 @@ Subject = (
     | CapturedEndpoint
     | Speculation
     | Benchmark
+    | LimitedSample
+    | ComparedVersions
     | RecommendationRequest
     | RecommendedDeployment
     | Feasibility

@@ -3,7 +3,8 @@
 A change is the ratio of a metric after to before. Its logarithm is about normal, with the standard error of the block
 bootstrap (``samples``). If both sides were sent the same prompts, each resample takes the same prompts from both, so
 that their common effect cancels out. Intervals hold for all comparisons at once (Bonferroni): the probability that any
-of them misses its true value is at most 5%.
+of them misses its true value is at most 5%. They cover chance within a run and, ``across_runs``, the spread between
+runs (``run_spread``).
 
 Verdicts follow from the interval and a margin, the largest change that does not matter (two one-sided tests:
 Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680):
@@ -17,11 +18,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Literal
 
 from .definitions import COUNTS, SOURCES
+from .run_spread import NO_SPREAD, RunSpread, run_spread
 from .samples import (
     FEWEST_BEYOND,
     FEWEST_BLOCKS,
@@ -31,6 +33,7 @@ from .samples import (
     Sample,
     blocks_of,
     degrees_of_freedom,
+    percentile_of,
     standard_error,
     student_quantile,
 )
@@ -96,10 +99,45 @@ class Difference:
 
 @dataclass(frozen=True)
 class Measured:
-    """A side at one concurrency: its metrics, and the requests behind them if they are known."""
+    """A side at one concurrency: its metrics, and the requests behind them if they are known.
+
+    ``runs`` are the metrics of each run if the side was measured several times.
+    """
 
     metrics: Mapping[str, float]
     sample: Sample | None
+    runs: Sequence[Mapping[str, float]] = ()
+
+    @property
+    def each_run(self) -> Sequence[Mapping[str, float]]:
+        """The metrics of each run."""
+        return self.runs or (self.metrics,)
+
+    @staticmethod
+    def of_runs(runs: Sequence[Measured]) -> Measured:
+        """Return several runs as one side: counts are sums, percentiles those of all requests, the rest means.
+
+        The means are geometric, because differences are those of logarithms.
+        """
+        if len(runs) == 1:
+            return runs[0]
+        samples = [run.sample for run in runs if run.sample is not None]
+        names = {name: None for run in runs for name in run.metrics}
+        metrics = {name: _of_runs(name, [run.metrics[name] for run in runs if name in run.metrics]) for name in names}
+        sample = Sample.joined(samples) if samples else None
+        if sample is not None and len(samples) == len(runs):
+            metrics |= {
+                name: value for name, value in sample.drawn().items() if name in metrics and percentile_of(name)
+            }
+        return Measured(metrics, sample, tuple(run.metrics for run in runs))
+
+
+def _of_runs(name: str, values: Sequence[float]) -> float:
+    if name in COUNTS or name == "client_invocations":
+        return math.fsum(values)
+    if min(values) > 0:
+        return math.exp(math.fsum(map(math.log, values)) / len(values))
+    return math.fsum(values) / len(values)
 
 
 @dataclass(frozen=True)
@@ -110,11 +148,13 @@ class Comparison:
         directions: the compared metrics, with 1 if more is better and -1 if less is better.
         concurrencies: the number of compared concurrencies.
         margin: the largest relative change that counts as none.
+        across_runs: whether the sides were measured in different runs, whose spread the intervals include.
     """
 
     directions: Mapping[str, int]
     concurrencies: int = 1
     margin: float = MARGIN
+    across_runs: bool = False
 
     @property
     def critical_level(self) -> float:
@@ -126,7 +166,7 @@ class Comparison:
         names = [name for name in self.directions if name in before.metrics and name in after.metrics]
         samples = [side.sample for side in (before, after) if side.sample is not None]
         are_known = len(samples) == 2 and min(each.blocks for each in samples) >= FEWEST_BLOCKS
-        errors: Mapping[str, _StandardError] | None = None
+        errors: Mapping[str, StandardError] | None = None
         for name in names:
             old, new = before.metrics[name], after.metrics[name]
             if name in COUNTS:
@@ -142,13 +182,24 @@ class Comparison:
                 # Standard errors take hundreds of resamples; the cases above need none.
                 errors = _ratio_errors(*samples) if are_known else {}
             if (error := errors.get(SOURCES.get(name, name))) is not None:
-                yield self._of_ratio(name, old, new, error)
+                spread = self._spread(name, before, after, error)
+                yield self._of_ratio(name, old, new, replace(error, spread=spread))
             else:
                 yield Difference(name, old, new, new / old - 1, requests=_fewest_requests(samples, name))
 
-    def _of_ratio(self, name: str, old: float, new: float, error: _StandardError) -> Difference:
+    def _spread(self, name: str, before: Measured, after: Measured, error: StandardError) -> RunSpread:
+        """Return the spread of the ratio of two means of runs."""
+        if not self.across_runs:
+            return NO_SPREAD
+        versions = before.each_run, after.each_run
+        # The requests are those of one run before, and of all runs after.
+        noise = error.value / math.sqrt(1 + 1 / len(versions[1]))
+        return run_spread(name, versions, noise).times(math.sqrt(sum(1 / len(runs) for runs in versions)))
+
+    def _of_ratio(self, name: str, old: float, new: float, error: StandardError) -> Difference:
         if error.value >= _LARGEST_ERROR:
-            return Difference(name, old, new, new / old - 1, requests=self._deciding(error))
+            requests = self._deciding(replace(error, spread=NO_SPREAD))
+            return Difference(name, old, new, new / old - 1, requests=requests)
         ratio = math.log(new / old)
         arm = error.arm(self.critical_level)
         low, high = ratio - arm, ratio + arm
@@ -160,19 +211,25 @@ class Comparison:
             math.expm1(ratio),
             math.expm1(low),
             math.expm1(high),
-            math.expm1(arm + _NORMAL.inv_cdf(POWER) * error.value),
+            math.expm1(arm + _NORMAL.inv_cdf(POWER) * error.total),
             verdict,
             self._deciding(error) if verdict == "undecided" else None,
         )
 
-    def _deciding(self, error: _StandardError) -> int:
-        """Return the number of requests that decides a comparison.
+    def _deciding(self, error: StandardError) -> int | None:
+        """Return the number of requests that decides a comparison; None if the spread between runs is too large.
 
         With this number, the interval of equal sides lies within the margin, and that of a difference of twice the
         margin excludes zero, each with a probability of ``POWER``.
         """
         allowed, more = math.log1p(self.margin), error
-        while more.arm(self.critical_level) + _NORMAL.inv_cdf((1 + POWER) / 2) * more.value > allowed:
+
+        def reach(error: StandardError) -> float:
+            return error.arm(self.critical_level) + _NORMAL.inv_cdf((1 + POWER) / 2) * error.total
+
+        if reach(replace(error, value=0.0)) >= allowed:
+            return None
+        while reach(more) > allowed:
             more = more.of_more(_GROWTH)
         return max(int(error.requests) + 1, math.ceil(more.requests))
 
@@ -224,39 +281,55 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class _StandardError:
+class StandardError:
     """The standard error of a logarithm, with the numbers of requests and blocks behind it.
 
-    ``dependence`` is the factor by which the similarity of successive blocks increases the variance.
+    ``dependence`` is the factor by which the similarity of successive blocks increases the variance. ``spread`` is that
+    of runs, which more requests do not reduce.
     """
 
     value: float
     requests: float
     blocks: int
     dependence: float
+    spread: RunSpread = NO_SPREAD
+
+    @property
+    def total(self) -> float:
+        """The standard error with the spread of runs."""
+        return math.hypot(self.value, self.spread.deviation)
 
     @staticmethod
-    def of(name: str, logarithms: Sequence[float], samples: Sequence[Sample]) -> _StandardError:
+    def of(name: str, logarithms: Sequence[float], samples: Sequence[Sample]) -> StandardError:
         """Return a metric's standard error, from its values in resamples of the samples' blocks."""
         blocks = min(sample.blocks for sample in samples)
         dependence = max(sample.dependence(name) for sample in samples)
-        return _StandardError(
+        return StandardError(
             standard_error(logarithms, blocks) * math.sqrt(dependence),
             min(len(sample) for sample in samples),
             blocks,
             dependence,
         )
 
-    def of_more(self, times: float) -> _StandardError:
+    def of_more(self, times: float) -> StandardError:
         """Return the expected standard error with ``times`` as many requests. Longer blocks are less correlated."""
         requests = self.requests * times
-        return _StandardError(
-            self.value / math.sqrt(times), requests, blocks_of(int(requests)), 1 + (self.dependence - 1) / times
+        return StandardError(
+            self.value / math.sqrt(times),
+            requests,
+            blocks_of(int(requests)),
+            1 + (self.dependence - 1) / times,
+            self.spread,
         )
 
     def arm(self, level: float) -> float:
-        """Return half the width of the interval at a level."""
-        return student_quantile(1 - level / 2, degrees_of_freedom(self.blocks, self.dependence)) * self.value
+        """Return half the width of the interval at a level.
+
+        The requests and the runs vary independently, so the squares of their parts add up (Zou and Donner, Statistics
+        in Medicine 27 (2008), 1693-1702).
+        """
+        of_requests = student_quantile(1 - level / 2, degrees_of_freedom(self.blocks, self.dependence)) * self.value
+        return math.hypot(of_requests, self.spread.arm(level / 2))
 
 
 def _design_effect(samples: Sequence[Sample], happens: Callable[[Observation], object]) -> float:
@@ -307,7 +380,7 @@ def intervals(measured: Measured) -> dict[str, tuple[float, float]]:
     sample = measured.sample
     if sample is None or sample.blocks < FEWEST_BLOCKS:
         return {}
-    errors = _standard_errors([sample], sample.replicates())
+    errors = errors_of(sample)
     found: dict[str, tuple[float, float]] = {}
     for name, value in measured.metrics.items():
         error = errors.get(SOURCES.get(name, name))
@@ -317,7 +390,12 @@ def intervals(measured: Measured) -> dict[str, tuple[float, float]]:
     return found
 
 
-def _ratio_errors(before: Sample, after: Sample) -> dict[str, _StandardError]:
+def errors_of(sample: Sample) -> Mapping[str, StandardError]:
+    """Return the standard errors of the metrics' logarithms, without the metrics that have none."""
+    return _standard_errors([sample], sample.replicates())
+
+
+def _ratio_errors(before: Sample, after: Sample) -> dict[str, StandardError]:
     """Return the standard errors of the ratios' logarithms, by metric."""
     paired = after.paired_with(before)
     others = paired.replicates() if paired is not None else after.replicates(1)
@@ -328,13 +406,13 @@ def _ratio_errors(before: Sample, after: Sample) -> dict[str, _StandardError]:
     return _standard_errors([before, paired or after], ratios)
 
 
-def _standard_errors(samples: Sequence[Sample], drawn: Sequence[Mapping[str, float]]) -> dict[str, _StandardError]:
+def _standard_errors(samples: Sequence[Sample], drawn: Sequence[Mapping[str, float]]) -> dict[str, StandardError]:
     """Return the standard errors of the logarithms of metrics that are above zero in every resample."""
-    found: dict[str, _StandardError] = {}
+    found: dict[str, StandardError] = {}
     for name in set(drawn[0]).difference(*(_thin(sample, drawn[0]) for sample in samples)):
         values = [each.get(name, 0.0) for each in drawn]
         if min(values) > 0:
-            found[name] = _StandardError.of(name, [math.log(value) for value in values], samples)
+            found[name] = StandardError.of(name, [math.log(value) for value in values], samples)
     return found
 
 

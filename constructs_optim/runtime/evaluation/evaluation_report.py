@@ -114,8 +114,11 @@ def _left_out(level: Level) -> str:
     )
 
 
-def markdown(document: Mapping[str, Any], found: Findings) -> str:
-    """Return the document as Markdown, with the differences from the replaced endpoint."""
+def markdown(document: Mapping[str, Any], found: Findings, measurements: int = 1) -> str:
+    """Return the document as Markdown, with the differences from the replaced endpoint.
+
+    ``measurements`` is the number of measurements behind the findings, of which the document is the first.
+    """
     subject = document["subject"]
     # A column is shown only if this recipe has values for it.
     shown = [(name, title) for name, title in _SHOWN if any(name in level["metrics"] for level in document["levels"])]
@@ -141,7 +144,10 @@ def markdown(document: Mapping[str, Any], found: Findings) -> str:
         ]
     if forecasts := document.get("forecast"):
         lines += ["", "## Against the forecast", "", *_forecasts(forecasts)]
-    lines += ["", *(f"- {note}" for note in document["notes"])] if document["notes"] else []
+    notes = [*document["notes"]]
+    if measurements > 1:
+        notes.append(f"The verdict is that on {measurements} measurements together. The table shows the first one.")
+    lines += ["", *(f"- {note}" for note in notes)] if notes else []
     if any(found.differences.values()):
         lines += ["", "## Against the replaced version", "", *_differences(found)]
     lines += [""] * bool(found.misses or found.undecided)

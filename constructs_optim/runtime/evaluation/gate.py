@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ..requests.run_properties import EvaluationRequest, Gate, Limit, Quality
+from ..requests.run_properties import EvaluationRequest, Gate, Quality
 from ..store.run_records import (
     COMPLETIONS,
     CURRENT,
@@ -17,19 +17,19 @@ from ..store.run_records import (
     Measurements,
     RunRecords,
     StoredSamples,
+    run_of,
 )
-from .differences import COUNTS, SAMPLED, Comparison, Difference, Measured
+from .differences import Difference, Measured
 from .forecasts import missed, other_fleet
-from .formatting import number, users_of
-from .formula import calculate
+from .limits import judged, level_of
+from .regressions import Regressions, comparison_of
+from .repetitions import MOST_MEASUREMENTS, Refusal, Undecided
 from .samples import samples_of
 
 _NEXT_STEP = "Next: keep the recipe that was in service, or change the requirements or the recipe and deploy again"
 Levels = Mapping[int, Measured]
 """The measurements by concurrency."""
 _NOTHING = Measured({}, None)
-# The smallest margin of a comparison, so that "no regression at all" does not need an unlimited number of requests.
-_LEAST_MARGIN = 0.01
 
 
 class Completions(NamedTuple):
@@ -43,80 +43,44 @@ class Completions(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """The requirements that are not met, those that the requests do not decide, and each metric's difference."""
+    """The requirements that are not met, those that the requests do not decide, and each metric's difference.
+
+    ``is_worth_repeating``: whether another measurement may decide what is undecided.
+    """
 
     misses: list[str]
     undecided: list[str]
     differences: Mapping[int, Sequence[Difference]]
+    is_worth_repeating: bool = False
 
 
 def find(gate: Gate, levels: Levels, before: Levels, completions: Completions | None) -> Findings:
     """Return the findings, with a message for every unmet requirement that names the metric, value, and difference."""
     concurrencies = [gate.at_concurrency] if gate.at_concurrency is not None else sorted(levels)
-    found = Findings([], [], {})
-    for users in concurrencies:
-        values = levels.get(users, _NOTHING).metrics
-        found.misses.extend(miss for limit in gate.limits for miss in _beyond(limit, values, users))
+    verdicts = [*_limits(gate, levels, before, concurrencies)]
     compared = [users for users in concurrencies if users in before]
+    differences: dict[int, Sequence[Difference]] = {}
     if gate.max_regression is not None and compared:
-        found = found._replace(differences=dict(_differences(gate, gate.max_regression, levels, before, compared)))
+        comparison = comparison_of(gate.compared, gate.max_regression, len(compared))
         for users in compared:
-            _judge_regressions(gate, gate.max_regression, levels, before, users, found)
+            sides = before[users], levels.get(users, _NOTHING)
+            differences[users] = list(comparison.differences(*sides))
+            regressions = Regressions(users, *sides, comparison, gate.max_regression)
+            verdicts += regressions.judged(gate.compared, differences[users])
+    misses = [each.told for each in verdicts if isinstance(each, Refusal)]
     if gate.quality is not None and completions is not None:
-        found.misses.extend(_different(gate.quality, completions))
-    return found
+        misses += _different(gate.quality, completions)
+    undecided = [each for each in verdicts if isinstance(each, Undecided)]
+    told, is_worth_repeating = [each.told for each in undecided], any(each.is_worth_repeating for each in undecided)
+    return Findings(misses, told, differences, is_worth_repeating)
 
 
-def _beyond(limit: Limit, values: Mapping[str, float], users: int) -> Iterator[str]:
-    value = calculate(limit.formula, values)
-    at = f"{limit.title or limit.formula} at {users_of(users)}"
-    is_most = limit.at_most is not None
-    bound = (limit.at_most if is_most else limit.at_least) or 0.0
-    if value is None:
-        yield f"{at} was not measured: no request succeeded, or its price is unknown"
-    elif value > bound if is_most else value < bound:
-        shown, required = (f"{number(each)} {limit.unit}".strip() for each in (value, bound))
-        by = f"{abs(value / bound - 1):.0%} " if bound else ""
-        yield f"{at} is {shown}, {by}{'above the maximum' if is_most else 'below the minimum'} of {required}"
-
-
-def _differences(
-    gate: Gate, margin: float, levels: Levels, before: Levels, concurrencies: Sequence[int]
-) -> Iterator[tuple[int, list[Difference]]]:
-    directions = {each.metric: 1 if each.better == "higher" else -1 for each in gate.compared}
-    comparison = Comparison(directions, len(concurrencies), max(margin, _LEAST_MARGIN))
+def _limits(gate: Gate, levels: Levels, before: Levels, concurrencies: Sequence[int]) -> Iterator[Refusal | Undecided]:
+    level = level_of(gate.limits, len(concurrencies))
     for users in concurrencies:
-        yield users, list(comparison.differences(before[users], levels.get(users, _NOTHING)))
-
-
-def _judge_regressions(gate: Gate, allowed: float, levels: Levels, before: Levels, users: int, found: Findings) -> None:
-    """Find regressions that are larger than allowed and that chance alone does not explain."""
-    differences = {each.name: each for each in found.differences[users]}
-    for compared in gate.compared:
-        name, at = compared.metric, f"{compared.title or compared.metric} at {users_of(users)}"
-        earlier = before[users].metrics.get(name, 0.0)
-        if earlier <= 0 and name not in COUNTS:
-            continue
-        if name not in levels.get(users, _NOTHING).metrics:
-            found.misses.append(f"{at} was not measured, but was {number(earlier)} before")
-            continue
-        difference = differences[name]
-        # For counts, the change of the share of requests.
-        change = difference.change or 0.0 if name in COUNTS else difference.after / difference.before - 1
-        worse = -change if compared.better == "higher" else change
-        if worse <= allowed:
-            continue
-        told = (
-            f"{at} {'fell' if change < 0 else 'rose'} from {number(difference.before)} to {number(difference.after)}, "
-            f"{worse:.1%} worse than in the replaced version"
-        )
-        if difference.low is not None and difference.high is not None:
-            told += f" (95% interval {difference.low:+.1%} to {difference.high:+.1%})"
-        if difference.verdict == "worse" or name not in SAMPLED:
-            found.misses.append(f"{told}; {allowed:.1%} is allowed")
-        else:
-            needed = f": {difference.requests} requests on each side would decide it" if difference.requests else ""
-            found.undecided.append(f"{told}, which may be chance alone{needed}")
+        for limit in gate.limits:
+            if (verdict := judged(limit, levels.get(users, _NOTHING), before.get(users), users, level)) is not None:
+                yield verdict
 
 
 def _different(quality: Quality, compared: Completions) -> Iterator[str]:
@@ -162,6 +126,11 @@ class Verdict(NamedTuple):
         """A message for each unmet requirement."""
         return self.found.misses
 
+    @property
+    def is_worth_repeating(self) -> bool:
+        """Whether another measurement may change the verdict."""
+        return self.found.is_worth_repeating and not self.misses
+
 
 def judge(request: EvaluationRequest, records: RunRecords, before: RunRecords | None, run: str) -> Verdict:
     """Return the verdict on a run; ``before`` has the replaced endpoint's records, used if they were accepted."""
@@ -171,8 +140,12 @@ def judge(request: EvaluationRequest, records: RunRecords, before: RunRecords | 
     found = Findings([], [], {})
     if request.gate is not None:
         compared = _compared(request, records, run, before, earlier) if request.gate.quality is not None else None
-        replaced: Levels = _levels(before, earlier.run) if before is not None and earlier is not None else {}
-        levels = _levels(records, run)
+        replaced: Levels = {}
+        if before is not None and earlier is not None:
+            # The requests of many runs are too many to read, and their spread is that of the runs' metrics.
+            replaced = _levels(before, earlier.measurements, with_requests=earlier.measurements[-1:])
+        measurements = measurements_of(records, run)
+        levels = _levels(records, measurements, with_requests=measurements)
         found = find(request.gate, levels, replaced, compared)
         if request.gate.forecast:
             result = records.get(RESULT, Measurements, run) or Measurements(levels=())
@@ -204,12 +177,23 @@ def _compared(
     return Completions(completions, earlier.answers, lossless, reference_name="those of the replaced version")
 
 
-def _levels(records: RunRecords, run: str) -> Levels:
-    """Return a run's measurements, with the requests if they are stored."""
-    result = records.get(RESULT, Measurements, run) or records.get(RESULT, Measurements)
-    stored = records.get(REQUESTS, StoredSamples, run)
-    samples = dict(samples_of(stored.to_record())) if stored is not None else {}
-    return {
-        level.concurrency: Measured(level.metrics, samples.get(level.concurrency))
-        for level in (result.levels if result is not None else ())
-    }
+def repetitions_of(run: str) -> Sequence[str]:
+    """Return the names of the runs that measure again what ``run`` did not decide."""
+    return [run_of(run, str(number)) for number in range(2, MOST_MEASUREMENTS + 1)]
+
+
+def measurements_of(records: RunRecords, run: str) -> Sequence[str]:
+    """Return a run and those of its repetitions that have a result."""
+    return [run, *(each for each in repetitions_of(run) if records.get(RESULT, Measurements, each) is not None)]
+
+
+def _levels(records: RunRecords, runs: Sequence[str], *, with_requests: Sequence[str]) -> Levels:
+    """Return the runs' measurements as one side, with the requests of some runs if they are stored."""
+    found: dict[int, list[Measured]] = {}
+    for run in runs:
+        result = records.get(RESULT, Measurements, run)
+        stored = records.get(REQUESTS, StoredSamples, run) if run in with_requests else None
+        samples = dict(samples_of(stored.to_record())) if stored is not None else {}
+        for level in result.levels if result is not None else ():
+            found.setdefault(level.concurrency, []).append(Measured(level.metrics, samples.get(level.concurrency)))
+    return {users: Measured.of_runs(each) for users, each in found.items()}

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import accumulate, pairwise
 from operator import mul
+from statistics import fmean
 from typing import Any, NamedTuple
 
 MOST_BLOCKS = 20
@@ -109,15 +110,33 @@ class Sample:
         self.seconds = seconds
         self.blocks = blocks_of(len(observations))
         self.cuts = cuts(len(observations), self.blocks)
-        self._around = around
+        self.around = around
+        self._parts: Sequence[Sample] = ()
         self._replicates: dict[int, list[dict[str, float]]] = {}
+
+    @staticmethod
+    def joined(samples: Sequence[Sample]) -> Sample:
+        """Return the requests of several samples as one, as if each sample began when the one before it ended.
+
+        Requests are alike within a sample. That those of one sample differ from another's is not such a likeness.
+        """
+        observations: list[Observation] = []
+        around: list[Observation] = []
+        begin = 0.0
+        for sample in samples:
+            observations += [replace(each, start=begin + each.start) for each in sample.observations]
+            around += [replace(each, start=begin + each.start) for each in sample.around]
+            begin += sample.seconds
+        joined = Sample(observations, begin, around)
+        joined._parts = samples
+        return joined
 
     def __len__(self) -> int:
         return len(self.observations)
 
     def with_observations(self, observations: Sequence[Observation], seconds: float) -> Sample:
         """Return the sample with other observations of its requests, in so many seconds."""
-        return Sample(observations, seconds, self._around)
+        return Sample(observations, seconds, self.around)
 
     def paired_with(self, other: Sample) -> Sample | None:
         """Return this sample in blocks with the same prompts as the other's; None if less than half are the same.
@@ -140,7 +159,8 @@ class Sample:
                 blocks[position * other.blocks // len(self)].append(each)
         if not shared or shared < max(len(self), len(other)) / 2:
             return None
-        paired = Sample((), self.seconds, self._around)
+        paired = Sample((), self.seconds, self.around)
+        paired._parts = self._parts
         paired.observations = [each for block in blocks for each in block]
         paired.blocks, paired.cuts = other.blocks, list(pairwise(accumulate(map(len, blocks), initial=0)))
         return paired
@@ -170,7 +190,7 @@ class Sample:
     @property
     def mean_under_way(self) -> float:
         """The average number of requests in flight."""
-        requests = (*self.observations, *self._around)
+        requests = (*self.observations, *self.around)
         return sum((each.client_latency or 0.0) * each.within for each in requests) / 1000 / self.seconds
 
     def replicates(self, stream: int = 0) -> Sequence[dict[str, float]]:
@@ -179,17 +199,21 @@ class Sample:
             self._replicates[stream] = [self.drawn(weights, coarse=True) for weights in drawings(self.blocks, stream)]
         return self._replicates[stream]
 
+    def sorted_values(self, latency: str) -> list[float]:
+        """Return the values of a latency, the lowest first."""
+        ordered = self._ordered[latency]
+        return [value for value, count in zip(ordered.values, ordered.counts, strict=True) for _ in range(count)]
+
     def beyond(self, name: str) -> int | None:
         """Return how many values are beyond a percentile; None if the metric is not a percentile."""
-        latency, _, percentile = name.rpartition("_p")
-        if latency not in LATENCIES or not percentile.isdigit():
+        if (percentile := percentile_of(name)) is None:
             return None
-        return sum(self._ordered[latency].counts) * (100 - int(percentile)) // 100
+        return sum(self._ordered[percentile.latency].counts) * (100 - percentile.percent) // 100
 
     def needed(self, name: str) -> int:
         """Return the number of requests with enough values beyond a percentile; 0 for other metrics."""
-        percentile = name.rpartition("_p")[2] if self.beyond(name) is not None else ""
-        return math.ceil(FEWEST_BEYOND * 100 / (100 - int(percentile))) if percentile else 0
+        percentile = percentile_of(name)
+        return math.ceil(FEWEST_BEYOND * 100 / (100 - percentile.percent)) if percentile is not None else 0
 
     def dependence(self, name: str) -> float:
         """Return the factor by which the similarity of successive blocks increases a metric's variance; 1 without any.
@@ -197,6 +221,8 @@ class Sample:
         The factor is that of a first-order autoregression: of the amounts in the blocks' time for a rate, otherwise of
         the blocks' mean latencies (client latencies if the metric has none of its own).
         """
+        if self._parts:
+            return fmean(part.dependence(name) for part in self._parts)
         kinds = [kind for kind, rate in _RATES.items() if rate == name or (name == ALL_TOKENS and "tokens" in kind)]
         columns = [self._amounts[kind].in_time for kind in kinds if kind in self._amounts]
         if columns and all(columns):
@@ -208,6 +234,9 @@ class Sample:
 
     def design_effect(self, happens: Callable[[Observation], object]) -> float:
         """Return the factor by which clustering increases the variance of a share of the requests; 1 without any."""
+        if self._parts:
+            events = [1 + sum(bool(happens(each)) for each in part.observations) for part in self._parts]
+            return fmean([part.design_effect(happens) for part in self._parts], weights=events)
         counted = [float(bool(happens(each))) for each in self.observations]
         if self.blocks < FEWEST_BLOCKS or not 0 < sum(counted) < len(self):
             return 1.0
@@ -246,7 +275,7 @@ class Sample:
         """
         found: dict[str, _Amounts] = {}
         span = self.seconds / self.blocks if self.blocks else 0.0
-        completed = [each for each in (*self.observations, *self._around) if each.client_latency is not None]
+        completed = [each for each in (*self.observations, *self.around) if each.client_latency is not None]
         for kind in _RATES:
             known = [
                 [each for each in self.observations[first:last] if each.amount(kind) is not None]
@@ -358,6 +387,19 @@ class _Ordered:
                 value += (above - value) * share
             found[f"{name}_p{percent}"] = value
         return found
+
+
+class Percentile(NamedTuple):
+    """A percentile of a latency, such as 99."""
+
+    latency: str
+    percent: int
+
+
+def percentile_of(name: str) -> Percentile | None:
+    """Return the percentile that a metric is; None if it is not one."""
+    latency, _, percent = name.rpartition("_p")
+    return Percentile(latency, int(percent)) if latency in LATENCIES and percent.isdigit() else None
 
 
 def variance_inflation(means: Sequence[float]) -> float:

@@ -1,20 +1,25 @@
-"""One poll of an evaluation by the state machine: benchmark, completions, results, verdict. Each step is stored."""
+"""One poll of an evaluation by the state machine: benchmark, completions, results, verdict. Each step is stored.
+
+A deployment whose requirements one benchmark does not decide repeats it if that may decide them, up to
+``MOST_MEASUREMENTS`` in all. A repetition that fails, or for which the stack has no time, is left out.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..aws import client
-from ..custom_resource import DONE, Output, again, end, poll, poll_run, send_signal
+from ..custom_resource import DONE, Output, again, end, is_out_of_time, poll, poll_run, send_signal
 from ..errors import DeploymentError
 from ..evaluation import evaluation_report
 from ..evaluation.acceptance import seconds_until_published, with_acceptance
 from ..evaluation.benchmark_output import ARCHIVE, Level, publish, read_levels
 from ..evaluation.completions import complete_prompts
 from ..evaluation.evaluated_fleet import fleet
-from ..evaluation.gate import judge
+from ..evaluation.gate import Verdict, judge, measurements_of, repetitions_of
 from ..evaluation.samples import Observation, stored
 from ..jobs.runs import create_run
 from ..jobs.sagemaker_jobs import BENCHMARK, SageMakerJobs
@@ -25,6 +30,7 @@ from ..store.run_records import (
     REQUESTS,
     RESULT,
     RUN,
+    BegunRun,
     Decision,
     Measurements,
     ReportedResult,
@@ -35,6 +41,8 @@ from ..telemetry import Counted, LambdaContext, entry_point, log
 
 # A request takes at most 150 bytes in the record, which has to stay readable (store/json_records.py).
 _MOST_REQUESTS = 200_000
+# A repetition may take this many times as long as the first measurement, and must end before the stack's deadline.
+_TIMES_AS_LONG = 1.5
 
 
 @entry_point
@@ -52,22 +60,53 @@ def _poll(watch: EvaluationWatch, context: LambdaContext) -> Output:
     if records.is_given_up(watch.issued):
         return end(watch, failure=f"the evaluation of {request.label} was canceled: its resource was deleted")
     try:
-        if records.get(RESULT, Measurements, watch.run) is None and (
-            waiting := _measure(watch, records, region, context)
-        ):
+        if waiting := _measure(watch, records, watch.run, region, context):
             return waiting
-        return _judge(watch, records)
+        for repetition in repetitions_of(watch.run) if watch.wait_handle else ():
+            if records.get(RUN, BegunRun, repetition) is None and not _repeats(watch, records):
+                break
+            if waiting := _repeat(watch, records, repetition, region, context):
+                return waiting
+        return _decide(watch, records)
     except DeploymentError as error:
         return end(watch, failure=f"the evaluation of {request.label} failed: {error}")
 
 
-def _measure(watch: EvaluationWatch, records: RunRecords, region: str, context: LambdaContext) -> Output | None:
-    """Store the run's results; return the output of the poll if the run has not ended."""
-    name, request = run_job_name(records.key, watch.run), watch.request
+def _repeats(watch: EvaluationWatch, records: RunRecords) -> bool:
+    """Return whether another measurement may decide the requirements, and the stack can wait for it."""
+    job = SageMakerJobs(client("sagemaker"), BENCHMARK).describe(run_job_name(records.key, watch.run))
+    if job is None or watch.deadline is None:
+        return False
+    took = (job.get("EndTime") or dt.datetime.now(dt.UTC)) - job["CreationTime"]
+    is_in_time = time.time() + _TIMES_AS_LONG * took.total_seconds() < watch.deadline
+    return is_in_time and _verdict(watch, records).is_worth_repeating
+
+
+def _repeat(
+    watch: EvaluationWatch, records: RunRecords, run: str, region: str, context: LambdaContext
+) -> Output | None:
+    """Store a repetition's results; return the output of the poll if it has not ended."""
+    try:
+        if not is_out_of_time(watch):
+            # Without a deadline, a poll does not fail a stack for the repetition's sake.
+            return _measure(watch.model_copy(update={"deadline": None}), records, run, region, context)
+        SageMakerJobs(client("sagemaker"), BENCHMARK).stop(run_job_name(records.key, run))
+    except DeploymentError as error:
+        log("not repeated", evaluation=records.key, run=run, reason=str(error))
+    return None
+
+
+def _measure(
+    watch: EvaluationWatch, records: RunRecords, run: str, region: str, context: LambdaContext
+) -> Output | None:
+    """Store a run's results; return the output of the poll if the run has not ended."""
+    if records.get(RESULT, Measurements, run) is not None:
+        return None
+    name, request = run_job_name(records.key, run), watch.request
     jobs = SageMakerJobs(client("sagemaker"), BENCHMARK)
     job = jobs.describe(name)
     if job is None:
-        return _create(watch, records, jobs, name)
+        return _create(watch, records, jobs, run)
     advice = ": measure fewer concurrencies or requests, or set a longer timeout"
     if waiting := poll(watch, BENCHMARK, name, job, advice=advice):
         return waiting
@@ -83,10 +122,11 @@ def _measure(watch: EvaluationWatch, records: RunRecords, region: str, context: 
         levels = [level.priced(evaluated.price_per_hour, request.discount) for level in levels]
     publish(request.dimensions, evaluated.artifact_key, levels, at=job.get("EndTime") or dt.datetime.now(dt.UTC))
     result = evaluation_report.result(request, evaluated, levels, job, notes=unaccepted)
-    records.write(RESULT, result)
-    records.write(REQUESTS, stored(_kept(levels)), watch.run)
+    if run == watch.run:
+        records.write(RESULT, result)
+    records.write(REQUESTS, stored(_kept(levels)), run)
     # Written last, because it marks the end of the run.
-    records.write(RESULT, result, watch.run)
+    records.write(RESULT, result, run)
     return None
 
 
@@ -101,14 +141,15 @@ def _kept(levels: Sequence[Level]) -> dict[int, tuple[Sequence[Observation], flo
     return {level.concurrency: kept[level.concurrency] for level in levels if level.concurrency in kept}
 
 
-def _create(watch: EvaluationWatch, records: RunRecords, jobs: SageMakerJobs, name: str) -> Output:
+def _create(watch: EvaluationWatch, records: RunRecords, jobs: SageMakerJobs, run: str) -> Output:
     request, component = watch.request, watch.request.inference_component_name
-    records.write(RUN, {"job_name": name}, watch.run)
+    name = run_job_name(records.key, run)
+    records.write(RUN, {"job_name": name}, run)
     components: dict[str, Any] = {"InferenceComponents": [{"Identifier": component}]} if component else {}
     job = {
         "AIBenchmarkJobName": name,
         "BenchmarkTarget": {"Endpoint": {"Identifier": request.endpoint_name, **components}},
-        "OutputConfig": {"S3OutputLocation": records.uri("output/", watch.run)},
+        "OutputConfig": {"S3OutputLocation": records.uri("output/", run)},
         "AIWorkloadConfigIdentifier": request.workload_config_name,
         "RoleArn": request.role_arn,
         "Tags": request.tags,
@@ -119,16 +160,22 @@ def _create(watch: EvaluationWatch, records: RunRecords, jobs: SageMakerJobs, na
     return again(5)
 
 
-def _judge(watch: EvaluationWatch, records: RunRecords) -> Output:
+def _verdict(watch: EvaluationWatch, records: RunRecords) -> Verdict:
     request, replaced = watch.request, None
     if watch.before:
         replaced = RunRecords(client("s3"), "evaluations", request.bucket, request.kms_key_arn, watch.before)
-    verdict = judge(request, records, replaced, watch.run)
+    return judge(request, records, replaced, watch.run)
+
+
+def _decide(watch: EvaluationWatch, records: RunRecords) -> Output:
+    request, verdict = watch.request, _verdict(watch, records)
+    measurements = measurements_of(records, watch.run)
     decision = records.get(CURRENT, Decision)
     if watch.wait_handle or decision is None:
         decision = Decision(
             run=watch.run,
             accepted=not verdict.misses,
+            runs=tuple(measurements),
             before=verdict.before,
             lossless=request.lossless,
             misses=tuple(verdict.misses),
@@ -137,9 +184,9 @@ def _judge(watch: EvaluationWatch, records: RunRecords) -> Output:
         records.write(CURRENT, decision.to_record())
     elif not verdict.misses:
         # A scheduled run: later evaluations are compared with its results.
-        records.write(CURRENT, decision.updated(run=watch.run).to_record())
+        records.write(CURRENT, decision.with_run(watch.run).to_record())
     if (result := records.get(RESULT, ReportedResult, watch.run)) is not None:
-        report = evaluation_report.markdown(result.model_dump(exclude_none=True), verdict.found)
+        report = evaluation_report.markdown(result.model_dump(exclude_none=True), verdict.found, len(measurements))
         records.write_report(watch.run, report)
     log(Counted.evaluated, evaluation=records.key, run=watch.run, misses=len(verdict.misses))
     if verdict.refusal is None:

@@ -2,7 +2,8 @@
 
 ::
 
-    evaluations/<key>/current.json              the current run, whether it was accepted, and its misses
+    evaluations/<key>/current.json              the current run, whether it was accepted, its misses, and the newest
+                                                accepted runs
     evaluations/<key>/result.json               the current run's measurements
     evaluations/<key>/given_up.json             when the resource of a stack was last deleted
     evaluations/<key>/runs/<run>/run.json       written when the run begins
@@ -24,8 +25,9 @@
     shadows/<key>/runs/<run>/result.json        the run's report
     shadows/<key>/runs/<run>/report.md          the same as a page
 
-Equal requests share results. A recommendation's run is stopped with its resource; its name starts with that resource's
-digits.
+Equal requests share results. An evaluation may repeat a run to decide its requirements; a repetition has a folder of
+its own, without answers and report. A recommendation's run is stopped with its resource; its name starts with that
+resource's digits.
 """
 
 from __future__ import annotations
@@ -47,6 +49,8 @@ CURRENT, RESULT, RUN, COMPLETIONS = "current.json", "result.json", "run.json", "
 REQUESTS = "requests.json"
 OBSERVING = "observing"
 """The outcome of a shadow run that is still active."""
+MOST_RUNS = 12
+"""The most accepted runs of an evaluation to compare a later version with."""
 
 
 class GivenUp(StoredRecord):
@@ -63,14 +67,27 @@ class BegunRun(StoredRecord):
 
 
 class Decision(StoredRecord):
-    """An evaluation's current run, and whether it met its requirements; ``before`` is the replaced version's key."""
+    """An evaluation's current run, and whether it met its requirements; ``before`` is the replaced version's key.
+
+    ``runs`` are the newest accepted runs, the last one last, whose spread later versions are compared with.
+    """
 
     run: str
     accepted: bool
+    runs: tuple[str, ...] = ()
     before: str | None = None
     lossless: bool = False
     misses: tuple[str, ...] = ()
     undecided: tuple[str, ...] = ()
+
+    @property
+    def measurements(self) -> tuple[str, ...]:
+        """The accepted runs; records of earlier releases have only the current one."""
+        return self.runs or (self.run,)
+
+    def with_run(self, run: str) -> Decision:
+        """Return a copy with one more accepted run, which becomes the current one."""
+        return self.updated(run=run, runs=(*self.measurements, run)[-MOST_RUNS:])
 
 
 class Answers(StoredRecord):

@@ -1,0 +1,67 @@
+"""The spread between runs: how much measurements of one endpoint differ beyond the chance within each of them.
+
+Two runs are hours, hosts, and neighbors apart. No number of requests in one run shows this spread, so it is estimated
+from the runs of each version. As long as too few are known, ``ASSUMED`` takes its place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+from .samples import student_quantile
+
+ASSUMED = 0.07
+"""The assumed standard deviation of a metric's logarithm between runs. Two runs on one H200 differed by 7.8% and 11% in
+the median time to first token, and by 12% in tokens per second (docs/evaluation.md): 10% on average, or 7% a run."""
+FEWEST_RUNS = 6
+"""The number of runs of one version whose own spread takes the place of the assumed one."""
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True)
+class RunSpread:
+    """The standard deviation of a logarithm between runs.
+
+    Attributes:
+        deviation: the standard deviation.
+        freedom: the degrees of freedom of its estimate; None if it is assumed.
+    """
+
+    deviation: float = 0.0
+    freedom: int | None = None
+
+    def arm(self, level: float) -> float:
+        """Return what the logarithm exceeds with the probability ``level``."""
+        if not self.deviation:
+            return 0.0
+        quantile = _NORMAL.inv_cdf(1 - level) if self.freedom is None else student_quantile(1 - level, self.freedom)
+        return quantile * self.deviation
+
+    def times(self, factor: float) -> RunSpread:
+        """Return the spread of what varies ``factor`` times as much, such as a mean of runs."""
+        return replace(self, deviation=self.deviation * factor)
+
+
+NO_SPREAD = RunSpread()
+"""The spread of sides that are of the same run."""
+
+
+def run_spread(name: str, versions: Sequence[Sequence[Mapping[str, float]]], noise: float) -> RunSpread:
+    """Return a metric's spread from the metrics of each version's runs.
+
+    ``noise`` is the standard deviation of the logarithm that the requests within a run explain. The rest is the spread
+    between runs (method of moments: DerSimonian and Laird, Controlled Clinical Trials 7 (1986), 177-188).
+    """
+    squares, freedom = 0.0, 0
+    for runs in versions:
+        logarithms = [math.log(value) for metrics in runs if (value := metrics.get(name, 0.0)) > 0]
+        if len(logarithms) > 1:
+            mean = math.fsum(logarithms) / len(logarithms)
+            squares += math.fsum((each - mean) ** 2 for each in logarithms)
+            freedom += len(logarithms) - 1
+    if freedom < FEWEST_RUNS - 1:
+        return RunSpread(ASSUMED)
+    return RunSpread(math.sqrt(max(0.0, squares / freedom - noise**2)), freedom)
