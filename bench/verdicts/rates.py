@@ -20,9 +20,10 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+import shadow
 from row import Row, Rows
 
-JUDGES: Mapping[str, Rows] = {}
+JUDGES: Mapping[str, Rows] = {"shadow": shadow.rows}
 
 
 def main() -> int:

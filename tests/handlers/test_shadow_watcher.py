@@ -210,8 +210,8 @@ def test_an_equal_candidate_passes_and_is_promoted_if_that_is_asked_for(run: Run
         run.request["PromotedConfigName"] = f"{run.name}-promoted"
     run.poll()
     run.ask(60)
-    run.publish(60)
-    run.clock = 3900
+    run.publish(130)
+    run.clock = 8100
     ended = run.end()
     assert run.report["outcome"] == "pass", run.report["findings"]
     assert ended["EndpointConfigName"] == f"{run.name}-{ending}"
@@ -223,8 +223,8 @@ def test_a_request_that_cannot_be_read_does_not_end_the_run(run: Run) -> None:
     nested = '{"messages": [{"role": "user", "content": "Hi"}], "metadata": ' + '{"a":' * 500 + "1" + "}" * 501
     run.runtime.invoke_endpoint(EndpointName=run.name, ContentType="application/json", Body=nested)
     run.ask(60)
-    run.publish(60)
-    run.clock = 3900
+    run.publish(130)
+    run.clock = 8100
     run.end()
     assert (run.report["pairs"], run.report["unusable_captures"]) == (60, 2), "a capture of each variant"
     assert run.report["outcome"] == "pass"

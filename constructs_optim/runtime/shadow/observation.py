@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
-from pydantic import BaseModel
+from pydantic import BaseModel, model_validator
 
 from ..aws import client
 from ..documents import is_object, json_value, nested
@@ -47,6 +47,8 @@ _METRICS_LATE_SECONDS = 180
 # The length of "yyyy/mm/dd/hh", with which the names of captured files start.
 _HOUR = 13
 _MINUTES_A_POLL = 1_000
+COUNTING = 2
+"""The version of how outcomes are counted. A run goes on with its own version's counts, or counts anew."""
 # A poll has room for one answer that does not come, after the time for which it reads.
 _JUDGE = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 2})
 # AWS Lambda's quotas: the payload of a synchronous invocation has at most 6 MB.
@@ -77,10 +79,11 @@ class RunState(BaseModel):
     """The record of a run.
 
     ``files`` are the files of the captures that wait. ``minute`` is the time up to which metrics were read, in seconds
-    since 1970. ``updates`` counts the updates to end the shadow that SageMaker accepted, and ``refusals`` those that it
-    has refused since; ``refusal`` is the reason if it refused the last one. ``unusable`` counts both variants' captures
-    that cannot be read, such as requests that are not JSON, ``unjudged`` the pairs that a check could not judge, and
-    ``further_polls`` the polls after which the next one read on at once.
+    since 1970. ``counting`` is how the outcomes in ``observed`` were counted. ``updates`` counts the updates to end the
+    shadow that SageMaker accepted, and ``refusals`` those that it has refused since; ``refusal`` is the reason if it
+    refused the last one. ``unusable`` counts both variants' captures that cannot be read, such as requests that are not
+    JSON, ``unjudged`` the pairs that a check could not judge, and ``further_polls`` the polls after which the next one
+    read on at once.
     """
 
     began: float
@@ -90,12 +93,21 @@ class RunState(BaseModel):
     production: Reading = Reading()
     candidate: Reading = Reading()
     observed: Observed = Observed()
+    counting: int = COUNTING
     unusable: int = 0
     unjudged: int = 0
     further_polls: int = 0
     updates: int = 0
     refusals: int = 0
     refusal: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _counts_anew(cls, stored: object) -> object:
+        if not is_object(stored) or "observed" not in stored or stored.get("counting") == COUNTING:
+            return stored
+        log("comparison restarted", reason="another release counted the outcomes so far in another way")
+        return {name: value for name, value in stored.items() if name not in ("observed", "counting")}
 
 
 def criteria_of(request: ShadowRequest) -> Criteria:
@@ -152,16 +164,18 @@ class Observer:
             self._take(self._state.production, self._request.production.variant_name, now),
             self._take(self._state.candidate, self._request.candidate.variant_name, now),
         ]
-        more.append(self._compare(until))
+        more.append(self._compare(now, until))
         self._forget_files()
         self._read_metrics(now)
         return any(more)
 
-    def _compare(self, until: float) -> bool:
+    def _compare(self, now: float, until: float) -> bool:
         """Compare the pairs that wait; return whether some of them still wait."""
         references, judge, reasons = self._references(), self._judge(), Counter[str]()
         sent, copied = self._state.production, self._state.candidate
         pairs, sent.waiting, copied.waiting = paired(sent.waiting, copied.waiting)
+        # One turn of a conversation counts. In the order of digests, any of those read together may be the first.
+        pairs.sort(key=lambda pair: pair[1].digest)
         compared = 0
         # At least one, so that no run stands still.
         while compared < len(pairs) and (not compared or time.monotonic() < until):
@@ -170,9 +184,13 @@ class Observer:
             if production is None or candidate is None:
                 continue
             pair = Pair(candidate.request, production.response, candidate.response)
-            found = [_judged(check, pair, references, judge) for check in self._criteria.checks]
-            add_pair(self._state.observed, self._criteria, found)
-            unjudged = [each for each in found if isinstance(each, str)]
+            unjudged = add_pair(
+                self._state.observed,
+                self._criteria,
+                pair.request,
+                self._minute(candidate, now),
+                lambda check, pair=pair: _judged(check, pair, references, judge),
+            )
             self._state.unjudged += bool(unjudged)
             reasons.update(unjudged)
         for reason, count in reasons.items():
@@ -181,6 +199,17 @@ class Observer:
             waiting = [*reading.waiting, *(pair[number] for pair in pairs[compared:])]
             reading.waiting = sorted(waiting, key=lambda place: (place.file, place.number))
         return compared < len(pairs)
+
+    def _minute(self, capture: Capture, now: float) -> int:
+        """Return when a request was sent, in minutes since the run began; captures may lack the time."""
+        try:
+            sent = dt.datetime.fromisoformat(capture.inference_time).replace(tzinfo=dt.UTC).timestamp()
+        except (ValueError, OverflowError):
+            sent = now
+        return self._minutes(min(sent, now))
+
+    def _minutes(self, at: float) -> int:
+        return max(0, int((at - self._state.began) // 60))
 
     def _take(self, reading: Reading, variant: str, now: float) -> bool:
         state, started = self._state, dt.datetime.fromtimestamp(self._state.began, dt.UTC)
@@ -313,7 +342,7 @@ class Observer:
                 (round(each["requests"][minute]), round(each["errors"].get(minute, 0)))
                 for each in (production, candidate)
             ]
-            add_requests(state.observed, counts[0], counts[1])
+            add_requests(state.observed, self._minutes(minute), counts[0], counts[1])
         state.minute = until
 
     def _metrics(self, variant: str, start: float, end: float) -> dict[str, dict[float, float]]:
