@@ -6,12 +6,12 @@ import json
 import sys
 from pathlib import Path
 
-from constructs_optim.recipe.metrics import EVALUATION, MetricDefinition, Unit, by_name, engines
+from constructs_optim.recipe.metrics import EVALUATION, IDENTIFIER, MetricDefinition, Unit, by_name, engines, find
 from constructs_optim.recipe.rules import Rule, all_rules
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _DOCS = _CHECKOUT / "docs"
-_OF_HANDLERS = _CHECKOUT / "constructs_optim" / "runtime" / "evaluation" / "evaluation_metrics.json"
+_RUNTIME = _CHECKOUT / "constructs_optim" / "runtime"
 _GENERATED = "<!-- Generated: python tooling/reference_pages.py -->"
 
 _ENGINES = """## Engines
@@ -70,7 +70,8 @@ def main() -> None:
     """Write the pages and the definitions."""
     for name, content in pages().items():
         (_DOCS / name).write_text(content, encoding="utf-8")
-    _OF_HANDLERS.write_text(metrics_of_handlers(), encoding="utf-8")
+    for name, content in definitions_of_handlers().items():
+        (_RUNTIME / name).write_text(content, encoding="utf-8")
 
 
 def pages() -> dict[str, str]:
@@ -78,8 +79,15 @@ def pages() -> dict[str, str]:
     return {"rules.md": "\n".join(_rules()) + "\n", "metrics.md": "\n".join(_metrics()) + "\n"}
 
 
-def metrics_of_handlers() -> str:
-    """Return the definitions of evaluations' metrics that handlers have, which import nothing of the recipe."""
+def definitions_of_handlers() -> dict[str, str]:
+    """Return the definitions of metrics that handlers have, which import nothing of the recipe, by file name."""
+    return {
+        "evaluation/evaluation_metrics.json": _metrics_of_evaluations(),
+        "shadow/failed_requests.json": _failed_requests(),
+    }
+
+
+def _metrics_of_evaluations() -> str:
     rows = [
         {
             "name": metric.name,
@@ -93,6 +101,13 @@ def metrics_of_handlers() -> str:
         if metric.variant is not None
     ]
     return json.dumps(rows, indent=1) + "\n"
+
+
+def _failed_requests() -> str:
+    formula = find("failed_requests").formula or ""
+    series = {name: find(name).variant for name in sorted(set(IDENTIFIER.findall(formula)) & by_name().keys())}
+    metrics = {name: each.metric_name for name, each in series.items() if each is not None}
+    return json.dumps({"formula": formula, "metrics": metrics}, indent=1) + "\n"
 
 
 def _rules() -> list[str]:

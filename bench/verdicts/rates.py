@@ -23,12 +23,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import comparison
 import gate
 import lag
+import shadow
 import warm_up
 from row import Row, Rows
 
 JUDGES: Mapping[str, Rows] = {
     "limit": gate.limits,
     "gate": gate.regressions,
+    "shadow": shadow.rows,
     "comparison": comparison.rows,
     "lag": lag.rows,
     "warm-up": warm_up.rows,

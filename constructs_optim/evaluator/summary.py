@@ -24,8 +24,8 @@ from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
 from constructs_optim.recipe.evaluation.result import Level, Price
 from constructs_optim.recipe.metrics import EVALUATION
 from constructs_optim.runtime.evaluation.differences import Measured, intervals
-from constructs_optim.runtime.evaluation.formula import calculate
 from constructs_optim.runtime.evaluation.samples import Observation, Sample
+from constructs_optim.runtime.formula import calculate
 
 from .load import MeasuredLevel
 from .options import ClosedLoop, Load, OpenLoop

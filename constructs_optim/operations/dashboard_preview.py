@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from constructs_optim.runtime.documents import is_object, json_value, object_in
-from constructs_optim.runtime.evaluation.formula import calculate
+from constructs_optim.runtime.formula import calculate
 from constructs_optim.templates.json_values import as_object
 from constructs_optim.templates.references import Reference, readable_id
 from constructs_optim.templates.resource_types import DASHBOARD

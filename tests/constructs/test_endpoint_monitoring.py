@@ -277,7 +277,7 @@ def test_a_shadow_is_a_configuration_beside_the_declared_one() -> None:
         candidate=candidate,
         checks=[AnswerCheck.answered()],
         data_capture=capture,
-        duration=Duration.hours(2),
+        duration=Duration.hours(4),
         promote=True,
     )
     assert run.announced_pairs > 0

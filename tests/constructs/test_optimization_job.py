@@ -166,6 +166,7 @@ def test_the_lambda_asset_contains_only_the_runtime_package() -> None:
     assert names
     code = names - {
         "runtime/evaluation/evaluation_metrics.json",
+        "runtime/shadow/failed_requests.json",
         "runtime/botocore_data/cloudwatch/2010-08-01/service-2.sdk-extras.json",
         "runtime/botocore_data/sagemaker/2017-07-24/service-2.sdk-extras.json",
     }

@@ -103,7 +103,7 @@ if given.get("shadow"):
         checks=[AnswerCheck.answered()],
         data_capture=DataCapture(bucket=captures),
         sample_percent=100,
-        duration=Duration.hours(1),
+        duration=Duration.hours(3),
         margin=0.2,
         promote=True,
     )

@@ -74,7 +74,7 @@ if not given.get("promoted"):
         candidate=ShadowCandidate(techniques=[Quantization.awq()]),
         checks=[AnswerCheck.judge(judge.function_arn), AnswerCheck.reference(given["reference"])],
         sample_percent=100,
-        duration=Duration.hours(1),
+        duration=Duration.hours(3),
         margin=0.05,
         promote=True,
         topic=topic,

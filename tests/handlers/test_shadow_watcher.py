@@ -107,8 +107,8 @@ class Run:
             body = {**REQUEST, "messages": [{"role": "user", "content": f"{self.name} {next(_numbers)} {number}"}]}
             self.runtime.invoke_endpoint(EndpointName=self.name, Body=json.dumps(body), ContentType="application/json")
 
-    def publish(self, minutes: int, requests: int = 20) -> None:
-        """Metrics of the minutes after the run began, the same for both variants."""
+    def publish(self, minutes: int, requests: int = 20, **candidate: float) -> None:
+        """Metrics of the minutes after the run began, the same for both variants except for those of the candidate."""
         stored = content(self.records, RUN, self.run)
         assert stored is not None
         data: list[Any] = []
@@ -120,6 +120,7 @@ class Run:
                     {"Name": "VariantName", "Value": variant},
                 ]
                 values = {"Invocations": requests, "InvocationModelErrors": 0, "ModelLatency": 1000 + minute % 7}
+                values |= candidate if variant == "Shadow" else {}
                 data += [
                     {"MetricName": name, "Dimensions": dimensions, "Timestamp": at, "Value": float(value)}
                     for name, value in values.items()
@@ -211,11 +212,21 @@ def test_an_equal_candidate_passes_and_is_promoted_if_that_is_asked_for(run: Run
         run.request["PromotedConfigName"] = f"{run.name}-promoted"
     run.poll()
     run.ask(60)
-    run.publish(60)
-    run.clock = 3900
+    run.publish(130)
+    run.clock = 8100
     ended = run.end()
     assert run.report["outcome"] == "pass", run.report["findings"]
     assert ended["EndpointConfigName"] == f"{run.name}-{ending}"
+
+
+@pytest.mark.parametrize("failures", [{"MidStreamErrors": 2}, {"Invocation5XXErrors": 2}, {"InvocationModelErrors": 2}])
+def test_a_candidate_whose_responses_fail_or_break_off_is_worse(run: Run, failures: dict[str, float]) -> None:
+    run.poll()
+    run.publish(130, **failures)
+    run.clock = 8100
+    run.end()
+    assert run.report["outcome"] == "worse"
+    assert [each["measure"] for each in run.report["findings"] if each["outcome"] == "worse"] == ["errors"]
 
 
 def test_a_request_that_cannot_be_read_does_not_end_the_run(run: Run) -> None:
@@ -224,8 +235,8 @@ def test_a_request_that_cannot_be_read_does_not_end_the_run(run: Run) -> None:
     nested = '{"messages": [{"role": "user", "content": "Hi"}], "metadata": ' + '{"a":' * 500 + "1" + "}" * 501
     run.runtime.invoke_endpoint(EndpointName=run.name, ContentType="application/json", Body=nested)
     run.ask(60)
-    run.publish(60)
-    run.clock = 3900
+    run.publish(130)
+    run.clock = 8100
     run.end()
     assert (run.report["pairs"], run.report["unusable_captures"]) == (60, 2), "a capture of each variant"
     assert run.report["outcome"] == "pass"
@@ -268,7 +279,10 @@ def test_the_metrics_of_both_variants_are_read_by_the_minute(run: Run) -> None:
         for query in (
             ("latency", "ModelLatency", "Average"),
             ("requests", "Invocations", "Sum"),
-            ("errors", "InvocationModelErrors", "Sum"),
+            ("invocation_model_errors", "InvocationModelErrors", "Sum"),
+            ("invocation_4xx_errors", "Invocation4XXErrors", "Sum"),
+            ("invocation_5xx_errors", "Invocation5XXErrors", "Sum"),
+            ("mid_stream_errors", "MidStreamErrors", "Sum"),
         )
     }
 

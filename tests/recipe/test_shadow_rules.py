@@ -27,7 +27,12 @@ RESERVATION = CapacityReservation(arn="arn:aws:sagemaker:us-west-2:111122223333:
 GOOD: dict[str, list[Shadow]] = {
     "OPT190": [shadow(), shadow({"update": UpdateSettings("CANARY", size=10)})],
     "OPT191": [shadow(), shadow({"capture_percentage": 1})],
-    "OPT192": [shadow(sample_percent=100), shadow(sample_percent=0.5), shadow(duration_seconds=30 * 86_400)],
+    "OPT192": [
+        shadow(sample_percent=100),
+        shadow(sample_percent=0.5),
+        shadow(duration_seconds=3 * 3_600),
+        shadow(duration_seconds=30 * 86_400),
+    ],
     "OPT193": [shadow(promotes=True, is_scaled=True), shadow(promotes=True, instance_type="ml.g6.12xlarge")],
     "OPT194": [shadow(instance_quota=3), shadow(instance_quota=1, instance_type="ml.g6.12xlarge"), shadow()],
     "OPT195": [shadow(), shadow(checks=(ANSWERED, AnswerCheck.reference("s3://bucket/answers.jsonl")))],
@@ -47,7 +52,7 @@ BAD: list[tuple[str, Shadow, str, str]] = [
     ("OPT192", shadow(sample_percent=0), "sample_percent", "above 0"),
     ("OPT192", shadow(sample_percent=101), "sample_percent", "up to 100"),
     ("OPT192", shadow(sample_percent=True), "sample_percent", "a number"),
-    ("OPT192", shadow(duration_seconds=60), "duration", "Duration.hours(1)"),
+    ("OPT192", shadow(duration_seconds=2 * 3_600), "duration", "Duration.hours(3)"),
     ("OPT192", shadow(duration_seconds=31 * 86_400), "duration", "Duration.days(30)"),
     (
         "OPT193",

@@ -23,8 +23,8 @@ from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.evaluation import benchmark_output
 from constructs_optim.runtime.evaluation.benchmark_output import read_levels
 from constructs_optim.runtime.evaluation.definitions import COUNTS, DEFINITIONS, SOURCES
-from constructs_optim.runtime.evaluation.formula import calculate
 from constructs_optim.runtime.evaluation.samples import Observation
+from constructs_optim.runtime.formula import calculate
 
 from ..support.summaries import summarized
 

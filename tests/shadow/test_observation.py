@@ -1,23 +1,36 @@
-"""The record of a shadow run at the longest duration: everything is read once, and the record stays small."""
+"""What a shadow run reads and records: each capture once, a prompt as one outcome, in a record that stays small."""
 
 from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import io
 import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
+from random import Random
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from constructs_optim.runtime.requests.properties import validate
-from constructs_optim.runtime.requests.shadow_properties import ShadowRequest
+from constructs_optim.runtime.requests.shadow_properties import CheckKind, ShadowRequest
 from constructs_optim.runtime.shadow import observation
 from constructs_optim.runtime.shadow.captures import Capture, CaptureFile
-from constructs_optim.runtime.shadow.observation import Observer, RunState
+from constructs_optim.runtime.shadow.checks import Check
+from constructs_optim.runtime.shadow.observation import Observer, RunState, criteria_of
+from constructs_optim.runtime.shadow.report import document, markdown
+from constructs_optim.runtime.shadow.sequential_test import Counts
+from constructs_optim.runtime.shadow.verdict import (
+    Criteria,
+    Observed,
+    add_minute,
+    add_pair,
+    add_requests,
+    verdict,
+)
 from constructs_optim.runtime.store import json_records
 
 BEGAN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -78,7 +91,8 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
         def read(self: Observer, number: int) -> CaptureFile:
             name = self._state.files[number]
             minute = re.sub(r"^chat/chat/\w+/", "", name) if paired else name
-            return CaptureFile([Capture(hashlib.sha256(minute.encode()).hexdigest()[:24], {}, {})], 0)
+            digest = hashlib.sha256(minute.encode()).hexdigest()[:24]
+            return CaptureFile([Capture(digest, {"prompt": f"Question {digest}"}, {})], 0)
 
         monkeypatch.setattr(Observer, "_captures", read)
         state, largest, at = RunState(began=BEGAN.timestamp(), minute=BEGAN.timestamp()), 0, 0
@@ -97,14 +111,148 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     return polled
 
 
+class Written:
+    """Files of captures: each has a line for a request and an answer, at a minute of the run."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+
+    def add(self, variant: str, minute: int, request: dict[str, Any], text: str) -> None:
+        at = BEGAN + dt.timedelta(minutes=minute)
+        sides = {"endpointInput": request, "endpointOutput": {"choices": [{"message": {"content": text}}]}}
+        data = {name: {"data": json.dumps(side), "encoding": "JSON"} for name, side in sides.items()}
+        line = {"captureData": data, "eventMetadata": {"eventId": "1", "inferenceTime": f"{at:%Y-%m-%dT%H:%M:%SZ}"}}
+        name = f"chat/chat/{variant}/{at:%Y/%m/%d/%H}/{at:%M}-00-000-{variant}.jsonl"
+        self.files[name] = self.files.get(name, b"") + json.dumps(line).encode() + b"\n"
+
+    def ask(self, minute: int, request: dict[str, Any], production: str, candidate: str) -> None:
+        """A request of which both variants' answers were captured."""
+        self.add("AllTraffic", minute, request, production)
+        self.add("Shadow", minute, request, candidate)
+
+    def get_paginator(self, _: str) -> Any:
+        def paginate(*, Prefix: str, StartAfter: str, **__: Any) -> list[dict[str, Any]]:  # noqa: N803 - boto3's
+            names = sorted(name for name in self.files if name.startswith(Prefix) and name > StartAfter)
+            return [{"Contents": [{"Key": name, "LastModified": BEGAN + dt.timedelta(hours=9)} for name in names]}]
+
+        return SimpleNamespace(paginate=paginate)
+
+    def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:  # noqa: N803 - boto3's
+        return {"Body": io.BytesIO(self.files[Key])}
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> Written:
+    files = Written()
+    monkeypatch.setattr(observation, "client", lambda name, *_: files)
+    monkeypatch.setattr(Observer, "_read_metrics", lambda self, now: None)
+    return files
+
+
+def observed(polls: int = 1) -> RunState:
+    """The state after these polls, each of which reads the record of the one before."""
+    state = RunState(began=BEGAN.timestamp(), minute=BEGAN.timestamp())
+    for poll in range(polls):
+        Observer(REQUEST, state).observe(BEGAN.timestamp() + 36_000 + poll)
+        state = RunState.model_validate_json(json.dumps(state.model_dump()))
+    return state
+
+
+def user(*texts: str, **more: Any) -> dict[str, Any]:
+    roles = ("user", "assistant")
+    return {"messages": [{"role": roles[at % 2], "content": text} for at, text in enumerate(texts)], **more}
+
+
+def test_repeated_prompts_and_conversations_are_one_outcome_each(written: Written) -> None:
+    for minute in range(60):
+        # The candidate never answers a probe.
+        written.ask(minute, user("Are you there?", max_tokens=1 + minute % 3), "yes", "")
+        written.ask(minute, user(*(f"turn {turn}" for turn in range(2 * (minute % 10) + 1))), "well", "good")
+        written.ask(minute, user(f"Question {minute}"), "yes", "yes")
+    state = observed(polls=2)
+    [tally] = state.observed.answers
+    assert (state.observed.pairs, tally.worse, tally.equal) == (180, 1, 61)
+    report = document(REQUEST, state, verdict(state.observed, criteria_of(REQUEST)), "Too early", 0.0)
+    [finding] = [finding for finding in report["findings"] if finding["measure"] == "answered"]
+    assert (report["pairs"], report["effective_pairs"]) == (180, 62)
+    assert (finding["observations"], finding["effective"], finding["outcome"]) == (62, 62, "not decided")
+    assert "180 pairs of answers" in markdown(report)
+    assert "as much as 62 independent ones" in markdown(report)
+
+
+def test_answers_that_fail_together_show_less_than_their_number(written: Written) -> None:
+    for minute in range(500):
+        written.ask(minute, user(f"Question {minute}"), "yes", "" if 100 <= minute < 140 else "yes")
+    state = observed(polls=3)
+    [tally] = state.observed.answers
+    assert (tally.worse, tally.number, tally.called) == (40, 500, None)
+    assert state.observed.effective_pairs < 50
+
+
+def test_each_turn_of_conversations_may_be_the_one_that_counts(written: Written) -> None:
+    for conversation in range(200):
+        for turn in range(4):
+            texts = [f"conversation {conversation}", *(f"turn {number}" for number in range(2 * turn))]
+            written.ask(turn, user(*texts), "yes", "yes" if turn < 2 else "")
+    [tally] = observed().observed.answers
+    assert tally.number == 200
+    assert 70 < tally.worse < 130
+
+
+@pytest.mark.parametrize("at", ["", "yesterday", "9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00Z", "2020-01-01"])
+def test_a_capture_without_a_usable_time_is_compared(written: Written, at: str) -> None:
+    written.ask(3, user("hi"), "yes", "yes")
+    written.files = {
+        name: re.sub(rb'"inferenceTime": "[^"]*"', f'"inferenceTime": "{at}"'.encode(), content)
+        for name, content in written.files.items()
+    }
+    assert observed().observed.answers[0].equal == 1
+
+
+def test_a_run_of_another_version_counts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(observation, "log", lambda event, **fields: told.append(event))
+    tally = {"worse": 3, "equal": 1, "better": 0, "unjudged": 0, "spent": 0.0, "called": 4}
+    errors = {
+        "production": 9,
+        "production_failed": 0,
+        "candidate": 9,
+        "candidate_failed": 0,
+        "spent": 0,
+        "called": None,
+    }
+    earlier = {"pairs": 4, "answers": [tally], "ratios": {"1.1": tally}, "errors": errors}
+    state = RunState.model_validate({"began": 1.0, "minute": 60.0, "files": ["a"], "updates": 1, "observed": earlier})
+    assert (state.observed, state.files, state.updates) == (Observed(), ["a"], 1)
+    assert told == ["comparison restarted"]
+    state.observed.pairs = 5
+    assert RunState.model_validate(state.model_dump()).observed.pairs == 5
+    assert told == ["comparison restarted"]
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("hours", [24, DAYS * 24])
 def test_all_captures_of_the_longest_run_are_compared_once(run: Any, hours: int) -> None:
     minutes = DAYS * 1440
     state, largest = run(Captures(minutes), paired=True, hours=hours)
     assert state.observed.pairs == minutes
+    # The filter of prompts takes some new ones for known.
+    assert 0.97 * minutes < state.observed.answers[0].number <= minutes
     assert state.files == []
     assert largest < 1_000_000
+
+
+@pytest.mark.exhaustive
+def test_the_outcomes_of_the_longest_run_and_of_all_checks_fit_into_the_record() -> None:
+    checks, found, chance = [Check(kind) for kind in get_args(CheckKind)], Observed(), Random(1)
+    criteria = Criteria(checks, margin=0.1, latency_tolerance=0.1)
+    for minute in range(DAYS * 1440):
+        judged = Counts(worse=chance.random() < 0.1)
+        add_pair(found, criteria, {"prompt": f"Question {minute}"}, minute, lambda _, judged=judged: judged)
+        add_minute(found, criteria, 1.0, chance.uniform(0.5, 2.0))
+        add_requests(found, minute, (1_000, 5), (1_000, 5))
+    assert len(json.dumps(found.model_dump(), indent=1)) < 2_500_000
+    assert verdict(found, criteria).outcome == "worse"
 
 
 @pytest.mark.exhaustive

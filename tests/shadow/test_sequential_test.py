@@ -23,7 +23,7 @@ from constructs_optim.runtime.shadow.sequential_test import (
 )
 
 RUNS = 200
-ANSWERS = 0.04
+ANSWERS = 0.025
 """The level of the answers' check where there is one, as ``verdict.py`` shares it out."""
 
 

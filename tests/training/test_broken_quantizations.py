@@ -95,7 +95,8 @@ def _finding(production: list[str], candidate: list[str], references: dict[str, 
     for prompt, *texts in zip(references, production, candidate, strict=True):
         said = [{"choices": [{"message": {"content": text}}]} for text in texts]
         pair = Pair({"messages": [{"role": "user", "content": prompt}]}, said[0], said[1])
-        add_pair(observed, CRITERIA, [outcome(check, pair, references, None)])
+        found = outcome(check, pair, references, None)
+        add_pair(observed, CRITERIA, pair.request, 0, lambda _, found=found: found)
     return next(finding for finding in verdict(observed, CRITERIA).findings if finding.measure == "reference")
 
 

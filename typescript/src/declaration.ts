@@ -879,7 +879,7 @@ export interface Shadow {
    */
   readonly samplePercent?: number;
   /**
-   * The maximum duration of the run, 1 hour to 30 days.
+   * The maximum duration of the run, 3 hours to 30 days.
    * @default - 7 days
    */
   readonly duration?: Duration;

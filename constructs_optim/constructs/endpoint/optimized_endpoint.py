@@ -857,7 +857,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             candidate: the candidate to compare with the served model.
             checks: the checks that compare the answers.
             sample_percent: the percentage of requests that the candidate also answers, above 0, up to 100.
-            duration: the maximum duration of the run, 1 hour to 30 days. Default: 7 days.
+            duration: the maximum duration of the run, 3 hours to 30 days. Default: 7 days.
             margin: the share of pairs by which a candidate may be worse and still pass, 0.02 for 2 points; also applies
                 to errors.
             latency_tolerance: the share by which the median latency may be higher, 0.1 for 10%.

@@ -145,9 +145,10 @@ class ShadowRun(Construct):
 
     @property
     def announced_pairs(self) -> int:
-        """The number of pairs that detects a candidate worse by the margin with a probability of 80%.
+        """The number of independent pairs that detects a candidate worse by the margin with a probability of 80%.
 
-        It assumes that 10% of the pairs differ; the report has the number for the actual share.
+        It assumes that 10% of the pairs differ; the report has the number for the actual share. A prompt and a
+        conversation count once, however many pairs they have.
         """
         return self.settings.announced_pairs or 0
 

@@ -91,7 +91,7 @@ class AnswerCheck(Settings):
 class Shadow:
     """The shadow variant of an endpoint, for the rules to check.
 
-    ``announced_pairs`` is the number of pairs that the margin needs; None if a run cannot read as many.
+    ``announced_pairs`` is the number of independent pairs that the margin needs; None if a run cannot read as many.
     ``instance_quota`` is the account's quota for the instance type, if known. ``is_restarted``: whether the endpoint
     has the cure that replaces its instances. ``captures``: whether data capture records both requests and responses.
     """

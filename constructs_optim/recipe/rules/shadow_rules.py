@@ -10,7 +10,8 @@ from constructs_optim.recipe.tokens import is_number, is_token, is_whole
 
 from .registry import API, GUIDE, Finding, rule
 
-_LONGEST_SECONDS, _SHORTEST_SECONDS = 30 * 86_400, 3_600
+# Latency and errors are judged after 125 minutes with requests.
+_LONGEST_SECONDS, _SHORTEST_SECONDS = 30 * 86_400, 3 * 3_600
 _MOST_CHECKS = 7
 
 
@@ -64,11 +65,11 @@ def _answers_are_captured(shadow: Shadow) -> Iterator[Finding]:
 
 @rule("OPT192", f"{API}ShadowModelVariantConfig.html")
 def _traffic_is_a_share(shadow: Shadow) -> Iterator[Finding]:
-    """Share and duration of a shadow are valid: a shadow gets up to 100% of the requests, for one hour to 30 days."""
+    """Share and duration of a shadow are valid: a shadow gets up to 100% of the requests, for 3 hours to 30 days."""
     if not is_number(shadow.sample_percent) or not 0 < shadow.sample_percent <= 100:
         yield Finding("sample_percent", shadow.sample_percent, "a number above 0, up to 100")
     if not _SHORTEST_SECONDS <= shadow.duration_seconds <= _LONGEST_SECONDS:
-        yield Finding("duration", f"{shadow.duration_seconds} s", "Duration.hours(1) to Duration.days(30)")
+        yield Finding("duration", f"{shadow.duration_seconds} s", "Duration.hours(3) to Duration.days(30)")
 
 
 @rule("OPT193", f"{GUIDE}endpoint-scaling-update.html")

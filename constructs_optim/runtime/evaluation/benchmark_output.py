@@ -19,8 +19,8 @@ from typing import IO, TYPE_CHECKING, BinaryIO, cast
 from ..aws import client
 from ..documents import json_value, list_in, nested, object_in
 from ..errors import DeploymentError
+from ..formula import calculate
 from .definitions import DEFINITIONS
-from .formula import calculate
 from .samples import FEWEST_BLOCKS, Observation, Sample
 
 if TYPE_CHECKING:

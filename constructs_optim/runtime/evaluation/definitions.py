@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict
 
-from .formula import names_in
+from ..formula import names_in
 from .samples import ALL_TOKENS
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
+from ..formula import calculate
 from ..requests.run_properties import Limit
 from .differences import COUNTS, LEVEL, POWER, SAMPLED, SOURCES, Measured, errors_of
 from .formatting import number, users_of
-from .formula import calculate
 from .repetitions import MOST_MEASUREMENTS, Refusal, Undecided, is_worth_repeating
 from .run_spread import NO_SPREAD, RunSpread, run_spread
 from .samples import Observation, Percentile, Sample, percentile_of

@@ -240,7 +240,14 @@ def _observe(watch: ShadowWatch, records: RunRecords, state: RunState, now: floa
         _conclude(watch, records, state, Verdict("not decided"), f"{error}".capitalize(), now)
         return None
     found = verdict(state.observed, criteria)
-    log("observed", shadow=records.key, run=watch.run, pairs=state.observed.pairs, outcome=found.outcome)
+    log(
+        "observed",
+        shadow=records.key,
+        run=watch.run,
+        pairs=state.observed.pairs,
+        effective_pairs=state.observed.effective_pairs,
+        outcome=found.outcome,
+    )
     seconds = _seconds_between_polls(request.duration_seconds)
     # What waits at the end is still compared, but the candidate's instances cost money.
     late = now - state.began - request.duration_seconds
@@ -271,7 +278,11 @@ def _reason(found: Verdict, state: RunState, now: float) -> str:
             return "No measure is worse by its margin"
         case "not decided":
             hours = (now - state.began) / 3600
-            return f"{state.observed.pairs} pairs in {hours:.3g} hours do not decide {', '.join(measures)}"
+            pairs, effective = state.observed.pairs, state.observed.effective_pairs
+            return (
+                f"{pairs} pairs in {hours:.3g} hours, which show as much as {effective} independent ones, do not "
+                f"decide {', '.join(measures)}"
+            )
 
 
 def _conclude(
@@ -313,6 +324,7 @@ def _announce(watch: ShadowWatch, records: RunRecords, state: RunState, outcome:
         shadow=records.key,
         outcome=outcome,
         pairs=state.observed.pairs,
+        effective_pairs=state.observed.effective_pairs,
     )
     _tell(watch.request, outcome, f"{reason}. Report: {records.uri('report.md', watch.run)}")
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
-from pydantic import BaseModel
+from pydantic import BaseModel, model_validator
 
 from ..aws import client
 from ..documents import is_object, json_value, nested
@@ -27,6 +27,7 @@ from ..store.json_records import get_object
 from ..telemetry import log
 from .captures import Capture, CaptureFile, Pair, paired, read_captures
 from .checks import Check, Judge, outcome, prompt_of
+from .failed_requests import METRICS, failed_requests
 from .sequential_test import Counts
 from .verdict import Criteria, Observed, add_minute, add_pair, add_requests
 
@@ -47,6 +48,8 @@ _METRICS_LATE_SECONDS = 180
 # The length of "yyyy/mm/dd/hh", with which the names of captured files start.
 _HOUR = 13
 _MINUTES_A_POLL = 1_000
+COUNTING = 2
+"""The version of how outcomes are counted. A run goes on with its own version's counts, or counts anew."""
 # A poll has room for one answer that does not come, after the time for which it reads.
 _JUDGE = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 2})
 # AWS Lambda's quotas: the payload of a synchronous invocation has at most 6 MB.
@@ -77,10 +80,11 @@ class RunState(BaseModel):
     """The record of a run.
 
     ``files`` are the files of the captures that wait. ``minute`` is the time up to which metrics were read, in seconds
-    since 1970. ``updates`` counts the updates to end the shadow that SageMaker accepted, and ``refusals`` those that it
-    has refused since; ``refusal`` is the reason if it refused the last one. ``unusable`` counts both variants' captures
-    that cannot be read, such as requests that are not JSON, ``unjudged`` the pairs that a check could not judge, and
-    ``further_polls`` the polls after which the next one read on at once.
+    since 1970. ``counting`` is how the outcomes in ``observed`` were counted. ``updates`` counts the updates to end the
+    shadow that SageMaker accepted, and ``refusals`` those that it has refused since; ``refusal`` is the reason if it
+    refused the last one. ``unusable`` counts both variants' captures that cannot be read, such as requests that are not
+    JSON, ``unjudged`` the pairs that a check could not judge, and ``further_polls`` the polls after which the next one
+    read on at once.
     """
 
     began: float
@@ -90,12 +94,21 @@ class RunState(BaseModel):
     production: Reading = Reading()
     candidate: Reading = Reading()
     observed: Observed = Observed()
+    counting: int = COUNTING
     unusable: int = 0
     unjudged: int = 0
     further_polls: int = 0
     updates: int = 0
     refusals: int = 0
     refusal: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _counts_anew(cls, stored: object) -> object:
+        if not is_object(stored) or "observed" not in stored or stored.get("counting") == COUNTING:
+            return stored
+        log("comparison restarted", reason="another release counted the outcomes so far in another way")
+        return {name: value for name, value in stored.items() if name not in ("observed", "counting")}
 
 
 def criteria_of(request: ShadowRequest) -> Criteria:
@@ -152,16 +165,18 @@ class Observer:
             self._take(self._state.production, self._request.production.variant_name, now),
             self._take(self._state.candidate, self._request.candidate.variant_name, now),
         ]
-        more.append(self._compare(until))
+        more.append(self._compare(now, until))
         self._forget_files()
         self._read_metrics(now)
         return any(more)
 
-    def _compare(self, until: float) -> bool:
+    def _compare(self, now: float, until: float) -> bool:
         """Compare the pairs that wait; return whether some of them still wait."""
         references, judge, reasons = self._references(), self._judge(), Counter[str]()
         sent, copied = self._state.production, self._state.candidate
         pairs, sent.waiting, copied.waiting = paired(sent.waiting, copied.waiting)
+        # One turn of a conversation counts. In the order of digests, any of those read together may be the first.
+        pairs.sort(key=lambda pair: pair[1].digest)
         compared = 0
         # At least one, so that no run stands still.
         while compared < len(pairs) and (not compared or time.monotonic() < until):
@@ -170,9 +185,13 @@ class Observer:
             if production is None or candidate is None:
                 continue
             pair = Pair(candidate.request, production.response, candidate.response)
-            found = [_judged(check, pair, references, judge) for check in self._criteria.checks]
-            add_pair(self._state.observed, self._criteria, found)
-            unjudged = [each for each in found if isinstance(each, str)]
+            unjudged = add_pair(
+                self._state.observed,
+                self._criteria,
+                pair.request,
+                self._minute(candidate, now),
+                lambda check, pair=pair: _judged(check, pair, references, judge),
+            )
             self._state.unjudged += bool(unjudged)
             reasons.update(unjudged)
         for reason, count in reasons.items():
@@ -181,6 +200,17 @@ class Observer:
             waiting = [*reading.waiting, *(pair[number] for pair in pairs[compared:])]
             reading.waiting = sorted(waiting, key=lambda place: (place.file, place.number))
         return compared < len(pairs)
+
+    def _minute(self, capture: Capture, now: float) -> int:
+        """Return when a request was sent, in minutes since the run began; captures may lack the time."""
+        try:
+            sent = dt.datetime.fromisoformat(capture.inference_time).replace(tzinfo=dt.UTC).timestamp()
+        except (ValueError, OverflowError):
+            sent = now
+        return self._minutes(min(sent, now))
+
+    def _minutes(self, at: float) -> int:
+        return max(0, int((at - self._state.began) // 60))
 
     def _take(self, reading: Reading, variant: str, now: float) -> bool:
         state, started = self._state, dt.datetime.fromtimestamp(self._state.began, dt.UTC)
@@ -310,14 +340,14 @@ class Observer:
             add_minute(state.observed, self._criteria, *latencies)
         for minute in sorted(production["requests"].keys() & candidate["requests"].keys()):
             counts = [
-                (round(each["requests"][minute]), round(each["errors"].get(minute, 0)))
+                (round(each["requests"][minute]), round(failed_requests(_at(each, minute))))
                 for each in (production, candidate)
             ]
-            add_requests(state.observed, counts[0], counts[1])
+            add_requests(state.observed, self._minutes(minute), counts[0], counts[1])
         state.minute = until
 
     def _metrics(self, variant: str, start: float, end: float) -> dict[str, dict[float, float]]:
-        """Return a variant's latencies, requests, and failed requests, by metric and minute.
+        """Return a variant's latencies, requests, and what counts its failed requests, by metric and minute.
 
         Source: developer guide, "Monitor a shadow test", on the metrics of both variants.
         """
@@ -337,10 +367,10 @@ class Observer:
             for name, metric, statistic in (
                 ("latency", "ModelLatency", "Average"),
                 ("requests", "Invocations", "Sum"),
-                ("errors", "InvocationModelErrors", "Sum"),
+                *((name, metric, "Sum") for name, metric in METRICS.items()),
             )
         ]
-        found: dict[str, dict[float, float]] = {"latency": {}, "requests": {}, "errors": {}}
+        found: dict[str, dict[float, float]] = {name: {} for name in ("latency", "requests", *METRICS)}
         pages = (
             client("cloudwatch")
             .get_paginator("get_metric_data")
@@ -355,3 +385,8 @@ class Observer:
                 values = zip(series.get("Timestamps", []), series.get("Values", []), strict=True)
                 found[series.get("Id", "")] |= {at.timestamp(): value for at, value in values}
         return found
+
+
+def _at(series: Mapping[str, Mapping[float, float]], minute: float) -> dict[str, float]:
+    """Return the failures that a variant's metrics count in a minute; SageMaker publishes none without failures."""
+    return {name: series[name][minute] for name in METRICS if minute in series[name]}

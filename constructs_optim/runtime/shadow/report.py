@@ -33,6 +33,7 @@ def document(request: ShadowRequest, state: RunState, found: Verdict, reason: st
         "began": _time(state.began),
         "ended": _time(now),
         "pairs": state.observed.pairs,
+        "effective_pairs": state.observed.effective_pairs,
         "unusable_captures": state.unusable,
         "unjudged_pairs": state.unjudged,
         "announced_pairs": criteria.announced_pairs,
@@ -59,18 +60,18 @@ def markdown(report: Mapping[str, Any]) -> str:
         "of the requests.",
         "",
         f"{report['pairs']} pairs of answers, of which a check could not judge {report['unjudged_pairs']}, and "
-        f"{report['unusable_captures']} captures that cannot be read as JSON objects. Announced: "
-        f"{report['announced_pairs'] or 'more than 16,000'}. Expected from the share of pairs that differ in this run: "
-        f"{needed or 'more than 16,000'}.",
+        f"{report['unusable_captures']} captures that cannot be read as JSON objects. The pairs show as much as "
+        f"{report['effective_pairs']} independent ones. Announced: {report['announced_pairs'] or 'more than 16,000'}. "
+        f"Expected from the share of pairs that differ in this run: {needed or 'more than 16,000'}.",
         "",
-        "| measure | outcome | observations | difference | interval, 95% | accepted |",
-        "| --- | --- | ---: | ---: | --- | --- |",
+        "| measure | outcome | observations | effective | difference | interval, 95% | accepted |",
+        "| --- | --- | ---: | ---: | ---: | --- | --- |",
     ]
     for finding in report["findings"]:
         low, high = _number(finding["low"]), _number(finding["high"])
         lines.append(
             f"| {finding['measure']} | {finding['outcome']} | {finding['observations']} {finding['unit']} "
-            f"| {_number(finding['estimate'])} | {low} to {high} | {finding['accepted']} |"
+            f"| {finding['effective']} | {_number(finding['estimate'])} | {low} to {high} | {finding['accepted']} |"
         )
     return "\n".join(
         [
@@ -81,6 +82,10 @@ def markdown(report: Mapping[str, Any]) -> str:
             f"{rates['pass_though_worse_by_the_margin']:.0%}. Intervals hold at all times at once. The difference in "
             "latency is the median of the per-minute ratios of the candidate's latency to production's. The candidate "
             f"received {report['sample_percent']:g}% of production's requests.",
+            "",
+            "A prompt and a conversation are one observation each, however many pairs they have. The effective number "
+            "is that of independent observations that show as much: it is lower if observations that are alike, or "
+            "close in time, have the same outcome.",
             "",
         ]
     )

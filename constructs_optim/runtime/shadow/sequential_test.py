@@ -11,7 +11,8 @@ hypothesis, its capital is a nonnegative supermartingale, which at any time reac
 most ``level`` (Ville's inequality). The interval contains the differences that the same bets cannot rule out. It holds
 at all times at once, and is wider than the interval of a single look.
 
-Both assume that the next pair, given all earlier ones, is drawn like the others; neither assumes a distribution.
+Both assume that the next pair, given all earlier ones, is drawn like the others; neither assumes a distribution. What
+makes pairs independent is in ``units.py`` and ``clusters.py``: for clustered pairs, the tests get effective numbers.
 Sources: McNemar, Psychometrika 12 (1947), 153-157; Waudby-Smith and Ramdas, "Estimating means of bounded random
 variables by betting", Journal of the Royal Statistical Society B 86 (2024), 1-27; Lan and DeMets, Biometrika 70 (1983),
 659-663, for levels that are spent over looks.
@@ -27,8 +28,11 @@ LEVEL = 0.05
 """The highest probability of calling equal models different, and of passing a model that is worse by the margin."""
 POWER = 0.8
 """The least probability of catching a model that is worse by the margin within the announced number of pairs."""
-ANSWERS_LEVEL, LATENCY_LEVEL, ERRORS_LEVEL = 0.8 * LEVEL, 0.1 * LEVEL, 0.1 * LEVEL
-"""The shares of the level. Answers need most of it, because differences in latency and errors show sooner."""
+ANSWERS_LEVEL, LATENCY_LEVEL, ERRORS_LEVEL = 0.5 * LEVEL, 0.1 * LEVEL, 0.1 * LEVEL
+"""The shares of the level. Answers need most of it, because differences in latency and errors show sooner.
+
+The tests allow for clusters of outcomes by a design effect. It is an estimate, for whose error the rest is kept.
+"""
 EXPECTED_DIFFERENCE = 0.1
 """The assumed share of pairs that differ, until there are enough pairs to estimate it."""
 LOOKS: dict[int, float] = {
@@ -49,14 +53,14 @@ _STAKES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
 
 @dataclass(frozen=True)
 class Counts:
-    """The numbers of pairs that were worse, equal, and better for the candidate."""
+    """The numbers of pairs that were worse, equal, and better for the candidate; effective numbers have fractions."""
 
-    worse: int = 0
-    equal: int = 0
-    better: int = 0
+    worse: float = 0
+    equal: float = 0
+    better: float = 0
 
     @property
-    def pairs(self) -> int:
+    def pairs(self) -> float:
         """The number of all pairs."""
         return self.worse + self.equal + self.better
 
@@ -64,6 +68,15 @@ class Counts:
     def difference(self) -> float:
         """The share of pairs by which the candidate is worse; negative if it is better."""
         return (self.worse - self.better) / self.pairs if self.pairs else 0.0
+
+    @property
+    def variance(self) -> float:
+        """The variance of a pair's outcome: 1 if the candidate is worse, -1 if it is better."""
+        return (self.worse + self.better) / self.pairs - self.difference**2 if self.pairs else 0.0
+
+    def over(self, design_effect: float) -> Counts:
+        """Return the effective numbers: those of independent pairs that show as much."""
+        return Counts(self.worse / design_effect, self.equal / design_effect, self.better / design_effect)
 
     def reversed(self) -> Counts:
         """Return the counts with production and candidate exchanged."""
@@ -115,14 +128,14 @@ class Looks:
     spent: float = 0.0
     called: int | None = None
 
-    def look(self, worse: int, differing: int, observations: int, chance: float = 0.5) -> None:
-        """If a look is due, test whether ``worse`` of ``differing`` pairs are more than expected at ``chance``."""
-        self.look_between(worse, differing, observations - 1, observations, chance)
+    def look(self, worse: float, differing: float, observations: int, chance: float = 0.5) -> None:
+        """If a look is due, test whether ``worse`` of ``differing`` pairs are more than expected at ``chance``.
 
-    def look_between(self, worse: int, differing: int, before: int, observations: int, chance: float) -> None:
-        """Run the test for several observations at once, at the last look among them."""
-        if self.called is not None or not any(before < look <= observations for look in LOOKS):
+        Both may be effective numbers, of which fractions do not count as worse.
+        """
+        if self.called is not None or observations not in LOOKS:
             return
+        worse, differing = math.floor(worse), round(differing)
         allotted = self.level * sum(share for look, share in LOOKS.items() if look <= observations)
         critical = _critical(differing, chance, allotted - self.spent)
         self.spent += tail(critical, differing, chance)

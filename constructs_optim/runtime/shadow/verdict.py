@@ -7,18 +7,24 @@ is not worse by its margin. Because all must show it, each may use the whole lev
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Literal
 
 from pydantic import BaseModel
 
+from .captures import Document
 from .checks import AGREEMENT, Check
+from .clusters import Groups, KnownKeys, Spans, design_effect_of_series
 from .sequential_test import (
     ANSWERS_LEVEL,
     ERRORS_LEVEL,
     LATENCY_LEVEL,
     LEVEL,
+    LOOKS,
     Counts,
     Looks,
     announced_pairs,
@@ -26,10 +32,11 @@ from .sequential_test import (
     is_below,
     pairs_needed,
 )
+from .units import Beginnings, Unit, unit_of
 
 Outcome = Literal["worse", "pass", "not decided"]
-RATIOS = (0.5, 0.67, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)
-"""The latency ratios that can bound the reported interval, besides the accepted one."""
+FEWEST_MINUTES = 125
+"""The number of minutes after which latency and errors are judged: fewer do not show whether a difference lasts."""
 _FEW = 100
 
 
@@ -53,63 +60,142 @@ class Criteria:
 
 
 class Tally(BaseModel):
-    """A measure's pairs, and the state of its sequential test. ``unjudged`` are pairs that could not be compared."""
+    """A check's outcomes, one for each unit, and the state of its sequential test.
+
+    ``unjudged`` are units that could not be compared. ``known`` are the units that were counted. ``templates`` and
+    ``spans`` are the outcomes by the template of the prompt, and by time.
+    """
 
     worse: int = 0
     equal: int = 0
     better: int = 0
     unjudged: int = 0
+    known: KnownKeys = KnownKeys()
+    templates: Groups = Groups()
+    spans: Spans = Spans()
     spent: float = 0.0
     called: int | None = None
 
     @property
+    def number(self) -> int:
+        """The number of units that were compared."""
+        return self.worse + self.equal + self.better
+
+    @property
     def counts(self) -> Counts:
-        """The numbers of pairs in which the candidate is worse, equal and better."""
+        """The numbers of units in which the candidate is worse, equal and better."""
         return Counts(self.worse, self.equal, self.better)
 
-    def add(self, counted: Counts, level: float, chance: float | None = None) -> None:
-        """Add an observation and run the test; ``chance`` is the accepted probability of a disagreement."""
-        self.worse, self.equal, self.better = (
-            self.worse + counted.worse,
-            self.equal + counted.equal,
-            self.better + counted.better,
-        )
-        looks = Looks(level, self.spent, self.called)
-        counts = self.counts
-        if chance is None:
-            looks.look(counts.worse, counts.worse + counts.better, counts.pairs)
+    @property
+    def design_effect(self) -> float:
+        """The design effect of templates or of time, whichever is larger."""
+        variance = self.counts.variance
+        return max(self.templates.design_effect(variance), self.spans.design_effect(variance))
+
+    def add(self, unit: Unit, minute: int, found: Counts | str, level: float, chance: float | None = None) -> None:
+        """Add a unit's outcome and run the test; ``chance`` is the accepted probability of a disagreement."""
+        self.known.add(unit.key)
+        if isinstance(found, str):
+            self.unjudged += 1
+            return
+        value = int(found.worse - found.better)
+        if value > 0:
+            self.worse += 1
+        elif value < 0:
+            self.better += 1
         else:
-            looks.look(counts.worse, counts.pairs, counts.pairs, chance)
+            self.equal += 1
+        self.templates.add_of(unit.template, value)
+        self.spans.add(minute, 1, value)
+        if self.number not in LOOKS:
+            return
+        looks, counts = Looks(level, self.spent, self.called), self.counts.over(self.design_effect)
+        if chance is None:
+            looks.look(counts.worse, counts.worse + counts.better, self.number)
+        else:
+            looks.look(counts.worse, counts.pairs, self.number, chance)
         self.spent, self.called = looks.spent, looks.called
 
 
-class Errors(BaseModel):
-    """Requests and failed requests of both variants."""
+class Latency(BaseModel):
+    """The logarithm of the candidate's latency by production's in each minute, and the state of the test."""
 
-    production: int = 0
-    production_failed: int = 0
-    candidate: int = 0
-    candidate_failed: int = 0
+    ratios: list[float] = []
     spent: float = 0.0
     called: int | None = None
 
+    @property
+    def design_effect(self) -> float:
+        """The design effect of time."""
+        return design_effect_of_series(self.ratios)
+
+    def above(self, ratio: float) -> Counts:
+        """Return the number of minutes with a higher ratio, as ``worse``, and that of the others, as ``better``."""
+        higher = sum(each > math.log(ratio) for each in self.ratios)
+        return Counts(worse=higher, better=len(self.ratios) - higher)
+
+
+class Requests(BaseModel):
+    """A variant's requests and failed requests."""
+
+    number: int = 0
+    failed: int = 0
+    spans: Spans = Spans()
+
+    @property
+    def counts(self) -> Counts:
+        """The number of failed requests, as ``worse``, and that of the others, as ``equal``."""
+        return Counts(worse=self.failed, equal=self.number - self.failed)
+
+    def add(self, minute: int, number: int, failed: int) -> None:
+        """Add a minute's requests."""
+        self.number += number
+        self.failed += min(number, failed)
+        self.spans.add(minute, number, min(number, failed))
+
+
+class Errors(BaseModel):
+    """Both variants' requests in ``minutes``, and the state of the test."""
+
+    minutes: int = 0
+    production: Requests = Requests()
+    candidate: Requests = Requests()
+    spent: float = 0.0
+    called: int | None = None
+
+    @property
+    def design_effect(self) -> float:
+        """The larger of both design effects of time: a variant without failures does not show how they cluster."""
+        return max(each.spans.design_effect(each.counts.variance) for each in (self.production, self.candidate))
+
 
 class Observed(BaseModel):
-    """All counts so far, in the order of the checks; ``ratios`` are counts of minutes, by the ratio of latencies."""
+    """All outcomes so far, those of the answers in the order of the checks. ``pairs`` are all pairs that were read."""
 
     pairs: int = 0
+    beginnings: Beginnings = Beginnings()
     answers: list[Tally] = []
-    ratios: dict[str, Tally] = {}
+    latency: Latency = Latency()
     errors: Errors = Errors()
+
+    @property
+    def effective_pairs(self) -> int:
+        """The number of independent pairs that show as much, for the check that has the most."""
+        return max((int(tally.number / tally.design_effect) for tally in self.answers), default=0)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A measure's finding. ``low`` and ``high`` are the 95% bounds of the estimate, at all times at once."""
+    """A measure's finding.
+
+    ``observations`` are those that are counted, and ``effective`` is how many independent ones show as much. ``low``
+    and ``high`` are the 95% bounds of the estimate, at all times at once.
+    """
 
     measure: str
     outcome: Outcome
     observations: int
+    effective: int
     unit: str
     estimate: float | None
     low: float | None
@@ -127,40 +213,58 @@ class Verdict:
     findings: Sequence[Finding] = field(default_factory=tuple[Finding, ...])
 
 
-def add_pair(observed: Observed, criteria: Criteria, outcomes: Sequence[Counts | str | None]) -> None:
-    """Count a pair; its outcomes are in the order of the checks: None if a check does not apply, text if it failed."""
+def add_pair(
+    observed: Observed,
+    criteria: Criteria,
+    request: Document,
+    minute: int,
+    outcome_of: Callable[[Check], Counts | str | None],
+) -> list[str]:
+    """Count a pair, unless its prompt or conversation is counted already; return why checks failed.
+
+    ``minute`` is when it was sent, in minutes since the run began. ``outcome_of`` gives a check's outcome: None if the
+    check does not apply, text if it failed.
+    """
     observed.pairs += 1
-    while len(observed.answers) < len(criteria.checks):
-        observed.answers.append(Tally())
-    for check, tally, counted in zip(criteria.checks, observed.answers, outcomes, strict=True):
-        if isinstance(counted, str):
-            tally.unjudged += 1
-        elif counted is not None:
-            tally.add(counted, criteria.answer_level, _accepted_disagreement(check))
+    observed.answers += [Tally() for _ in range(len(criteria.checks) - len(observed.answers))]
+    unit, failures = unit_of(request, observed.beginnings), list[str]()
+    for check, tally in zip(criteria.checks, observed.answers, strict=True):
+        found = outcome_of(check) if unit.key not in tally.known else None
+        if found is not None:
+            tally.add(unit, minute, found, criteria.answer_level, _accepted_disagreement(check))
+        if isinstance(found, str):
+            failures.append(found)
+    return failures
 
 
 def add_minute(observed: Observed, criteria: Criteria, production: float, candidate: float) -> None:
     """Count a minute in which both variants answered, with their latencies."""
-    for ratio in _ratios(criteria):
-        is_slower = candidate > ratio * production
-        tally = observed.ratios.setdefault(f"{ratio:g}", Tally())
-        tally.add(Counts(worse=1) if is_slower else Counts(better=1), LATENCY_LEVEL)
+    if production <= 0 or candidate <= 0:
+        return
+    latency = observed.latency
+    latency.ratios.append(round(math.log(candidate / production), 4))
+    minutes = len(latency.ratios)
+    if minutes < FEWEST_MINUTES or minutes not in LOOKS:
+        return
+    looks = Looks(LATENCY_LEVEL, latency.spent, latency.called)
+    slower = latency.above(1 + criteria.latency_tolerance).over(latency.design_effect)
+    looks.look(slower.worse, slower.pairs, minutes)
+    latency.spent, latency.called = looks.spent, looks.called
 
 
-def add_requests(observed: Observed, production: tuple[int, int], candidate: tuple[int, int]) -> None:
-    """Count both variants' requests and failed requests."""
+def add_requests(observed: Observed, minute: int, production: tuple[int, int], candidate: tuple[int, int]) -> None:
+    """Count both variants' requests and failed requests in a minute since the run began."""
     errors = observed.errors
-    errors.production += production[0]
-    errors.production_failed += min(production)
-    before = errors.candidate
-    errors.candidate += candidate[0]
-    errors.candidate_failed += min(candidate)
-    failed, total = errors.candidate_failed, errors.candidate_failed + errors.production_failed
-    looks = Looks(ERRORS_LEVEL, errors.spent, errors.called)
-    # If both variants are equal, the candidate's share of failures is its share of requests. A minute may pass several
-    # looks; only one of them runs.
-    share = errors.candidate / max(1, errors.candidate + errors.production)
-    looks.look_between(failed, total, before, errors.candidate, share)
+    errors.minutes += 1
+    errors.production.add(minute, *production)
+    errors.candidate.add(minute, *candidate)
+    if errors.minutes < FEWEST_MINUTES or errors.minutes not in LOOKS:
+        return
+    looks, effect = Looks(ERRORS_LEVEL, errors.spent, errors.called), errors.design_effect
+    # If both variants are equal, the candidate's share of failures is its share of requests.
+    share = errors.candidate.number / max(1, errors.candidate.number + errors.production.number)
+    failed = errors.candidate.failed / effect
+    looks.look(failed, failed + errors.production.failed / effect, errors.minutes, share)
     errors.spent, errors.called = looks.spent, looks.called
 
 
@@ -168,7 +272,7 @@ def verdict(observed: Observed, criteria: Criteria) -> Verdict:
     """Return the verdict from the observations so far."""
     findings = [
         *(_of_answers(check, tally, criteria) for check, tally in _tallies(observed, criteria)),
-        _of_latency(observed, criteria),
+        _of_latency(observed.latency, criteria),
         _of_errors(observed.errors, criteria),
     ]
     outcomes = {finding.outcome for finding in findings}
@@ -179,9 +283,9 @@ def verdict(observed: Observed, criteria: Criteria) -> Verdict:
 def pairs_expected(observed: Observed, criteria: Criteria) -> int | None:
     """Return the number of needed pairs, from the share of pairs that differ so far."""
     differing = [
-        (tally.worse + tally.better) / tally.counts.pairs
+        (tally.worse + tally.better) / tally.number
         for check, tally in _tallies(observed, criteria)
-        if check.kind not in AGREEMENT and tally.counts.pairs >= _FEW
+        if check.kind not in AGREEMENT and tally.number >= _FEW
     ]
     if not differing:
         return criteria.announced_pairs
@@ -199,20 +303,22 @@ def _accepted_disagreement(check: Check) -> float | None:
 
 
 def _of_answers(check: Check, tally: Tally, criteria: Criteria) -> Finding:
-    counts, bound = tally.counts, _accepted_disagreement(check)
-    agreement = bound is not None
+    bound, effect = _accepted_disagreement(check), tally.design_effect
+    agreement, counts = bound is not None, tally.counts.over(effect)
     # The candidate's answers may be why a check fails, so that these pairs count against a pass.
-    passed = is_below(counts + Counts(worse=tally.unjudged), criteria.margin if bound is None else bound)
-    low, high = interval(counts) if counts.pairs else (None, None)
+    all_counts = (tally.counts + Counts(worse=tally.unjudged)).over(effect)
+    passed = is_below(all_counts, criteria.margin if bound is None else bound)
+    low, high = interval(counts) if tally.number else (None, None)
     # Disagreement cannot be negative.
     low = max(0.0, low) if agreement and low is not None else low
     accepted = f"disagrees in at most {bound:.3g}" if agreement else f"worse by less than {criteria.margin:.3g}"
     return Finding(
         measure=check.kind,
         outcome=_outcome(tally.called, passed=passed),
-        observations=counts.pairs,
+        observations=tally.number,
+        effective=int(counts.pairs),
         unit="pairs",
-        estimate=counts.difference if counts.pairs else None,
+        estimate=counts.difference if tally.number else None,
         low=low,
         high=high,
         accepted=f"{accepted} of the pairs",
@@ -221,50 +327,49 @@ def _of_answers(check: Check, tally: Tally, criteria: Criteria) -> Finding:
     )
 
 
-def _of_latency(observed: Observed, criteria: Criteria) -> Finding:
-    accepted = 1 + criteria.latency_tolerance
-    tally = observed.ratios.get(f"{accepted:g}", Tally())
-    slower = {float(name): each.counts for name, each in observed.ratios.items()}
-    # The median is above a ratio if more than half of the minutes are shown to be above it, and below it likewise.
-    low = max((ratio for ratio, counts in slower.items() if is_below(counts.reversed(), 0, LEVEL / 2)), default=None)
-    high = min((ratio for ratio, counts in slower.items() if is_below(counts, 0, LEVEL / 2)), default=None)
+def _of_latency(latency: Latency, criteria: Criteria) -> Finding:
+    accepted, minutes, effect = 1 + criteria.latency_tolerance, len(latency.ratios), latency.design_effect
+    passed = minutes >= FEWEST_MINUTES and is_below(latency.above(accepted).over(effect), 0)
+    # The median is below a ratio if it is shown that less than half of the minutes are above it.
+    most = bisect_left(
+        range(minutes // 2 + 1),
+        True,
+        key=lambda above: not is_below(Counts(worse=above, better=minutes - above).over(effect), 0, LEVEL / 2),
+    )
+    ordered = sorted(latency.ratios)
     return Finding(
         measure="latency",
-        outcome=_outcome(tally.called, passed=is_below(tally.counts, 0)),
-        observations=tally.counts.pairs,
+        outcome=_outcome(latency.called, passed=passed),
+        observations=minutes,
+        effective=int(minutes / effect),
         unit="minutes",
-        estimate=_median(slower),
-        low=low,
-        high=high,
+        estimate=math.exp(median(ordered)) if ordered else None,
+        low=math.exp(ordered[most - 1]) if most else None,
+        high=math.exp(ordered[-most]) if most else None,
         accepted=f"median ratio below {accepted:.3g}",
         level=LATENCY_LEVEL,
-        called_after=tally.called,
+        called_after=latency.called,
     )
 
 
-def _median(slower: Mapping[float, Counts]) -> float | None:
-    """Return the highest ratio that at least half of the minutes exceed."""
-    return max((ratio for ratio, counts in slower.items() if counts.worse >= counts.better), default=None)
-
-
 def _of_errors(errors: Errors, criteria: Criteria) -> Finding:
-    production = Counts(errors.production_failed, errors.production - errors.production_failed)
-    candidate = Counts(errors.candidate_failed, errors.candidate - errors.candidate_failed)
-    accepted = f"fails in less than {criteria.margin:.3g} more of the requests"
-    if not (production.pairs and candidate.pairs):
-        return Finding("errors", "not decided", candidate.pairs, "requests", None, None, None, accepted, ERRORS_LEVEL)
+    minutes, effect = errors.minutes, errors.design_effect
+    production, candidate = errors.production.counts.over(effect), errors.candidate.counts.over(effect)
+    known = bool(production.pairs and candidate.pairs)
     # Each side has half of the level, so that both bounds hold at once.
     (least, most), (low, high) = interval(production, LEVEL / 2), interval(candidate, LEVEL / 2)
     bound = max(0.0, least) + criteria.margin
+    passed = known and minutes >= FEWEST_MINUTES and is_below(candidate, bound, LEVEL / 2)
     return Finding(
         measure="errors",
-        outcome=_outcome(errors.called, passed=is_below(candidate, bound, LEVEL / 2)),
-        observations=candidate.pairs,
-        unit="requests",
-        estimate=candidate.difference - production.difference,
-        low=max(0.0, low) - most,
-        high=high - max(0.0, least),
-        accepted=accepted,
+        outcome=_outcome(errors.called, passed=passed),
+        observations=minutes,
+        effective=int(minutes / effect),
+        unit="minutes",
+        estimate=candidate.difference - production.difference if known else None,
+        low=max(0.0, low) - most if known else None,
+        high=high - max(0.0, least) if known else None,
+        accepted=f"fails in less than {criteria.margin:.3g} more of the requests",
         level=ERRORS_LEVEL,
         called_after=errors.called,
     )
@@ -272,7 +377,3 @@ def _of_errors(errors: Errors, criteria: Criteria) -> Finding:
 
 def _outcome(called: int | None, *, passed: bool) -> Outcome:
     return "worse" if called is not None else "pass" if passed else "not decided"
-
-
-def _ratios(criteria: Criteria) -> list[float]:
-    return sorted({*RATIOS, 1 + criteria.latency_tolerance})
