@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: release help install models demo test cloud unit package docs pages medusa e2e typescript jsii nightly exhaustive mutants faults explore conformance handlers lint format lock bench peer clients clean lint-code lint-templates
+.PHONY: release help install models demo test cloud unit package docs pages medusa e2e typescript jsii nightly exhaustive mutants verdicts faults explore conformance handlers lint format lock bench peer clients clean lint-code lint-templates
 
 USERS_PATH := $(PATH)
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
@@ -65,7 +65,7 @@ typescript/lib/index.js: typescript/node_modules/.installed typescript/package.j
 typescript/node_modules/.installed: typescript/package-lock.json
 	@cd typescript && npm ci --silent && touch node_modules/.installed
 
-nightly: exhaustive mutants faults explore conformance handlers ## what takes longest, for before a release
+nightly: exhaustive mutants verdicts faults explore conformance handlers ## what takes longest, for before a release
 
 exhaustive: install models peer clients typescript/lib/index.js ## the tests that take long, or try every case of something
 	@# As in make e2e: the longest first.
@@ -105,6 +105,9 @@ handlers: install ## size and cold starts of the Lambda handlers, against their 
 
 mutants: install ## 200 mutants of recipe, constructs and runtime, drawn anew each week: whether a test notices them
 	@python -m tooling.mutants $(if $(SEED),--seed $(SEED))
+
+verdicts: install ## how often gates, shadows and comparisons decide wrongly, in 200 simulated runs of each kind of traffic
+	@python bench/verdicts/rates.py
 
 faults: install ## every fault at every step of a deployment, and the figures that come of it
 	@python -m tests.faults

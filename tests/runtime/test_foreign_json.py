@@ -246,6 +246,7 @@ OWN = {
     "recipe/catalog/entry_points.py",
     "runtime/evaluation/definitions.py",
     "runtime/hosting/scaling_registration.py",
+    "runtime/shadow/failed_requests.py",
     "runtime/tracing.py",
     # A dashboard of the app.
     "templates/limits.py",
