@@ -51,13 +51,23 @@ _COMPARED = (
 
 
 class _Runs:
-    """The measurements of one version, made when they are asked for. Runs differ by the deviation ``between``."""
+    """The measurements of one version, made when they are asked for.
+
+    Runs differ by the deviation ``between``, and deployments, whose runs all use the same instances, by ``deployed``.
+    """
 
     def __init__(
-        self, traffic: Traffic, requests: Requests, seed: str, *, slower: float = 1.0, between: float = 0.0
+        self,
+        traffic: Traffic,
+        requests: Requests,
+        seed: str,
+        *,
+        slower: float = 1.0,
+        between: float = 0.0,
+        deployed: float = 0.0,
     ) -> None:
-        self._traffic, self._requests, self._seed = traffic, requests, seed
-        self._slower, self._between = slower, between
+        self._traffic, self._requests, self._seed, self._between = traffic, requests, seed, between
+        self._slower = slower * math.exp(Random(f"deployed {seed}").gauss(0, deployed))
         self._measured: list[Mapping[int, Measured]] = []
 
     def first(self, count: int) -> Mapping[int, Measured]:
@@ -168,7 +178,10 @@ def _limit(metric: str, traffic: Traffic, requests: Requests, share: float) -> L
 
 @dataclass(frozen=True)
 class _Change:
-    """A deployment: how much slower it is, how far apart runs are, and how many of the old version's are known."""
+    """A deployment: how much slower it is, how far apart runs are, and how many of the old version's are known.
+
+    ``deployed`` is how far apart deployments are beyond that.
+    """
 
     slower: float
     between: float
@@ -177,6 +190,7 @@ class _Change:
     margins: Sequence[float]
     most: float | None = None
     least: float | None = None
+    deployed: float = 0.0
 
 
 def regressions(runs: int, seed: int) -> Iterator[Row]:
@@ -184,9 +198,13 @@ def regressions(runs: int, seed: int) -> Iterator[Row]:
     for between in (0.0, 0.02, 0.03, 0.05, 0.08):
         for known, requests in ((1, {8: 120}), (1, _DEFAULT), (8, {8: 120})):
             yield from _deployed(_Change(1.0, between, known, requests, (0.05, 0.1), most=_MOST), runs, seed)
+    for deployed, between, known in ((0.04, 0.01, 1), (0.04, 0.01, 3), (0.04, 0.01, 12), (0.04, 0.05, 12)):
+        change = _Change(1.0, between, known, {8: 120}, (0.05, 0.1), most=_MOST, deployed=deployed)
+        yield from _deployed(change, runs, seed)
     for slower, between, known, requests, least in (
         (1.1, 0.02, 1, _DEFAULT, None),
-        (1.1, 0.02, 8, _DEFAULT, _LEAST),
+        (1.1, 0.02, 8, _DEFAULT, None),
+        (1.25, 0.02, 8, _DEFAULT, _LEAST),
         (1.3, 0.05, 1, _DEFAULT, None),
         (1.3, 0.05, 8, _DEFAULT, _LEAST),
         (1.5, 0.05, 1, _DEFAULT, _LEAST),
@@ -197,17 +215,19 @@ def regressions(runs: int, seed: int) -> Iterator[Row]:
 def _deployed(change: _Change, runs: int, seed: int) -> Iterator[Row]:
     refused, repeated = Counter[float](), Counter[float]()
     for run in range(runs):
-        named = f"{seed} {change.slower} {change.between} {change.known} {run}"
-        before = _Runs(_STEADY, change.requests, f"before {named}", between=change.between).known(change.known)
-        after = _Runs(_STEADY, change.requests, f"after {named}", slower=change.slower, between=change.between)
+        named = f"{seed} {change.slower} {change.between} {change.deployed} {change.known} {run}"
+        apart = {"between": change.between, "deployed": change.deployed}
+        before = _Runs(_STEADY, change.requests, f"before {named}", **apart).known(change.known)
+        after = _Runs(_STEADY, change.requests, f"after {named}", slower=change.slower, **apart)
         for margin in change.margins:
             is_refused, is_repeated = _judge(Gate(max_regression=margin, compared=_COMPARED), after, before)
             refused[margin] += is_refused
             repeated[margin] += is_repeated
     how = "equal" if change.slower == 1 else f"{change.slower - 1:.0%} slower"
     for margin in change.margins:
+        deployed = f", deployments {change.deployed:.0%}" if change.deployed else ""
         told = (
-            f"{how}, {margin:.0%} allowed, runs {change.between:.0%} apart, {change.known} known, "
+            f"{how}, {margin:.0%} allowed, runs {change.between:.0%} apart{deployed}, {change.known} known, "
             f"{_described(change.requests)}"
         )
         yield Row("gate", told, "refused", refused[margin], runs, change.most, change.least)

@@ -283,15 +283,28 @@ def begin_repetition(evaluation: Evaluation, cloud: LocalCloud) -> None:
     until(lambda: (evaluation.poll(Deadline=soon()), len(jobs_of(evaluation)))[1], lambda count: count == 2)
 
 
-def test_a_stack_past_its_deadline_gets_the_verdict_on_what_was_measured(
-    evaluation: Evaluation, cloud: LocalCloud
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"Deadline": 1},
+        {"Deadline": int(time.time()) + 120},
+        {"Deadline": int(time.time()) + 36_000, "Error": {"Error": "ClientError", "Cause": "throttled"}},
+    ],
+    ids=["past", "soon", "polls keep failing"],
+)
+def test_a_stack_that_cannot_wait_for_a_repetition_gets_the_verdict_on_what_was_measured(
+    evaluation: Evaluation, cloud: LocalCloud, more: dict[str, Any]
 ) -> None:
     begin_repetition(evaluation, cloud)
-    assert evaluation.poll(Deadline=1)["Done"]
+    assert evaluation.poll(**more)["Done"]
     assert evaluation.responses.received[-1]["Status"] == "SUCCESS"
     (repetition,) = set(jobs_of(evaluation)) - {run_job_name(evaluation.records.key, evaluation.run)}
     job = evaluation.sagemaker.describe_ai_benchmark_job(AIBenchmarkJobName=repetition)
     assert job["AIBenchmarkJobStatus"] in ("Stopping", "Stopped")
+    decision = content(evaluation.records, CURRENT)
+    assert decision is not None
+    assert decision["runs"] == [evaluation.run]
+    assert decision["undecided"][0].endswith("; another measurement, which was to decide it, failed or took too long")
 
 
 def test_a_repetition_that_fails_is_left_out_of_the_verdict(evaluation: Evaluation, cloud: LocalCloud) -> None:
@@ -321,6 +334,8 @@ def test_scheduled_runs_become_the_known_runs_of_a_version(evaluation: Evaluatio
     for night in ("first-night", "second-night"):
         evaluation.run = night
         until(lambda: evaluation.poll(WaitHandle=None), lambda output: output["Done"])
+    # As after an interruption.
+    evaluation.poll(WaitHandle=None)
     decision = content(evaluation.records, CURRENT)
     assert decision is not None
     assert (decision["run"], decision["runs"]) == ("second-night", [deployed, "first-night", "second-night"])

@@ -28,6 +28,7 @@ from constructs_optim.runtime.evaluation.samples import (
     PERCENTILES,
     Observation,
     Sample,
+    first_of,
     samples_of,
     stored,
     student_quantile,
@@ -561,3 +562,16 @@ def test_missing_and_zero_values_are_not_compared() -> None:
     found = list(Comparison(dict.fromkeys(LATENCIES, -1)).differences(Measured(metrics, None), Measured(metrics, None)))
     assert {(each.change, each.verdict) for each in found} == {(0.0, "undecided")}
     assert list(Comparison({"client_latency": -1}).differences(Measured({}, None), Measured(metrics, None))) == []
+
+
+def test_the_first_of_many_requests_are_a_sample_with_the_same_rates() -> None:
+    drawn = random.Random(1)
+    observations = [
+        Observation(0.1 * each, 200.0, 20.0, 1000 * drawn.lognormvariate(0, 0.3), 600.0, 50.0) for each in range(1000)
+    ]
+    whole = Sample(*first_of(observations, 100.0, 1000))
+    first = Sample(*first_of(observations, 100.0, 400))
+    assert (len(whole), len(first), first.seconds) == (1000, 400, pytest.approx(40.0))
+    for name in ("requests_per_second", "output_tokens_per_second", "client_latency_p50"):
+        assert first.drawn()[name] == pytest.approx(whole.drawn()[name], rel=0.05)
+    assert first.mean_under_way == pytest.approx(whole.mean_under_way, rel=0.05)

@@ -118,7 +118,7 @@ def test_a_regression_is_reported_with_both_values_and_its_interval() -> None:
 
 
 def test_a_regression_that_chance_may_explain_is_not_decided() -> None:
-    few = {8: measured(latency=1120, seed=3, requests=60)}, {8: measured(latency=1000, seed=4, requests=60)}
+    few = {8: measured(latency=1400, seed=3, requests=60)}, {8: measured(latency=1000, seed=4, requests=60)}
     found = find(regression(0.02), *few, None)
     assert found.misses == []
     assert found.undecided
@@ -150,7 +150,7 @@ def test_runs_of_equal_versions_that_differ_are_no_regression(between: float) ->
 
 def test_a_regression_beyond_the_spread_of_known_runs_is_found() -> None:
     """One known run leaves the assumed spread of 7%, and eight runs show their own."""
-    after = {8: measured(latency=1150, seed=99)}
+    after = {8: measured(latency=1220, seed=99)}
     alone, known = (find(regression(0.05), after, {8: known_runs(0.01, runs=runs, seed=1)}, None) for runs in (1, 8))
     assert (alone.misses, len(alone.undecided)) == ([], 2)
     assert (len(known.misses), known.undecided) == (2, [])
@@ -159,7 +159,7 @@ def test_a_regression_beyond_the_spread_of_known_runs_is_found() -> None:
 
 
 def test_requests_decide_where_runs_do_not_differ() -> None:
-    after = {8: measured(latency=1080, seed=99, requests=40)}
+    after = {8: measured(latency=1300, seed=99, requests=40)}
     (told, *_) = find(regression(0.05), after, {8: known_runs(0.0, runs=10, seed=1, requests=2000)}, None).undecided
     assert re.search(r"which may be chance alone: [\d,]+ requests on each side would decide it$", told), told
 
@@ -376,7 +376,7 @@ def test_an_evaluation_is_compared_only_with_an_accepted_one(s3: Any, accepted: 
 
 def test_a_version_is_compared_with_all_accepted_runs_of_the_replaced_one(s3: Any) -> None:
     before = records(s3, "a", accepted=True, latency=1000.0, texts=[], digest="p")
-    after = records(s3, "b", accepted=False, latency=1150.0, texts=[], digest="p")
+    after = records(s3, "b", accepted=False, latency=1220.0, texts=[], digest="p")
     assert judge(request(regression(0.05)), after, before, "run").misses == []
     decision = before.get(CURRENT, Decision)
     assert decision is not None
@@ -391,6 +391,24 @@ def test_a_version_is_compared_with_all_accepted_runs_of_the_replaced_one(s3: An
         decision = decision.with_run(f"gone{number}")
     assert decision.run == decision.measurements[-1] == "gone19"
     assert len(decision.measurements) == MOST_RUNS
+
+
+def test_no_number_of_runs_explains_away_that_deployments_differ(s3: Any) -> None:
+    before = records(s3, "a", accepted=True, latency=1000.0, texts=[], digest="p")
+    after = records(s3, "b", accepted=False, latency=1110.0, texts=[], digest="p")
+    decision = before.get(CURRENT, Decision)
+    assert decision is not None
+    for number in range(11):
+        add_run(before, f"night{number}", measured(latency=1000.0, seed=100 + number))
+        decision = decision.with_run(f"night{number}")
+    before.write(CURRENT, decision.to_record())
+    for number, run in enumerate(repetitions_of("run")):
+        add_run(after, run, measured(latency=1110.0, seed=200 + number))
+    verdict = judge(request(regression(0.05)), after, before, "run")
+    assert verdict.misses == []
+    assert verdict.found.undecided
+    for told in verdict.found.undecided:
+        assert told.endswith("differ by about 4%, so no number of measurements shows a difference of this size")
 
 
 def test_repetitions_of_a_run_count_with_it(s3: Any) -> None:

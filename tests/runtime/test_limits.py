@@ -268,3 +268,11 @@ def test_runs_of_one_version_become_one_side() -> None:
     rate = both.sample.drawn()["requests_per_second"]
     assert min(side.metrics["requests_per_second"] for side in (first, second)) < rate
     assert Measured.of_runs([first]) is first
+
+
+def test_a_percentile_of_which_the_counted_requests_have_no_value_is_judged_by_its_value() -> None:
+    """Each user's first response came, and all later requests failed."""
+    metrics = {"time_to_first_token_p99": 2000.0, "client_invocations": 100.0, "client_invocation_errors": 92.0}
+    failing = Measured(metrics, Sample([Observation(float(each)) for each in range(92)], 92.0))
+    assert len(judged(at_most("time_to_first_token_p99", 500.0), failing).misses) == 1
+    assert len(judged(at_most("time_to_first_token_p99", 500.0), Measured(metrics, Sample([], 0.0))).misses) == 1

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from constructs_optim.runtime.evaluation.run_spread import ASSUMED, FEWEST_RUNS, RunSpread, run_spread
+from constructs_optim.runtime.evaluation.run_spread import ASSUMED, DEPLOYED, FEWEST_RUNS, RunSpread, run_spread
 
 
 def runs(*values: float) -> list[dict[str, float]]:
@@ -42,4 +42,11 @@ def test_a_spread_that_few_runs_show_is_less_certain_than_an_assumed_one() -> No
     assert RunSpread(0.1, 5).arm(0.025) == pytest.approx(0.2571, abs=1e-4)
     assert RunSpread(0.1, 19).arm(0.025) == pytest.approx(0.2093, abs=1e-4)
     assert RunSpread(0.1).arm(0.025) == pytest.approx(0.1960, abs=1e-4)
-    assert RunSpread(0.1).times(0.5).arm(0.025) == pytest.approx(0.0980, abs=1e-4)
+    assert RunSpread(0.1).of_means(4).arm(0.025) == pytest.approx(0.0980, abs=1e-4)
+
+
+def test_means_of_many_runs_still_differ_between_deployments() -> None:
+    assert RunSpread(0.1).of_means(10**6, 10**6).total == pytest.approx(DEPLOYED * math.sqrt(2), abs=1e-3)
+    assert RunSpread(0.1).of_means(10**6).total == pytest.approx(0, abs=1e-3)
+    # Student's distribution is that of the runs' estimate alone.
+    assert RunSpread(0.0, 5, deployed=0.1).arm(0.025) == pytest.approx(0.1960, abs=1e-4)

@@ -123,7 +123,7 @@ def _requests_decide_limits(sample: LimitedSample) -> Iterator[Finding]:
 @rule("OPT158", f"{GUIDE}model-optimize-evaluate.html", advisory=True)
 def _versions_are_measured_several_times(compared: ComparedVersions) -> Iterator[Finding]:
     """A version is measured several times: measurements of one endpoint differ by about 7%, so after a single one, a
-    next version that is less than about 30% slower passes as undecided.
+    next version that is less than about a third slower passes as undecided.
     """
     if compared.max_regression is not None and compared.schedule is None:
         fix = 'Add a schedule, such as schedule="rate(1 day)": six accepted measurements show how much they differ'

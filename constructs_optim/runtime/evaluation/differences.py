@@ -194,7 +194,7 @@ class Comparison:
         versions = before.each_run, after.each_run
         # The requests are those of one run before, and of all runs after.
         noise = error.value / math.sqrt(1 + 1 / len(versions[1]))
-        return run_spread(name, versions, noise).times(math.sqrt(sum(1 / len(runs) for runs in versions)))
+        return run_spread(name, versions, noise).of_means(*map(len, versions))
 
     def _of_ratio(self, name: str, old: float, new: float, error: StandardError) -> Difference:
         if error.value >= _LARGEST_ERROR:
@@ -297,7 +297,7 @@ class StandardError:
     @property
     def total(self) -> float:
         """The standard error with the spread of runs."""
-        return math.hypot(self.value, self.spread.deviation)
+        return math.hypot(self.value, self.spread.total)
 
     @staticmethod
     def of(name: str, logarithms: Sequence[float], samples: Sequence[Sample]) -> StandardError:

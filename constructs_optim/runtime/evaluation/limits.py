@@ -99,7 +99,7 @@ class _Excess:
         1693-1702).
         """
         runs = runs or self.runs
-        between = self.spread.times(1 / math.sqrt(runs)).arm(LEVEL)
+        between = self.spread.of_means(runs).arm(LEVEL)
         return math.hypot(self.within(times * runs / self.runs), between)
 
     def end(self, value: float, reach: float) -> float:
@@ -169,14 +169,18 @@ def _reach(formula: str, size: float, *, is_most: bool, sample: Sample | None, l
         # Requests are not stored if there are very many, or if the tool recorded none.
         return lambda times: 0.0
     name = SOURCES.get(formula, formula)
-    percentile = percentile_of(name)
+    percentile, drawn = percentile_of(name), sample.drawn().get(name)
+    if drawn is None and percentile is not None:
+        # Only requests that the sample leaves out have a value, such as the first of an endpoint that then fails.
+        return lambda times: 0.0
     # A chunk is not a request. High latencies are bad, but a limit could demand them.
     if (
         percentile is not None
+        and drawn is not None
         and percentile.latency != "inter_chunk_latency"
         and (is_most is not (formula == "total_throughput"))
     ):
-        return _reach_of_percentile(percentile, sample.drawn()[name], size, sample, level)
+        return _reach_of_percentile(percentile, drawn, size, sample, level)
     error = errors_of(sample).get(name) if sample.blocks >= _FEWEST_BLOCKS else None
     return lambda times: error.of_more(times).arm(2 * level) if error is not None else math.inf
 

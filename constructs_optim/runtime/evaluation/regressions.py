@@ -11,6 +11,7 @@ from ..requests.run_properties import Comparison as Compared
 from .differences import COUNTS, POWER, SAMPLED, Comparison, Difference, Measured
 from .formatting import number, users_of
 from .repetitions import MOST_MEASUREMENTS, Refusal, Undecided, is_worth_repeating
+from .run_spread import DEPLOYED, NO_SPREAD
 
 _NORMAL = NormalDist()
 # The smallest margin of a comparison, so that "no regression at all" does not need an unlimited number of requests.
@@ -68,40 +69,73 @@ class Regressions:
         if difference.verdict == "worse" or compared.metric not in SAMPLED:
             yield Refusal(f"{told}; {self.allowed:.1%} is allowed")
             return
+        if difference.verdict == "same":
+            least = f"{_LEAST_MARGIN:.0%}, the smallest difference that a gate judges"
+            yield Undecided(f"{told}, which is within {least}", is_worth_repeating=False)
+            return
         told += ", which may be chance alone"
         if difference.requests is not None:
             told += f": {difference.requests:,} requests on each side would decide it"
         if is_count or difference.low is None or difference.high is None:
             yield Undecided(told, is_worth_repeating=False)
             return
-        reach = (math.log1p(difference.high) - math.log1p(difference.low)) / 2
-        undecided = _Undecided(abs(math.log1p(change)), reach, *map(len, (self.before.each_run, self.after.each_run)))
-        critical = _NORMAL.inv_cdf(1 - self.comparison.critical_level / 2)
-        if difference.requests is None:
-            told += f": {undecided.deciding(critical):,} measurements of each version would decide it"
-        yield Undecided(told, is_worth_repeating=undecided.is_worth_repeating(critical))
+        undecided = _Undecided(
+            abs(math.log1p(change)),
+            (math.log1p(difference.high) - math.log1p(difference.low)) / 2,
+            len(self.before.each_run),
+            len(self.after.each_run),
+            _NORMAL.inv_cdf(1 - self.comparison.critical_level / 2),
+        )
+        if difference.requests is None and (deciding := undecided.deciding) is not None:
+            told += f": {deciding:,} measurements of each version would decide it"
+        elif difference.requests is None:
+            told += (
+                f": deployments of one version differ by about {DEPLOYED:.0%}, so no number of measurements shows a "
+                "difference of this size"
+            )
+        yield Undecided(told, undecided.is_worth_repeating)
 
 
 @dataclass(frozen=True)
 class _Undecided:
-    """A change that does not exceed the reach of its interval, both of the logarithm, and the runs of each version."""
+    """A change that does not exceed the reach of its interval.
+
+    Attributes:
+        change, reach: both of the logarithm.
+        before, after: the number of runs of each version.
+        critical: the quantile of the interval.
+    """
 
     change: float
     reach: float
     before: int
     after: int
+    critical: float
+
+    @property
+    def _of_deployments(self) -> float:
+        """The part of the reach that no number of runs reduces."""
+        return self.critical * NO_SPREAD.of_means(self.before, self.after).total
 
     def reach_of(self, before: int, after: int) -> float:
         """Return the reach with other numbers of runs."""
-        return self.reach * math.sqrt((1 / before + 1 / after) / (1 / self.before + 1 / self.after))
+        of_runs = max(0.0, self.reach**2 - self._of_deployments**2)
+        of_runs *= (1 / before + 1 / after) / (1 / self.before + 1 / self.after)
+        return math.hypot(math.sqrt(of_runs), self._of_deployments)
 
-    def deciding(self, critical: float) -> int:
-        """Return the number of runs of each version that decides such a change with a probability of ``POWER``."""
-        certain = self.change / (1 + _NORMAL.inv_cdf(POWER) / critical)
-        return max(2, math.ceil((self.reach_of(1, 1) / certain) ** 2))
+    @property
+    def deciding(self) -> int | None:
+        """The runs of each version that decide such a change with a probability of ``POWER``; None if none do."""
+        certain = self.change / (1 + _NORMAL.inv_cdf(POWER) / self.critical)
+        left = certain**2 - self._of_deployments**2
+        if left <= 0:
+            return None
+        return max(2, math.ceil((self.reach_of(1, 1) ** 2 - self._of_deployments**2) / left))
 
-    def is_worth_repeating(self, critical: float) -> bool:
-        """Return whether repetitions have a fair chance to show the change."""
+    @property
+    def is_worth_repeating(self) -> bool:
+        """Whether repetitions have a fair chance to show the change."""
         # The part of the error that is due to the runs of this version.
-        error = self.reach / critical / math.sqrt(1 + self.after / self.before)
+        of_runs = math.sqrt(max(0.0, self.reach**2 - self._of_deployments**2))
+        error = of_runs / self.critical / math.sqrt(1 + self.after / self.before)
         return is_worth_repeating(self.change, error, self.after, self.reach_of(self.before, MOST_MEASUREMENTS))

@@ -1,7 +1,8 @@
 """The spread between runs: how much measurements of one endpoint differ beyond the chance within each of them.
 
-Two runs are hours, hosts, and neighbors apart. No number of requests in one run shows this spread, so it is estimated
-from the runs of each version. As long as too few are known, ``ASSUMED`` takes its place.
+Two runs are hours and neighbors apart. No number of requests in one run shows this spread, so it is estimated from the
+runs of each version. As long as too few are known, ``ASSUMED`` takes its place. All runs of a version use the instances
+of one deployment, so none of them shows how much deployments differ: ``DEPLOYED``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from .samples import student_quantile
 ASSUMED = 0.07
 """The assumed standard deviation of a metric's logarithm between runs. Two runs on one H200 differed by 7.8% and 11% in
 the median time to first token, and by 12% in tokens per second (docs/evaluation.md): 10% on average, or 7% a run."""
+DEPLOYED = 0.04
+"""The assumed standard deviation of a metric's logarithm between deployments, whose instances have other GPUs. GPUs of
+one model in one cluster differ by 8% on average, and by up to 22% (Sinha and others, "Not All GPUs Are Created Equal",
+International Conference for High Performance Computing, Networking, Storage, and Analysis, 2022)."""
 FEWEST_RUNS = 6
 """The number of runs of one version whose own spread takes the place of the assumed one."""
 _NORMAL = NormalDist()
@@ -28,21 +33,32 @@ class RunSpread:
     Attributes:
         deviation: the standard deviation.
         freedom: the degrees of freedom of its estimate; None if it is assumed.
+        deployed: the standard deviation between deployments, which more runs do not reduce.
     """
 
     deviation: float = 0.0
     freedom: int | None = None
+    deployed: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """The standard deviation of both."""
+        return math.hypot(self.deviation, self.deployed)
 
     def arm(self, level: float) -> float:
-        """Return what the logarithm exceeds with the probability ``level``."""
-        if not self.deviation:
-            return 0.0
-        quantile = _NORMAL.inv_cdf(1 - level) if self.freedom is None else student_quantile(1 - level, self.freedom)
-        return quantile * self.deviation
+        """Return what the logarithm exceeds with the probability ``level``.
 
-    def times(self, factor: float) -> RunSpread:
-        """Return the spread of what varies ``factor`` times as much, such as a mean of runs."""
-        return replace(self, deviation=self.deviation * factor)
+        The parts vary independently, so their squares add up (Zou and Donner, Statistics in Medicine 27 (2008),
+        1693-1702).
+        """
+        normal = _NORMAL.inv_cdf(1 - level)
+        quantile = normal if self.freedom is None else student_quantile(1 - level, self.freedom)
+        return math.hypot(quantile * self.deviation, normal * self.deployed)
+
+    def of_means(self, *runs: int) -> RunSpread:
+        """Return the spread of a mean of so many runs, or of the ratio of two means of two deployments."""
+        deployed = DEPLOYED * math.sqrt(len(runs)) if len(runs) > 1 else 0.0
+        return replace(self, deviation=self.deviation * math.sqrt(sum(1 / each for each in runs)), deployed=deployed)
 
 
 NO_SPREAD = RunSpread()

@@ -81,6 +81,13 @@ class Observation:
         within = max(0.0, min(self.start + took, end) - start) / took if took > 0 else 1.0
         return replace(self, start=start - begin, within=min(1.0, within))
 
+    def until(self, end: float) -> Observation:
+        """Return the observation in a sample that ends earlier, after ``end`` seconds."""
+        seconds = (self.client_latency or 0.0) / 1000 * self.within
+        if self.start + seconds <= end:
+            return self
+        return replace(self, within=self.within * max(0.0, end - self.start) / seconds)
+
     def latencies(self, name: str) -> Iterable[float]:
         """Return the request's values of a latency; most latencies have one or none."""
         if name == "inter_chunk_latency":
@@ -508,6 +515,14 @@ _STORED = (
     "output_tokens",
     "prompt",
 )
+
+
+def first_of(observations: Sequence[Observation], seconds: float, most: int) -> tuple[Sequence[Observation], float]:
+    """Return at most ``most`` requests of a sample, the first ones, and the seconds in which they were sent."""
+    ordered = sorted(observations, key=lambda each: each.start)
+    if len(ordered) <= most:
+        return observations, seconds
+    return [each.until(ordered[most].start) for each in ordered[:most]], ordered[most].start
 
 
 def stored(samples: Mapping[int, tuple[Sequence[Observation], float]]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..aws import client
-from ..custom_resource import DONE, Output, again, end, is_out_of_time, poll, poll_run, send_signal
+from ..custom_resource import DONE, Output, again, end, poll, poll_run, send_signal
 from ..errors import DeploymentError
 from ..evaluation import evaluation_report
 from ..evaluation.acceptance import seconds_until_published, with_acceptance
@@ -20,7 +20,7 @@ from ..evaluation.benchmark_output import ARCHIVE, Level, publish, read_levels
 from ..evaluation.completions import complete_prompts
 from ..evaluation.evaluated_fleet import fleet
 from ..evaluation.gate import Verdict, judge, measurements_of, repetitions_of
-from ..evaluation.samples import Observation, stored
+from ..evaluation.samples import Observation, first_of, stored
 from ..jobs.runs import create_run
 from ..jobs.sagemaker_jobs import BENCHMARK, SageMakerJobs
 from ..requests.properties import validate
@@ -39,10 +39,13 @@ from ..store.run_records import (
 )
 from ..telemetry import Counted, LambdaContext, entry_point, log
 
-# A request takes at most 150 bytes in the record, which has to stay readable (store/json_records.py).
-_MOST_REQUESTS = 200_000
+# A verdict reads the requests of the replaced version and of all measurements: 120,000, for which the function has the
+# memory, and the time for its share of a processor.
+_MOST_REQUESTS = 30_000
 # A repetition may take this many times as long as the first measurement, and must end before the stack's deadline.
 _TIMES_AS_LONG = 1.5
+# What a verdict may take after the last poll of a repetition, which may be a minute before.
+_VERDICT_SECONDS = 180
 
 
 @entry_point
@@ -62,32 +65,38 @@ def _poll(watch: EvaluationWatch, context: LambdaContext) -> Output:
     try:
         if waiting := _measure(watch, records, watch.run, region, context):
             return waiting
+        verdict: Verdict | None = None
         for repetition in repetitions_of(watch.run) if watch.wait_handle else ():
-            if records.get(RUN, BegunRun, repetition) is None and not _repeats(watch, records):
-                break
+            if records.get(RUN, BegunRun, repetition) is None:
+                verdict = _verdict(watch, records) if _has_time(watch, records) else None
+                if verdict is None or not verdict.is_worth_repeating:
+                    break
             if waiting := _repeat(watch, records, repetition, region, context):
                 return waiting
-        return _decide(watch, records)
+            verdict = None
+        return _decide(watch, records, verdict or _verdict(watch, records))
     except DeploymentError as error:
         return end(watch, failure=f"the evaluation of {request.label} failed: {error}")
 
 
-def _repeats(watch: EvaluationWatch, records: RunRecords) -> bool:
-    """Return whether another measurement may decide the requirements, and the stack can wait for it."""
+def _has_time(watch: EvaluationWatch, records: RunRecords) -> bool:
+    """Return whether the stack can wait for another measurement."""
     job = SageMakerJobs(client("sagemaker"), BENCHMARK).describe(run_job_name(records.key, watch.run))
     if job is None or watch.deadline is None:
         return False
     took = (job.get("EndTime") or dt.datetime.now(dt.UTC)) - job["CreationTime"]
-    is_in_time = time.time() + _TIMES_AS_LONG * took.total_seconds() < watch.deadline
-    return is_in_time and _verdict(watch, records).is_worth_repeating
+    return time.time() + _TIMES_AS_LONG * took.total_seconds() < watch.deadline - _VERDICT_SECONDS
 
 
 def _repeat(
     watch: EvaluationWatch, records: RunRecords, run: str, region: str, context: LambdaContext
 ) -> Output | None:
-    """Store a repetition's results; return the output of the poll if it has not ended."""
+    """Store a repetition's results; return the output of the poll if it has not ended.
+
+    Without it, there still is a verdict. So it ends in time for that, or if polls keep failing.
+    """
     try:
-        if not is_out_of_time(watch):
+        if not watch.error and (watch.deadline is None or time.time() < watch.deadline - _VERDICT_SECONDS):
             # Without a deadline, a poll does not fail a stack for the repetition's sake.
             return _measure(watch.model_copy(update={"deadline": None}), records, run, region, context)
         SageMakerJobs(client("sagemaker"), BENCHMARK).stop(run_job_name(records.key, run))
@@ -131,14 +140,13 @@ def _measure(
 
 
 def _kept(levels: Sequence[Level]) -> dict[int, tuple[Sequence[Observation], float]]:
-    """Return the requests to store by concurrency, without the longest levels if there are too many for a record."""
+    """Return the requests to store by concurrency: of levels with very many requests, the first ones."""
     kept: dict[int, tuple[Sequence[Observation], float]] = {}
     left = _MOST_REQUESTS
-    for level in sorted(levels, key=lambda each: len(each.observations)):
-        left -= len(level.observations)
-        if left >= 0:
-            kept[level.concurrency] = level.observations, level.seconds
-    return {level.concurrency: kept[level.concurrency] for level in levels if level.concurrency in kept}
+    for place, level in enumerate(sorted(levels, key=lambda each: len(each.observations))):
+        kept[level.concurrency] = first_of(level.observations, level.seconds, left // (len(levels) - place))
+        left -= len(kept[level.concurrency][0])
+    return {level.concurrency: kept[level.concurrency] for level in levels}
 
 
 def _create(watch: EvaluationWatch, records: RunRecords, jobs: SageMakerJobs, run: str) -> Output:
@@ -167,9 +175,13 @@ def _verdict(watch: EvaluationWatch, records: RunRecords) -> Verdict:
     return judge(request, records, replaced, watch.run)
 
 
-def _decide(watch: EvaluationWatch, records: RunRecords) -> Output:
-    request, verdict = watch.request, _verdict(watch, records)
-    measurements = measurements_of(records, watch.run)
+def _decide(watch: EvaluationWatch, records: RunRecords, verdict: Verdict) -> Output:
+    request, measurements = watch.request, measurements_of(records, watch.run)
+    begun = [each for each in repetitions_of(watch.run) if records.get(RUN, BegunRun, each) is not None]
+    if set(begun) - set(measurements):
+        said = "another measurement, which was to decide it, failed or took too long"
+        undecided = [f"{each}; {said}" for each in verdict.found.undecided]
+        verdict = verdict._replace(found=verdict.found._replace(undecided=undecided))
     decision = records.get(CURRENT, Decision)
     if watch.wait_handle or decision is None:
         decision = Decision(

@@ -86,8 +86,12 @@ class Decision(StoredRecord):
         return self.runs or (self.run,)
 
     def with_run(self, run: str) -> Decision:
-        """Return a copy with one more accepted run, which becomes the current one."""
-        return self.updated(run=run, runs=(*self.measurements, run)[-MOST_RUNS:])
+        """Return a copy with one more accepted run, which becomes the current one.
+
+        An interrupted poll may have added it before.
+        """
+        others = (each for each in self.measurements if each != run)
+        return self.updated(run=run, runs=(*others, run)[-MOST_RUNS:])
 
 
 class Answers(StoredRecord):
