@@ -218,9 +218,11 @@ class Evaluation:
                 before = await read_counters(side.subject.url)
                 try:
                     await side.sender.run(load, level, recorded, sent_before)
-                    counted, segment = (await read_counters(side.subject.url)).since(before), level.segments[-1]
-                    segment.drafts, segment.accepted = counted.drafts, counted.accepted
-                    segment.served = counted.requests
+                    after, segment = await read_counters(side.subject.url), level.segments[-1]
+                    if before is not None and after is not None:
+                        counted = after.since(before)
+                        segment.drafts, segment.accepted = counted.drafts, counted.accepted
+                        segment.served = counted.requests
                 except asyncio.CancelledError:
                     # Ctrl-C: the event loop's runner cancels its main task.
                     self.interrupted = True
@@ -298,7 +300,8 @@ def _level_notes(load: Load, level: MeasuredLevel, objectives: LatencyObjectives
     lag = max((segment.lag_p99 for segment in level.segments), default=0.0)
     if lag > _MOST_LAG_MS:
         yield f"this machine was too busy: measured times can be up to {lag:.0f} ms too long."
-    sent, served = sum(segment.sent for segment in level.segments), sum(segment.served for segment in level.segments)
+    known = [(segment.sent, segment.served) for segment in level.segments if segment.served is not None]
+    sent, served = sum(each for each, _ in known), sum(each for _, each in known)
     if served > sent * (1 + NOTABLE_DIFFERENCE):
         yield (
             f"the server completed {served:.0f} requests, but this evaluation sent {sent}: others used the server, so "

@@ -60,7 +60,8 @@ class Segment:
     distribution of the event loop's lag, and ``delays`` that of this machine's part of the delays, without waiting for
     a connection, both as ``mean_shares``. ``total`` is the planned number of requests, ``sent`` the number of all
     requests, and ``left_out`` the number that reached a cold endpoint. Meanwhile, the server completed ``served``
-    requests, of any client, verified ``drafts`` and accepted ``accepted`` of their tokens, by its own counters.
+    requests, of any client, verified ``drafts`` and accepted ``accepted`` of their tokens, by its own counters. Without
+    them, ``served`` is None.
     """
 
     complete: bool = False
@@ -72,7 +73,7 @@ class Segment:
     total: int | None = None
     left_out: int = 0
     sent: int = 0
-    served: float = 0.0
+    served: float | None = None
     drafts: float = 0.0
     accepted: float = 0.0
 

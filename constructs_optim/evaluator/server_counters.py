@@ -40,15 +40,15 @@ class ServerCounters:
         )
 
 
-async def read_counters(url: str | None) -> ServerCounters:
-    """Return the counters of the server at a URL since its start."""
+async def read_counters(url: str | None) -> ServerCounters | None:
+    """Return the counters of the server at a URL since its start; None if it has no readable page."""
     if url is None:
-        return ServerCounters()
+        return None
     parts = urlsplit(url)
     try:
         page = await asyncio.to_thread(_read, f"{parts.scheme}://{parts.netloc}/metrics")
     except (OSError, ValueError, HTTPException):
-        return ServerCounters()
+        return None
     counts = dict.fromkeys(_NAMES.values(), 0.0)
     for name, value in _SAMPLE.findall(page):
         counts[_NAMES[name]] += float(value)

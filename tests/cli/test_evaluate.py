@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.installation import installing
 from constructs_optim.cli.main import app
+from constructs_optim.evaluator import evaluation, server_counters
 from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim.recipe.metrics import EVALUATION
 from constructs_optim_local.cloud import LocalCloud
@@ -344,6 +346,26 @@ def test_requests_of_others_are_reported_as_the_server_counts_them(
     ran = run(server.url, "--prompts", prompts, "--concurrency", 2, "--requests", 20, "--output", tmp_path / "out")
     assert ran.exit_code == 0, ran.output
     assert ("others used the server" in " ".join(ran.output.split())) == bool(of_others)
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_counters_that_cannot_be_read_once_are_not_counted_from_the_server_s_start(
+    server: ModelServer, prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    """Before and after the load, the counters are read; 500 earlier requests are no others' during it."""
+    server.timing.accepted, server.timing.requests = 1.5, 500
+    reads = itertools.count()
+
+    async def read(url: str | None) -> server_counters.ServerCounters | None:
+        return None if next(reads) == failing else await server_counters.read_counters(url)
+
+    monkeypatch.setattr(evaluation, "read_counters", read)
+    ran = run(server.url, "--prompts", prompts, "--concurrency", 2, "--requests", 20, "--output", tmp_path / "out")
+    assert ran.exit_code == 0, ran.output
+    assert "others used the server" not in " ".join(ran.output.split())
+    (level,) = result_of(tmp_path / "out").levels
+    assert not {"acceptance_length", "drafts"} & set(level.metrics)
+    assert next(reads) == 2
 
 
 def test_rates_are_measured_with_objectives_and_goodput(server: ModelServer, tmp_path: Path) -> None:
