@@ -62,7 +62,8 @@ class Traffic:
 class ClosedLoop:
     """The requests of some users, ``slower`` times as slow as usual.
 
-    As in an evaluation, latencies and rates count requests from every user's first response on, until the last request.
+    As in an evaluation, latencies and rates count requests from every user's first response on, or all if few would be
+    left, and the time until the last request.
     """
 
     def __init__(self, traffic: Traffic, random: Random, users: int, requests: int, slower: float = 1.0) -> None:
@@ -84,7 +85,9 @@ class ClosedLoop:
         ends = [start + took / 1000 for start, took in zip(self._starts, self._took, strict=True)]
         self._begin, self._end = max(ends[:users]), self._starts[-1]
         if sum(start >= self._begin for start in self._starts) < requests / 2:
-            self._begin, self._end = 0.0, max(ends)
+            self._begin = 0.0
+        if requests <= users:
+            self._end = max(ends)
 
     @property
     def sample(self) -> Sample:

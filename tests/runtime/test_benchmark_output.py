@@ -6,7 +6,6 @@ import io
 import json
 import random
 import statistics
-import tarfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,9 +22,11 @@ from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.evaluation import benchmark_output
 from constructs_optim.runtime.evaluation.benchmark_output import read_levels
 from constructs_optim.runtime.evaluation.definitions import COUNTS, DEFINITIONS, SOURCES
-from constructs_optim.runtime.evaluation.samples import Observation
+from constructs_optim.runtime.evaluation.differences import errors_of
+from constructs_optim.runtime.evaluation.samples import Observation, samples_of, stored
 from constructs_optim.runtime.formula import calculate
 
+from ..support.benchmarked_requests import TOKENS, archive, benchmarked
 from ..support.summaries import summarized
 
 
@@ -53,18 +54,6 @@ def summary(**more: Any) -> dict[str, Any]:
         "benchmark_duration": count(40, "sec"),
         **more,
     }
-
-
-def archive(files: dict[str, Any]) -> io.BytesIO:
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w:gz") as members:
-        for name, document in files.items():
-            data = document if isinstance(document, bytes) else json.dumps(document).encode()
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            members.addfile(info, io.BytesIO(data))
-    content.seek(0)
-    return content
 
 
 def distribution(values: Sequence[float], unit: str) -> dict[str, Any]:
@@ -173,38 +162,81 @@ def test_the_requests_of_a_benchmark_are_read_without_its_warm_up() -> None:
     )
 
 
+def responses(*counts: dict[str, float], took: float = 1000.0) -> Any:
+    """The level of one user's requests, each with these counts of tokens, one right after the other."""
+    lines = list[bytes]()
+    for number, each in enumerate(counts):
+        tokens = each.get("output_sequence_length", 0)
+        metrics = {
+            "time_to_first_token": {"value": 100.0, "unit": "ms"},
+            "request_latency": {"value": took, "unit": "ms"},
+            **({"inter_token_latency": {"value": (took - 100) / (tokens - 1), "unit": "ms"}} if tokens > 1 else {}),
+            **{name: {"value": value, "unit": "tokens"} for name, value in each.items()},
+        }
+        lines.append(recorded(10**18 + int(number * took * 1e6), metrics=metrics))
+    files = {"profile_export_aiperf.json": summary(), "profile_export.jsonl": b"".join(lines)}
+    (level,) = read_levels(archive(files), (1,))
+    return level
+
+
 def test_the_server_s_counts_of_tokens_are_used_if_aiperf_has_them() -> None:
     """aiperf's tokenizer counts the text: 100 tokens of 120, whose special tokens have none."""
-    usage = {"usage_completion_tokens": latency(120, "tokens"), "usage_prompt_tokens": latency(594, "tokens")}
-    (level,) = read_levels(archive({"profile_export_aiperf.json": summary(**usage)}), (8,))
+    counts = {
+        "input_sequence_length": 600,
+        "usage_prompt_tokens": 594,
+        "output_sequence_length": 100,
+        "usage_completion_tokens": 120,
+    }
+    level = responses(*[counts] * 40)
     assert level.server_counted == {"input": pytest.approx(-0.01), "output": pytest.approx(0.2)}
     found = level.metrics
     assert (found["input_tokens"], found["output_tokens"]) == (594, 120)
-    assert found["output_tokens_per_second"] == pytest.approx(250 * 1.2)
-    assert found["output_tokens_per_second_per_request"] == pytest.approx(120 * 1000 / 4)
-    assert found["inter_token_latency_p50"] == pytest.approx(18 * 99 / 119)
-    assert found["total_throughput"] == pytest.approx(8 * 1000 / (18 * 99 / 119))
+    assert found["input_tokens_per_second"] == pytest.approx(594)
+    assert found["output_tokens_per_second"] == pytest.approx(120)
+    assert found["output_tokens_per_second_per_request"] == pytest.approx(120)
+    assert found["inter_token_latency_p50"] == pytest.approx(900 / 119)
+    assert found["total_throughput"] == pytest.approx(1000 * 119 / 900)
 
 
-def test_the_server_s_counts_of_each_request_are_used() -> None:
-    metrics = {
-        "inter_token_latency": {"value": 20.0, "unit": "ms"},
-        "request_latency": {"value": 1.2, "unit": "sec"},
-        "output_sequence_length": {"value": 51, "unit": "tokens"},
-        "usage_completion_tokens": {"value": 61, "unit": "tokens"},
-    }
-    lines = [recorded(10**18, metrics=metrics), recorded(10**18)]
-    files = {"profile_export_aiperf.json": summary(), "profile_export.jsonl": b"".join(lines)}
-    (level,) = read_levels(archive(files), (4,))
-    counted = [(each.output_tokens, each.inter_token_latency) for each in level.observations]
-    assert counted == [(61, pytest.approx(20 * 50 / 60)), (51, 20)]
+def test_responses_without_text_have_the_server_s_count() -> None:
+    """Half of the responses are tool calls, which have no text that aiperf's tokenizer could count."""
+    text, call = {"output_sequence_length": 100, "usage_completion_tokens": 100}, {"usage_completion_tokens": 50}
+    level = responses(*[call, text] * 50)
+    assert level.server_counted == {"output": pytest.approx(0)}, "only the requests that both counted are compared"
+    assert level.metrics["output_tokens_per_second"] == pytest.approx(75, rel=0.02)
+    assert level.metrics["output_tokens"] == pytest.approx(75, rel=0.02)
+    assert level.priced(3.6, 0).metrics["price_per_million_output_tokens"] == pytest.approx(3.6 / 0.27, rel=0.02)
+    by_tokens = {each.output_tokens: each.inter_token_latency for each in level.observations}
+    assert by_tokens == {50: pytest.approx(900 / 49), 100: pytest.approx(900 / 99)}
+
+
+def test_responses_that_only_the_server_counted_have_its_counts() -> None:
+    level = responses(*[{"usage_completion_tokens": 50.0}] * 40)
+    assert level.server_counted == {"output": None}
+    assert level.metrics["output_tokens_per_second"] == pytest.approx(50)
+
+
+def test_counts_are_compared_over_all_requests_that_both_counted() -> None:
+    many, few = {"output_sequence_length": 100, "usage_completion_tokens": 110}, {"output_sequence_length": 20}
+    level = responses(*[many] * 20, *[few] * 20)
+    assert level.server_counted == {"output": pytest.approx(0.1)}
+    assert {each.output_tokens for each in level.observations} == {110, 20}
 
 
 @pytest.mark.parametrize("count", [0, 60])
 def test_a_server_s_count_that_the_text_contradicts_is_not_used(count: float) -> None:
-    document = summary(usage_completion_tokens=latency(count, "tokens"))
-    (level,) = read_levels(archive({"profile_export_aiperf.json": document}), (8,))
+    level = responses(*[{"output_sequence_length": 100, "usage_completion_tokens": count}] * 40)
     assert (level.server_counted, level.metrics["output_tokens"]) == ({}, 100)
+    assert level.metrics["output_tokens_per_second"] == pytest.approx(100)
+
+
+def test_without_the_tokens_of_some_responses_token_rates_are_unknown() -> None:
+    level = responses(*[{"output_sequence_length": 100.0}] * 39, {"usage_completion_tokens": 0.0})
+    assert level.uncounted == 1
+    assert "output_tokens_per_second" not in level.metrics
+    assert "price_per_million_output_tokens" not in level.priced(3.6, 0).metrics
+    assert level.metrics["requests_per_second"] == pytest.approx(1)
+    assert level.metrics["output_tokens"] == 100
 
 
 def test_the_start_of_all_users_at_once_and_the_end_of_the_last_are_left_out() -> None:
@@ -242,8 +274,47 @@ def test_where_few_requests_would_be_left_all_of_them_count() -> None:
     lines = [recorded(10**18 + number * 10**8) for number in range(20)]
     files = {"profile_export_aiperf.json": summary(), "profile_export.jsonl": b"".join(lines)}
     (level,) = read_levels(archive(files), (16,))
-    assert (level.left_out, level.seconds, len(level.observations)) == (0, 40, 20)
-    assert level.metrics["time_to_first_token_p50"] == 180
+    assert (level.left_out, level.seconds, len(level.observations)) == (0, pytest.approx(1.9), 20)
+    assert level.metrics["time_to_first_token_p50"] == 200
+
+
+@pytest.mark.parametrize(("users", "requests"), [(32, 40), (32, 100), (32, 256), (8, 100)])
+def test_rates_are_those_of_the_time_in_which_no_user_has_finished(users: int, requests: int) -> None:
+    """Little's law, about the users and their latency, holds only while all users send requests."""
+    level = benchmarked(random.Random(3), users, requests)
+    rate = users / (benchmarked(random.Random(4), users, 5_000).metrics["client_latency"] / 1000)
+    assert level.metrics["requests_per_second"] == pytest.approx(rate, rel=0.15)
+    assert level.metrics["output_tokens_per_second"] == pytest.approx(rate * TOKENS, rel=0.15)
+
+
+def test_without_a_second_request_of_any_user_rates_last_until_the_last_response() -> None:
+    lines = [recorded(10**18 + number) for number in range(20)]
+    files = {"profile_export_aiperf.json": summary(), "profile_export.jsonl": b"".join(lines)}
+    (level,) = read_levels(archive(files), (32,))
+    assert level.metrics["requests_per_second"] == pytest.approx(20 / 1.2)
+
+
+def test_goodput_is_that_of_the_same_time() -> None:
+    lines = [recorded(10**18 + number * 10**9) for number in range(40)]
+    document = summary(goodput=count(2, "requests/sec"), request_throughput=count(2.5, "requests/sec"))
+    (level,) = read_levels(
+        archive({"profile_export_aiperf.json": document, "profile_export.jsonl": b"".join(lines)}), (1,)
+    )
+    assert level.metrics["goodput"] == pytest.approx(level.metrics["requests_per_second"] * 2 / 2.5)
+
+
+@pytest.mark.parametrize(("users", "requests"), [(8, 100), (32, 256)])
+def test_stored_requests_have_the_rates_of_the_evaluation(users: int, requests: int) -> None:
+    """Requests that began before the sample, and do not count in it, still add to its rates."""
+    level = benchmarked(random.Random(3), users, requests)
+    document = json.loads(json.dumps(stored({users: (level.observations, level.seconds)})))
+    ((_, sample),) = samples_of(document)
+    assert 0 < level.left_out == requests - len(sample)
+    for name in ("requests_per_second", "output_tokens_per_second", "time_to_first_token_p50"):
+        assert sample.drawn()[name] == pytest.approx(level.metrics[name], rel=1e-4)
+        assert level.sample is not None
+        assert level.sample.drawn()[name] == pytest.approx(level.metrics[name])
+    assert errors_of(sample)["requests_per_second"].value < 0.05
 
 
 def test_too_many_recorded_requests_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim.runtime.errors import InvalidEvent
 from constructs_optim.runtime.evaluation.benchmark_output import Level
 from constructs_optim.runtime.evaluation.differences import Measured
@@ -155,6 +156,16 @@ def test_the_result_says_how_much_the_server_s_counts_of_tokens_differ_from_the_
     assert document["workload"]["tokens_counted_by"] == "server"
     (note,) = (each for each in document["notes"] if "counted" in each)
     assert note.startswith("At 8 users, the server counted 10.0% fewer output tokens than aiperf's tokenizer.")
+
+
+def test_the_result_says_how_many_responses_have_no_count_of_tokens() -> None:
+    fleet = Fleet("a" * 64, "ml.g5.12xlarge", 1.0, 1, None, "", ())
+    job = {"AIBenchmarkJobName": "job", "CreationTime": dt.datetime(2026, 11, 26, tzinfo=dt.UTC)}
+    document = result(request(), fleet, [Level(8, 60.0, {}, {}, server_counted={"output": None}, uncounted=3)], job)
+    assert document["workload"]["tokens_counted_by"] == "server"
+    (note,) = (each for each in document["notes"] if "counted" in each)
+    assert note.startswith("At 8 users, neither the server nor aiperf counted the tokens of 3 responses")
+    assert EvaluationResult.model_validate(document).levels[0].concurrency == 8
 
 
 def test_what_is_measured_of_another_fleet_is_not_compared() -> None:

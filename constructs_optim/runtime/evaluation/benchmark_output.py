@@ -3,7 +3,9 @@
 Sources: SageMaker Python SDK 3 (``output/output.tar.gz`` below the job's output location, a folder
 ``concurrency_<n>`` for each measurement of a sweep); aiperf's ``common/models/export_models.py``, and its guide
 "Working with profile export files" for the record of each request. aiperf counts tokens of the text with its tokenizer,
-and also writes the server's counts if the server sends any (its metrics reference, "Usage Field Metrics").
+and also writes the server's counts if the server sends any (its metrics reference, "Usage Field Metrics"). A record
+lacks the count that nobody made: a response without text, such as a tool call, has no ``output_sequence_length``
+(``metrics/types/output_sequence_length_metric.py``).
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ import datetime as dt
 import math
 import re
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import IO, TYPE_CHECKING, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from ..aws import client
 from ..documents import json_value, list_in, nested, object_in
@@ -41,6 +43,10 @@ _COUNTS = {
     "input": ("input_sequence_length", "usage_prompt_tokens"),
     "output": ("output_sequence_length", "usage_completion_tokens"),
 }
+_OF_TOKENS = frozenset(
+    f"{kind}_tokens{rate}" for kind in _COUNTS for rate in ("", "_per_second", "_per_second_per_request")
+)
+_PUBLISHED = frozenset(definition["name"] for definition in DEFINITIONS)
 # A server's count is wrong if the text has more than this many times as many tokens.
 _CONTRADICTION = 1.5
 _MILLISECONDS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "sec": 1e3, "seconds": 1e3}
@@ -51,9 +57,11 @@ class Level:
     """The measurements at one concurrency: values by the names in ``definitions``.
 
     ``ended`` is in seconds since 1970, or None if aiperf did not write it. ``observations`` are the requests that
-    aiperf recorded. ``left_out`` counts further requests, sent before every user had completed its first one. The
-    metrics use the server's counts of the kinds of tokens in ``server_counted``, with by how much more the server
-    counted than aiperf's tokenizer, as a share.
+    aiperf recorded, for a ``Sample``. ``left_out`` is the number of requests that were sent before every user had
+    completed its first one, which do not count. ``server_counted`` has the kinds of tokens of which the server's counts
+    are used, with by how much more the server counted than aiperf's tokenizer, as a share of the tokens of the requests
+    that both counted; None without any. ``uncounted`` is the number of completed requests whose output tokens nobody
+    counted.
     """
 
     concurrency: int
@@ -63,7 +71,8 @@ class Level:
     ended: float | None = None
     observations: tuple[Observation, ...] = ()
     left_out: int = 0
-    server_counted: Mapping[str, float] = field(default_factory=dict[str, float])
+    server_counted: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
+    uncounted: int = 0
 
     @property
     def sample(self) -> Sample | None:
@@ -84,7 +93,7 @@ class Level:
 def read_levels(archive: BinaryIO | StreamingBody, concurrencies: Sequence[int]) -> list[Level]:
     """Return the measurements in a gzip-compressed archive, where a single concurrency has no folder of its own."""
     levels: dict[int, Level] = {}
-    observed: dict[int, tuple[Observation, ...]] = {}
+    recorded: dict[int, _Records] = {}
     try:
         for path, content in _files(archive):
             named = _LEVEL.search(path)
@@ -94,7 +103,7 @@ def read_levels(archive: BinaryIO | StreamingBody, concurrencies: Sequence[int])
             if path.rpartition("/")[2] == _SUMMARY:
                 levels[concurrency] = _level(object_in(json_value(content.read())), concurrency)
             else:
-                observed[concurrency] = tuple(_observations(content))
+                recorded[concurrency] = _records(content)
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         raise DeploymentError(f"the benchmark's output cannot be read: {type(error).__name__}: {error}") from error
     missing = [str(users) for users in concurrencies if users not in levels]
@@ -103,35 +112,65 @@ def read_levels(archive: BinaryIO | StreamingBody, concurrencies: Sequence[int])
             f"the benchmark's output has no {_SUMMARY} for {' and '.join(missing)} users; found: "
             f"{', '.join(map(str, sorted(levels))) or 'none'}"
         )
-    return [_in_steady_state(levels[users], observed.get(users, ())) for users in concurrencies]
+    return [
+        _of_requests(levels[users], recorded[users]) if users in recorded else levels[users] for users in concurrencies
+    ]
 
 
-def _in_steady_state(level: Level, observations: Sequence[Observation]) -> Level:
-    """Return the level with latencies and rates of the time in which all users sent requests.
+class _Records(NamedTuple):
+    """The recorded requests in the order in which they were sent, and ``Level.server_counted``."""
 
-    aiperf starts all users at the same moment, so their first requests queue longer than any later ones. It also counts
-    the time until the last response, in which fewer and fewer users are active. So only requests after each user's
-    first count, and only the time until the last request was sent. If too few requests remain, aiperf's values stay.
+    observations: list[Observation]
+    server_counted: Mapping[str, float | None]
+
+
+def _of_requests(level: Level, records: _Records) -> Level:
+    """Return the level with latencies, rates, and numbers of tokens of the recorded requests.
+
+    If the tokens of some requests are unknown, a rate of tokens would be too low, and is left out.
     """
-    ordered = sorted(observations, key=lambda each: each.start)
-    ends = [each.start + (each.client_latency or 0.0) / 1000 for each in ordered[: level.concurrency]]
-    begin, end = max(ends, default=0.0), ordered[-1].start if ordered else 0.0
-    counted = [each for each in ordered if each.start >= begin]
-    if len(counted) < max(2 * FEWEST_BLOCKS, len(ordered) / 2) or end <= begin:
+    ordered = records.observations
+    if all(each.client_latency is None for each in ordered):
         return replace(level, observations=tuple(ordered))
-    sample = Sample(
-        [each.inside(begin, end) for each in counted],
-        end - begin,
-        [each.inside(begin, end) for each in ordered if each.start < begin],
-    )
-    drawn = {name: value for name, value in sample.drawn().items() if name in level.metrics}
+    sample = _under_full_load(ordered, level.concurrency)
+    found = {name: value for name, value in sample.drawn().items() if name in _PUBLISHED}
+    for name in ("input_tokens", "output_tokens"):
+        if counts := [count for each in sample.observations if (count := each.amount(name)) is not None]:
+            found[name] = math.fsum(counts) / len(counts)
+    overall, rate = level.metrics.get("requests_per_second"), found.get("requests_per_second")
+    if "goodput" in level.metrics and overall and rate:
+        # aiperf records no objectives, and its rates are those of its whole time.
+        found["goodput"] = level.metrics["goodput"] * rate / overall
+    # The last parts of requests that do not count themselves add to the rates.
+    kept = [each for each in (*sample.around, *sample.observations) if each.start >= 0 or each.within]
+    others = {name: value for name, value in level.metrics.items() if name not in _OF_TOKENS}
     return replace(
         level,
         seconds=sample.seconds,
-        metrics=_with_formulas({**level.metrics, **drawn}),
-        observations=tuple(sample.observations),
-        left_out=len(ordered) - len(counted),
+        metrics=_with_formulas({**others, **found}),
+        observations=tuple(kept),
+        left_out=len(ordered) - len(sample),
+        server_counted=records.server_counted,
+        uncounted=sum(each.client_latency is not None and each.output_tokens is None for each in kept),
     )
+
+
+def _under_full_load(ordered: Sequence[Observation], users: int) -> Sample:
+    """Return the requests of the time in which all users sent requests.
+
+    aiperf starts all users at the same moment, so their first requests queue longer than any later ones. It also counts
+    the time until the last response, in which fewer and fewer users are active. So only requests after each user's
+    first count, unless too few would remain, and only the time until the last request was sent, unless users sent no
+    second one.
+    """
+    ends = [each.start + (each.client_latency or 0.0) / 1000 for each in ordered]
+    begin, end = max(ends[:users]), ordered[-1].start
+    left = sum(each.start >= begin for each in ordered)
+    if left < max(2 * FEWEST_BLOCKS, len(ordered) / 2) or end <= begin:
+        begin = ordered[0].start
+    if len(ordered) <= users or end <= begin:
+        end = max(ends)
+    return Sample([each.inside(begin, end) for each in ordered], end - begin)
 
 
 def _files(archive: BinaryIO | StreamingBody) -> Iterator[tuple[str, IO[bytes]]]:
@@ -151,8 +190,10 @@ def _files(archive: BinaryIO | StreamingBody) -> Iterator[tuple[str, IO[bytes]]]
                 yield member.name, content
 
 
-def _observations(lines: IO[bytes]) -> Iterator[Observation]:
-    """Yield the recorded requests except those of the warm-up; skip lines that are not JSON."""
+def _records(lines: IO[bytes]) -> _Records:
+    """Return the recorded requests except those of the warm-up; skip lines that are not JSON."""
+    observations: list[Observation] = []
+    counts: dict[str, list[_Counts]] = {kind: [] for kind in _COUNTS}
     first: int | None = None
     for line in lines:
         try:
@@ -165,39 +206,62 @@ def _observations(lines: IO[bytes]) -> Iterator[Observation]:
             continue
         first = start if first is None else first
         known = {} if record.get("error") is not None else values
+        of_request = {kind: _Counts(*map(known.get, names)) for kind, names in _COUNTS.items()}
+        for kind, each in of_request.items():
+            counts[kind].append(each)
         # Every workload has a seed, and with a seed, equal IDs mean equal prompts (aiperf 0.13,
         # common/session_id_generator.py).
         conversation, turn = metadata.get("conversation_id"), metadata.get("turn_index") or 0
-        _use_server_counts(known)
-        yield Observation(
-            (start - first) / 1e9,
-            known.get("time_to_first_token"),
-            known.get("inter_token_latency"),
-            known.get("request_latency"),
-            known.get("input_sequence_length"),
-            known.get("output_sequence_length"),
-            f"{conversation}, turn {turn}" if isinstance(conversation, str) else None,
+        observations.append(
+            Observation(
+                (start - first) / 1e9,
+                known.get("time_to_first_token"),
+                _inter_token_latency(known, of_request["output"]),
+                known.get("request_latency"),
+                of_request["input"].used,
+                of_request["output"].used,
+                f"{conversation}, turn {turn}" if isinstance(conversation, str) else None,
+            )
         )
+    server_counted: dict[str, float | None] = {}
+    for kind, each in counts.items():
+        if by_server := [of_request for of_request in each if of_request.is_by_server]:
+            server_counted[kind] = _difference(by_server)
+    return _Records(sorted(observations, key=lambda each: each.start), server_counted)
 
 
-def _use_server_counts(values: dict[str, float], statistic: str = "") -> dict[str, float]:
-    """Replace aiperf's counts of tokens, and what it calculated from them, by the server's counts if they are known.
+class _Counts(NamedTuple):
+    """A request's tokens of one kind, as far as they were counted."""
 
-    Returns by how much the server counted more, by kind of tokens. ``statistic`` follows the names of mean values.
-    """
-    found: dict[str, float] = {}
-    for kind, names in _COUNTS.items():
-        counted, server = (values.get(f"{name}{statistic}", 0.0) for name in names)
-        if not counted or server * _CONTRADICTION < counted:
-            continue
-        found[kind], values[f"{names[0]}{statistic}"] = server / counted - 1, server
-        for name in values if kind == "output" else ():
-            if name.startswith("output_token_throughput"):
-                values[name] *= server / counted
-            elif name.startswith("inter_token_latency") and counted > 1 and server > 1:
-                # The time after the first token, divided by the other tokens.
-                values[name] *= (counted - 1) / (server - 1)
-    return found
+    by_tokenizer: float | None
+    by_server: float | None
+
+    @property
+    def is_by_server(self) -> bool:
+        """Whether the server counted, and the text does not contradict it."""
+        return self.by_server is not None and 0 < self.by_server >= (self.by_tokenizer or 0.0) / _CONTRADICTION
+
+    @property
+    def used(self) -> float | None:
+        """The server's count, or else aiperf's."""
+        return self.by_server if self.is_by_server else self.by_tokenizer
+
+
+def _difference(counts: Iterable[_Counts]) -> float | None:
+    """Return by how much more the server counted, over all requests that both counted; None without any."""
+    both = [(each.by_server, each.by_tokenizer) for each in counts if each.by_server and each.by_tokenizer]
+    return sum(server for server, _ in both) / sum(tokenizer for _, tokenizer in both) - 1 if both else None
+
+
+def _inter_token_latency(values: Mapping[str, float], tokens: _Counts) -> float | None:
+    """Return the time after the first token, divided by the other tokens."""
+    latency, server, tokenizer = values.get("inter_token_latency"), tokens.by_server or 0.0, tokens.by_tokenizer or 0.0
+    if not tokens.is_by_server or server <= 1:
+        return latency
+    if latency is not None:
+        return latency * (tokenizer - 1) / (server - 1) if tokenizer > 1 else latency
+    first, whole = values.get("time_to_first_token"), values.get("request_latency")
+    return (whole - first) / (server - 1) if first is not None and whole is not None and whole > first else None
 
 
 def _recorded(metrics: Mapping[str, object]) -> Iterator[tuple[str, float]]:
@@ -210,7 +274,6 @@ def _recorded(metrics: Mapping[str, object]) -> Iterator[tuple[str, float]]:
 
 def _level(export: Mapping[str, object], concurrency: int) -> Level:
     measured = dict(_values(export))
-    server_counted = _use_server_counts(measured, ".avg")
     # aiperf omits counts of zero.
     measured.setdefault("error_request_count.avg", 0.0)
     measured.setdefault("request_count.avg", 0.0)
@@ -228,7 +291,7 @@ def _level(export: Mapping[str, object], concurrency: int) -> Level:
             metrics[definition["name"]] = value
     seconds = measured.get("benchmark_duration.avg", 0.0) / 1e3
     ended = _time(export.get("end_time"))
-    return Level(concurrency, seconds, _with_formulas(metrics), errors, ended, server_counted=server_counted)
+    return Level(concurrency, seconds, _with_formulas(metrics), errors, ended)
 
 
 def _time(written: object) -> float | None:

@@ -32,6 +32,8 @@ _SHOWN = (
 
 # The largest relative difference between two counts of tokens that the document does not mention.
 _NOTABLE_DIFFERENCE = 0.02
+# Members of a level that the document has elsewhere, or in other words.
+_NOT_IN_RESULT = ("observations", "server_counted", "uncounted")
 
 
 def result(
@@ -85,7 +87,7 @@ def result(
         },
         "started": (job.get("StartTime") or job["CreationTime"]).isoformat(),
         "levels": [
-            {name: value for name, value in asdict(level).items() if name not in ("observations", "server_counted")}
+            {name: value for name, value in asdict(level).items() if name not in _NOT_IN_RESULT}
             | {"intervals": intervals(Measured(level.metrics, level.sample))}
             for level in levels
         ],
@@ -97,12 +99,17 @@ def result(
 
 def _level_notes(level: Level) -> Iterator[str]:
     for kind, difference in level.server_counted.items():
-        if abs(difference) > _NOTABLE_DIFFERENCE:
+        if difference is not None and abs(difference) > _NOTABLE_DIFFERENCE:
             yield (
                 f"At {level.concurrency} users, the server counted {abs(difference):.1%} "
                 f"{'more' if difference > 0 else 'fewer'} {kind} tokens than aiperf's tokenizer. Rates, inter-token "
                 "latency, and prices use the server's count."
             )
+    if level.uncounted:
+        yield (
+            f"At {level.concurrency} users, neither the server nor aiperf counted the tokens of {level.uncounted} "
+            "responses, so token rates and the prices derived from them are missing."
+        )
     if level.left_out:
         yield _left_out(level)
 

@@ -59,8 +59,9 @@ _LEAST_FREEDOM = 3
 class Observation:
     """One request: when it was sent, in seconds, and its latencies in milliseconds; None for latencies it lacks.
 
-    ``gaps`` are the times between the chunks of the response. ``within`` is the share of the request's time that lies
-    within the sample's. ``prompt`` identifies the prompt; None if unknown. A failed request has no latencies or tokens.
+    A request that was sent before the sample's time has a negative ``start``. ``gaps`` are the times between the chunks
+    of the response. ``within`` is the share of the request's time that lies within the sample's. ``prompt`` identifies
+    the prompt; None if unknown. A failed request has no latencies or tokens.
     """
 
     start: float
@@ -77,16 +78,15 @@ class Observation:
     def inside(self, begin: float, end: float) -> Observation:
         """Return the observation relative to a sample that runs from ``begin`` to ``end``, in seconds."""
         took = (self.client_latency or 0.0) / 1000
-        start = max(self.start, begin)
-        within = max(0.0, min(self.start + took, end) - start) / took if took > 0 else 1.0
-        return replace(self, start=start - begin, within=min(1.0, within))
+        within = max(0.0, min(self.start + took, end) - max(self.start, begin)) / took if took > 0 else 1.0
+        return replace(self, start=self.start - begin, within=min(1.0, within))
 
     def until(self, end: float) -> Observation:
         """Return the observation in a sample that ends earlier, after ``end`` seconds."""
-        seconds = (self.client_latency or 0.0) / 1000 * self.within
-        if self.start + seconds <= end:
+        start, seconds = max(0.0, self.start), (self.client_latency or 0.0) / 1000 * self.within
+        if start + seconds <= end:
             return self
-        return replace(self, within=self.within * max(0.0, end - self.start) / seconds)
+        return replace(self, within=self.within * max(0.0, end - start) / seconds)
 
     def latencies(self, name: str) -> Iterable[float]:
         """Return the request's values of a latency; most latencies have one or none."""
@@ -109,15 +109,16 @@ class Observation:
 class Sample:
     """The requests of one side at one load, and the ``seconds`` in which they were sent.
 
-    The requests ``around`` them do not count, but their parts within these seconds add to the rates.
+    The requests ``around`` them, and those that were sent earlier, do not count, but their parts within these seconds
+    add to the rates.
     """
 
     def __init__(self, observations: Sequence[Observation], seconds: float, around: Sequence[Observation] = ()) -> None:
-        self.observations = sorted(observations, key=lambda each: each.start)
+        self.observations = sorted((each for each in observations if each.start >= 0), key=lambda each: each.start)
         self.seconds = seconds
-        self.blocks = blocks_of(len(observations))
-        self.cuts = cuts(len(observations), self.blocks)
-        self.around = around
+        self.blocks = blocks_of(len(self.observations))
+        self.cuts = cuts(len(self.observations), self.blocks)
+        self.around = (*around, *(each for each in observations if each.start < 0))
         self._parts: Sequence[Sample] = ()
         self._replicates: dict[int, list[dict[str, float]]] = {}
 
@@ -132,7 +133,7 @@ class Sample:
         begin = 0.0
         for sample in samples:
             observations += [replace(each, start=begin + each.start) for each in sample.observations]
-            around += [replace(each, start=begin + each.start) for each in sample.around]
+            around += [replace(each, start=begin + max(0.0, each.start)) for each in sample.around]
             begin += sample.seconds
         joined = Sample(observations, begin, around)
         joined._parts = samples
@@ -320,7 +321,7 @@ class _Amounts(NamedTuple):
 
 def _shares(observation: Observation, span: float, spans: int) -> Iterator[tuple[int, float]]:
     """Yield the equal spans of time in which a request runs, each with the share of the request in it."""
-    start, took = observation.start, (observation.client_latency or 0.0) / 1000 * observation.within
+    start, took = max(0.0, observation.start), (observation.client_latency or 0.0) / 1000 * observation.within
     if span <= 0 or took <= 0:
         yield min(spans - 1, int(start / span)) if span > 0 else 0, observation.within
         return
