@@ -16,10 +16,16 @@ a gate is to refuse an endpoint ``BEYOND`` times its limit. The gate's own figur
 BEYOND = 1.5
 MEASUREMENTS = 3
 """The most measurements of one deployment."""
-# How much latencies vary: the standard deviation of their logarithm. With less, fewer requests decide a limit.
-_SPREAD = 0.5
-# A gate allows for requests that are alike. It estimates how much they are, which takes more of them.
-_ALIKE = 1.5
+SPREAD = 0.5
+"""How much latencies are assumed to vary: the standard deviation of their logarithm, which is normal. With less, fewer
+requests decide a limit. Heavier tails take more, and so do requests that are alike."""
+# A gate allows for requests that are alike. It estimates how much they are, which takes more of them: three times as
+# many for latencies, of which it has a hundred (tests/recipe/test_sample_size.py), and half as many again for failures,
+# of which it has thousands (bench/verdicts).
+_ALIKE, _ALIKE_OF_FAILURES = 3.0, 1.5
+# Latencies and rates count from every user's first response on. Until the slowest one, a user sends about two requests.
+# If more than half of the requests were sent by then, they count, too (runtime/evaluation/benchmark_output.py).
+_FIRST_OF_USER, _FEWEST_OF_USER = 2, 4
 # The factor from one guess of the number of requests to the next.
 _GROWTH = 1.05
 _NORMAL = NormalDist()
@@ -44,9 +50,11 @@ class LimitedSample:
         shares = _shares_beyond(self.limit)
         if shares is None:
             return None
-        total = _fewest(*shares, LEVEL / self.limits) * _ALIKE
-        # Latencies count from every user's first response on.
-        return math.ceil(total / MEASUREMENTS) + (0 if self.limit.is_on_failures else self.users)
+        fewest = _fewest(*shares, LEVEL / self.limits)
+        if self.limit.is_on_failures:
+            return math.ceil(fewest * _ALIKE_OF_FAILURES / MEASUREMENTS)
+        counted = math.ceil(fewest * _ALIKE / MEASUREMENTS)
+        return max(counted + self.users * _FIRST_OF_USER, self.users * _FEWEST_OF_USER)
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,7 @@ def _shares_beyond(limit: Requirement) -> tuple[float, float] | None:
         return (most, most * BEYOND) if 0 < most * BEYOND < 1 else None
     if limit.is_of_requests:
         allowed = 1 - (limit.percentile or 50) / 100
-        return allowed, 1 - _NORMAL.cdf(_NORMAL.inv_cdf(1 - allowed) - math.log(BEYOND) / _SPREAD)
+        return allowed, 1 - _NORMAL.cdf(_NORMAL.inv_cdf(1 - allowed) - math.log(BEYOND) / SPREAD)
     return None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from constructs_optim.recipe.catalog import availability, load
 from constructs_optim.recipe.errors import did_you_mean
 from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest
-from constructs_optim.recipe.evaluation.sample_size import BEYOND, MEASUREMENTS, ComparedVersions, LimitedSample
+from constructs_optim.recipe.evaluation.sample_size import BEYOND, MEASUREMENTS, SPREAD, ComparedVersions, LimitedSample
 from constructs_optim.recipe.hosting import CapacityReservation, schedules
 from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.secrets import NOT_SHOWN
@@ -108,7 +108,9 @@ def _requirements_can_be_met(benchmark: Benchmark) -> Iterator[Finding]:
 
 @rule("OPT157", f"{GUIDE}model-optimize-evaluate.html", advisory=True)
 def _requests_decide_limits(sample: LimitedSample) -> Iterator[Finding]:
-    """A measurement decides its limits: of few requests, chance alone carries as many beyond a limit."""
+    """A measurement decides its limits: of few requests, chance alone carries as many beyond a limit. The required
+    number is for independent requests whose latencies have a logarithmic standard deviation of 0.5.
+    """
     limit, needed = sample.limit, sample.needed
     if needed is None or needed <= sample.requests:
         return
@@ -117,7 +119,12 @@ def _requests_decide_limits(sample: LimitedSample) -> Iterator[Finding]:
         f"of endpoints that are {BEYOND:g} times beyond this limit, {MEASUREMENTS} measurements of {sample.requests:,} "
         "requests find fewer than nine in ten; the others pass as undecided"
     )
-    yield Finding(f"require.{limit.name}", value, f"To find them, set Workload(requests={needed:_})", reason)
+    latencies = "" if limit.is_on_failures else f" whose latencies have a logarithmic standard deviation of {SPREAD:g}"
+    fix = (
+        f"To find them, set Workload(requests={needed:_}). This is for independent requests{latencies}: similar ones "
+        f"{'' if limit.is_on_failures else 'and longer tails '}need more"
+    )
+    yield Finding(f"require.{limit.name}", value, fix, reason)
 
 
 @rule("OPT158", f"{GUIDE}model-optimize-evaluate.html", advisory=True)
