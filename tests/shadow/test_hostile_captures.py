@@ -282,5 +282,5 @@ def test_a_slow_judge_s_pairs_wait_for_the_next_poll_and_each_is_judged_once(wat
         stored = RunState.model_validate_json(state.model_dump_json())
         observer._state, state = stored, stored
         observer._contents.clear()
-    assert sorted(judged) == [f"someone {number}" for number in range(4)]
+    assert judged == [f"someone {number}" for number in range(4)]
     assert (state.observed.pairs, state.production.waiting, state.candidate.waiting, state.files) == (4, [], [], [])
