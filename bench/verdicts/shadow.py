@@ -310,11 +310,11 @@ _OTHER: dict[str, tuple[_Run, Outcome, float | None]] = {
 # Candidates that are worse, and the largest share of runs in which they may pass.
 _WORSE: dict[str, tuple[_Run, float]] = {
     "fails from turn 2 of 8, turns 15 minutes apart, 4,000 pairs": (
-        _Run(_Conversations(8, 0.0, users=300, differing=0.0, failing_from=2)),
+        _Run(_Conversations(8, 0.0, users=300, failing_from=2)),
         0.0,
     ),
     "fails from turn 5 of 8, turns 15 minutes apart, 4,000 pairs": (
-        _Run(_Conversations(8, 0.0, users=300, differing=0.0, failing_from=5)),
+        _Run(_Conversations(8, 0.0, users=300, failing_from=5)),
         0.0,
     ),
     "fails in 2% of conversations of 8 turns, 4,000 pairs": (
