@@ -132,13 +132,13 @@ def test_equal_models_are_not_called_worse_by_outcomes_that_depend_on_each_other
 
 
 def conversations(
-    chance: random.Random, turns: int, failing_from: float, failing: float = 0.0
+    chance: random.Random, turns: int, failing_from: float, failing: float = 0.0, users: int = 100
 ) -> Iterator[tuple[int, dict[str, Any], Counts]]:
-    """Minutes, requests and outcomes: each minute, 20 conversations of 100 under way have their next turn.
+    """Minutes, requests and outcomes: each minute, 20 of the conversations under way have their next turn.
 
     The candidate fails from a turn on, and in all turns of a share of the conversations.
     """
-    under_way = [(number, chance.randrange(turns), chance.random() < failing) for number in range(100)]
+    under_way = [(number, chance.randrange(turns), chance.random() < failing) for number in range(users)]
     for minute in itertools.count():
         for number, turn, fails in under_way[:20]:
             texts = [f"Conversation {number}", *(f"turn {each}" for each in range(2 * turn))]
@@ -146,7 +146,7 @@ def conversations(
             is_worse = fails or turn + 1 >= failing_from
             yield minute, {"messages": messages}, Counts(worse=1) if is_worse else Counts(equal=1)
             is_last = turn + 1 == turns
-            following = (number + 100, 0, chance.random() < failing) if is_last else (number, turn + 1, fails)
+            following = (number + users, 0, chance.random() < failing) if is_last else (number, turn + 1, fails)
             under_way.append(following)
         del under_way[:20]
 
@@ -169,7 +169,8 @@ def test_a_candidate_that_fails_in_later_turns_is_worse(failing_from: int) -> No
 def test_a_candidate_that_fails_in_some_conversations_does_not_pass_because_none_was_seen_yet() -> None:
     passed = 0
     for seed in range(20):
-        passed += verdict_on(conversations(random.Random(seed), 8, math.inf, failing=0.02), 500).outcome == "pass"
+        sent = conversations(random.Random(seed), 8, math.inf, failing=0.02, users=20)
+        passed += verdict_on(sent, 400).outcome == "pass"
     assert passed <= 1
     assert verdict_on(conversations(random.Random(1), 8, math.inf), 4_000).outcome == "pass"
 
