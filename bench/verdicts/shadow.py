@@ -50,14 +50,16 @@ def rows(runs: int, seed: int) -> Iterator[Row]:
         yield Row("shadow", traffic, "equal: worse", count(runs, seed, run.gets("worse")), runs, most=0.05)
     for traffic, (run, outcome, least) in _OTHER.items():
         yield Row("shadow", traffic, outcome, count(runs, seed, run.gets(outcome)), runs, least=least)
+    for traffic, (run, most) in _WORSE.items():
+        yield Row("shadow", traffic, "pass", count(runs, seed, run.gets("pass")), runs, most=most)
 
 
 # What clients send.
 
 
-def _outcome(random: Random, worse_by: float) -> int:
+def _outcome(random: Random, worse_by: float, differing: float = _DIFFERING) -> int:
     drawn = random.random()
-    return 1 if drawn < (_DIFFERING + worse_by) / 2 else -1 if drawn < _DIFFERING else 0
+    return 1 if drawn < (differing + worse_by) / 2 else -1 if drawn < differing else 0
 
 
 def _sentence(random: Random) -> str:
@@ -111,34 +113,59 @@ def _date(number: int) -> str:
 
 @dataclass(frozen=True)
 class _Conversations:
-    """Conversations of several users at once.
+    """Conversations of several users at once, which are under way when the run begins.
 
-    A turn's outcome is the conversation's with the probability ``shared``. ``examples`` are the questions and answers
-    with which each conversation starts.
+    A turn's outcome is the conversation's with the probability ``shared``, but the candidate fails in all turns from
+    ``failing_from`` on. ``differing`` is the share of the other turns in which the answers differ. ``examples`` are the
+    questions and answers with which each conversation starts.
     """
 
     turns: int
     shared: float
     users: int = 15
     examples: tuple[str, ...] = ()
+    differing: float = _DIFFERING
+    failing_from: float = math.inf
 
     def __call__(self, random: Random, worse_by: float) -> Iterator[Sent]:
-        under_way = [self._conversation(random, worse_by, user) for user in range(self.users)]
+        under_way = [self._conversation(random, worse_by) for _ in range(self.users)]
+        for conversation in under_way:
+            for _ in range(random.randrange(self.turns)):
+                next(conversation)
         while True:
             user = random.randrange(self.users)
             sent = next(under_way[user], None)
             if sent is None:
-                under_way[user] = self._conversation(random, worse_by, user)
+                under_way[user] = self._conversation(random, worse_by)
             else:
                 yield sent
 
-    def _conversation(self, random: Random, worse_by: float, user: int) -> Iterator[Sent]:
-        common, texts = _outcome(random, worse_by), list(self.examples)
-        for _ in range(self.turns):
+    def _conversation(self, random: Random, worse_by: float) -> Iterator[Sent]:
+        common, texts = _outcome(random, worse_by, self.differing), list(self.examples)
+        for turn in range(1, self.turns + 1):
             texts.append(_sentence(random))
+            outcome = common if random.random() < self.shared else _outcome(random, worse_by, self.differing)
+            yield _chat(*texts), 1 if turn >= self.failing_from else outcome
+            texts.append(_sentence(random))
+
+
+@dataclass(frozen=True)
+class _Tasks:
+    """Some tasks, each with an example of its own before the question.
+
+    A request's outcome is the task's with the probability ``shared``, unless the candidate fails in ``all`` of them.
+    """
+
+    shared: float = 0.0
+    all: bool = False
+    tasks: int = 15
+
+    def __call__(self, random: Random, worse_by: float) -> Iterator[Sent]:
+        tasks = [(_sentence(random), _sentence(random), _outcome(random, worse_by)) for _ in range(self.tasks)]
+        for number in numbers():
+            asked, answered, common = random.choice(tasks)
             outcome = common if random.random() < self.shared else _outcome(random, worse_by)
-            yield _chat(*texts), outcome
-            texts.append(_sentence(random))
+            yield _chat(asked, answered, f"Question {number}: {_sentence(random)}"), 1 if self.all else outcome
 
 
 def _batches(random: Random, worse_by: float) -> Iterator[Sent]:
@@ -242,6 +269,9 @@ _EQUAL: dict[str, _Run] = {
     "40% probe with a prompt and a number": _Run(_Repeated(0.4, 1, suffix=_number), pairs=2_000),
     "50% probe with 3 prompts and a limit of tokens": _Run(_Repeated(0.5, 3, parameters=_limit), pairs=2_000),
     "conversations of 20 turns after two examples": _Run(_Conversations(20, 1.0, examples=_EXAMPLES), pairs=2_000),
+    "15 tasks with an example each": _Run(_Tasks()),
+    "15 tasks with an example each, correlation 0.3": _Run(_Tasks(math.sqrt(0.3))),
+    "one user's conversations of 50 turns with one outcome": _Run(_Conversations(50, 1.0, users=1), pairs=1_000),
     "batches of 20 minutes, correlation 0.3": _Run(_batches),
     "3% fail, in bursts of an hour": _Run(failing=partial(_bursts, share=0.03, minutes=60, failing=0.5)),
     "latency AR(0.98), 25%, and noise of 5%": _Run(
@@ -263,6 +293,32 @@ _OTHER: dict[str, tuple[_Run, Outcome, float | None]] = {
         "worse",
         0.8,
     ),
+    "fails from turn 2 of 8, turns 15 minutes apart, 4,000 pairs": (
+        _Run(_Conversations(8, 0.0, users=300, failing_from=2)),
+        "worse",
+        0.8,
+    ),
+    "fails from turn 5 of 8, turns 15 minutes apart, 4,000 pairs": (
+        _Run(_Conversations(8, 0.0, users=300, failing_from=5)),
+        "worse",
+        0.8,
+    ),
+    "fails in all of 15 tasks with an example each, 1,000 pairs": (_Run(_Tasks(all=True), pairs=1_000), "worse", 0.8),
     "30% slower, 200 minutes": (_Run(slower=1.3), "worse", 0.9),
     "2 points more fail, 200 minutes": (_Run(more_failing=0.02), "worse", 0.9),
+}
+# Candidates that are worse, and the largest share of runs in which they may pass.
+_WORSE: dict[str, tuple[_Run, float]] = {
+    "fails from turn 2 of 8, turns 15 minutes apart, 4,000 pairs": (
+        _Run(_Conversations(8, 0.0, users=300, failing_from=2)),
+        0.0,
+    ),
+    "fails from turn 5 of 8, turns 15 minutes apart, 4,000 pairs": (
+        _Run(_Conversations(8, 0.0, users=300, failing_from=5)),
+        0.0,
+    ),
+    "fails in 2% of conversations of 8 turns, 4,000 pairs": (
+        _Run(_Conversations(8, 1.0, differing=0.02), worse_by=0.02),
+        0.05,
+    ),
 }

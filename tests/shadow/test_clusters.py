@@ -48,17 +48,22 @@ def test_a_damaged_filter_is_refused(stored: object) -> None:
         KnownKeys.model_validate({"bits": stored})
 
 
-def grouped(random: Random, groups: int, size: int, shared: float) -> Groups:
-    """Outcomes that are 1 or -1, each with a probability of 5%, and the group's own with probability ``shared``."""
+def outcomes(random: Random, groups: int, size: int, shared: float) -> Iterator[tuple[int, int]]:
+    """Groups, and outcomes that are 1 or -1, each with a probability of 5%; with probability ``shared`` the group's."""
 
     def outcome() -> int:
         drawn = random.random()
         return 1 if drawn < 0.05 else -1 if drawn < 0.1 else 0
 
-    found = Groups()
     for group in range(groups):
         common = outcome()
-        found.add(group, size, sum(common if random.random() < shared else outcome() for _ in range(size)))
+        yield from ((group, common if random.random() < shared else outcome()) for _ in range(size))
+
+
+def grouped(random: Random, groups: int, size: int, shared: float) -> Groups:
+    found = Groups()
+    for group, outcome in outcomes(random, groups, size, shared):
+        found.add(group, 1, outcome)
     return found
 
 
@@ -74,6 +79,43 @@ def test_the_design_effect_of_groups_is_that_of_their_correlation(size: int, cor
     effects = [grouped(Random(seed), 200, size, math.sqrt(correlation)).design_effect(0.1) for seed in range(30)]
     # Kish (1965), section 5.4: 1 + (size - 1) * correlation.
     assert sum(effects) / 30 == pytest.approx(1 + (size - 1) * correlation, rel=0.25)
+
+
+def talked(random: Random, conversations: int, turns: int, shared: float) -> Groups:
+    """Conversations that may share a group by chance."""
+    found = Groups()
+    for conversation, outcome in outcomes(random, conversations, turns, shared):
+        found.add_of(f"conversation {conversation}", outcome)
+    return found
+
+
+@pytest.mark.parametrize(("turns", "correlation"), [(1, 0.0), (5, 0.0), (5, 0.3), (10, 0.5), (20, 1.0)])
+@pytest.mark.parametrize("number", [400, 8_000])
+def test_conversations_that_share_groups_show_their_correlation(turns: int, correlation: float, number: int) -> None:
+    effects = [
+        talked(Random(seed), number // turns, turns, math.sqrt(correlation)).design_effect_around(0.0, 0.1)
+        for seed in range(30)
+    ]
+    assert sum(effects) / 30 == pytest.approx(1 + (turns - 1) * correlation, rel=0.2)
+
+
+@pytest.mark.parametrize(("conversations", "turns"), [(1, 31), (3, 40), (15, 500)])
+@pytest.mark.parametrize("outcome", [0, 1])
+def test_conversations_with_one_outcome_show_no_more_than_their_number(
+    conversations: int, turns: int, outcome: int
+) -> None:
+    groups = Groups()
+    for number in range(conversations * turns):
+        groups.add_of(f"conversation {number % conversations}", outcome)
+    total = sum(groups.sizes)
+    assert total / groups.design_effect_with_one_more(0.0) == pytest.approx(conversations, rel=0.05)
+    # Outcomes that do not differ at all have no variance.
+    assert total / groups.design_effect_around(0.0, outcome) == pytest.approx(conversations if outcome else total)
+
+
+def test_one_more_conversation_makes_little_of_a_difference_among_many() -> None:
+    assert talked(Random(1), 8_000, 1, 0.0).design_effect_with_one_more(0.1) < 1.1
+    assert talked(Random(1), 1_000, 8, 0.0).design_effect_with_one_more(0.1) < 1.3
 
 
 @pytest.mark.parametrize("groups", [0, 1])

@@ -275,12 +275,12 @@ def test_a_slow_judge_s_pairs_wait_for_the_next_poll_and_each_is_judged_once(wat
         judged.append(json.loads(call["Payload"])["request"]["user"])
         return answers(b'{"production": true, "candidate": true}')
 
-    observer, state = watched(requests(4), check=JUDGE, judge=judge)
-    for polls in range(1, 5):
+    observer, state = watched(requests(8), check=JUDGE, judge=judge)
+    for polls in range(1, 9):
         # No time at all is left, and the record is stored between polls.
-        assert observer.observe(time.time(), until=0.0) is (polls < 4)
+        assert observer.observe(time.time(), until=0.0) is (polls < 8)
         stored = RunState.model_validate_json(state.model_dump_json())
         observer._state, state = stored, stored
         observer._contents.clear()
-    assert sorted(judged) == [f"someone {number}" for number in range(4)]
-    assert (state.observed.pairs, state.production.waiting, state.candidate.waiting, state.files) == (4, [], [], [])
+    assert judged == [f"someone {number}" for number in range(8)]
+    assert (state.observed.pairs, state.production.waiting, state.candidate.waiting, state.files) == (8, [], [], [])

@@ -1,4 +1,4 @@
-"""What a shadow run reads and records: each capture once, a prompt as one outcome, in a record that stays small."""
+"""What a shadow run reads and records: each capture once, each prompt as one outcome, in a record that stays small."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def user(*texts: str, **more: Any) -> dict[str, Any]:
     return {"messages": [{"role": roles[at % 2], "content": text} for at, text in enumerate(texts)], **more}
 
 
-def test_repeated_prompts_and_conversations_are_one_outcome_each(written: Written) -> None:
+def test_a_repeated_prompt_is_one_outcome_and_each_turn_of_a_conversation_another(written: Written) -> None:
     for minute in range(60):
         # The candidate never answers a probe.
         written.ask(minute, user("Are you there?", max_tokens=1 + minute % 3), "yes", "")
@@ -171,13 +171,15 @@ def test_repeated_prompts_and_conversations_are_one_outcome_each(written: Writte
         written.ask(minute, user(f"Question {minute}"), "yes", "yes")
     state = observed(polls=2)
     [tally] = state.observed.answers
-    assert (state.observed.pairs, tally.worse, tally.equal) == (180, 1, 61)
+    assert (state.observed.pairs, tally.worse, tally.equal) == (180, 1, 70)
     report = document(REQUEST, state, verdict(state.observed, criteria_of(REQUEST)), "Too early", 0.0)
     [finding] = [finding for finding in report["findings"] if finding["measure"] == "answered"]
-    assert (report["pairs"], report["effective_pairs"]) == (180, 62)
-    assert (finding["observations"], finding["effective"], finding["outcome"]) == (62, 62, "not decided")
+    # The ten turns may show no more than one outcome, because too few outcomes differ to tell.
+    assert 31 < report["effective_pairs"] < 62
+    effective = report["effective_pairs"]
+    assert (finding["observations"], finding["effective"], finding["outcome"]) == (71, effective, "not decided")
     assert "180 pairs of answers" in markdown(report)
-    assert "as much as 62 independent ones" in markdown(report)
+    assert f"as much as {effective} independent ones" in markdown(report)
 
 
 def test_answers_that_fail_together_show_less_than_their_number(written: Written) -> None:
@@ -189,14 +191,15 @@ def test_answers_that_fail_together_show_less_than_their_number(written: Written
     assert state.observed.effective_pairs < 50
 
 
-def test_each_turn_of_conversations_may_be_the_one_that_counts(written: Written) -> None:
-    for conversation in range(200):
-        for turn in range(4):
+def test_each_turn_of_a_conversation_counts_whichever_poll_reads_it(written: Written) -> None:
+    state = RunState(began=BEGAN.timestamp(), minute=BEGAN.timestamp())
+    for turn in range(4):
+        for conversation in range(50):
             texts = [f"conversation {conversation}", *(f"turn {number}" for number in range(2 * turn))]
             written.ask(turn, user(*texts), "yes", "yes" if turn < 2 else "")
-    [tally] = observed().observed.answers
-    assert tally.number == 200
-    assert 70 < tally.worse < 130
+        Observer(REQUEST, state).observe(BEGAN.timestamp() + 60 * (turn + 1))
+    [tally] = state.observed.answers
+    assert (tally.worse, tally.equal) == (100, 100)
 
 
 @pytest.mark.parametrize("at", ["", "yesterday", "9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00Z", "2020-01-01"])

@@ -1,4 +1,4 @@
-"""Which requests are one outcome: repeated prompts and the turns of a conversation, and no others."""
+"""Which requests repeat a prompt, belong to one conversation, or are made from one template, and no others."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ import pytest
 from constructs_optim.runtime.shadow.units import Beginnings, unit_of
 
 
-def keys(*requests: dict[str, Any]) -> list[int]:
+def units(*requests: dict[str, Any]) -> tuple[int, int]:
+    """The number of prompts, and that of conversations."""
     beginnings = Beginnings()
-    return [unit_of(request, beginnings).key for request in requests]
-
-
-def units(*requests: dict[str, Any]) -> int:
-    return len(set(keys(*requests)))
+    found = [unit_of(request, beginnings) for request in requests]
+    return len({unit.key for unit in found}), len({unit.conversation for unit in found})
 
 
 def chat(*texts: Any, system: str = "Be brief.", **more: Any) -> dict[str, Any]:
@@ -33,18 +31,28 @@ def image(url: str) -> list[dict[str, Any]]:
         (chat("hi"), chat("hi")),
         (chat("hi", max_tokens=1), chat("hi", max_tokens=50, temperature=0, user="a")),
         (chat("Hi,  there"), chat("hi,\nthere")),
-        (chat("hi"), chat("hi", "hello", "how are you?")),
-        (chat("hi", "hello", "how?"), chat("hi", "shortened", "how?", "well", "and now?")),
-        (chat(image("a")), chat(image("a"), "a cat", "sure?")),
+        (chat("hi", "hello", "how?"), chat("Hi", "hello", "how?", max_tokens=3)),
+        (chat(image("a")), chat(image("a"), seed=1)),
         ({"prompt": "hi"}, {"prompt": "hi", "max_tokens": 3}),
         ({"inputs": "hi"}, {"inputs": "hi", "parameters": {"max_new_tokens": 3}}),
         ({"input": [1]}, {"input": [1]}),
     ],
 )
-def test_repeated_prompts_and_turns_of_a_conversation_are_one_unit(
-    first: dict[str, Any], second: dict[str, Any]
-) -> None:
-    assert units(first, second) == 1
+def test_a_repeated_prompt_is_one_unit(first: dict[str, Any], second: dict[str, Any]) -> None:
+    assert units(first, second) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (chat("hi"), chat("hi", "hello", "how are you?")),
+        (chat("hi", "hello", "how?"), chat("hi", "shortened", "how?", "well", "and now?")),
+        (chat("hi", "hello", "how?"), chat("hi", "hello", "who?")),
+        (chat(image("a")), chat(image("a"), "a cat", "sure?")),
+    ],
+)
+def test_turns_of_a_conversation_are_prompts_of_their_own(first: dict[str, Any], second: dict[str, Any]) -> None:
+    assert units(first, second) == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +70,7 @@ def test_repeated_prompts_and_turns_of_a_conversation_are_one_unit(
     ],
 )
 def test_other_prompts_are_other_units(first: dict[str, Any], second: dict[str, Any]) -> None:
-    assert units(first, second) == 2
+    assert units(first, second) == (2, 2)
 
 
 @pytest.mark.parametrize(
@@ -78,8 +86,9 @@ def test_other_prompts_are_other_units(first: dict[str, Any], second: dict[str, 
     ],
 )
 def test_a_date_or_time_makes_no_other_prompt(first: str, second: str) -> None:
-    assert units(chat(first), chat(second)) == 1
-    assert units(chat("hi", system=first), chat("hi", system=second)) == 1
+    assert units(chat(first), chat(second)) == (1, 1)
+    assert units(chat("hi", system=first), chat("hi", system=second)) == (1, 1)
+    assert units(chat("hi", first, "how?"), chat("hi", second, "how?")) == (1, 1)
 
 
 TEMPLATES = {
@@ -99,29 +108,33 @@ TEMPLATES = {
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_turns_of_a_conversation_as_text_are_one_unit(template: str) -> None:
+def test_turns_as_text_belong_to_one_conversation(template: str) -> None:
     asks, answers, said = TEMPLATES[template]
 
     def prompt(*texts: str) -> dict[str, Any]:
         turns = [asks.format(text) if at % 2 == 0 else answers + said.format(text) for at, text in enumerate(texts)]
         return {"inputs": "".join(turns) + answers}
 
-    assert units(prompt("hi"), prompt("hi", "hello", "how?"), prompt("hi", "hello", "how?", "well", "so?")) == 1
-    assert units(prompt("hi"), prompt("ho"), prompt("ho", "hello", "hi")) == 2
+    assert units(prompt("hi"), prompt("hi", "hello", "how?"), prompt("hi", "hello", "how?", "well", "so?")) == (3, 1)
+    assert units(prompt("hi"), prompt("ho"), prompt("ho", "hello", "hi")) == (3, 2)
 
 
 def test_examples_that_all_requests_have_make_no_conversation_of_them() -> None:
     examples = ("Sum of 1 and 2?", "3", "Sum of 2 and 2?", "4")
     requests = [chat(*examples, f"Sum of {number} and {number}?") for number in range(1_000)]
-    # The first requests are one unit, until the first example is common, and the next ones until the second is.
-    assert 700 < units(*requests) < 1_000
+    prompts, conversations = units(*requests)
+    assert prompts == 1_000
+    # The first requests are one conversation, until the first example is common, and the next ones until the second is.
+    assert 700 < conversations < 1_000
     turns = [chat(*examples, f"Sum of {number // 2}?", *("0", "Sure?") * (number % 2)) for number in range(2_000)]
-    assert 700 < units(*turns) <= 1_000
+    prompts, conversations = units(*turns)
+    assert prompts == 2_000
+    assert 700 < conversations <= 1_000
 
 
-def test_a_long_conversation_at_the_beginning_of_a_run_is_one_unit() -> None:
+def test_a_long_conversation_at_the_beginning_of_a_run_is_one() -> None:
     texts = ["hi", *(f"turn {number}" for number in range(98))]
-    assert units(*(chat(*texts[: 2 * turn + 1]) for turn in range(50))) == 1
+    assert units(*(chat(*texts[: 2 * turn + 1]) for turn in range(50))) == (50, 1)
 
 
 def test_beginnings_stay_few_and_the_common_ones_stay_among_them() -> None:
@@ -129,7 +142,8 @@ def test_beginnings_stay_few_and_the_common_ones_stay_among_them() -> None:
     for number in range(20_000):
         unit_of(chat("hi" if number % 5 == 0 else f"hi {number}", "hello", f"{number}?"), beginnings)
     assert len(beginnings.counts) <= 64
-    assert unit_of(chat("hi", "hello", "a?"), beginnings) != unit_of(chat("hi", "hello", "b?"), beginnings)
+    one, other = (unit_of(chat("hi", "hello", text), beginnings) for text in ("a?", "b?"))
+    assert one.conversation != other.conversation
 
 
 @pytest.mark.parametrize("change", ["{} (request {n})", "Request {n}: {}", "Order #{n}, {}", "{} id=0f{n}-7a"])
@@ -138,3 +152,9 @@ def test_prompts_with_a_number_of_their_own_are_of_one_template(change: str) -> 
     assert one.key != other.key
     assert one.template == other.template
     assert one.template != unit_of(chat(change.format("write a song", n=4)), Beginnings()).template
+
+
+def test_the_template_is_that_of_the_last_question() -> None:
+    one, other = (unit_of(chat(f"Name {n}?", "Ed", f"Write poem {n}", "Here is"), Beginnings()) for n in (4, 71))
+    assert one.conversation != other.conversation
+    assert one.template == other.template == "write poem"

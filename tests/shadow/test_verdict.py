@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from constructs_optim.runtime.shadow.sequential_test import LEVEL, Counts
 from constructs_optim.runtime.shadow.verdict import (
     FEWEST_MINUTES,
     Criteria,
+    Finding,
     Observed,
     add_minute,
     add_pair,
@@ -25,6 +27,7 @@ from constructs_optim.runtime.shadow.verdict import (
 )
 
 RUNS = 200
+OUTCOMES = (Counts(worse=1), Counts(equal=1), Counts(better=1))
 CRITERIA = Criteria([Check("reference")], margin=0.02, latency_tolerance=0.1)
 
 
@@ -128,6 +131,75 @@ def test_equal_models_are_not_called_worse_by_outcomes_that_depend_on_each_other
     assert called <= 2
 
 
+def conversations(
+    chance: random.Random, turns: int, failing_from: float, failing: float = 0.0, users: int = 100
+) -> Iterator[tuple[int, dict[str, Any], Counts]]:
+    """Minutes, requests and outcomes: each minute, 20 of the conversations under way have their next turn.
+
+    The candidate fails from a turn on, and in all turns of a share of the conversations.
+    """
+    under_way = [(number, chance.randrange(turns), chance.random() < failing) for number in range(users)]
+    for minute in itertools.count():
+        for number, turn, fails in under_way[:20]:
+            texts = [f"Conversation {number}", *(f"turn {each}" for each in range(2 * turn))]
+            messages = [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)]
+            is_worse = fails or turn + 1 >= failing_from
+            yield minute, {"messages": messages}, Counts(worse=1) if is_worse else Counts(equal=1)
+            is_last = turn + 1 == turns
+            following = (number + users, 0, chance.random() < failing) if is_last else (number, turn + 1, fails)
+            under_way.append(following)
+        del under_way[:20]
+
+
+def verdict_on(sent: Iterable[tuple[int, dict[str, Any], Counts]], pairs: int) -> Finding:
+    """The finding on the answers, after as many pairs."""
+    observed = Observed()
+    for minute, request, counted in itertools.islice(sent, pairs):
+        add_pair(observed, CRITERIA, request, minute, lambda _, counted=counted: counted)
+    return verdict(observed, CRITERIA).findings[0]
+
+
+@pytest.mark.parametrize("failing_from", [2, 5, 7])
+def test_a_candidate_that_fails_in_later_turns_is_worse(failing_from: int) -> None:
+    found = verdict_on(conversations(random.Random(1), 8, failing_from), 2_000)
+    assert found.outcome == "worse"
+    assert found.estimate == pytest.approx((9 - failing_from) / 8, abs=0.05)
+
+
+def test_a_candidate_that_fails_in_some_conversations_does_not_pass_because_none_was_seen_yet() -> None:
+    passed = 0
+    for seed in range(20):
+        sent = conversations(random.Random(seed), 8, math.inf, failing=0.02, users=20)
+        passed += verdict_on(sent, 400).outcome == "pass"
+    assert passed <= 1
+    assert verdict_on(conversations(random.Random(1), 8, math.inf), 4_000).outcome == "pass"
+
+
+def tasks(chance: random.Random, outcome: Callable[[], Counts]) -> Iterator[tuple[int, dict[str, Any], Counts]]:
+    """Fifteen tasks, each with an example of its own before the question."""
+    for number in itertools.count():
+        task = chance.randrange(15)
+        texts = (f"Example of task {task}", f"Answer of task {task}", f"Question {number}")
+        messages = [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)]
+        yield number // 20, {"messages": messages}, outcome()
+
+
+@pytest.mark.parametrize("share", [0.6, 0.95, 1.0])
+def test_a_candidate_that_fails_in_nearly_every_answer_to_few_tasks_is_worse(share: float) -> None:
+    chance = random.Random(1)
+    failing = tasks(chance, lambda: Counts(worse=1) if chance.random() < share else Counts(equal=1))
+    assert verdict_on(failing, 1_000).outcome == "worse"
+
+
+def test_an_equal_candidate_is_not_worse_in_few_tasks() -> None:
+    called = 0
+    for seed in range(20):
+        chance = random.Random(seed)
+        drawn = tasks(chance, lambda chance=chance: chance.choices(OUTCOMES, (5, 90, 5))[0])
+        called += verdict_on(drawn, 500).outcome == "worse"
+    assert called <= 1
+
+
 @pytest.mark.parametrize("length", [5, 40])
 def test_equal_models_whose_requests_fail_in_bursts_are_not_called_worse(length: int) -> None:
     called = 0
@@ -155,10 +227,10 @@ def test_equal_models_whose_latencies_wander_are_not_called_worse(correlation: f
     assert called <= 1
 
 
-def test_a_unit_counts_once_for_each_check_with_its_first_outcome() -> None:
+def test_a_prompt_counts_once_for_each_check_with_its_first_outcome() -> None:
     criteria, observed = Criteria([Check("answered"), Check("judge")], margin=0.05, latency_tolerance=0.1), Observed()
     assert add_outcome(observed, criteria, "a", Counts(equal=1), None) == []
-    # What does not apply does not count, so that a later turn may.
+    # What does not apply does not count, so that a repetition may.
     assert add_outcome(observed, criteria, "a", Counts(worse=1), Counts(better=1)) == []
     assert add_outcome(observed, criteria, "b", Counts(equal=1), "the judge failed") == ["the judge failed"]
     assert add_outcome(observed, criteria, "b", Counts(worse=1), "the judge failed") == []

@@ -147,8 +147,9 @@ class ShadowRun(Construct):
     def announced_pairs(self) -> int:
         """The number of independent pairs that detects a candidate worse by the margin with a probability of 80%.
 
-        It assumes that 10% of the pairs differ; the report has the number for the actual share. A prompt and a
-        conversation count once, however many pairs they have.
+        It assumes that 10% of the pairs differ; the report has the number for the actual share. A prompt counts
+        once, however often it is sent, and pairs that depend on each other, such as the turns of a conversation, show
+        less than their number.
         """
         return self.settings.announced_pairs or 0
 

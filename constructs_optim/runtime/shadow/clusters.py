@@ -1,8 +1,9 @@
 """How much less clustered outcomes show than as many independent ones.
 
-Outcomes form clusters if similar prompts succeed or fail together, or if those of the same minutes do. The sum of
-such outcomes varies more than that of independent ones. The factor by which its variance is larger is the design effect
-(Kish, Survey Sampling, 1965): the outcomes show as much as their number, divided by the design effect.
+Outcomes form clusters if the turns of a conversation or similar prompts succeed or fail together, or if those of the
+same minutes do. The sum of such outcomes varies more than that of independent ones. The factor by which its variance is
+larger is the design effect (Kish, Survey Sampling, 1965): the outcomes show as much as their number, divided by the
+design effect.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from typing import Annotated, TypeVar
 from pydantic import BaseModel, Field, PlainSerializer, PlainValidator
 
 _Number = TypeVar("_Number", int, float)
-_GROUPS = 256
+_GROUPS = 1_024
 _LARGEST, _LARGEST_SAME, _SAME = 0.1, 0.5, 0.9
 _MOST_SPANS = 512
 _FEWEST_SPANS = 8
 # Quantile of the normal distribution: a clustering is taken as real if independent outcomes show it in 5% of cases.
 _CRITICAL = 1.64
+# The sums of groups vary more than by this factor in 5% of cases, only because independent outcomes share groups.
+_BY_SHARING = 1 + _CRITICAL * math.sqrt(2 / _GROUPS)
 _STRONGEST = 0.999
 # A new key is taken for a known one in less than 0.1% of cases after 20,000 keys, and in 5% after 80,000.
 _BITS, _BITS_A_KEY = 2**19, 4
@@ -83,8 +86,38 @@ class Groups(BaseModel):
         self.sums[group] += value
 
     def add_of(self, text: str, value: int) -> None:
-        """Add an outcome to the group of a text. There are 256 groups, so that texts may share one by chance."""
+        """Add an outcome to the group of a text.
+
+        There are 1,024 groups, so that texts may share one by chance. That changes no estimate of a design effect on
+        average: what independent clusters add to the variance of a sum is the same in groups as it is alone.
+        """
         self.add(zlib.crc32(text.encode()) % _GROUPS, 1, value)
+
+    def design_effect_around(self, mean: float, variance: float) -> float:
+        """Return the design effect of outcomes that have this mean and variance, as a test assumes.
+
+        If a cluster is as likely to be above the mean as below it, the test then holds its level however few clusters
+        there are (Efron, Journal of the American Statistical Association 64 (1969), 1278-1302).
+        """
+        independent = variance * sum(self.sizes)
+        found = self._squares(mean) / independent if independent > 0 else 1.0
+        return found if found > _BY_SHARING else 1.0
+
+    def design_effect_with_one_more(self, variance: float) -> float:
+        """Return the design effect if the texts had one more cluster, of outcomes that all differ in the same way.
+
+        It has the clusters' average size, each weighted by its size. So outcomes that have not differed yet show no
+        more than the number of their clusters: the next one may differ as a whole.
+        """
+        total = sum(self.sizes)
+        if not total:
+            return 1.0
+        size = max(1.0, sum(each**2 for each in self.sizes) / total - total / _GROUPS)
+        independent = variance * math.fsum(each * (1 - each / total) for each in self.sizes)
+        return max(1.0, (self._squares(math.fsum(self.sums) / total) + size**2) / (independent + size))
+
+    def _squares(self, mean: float) -> float:
+        return math.fsum((found - size * mean) ** 2 for size, found in zip(self.sizes, self.sums, strict=True))
 
     def design_effect(self, variance: float) -> float:
         """Return the design effect of outcomes that have this variance and can depend on others of their group.

@@ -175,8 +175,6 @@ class Observer:
         references, judge, reasons = self._references(), self._judge(), Counter[str]()
         sent, copied = self._state.production, self._state.candidate
         pairs, sent.waiting, copied.waiting = paired(sent.waiting, copied.waiting)
-        # One turn of a conversation counts. In the order of digests, any of those read together may be the first.
-        pairs.sort(key=lambda pair: pair[1].digest)
         compared = 0
         # At least one, so that no run stands still.
         while compared < len(pairs) and (not compared or time.monotonic() < until):

@@ -83,9 +83,9 @@ def markdown(report: Mapping[str, Any]) -> str:
             "latency is the median of the per-minute ratios of the candidate's latency to production's. The candidate "
             f"received {report['sample_percent']:g}% of production's requests.",
             "",
-            "A prompt and a conversation are one observation each, however many pairs they have. The effective number "
-            "is that of independent observations that show as much: it is lower if observations that are alike, or "
-            "close in time, have the same outcome.",
+            "A prompt is one observation, however often it was sent. The effective number is that of independent "
+            "observations that show as much: it is lower if observations of one conversation, or those that are alike "
+            "or close in time, have the same outcome.",
             "",
         ]
     )

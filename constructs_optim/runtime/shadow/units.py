@@ -1,12 +1,13 @@
-"""What counts as one outcome: a prompt, however often it is sent, and a conversation, however many turns it has.
+"""What counts as one outcome, and what outcomes may depend on: the conversation and the template of their prompt.
 
 At temperature 0, a server answers a prompt in the same way each time, so that its repetitions, such as health probes,
-show no more than one of them. The turns of a conversation depend on each other as well. So requests with the same
-messages up to the first one of a user are one unit. Parameters, such as a limit of tokens, and dates and times in the
-messages make no difference.
+show no more than one of them. Prompts are the same if their messages are. Parameters, such as a limit of tokens, and
+dates and times in the messages make no difference.
 
-First messages that many requests have in common are instructions or examples rather than a conversation's beginning.
-The unit then extends to the user's next message.
+Each turn of a conversation is a prompt of its own: a candidate may fail in late turns alone. But the turns of a
+conversation may succeed or fail together. Requests belong to one conversation if they have the same messages up to the
+first one of a user. First messages that many requests have in common are instructions or examples rather than a
+conversation's beginning, which then extends to the user's next message.
 """
 
 from __future__ import annotations
@@ -77,11 +78,13 @@ class Beginnings(BaseModel):
 class Unit:
     """What a request has in common with others.
 
-    ``key`` is a digest, of 80 bits, of the prompt or of the conversation's beginning. ``template`` is the user's text
-    without the words that have digits: prompts with a number or an identifier of their own may have it in common.
+    ``key`` is a digest, of 80 bits, of the prompt, and ``conversation`` one of the conversation's beginning, in
+    hexadecimal digits. ``template`` is the user's last text without the words that have digits: prompts with a number
+    or an identifier of their own may have it in common.
     """
 
     key: int
+    conversation: str
     template: str
 
 
@@ -89,15 +92,17 @@ def unit_of(request: Document, beginnings: Beginnings) -> Unit:
     """Return a request's unit, and count how the request begins."""
     beginnings.requests += 1
     messages = _messages(request)
-    beginning, text = hashlib.blake2b(digest_size=10), ""
+    prompt, conversation, question, text = hashlib.blake2b(digest_size=10), "", "", ""
     for number, (role, message) in enumerate(messages, 1):
         text = _text_of(message)
-        beginning.update(f"{role}\n{text}\0".encode())
-        is_users = role not in _SYSTEM and role not in _MODEL
-        if number == len(messages) or (is_users and not beginnings.is_common(beginning.hexdigest())):
-            break
-    template = " ".join(word for word in text.split() if not _DIGIT.search(word))
-    return Unit(int.from_bytes(beginning.digest()), template)
+        prompt.update(f"{role}\n{text}\0".encode())
+        if role in _SYSTEM or role in _MODEL:
+            continue
+        question, beginning = text, prompt.hexdigest()
+        if not conversation and number < len(messages) and not beginnings.is_common(beginning):
+            conversation = beginning
+    template = " ".join(word for word in (question or text).split() if not _DIGIT.search(word))
+    return Unit(int.from_bytes(prompt.digest()), conversation or prompt.hexdigest(), template)
 
 
 def _messages(request: Document) -> Sequence[tuple[str, object]]:

@@ -60,10 +60,10 @@ class Criteria:
 
 
 class Tally(BaseModel):
-    """A check's outcomes, one for each unit, and the state of its sequential test.
+    """A check's outcomes, one for each prompt, and the state of its sequential test.
 
-    ``unjudged`` are units that could not be compared. ``known`` are the units that were counted. ``templates`` and
-    ``spans`` are the outcomes by the template of the prompt, and by time.
+    ``unjudged`` are prompts that could not be compared. ``known`` are the prompts that were counted. ``conversations``,
+    ``templates`` and ``spans`` are the outcomes by conversation, by the template of the prompt, and by time.
     """
 
     worse: int = 0
@@ -71,6 +71,7 @@ class Tally(BaseModel):
     better: int = 0
     unjudged: int = 0
     known: KnownKeys = KnownKeys()
+    conversations: Groups = Groups()
     templates: Groups = Groups()
     spans: Spans = Spans()
     spent: float = 0.0
@@ -78,22 +79,32 @@ class Tally(BaseModel):
 
     @property
     def number(self) -> int:
-        """The number of units that were compared."""
+        """The number of prompts that were compared."""
         return self.worse + self.equal + self.better
 
     @property
     def counts(self) -> Counts:
-        """The numbers of units in which the candidate is worse, equal and better."""
+        """The numbers of prompts for which the candidate is worse, equal and better."""
         return Counts(self.worse, self.equal, self.better)
 
     @property
     def design_effect(self) -> float:
-        """The design effect of templates or of time, whichever is larger."""
+        """The design effect of conversations, templates or time, whichever is the largest."""
+        return max(self.conversations.design_effect_with_one_more(self.counts.variance), self._other_design_effect)
+
+    @property
+    def _other_design_effect(self) -> float:
         variance = self.counts.variance
         return max(self.templates.design_effect(variance), self.spans.design_effect(variance))
 
+    def _design_effect_if_equal(self, chance: float | None) -> float:
+        """Return the design effect if the candidate is not worse, as the test of whether it is worse assumes."""
+        mean = chance or 0.0
+        variance = (self.worse + self.better) / self.number if chance is None else chance * (1 - chance)
+        return max(self.conversations.design_effect_around(mean, variance), self._other_design_effect)
+
     def add(self, unit: Unit, minute: int, found: Counts | str, level: float, chance: float | None = None) -> None:
-        """Add a unit's outcome and run the test; ``chance`` is the accepted probability of a disagreement."""
+        """Add a prompt's outcome and run the test; ``chance`` is the accepted probability of a disagreement."""
         self.known.add(unit.key)
         if isinstance(found, str):
             self.unjudged += 1
@@ -105,11 +116,12 @@ class Tally(BaseModel):
             self.better += 1
         else:
             self.equal += 1
+        self.conversations.add_of(unit.conversation, value)
         self.templates.add_of(unit.template, value)
         self.spans.add(minute, 1, value)
         if self.number not in LOOKS:
             return
-        looks, counts = Looks(level, self.spent, self.called), self.counts.over(self.design_effect)
+        looks, counts = Looks(level, self.spent, self.called), self.counts.over(self._design_effect_if_equal(chance))
         if chance is None:
             looks.look(counts.worse, counts.worse + counts.better, self.number)
         else:
@@ -220,7 +232,7 @@ def add_pair(
     minute: int,
     outcome_of: Callable[[Check], Counts | str | None],
 ) -> list[str]:
-    """Count a pair, unless its prompt or conversation is counted already; return why checks failed.
+    """Count a pair, unless its prompt is counted already; return why checks failed.
 
     ``minute`` is when it was sent, in minutes since the run began. ``outcome_of`` gives a check's outcome: None if the
     check does not apply, text if it failed.
