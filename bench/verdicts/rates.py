@@ -1,6 +1,6 @@
 """Print how often the gate, its limits, the shadow, the comparison and the warm-up reach false and true verdicts.
 
-    python bench/verdicts/rates.py                  # 200 runs a row, for a quarter of an hour on two cores
+    python bench/verdicts/rates.py                  # 200 runs a row, for half an hour on two cores
     python bench/verdicts/rates.py --only shadow    # one judge's rows
     python bench/verdicts/rates.py --write          # all rows, also as the table of docs/verdicts.md
 
