@@ -211,7 +211,7 @@ def test_an_equal_candidate_passes_and_is_promoted_if_that_is_asked_for(run: Run
     if promoted:
         run.request["PromotedConfigName"] = f"{run.name}-promoted"
     run.poll()
-    run.ask(60)
+    run.ask(90)
     run.publish(130)
     run.clock = 8100
     ended = run.end()
@@ -234,11 +234,11 @@ def test_a_request_that_cannot_be_read_does_not_end_the_run(run: Run) -> None:
     # The containers' parser on Python 3.11 takes about 990 levels.
     nested = '{"messages": [{"role": "user", "content": "Hi"}], "metadata": ' + '{"a":' * 500 + "1" + "}" * 501
     run.runtime.invoke_endpoint(EndpointName=run.name, ContentType="application/json", Body=nested)
-    run.ask(60)
+    run.ask(90)
     run.publish(130)
     run.clock = 8100
     run.end()
-    assert (run.report["pairs"], run.report["unusable_captures"]) == (60, 2), "a capture of each variant"
+    assert (run.report["pairs"], run.report["unusable_captures"]) == (90, 2), "a capture of each variant"
     assert run.report["outcome"] == "pass"
 
 
