@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict
 from constructs_optim.runtime.errors import DENIED, code_of, message_of
 from constructs_optim.runtime.store.json_records import in_threads
 from constructs_optim.templates.json_values import as_array, as_object, number
-from constructs_optim.templates.resolution import Resolver
+from constructs_optim.templates.resolution import KnownLater, Resolver
 from constructs_optim.templates.resource_types import (
     ALARM,
     COMPOSITE_ALARM,
@@ -43,6 +43,7 @@ from .deployed_values import resolver_of
 from .role_policies import INLINE_POLICY, ROLE, RolePolicies
 from .stacks import DeployedStack
 
+_SCHEDULE = "AWS::Scheduler::Schedule"
 # The most resource IDs of DescribeScalableTargets, and names of DescribeAlarms, in a request.
 _MOST_TARGETS, _MOST_ALARMS = 50, 100
 _NOT_FOUND = ("404", "NoSuchEntity", "ResourceNotFound", "ResourceNotFoundException", "StateMachineDoesNotExist")
@@ -99,7 +100,7 @@ _LOOKS: Mapping[str, _Look] = {
     "AWS::IAM::ManagedPolicy": _Look("iam", "get_policy", "PolicyArn"),
     "AWS::Lambda::Function": _Look("lambda", "get_function_configuration", "FunctionName"),
     "AWS::S3::Bucket": _Look("s3", "head_bucket", "Bucket"),
-    "AWS::Scheduler::Schedule": _Look("scheduler", "get_schedule", "Name"),
+    _SCHEDULE: _Look("scheduler", "get_schedule", "Name"),
     "AWS::StepFunctions::StateMachine": _Look("stepfunctions", "describe_state_machine", "stateMachineArn"),
 }
 _SERVICES = {
@@ -154,6 +155,7 @@ class _Comparison:
             region=stack.region,
             physical_id=stack.physical_ids.get,
             exported=exported,
+            parameters=stack.parameters,
         )
         self._not_seen: dict[str, None] = {}
 
@@ -165,14 +167,17 @@ class _Comparison:
         )
 
     def _looked_up(self, lookup: _Lookup) -> list[ResourceDrift]:
+        found: list[ResourceDrift] = []
         try:
-            return list(lookup())
+            # What was found before a call that fails counts.
+            for drift in lookup():
+                found.append(drift)  # noqa: PERF402
         except ClientError as error:
             why = "is denied" if code_of(error) in DENIED else f"failed: {message_of(error)}"
             self._not_seen[f"{error.operation_name} {why}"] = None
         except BotoCoreError as error:
             self._not_seen[str(error)] = None
-        return []
+        return found
 
     def _lookups(self) -> Iterator[_Lookup]:
         by_type: dict[str, list[Resource]] = {}
@@ -194,7 +199,14 @@ class _Comparison:
         physical_id = self._id(resource)
         name = physical_id.rpartition("/")[2] if look.by_arn else physical_id
         try:
-            described: Mapping[str, Any] = getattr(self._client(look.service), look.operation)(**{look.member: name})
+            # A schedule has its name in a group.
+            group = self._resolver.value(resource.get("GroupName")) if resource.type == _SCHEDULE else None
+        except KnownLater as later:
+            self._not_seen[f"the schedule {name}, whose group is {later}"] = None
+            return
+        try:
+            asked = {look.member: name, **({"GroupName": group} if group is not None else {})}
+            described: Mapping[str, Any] = getattr(self._client(look.service), look.operation)(**asked)
         except ClientError as error:
             if code_of(error) not in _NOT_FOUND and "could not find" not in message_of(error).lower():
                 raise

@@ -111,7 +111,7 @@ class RolePolicies:
             actions = _listed(statement.get("Action"))
             try:
                 resources = [str(each) for each in _listed(self._resolver.value(statement.get("Resource")))]
-                condition = json.dumps(self._resolver.value(statement.get("Condition")), sort_keys=True)
+                condition = json.dumps(_texts(self._resolver.value(statement.get("Condition"))), sort_keys=True)
             except KnownLater:
                 resources, condition = [None], None
             for action in actions:
@@ -138,3 +138,13 @@ class RolePolicies:
 
 def _listed(value: Any) -> Sequence[Any]:
     return value if is_array(value) else [] if value is None else [value]
+
+
+def _texts(value: Any) -> Any:
+    """Return a condition with texts for booleans and numbers, which mean the same (IAM user guide, "Grammar")."""
+    if isinstance(value, Mapping):
+        members: Mapping[str, Any] = value
+        return {name: _texts(each) for name, each in members.items()}
+    if is_array(value):
+        return [_texts(each) for each in value]
+    return json.dumps(value) if isinstance(value, (bool, int, float)) else value

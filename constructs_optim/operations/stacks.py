@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # Statuses of stacks without resources.
 _ABSENT = frozenset({"REVIEW_IN_PROGRESS", "DELETE_COMPLETE"})
+# What DescribeStacks returns for parameters with NoEcho (CloudFormation user guide, "Parameters").
+_MASKED = "****"
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,10 @@ class Stacks:
 
 @dataclass(frozen=True)
 class DeployedStack:
-    """A deployed stack: what its template declares, and its resources' physical IDs by logical ID."""
+    """A deployed stack: what its template declares, and its resources' physical IDs by logical ID.
+
+    ``parameters`` are the values of its parameters, without secret ones.
+    """
 
     name: str
     status: str
@@ -86,6 +91,7 @@ class DeployedStack:
     region: str
     template: Template = field(repr=False)
     physical_ids: Mapping[str, str] = field(repr=False)
+    parameters: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
 
 class DeployedTemplates:
@@ -151,6 +157,11 @@ class DeployedTemplates:
                 summary["LogicalResourceId"]: summary.get("PhysicalResourceId", "")
                 for summary in resources
                 if summary["ResourceStatus"] != "DELETE_COMPLETE"
+            },
+            parameters={
+                given.get("ParameterKey", ""): value
+                for given in described.get("Parameters", [])
+                if (value := given.get("ResolvedValue", given.get("ParameterValue", _MASKED))) != _MASKED
             },
         )
 
