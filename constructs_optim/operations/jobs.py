@@ -139,5 +139,13 @@ def _job(described: Mapping[str, Any], kind: JobKind) -> Job:
         started_at=described.get(f"{work}StartTime"),
         ended_at=described.get(f"{work}EndTime"),
         max_runtime_seconds=described.get("StoppingCondition", {}).get("MaxRuntimeInSeconds"),
-        failure_reason=described.get("FailureReason"),
+        failure_reason=described.get("FailureReason") or _why_stopped(described, kind),
     )
+
+
+def _why_stopped(described: Mapping[str, Any], kind: JobKind) -> str | None:
+    """Return why a job is stopped: the limit that it reached, or a request; None for other jobs."""
+    if not kind.has_status(dict(described), "STOPPED"):
+        return None
+    reached_limit = str(described.get("SecondaryStatus")).endswith("Exceeded") and "StoppingCondition" in described
+    return kind.failure_reason(dict(described)) if reached_limit else "a request stopped it"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from typing import Any
+
 import pytest
+from botocore.exceptions import ClientError
 
 from constructs_optim.operations.artifacts import ArtifactInventory
 from constructs_optim.operations.jobs import JOB_NAME, Job, JobStatus, describe_job, list_jobs, stop_job, watch_job
@@ -122,3 +126,33 @@ def test_stopping_a_job_that_has_ended_is_no_error(store: Store) -> None:
     stopped = stop_job(store.sagemaker, job_name(store.bucket, KEY, 1))
     assert stopped is not None
     assert stopped.status == "COMPLETED"
+
+
+@pytest.mark.parametrize(
+    ("secondary", "told"),
+    [
+        ("MaxRuntimeExceeded", "it ran for longer than the 3600 s of its max_runtime"),
+        ("MaxWaitTimeExceeded", "there was not enough spot capacity within 7200 s"),
+        ("Stopped", "a request stopped it"),
+    ],
+)
+def test_a_stopped_job_has_its_reason(secondary: str, told: str) -> None:
+    described = {
+        "TrainingJobName": "co-heads",
+        "TrainingJobStatus": "Stopped",
+        "SecondaryStatus": secondary,
+        "CreationTime": dt.datetime(2026, 7, 3, tzinfo=dt.UTC),
+        "StoppingCondition": {"MaxRuntimeInSeconds": 3600, "MaxWaitTimeInSeconds": 7200},
+    }
+
+    class SageMaker:
+        def describe_training_job(self, **_: str) -> dict[str, Any]:
+            return described
+
+        def describe_optimization_job(self, **_: str) -> dict[str, Any]:
+            error = {"Error": {"Code": "ResourceNotFound", "Message": "no"}}
+            raise ClientError(error, "DescribeOptimizationJob")  # type: ignore[arg-type]
+
+    job = describe_job(SageMaker(), "co-heads")
+    assert job is not None
+    assert (job.failure_reason or "").startswith(told)
