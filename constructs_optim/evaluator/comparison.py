@@ -15,12 +15,12 @@ from constructs_optim.recipe.evaluation.result import EvaluationResult, Level
 from constructs_optim.recipe.metrics import EVALUATION
 from constructs_optim.runtime.evaluation.differences import LEVEL, MARGIN, Comparison, Difference, Measured
 from constructs_optim.runtime.evaluation.samples import Sample
+from constructs_optim.runtime.evaluation.token_counts import NOTABLE_DIFFERENCE
 
 from .lag import Lag
 from .prompts import Prompt
 from .streaming import Record
 from .summary import summarize
-from .tokens import NOTABLE_DIFFERENCE
 
 _MOST_EXAMPLES = 5
 _MOST_WORDS = 2000

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
 from constructs_optim.recipe.evaluation.result import EvaluationResult, TokenCounts, TokenKind, Workload
+from constructs_optim.runtime.evaluation.token_counts import NOTABLE_DIFFERENCE
 
 from .find_limit import Attainment, attainment, is_immeasurable, limit_of, misses_alone, next_load
 from .load import MeasuredLevel, Segment
@@ -26,7 +27,7 @@ from .sides import Side
 from .steady_state import drift_of, leave_out_warm_up
 from .streaming import Record
 from .summary import summarize_level
-from .tokens import NOTABLE_DIFFERENCE, count_tokens, how_counted
+from .tokens import count_tokens, how_counted
 
 # A larger lag of this machine distorts the measured times.
 _MOST_LAG_MS = 10.0

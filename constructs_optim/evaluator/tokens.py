@@ -13,6 +13,7 @@ from typing import Any
 
 from constructs_optim.recipe.evaluation.result import TokenCounts, TokenKind
 from constructs_optim.runtime.documents import json_value, object_in
+from constructs_optim.runtime.evaluation.token_counts import CONTRADICTION, NOTABLE_DIFFERENCE
 
 from .options import EvaluationError
 from .prompts import Prompt
@@ -20,11 +21,6 @@ from .streaming import Record
 
 _FILE, _CONFIG, _TEMPLATE = "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"
 _SPECIAL_TOKENS = ("bos_token", "eos_token", "pad_token", "unk_token")
-NOTABLE_DIFFERENCE = 0.02
-"""The largest relative difference between the server's and the tokenizer's count that reports do not mention."""
-# A server's count contradicts a response with more than this many times as many tokens. A smaller excess may come from
-# text that tokenizes differently from how it was generated.
-_CONTRADICTION = 1.5
 
 
 class ModelTokenizer:
@@ -130,7 +126,7 @@ def _contradicts(record: Record, *, is_models: bool) -> bool:
     if record.server_output_tokens is None or not (record.text or record.reasoning):
         return False
     tokens = record.tokenizer_output_tokens if is_models else None
-    return (len(record.gaps) + 1 if tokens is None else tokens) > _CONTRADICTION * record.server_output_tokens
+    return (len(record.gaps) + 1 if tokens is None else tokens) > CONTRADICTION * record.server_output_tokens
 
 
 def _count_texts(

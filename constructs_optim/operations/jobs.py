@@ -145,7 +145,7 @@ def _job(described: Mapping[str, Any], kind: JobKind) -> Job:
 
 def _why_stopped(described: Mapping[str, Any], kind: JobKind) -> str | None:
     """Return why a job is stopped: the limit that it reached, or a request; None for other jobs."""
-    if not kind.has_status(dict(described), "STOPPED"):
+    if not kind.has_status(described, "STOPPED"):
         return None
     reached_limit = str(described.get("SecondaryStatus")).endswith("Exceeded") and "StoppingCondition" in described
-    return kind.failure_reason(dict(described)) if reached_limit else "a request stopped it"
+    return kind.failure_reason(described) if reached_limit else "a request stopped it"

@@ -24,6 +24,7 @@ from ..errors import DeploymentError
 from ..formula import calculate
 from .definitions import DEFINITIONS
 from .samples import FEWEST_BLOCKS, Observation, Sample
+from .token_counts import CONTRADICTION
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
@@ -47,8 +48,6 @@ _OF_TOKENS = frozenset(
     f"{kind}_tokens{rate}" for kind in _COUNTS for rate in ("", "_per_second", "_per_second_per_request")
 )
 _PUBLISHED = frozenset(definition["name"] for definition in DEFINITIONS)
-# A server's count is wrong if the text has more than this many times as many tokens.
-_CONTRADICTION = 1.5
 _MILLISECONDS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "sec": 1e3, "seconds": 1e3}
 
 
@@ -239,7 +238,7 @@ class _Counts(NamedTuple):
     @property
     def is_by_server(self) -> bool:
         """Whether the server counted, and the text does not contradict it."""
-        return self.by_server is not None and 0 < self.by_server >= (self.by_tokenizer or 0.0) / _CONTRADICTION
+        return self.by_server is not None and 0 < self.by_server >= (self.by_tokenizer or 0.0) / CONTRADICTION
 
     @property
     def used(self) -> float | None:

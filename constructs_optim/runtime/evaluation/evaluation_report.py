@@ -14,6 +14,7 @@ from .evaluated_fleet import Fleet
 from .forecasts import compared, other_fleet, outside
 from .formatting import number
 from .gate import Findings
+from .token_counts import NOTABLE_DIFFERENCE
 
 _SHOWN = (
     ("time_to_first_token_p50", "TTFT p50 (ms)"),
@@ -30,8 +31,6 @@ _SHOWN = (
 )
 
 
-# The largest relative difference between two counts of tokens that the document does not mention.
-_NOTABLE_DIFFERENCE = 0.02
 # Members of a level that the document has elsewhere, or in other words.
 _NOT_IN_RESULT = ("observations", "server_counted", "uncounted")
 
@@ -99,7 +98,7 @@ def result(
 
 def _level_notes(level: Level) -> Iterator[str]:
     for kind, difference in level.server_counted.items():
-        if difference is not None and abs(difference) > _NOTABLE_DIFFERENCE:
+        if difference is not None and abs(difference) > NOTABLE_DIFFERENCE:
             yield (
                 f"At {level.concurrency} users, the server counted {abs(difference):.1%} "
                 f"{'more' if difference > 0 else 'fewer'} {kind} tokens than aiperf's tokenizer. Rates, inter-token "

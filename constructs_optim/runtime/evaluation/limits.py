@@ -166,7 +166,7 @@ def _reach_of_share(count: float, sent: float, sample: Sample | None, level: flo
 
 def _reach(formula: str, size: float, *, is_most: bool, sample: Sample | None, level: float) -> _Arm:
     if sample is None:
-        # Requests are not stored if there are very many, or if the tool recorded none.
+        # Requests are not stored if the tool recorded none, or more than can be read.
         return lambda times: 0.0
     name = SOURCES.get(formula, formula)
     percentile, drawn = percentile_of(name), sample.drawn().get(name)
