@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ..support.checkout_programs import loaded
 
 _BENCH = Path(__file__).parents[2] / "bench"
 _SHARE = 0.1
@@ -16,16 +16,7 @@ _SHARE = 0.1
 
 @pytest.fixture(scope="module")
 def bench() -> Any:
-    sys.path.insert(0, str(_BENCH))
-    try:
-        spec = importlib.util.spec_from_file_location("handlers", _BENCH / "handlers.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(_BENCH))
-    return module
+    return loaded(_BENCH / "handlers.py")
 
 
 def test_the_page_has_the_size_of_the_archive(bench: Any) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ..support.checkout_programs import loaded
 
 _BENCH = Path(__file__).parents[2] / "bench" / "template_figures.py"
 _SHARE = 0.1
@@ -16,13 +16,7 @@ _SHARE = 0.1
 
 @pytest.fixture(scope="module")
 def bench() -> Any:
-    spec = importlib.util.spec_from_file_location("template_figures", _BENCH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["template_figures"] = module
-    spec.loader.exec_module(module)
-    return module
+    return loaded(_BENCH)
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ..support.checkout_programs import loaded
 
 _BENCH = Path(__file__).parents[2] / "bench" / "verdicts"
 RUN = "run: python bench/verdicts/rates.py --write"
@@ -16,16 +16,7 @@ RUN = "run: python bench/verdicts/rates.py --write"
 
 @pytest.fixture(scope="module")
 def bench() -> Any:
-    sys.path.insert(0, str(_BENCH))
-    try:
-        spec = importlib.util.spec_from_file_location("rates", _BENCH / "rates.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(_BENCH))
-    return module
+    return loaded(_BENCH / "rates.py")
 
 
 def cells(bench: Any) -> list[list[str]]:

@@ -12,6 +12,7 @@ import pytest
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.cloudformation_stacks import Stack, hosting, scalable_target
+from ..support.watched_endpoints import tracking
 
 DIMENSION = "sagemaker:variant:DesiredInstanceCount"
 
@@ -20,18 +21,7 @@ def scaled(target_value: float, most: int = 4, name: str = "OnConcurrency") -> d
     """An endpoint whose variant scales."""
     resources = hosting()
     resources["Target"] = scalable_target(most=most)
-    resources["Policy"] = {
-        "Type": "AWS::ApplicationAutoScaling::ScalingPolicy",
-        "Properties": {
-            "PolicyName": name,
-            "PolicyType": "TargetTrackingScaling",
-            "ScalingTargetId": {"Ref": "Target"},
-            "TargetTrackingScalingPolicyConfiguration": {
-                "PredefinedMetricSpecification": {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"},
-                "TargetValue": target_value,
-            },
-        },
-    }
+    resources["Policy"] = tracking(name, target_value)
     return resources
 
 
