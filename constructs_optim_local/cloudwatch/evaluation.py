@@ -1,10 +1,9 @@
 """The state of a metric alarm, evaluated from its datapoints.
 
 Sources: CloudWatch user guide, "Using Amazon CloudWatch alarms" (periods, evaluation periods, M out of N), "Alarm
-evaluation window" (a sliding window, which advances with each evaluation: 13:07 to 14:07, then 13:08 to 14:08) and
-"Configuring how CloudWatch alarms treat missing data"; AWS re:Post, "Why did my CloudWatch alarm send me a notification
-after a single breached data point?". Here, the window includes the current minute once it has a datapoint, so that a
-test need not wait for the minute's end.
+evaluation window" (a sliding window, which advances with each evaluation: 13:07 to 14:07, then 13:08 to 14:08),
+"Configuring how CloudWatch alarms treat missing data", and "Percentile-based alarms and low data samples". Here, the
+window includes the current minute once it has a datapoint, so that a test need not wait for the minute's end.
 """
 
 from __future__ import annotations
@@ -22,12 +21,16 @@ number of the periods. The end is in seconds since 1970."""
 
 # An alarm is evaluated each minute, or more often if its period is shorter.
 _STEP_SECONDS = 60
-_BREACHES: dict[str, Callable[[float, float], bool]] = {
+# An alarm also reads datapoints from before its evaluation periods, in case some in them are missing. The guide's
+# examples read 5 for 3 evaluation periods, and it gives no formula for other numbers.
+_EARLIER_PERIODS = 2
+BREACHES: dict[str, Callable[[float, float], bool]] = {
     "GreaterThanOrEqualToThreshold": operator.ge,
     "GreaterThanThreshold": operator.gt,
     "LessThanThreshold": operator.lt,
     "LessThanOrEqualToThreshold": operator.le,
 }
+"""Whether a value breaches a threshold, by ComparisonOperator."""
 
 
 @dataclass(frozen=True)
@@ -66,86 +69,84 @@ class Evaluation:
         )
 
 
-def problems(metrics: list[dict[str, Any]]) -> list[str]:
-    """Return what is wrong with the Metrics of an alarm."""
-    found, ids = list[str](), {metric.get("Id") for metric in metrics}
-    if len([metric for metric in metrics if _returned(metric)]) != 1:
-        found.append("Exactly one element of the metrics list should return data")
-    for metric in metrics:
-        if ("Expression" in metric) == ("MetricStat" in metric):
-            found.append(f"Metric {metric.get('Id')} must have exactly one of Expression and MetricStat")
-        try:
-            unknown = names(metric.get("Expression", "0")) - ids
-        except MathError as error:
-            found.append(str(error))
-        else:
-            found += [
-                f"Expression of {metric.get('Id')} refers to {name}, which is not an ID" for name in sorted(unknown)
-            ]
-    return found
-
-
 def evaluated(alarm: Mapping[str, Any], points: Points, now: float) -> Evaluation | None:
-    """Return an alarm's new state; None if it cannot be evaluated, or if it ignores missing data and all is missing."""
-    compare = _BREACHES.get(alarm.get("ComparisonOperator", ""))
-    period = _period(alarm)
+    """Return an alarm's new state; None if it stays as it is.
+
+    It does if it cannot be evaluated, ignores missing data and all is missing, or ignores percentiles of few samples.
+    """
+    compare = BREACHES.get(alarm.get("ComparisonOperator", ""))
+    period = max(periods(alarm), default=None)
     if compare is None or period is None:
         return None
     count = alarm.get("EvaluationPeriods", 1)
     step = min(period, _STEP_SECONDS)
     end = int(now // step + 1) * step
+    if not any(end - step in points(metric, step, statistic, end, 1) for metric, statistic in _operands(alarm)):
+        # The current minute has no datapoint yet.
+        end -= step
+    if _has_few_samples(alarm, points, period, end, count):
+        return None
     try:
-        if end - step not in _series(alarm, points, step, end, 1):
-            # The current minute has no datapoint yet.
-            end -= step
-        series = _series(alarm, points, period, end, count)
+        series = _series(alarm, points, period, end, count + _EARLIER_PERIODS)
     except (MathError, ArithmeticError, TypeError):
         # As in AWS, an expression that cannot be evaluated gives no datapoint.
         return None
-    window = [end - period * (back + 1) for back in range(count)]
-    values = [series[at] for at in window if at in series]
+    within = [end - period * (back + 1) for back in range(count + _EARLIER_PERIODS)]
+    # Newest first. An earlier datapoint stands in for a missing one.
+    values = [series[at] for at in within if at in series][:count]
     threshold, least = alarm["Threshold"], alarm.get("DatapointsToAlarm") or count
-    breaching, missing = sum(compare(value, threshold) for value in values), count - len(values)
-    previous = alarm.get("StateValue", "INSUFFICIENT_DATA")
+    breaches = [compare(value, threshold) for value in values]
+    breaching, missing = sum(breaches), count - len(values)
     treatment = alarm.get("TreatMissingData", "missing")
     if not values and treatment == "ignore":
         return None
-    match treatment:
-        case "breaching":
-            alarmed = breaching + missing >= least
-        case "ignore":
-            undecided = breaching < least <= breaching + missing
-            alarmed = previous == "ALARM" if undecided else breaching >= least
-        case "notBreaching":
-            alarmed = breaching >= least
-        case _ if not values:
-            return Evaluation("INSUFFICIENT_DATA", None, (window[0],), 0, alarm)
-        case _:
-            # Fewer are enough if the oldest of them is that old and no later one is within the threshold.
-            breaches = [compare(series[at], threshold) if at in series else None for at in window]
-            since = breaches[: breaches.index(False)] if False in breaches else breaches
-            is_old = True in since[least - 1 :]
-            undecided = breaching < least and not is_old and False not in breaches
-            alarmed = previous == "ALARM" if undecided else breaching >= least or is_old
+    if not values and treatment == "missing":
+        return Evaluation("INSUFFICIENT_DATA", None, (within[0],), 0, alarm)
+    alarmed = breaching + (missing if treatment == "breaching" else 0) >= least
+    if treatment in ("missing", "ignore") and not alarmed and all(breaches):
+        # "alarms are designed to always go into ALARM state when the oldest available breaching datapoint [...] is at
+        # least as old as the value of Datapoints to Alarm, and all other more recent data points are breaching or
+        # missing". Until then, later datapoints may still be within the threshold.
+        is_old = treatment == "missing" and within.index(min(at for at in within if at in series)) + 1 >= least
+        alarmed = is_old or alarm.get("StateValue") == "ALARM"
     newest = values[0] if values else None
-    return Evaluation("ALARM" if alarmed else "OK", newest, (window[0], *values), breaching, alarm)
+    return Evaluation("ALARM" if alarmed else "OK", newest, (within[0], *values), breaching, alarm)
 
 
-def _returned(metric: Mapping[str, Any]) -> bool:
+def is_watched(metric: Mapping[str, Any]) -> bool:
+    """Return whether an alarm compares the result of an element of its Metrics."""
     return str(metric.get("ReturnData", True)).lower() == "true"
 
 
-def _period(alarm: Mapping[str, Any]) -> int | None:
-    if not alarm.get("Metrics"):
-        return int(alarm["Period"]) if alarm.get("Period") else None
-    stats = [metric["MetricStat"]["Period"] for metric in alarm["Metrics"] if "MetricStat" in metric]
-    periods = [metric["Period"] for metric in alarm["Metrics"] if metric.get("Period")]
-    return int(max(stats or periods)) if stats or periods else None
+def periods(alarm: Mapping[str, Any]) -> set[int]:
+    """Return the periods of an alarm's metrics; of its expressions, if it has no metric."""
+    metrics: list[dict[str, Any]] = alarm.get("Metrics") or []
+    if not metrics:
+        return {int(alarm["Period"])} if alarm.get("Period") else set()
+    stats = {int(metric["MetricStat"]["Period"]) for metric in metrics if "MetricStat" in metric}
+    return stats or {int(metric["Period"]) for metric in metrics if metric.get("Period")}
+
+
+def _operands(alarm: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
+    """Return the metrics of an alarm, each with its statistic."""
+    stats = [metric["MetricStat"] for metric in alarm.get("Metrics") or () if "MetricStat" in metric]
+    own = alarm.get("ExtendedStatistic") or alarm.get("Statistic") or "Average"
+    return [(stat["Metric"], stat["Stat"]) for stat in stats] if alarm.get("Metrics") else [(alarm, own)]
+
+
+def _has_few_samples(alarm: Mapping[str, Any], points: Points, period: int, end: int, count: int) -> bool:
+    """Return whether an alarm ignores its percentile because too few samples make it insignificant."""
+    if alarm.get("EvaluateLowSampleCountPercentile") != "ignore":
+        return False
+    percentile = float(alarm["ExtendedStatistic"].removeprefix("p"))
+    samples = sum(points(alarm, period, "SampleCount", end, count).values())
+    return samples < 1_000 / (100 - percentile if percentile >= 50 else percentile)
 
 
 def _series(alarm: Mapping[str, Any], points: Points, period: int, end: int, count: int) -> Series:
     if not alarm.get("Metrics"):
-        return points(alarm, period, alarm.get("ExtendedStatistic") or alarm.get("Statistic") or "Average", end, count)
+        ((metric, statistic),) = _operands(alarm)
+        return points(metric, period, statistic, end, count)
     values = dict[str, Series]()
     watched, waiting = "", list(alarm["Metrics"])
     for metric in list(waiting):
@@ -153,7 +154,7 @@ def _series(alarm: Mapping[str, Any], points: Points, period: int, end: int, cou
             stat = metric["MetricStat"]
             values[metric["Id"]] = points(stat["Metric"], period, stat["Stat"], end, count)
             waiting.remove(metric)
-        watched = metric["Id"] if _returned(metric) else watched
+        watched = metric["Id"] if is_watched(metric) else watched
     times = [end - period * back for back in range(count, 0, -1)]
     while waiting:
         # Expressions may refer to each other in any order.

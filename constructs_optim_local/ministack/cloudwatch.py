@@ -26,8 +26,8 @@ from constructs_optim_local.clock import Clock
 from constructs_optim_local.cloudwatch import promql_alarms
 from constructs_optim_local.cloudwatch.alarms import Calling, Tripped, alarm_arn
 from constructs_optim_local.cloudwatch.enrichment import OPERATIONS, TAG_OPERATIONS, Enrichment, EnrichmentError
-from constructs_optim_local.cloudwatch.evaluation import problems
 from constructs_optim_local.cloudwatch.promql_alarms import Contributors
+from constructs_optim_local.cloudwatch.refusals import alarm_problems
 from constructs_optim_local.cloudwatch.telemetry import PromqlError, Telemetry
 
 from .alarm_evaluation import AlarmEvaluations, enter
@@ -244,7 +244,8 @@ class MinistackAlarms:
                 cloudwatch.cloudformation_put_metric_alarm(metric_alarm_record(request["AlarmName"], request))
                 return put_nothing(is_cbor, is_json)
             metrics = request.get("Metrics")
-            if metrics and (found := problems(metrics)):
+            # A call in the query protocol has no request.
+            if request and (found := alarm_problems(request)):
                 return cloudwatch._error("ValidationError", "; ".join(found), 400, use_json=is_json, use_cbor=is_cbor)
             name = request.get("AlarmName") or cloudwatch._p(params, "AlarmName")
             begin(name, request)
@@ -269,8 +270,8 @@ class MinistackAlarms:
             if properties.get("EvaluationCriteria"):
                 return self._promql_record(name, properties, record)
             metrics = properties.get("Metrics")
-            if metrics and (found := problems(metrics)):
-                raise ValueError(f"AWS::CloudWatch::Alarm Properties.Metrics: {'; '.join(found)}")
+            if found := alarm_problems(properties):
+                raise ValueError(f"AWS::CloudWatch::Alarm Properties: {'; '.join(found)}")
             begin(name, properties)
             if not metrics:
                 return record(name, properties)

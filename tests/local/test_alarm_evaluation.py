@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim_local.autoscaling.decisions import due_after, stepped, tracked, tracking_alarms
-from constructs_optim_local.cloudwatch.evaluation import evaluated, problems
+from constructs_optim_local.cloudwatch.evaluation import evaluated
 from constructs_optim_local.cloudwatch.metric_math import MathError, evaluate
+from constructs_optim_local.cloudwatch.refusals import alarm_problems
 
 NOW = 6_000.0
 # The periods that end with the one before NOW's, oldest first.
@@ -75,32 +76,60 @@ def alarm(**more: Any) -> dict[str, Any]:
     }
 
 
+MISSING, IGNORE, BREACHING, NOT_BREACHING = "missing", "ignore", "breaching", "notBreaching"
+KEPT = "Retain current state"
+
+
 @pytest.mark.parametrize(
-    ("datapoints", "missing", "breaching", "ignored", "not_breaching"),
-    # After the user guide, "Configuring how CloudWatch alarms treat missing data": three out of three, newest last.
+    ("least", "datapoints", "states"),
+    # The rows of the two tables of the user guide, "How alarm state is evaluated when data is missing", and what
+    # "Avoiding premature transitions to alarm state" says; newest last. With three evaluation periods, five are read.
     [
-        ("0 0 0", "OK", "OK", "OK", "OK"),
-        ("- - 0", "OK", "OK", "OK", "OK"),
-        ("X X X", "ALARM", "ALARM", "ALARM", "ALARM"),
-        # Two datapoints may still come that are within the threshold.
-        ("- - X", "OK", "ALARM", "OK", "OK"),
-        ("X - -", "ALARM", "ALARM", "OK", "OK"),
-        ("X 0 -", "OK", "OK", "OK", "OK"),
-        ("0 X X", "OK", "OK", "OK", "OK"),
-        ("X X -", "ALARM", "ALARM", "OK", "OK"),
-        ("- - -", "INSUFFICIENT_DATA", "ALARM", None, "OK"),
+        (3, "0 - X - X", ("OK", "OK", "OK", "OK")),
+        (3, "0 - - - -", ("OK", "OK", "OK", "OK")),
+        (3, "- - - - -", ("INSUFFICIENT_DATA", KEPT, "ALARM", "OK")),
+        (3, "0 X X - X", ("ALARM", "ALARM", "ALARM", "ALARM")),
+        (3, "- - X - -", ("ALARM", KEPT, "ALARM", "OK")),
+        (2, "0 - X - X", ("ALARM", "ALARM", "ALARM", "ALARM")),
+        (2, "0 0 X 0 X", ("ALARM", "ALARM", "ALARM", "ALARM")),
+        (2, "0 - X - -", ("OK", "OK", "ALARM", "OK")),
+        (2, "- - - - 0", ("OK", "OK", "ALARM", "OK")),
+        (2, "- - - X -", ("ALARM", KEPT, "ALARM", "OK")),
+        (3, "- - - - X", (KEPT, KEPT, "ALARM", "OK")),
+        (3, "- - - X -", (KEPT, KEPT, "ALARM", "OK")),
+        (3, "- - - X 0", ("OK", "OK", "OK", "OK")),
+        (3, "- - X - 0", ("OK", "OK", "OK", "OK")),
     ],
 )
-def test_missing_data_is_treated_as_the_alarm_is_configured(
-    datapoints: str, missing: str | None, breaching: str | None, ignored: str | None, not_breaching: str | None
+@pytest.mark.parametrize("current", ["OK", "ALARM"])
+def test_missing_data_is_treated_as_in_the_tables_of_the_user_guide(
+    least: int, datapoints: str, states: tuple[str, str, str, str], current: str
 ) -> None:
-    values = zip(TIMES[-3:], datapoints.split(), strict=True)
+    values = zip(TIMES[-5:], datapoints.split(), strict=True)
     series = {at: 1.0 if value == "X" else 0.0 for at, value in values if value != "-"}
-    for treatment, expected in zip(
-        ("missing", "breaching", "ignore", "notBreaching"), (missing, breaching, ignored, not_breaching), strict=True
-    ):
-        found = evaluated(alarm(TreatMissingData=treatment, StateValue="OK"), lambda *_: series, NOW)
-        assert (found.state if found else None) == expected, treatment
+    treatments = (MISSING, IGNORE, BREACHING, NOT_BREACHING)
+    for treatment, expected in zip(treatments, states, strict=True):
+        settings = {"DatapointsToAlarm": least, "TreatMissingData": treatment, "StateValue": current}
+        found = evaluated(alarm(**settings), lambda *_: series, NOW)
+        assert (found.state if found else current) == (current if expected == KEPT else expected), treatment
+
+
+@pytest.mark.parametrize(
+    ("statistic", "samples", "state"),
+    [("p99", 999, None), ("p99", 1_000, "ALARM"), ("p90", 99, None), ("p90", 100, "ALARM"), ("p10", 100, "ALARM")],
+)
+def test_an_alarm_may_ignore_percentiles_of_few_samples(statistic: str, samples: int, state: str | None) -> None:
+    """10 / (1 - percentile) samples, 1,000 for a p99: user guide, "Percentile-based alarms and low data samples"."""
+
+    def points(metric: Any, period: int, asked: str, end: int, count: int) -> dict[int, float]:
+        return {end - period: float(samples)} if asked == "SampleCount" else {end - period: 1.0}
+
+    settings = {"EvaluationPeriods": 1, "ExtendedStatistic": statistic}
+    found = evaluated(alarm(**settings, EvaluateLowSampleCountPercentile="ignore"), points, NOW)
+    assert (found.state if found else None) == state
+    always = evaluated(alarm(**settings), points, NOW)
+    assert always is not None
+    assert always.state == "ALARM"
 
 
 def test_m_out_of_n_breaching_datapoints_trigger_an_alarm() -> None:
@@ -156,12 +185,73 @@ def test_the_reason_of_a_state_without_data_names_the_treatment(treatment: str, 
     assert (found.reason, found.value) == (reason, None)
 
 
-def test_alarm_metrics_need_one_element_that_returns_data_and_existing_ids() -> None:
-    found = problems([{"Id": "a", "Expression": "b + 1"}, {"Id": "c", "Expression": "1", "ReturnData": True}])
-    assert found == [
-        "Exactly one element of the metrics list should return data",
-        "Expression of a refers to b, which is not an ID",
-    ]
+METRIC = {"Namespace": "Test", "MetricName": "Failed", "Statistic": "Sum"}
+
+
+def of_metrics(*metrics: dict[str, Any], **more: Any) -> dict[str, Any]:
+    whole = alarm(Metrics=[*metrics], **more)
+    return {name: value for name, value in whole.items() if name != "Period"}
+
+
+def operand(id: str, period: int = 60) -> dict[str, Any]:
+    metric = {"Namespace": "Test", "MetricName": "Failed"}
+    return {"Id": id, "MetricStat": {"Metric": metric, "Period": period, "Stat": "Sum"}, "ReturnData": False}
+
+
+@pytest.mark.parametrize(
+    ("refused", "expected"),
+    [
+        (alarm(**METRIC), []),
+        (alarm(**METRIC, DatapointsToAlarm=4), ["DatapointsToAlarm must be less than or equal to EvaluationPeriods"]),
+        (
+            alarm(**{**METRIC, "Period": 300, "EvaluationPeriods": 289}),
+            ["Metrics cannot be checked across more than one day (EvaluationPeriods * Period)"],
+        ),
+        (alarm(**{**METRIC, "Period": 86_400, "EvaluationPeriods": 7}), []),
+        (
+            alarm(**{**METRIC, "Period": 86_400, "EvaluationPeriods": 8}),
+            ["Metrics cannot be checked across more than seven days (EvaluationPeriods * Period)"],
+        ),
+        (alarm(**{**METRIC, "Period": 90}), ["Period must be 10, 20, 30, or a multiple of 60"]),
+        (
+            alarm(**METRIC, ExtendedStatistic="p99"),
+            ["Exactly one of Statistic and ExtendedStatistic must be specified"],
+        ),
+        (
+            alarm(**{**METRIC, "Threshold": None, "TreatMissingData": "bad"}),
+            [
+                "Threshold is required for alarms based on static thresholds",
+                "TreatMissingData must be breaching, notBreaching, ignore or missing",
+            ],
+        ),
+        (
+            of_metrics({"Id": "a", "Expression": "b + 1"}, {"Id": "c", "Expression": "1", "ReturnData": True}),
+            [
+                "Exactly one element of the metrics list should return data",
+                "Expression of a refers to b, which is not an ID",
+            ],
+        ),
+        (
+            of_metrics(*(operand(f"m{number}") for number in range(11)), {"Id": "all", "Expression": "SUM(METRICS())"}),
+            ["An alarm can have at most 10 metrics"],
+        ),
+        (
+            of_metrics(operand("a"), operand("b", 300), {"Id": "all", "Expression": "a + b"}),
+            ["Period must be the same for all metrics"],
+        ),
+        (
+            of_metrics(operand("a"), operand("a"), {"Id": "All", "Expression": "a"}),
+            [
+                "Id a is not unique",
+                "Id All must start with a lowercase letter and have only letters, numbers and underscores",
+            ],
+        ),
+    ],
+)
+def test_an_alarm_that_put_metric_alarm_refuses_is_refused_with_all_reasons(
+    refused: dict[str, Any], expected: list[str]
+) -> None:
+    assert alarm_problems(refused) == expected
 
 
 STEPS = [
