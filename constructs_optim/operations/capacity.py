@@ -21,9 +21,15 @@ from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, c
 from constructs_optim.runtime.errors import DeploymentError, message_of
 
 _NAMESPACE = "sagemaker"
-_COPIES = "sagemaker:inference-component:DesiredCopyCount"
-_INSTANCES = "sagemaker:variant:DesiredInstanceCount"
-_SUSPENSIONS = ("DynamicScalingInSuspended", "DynamicScalingOutSuspended", "ScheduledScalingSuspended")
+COPIES = "sagemaker:inference-component:DesiredCopyCount"
+INSTANCES = "sagemaker:variant:DesiredInstanceCount"
+"""The scalable dimensions of a component and of a variant."""
+# Each with what it stops.
+_SUSPENSIONS = {
+    "DynamicScalingInSuspended": "scaling in",
+    "DynamicScalingOutSuspended": "scaling out",
+    "ScheduledScalingSuspended": "schedules",
+}
 SUSPENDED_BEFORE = "constructs-optim:suspended-before-stop"
 """The tag of a stopped component's scalable target, with the suspensions that are older than the stop."""
 # A tag's value cannot be empty in all of AWS's tools.
@@ -52,14 +58,17 @@ class Schedule(_Model):
 
 
 class ScalingRange(_Model):
-    """The range of an instance or copy count in Application Auto Scaling; ``suspended`` if all of its scaling is."""
+    """The range of an instance or copy count in Application Auto Scaling.
+
+    ``suspensions`` are the members of SuspendedState that are true; ``suspended`` if all of them are.
+    """
 
     min_capacity: int
     max_capacity: int
     suspended: bool
     schedules: tuple[Schedule, ...] = ()
+    suspensions: tuple[str, ...] = ()
     arn: str | None = Field(default=None, exclude=True)
-    suspensions: tuple[str, ...] = Field(default=(), exclude=True)
 
 
 def _managed_range(managed: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -136,10 +145,10 @@ class Endpoint(_Model):
         return [*variants, *(component for component in self.own_components if component.waits_for_capacity)]
 
     @property
-    def resource_ids(self) -> list[str]:
-        """What Application Auto Scaling calls its variants and components."""
-        variants = [f"endpoint/{self.name}/variant/{variant.name}" for variant in self.variants]
-        return [*variants, *(f"inference-component/{component.name}" for component in self.own_components)]
+    def scaled(self) -> list[tuple[Variant | Component, str]]:
+        """Its variants and components, each with what Application Auto Scaling calls it."""
+        variants = [(variant, f"endpoint/{self.name}/variant/{variant.name}") for variant in self.variants]
+        return [*variants, *((each, f"inference-component/{each.name}") for each in self.own_components)]
 
     @property
     def keeps_instances(self) -> bool:
@@ -180,8 +189,8 @@ class EndpointCapacity:
         return Endpoint.model_validate(
             {
                 **described,
-                "variants": self._with_ranges(_INSTANCES, variants),
-                "components": self._with_ranges(_COPIES, components),
+                "variants": self._with_ranges(INSTANCES, variants),
+                "components": self._with_ranges(COPIES, components),
             }
         )
 
@@ -248,7 +257,7 @@ class EndpointCapacity:
             # A stopped component keeps the record of its stop, even if some of its scaling was resumed since.
             if component.desired_copies != 0 or self._remembered(scaling) is None:
                 self._remember(component.name, scaling, tell)
-            self._suspend(component.name, _SUSPENSIONS)
+            self._suspend(component.name, [*_SUSPENSIONS])
         elif component.desired_copies != 0:
             # With a tag, a stop suspended it and could not go on; without one, a person did.
             remembered = self._remembered(scaling)
@@ -388,7 +397,7 @@ class EndpointCapacity:
     def _has(self, component: str, suspensions: Sequence[str]) -> bool:
         """Return whether a component's scaling is known to have these suspensions."""
         try:
-            [described] = self._with_ranges(_COPIES, {f"inference-component/{component}": {}})
+            [described] = self._with_ranges(COPIES, {f"inference-component/{component}": {}})
         except (BotoCoreError, ClientError):
             return False
         scaling: ScalingRange | None = described["scaling"]
@@ -442,12 +451,11 @@ class EndpointCapacity:
             ServiceNamespace=_NAMESPACE, ResourceId=target["ResourceId"], ScalableDimension=dimension
         )
         schedules = [Schedule.model_validate(action) for page in pages for action in page["ScheduledActions"]]
-        state: Mapping[str, bool] = target.get("SuspendedState") or {}
-        suspensions = tuple(name for name in _SUSPENSIONS if state.get(name, False))
+        suspensions = suspensions_of(target)
         return ScalingRange(
             min_capacity=target["MinCapacity"],
             max_capacity=target["MaxCapacity"],
-            suspended=suspensions == _SUSPENSIONS,
+            suspended=len(suspensions) == len(_SUSPENSIONS),
             schedules=tuple(sorted(schedules, key=lambda schedule: schedule.name)),
             arn=target.get("ScalableTargetARN"),
             suspensions=suspensions,
@@ -458,16 +466,38 @@ def _target(component: str) -> dict[str, str]:
     return {
         "ServiceNamespace": _NAMESPACE,
         "ResourceId": f"inference-component/{component}",
-        "ScalableDimension": _COPIES,
+        "ScalableDimension": COPIES,
     }
 
 
 def _command(component: str, suspensions: Sequence[str]) -> str:
     """Return the AWS CLI's command that leaves only these suspensions."""
+    return suspending_command(_target(component), suspensions)
+
+
+def suspensions_of(target: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what is suspended of a scalable target, as DescribeScalableTargets has it."""
+    state: Mapping[str, bool] = target.get("SuspendedState") or {}
+    return tuple(name for name in _SUSPENSIONS if state.get(name, False))
+
+
+def suspended_text(suspensions: Sequence[str]) -> str:
+    """Return what is suspended in words, such as ``scaling in, schedules``; empty if nothing is."""
+    return ", ".join(_SUSPENSIONS[name] for name in suspensions)
+
+
+def suspending_command(target: Mapping[str, str], suspensions: Sequence[str]) -> str:
+    """Return the AWS CLI's command that leaves only these suspensions of a target.
+
+    Args:
+        target: ServiceNamespace, ResourceId and ScalableDimension.
+        suspensions: the names of what stays suspended.
+    """
     state = ",".join(f"{name}={str(name in suspensions).lower()}" for name in _SUSPENSIONS)
     return (
-        f"aws application-autoscaling register-scalable-target --service-namespace {_NAMESPACE} --resource-id "
-        f"inference-component/{component} --scalable-dimension {_COPIES} --suspended-state {state}"
+        f"aws application-autoscaling register-scalable-target --service-namespace {target['ServiceNamespace']} "
+        f"--resource-id {target['ResourceId']} --scalable-dimension {target['ScalableDimension']} "
+        f"--suspended-state {state}"
     )
 
 

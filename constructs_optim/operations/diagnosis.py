@@ -21,7 +21,15 @@ from constructs_optim.runtime.errors import DENIED, DeploymentError, code_of, me
 from constructs_optim.templates.resource_types import ALARM, COMPOSITE_ALARM, DASHBOARD, ENDPOINT
 from constructs_optim.templates.template import Resource
 
-from .capacity import Component, Endpoint, EndpointCapacity
+from .capacity import (
+    COPIES,
+    INSTANCES,
+    Component,
+    Endpoint,
+    EndpointCapacity,
+    suspended_text,
+    suspending_command,
+)
 from .drift import StackDrift, drift_of
 from .stacks import DeployedStack, DeployedTemplates
 
@@ -30,6 +38,12 @@ _FAILED = ("Failed", "OutOfService", "UpdateRollbackFailed")
 _CONSOLES = {"aws-cn": "console.amazonaws.cn", "aws-us-gov": "console.amazonaws-us-gov.com"}
 # A policy that an alarm runs.
 _SCALING = ":scalingPolicy:"
+# Statuses of a scaling activity that did not reach its capacity.
+_FAILED_ACTIVITIES = ("Failed", "Unfulfilled")
+# Scaling failures are looked at the next morning. Those that matter longer leave too few instances or copies.
+_DAY = dt.timedelta(days=1)
+# New instances and copies take minutes to start, also those that a request wakes from zero.
+_STARTING = dt.timedelta(minutes=15)
 
 
 class _Model(BaseModel):
@@ -159,7 +173,7 @@ class EndpointDiagnosis:
     def _scaling(self, endpoint: Endpoint) -> dict[str, ScalingState]:
         scaling, found = self._client("application-autoscaling"), dict[str, ScalingState]()
         with self._unless_denied("policies and scaling activities were not looked up"):
-            for resource_id in endpoint.resource_ids:
+            for _, resource_id in endpoint.scaled:
                 of = {"ServiceNamespace": _NAMESPACE, "ResourceId": resource_id}
                 pages = scaling.get_paginator("describe_scaling_policies").paginate(**of)
                 policies = sorted(policy["PolicyName"] for page in pages for policy in page["ScalingPolicies"])
@@ -231,13 +245,14 @@ def problems(found: Diagnosis, now: dt.datetime) -> Iterator[Problem]:
         reason = f": {endpoint.failure_reason}" if endpoint.failure_reason else ""
         yield Problem(text=f"the endpoint is {endpoint.status}{reason}")
     for variant in endpoint.variants:
-        if variant in endpoint.waiting and not variant.current_instances:
-            yield Problem(text=f"{variant.name} has no instance of {variant.desired_instances}, and waits for capacity")
+        if variant in endpoint.waiting and _is_long(endpoint.last_modified, now):
+            have = f"{variant.current_instances or 0} of {variant.desired_instances} instances"
+            yield Problem(text=f"{variant.name} has {have}, and waits for capacity")
     for component in endpoint.components:
         reason = f": {component.failure_reason}" if component.failure_reason else ""
         if component.status == "Failed":
             yield Problem(text=f"{component.name} failed{reason}")
-        elif component.waits_for_capacity and (reason or component.current_copies == 0):
+        elif component.waits_for_capacity and (reason or _is_long(component.last_modified, now)):
             have = f"{component.current_copies} of {component.desired_copies}"
             waiting = waiting_minutes(component, now)
             yield Problem(
@@ -255,13 +270,37 @@ def problems(found: Diagnosis, now: dt.datetime) -> Iterator[Problem]:
     for alarm in found.alarms:
         if alarm.state == "ALARM":
             yield Problem(text=f"{alarm.name} is in ALARM: {alarm.description}".rstrip(": "))
-    for resource_id, state in found.scaling.items():
-        last = state.last_activity
-        if last is not None and last.status == "Failed":
+    short = {part.name for part in endpoint.waiting}
+    for part, resource_id in endpoint.scaled:
+        state = found.scaling.get(resource_id)
+        last = state.last_activity if state is not None else None
+        if last is not None and last.status in _FAILED_ACTIVITIES and (part.name in short or now - last.started < _DAY):
+            what = "failed" if last.status == "Failed" else f"is {last.status}"
             why = last.message or last.description
-            yield Problem(text=f"the last scaling of {resource_id} failed at {last.started:%Y-%m-%d %H:%M} UTC: {why}")
+            yield Problem(text=f"the last scaling of {resource_id} {what}, {last.started:%Y-%m-%d %H:%M} UTC: {why}")
+        if part.scaling is None or any(resource_id in drift.text for drift in found.drift.resources):
+            continue
+        if part.scaling.suspensions and not endpoint.stopped:
+            dimension = COPIES if isinstance(part, Component) else INSTANCES
+            key = {"ServiceNamespace": _NAMESPACE, "ResourceId": resource_id, "ScalableDimension": dimension}
+            yield Problem(
+                text=f"{suspended_text(part.scaling.suspensions)} of {resource_id} "
+                f"{'is' if len(part.scaling.suspensions) == 1 else 'are'} suspended",
+                remedy=f"`{suspending_command(key, ())}`",
+            )
+        has_range = part.scaling.min_capacity < part.scaling.max_capacity
+        if state is not None and has_range and not state.policies and not part.scaling.schedules:
+            yield Problem(
+                text=f"nothing scales {resource_id}: its target has no policy and no schedule",
+                remedy="deploy a policy, such as on_concurrency(target=8)",
+            )
     for drift in found.drift.resources:
         yield Problem(text=f"{drift.name} {drift.text}", remedy=drift.remedy)
+
+
+def _is_long(since: dt.datetime | None, now: dt.datetime) -> bool:
+    """Return whether something has lasted longer than a start takes, or for an unknown time."""
+    return since is None or now - since >= _STARTING
 
 
 def waiting_minutes(component: Component, now: dt.datetime) -> str:

@@ -39,6 +39,7 @@ from constructs_optim.templates.resource_types import (
 )
 from constructs_optim.templates.template import Resource
 
+from .capacity import SUSPENDED_BEFORE, suspended_text, suspending_command, suspensions_of
 from .deployed_values import resolver_of
 from .role_policies import INLINE_POLICY, ROLE, RolePolicies
 from .stacks import DeployedStack
@@ -107,6 +108,11 @@ _SERVICES = {
     SCALABLE_TARGET: "application-autoscaling", SCALING_POLICY: "application-autoscaling", ALARM: "cloudwatch",
     COMPOSITE_ALARM: "cloudwatch", INLINE_POLICY: "iam", **{name: look.service for name, look in _LOOKS.items()},
 }  # fmt: skip
+# What decides when a metric alarm goes into ALARM, and a composite one.
+_OF_ALARMS = (
+    "AlarmRule", "ComparisonOperator", "DatapointsToAlarm", "EvaluationPeriods", "ExtendedStatistic", "MetricName",
+    "Namespace", "Period", "Statistic", "Threshold", "TreatMissingData",
+)  # fmt: skip
 _Lookup = Callable[[], Iterable[ResourceDrift]]
 
 
@@ -282,7 +288,31 @@ class _Comparison:
                 if resource_id not in targets:
                     yield _missing(resource, f"is not registered, so nothing scales {resource_id}")
                 else:
-                    yield from self._range(resource, targets[resource_id], {**key, "ResourceId": resource_id})
+                    of_target = {**key, "ResourceId": resource_id}
+                    yield from self._suspended(resource, targets[resource_id], of_target)
+                    yield from self._range(resource, targets[resource_id], of_target)
+
+    def _suspended(
+        self, resource: Resource, target: Mapping[str, Any], key: Mapping[str, str]
+    ) -> Iterator[ResourceDrift]:
+        """Compare what is suspended of a target, unless ``constructs-optim endpoint stop`` suspended it."""
+        declared = as_object(resource.get("SuspendedState"))
+        found = [name for name in suspensions_of(target) if str(declared.get(name)).lower() != "true"]
+        if not found:
+            return
+        scaling = self._client("application-autoscaling")
+        try:
+            if SUSPENDED_BEFORE in scaling.list_tags_for_resource(ResourceARN=target["ScalableTargetARN"])["Tags"]:
+                return
+        except (BotoCoreError, ClientError, KeyError):
+            # Whoever may not read the tag sees the suspension.
+            pass
+        kept = [name for name in suspensions_of(target) if name not in found]
+        yield _changed(
+            resource,
+            f"has {suspended_text(found)} of {key['ResourceId']} suspended",
+            f"`{suspending_command(key, kept)}`",
+        )
 
     def _range(self, resource: Resource, target: Mapping[str, Any], key: Mapping[str, str]) -> Iterator[ResourceDrift]:
         schedules = [str(as_object(each).get("ScheduledActionName")) for each in self._items(resource)]
@@ -357,12 +387,40 @@ class _Comparison:
         for name, resource in names.items():
             if name not in alarms:
                 yield _missing(resource, f"({name}) does not exist")
-            elif not alarms[name]["ActionsEnabled"] and str(resource.get("ActionsEnabled")).lower() != "false":
+                continue
+            if not alarms[name]["ActionsEnabled"] and str(resource.get("ActionsEnabled")).lower() != "false":
                 yield _changed(
                     resource,
                     f"({name}) notifies nobody: its actions are disabled",
                     f"`aws cloudwatch enable-alarm-actions --alarm-names {name}`",
                 )
+            if differences := list(self._differences(resource, alarms[name])):
+                yield _changed(resource, f"({name}) {' and '.join(differences)}")
+
+    def _differences(self, resource: Resource, alarm: Mapping[str, Any]) -> Iterator[str]:
+        """Yield how an alarm differs from what its stack declares: what it compares, and whom it notifies."""
+        for member in _OF_ALARMS:
+            declared = self._known(resource.get(member))
+            if declared is None:
+                continue
+            actual = alarm.get(member)
+            if not _equal(declared, actual):
+                yield f"has {member} {'none' if actual is None else _shown(actual)} instead of {_shown(declared)}"
+        for member in ("AlarmActions", "OKActions"):
+            lacking = [
+                action
+                for each in as_array(resource.get(member))
+                if isinstance(action := self._known(each), str) and action not in (alarm.get(member) or ())
+            ]
+            if lacking:
+                yield f"lacks the action {', '.join(lacking)} in {member}"
+
+    def _known(self, value: Any) -> Any:
+        """Return a value of the template; None if it is only known at deployment."""
+        try:
+            return self._resolver.value(value)
+        except KnownLater:
+            return None
 
     @staticmethod
     def _described_alarms(cloudwatch: Any, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
@@ -376,6 +434,18 @@ class _Comparison:
 
     def _id(self, resource: Resource) -> str:
         return self._stack.physical_ids.get(resource.logical_id, "")
+
+
+def _equal(declared: Any, actual: Any) -> bool:
+    """Return whether two values are equal; numbers of a template may be texts."""
+    try:
+        return float(declared) == float(actual)
+    except (TypeError, ValueError):
+        return declared == actual
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
 def _batches(names: Iterable[str], size: int) -> Iterator[list[str]]:

@@ -134,6 +134,8 @@ FAULTS: dict[str, Callable[[Watched], object]] = {
     "instead of 1 to 4": Watched.narrow,
     "does not exist": lambda watched: watched.delete_alarm("Outage"),
     "its actions are disabled": Watched.silence,
+    "lacks the action arn:aws:sns": Watched.empty,
+    "has scaling in of": lambda watched: watched.suspend("DynamicScalingInSuspended"),
     "(the policy grant is gone): Allow s3:GetObject": lambda watched: watched.delete_role_policy("grant"),
     "serves the configuration by-hand": Watched.move,
 }
@@ -223,8 +225,10 @@ def test_copies_that_run_stay_while_others_are_requested_again(store: Store) -> 
 
 def test_an_endpoint_without_a_stack_is_shown(served: Served) -> None:
     result = run("show", served.name)
-    assert result.exit_code == 0, result.output
     assert "Stack" not in result.stdout
+    # Its component is registered with a range, and nothing else.
+    assert result.exit_code == 1, result.output
+    assert "nothing scales inference-component/" in result.stdout
 
 
 def test_what_may_not_be_looked_up_is_named_and_the_rest_is_shown(

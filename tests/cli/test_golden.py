@@ -215,7 +215,7 @@ CAPACITY = Endpoint(
             status="InService",
             desired_copies=2,
             current_copies=0,
-            last_modified=NOW - dt.timedelta(minutes=12),
+            last_modified=NOW - dt.timedelta(minutes=20),
             scaling=ScalingRange(min_capacity=1, max_capacity=4, suspended=False, schedules=(SCHEDULE,)),
         ),
         Component(name="chat-qwen", variant="AllTraffic", status="Failed", failure_reason="CUDA out of memory"),

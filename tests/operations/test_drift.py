@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from constructs_optim.operations.capacity import SUSPENDED_BEFORE
 from constructs_optim.operations.drift import StackDrift, drift_of
 from constructs_optim_local.cloud import LocalCloud
 
@@ -82,6 +83,52 @@ def test_disabled_actions_of_an_alarm_are_found_with_the_command_that_enables_th
     assert (silent.logical_id, "its actions are disabled" in silent.text) == ("ErrorRate", True)
     name = stack.stack.physical_id("ErrorRate")
     assert silent.remedy == f"`aws cloudwatch enable-alarm-actions --alarm-names {name}`"
+
+
+def test_an_alarm_that_was_emptied_is_found_and_reverting_drift_restores_it(stack: Watched) -> None:
+    stack.empty()
+    ((is_missing, text),) = found(stack).values()
+    assert not is_missing
+    action = "arn:aws:sns:us-west-2:000000000000:pages"
+    assert text.endswith(f") has Threshold 1000.5 instead of 8 and lacks the action {action} in AlarmActions")
+    stack.stack.revert_drift(watched())
+    assert found(stack) == {}
+
+
+@pytest.mark.parametrize(
+    ("suspensions", "text"),
+    [
+        (["DynamicScalingOutSuspended"], "scaling out"),
+        (["DynamicScalingInSuspended", "ScheduledScalingSuspended"], "scaling in, schedules"),
+    ],
+)
+def test_suspended_scaling_is_found_with_the_command_that_resumes_it(
+    stack: Watched, suspensions: list[str], text: str
+) -> None:
+    stack.suspend(*suspensions)
+    (suspended,) = drift(stack).resources
+    assert (suspended.logical_id, suspended.is_missing) == ("Target", False)
+    assert suspended.text == f"has {text} of {stack.target['ResourceId']} suspended"
+    command = shlex.split(suspended.remedy.strip("`"))
+    options = dict(zip(command[3::2], command[4::2], strict=True))
+    assert options["--resource-id"] == stack.target["ResourceId"]
+    state = dict(pair.split("=") for pair in options["--suspended-state"].split(","))
+    stack.client("application-autoscaling").register_scalable_target(
+        **stack.target, SuspendedState={name: value == "true" for name, value in state.items()}
+    )
+    assert found(stack) == {}
+
+
+def test_scaling_that_a_stop_suspended_has_not_drifted(stack: Watched) -> None:
+    """The stop's tag says so (constructs_optim/operations/capacity.py)."""
+    stack.suspend("DynamicScalingInSuspended", "DynamicScalingOutSuspended", "ScheduledScalingSuspended")
+    assert [*found(stack)] == ["Target"]
+    scaling = stack.client("application-autoscaling")
+    (target,) = scaling.describe_scalable_targets(
+        ServiceNamespace="sagemaker", ResourceIds=[stack.target["ResourceId"]]
+    )["ScalableTargets"]
+    scaling.tag_resource(ResourceARN=target["ScalableTargetARN"], Tags={SUSPENDED_BEFORE: "nothing"})
+    assert found(stack) == {}
 
 
 def test_lost_permissions_of_a_role_are_found_and_reverting_drift_restores_them(stack: Watched) -> None:

@@ -123,6 +123,11 @@ class Watched:
         """Change the scaling range."""
         self.client("application-autoscaling").register_scalable_target(**self.target, MaxCapacity=2)
 
+    def suspend(self, *suspensions: str) -> None:
+        """Suspend some of the scaling."""
+        state = dict.fromkeys(suspensions, True)
+        self.client("application-autoscaling").register_scalable_target(**self.target, SuspendedState=state)
+
     def delete_policy(self) -> None:
         self.client("application-autoscaling").delete_scaling_policy(**self.target, PolicyName="OnInvocations")
 
@@ -137,6 +142,15 @@ class Watched:
 
     def silence(self) -> None:
         self.client("cloudwatch").disable_alarm_actions(AlarmNames=[self.stack.physical_id("ErrorRate")])
+
+    def empty(self) -> None:
+        """Take the actions of an alarm away, and let it never go off."""
+        alarm = {
+            **{name: value for name, value in ALARM["Properties"].items() if name != "AlarmActions"},
+            "Dimensions": [{"Name": "EndpointName", "Value": self.name}],
+            "Threshold": 1_000.5,
+        }
+        self.client("cloudwatch").put_metric_alarm(AlarmName=self.stack.physical_id("ErrorRate"), **alarm)
 
     def delete_dashboard(self) -> None:
         self.client("cloudwatch").delete_dashboards(DashboardNames=[self.stack.physical_id("Dashboard")])

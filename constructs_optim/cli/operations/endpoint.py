@@ -10,7 +10,14 @@ from typing import Annotated
 import typer
 
 from constructs_optim.explanation.formatting import counted, duration, listed
-from constructs_optim.operations.capacity import Component, Endpoint, EndpointCapacity, ScalingRange, Variant
+from constructs_optim.operations.capacity import (
+    Component,
+    Endpoint,
+    EndpointCapacity,
+    ScalingRange,
+    Variant,
+    suspended_text,
+)
 from constructs_optim.operations.diagnosis import (
     Diagnosis,
     EndpointDiagnosis,
@@ -258,7 +265,10 @@ def _row(component: Component, found: Diagnosis, now: dt.datetime) -> list[str]:
 
 
 def _range(scaling: ScalingRange) -> str:
-    return f"{scaling.min_capacity} to {scaling.max_capacity}" + (", suspended" if scaling.suspended else "")
+    suspended = "" if scaling.suspended else f"{suspended_text(scaling.suspensions)} "
+    return f"{scaling.min_capacity} to {scaling.max_capacity}" + (
+        f", {suspended}suspended" if scaling.suspensions else ""
+    )
 
 
 def _schedules(scaling: ScalingRange) -> Iterator[str]:
