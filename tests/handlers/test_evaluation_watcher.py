@@ -10,8 +10,10 @@ import time
 from collections.abc import Callable
 from itertools import count
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from botocore.exceptions import ClientError
 
 from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim.runtime import aws, custom_resource
@@ -19,6 +21,7 @@ from constructs_optim.runtime.evaluation import acceptance
 from constructs_optim.runtime.evaluation.repetitions import MOST_MEASUREMENTS
 from constructs_optim.runtime.evaluation.samples import samples_of
 from constructs_optim.runtime.handlers import evaluation_handler
+from constructs_optim.runtime.jobs.sagemaker_jobs import SageMakerJobs
 from constructs_optim.runtime.store.run_records import CURRENT, REQUESTS, RESULT, run_job_name
 from constructs_optim_local.cloud import LocalCloud
 
@@ -305,6 +308,19 @@ def test_a_stack_that_cannot_wait_for_a_repetition_gets_the_verdict_on_what_was_
     assert decision is not None
     assert decision["runs"] == [evaluation.run]
     assert decision["undecided"][0].endswith("; another measurement, which was to decide it, failed or took too long")
+
+
+def test_a_repetition_that_cannot_be_stopped_is_left_out_of_the_verdict(
+    evaluation: Evaluation, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin_repetition(evaluation, cloud)
+    # As botocore raises it after its retries, which take a minute.
+    throttled = ClientError(
+        {"Error": {"Code": "ThrottlingException", "Message": "Rate exceeded"}}, "StopAIBenchmarkJob"
+    )
+    monkeypatch.setattr(SageMakerJobs, "stop", Mock(side_effect=throttled))
+    assert evaluation.poll(Deadline=1)["Done"]
+    assert evaluation.responses.received[-1]["Status"] == "SUCCESS"
 
 
 def test_a_repetition_that_fails_is_left_out_of_the_verdict(evaluation: Evaluation, cloud: LocalCloud) -> None:

@@ -50,7 +50,8 @@ def judged(
     is_most = limit.at_most is not None
     bound = (limit.at_most if is_most else limit.at_least) or 0.0
     if value is None:
-        return Refusal(f"{at} was not measured: no request succeeded, or its price is unknown")
+        why = "no request succeeded, its price is unknown, or nobody counted its tokens"
+        return Refusal(f"{at} was not measured: {why}")
     if value <= bound if is_most else value >= bound:
         return None
 

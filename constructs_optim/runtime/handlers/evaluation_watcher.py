@@ -11,6 +11,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from ..aws import client
 from ..custom_resource import DONE, Output, again, end, poll, poll_run, send_signal
 from ..errors import DeploymentError
@@ -95,12 +97,16 @@ def _repeat(
 
     Without it, there still is a verdict. So it ends in time for that, or if polls keep failing.
     """
+    is_measured = not watch.error and (watch.deadline is None or time.time() < watch.deadline - _VERDICT_SECONDS)
     try:
-        if not watch.error and (watch.deadline is None or time.time() < watch.deadline - _VERDICT_SECONDS):
+        if is_measured:
             # Without a deadline, a poll does not fail a stack for the repetition's sake.
             return _measure(watch.model_copy(update={"deadline": None}), records, run, region, context)
         SageMakerJobs(client("sagemaker"), BENCHMARK).stop(run_job_name(records.key, run))
-    except DeploymentError as error:
+    except (BotoCoreError, ClientError, DeploymentError) as error:
+        # A poll that fails is repeated; a job that cannot be stopped ends by itself.
+        if is_measured and not isinstance(error, DeploymentError):
+            raise
         log("not repeated", evaluation=records.key, run=run, reason=str(error))
     return None
 
