@@ -14,7 +14,7 @@ from typing import Any
 import botocore.session
 import pytest
 from aws_cdk.assertions import Template
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.cli.adoption import members
@@ -459,7 +459,6 @@ def _names(known: Any) -> set[str]:
     return {*known}.union(*(_names(inner) for inner in known.values() if isinstance(inner, Mapping)))
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(_COMPONENT_NAMES | st.sampled_from(_COMPONENTS), min_size=1, max_size=5, unique=True),
     st.lists(_POLICY_NAMES | st.sampled_from(_WORDS), max_size=4, unique=True),

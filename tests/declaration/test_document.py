@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
@@ -632,7 +632,6 @@ _ANYTHING = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(_ANYTHING)
 def test_whatever_a_file_holds_is_read_or_refused_with_places(data: Any) -> None:
     document = Document("endpoint.yaml", data)
@@ -672,7 +671,6 @@ def test_an_escape_beyond_the_last_character_is_refused_where_it_is(text: str, p
     assert error.value.violations[0].location == place
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from(["", "!!int ", "!!float ", "!!bool ", "!!null ", "!!timestamp ", "!!str ", "!!binary ", "!!x "]),
     st.text("0123456789abcdefoxyzTU+-_.:e \\", max_size=12),

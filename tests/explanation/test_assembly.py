@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aws_cdk import App, NestedStack, Stack, Stage
 from aws_cdk import aws_s3 as s3
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.explanation.assembly import ExplanationError, read_assembly
@@ -215,7 +215,6 @@ MANIFEST = {
 }
 
 
-@settings(max_examples=100, deadline=None)
 @given(place=st.sampled_from(list(places(MANIFEST))), value=JSON)
 def test_any_manifest_is_read_or_refused_in_a_sentence(
     tmp_path_factory: pytest.TempPathFactory, place: Any, value: Any

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.explanation.assembly import StackTemplate
@@ -154,7 +154,6 @@ def test_a_value_of_another_form_counts_as_none(place: str, value: Any) -> None:
     _in_all_directions(replaced(WHOLE, path, value))
 
 
-@settings(max_examples=150, deadline=None)
 @given(place=st.sampled_from([place for place in places(WHOLE) if place]), value=st.sampled_from(JUNK))
 def test_any_template_is_explained(place: tuple[Any, ...], value: Any) -> None:
     _in_all_directions(replaced(WHOLE, place, value))

@@ -42,7 +42,7 @@ def filled(annotation: Any, text: str) -> Any:
     return text if annotation is str else annotation(1)
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(derandomize=True)
 @given(text=_texts)
 @example(text="x\r```\r## Approved")
 @example(text="``` @team ````")
@@ -70,7 +70,7 @@ def test_no_text_leaves_the_code_block(text: str) -> None:
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", comment)
 
 
-@settings(deadline=None, max_examples=100, derandomize=True)
+@settings(derandomize=True)
 @given(text=_texts)
 @example(text="x\r\nPermissions of Prod: 0")
 def test_no_text_adds_a_line_to_the_contents(text: str) -> None:
