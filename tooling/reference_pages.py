@@ -205,6 +205,10 @@ def _row(metric: MetricDefinition) -> str:
         published.append(f"formula: `{metric.formula}`")
     if metric.component_formula is not None:
         published.append(f"of a component: `{metric.component_formula}`")
+    if metric.asynchronous_formula is not None:
+        published.append(f"of an asynchronous endpoint: `{metric.asynchronous_formula}`")
+    if metric.only is not None:
+        published.append(f"{metric.only} endpoints only")
     if metric.gpus_only:
         published.append("GPUs only")
     return (

@@ -21,6 +21,7 @@ from constructs_optim.cli.operations import jobs
 from constructs_optim.operations.jobs import list_jobs
 
 from ..support.operator_stores import Store, artifact_key, owner
+from ..support.waiting import until
 
 pytestmark = pytest.mark.local
 
@@ -104,12 +105,18 @@ def failed(store: Store) -> str:
 
 
 @pytest.mark.parametrize("with_store", [True, False])
-def test_failed_jobs_are_listed_with_their_reasons(store: Store, with_store: bool) -> None:
+def test_jobs_that_ended_early_are_listed_with_their_reasons(store: Store, with_store: bool) -> None:
     name = failed(store)
-    arguments = ("--status", "FAILED", *(("--store", store.bucket) if with_store else ()))
-    assert listed(*arguments)[name]["failure_reason"] == "CUDA out of memory. Tried to allocate 2 GiB"
-    row = next(line for line in run("list", *arguments).stdout.splitlines() if name in line)
-    assert row.endswith("  CUDA out of memory. Tried to allocate 2 GiB")
+    stopped = store.running(artifact_key("of a stopped job"), by=owner())
+    assert run("stop", stopped, "--yes").exit_code == 0
+    until(lambda: listed()[stopped]["status"], lambda status: status == "STOPPED")
+    arguments = ("--status", "FAILED", "--status", "STOPPED", *(("--store", store.bucket) if with_store else ()))
+    reasons = {name: "CUDA out of memory. Tried to allocate 2 GiB", stopped: "a request stopped it"}
+    found = listed(*arguments)
+    assert {job: found[job]["failure_reason"] for job in reasons} == reasons
+    rows = run("list", *arguments).stdout.splitlines()
+    for job, reason in reasons.items():
+        assert next(line for line in rows if job in line).endswith(f"  {reason}")
 
 
 def test_a_narrow_terminal_shows_the_reason_below_the_job(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,13 +63,17 @@ def test_each_alarm_can_be_turned_off_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("served", "more"),
-    # A component publishes no errors of streams.
-    [(VARIANT, {"mid_stream_errors": "MidStreamErrors"}), (COMPONENT, {})],
+    ("served", "name", "seconds", "more"),
+    # A component publishes no errors of streams, and may have no copy.
+    [
+        (VARIANT, "error_rate", 300, {"mid_stream_errors": "MidStreamErrors"}),
+        (COMPONENT, "error_rate", 300, {}),
+        (VARIANT, "hourly_error_rate", 3_600, {"mid_stream_errors": "MidStreamErrors"}),
+        (COMPONENT, "hourly_error_rate", 3_600, {"unserved": "NoCapacityInvocationFailures", "served": "ModelLatency"}),
+    ],
 )
-@pytest.mark.parametrize(("name", "seconds"), [("error_rate", 300), ("hourly_error_rate", 3_600)])
 def test_an_error_rate_alarm_counts_failed_requests_if_there_are_enough(
-    served: ServedModel, more: dict[str, str], name: str, seconds: int
+    served: ServedModel, name: str, seconds: int, more: dict[str, str]
 ) -> None:
     scope = stack()
     declared(scope, served=served, alarms=only(**{name: AlarmSettings(threshold=2, minimum_count=10)}))
@@ -82,14 +86,43 @@ def test_an_error_rate_alarm_counts_failed_requests_if_there_are_enough(
         **more,
         "requests": "Invocations",
     }
-    assert {(stat["Period"], stat["Stat"]) for stat in series.values()} == {(seconds, "Sum")}
+    assert {stat["Period"] for stat in series.values()} == {seconds}
+    assert {stat["Stat"] for each, stat in series.items() if each != "served"} == {"Sum"}
     failed, rate = [each for each in alarm["Metrics"] if "Expression" in each]
     assert failed["Id"] == "failed"
-    assert rate["Expression"] == "IF(failed >= 10, 100 * failed / requests, 0)"
+    of_requests = "IF(FILL(failed, 0) >= 10, 100 * failed / IF(requests > failed, requests, failed)"
+    assert rate["Expression"].startswith(of_requests)
+    without_copies = "IF(FILL(unserved, 0) >= 10 AND FILL(served, 0) == 0, 100, 0)" if "unserved" in more else "0"
+    assert rate["Expression"] == f"{of_requests}, {without_copies})"
     assert [query["ReturnData"] for query in alarm["Metrics"]] == [False] * (len(series) + 1) + [True]
     assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (2, "GreaterThanThreshold")
     # No requests, no errors.
     assert alarm["TreatMissingData"] == "notBreaching"
+
+
+@pytest.mark.parametrize("name", ["error_rate", "hourly_error_rate"])
+def test_an_error_rate_of_an_asynchronous_endpoint_has_its_metrics(name: str) -> None:
+    scope = stack()
+    asynchronous = ServedModel("chat", "AllTraffic", is_asynchronous=True)
+    declared(scope, served=asynchronous, alarms=only(**{name: True}))
+    alarm = alarms_of(scope)[name.replace("_", "-")]
+    series = [each["MetricStat"] for each in alarm["Metrics"] if "MetricStat" in each]
+    assert {stat["Metric"]["MetricName"]: stat["Stat"] for stat in series} == {
+        "InvocationFailures": "Sum",
+        "Invocation4XXErrors": "Sum",
+        "Invocation5XXErrors": "Sum",
+        "ExpiredRequests": "Sum",
+        # Of the metrics that it publishes, this one counts requests, and AWS documents the statistic for it.
+        "ModelLatency": "SampleCount",
+    }
+
+
+def test_a_latency_alarm_is_evaluated_however_few_the_requests_are() -> None:
+    """CloudWatch would ignore a p99 of fewer than 1,000 requests (user guide, "Percentile-based alarms and low data
+    samples"), so that an endpoint with fewer had no such alarm, or kept one in ALARM."""
+    scope = stack()
+    declared(scope, alarms=only(latency=AlarmSettings(threshold=2.5)))
+    assert "EvaluateLowSampleCountPercentile" not in alarms_of(scope)["latency"]
 
 
 def test_a_latency_threshold_in_seconds_is_converted_to_microseconds() -> None:
@@ -97,7 +130,6 @@ def test_a_latency_threshold_in_seconds_is_converted_to_microseconds() -> None:
     declared(scope, alarms=only(latency=AlarmSettings(threshold=2.5)))
     alarm = alarms_of(scope)["latency"]
     assert (alarm["ExtendedStatistic"], alarm["Threshold"]) == ("p99", 2_500_000)
-    assert alarm["EvaluateLowSampleCountPercentile"] == "ignore"
     assert "2.5 s" in alarm["AlarmDescription"]
 
 
@@ -147,19 +179,25 @@ def test_missing_instance_metrics_trigger_the_zero_capacity_alarm_of_a_variant()
         1,
     )
     assert alarm["TreatMissingData"] == "breaching"
+    # Short periods, because CloudWatch reads earlier ones, too, while data are missing.
+    assert (alarm["Period"], alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == (60, 10, 10)
     assert alarm["WarmUpConfiguration"] == {"WarmUpPeriodDurationInMinutes": 180}
 
 
-@pytest.mark.parametrize(("to_zero", "expected"), [(False, (60, 10, 3)), (True, (300, 4, 4))])
+@pytest.mark.parametrize(("to_zero", "expected"), [(False, (60, 10, 3)), (True, (600, 6, 3))])
 def test_the_zero_capacity_alarm_tolerates_the_wake_up_of_a_component(
     to_zero: bool, expected: tuple[int, int, int]
 ) -> None:
     scope = stack()
     declared(scope, served=COMPONENT, alarms=only(zero_capacity=True)).watch(scales_to_zero=to_zero)
     alarm = alarms_of(scope)["zero-capacity"]
-    assert alarm["MetricName"] == "NoCapacityInvocationFailures"
-    assert alarm["Dimensions"] == [{"Name": "InferenceComponentName", "Value": "chat-llama"}]
-    assert (alarm["Period"], alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == expected
+    failures = alarm["Metrics"][0]["MetricStat"]
+    assert failures["Metric"]["MetricName"] == "NoCapacityInvocationFailures"
+    assert failures["Metric"]["Dimensions"] == [{"Name": "InferenceComponentName", "Value": "chat-llama"}]
+    assert (failures["Period"], alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == expected
+    filled = "FILL(unserved, 0)"
+    served = f"IF(FILL(served, 0) == 0, {filled}, 0)"
+    assert alarm["Metrics"][-1]["Expression"] == (served if to_zero else filled)
 
 
 @pytest.mark.parametrize("served", [VARIANT, COMPONENT])
@@ -295,7 +333,9 @@ def test_scaling_declared_after_the_alarms_updates_their_thresholds() -> None:
     found = alarms_of(scope)
     assert found["saturation"]["Threshold"] == 20
     assert "more than 20 requests" in found["saturation"]["AlarmDescription"]
-    assert found["zero-capacity"]["EvaluationPeriods"] == 4
+    assert found["zero-capacity"]["EvaluationPeriods"] == 6
+    # Requests fail while it wakes up, so that the failures of an hour say nothing.
+    assert "unserved" not in {query["Id"] for query in found["hourly-error-rate"]["Metrics"]}
 
 
 def test_scaling_does_not_change_an_explicit_alarm_threshold() -> None:

@@ -129,6 +129,8 @@ def test_every_published_live_variant_metric_has_a_method() -> None:
         "expired_requests",
         "invocation_failures",
         "first_chunk_overhead_latency",
+        # A part of formulas.
+        "responses",
     }
 
 

@@ -275,7 +275,7 @@ def test_an_asynchronous_endpoint_scales_to_zero_and_alarms_on_its_backlog() -> 
     alarms = resources(template, "AWS::CloudWatch::Alarm")
     series = [q["MetricStat"]["Metric"] for alarm in alarms for q in alarm.get("Metrics", []) if "MetricStat" in q]
     watched = {each["MetricName"] for each in [*series, *alarms] if "MetricName" in each}
-    errors = {"InvocationFailures", "Invocation4XXErrors", "Invocation5XXErrors", "ExpiredRequests"}
+    errors = {"InvocationFailures", "Invocation4XXErrors", "Invocation5XXErrors", "ExpiredRequests", "ModelLatency"}
     assert watched == {*errors, "HasBacklogWithoutCapacity", "JobFailed"}
 
 

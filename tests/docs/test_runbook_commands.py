@@ -11,11 +11,13 @@ from tests.pages.standing_in import words_of
 
 from ..support.documents import CHECKOUT
 
-PLACES = [CHECKOUT / "docs" / "alarms.md", CHECKOUT / "constructs_optim" / "recipe" / "hosting" / "alarms.toml"]
-_COMMAND = re.compile(r"constructs-optim ((?:endpoint|jobs|artifacts)[^`)]*)")
+ALARMS = (CHECKOUT / "constructs_optim" / "recipe" / "hosting" / "alarms.toml").read_text(encoding="utf-8")
+# From its first section of an alarm.
+RUNBOOK = (CHECKOUT / "docs" / "alarms.md").read_text(encoding="utf-8").partition("## error-rate")[2]
+_COMMAND = re.compile(r"(?:constructs-optim|aws|npx cdk) ([a-z][^`)]*)[`)]")
 # By sub-commands and options. Each test asserts that the cause is in the output.
 TESTS = {
-    "jobs list --status": "tests/cli/test_jobs.py::test_failed_jobs_are_listed_with_their_reasons",
+    "jobs list --status --status": "tests/cli/test_jobs.py::test_jobs_that_ended_early_are_listed_with_their_reasons",
     "endpoint show": "tests/cli/test_endpoint.py::test_a_component_without_copies_waits_for_capacity",
     "endpoint start": "tests/cli/test_endpoint.py::test_a_component_without_copies_waits_for_capacity",
 }
@@ -23,7 +25,7 @@ TESTS = {
 
 def named() -> set[str]:
     """The sub-commands and options of the commands."""
-    texts = [" ".join(place.read_text().split()) for place in PLACES]
+    texts = [" ".join(text.split()) for text in (ALARMS, RUNBOOK)]
     words = [shlex.split(command) for text in texts for command in _COMMAND.findall(text)]
     return {" ".join([*each[:2], *(word for word in each[2:] if word.startswith("--"))]) for each in words}
 

@@ -10,7 +10,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -355,11 +355,21 @@ def test_more_requests_than_all_instances_are_sized_for_raise_the_saturation_ala
 
 @pytest.mark.parametrize(
     ("component", "every", "expected"),
-    # It scales to zero, so that requests fail while a copy loads.
-    [(AWAKE, 1, 3), (AWAKE, 3, 7), (NIGHT, 1, 16), (NIGHT, 2, 16), (NIGHT, 4, 16)],
+    # NIGHT scales to zero, so that requests fail while a copy loads.
+    [
+        (AWAKE, 1, {"ZeroCapacity": 3, "HourlyErrorRate": 3}),
+        (AWAKE, 3, {"ZeroCapacity": 7, "HourlyErrorRate": 7}),
+        (AWAKE, 5, {"HourlyErrorRate": 11}),
+        (AWAKE, 10, {"HourlyErrorRate": 21}),
+        (AWAKE, 20, {"HourlyErrorRate": 41}),
+        (NIGHT, 1, {"ZeroCapacity": 21}),
+        (NIGHT, 5, {"ZeroCapacity": 21}),
+        (NIGHT, 10, {"ZeroCapacity": 21}),
+        (NIGHT, 20, {"ZeroCapacity": 41}),
+    ],
 )
-def test_a_component_without_copies_raises_the_zero_capacity_alarm(
-    scene: Scene, component: str, every: int, expected: int
+def test_a_component_without_copies_raises_its_alarms_after_so_many_minutes(
+    scene: Scene, component: str, every: int, expected: dict[str, int]
 ) -> None:
     sagemaker = scene.cloud.client("sagemaker")
 
@@ -377,23 +387,31 @@ def test_a_component_without_copies_raises_the_zero_capacity_alarm(
 
     scale(0)
     scene.clock.pass_minutes(120)
-    first = dict[str, int]()
-    for minute in range(1, expected + 2):
+    first, minutes = dict[str, int](), max(expected.values()) + 1
+    for minute in range(1, minutes + 1):
         if (minute - 1) % every == 0:
             scene.ask({}, endpoint=HOST, component=component)
         scene.clock.pass_minutes()
         for alarm in scene.in_alarm(component):
             first.setdefault(alarm, minute)
     scale(1)
-    assert first == {"ZeroCapacity": expected}
-    assert scene.sums(expected, {"InferenceComponentName": component}).keys() == {"NoCapacityInvocationFailures"}
+    assert first == expected
+    assert scene.sums(minutes, {"InferenceComponentName": component}).keys() == {"NoCapacityInvocationFailures"}
 
 
-def test_a_component_whose_copy_wakes_up_within_ten_minutes_raises_no_alarm(scene: Scene) -> None:
+@pytest.mark.parametrize(
+    "fails",
+    [
+        pytest.param(lambda minute: minute <= 10, id="one wake-up of 10 minutes"),
+        pytest.param(lambda minute: minute <= 19, id="one wake-up of 19 minutes"),
+        pytest.param(lambda minute: minute % 17 < 9, id="four wake-ups of 9 minutes in an hour"),
+    ],
+)
+def test_a_component_that_wakes_up_from_zero_raises_no_alarm(scene: Scene, fails: Callable[[int], bool]) -> None:
     scene.clock.pass_minutes(120)
     cloudwatch = scene.cloud.client("cloudwatch")
-    for minute in range(1, 25):
-        if minute <= 10:
+    for minute in range(1, 62):
+        if fails(minute):
             dimensions = [{"Name": "InferenceComponentName", "Value": NIGHT}]
             datum = {"MetricName": "NoCapacityInvocationFailures", "Dimensions": dimensions, "Value": 5.0}
             cloudwatch.put_metric_data(Namespace="AWS/SageMaker", MetricData=[datum])
@@ -401,6 +419,19 @@ def test_a_component_whose_copy_wakes_up_within_ten_minutes_raises_no_alarm(scen
             scene.ask({}, endpoint=HOST, component=NIGHT)
         scene.clock.pass_minutes()
         assert scene.in_alarm(NIGHT) == set()
+
+
+def test_alarms_on_errors_end_when_the_failures_are_as_old_as_their_windows(scene: Scene) -> None:
+    """And not when the next request succeeds: an alarm that stays would roll back the cure."""
+    scene.clock.pass_minutes(120)
+    for _ in range(3):
+        scene.ask({"status": 500})
+    states = list[set[str]]()
+    for _ in range(62):
+        scene.clock.pass_minutes()
+        states.append(scene.in_alarm())
+    ended = {name: next(i for i, state in enumerate(states) if name not in state) for name in states[0]}
+    assert ended == {"ErrorRate": 5, "HourlyErrorRate": 60}
 
 
 def test_a_lost_variant_raises_the_zero_capacity_alarm_because_its_instances_stop_reporting(scene: Scene) -> None:
@@ -412,5 +443,5 @@ def test_a_lost_variant_raises_the_zero_capacity_alarm_because_its_instances_sto
         scene.clock.pass_minutes()
         if first is None and scene.in_alarm(LOST) == {"ZeroCapacity"}:
             first = minute
-    # Two windows of five minutes without a report, after the last report.
-    assert first == 11
+    # The ten minutes of the alarm, and the two before them that CloudWatch also reads, after the last report.
+    assert first == 13

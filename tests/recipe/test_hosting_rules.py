@@ -21,6 +21,7 @@ from constructs_optim.recipe.hosting import (
     UpdateSettings,
     instances_for_copies,
 )
+from constructs_optim.recipe.hosting.alarms import Alarms, AlarmSettings
 from constructs_optim.recipe.hosting.options import Observability, Placement, Routing, ScaleIn, StepOfFleet
 from constructs_optim.recipe.rules import all_rules, check, warnings
 from constructs_optim.recipe.servers import Adapters
@@ -279,6 +280,30 @@ def test_a_canary_update_of_a_single_instance_gives_a_warning() -> None:
     canary = UpdateSettings("CANARY", 10)
     assert [advice.id for advice in warnings(hosting(update=canary))] == ["constructs-optim:OPT123"]
     assert warnings(hosting(update=canary, initial_instance_count=2)) == ()
+
+
+@pytest.mark.parametrize(
+    ("update", "more", "message"),
+    [
+        (UpdateSettings("CANARY", 5), {}, "they are 5% of the endpoint's, and the alarm's threshold is more than 5%"),
+        (UpdateSettings("CANARY", 6), {}, None),
+        (UpdateSettings("CANARY", 6), {"alarms": Alarms(error_rate=AlarmSettings(threshold=8))}, "threshold=3.75))"),
+        (UpdateSettings("CANARY", 1), {"alarms": Alarms(error_rate=False)}, None),
+        (UpdateSettings("CANARY", 1, bake_seconds=600), {"rollback_alarms": 1}, None),
+        # One instance of four.
+        (UpdateSettings("CANARY", 5), {"initial_instance_count": 4}, None),
+        (UpdateSettings("CANARY", 1, "INSTANCE_COUNT"), {"initial_instance_count": 20}, "threshold=2.5))"),
+        (UpdateSettings("CANARY", 1, "INSTANCE_COUNT"), {"initial_instance_count": 19}, None),
+        # Their next step raises the alarm.
+        (UpdateSettings("ROLLING", 5), {}, None),
+    ],
+)
+def test_a_canary_that_is_too_small_for_the_error_rate_gives_a_warning(
+    update: UpdateSettings, more: dict[str, Any], message: str | None
+) -> None:
+    found = warnings(hosting(**{"initial_instance_count": 40, **more}, update=update))
+    assert [advice.id for advice in found] == (["constructs-optim:OPT288"] if message else [])
+    assert all(message in advice.message for advice in found if message)
 
 
 @pytest.mark.parametrize(

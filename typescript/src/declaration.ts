@@ -3634,6 +3634,10 @@ export enum EndpointMetric {
    */
   MODEL_LATENCY = 'model_latency',
   /**
+   * Responses of the model. Requests to which the model responded: the number of model latencies.
+   */
+  RESPONSES = 'responses',
+  /**
    * Overhead latency. Time that SageMaker adds: from the client's request until the response, without the model latency.
    */
   OVERHEAD_LATENCY = 'overhead_latency',

@@ -821,6 +821,7 @@ export const METRICS: Record<string, { statistic: string; variant?: Series; comp
   invocations: {statistic: 'Sum', variant: ['AWS/SageMaker', 'Invocations', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'Invocations', ['InferenceComponentName']]},
   invocations_per_copy: {statistic: 'Sum', variant: ['AWS/SageMaker', 'InvocationsPerInstance', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'InvocationsPerCopy', ['InferenceComponentName']]},
   model_latency: {statistic: 'Average', variant: ['AWS/SageMaker', 'ModelLatency', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'ModelLatency', ['InferenceComponentName']]},
+  responses: {statistic: 'SampleCount', variant: ['AWS/SageMaker', 'ModelLatency', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'ModelLatency', ['InferenceComponentName']]},
   overhead_latency: {statistic: 'Average', variant: ['AWS/SageMaker', 'OverheadLatency', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'OverheadLatency', ['InferenceComponentName']]},
   first_chunk_latency: {statistic: 'Average', variant: ['AWS/SageMaker', 'FirstChunkLatency', ['EndpointName', 'VariantName']]},
   first_chunk_model_latency: {statistic: 'Average', variant: ['AWS/SageMaker', 'FirstChunkModelLatency', ['EndpointName', 'VariantName']]},

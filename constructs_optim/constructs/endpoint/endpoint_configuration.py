@@ -55,6 +55,7 @@ class EndpointConfiguration(Settings):
             artifact_key=models[0].evaluation_key if models else None,
             publishing_seconds=(observability and observability.frequency_seconds) or metrics.PUBLISHING_SECONDS,
             engine=self._engine(models),
+            is_asynchronous=self.async_inference is not None,
         )
 
     def _engine(self, models: Sequence[HostedModel]) -> Engine:

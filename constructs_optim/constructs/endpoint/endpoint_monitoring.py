@@ -113,7 +113,6 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
             endpoint=path_of(self),
             capacity=max_concurrent_requests or 0,
             alarms=alarms,
-            is_asynchronous=self.is_asynchronous,
             runs_jobs=False,
             alarm_actions=monitoring.alarm_actions,
             ok_actions=monitoring.ok_actions,
@@ -252,6 +251,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
             artifact_key=self._key if self._variant.model_name is not None else None,
             publishing_seconds=reported.get("metricPublishFrequencyInSeconds", metrics.PUBLISHING_SECONDS),
             engine=self._engine,
+            is_asynchronous=self.is_asynchronous,
         )
 
     @property

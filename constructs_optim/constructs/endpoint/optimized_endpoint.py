@@ -520,7 +520,6 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             self._configuration.served(self.models, self._literal_name),
             self.models,
             label=path_of(self),
-            is_asynchronous=self._hosting.asynchronous,
             cure=self._cure.advice(self._drafting) if self._cure is not None and self._drafting is not None else None,
         )
         # Keeps the alarms from evaluating an endpoint that does not exist yet while jobs run.

@@ -443,7 +443,6 @@ def declare_alarms(
     *,
     label: str,
     accelerators: int | None = None,
-    is_asynchronous: bool = False,
     cure: str | None = None,
 ) -> EndpointAlarms:
     """Declare the alarms of a variant or component; with several models, the smallest request capacity counts.
@@ -460,7 +459,6 @@ def declare_alarms(
         alarms=options.chosen_alarms if cure is not None else options.alarms,
         cure=cure,
         runbook=options.runbook,
-        is_asynchronous=is_asynchronous,
         runs_jobs=any(model.artifact.job_role is not None for model in models),
         alarm_actions=options.alarm_actions,
         ok_actions=options.ok_actions,

@@ -162,7 +162,6 @@ class EndpointAlarms(Construct):
         endpoint: str,
         capacity: float,
         alarms: Alarms | None = None,
-        is_asynchronous: bool = False,
         runs_jobs: bool = True,
         alarm_actions: Sequence[AlarmAction] = (),
         ok_actions: Sequence[AlarmAction] = (),
@@ -179,7 +178,6 @@ class EndpointAlarms(Construct):
             endpoint: the endpoint's name in the alarms' descriptions, for instance its path.
             capacity: requests in flight that each instance or copy is sized for.
             alarms: the alarms to create, and their settings. Default: all except the one on latency.
-            is_asynchronous: whether the endpoint queues requests. Default: no.
             runs_jobs: whether the stack runs optimization jobs, which may fail. Default: yes.
             alarm_actions: actions on the transition to ``ALARM``, 5 at most. Default: none.
             ok_actions: actions on the transition to ``OK``, 5 at most. Default: none.
@@ -199,7 +197,7 @@ class EndpointAlarms(Construct):
             for alarm in endpoint_alarms(self._settings, Watched(served.is_component, capacity))
             if alarm.engine is not None
         ]
-        watched = Watched(served.is_component, capacity, is_asynchronous=is_asynchronous)
+        watched = Watched(served.is_component, capacity, is_asynchronous=served.is_asynchronous)
         limits = list(thresholds(self._settings, watched))
         checked = [*of_engine, *limits]
         found = [*check(self._settings), *(violation for each in checked for violation in check(each))]
@@ -207,7 +205,7 @@ class EndpointAlarms(Construct):
         refuse([each.model_copy(update={"location": f"monitoring.{each.location}"}) for each in found])
         super().__init__(scope, id)
         saturation = self._settings.switched_on().get("saturation")
-        if saturation is not None and saturation.threshold is not None and not is_asynchronous:
+        if saturation is not None and saturation.threshold is not None and not served.is_asynchronous:
             location = "monitoring.alarms.saturation.threshold"
             advised = warnings(ConcurrencyLimit(location, saturation.threshold, capacity))
             advise(self, *advised)
@@ -218,7 +216,7 @@ class EndpointAlarms(Construct):
         self._served, self._endpoint, self._runbook, self._cure = served, endpoint, runbook, cure
         self._concurrency: int | None = None
         self._name_prefix = name_prefix
-        self._watched = Watched(served.is_component, capacity, False, False, is_asynchronous)
+        self._watched = watched
         self._actions = {"alarm_actions": [*alarm_actions], "ok_actions": [*ok_actions]}
         self._alarms: dict[str, _ActingAlarm] = {}
         self.watch()
@@ -403,8 +401,6 @@ def _by_metrics(alarm: Alarm, series: Callable[[Query], dict[str, Any]]) -> dict
         "namespace": metric["namespace"],
         "period": alarm.period_seconds,
         "extended_statistic" if is_percentile else "statistic": query.statistic,
-        # Percentiles of only a few requests are not meaningful.
-        "evaluate_low_sample_count_percentile": "ignore" if is_percentile else None,
     }
 
 

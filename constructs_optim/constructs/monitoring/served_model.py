@@ -32,6 +32,7 @@ class ServedModel:
         publishing_seconds: the interval at which instances report their utilization, from ``MetricsConfig``. Default:
             60.
         engine: the serving engine, whose metrics SageMaker collects. Default: unknown, without engine metrics.
+        is_asynchronous: whether the endpoint queues requests; it publishes other metrics. Default: no.
     """
 
     endpoint_name: str
@@ -41,6 +42,7 @@ class ServedModel:
     artifact_key: str | None = None
     publishing_seconds: int = metrics.PUBLISHING_SECONDS
     engine: Engine = field(default_factory=Engine)
+    is_asynchronous: bool = False
 
     @property
     def is_component(self) -> bool:
@@ -60,11 +62,11 @@ class ServedModel:
 
     def publishes(self, metric: MetricDefinition) -> bool:
         """Return whether CloudWatch receives ``metric``, or all operands of its formula."""
-        if metric.gpus_only and not self.has_gpus:
+        if (metric.gpus_only and not self.has_gpus) or metric.only not in (None, self._kind):
             return False
         if metric.series(component=self.is_component) is not None:
             return True
-        formula = metric.formula_for(component=self.is_component)
+        formula = self._formula(metric)
         return formula is not None and all(self.publishes(operand) for operand in operands(formula))
 
     def engine_query(
@@ -99,8 +101,9 @@ class ServedModel:
             )
         if series is None and metric.formula is not None:
             raise ValueError(f"{metric.name} is a formula ({metric.formula}), not a single CloudWatch series")
-        if series is None:
+        if series is None or metric.only not in (None, self._kind):
             server = "an inference component" if self.is_component else "a variant"
+            server = "an asynchronous endpoint" if self.is_asynchronous else server
             raise ValueError(f"{metric.name}: SageMaker does not publish it for {server}; see {page('metrics')}")
         return series
 
@@ -141,7 +144,14 @@ class ServedModel:
         values = {"publishing_seconds": f"{self.publishing_seconds}", "discount": f"{discount:g}"}
         if price is not None:
             values["instance_price_per_hour"] = f"{price:g}"
-        return renamed(metric.formula_for(component=self.is_component) or "", values)
+        return renamed(self._formula(metric) or "", values)
+
+    @property
+    def _kind(self) -> str:
+        return "asynchronous" if self.is_asynchronous else "real-time"
+
+    def _formula(self, metric: MetricDefinition) -> str | None:
+        return metric.formula_for(component=self.is_component, asynchronous=self.is_asynchronous)
 
 
 def operands(formula: str) -> list[MetricDefinition]:

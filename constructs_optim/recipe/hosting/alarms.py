@@ -231,6 +231,7 @@ def configured_alarm(name: str, settings: AlarmSettings, watched: Watched) -> Al
     cases = {
         "asynchronous": watched.is_asynchronous,
         "scales_to_zero": watched.serves_components and watched.scales_to_zero,
+        "keeps_copies": watched.serves_components and not watched.scales_to_zero,
         "variant": not watched.serves_components,
     }
     changes: dict[str, dict[str, Any]] = {case: row.pop(case) for case in cases if case in row}

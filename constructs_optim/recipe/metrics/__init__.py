@@ -64,10 +64,10 @@ class MetricDefinition:
 
     ``part`` is its group, ``statistic`` the default. ``variant`` and ``component`` are its series for a production
     variant and an inference component. If ``gpus_only``, only instances with GPUs publish it; SageMaker documents no
-    utilization metric of NeuronCores. ``formula`` is metric math over names of metrics and parameters of ``pricing``,
-    which differs for an inference component if there is a ``component_formula``, and ``aiperf`` is a formula over
-    aiperf's metrics. ``better`` says which values of an evaluation's metric are better: all of
-    these metrics have it.
+    utilization metric of NeuronCores. ``only`` are the endpoints that publish it, if not both kinds do. ``formula`` is
+    metric math over names of metrics and parameters of ``pricing``; ``component_formula`` and ``asynchronous_formula``
+    replace it for an inference component and for an asynchronous endpoint. ``aiperf`` is a formula over aiperf's
+    metrics. ``better`` says which values of an evaluation's metric are better: all of these metrics have it.
     """
 
     name: str
@@ -81,8 +81,10 @@ class MetricDefinition:
     variant: Series | None = None
     component: Series | None = None
     gpus_only: bool = False
+    only: Literal["real-time", "asynchronous"] | None = None
     formula: str | None = None
     component_formula: str | None = None
+    asynchronous_formula: str | None = None
     aiperf: str | None = None
     better: Literal["higher", "lower", "neither"] | None = None
 
@@ -90,9 +92,10 @@ class MetricDefinition:
         """Return its series for an inference component, or for a variant."""
         return self.component if component else self.variant
 
-    def formula_for(self, *, component: bool) -> str | None:
+    def formula_for(self, *, component: bool, asynchronous: bool = False) -> str | None:
         """Return its formula for an inference component, or for a variant."""
-        return self.component_formula or self.formula if component else self.formula
+        special = self.component_formula if component else self.asynchronous_formula if asynchronous else None
+        return special or self.formula
 
     def __post_init__(self) -> None:
         if self.of_evaluation and self.better is None:
@@ -118,23 +121,24 @@ class MetricDefinition:
 def _definition(name: str, row: dict[str, Any]) -> MetricDefinition:
     columns: dict[str, Any] = {**row, "name": name, "source": _DATA["sources"][row["source"]]}
     if "formula" in row:
-        columns["formula"], of_component = (_expanded(row, component=component) for component in (False, True))
-        columns["component_formula"] = of_component if of_component != columns["formula"] else None
+        columns["formula"] = _expanded(row, "formula")
+        for special in ("component_formula", "asynchronous_formula"):
+            formula = _expanded(row, special)
+            columns[special] = formula if formula != columns["formula"] else None
     for owner, dimensions in (("variant", _BY_VARIANT), ("component", _BY_COMPONENT)):
         if owner in row:
             columns[owner] = {"dimensions": dimensions, **row[owner]}
     return MetricDefinition(**columns)
 
 
-def _expanded(row: dict[str, Any], *, component: bool) -> str:
-    """Return a formula without the names of other formulas."""
+def _expanded(row: dict[str, Any], column: str) -> str:
+    """Return the formula in a column, or the general one, without the names of other formulas."""
 
     def expanded(found: re.Match[str]) -> str:
         inner = _DATA["live"].get(found[0], {})
-        return f"({_expanded(inner, component=component)})" if "formula" in inner else found[0]
+        return f"({_expanded(inner, column)})" if "formula" in inner else found[0]
 
-    formula = row.get("component_formula", row["formula"]) if component else row["formula"]
-    return IDENTIFIER.sub(expanded, formula)
+    return IDENTIFIER.sub(expanded, row.get(column, row["formula"]))
 
 
 def _evaluated(name: str, row: dict[str, Any]) -> Iterator[MetricDefinition]:

@@ -11,14 +11,16 @@ import re
 from collections.abc import Iterator
 
 from constructs_optim.recipe.catalog import instances, machine_images
+from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.durations import duration
 from constructs_optim.recipe.hosting import COMPONENT_STARTUP_SECONDS, Hosting, UpdateSettings
+from constructs_optim.recipe.hosting.alarms import Watched, endpoint_alarms
 from constructs_optim.recipe.hosting.machine_image import HostedContainer, MachineImageUse, newest
 from constructs_optim.recipe.hosting.options import Placement, ScaleIn, StepOfFleet
 from constructs_optim.recipe.plan_data import STARTUP_SECONDS
 from constructs_optim.recipe.servers import VllmServer
 from constructs_optim.recipe.settings import Settings
-from constructs_optim.recipe.tokens import is_token, is_whole, matches
+from constructs_optim.recipe.tokens import is_known, is_token, is_whole, matches
 
 from .registry import API, GUIDE, Finding, rule
 
@@ -442,6 +444,34 @@ def _fleet_has_steps(hosting: Hosting) -> Iterator[Finding]:
     if update.strategy in _SMALLEST_STEP and hosting.initial_instance_count == 1:
         fix = "Use variant=VariantOptions(initial_instance_count=2), or update_policy=UpdatePolicy.all_at_once()"
         yield Finding("update_policy", update.strategy, fix)
+
+
+@rule("OPT288", page("alarms"), advisory=True)
+def _a_canary_can_reach_the_error_rate(hosting: Hosting) -> Iterator[Finding]:
+    """A canary's failures can raise the alarm on the error rate: the alarm counts the requests of the old and the new
+    instances together.
+    """
+    update, count = hosting.update, hosting.initial_instance_count
+    if update.strategy != "CANARY" or hosting.rollback_alarms or not is_whole(update.size, 1) or not is_whole(count, 1):
+        return
+    watched = Watched(hosting.serves_components, 1, is_asynchronous=hosting.asynchronous)
+    in_percent = update.size_unit == "CAPACITY_PERCENT"
+    # A step has at least one instance.
+    instances = math.ceil(count * update.size / 100) if in_percent else update.size
+    share = 100 * instances / count
+    for alarm in endpoint_alarms(hosting.alarms, watched):
+        if alarm.name != "error_rate" or not is_known(alarm.threshold) or share > alarm.threshold:
+            continue
+        location, value = ("percent", f"{update.size}%") if in_percent else ("instances", update.size)
+        threshold = f"{share / 2:g}"
+        fix = (
+            f"Use a larger canary, or a lower threshold, alarms=Alarms(error_rate=AlarmSettings(threshold={threshold}))"
+        )
+        reason = (
+            f"even if all its requests fail, they are {share:g}% of the endpoint's, and the alarm's threshold is more "
+            f"than {alarm.threshold:g}%"
+        )
+        yield Finding(f"update_policy.{location}", value, fix, reason)
 
 
 @rule("OPT124", f"{API}DeploymentConfig.html")
