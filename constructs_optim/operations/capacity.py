@@ -30,6 +30,8 @@ _SUSPENSIONS = {
     "DynamicScalingOutSuspended": "scaling out",
     "ScheduledScalingSuspended": "schedules",
 }
+MOST_SUSPENSIONS = len(_SUSPENSIONS)
+"""The number of suspensions of a target whose scaling is all suspended."""
 SUSPENDED_BEFORE = "constructs-optim:suspended-before-stop"
 """The tag of a stopped component's scalable target, with the suspensions that are older than the stop."""
 # A tag's value cannot be empty in all of AWS's tools.
@@ -455,7 +457,7 @@ class EndpointCapacity:
         return ScalingRange(
             min_capacity=target["MinCapacity"],
             max_capacity=target["MaxCapacity"],
-            suspended=len(suspensions) == len(_SUSPENSIONS),
+            suspended=len(suspensions) == MOST_SUSPENSIONS,
             schedules=tuple(sorted(schedules, key=lambda schedule: schedule.name)),
             arn=target.get("ScalableTargetARN"),
             suspensions=suspensions,
@@ -482,8 +484,9 @@ def suspensions_of(target: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def suspended_text(suspensions: Sequence[str]) -> str:
-    """Return what is suspended in words, such as ``scaling in, schedules``; empty if nothing is."""
-    return ", ".join(_SUSPENSIONS[name] for name in suspensions)
+    """Return what is suspended in words, such as ``scaling in and schedules``; empty if nothing is."""
+    *others, last = ["", *(_SUSPENSIONS[name] for name in suspensions)]
+    return f"{', '.join(others[1:])} and {last}" if others[1:] else last
 
 
 def suspending_command(target: Mapping[str, str], suspensions: Sequence[str]) -> str:

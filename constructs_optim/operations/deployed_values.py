@@ -14,6 +14,8 @@ from constructs_optim.templates.template import Template
 _NAMED_ELSEWHERE = "AWS::SSM::Parameter::Value<"
 # The ARNs of resources whose physical IDs are names.
 _ARNS = {
+    "AWS::CloudWatch::Alarm": "cloudwatch:{region}:{account}:alarm:{name}",
+    "AWS::CloudWatch::CompositeAlarm": "cloudwatch:{region}:{account}:alarm:{name}",
     "AWS::IAM::Role": "iam::{account}:role{path}{name}",
     "AWS::KMS::Key": "kms:{region}:{account}:key/{name}",
     "AWS::Lambda::Function": "lambda:{region}:{account}:function:{name}",

@@ -27,6 +27,8 @@ from .capacity import (
     Component,
     Endpoint,
     EndpointCapacity,
+    ScalingRange,
+    Variant,
     suspended_text,
     suspending_command,
 )
@@ -244,15 +246,15 @@ def problems(found: Diagnosis, now: dt.datetime) -> Iterator[Problem]:
     if endpoint.status in _FAILED:
         reason = f": {endpoint.failure_reason}" if endpoint.failure_reason else ""
         yield Problem(text=f"the endpoint is {endpoint.status}{reason}")
-    for variant in endpoint.variants:
-        if variant in endpoint.waiting and _is_long(endpoint.last_modified, now):
-            have = f"{variant.current_instances or 0} of {variant.desired_instances} instances"
-            yield Problem(text=f"{variant.name} has {have}, and waits for capacity")
+    for part in endpoint.waiting:
+        if isinstance(part, Variant) and _is_short(found, part, now):
+            have = f"{part.current_instances or 0} of {part.desired_instances} instances"
+            yield Problem(text=f"{part.name} has {have}, and waits for capacity")
     for component in endpoint.components:
         reason = f": {component.failure_reason}" if component.failure_reason else ""
         if component.status == "Failed":
             yield Problem(text=f"{component.name} failed{reason}")
-        elif component.waits_for_capacity and (reason or _is_long(component.last_modified, now)):
+        elif component in endpoint.waiting and (reason or _is_short(found, component, now)):
             have = f"{component.current_copies} of {component.desired_copies}"
             waiting = waiting_minutes(component, now)
             yield Problem(
@@ -271,36 +273,58 @@ def problems(found: Diagnosis, now: dt.datetime) -> Iterator[Problem]:
         if alarm.state == "ALARM":
             yield Problem(text=f"{alarm.name} is in ALARM: {alarm.description}".rstrip(": "))
     short = {part.name for part in endpoint.waiting}
+    is_changing = (found.stack_status or "").endswith("_IN_PROGRESS")
     for part, resource_id in endpoint.scaled:
         state = found.scaling.get(resource_id)
         last = state.last_activity if state is not None else None
         if last is not None and last.status in _FAILED_ACTIVITIES and (part.name in short or now - last.started < _DAY):
-            what = "failed" if last.status == "Failed" else f"is {last.status}"
+            what = "failed" if last.status == "Failed" else "did not reach its capacity"
             why = last.message or last.description
-            yield Problem(text=f"the last scaling of {resource_id} {what}, {last.started:%Y-%m-%d %H:%M} UTC: {why}")
-        if part.scaling is None or any(resource_id in drift.text for drift in found.drift.resources):
-            continue
-        if part.scaling.suspensions and not endpoint.stopped:
-            dimension = COPIES if isinstance(part, Component) else INSTANCES
-            key = {"ServiceNamespace": _NAMESPACE, "ResourceId": resource_id, "ScalableDimension": dimension}
-            yield Problem(
-                text=f"{suspended_text(part.scaling.suspensions)} of {resource_id} "
-                f"{'is' if len(part.scaling.suspensions) == 1 else 'are'} suspended",
-                remedy=f"`{suspending_command(key, ())}`",
-            )
-        has_range = part.scaling.min_capacity < part.scaling.max_capacity
-        if state is not None and has_range and not state.policies and not part.scaling.schedules:
-            yield Problem(
-                text=f"nothing scales {resource_id}: its target has no policy and no schedule",
-                remedy="deploy a policy, such as on_concurrency(target=8)",
-            )
+            yield Problem(text=f"the last scaling of {resource_id} {what} at {last.started:%Y-%m-%d %H:%M} UTC: {why}")
+        # A deployment replaces policies, and drift tells what a stack's targets lack.
+        if part.scaling is not None and not is_changing and resource_id not in found.drift.targets:
+            yield from _problems_of_scaling(endpoint, part, part.scaling, resource_id, state)
     for drift in found.drift.resources:
         yield Problem(text=f"{drift.name} {drift.text}", remedy=drift.remedy)
 
 
-def _is_long(since: dt.datetime | None, now: dt.datetime) -> bool:
-    """Return whether something has lasted longer than a start takes, or for an unknown time."""
-    return since is None or now - since >= _STARTING
+def _problems_of_scaling(
+    endpoint: Endpoint, part: Variant | Component, scaling: ScalingRange, resource_id: str, state: ScalingState | None
+) -> Iterator[Problem]:
+    if scaling.suspensions and not endpoint.stopped:
+        dimension = COPIES if isinstance(part, Component) else INSTANCES
+        key = {"ServiceNamespace": _NAMESPACE, "ResourceId": resource_id, "ScalableDimension": dimension}
+        verb = "is" if len(scaling.suspensions) == 1 else "are"
+        yield Problem(
+            text=f"{suspended_text(scaling.suspensions)} of {resource_id} {verb} suspended",
+            remedy=f"`{suspending_command(key, ())}`",
+        )
+    has_range = scaling.min_capacity < scaling.max_capacity
+    if state is not None and has_range and not state.policies and not scaling.schedules:
+        yield Problem(
+            text=f"nothing scales {resource_id}: its target has no policy and no schedule",
+            remedy="deploy a policy, such as on_concurrency(target=8)",
+        )
+
+
+def _is_short(found: Diagnosis, part: Variant | Component, now: dt.datetime) -> bool:
+    """Return whether a variant or component lacks capacity for longer than a start takes, or has none at all.
+
+    What may be at zero takes its time to wake up. SageMaker starts managed instances without a change of the endpoint.
+    """
+    if isinstance(part, Component):
+        current, managed, since = part.current_copies, None, [part.last_modified]
+    else:
+        current, managed, since = part.current_instances, part.managed_instances, [found.endpoint.last_modified]
+    least = managed[0] if managed is not None else part.scaling.min_capacity if part.scaling is not None else 1
+    if not current and least > 0:
+        return True
+    if current and managed is not None:
+        return False
+    states = [found.scaling.get(resource_id) for each, resource_id in found.endpoint.scaled if each is part]
+    since += [state.last_activity.started for state in states if state is not None and state.last_activity is not None]
+    known = [moment for moment in since if moment is not None]
+    return not known or now - max(known) >= _STARTING
 
 
 def waiting_minutes(component: Component, now: dt.datetime) -> str:

@@ -39,7 +39,7 @@ from constructs_optim.templates.resource_types import (
 )
 from constructs_optim.templates.template import Resource
 
-from .capacity import SUSPENDED_BEFORE, suspended_text, suspending_command, suspensions_of
+from .capacity import MOST_SUSPENSIONS, suspended_text, suspending_command, suspensions_of
 from .deployed_values import resolver_of
 from .role_policies import INLINE_POLICY, ROLE, RolePolicies
 from .stacks import DeployedStack
@@ -67,12 +67,17 @@ class ResourceDrift(BaseModel):
 
 
 class StackDrift(BaseModel):
-    """The drift of a stack's resources; ``not_seen`` tells what could not be looked up, and why."""
+    """The drift of a stack's resources.
+
+    ``not_seen`` tells what could not be looked up, and why. ``targets`` are the resource IDs whose scaling was
+    compared.
+    """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     resources: tuple[ResourceDrift, ...] = ()
     not_seen: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,9 +142,9 @@ def drift_of(
         if stack.physical_ids.get(name) and resource.type in _SERVICES and concerns(resource)
     ]
     client = cache(create_client)
-    for resource in resources:
-        # Clients are created sequentially: boto3's session is not thread-safe.
-        client(_SERVICES[resource.type])
+    # Clients are created sequentially: boto3's session is not thread-safe. SageMaker says what is stopped.
+    for service in dict.fromkeys([*(_SERVICES[resource.type] for resource in resources), "sagemaker"]):
+        client(service)
     return _Comparison(stack, resources, client, exported).drift()
 
 
@@ -168,8 +173,11 @@ class _Comparison:
     def drift(self) -> StackDrift:
         found = list(itertools.chain.from_iterable(in_threads(self._looked_up, self._lookups())))
         order = {name: position for position, name in enumerate(self._stack.template.resources)}
+        targets = [self._id(each).split("|")[0] for each in self._resources if each.type == SCALABLE_TARGET]
         return StackDrift(
-            resources=tuple(sorted(found, key=lambda drift: order[drift.logical_id])), not_seen=tuple(self._not_seen)
+            resources=tuple(sorted(found, key=lambda drift: order[drift.logical_id])),
+            not_seen=tuple(self._not_seen),
+            targets=tuple(targets),
         )
 
     def _looked_up(self, lookup: _Lookup) -> list[ResourceDrift]:
@@ -295,24 +303,29 @@ class _Comparison:
     def _suspended(
         self, resource: Resource, target: Mapping[str, Any], key: Mapping[str, str]
     ) -> Iterator[ResourceDrift]:
-        """Compare what is suspended of a target, unless ``constructs-optim endpoint stop`` suspended it."""
+        """Compare what is suspended of a target, unless it is a component's that somebody stopped."""
         declared = as_object(resource.get("SuspendedState"))
-        found = [name for name in suspensions_of(target) if str(declared.get(name)).lower() != "true"]
-        if not found:
+        suspensions = suspensions_of(target)
+        found = [name for name in suspensions if str(self._known(declared.get(name, False))).lower() == "false"]
+        if not found or (len(found) == MOST_SUSPENSIONS and self._is_stopped(key["ResourceId"])):
             return
-        scaling = self._client("application-autoscaling")
-        try:
-            if SUSPENDED_BEFORE in scaling.list_tags_for_resource(ResourceARN=target["ScalableTargetARN"])["Tags"]:
-                return
-        except (BotoCoreError, ClientError, KeyError):
-            # Whoever may not read the tag sees the suspension.
-            pass
-        kept = [name for name in suspensions_of(target) if name not in found]
         yield _changed(
             resource,
             f"has {suspended_text(found)} of {key['ResourceId']} suspended",
-            f"`{suspending_command(key, kept)}`",
+            f"`{suspending_command(key, [name for name in suspensions if name not in found])}`",
         )
+
+    def _is_stopped(self, resource_id: str) -> bool:
+        """Return whether a component has no copies, as after ``constructs-optim endpoint stop``; assumed if unknown."""
+        kind, _, name = resource_id.partition("/")
+        if kind != "inference-component":
+            return False
+        try:
+            found = self._client("sagemaker").describe_inference_component(InferenceComponentName=name)
+        except ClientError as error:
+            self._not_seen[f"whether {name} is stopped: {error.operation_name} failed: {message_of(error)}"] = None
+            return True
+        return found.get("RuntimeConfig", {}).get("DesiredCopyCount", 0) == 0
 
     def _range(self, resource: Resource, target: Mapping[str, Any], key: Mapping[str, str]) -> Iterator[ResourceDrift]:
         schedules = [str(as_object(each).get("ScheduledActionName")) for each in self._items(resource)]
@@ -399,20 +412,15 @@ class _Comparison:
 
     def _differences(self, resource: Resource, alarm: Mapping[str, Any]) -> Iterator[str]:
         """Yield how an alarm differs from what its stack declares: what it compares, and whom it notifies."""
-        for member in _OF_ALARMS:
-            declared = self._known(resource.get(member))
-            if declared is None:
-                continue
-            actual = alarm.get(member)
-            if not _equal(declared, actual):
-                yield f"has {member} {'none' if actual is None else _shown(actual)} instead of {_shown(declared)}"
+        settings = dict(_settings_of(alarm))
+        for name, value in _settings_of(resource.properties):
+            declared, actual = self._known(value), settings.get(name)
+            if declared is not None and not _equal(declared, actual):
+                yield f"has the {name} {'none' if actual is None else _shown(actual)} instead of {_shown(declared)}"
         for member in ("AlarmActions", "OKActions"):
-            lacking = [
-                action
-                for each in as_array(resource.get(member))
-                if isinstance(action := self._known(each), str) and action not in (alarm.get(member) or ())
-            ]
-            if lacking:
+            runs = {_action(each) for each in alarm.get(member) or ()}
+            declared = [self._known(each) for each in as_array(resource.get(member))]
+            if lacking := [each for each in declared if isinstance(each, str) and _action(each) not in runs]:
                 yield f"lacks the action {', '.join(lacking)} in {member}"
 
     def _known(self, value: Any) -> Any:
@@ -434,6 +442,31 @@ class _Comparison:
 
     def _id(self, resource: Resource) -> str:
         return self._stack.physical_ids.get(resource.logical_id, "")
+
+
+def _settings_of(alarm: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield what an alarm compares, from its properties in a template or from DescribeAlarms."""
+    yield from ((name, alarm.get(name)) for name in _OF_ALARMS)
+    yield from ((f"dimension {name}", value) for name, value in _dimensions(alarm))
+    for query in map(as_object, as_array(alarm.get("Metrics"))):
+        of, stat = f" of {query.get('Id')}", as_object(query.get("MetricStat"))
+        metric = as_object(stat.get("Metric"))
+        yield f"Expression{of}", query.get("Expression")
+        yield from ((f"{name}{of}", stat.get(name)) for name in ("Period", "Stat"))
+        yield from ((f"{name}{of}", metric.get(name)) for name in ("Namespace", "MetricName"))
+        yield from ((f"dimension {name}{of}", value) for name, value in _dimensions(metric))
+    criteria = as_object(as_object(alarm.get("EvaluationCriteria")).get("PromQLCriteria"))
+    yield from ((name, criteria.get(name)) for name in ("Query", "PendingPeriod", "RecoveryPeriod"))
+
+
+def _dimensions(metric: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+    for dimension in map(as_object, as_array(metric.get("Dimensions"))):
+        yield dimension.get("Name"), dimension.get("Value")
+
+
+def _action(arn: str) -> str:
+    """Return the ARN of an alarm's action, or the part of a scaling policy's that stays if it is put back."""
+    return arn.partition(":resource/")[2] or arn
 
 
 def _equal(declared: Any, actual: Any) -> bool:

@@ -121,7 +121,7 @@ def test_a_healthy_endpoint_is_shown_on_one_screen_with_what_it_serves(watched: 
     assert shown["Stack"] == f"{stack.name}, CREATE_COMPLETE"
     assert shown["Configuration"].lower() == stack.physical_id("Config").rpartition("/")[2]
     assert shown["Model"].lower() == stack.physical_id("Model").rpartition("/")[2]
-    assert shown["Alarms"] == "2 OK"
+    assert shown["Alarms"] == "3 OK"
     assert shown["Logs"] == f"/aws/sagemaker/Endpoints/{watched.name}"
     assert shown["Dashboard"].endswith(f"#dashboards/dashboard/{stack.physical_id('Dashboard')}")
     assert "policies: OnInvocations" in result.stdout

@@ -33,6 +33,26 @@ ALARM: dict[str, Any] = {
         "TreatMissingData": "notBreaching",
     },
 }
+RATE: dict[str, Any] = {
+    "Type": "AWS::CloudWatch::Alarm",
+    "Properties": {
+        "ComparisonOperator": "GreaterThanThreshold",
+        "EvaluationPeriods": 1,
+        "Metrics": [
+            {
+                "Id": "failed",
+                "MetricStat": {
+                    "Metric": {"Namespace": "AWS/SageMaker", "MetricName": "InvocationModelErrors"},
+                    "Period": 300,
+                    "Stat": "Sum",
+                },
+                "ReturnData": False,
+            },
+            {"Id": "filled", "Expression": "FILL(failed, 0)"},
+        ],
+        "Threshold": 0.5,
+    },
+}
 _TRUST = {
     "Version": "2012-10-17",
     "Statement": [{"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}],
@@ -75,8 +95,12 @@ def watched(most: int = 4) -> dict[str, Any]:
         "ErrorRate": ALARM,
         "Outage": {
             "Type": "AWS::CloudWatch::CompositeAlarm",
-            "Properties": {"AlarmRule": {"Fn::Sub": 'ALARM("${ErrorRate}")'}},
+            "Properties": {
+                # As the CDK writes it.
+                "AlarmRule": {"Fn::Join": ["", ['ALARM("', {"Fn::GetAtt": ["ErrorRate", "Arn"]}, '")']]}
+            },
         },
+        "Rate": RATE,
         "Dashboard": {
             "Type": "AWS::CloudWatch::Dashboard",
             "Properties": {"DashboardBody": json.dumps({"widgets": []})},
@@ -151,6 +175,17 @@ class Watched:
             "Threshold": 1_000.5,
         }
         self.client("cloudwatch").put_metric_alarm(AlarmName=self.stack.physical_id("ErrorRate"), **alarm)
+
+    def change_rate(self) -> None:
+        """Let an alarm on metric math look away."""
+        properties = json.loads(json.dumps(RATE["Properties"]))
+        properties["Metrics"][0]["MetricStat"]["Period"] = 60
+        properties["Metrics"][1]["Expression"] = "0 * failed"
+        self.client("cloudwatch").put_metric_alarm(AlarmName=self.stack.physical_id("Rate"), **properties)
+
+    def change_rule(self) -> None:
+        """Let a composite alarm watch nothing."""
+        self.client("cloudwatch").put_composite_alarm(AlarmName=self.stack.physical_id("Outage"), AlarmRule="FALSE")
 
     def delete_dashboard(self) -> None:
         self.client("cloudwatch").delete_dashboards(DashboardNames=[self.stack.physical_id("Dashboard")])
