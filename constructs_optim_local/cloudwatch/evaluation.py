@@ -9,6 +9,7 @@ window includes the current minute once it has a datapoint, so that a test need 
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ _STEP_SECONDS = 60
 # An alarm also reads datapoints from before its evaluation periods, in case some in them are missing. The guide's
 # examples read 5 for 3 evaluation periods, and it gives no formula for other numbers.
 _EARLIER_PERIODS = 2
+_PERCENTILE = re.compile(r"p(\d+(?:\.\d+)?)")
 BREACHES: dict[str, Callable[[float, float], bool]] = {
     "GreaterThanOrEqualToThreshold": operator.ge,
     "GreaterThanThreshold": operator.gt,
@@ -102,15 +104,15 @@ def evaluated(alarm: Mapping[str, Any], points: Points, now: float) -> Evaluatio
         return None
     if not values and treatment == "missing":
         return Evaluation("INSUFFICIENT_DATA", None, (within[0],), 0, alarm)
-    alarmed = breaching + (missing if treatment == "breaching" else 0) >= least
-    if treatment in ("missing", "ignore") and not alarmed and all(breaches):
+    state = "ALARM" if breaching + (missing if treatment == "breaching" else 0) >= least else "OK"
+    if treatment in ("missing", "ignore") and state == "OK" and all(breaches):
         # "alarms are designed to always go into ALARM state when the oldest available breaching datapoint [...] is at
         # least as old as the value of Datapoints to Alarm, and all other more recent data points are breaching or
         # missing". Until then, later datapoints may still be within the threshold.
         is_old = treatment == "missing" and within.index(min(at for at in within if at in series)) + 1 >= least
-        alarmed = is_old or alarm.get("StateValue") == "ALARM"
+        state = "ALARM" if is_old else alarm.get("StateValue", "INSUFFICIENT_DATA")
     newest = values[0] if values else None
-    return Evaluation("ALARM" if alarmed else "OK", newest, (within[0], *values), breaching, alarm)
+    return Evaluation(state, newest, (within[0], *values), breaching, alarm)
 
 
 def is_watched(metric: Mapping[str, Any]) -> bool:
@@ -136,11 +138,13 @@ def _operands(alarm: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
 
 def _has_few_samples(alarm: Mapping[str, Any], points: Points, period: int, end: int, count: int) -> bool:
     """Return whether an alarm ignores its percentile because too few samples make it insignificant."""
-    if alarm.get("EvaluateLowSampleCountPercentile") != "ignore":
+    statistic = _PERCENTILE.fullmatch(alarm.get("ExtendedStatistic") or "")
+    if statistic is None or alarm.get("EvaluateLowSampleCountPercentile") != "ignore":
         return False
-    percentile = float(alarm["ExtendedStatistic"].removeprefix("p"))
+    percentile = float(statistic[1])
     samples = sum(points(alarm, period, "SampleCount", end, count).values())
-    return samples < 1_000 / (100 - percentile if percentile >= 50 else percentile)
+    distance = min(percentile, 100 - percentile)
+    return 0 < distance * samples < 1_000 or not samples
 
 
 def _series(alarm: Mapping[str, Any], points: Points, period: int, end: int, count: int) -> Series:

@@ -20,6 +20,8 @@ _ID = re.compile(r"[a-z][a-zA-Z0-9_]{0,254}")
 
 def alarm_problems(alarm: Mapping[str, Any]) -> list[str]:
     """Return why PutMetricAlarm refuses an alarm with a threshold."""
+    if alarm.get("ThresholdMetricId"):
+        return ["the local cloud does not support anomaly detection"]
     metrics: list[dict[str, Any]] = alarm.get("Metrics") or []
     found = _problems_of_metrics(metrics) if metrics else _problems_of_statistic(alarm)
     if alarm.get("Threshold") is None:

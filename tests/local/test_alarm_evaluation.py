@@ -101,7 +101,7 @@ KEPT = "Retain current state"
         (3, "- - X - 0", ("OK", "OK", "OK", "OK")),
     ],
 )
-@pytest.mark.parametrize("current", ["OK", "ALARM"])
+@pytest.mark.parametrize("current", ["OK", "ALARM", "INSUFFICIENT_DATA"])
 def test_missing_data_is_treated_as_in_the_tables_of_the_user_guide(
     least: int, datapoints: str, states: tuple[str, str, str, str], current: str
 ) -> None:
@@ -116,7 +116,15 @@ def test_missing_data_is_treated_as_in_the_tables_of_the_user_guide(
 
 @pytest.mark.parametrize(
     ("statistic", "samples", "state"),
-    [("p99", 999, None), ("p99", 1_000, "ALARM"), ("p90", 99, None), ("p90", 100, "ALARM"), ("p10", 100, "ALARM")],
+    [
+        ("p99", 999, None),
+        ("p99", 1_000, "ALARM"),
+        ("p90", 99, None),
+        ("p90", 100, "ALARM"),
+        ("p10", 100, "ALARM"),
+        ("p10", 99, None),
+        ("tm99", 1, "ALARM"),
+    ],
 )
 def test_an_alarm_may_ignore_percentiles_of_few_samples(statistic: str, samples: int, state: str | None) -> None:
     """10 / (1 - percentile) samples, 1,000 for a p99: user guide, "Percentile-based alarms and low data samples"."""
