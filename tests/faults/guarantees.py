@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 from constructs_optim.runtime.jobs.sagemaker_jobs import RUNNING, job_name
 from constructs_optim.runtime.store.artifact_store import ArtifactStore, Claim
 from constructs_optim.runtime.store.owner_records import OwnerRecord, OwnerRecords
+from constructs_optim.runtime.store.run_records import run_job_name
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.waiting import a_moment
@@ -58,7 +59,11 @@ class Guarantees:
             for claim in (seen or self.seen()).claims
             if any(self._lives(owner.stack_id) for owner in claim.owners)
         }
-        jobs = [*self.cloud.jobs(), *self.cloud.training_jobs()]
+        benchmarks = self.cloud.benchmark_jobs()
+        # The name of a benchmark job begins with the key of its evaluation, which is a resource of its stack.
+        evaluations = tuple(run_job_name(key, "") for key in self._resources())
+        owned |= {job["name"] for job in benchmarks if job["name"].startswith(evaluations)}
+        jobs = [*self.cloud.jobs(), *self.cloud.training_jobs(), *benchmarks]
         return [job["name"] for job in jobs if job["status"].upper() in RUNNING and job["name"] not in owned]
 
     def lost_artifacts(self, seen: Seen | None = None) -> list[str]:

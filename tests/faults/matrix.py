@@ -16,7 +16,9 @@ from ..support.waiting import until
 from .stacks import LONGEST_SECONDS, MODELS, STORE, running_executions
 from .trial import Outcome, Step, Strike, Trial, Trials, kind_of
 
-_PLACES = ("owners/", "claim.json", "manifest.json", "/shadows/", f"/{MODELS}", f"/{STORE}")
+_PLACES = ("owners/", "claim.json", "manifest.json", "/shadows/", "/evaluations/", f"/{MODELS}", f"/{STORE}")
+# The objects of a kind's runs.
+_RUNS = {"shadow": "/shadows/", "evaluated": "/evaluations/"}
 _OF_INTEREST = {
     "endpoint": ("Model", "EndpointConfig"),
     "component": ("StackResource", "InferenceComponent"),
@@ -24,6 +26,7 @@ _OF_INTEREST = {
     # CloudFormation describes endpoints as well, and in an update it updates them: faults would strike it.
     "create shadow": ("Execution", "UpdateEndpoint", "ListObjectsV2"),
     "shadow": ("Execution", "ListObjectsV2"),
+    "evaluated": ("AIBenchmarkJob", "Execution", "MetricData"),
     "copy": ("TrainingJob",),
     "preflight": ("PrincipalPolicy", "Images", "DescribeStacks", "ListStackResources"),
     "scaled": (
@@ -131,9 +134,8 @@ def _steps(on: Trials, phase: str) -> list[Step]:
 
 
 def _is_of_interest(call: dict[str, Any], kind: str) -> bool:
-    return call["operation"].endswith(_OF_INTEREST[kind]) or (
-        kind.endswith("shadow") and "/shadows/" in call["request"]
-    )
+    runs = _RUNS.get(kind.split()[-1])
+    return call["operation"].endswith(_OF_INTEREST[kind]) or (runs is not None and runs in call["request"])
 
 
 def _all_calls(cloud: LocalCloud) -> list[dict[str, Any]]:

@@ -43,6 +43,7 @@ from constructs_optim import (
     TrainingCompute,
     UpdatePolicy,
     VariantOptions,
+    Workload,
 )
 from constructs_optim.constructs.artifacts.preflight import PREFLIGHT_CONTEXT
 from constructs_optim.templates.resource_types import JOBS
@@ -80,6 +81,7 @@ class Kind:
     copies: bool = False
     looks_first: bool = False
     scaled: bool = False
+    evaluated: bool = False
     function_seconds: int = FUNCTION_SECONDS
     answer_seconds: int = ANSWER_SECONDS
 
@@ -100,6 +102,7 @@ KINDS = {
     "copy": Kind(copies=True),
     "preflight": Kind(looks_first=True),
     "scaled": Kind(scaled=True),
+    "evaluated": Kind(evaluated=True),
 }
 
 
@@ -144,6 +147,8 @@ def _template(name: str, group_size: int) -> str:
         _on_a_partition(stack, [quantization], **given)
     elif kind.shadow:
         _with_a_shadow(stack, quantization, **given)
+    elif kind.evaluated:
+        _evaluated(stack, quantization, **given)
     elif kind.endpoint or kind.component:
         # A file beside the model, and a value of the configuration, that CloudFormation has no property for.
         drafts = [SpeculativeDecoding.custom_draft(uri=f"s3://{MODELS}/draft/")] if kind.endpoint else []
@@ -215,6 +220,15 @@ def _with_a_shadow(stack: Stack, technique: Any, **given: Any) -> None:
     )
 
 
+def _evaluated(stack: Stack, technique: Any, **given: Any) -> None:
+    """An endpoint that a deployment evaluates, and that meets its requirement."""
+    at_once = UpdatePolicy.all_at_once(bake_time=Duration.seconds(0))
+    made = OptimizedEndpoint(stack, "Llama", **given, techniques=[technique], update_policy=at_once)
+    # With a price, no call to the price list.
+    measured = made.evaluate(workload=Workload(concurrency=[1], requests=20), instance_price_per_hour=7.0)
+    measured.require(p99_ttft_ms=60_000)
+
+
 @functools.cache
 def _hub() -> ModelHub:
     """A hub on loopback with the models that stacks copy, until the process ends."""
@@ -252,7 +266,7 @@ def runtime_zip() -> bytes:
 def _zip(folder: Path, root: Path) -> bytes:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
-        for file in sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".txt")):
+        for file in sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"):
             archive.write(file, file.relative_to(root))
     return content.getvalue()
 
@@ -338,9 +352,11 @@ class FaultStack:
 
     def deploy_without_end(self) -> None:
         """Create it, with a job that never finishes: until the job runs, and the stack if it does not wait for it."""
-        self.cloud.inject("training_never_finishes" if KINDS[self.kind].copies else "job_never_finishes")
+        kind = KINDS[self.kind]
+        job = "training" if kind.copies else "benchmark" if kind.evaluated else "job"
+        self.cloud.inject(f"{job}_never_finishes")
         self.start()
-        if not KINDS[self.kind].waits:
+        if not kind.waits:
             self.ended()
         until(lambda: any(fault["struck"] for fault in self.cloud.faults()), bool, LONGEST_SECONDS)
 
