@@ -70,6 +70,13 @@ def test_each_metric_method_returns_the_metric_with_its_name(method: str) -> Non
     assert created.statistic == definition.statistic
 
 
+def test_each_metric_method_is_called_and_documented_as_its_name_says() -> None:
+    for method in METHODS:
+        function = getattr(MeasuredResource, method)
+        assert (function.__name__, function.__qualname__) == (method, method)
+        assert function.__doc__
+
+
 @pytest.mark.parametrize("method", OF_ENGINES)
 @pytest.mark.parametrize("component", [None, "chat-llama"])
 def test_each_engine_method_returns_promql_of_its_endpoint_or_component(method: str, component: str | None) -> None:

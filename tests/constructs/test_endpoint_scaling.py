@@ -170,6 +170,14 @@ def test_target_tracking_of_a_search_expression_is_refused() -> None:
         scaled(stack()).on_metric("Search", metric=search, target=1)
 
 
+def test_two_metrics_of_an_expression_with_the_same_id_are_refused() -> None:
+    # The policy's own expression has this ID.
+    used = {"result": load("Sum")}
+    both = cloudwatch.MathExpression(expression="result + 1", using_metrics=used, period=Duration.minutes(1))
+    with pytest.raises(ValueError, match="two metrics of an expression have the ID result: change one of them"):
+        scaled(stack()).on_metric("Both", metric=both, target=1)
+
+
 def test_step_scaling_creates_a_policy_and_an_alarm_for_each_direction() -> None:
     scope = stack()
     steps = [ScalingStep(change=3, lower=32), ScalingStep(change=1, lower=16), ScalingStep(change=-1, upper=2)]
@@ -193,6 +201,8 @@ def test_step_scaling_creates_a_policy_and_an_alarm_for_each_direction() -> None
     assert (high["ComparisonOperator"], high["Threshold"]) == ("GreaterThanOrEqualToThreshold", 16)
     assert (low["ComparisonOperator"], low["Threshold"]) == ("LessThanOrEqualToThreshold", 2)
     assert (high["EvaluationPeriods"], high["Period"], high["Statistic"]) == (2, 60, "Maximum")
+    assert high["AlarmDescription"] == "Scales by Burst: its metric is at or above 16. No action is needed."
+    assert low["AlarmDescription"] == "Scales by Burst: its metric is at or below 2. No action is needed."
     assert high["AlarmActions"] != low["AlarmActions"]
     assert "Ref" in high["AlarmActions"][0]
 

@@ -57,6 +57,22 @@ def test_its_alarms_watch_what_serves_and_roll_an_update_back(stack: Stack, copi
     assert "cloudwatch:DescribeAlarmHistory" in roles
 
 
+def test_its_metadata_shows_reviewers_what_the_recommendation_expects(stack: Stack) -> None:
+    expected = [
+        {"metric": "ttft-ms", "value": "120", "statistic": "p50", "unit": "Milliseconds"},
+        {"metric": "cost", "value": "0.9"},
+    ]
+    chosen = recommendation(expected_performance=expected)
+    RecommendedEndpoint(stack, "Served", recommendation=chosen)
+    (endpoint,) = Template.from_stack(stack).find_resources(ENDPOINT).values()
+    assert endpoint["Metadata"]["ConstructsOptim::Recommendation"] == {
+        "Job": chosen.job_arn,
+        "Chosen": "1 of 2",
+        "Reason": "the cheapest",
+        "ExpectedPerformance": ["ttft-ms p50 120 Milliseconds", "cost 0.9"],
+    }
+
+
 def test_a_threshold_makes_an_alarm_on_saturation(stack: Stack) -> None:
     with pytest.raises(RecipeError, match="OPT217"):
         RecommendedEndpoint(

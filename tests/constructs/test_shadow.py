@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import pytest
 from aws_cdk import App, Duration, RemovalPolicy, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
@@ -27,6 +28,7 @@ from constructs_optim import (
     ShadowCandidate,
     SpeculationCure,
     SpeculativeDecoding,
+    UpdatePolicy,
     VariantOptions,
 )
 from constructs_optim.recipe.hosting import shadow
@@ -194,6 +196,22 @@ def test_an_endpoint_that_is_restarted_has_no_shadow(stack: Stack) -> None:
     )
     with pytest.raises(RecipeError, match="OPT190"):
         endpoint.shadow(candidate=AWQ, checks=[AnswerCheck.answered()])
+
+
+@pytest.mark.parametrize("kept", [RemovalPolicy.RETAIN, None])
+def test_a_policy_beside_the_role_is_retained_with_it(stack: Stack, kept: RemovalPolicy | None) -> None:
+    alarm = cloudwatch.Alarm.from_alarm_arn(stack, "Own", f"arn:aws:cloudwatch:us-west-2:{stack.account}:alarm:own")
+    options = {} if kept is None else {"removal_policy": kept}
+    served(stack, update_policy=UpdatePolicy.all_at_once(rollback_alarms=[alarm]), **options)
+    policies = Template.from_stack(stack).find_resources("AWS::IAM::Policy")
+    (watching,) = [each for name, each in policies.items() if "WatchAlarms" in name]
+    assert watching.get("DeletionPolicy") == (None if kept is None else "Retain")
+
+
+def test_a_cure_of_drafts_is_refused_without_drafts(stack: Stack) -> None:
+    monitoring = MonitoringOptions(speculation_cure=SpeculationCure.restart())
+    with pytest.raises(RecipeError, match="the recipe does not use speculative decoding"):
+        served(stack, monitoring=monitoring, server=Server.vllm())
 
 
 @pytest.mark.parametrize("cured", [False, True])

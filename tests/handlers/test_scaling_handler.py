@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -475,6 +476,26 @@ def test_alarms_of_more_than_a_page_call_the_policies_that_are_there(
     called = [action for page in pages for alarm in page["MetricAlarms"] for action in alarm["AlarmActions"]]
     assert called == [now] * 60
     cloudwatch.delete_alarms(AlarmNames=names)
+
+
+def test_the_policies_of_a_stack_are_its_own_ones_of_the_variant(monkeypatch: pytest.MonkeyPatch) -> None:
+    def policy(variant: str, name: str) -> str:
+        of = f"resource/sagemaker/endpoint/chat/variant/{variant}"
+        return f"arn:aws:autoscaling:us-west-2:000000000000:scalingPolicy:1:{of}:policyName/{name}"
+
+    kind = "AWS::ApplicationAutoScaling::ScalingPolicy"
+    resources = [
+        {"ResourceType": kind, "PhysicalResourceId": policy("AllTraffic", "Out")},
+        {"ResourceType": kind, "PhysicalResourceId": policy("Other", "In")},
+        # In creation.
+        {"ResourceType": kind},
+        {"ResourceType": "AWS::CloudWatch::Alarm", "PhysicalResourceId": policy("AllTraffic", "None")},
+    ]
+    cloudformation = Mock()
+    cloudformation.get_paginator().paginate.return_value = [{"StackResourceSummaries": resources}]
+    monkeypatch.setattr(scaling_registration, "client", lambda service: cloudformation)
+    found = scaling_registration.policies_of_stack("stack", "endpoint/chat/variant/AllTraffic")
+    assert found == {"Out": policy("AllTraffic", "Out")}
 
 
 def test_an_alarm_calls_the_policy_that_the_watcher_registers(made: Scaled, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,11 @@ def columns(config: dict[str, Any]) -> dict[str, Any]:
     return ModelConfig.model_validate(config).columns
 
 
+def test_weights_that_a_configuration_does_not_call_quantized_have_no_bits() -> None:
+    found = columns({**LLAMA, "quantization_config": {"quant_method": "bitsandbytes"}})
+    assert "weight_bits" not in found
+
+
 @pytest.mark.parametrize(
     ("config", "billions", "stored"),
     [
@@ -51,6 +56,13 @@ def test_parameters_and_files_follow_from_the_modules(config: dict[str, Any], bi
     found = columns(config)
     assert found["parameters_billion"] == pytest.approx(billions, rel=0.001)
     assert found["stored_gb"] == pytest.approx(stored, rel=0.03)
+
+
+def test_latent_attention_has_the_matrices_of_the_published_model() -> None:
+    """deepseek-ai/DeepSeek-V3: q_a, q_b, kv_a with the turned part of the keys, kv_b and o of a layer."""
+    config = ModelConfig.model_validate(CONFIGS["deepseek-ai/DeepSeek-V3"])
+    matrices = [(7168, 1536), (1536, 128 * 192), (7168, 512 + 64), (512, 128 * 256), (128 * 128, 7168)]
+    assert config.modules["self_attn"] == 61 * sum(rows * columns for rows, columns in matrices)
 
 
 @pytest.mark.parametrize(

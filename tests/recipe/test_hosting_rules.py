@@ -54,7 +54,11 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT104": [{"capture_percentage": 0}, {"capture_percentage": 100}],
     "OPT105": [{"asynchronous": True, "concurrent_invocations": 1000}],
     "OPT106": [{"download_timeout_seconds": 60, "startup_timeout_seconds": 3600, "provision_timeout_seconds": 300}],
-    "OPT107": [{}, {"instance_types": ["ml.inf2.48xlarge"], "volume_gib": 512, "encrypted_volume": True}],
+    "OPT107": [
+        {},
+        {"instance_types": ["ml.inf2.48xlarge"], "volume_gib": 1},
+        {"instance_types": ["ml.inf2.48xlarge"], "volume_gib": 512, "encrypted_volume": True},
+    ],
     "OPT108": [
         {"ami_version": "al2-ami-sagemaker-inference-gpu-3-1"},
         {"ami_version": "al2-ami-sagemaker-inference-neuron-2", "instance_types": ["ml.inf2.48xlarge"]},
@@ -135,6 +139,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT106", {"provision_timeout_seconds": 60}, "variant.instance_provision_timeout", "Duration.minutes(5)"),
     ("OPT107", {"volume_gib": 100}, "variant.volume_size", "NVMe"),
     ("OPT107", {"encrypted_volume": True}, "encryption_key", "NVMe"),
+    ("OPT107", {"volume_gib": 0, "instance_types": ["ml.inf2.48xlarge"]}, "variant.volume_size", "1 to 512"),
     ("OPT107", {"volume_gib": 513, "instance_types": ["ml.inf2.48xlarge"]}, "variant.volume_size", "512"),
     ("OPT108", {"ami_version": "al2-ami-sagemaker-inference-neuron-2"}, "variant.inference_ami_version", "gpu-3-1"),
     ("OPT108", {"ami_version": "al2-gpu"}, "variant.inference_ami_version", "gpu-2"),

@@ -290,6 +290,8 @@ def test_a_recorded_length_is_of_one_recipe() -> None:
         assert on_g6(*techniques, lock=lock.adding(made.containers), **recipe) == made
         names |= made.containers.contexts.keys()
     assert len(names) == len(recipes)
+    (with_adapters,) = [name for name in names if "lora" in name]
+    assert with_adapters.partition("+")[2] == "max_loras=4+max_lora_rank=16"
     for settings in ({"SM_VLLM_MAX_MODEL_LEN": "4096"}, {"SM_VLLM_GPU_MEMORY_UTILIZATION": "0.8"}):
         assert not on_g6(lock=lock, environment=settings).containers.contexts
     assert not on_g6(lock=lock, server=Server.vllm(context_length=4096)).containers.contexts

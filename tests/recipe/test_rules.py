@@ -802,6 +802,13 @@ def test_a_secret_is_refused_without_being_shown() -> None:
     assert "hf_" not in f"{error}{error.violations}"
 
 
+def test_every_rule_has_an_id_of_its_own_and_a_source() -> None:
+    rules = all_rules()
+    assert [rule.id for rule in rules if not re.fullmatch(r"OPT\d{3}", rule.id)] == []
+    assert len({rule.title for rule in rules}) == len(rules)
+    assert [rule.id for rule in rules if not rule.link.startswith("https://")] == []
+
+
 def test_every_recipe_rule_has_valid_and_invalid_cases() -> None:
     ids = {rule.id for rule in all_rules(Recipe) if not rule.advisory}
     assert ids == set(GOOD) == {rule for rule, *_ in BAD}

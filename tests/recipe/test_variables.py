@@ -83,6 +83,12 @@ def test_a_variable_that_the_server_does_not_read_is_advised_against(
     assert part in found
 
 
+def test_a_variable_with_three_other_letters_is_another_one() -> None:
+    (found,) = advice("VLLM_LOGIN_LEVEL", VLLM, "true")
+    assert "Did you mean VLLM_LOGGING_LEVEL?" in found
+    assert not advice("VLLM_LOGIN_LEVL", VLLM, "true")
+
+
 @pytest.mark.parametrize(
     ("name", "server"),
     [

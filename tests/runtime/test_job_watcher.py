@@ -187,6 +187,17 @@ def test_a_watcher_waits_for_a_year(monkeypatch: pytest.MonkeyPatch, what: str, 
     assert events < _MOST_EVENTS
 
 
+@pytest.mark.parametrize(
+    ("waited", "seconds", "pause"),
+    [(0, 5, 5), (5, 5, 30), (240, 5, 30), (248, 5, 31), (8 * _DAY, 5, _DAY), (9, 45, 45)],
+)
+def test_a_wait_that_follows_others_takes_an_eighth_of_them_from_half_a_minute_to_a_day(
+    waited: int, seconds: int, pause: int
+) -> None:
+    output = custom_resource.later(Watch(look={"Waited": waited}), seconds)
+    assert output == {"Done": False, "WaitSeconds": pause, "Waited": waited + pause}
+
+
 def paused(fails: Callable[[int], bool]) -> tuple[list[tuple[int, int]], int]:
     """The ages and pauses of an urgent watch of a year, whose failing polls have nine attempts each; its events."""
     more = failed("Look", _YEAR) + events_of_one_look()
