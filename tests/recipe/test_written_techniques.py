@@ -74,3 +74,23 @@ def test_every_technique_is_found_without_a_letter(kind: str, name: str) -> None
         with pytest.raises(UnknownSettingsError) as refused:
             parse(text)
         assert f"{kind}={name}" in str(refused.value).partition("?")[0], text
+
+
+def test_only_techniques_that_keep_the_model_s_completions_are_lossless() -> None:
+    lossless = {kind: {each.lossless for each in by_name.values()} for kind, by_name in REGISTRY.items()}
+    assert lossless == {
+        "compilation": {True},
+        "kv_cache": {False},
+        "pre_optimized": {False},
+        "quantization": {False},
+        "sharding": {True},
+        # Drafts change the speed, and the model still chooses each token.
+        "speculative_decoding": {True},
+        "fine_tuning": {False},
+    }
+
+
+def test_only_models_whose_container_loads_files_at_its_start_have_a_network() -> None:
+    every = [each for by_name in REGISTRY.values() for each in by_name.values()]
+    assert {each.name for each in every if each.inference_component} == {"fast_load"}
+    assert {each.name for each in every if not each.network_isolation} == {"fast_load"}

@@ -216,6 +216,12 @@ def test_responses_that_only_the_server_counted_have_its_counts() -> None:
     assert level.metrics["output_tokens_per_second"] == pytest.approx(50)
 
 
+def test_two_tokens_have_one_time_between_them_and_one_token_has_none() -> None:
+    level = responses(*[{"usage_completion_tokens": 2.0}, {"usage_completion_tokens": 1.0}] * 20)
+    by_tokens = {each.output_tokens: each.inter_token_latency for each in level.observations}
+    assert by_tokens == {2: pytest.approx(900), 1: None}
+
+
 def test_counts_are_compared_over_all_requests_that_both_counted() -> None:
     many, few = {"output_sequence_length": 100, "usage_completion_tokens": 110}, {"output_sequence_length": 20}
     level = responses(*[many] * 20, *[few] * 20)
