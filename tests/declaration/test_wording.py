@@ -116,6 +116,7 @@ def read(text: str) -> Any:
             "did you mean Qwen/Qwen3-32B? In a file: {huggingface: {model_id: Qwen/Qwen3-32B}}",
         ),
         ("removal_policy=RemovalPolicy.RETAIN", "removal_policy: retain"),
+        ("keeps it with RemovalPolicy.RETAIN", "keeps it with retain"),
         ('SecretValue.secrets_manager("<name>").unsafe_unwrap()', '"{{resolve:secretsmanager:<name>}}"'),
         ("Objectives(input_tokens=..., ...)", "{input_tokens: ..., ...}"),
         ("DataCapture(...) or Medusa(...)", "{...} or {medusa: ...}"),
