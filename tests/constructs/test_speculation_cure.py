@@ -90,7 +90,13 @@ def test_the_alarm_starts_the_restart_of_this_endpoint(stack: Stack) -> None:
         "resources": [{"Fn::GetAtt": [alarm, "Arn"]}],
         "detail": {"state": {"value": ["ALARM"]}},
     }
+    assert rule["State"] == "ENABLED"
     [target] = rule["Targets"]
+    machine, role = target["Arn"]["Ref"], target["RoleArn"]["Fn::GetAtt"][0]
+    assert machine in found(stack, "AWS::StepFunctions::StateMachine")
+    (policy,) = found(stack, "AWS::IAM::Role")[role]["Properties"]["Policies"]
+    [statement] = policy["PolicyDocument"]["Statement"]
+    assert (statement["Action"], statement["Resource"]) == (["states:StartExecution"], {"Ref": machine})
     transformer = target["InputTransformer"]
     assert transformer["InputPathsMap"] == {"run": "$.id"}
     text = json.dumps(transformer["InputTemplate"])

@@ -164,3 +164,7 @@ def test_the_template_of_a_few_endpoints_is_not_written_twice(monkeypatch: pytes
     assert len(json.dumps(template, indent=1)) < 800_000
     assert excesses(template) == []
     assert len(template["Resources"]) < 300
+
+
+def test_each_limit_has_an_alternative_of_its_own() -> None:
+    assert {*template_size._REMEDIES, *template_size._DIVIDED} == limits().keys()

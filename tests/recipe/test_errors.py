@@ -13,7 +13,7 @@ from constructs_optim.recipe import (
     RecipeError,
     plan,
 )
-from constructs_optim.recipe.forms import in_code
+from constructs_optim.recipe.forms import in_code, meant
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.secrets import NOT_SHOWN, without_secrets
 
@@ -153,3 +153,55 @@ def test_a_secret_recognized_by_its_end_is_not_shown_however_long_it_may_be(secr
 def test_code_for_a_value_never_lacks_some_of_its_members() -> None:
     assert in_code(without_secrets([*range(1_000)], instead=...)) == str([*range(1_000)])
     assert in_code(without_secrets([*range(1_001)], instead=...)) == "..."
+
+
+@pytest.mark.parametrize(
+    ("word", "settings"),
+    # Of SageMaker's API, CloudFormation, vLLM, Kubernetes and ECS.
+    [
+        ("async", ["async_inference"]),
+        ("asynchronous", ["async_inference"]),
+        ("blue_green", ["update_policy"]),
+        ("container", ["server"]),
+        ("deployment_config", ["update_policy"]),
+        ("desired_count", ["copies", "initial_instance_count"]),
+        ("enable_chunked_prefill", ["chunked_prefill"]),
+        ("enable_prefix_caching", ["prefix_caching"]),
+        ("engine", ["server"]),
+        ("env", ["environment"]),
+        ("execution_role", ["role"]),
+        ("execution_role_arn", ["role"]),
+        ("fine_tuning", ["fine_tune"]),
+        ("finetuning", ["fine_tune"]),
+        ("float8", ["fp8"]),
+        ("framework", ["server"]),
+        ("gptq", ["w4a16"]),
+        ("hf_token", ["token_secret_arn"]),
+        ("image", ["container_version"]),
+        ("int4", ["awq"]),
+        ("int8", ["smoothquant"]),
+        ("kms_key", ["encryption_key"]),
+        ("lora", ["fine_tune", "adapters"]),
+        ("max_instances", ["max_capacity"]),
+        ("max_lora_rank", ["max_rank"]),
+        ("max_loras", ["max_loaded"]),
+        ("max_model_len", ["context_length"]),
+        ("max_num_seqs", ["max_concurrent_requests"]),
+        ("min_instances", ["min_capacity"]),
+        ("quantize", ["quantization"]),
+        ("replicas", ["copies", "initial_instance_count"]),
+        ("sampling_percentage", ["sample_percent"]),
+        ("security_group_ids", ["security_groups"]),
+        ("sns_topic", ["alarm_actions"]),
+        ("subnets", ["vpc_subnets", "subnet_ids"]),
+        ("tgi", ["text_generation_inference"]),
+        ("topic", ["alarm_actions"]),
+        ("vpc_id", ["vpc"]),
+        ("auto_scale", ["scaling"]),
+        ("evaluate", ["evaluations"]),
+    ],
+)
+def test_a_word_of_another_tool_means_the_setting(word: str, settings: list[str]) -> None:
+    others = ["instance_type", "techniques", "monitoring"]
+    assert meant(word, [*others, *settings]) == settings
+    assert meant(word.upper(), [*settings, *others]) == settings
