@@ -142,9 +142,12 @@ def drift_of(
         if stack.physical_ids.get(name) and resource.type in _SERVICES and concerns(resource)
     ]
     client = cache(create_client)
-    # Clients are created sequentially: boto3's session is not thread-safe. SageMaker says what is stopped.
-    for service in dict.fromkeys([*(_SERVICES[resource.type] for resource in resources), "sagemaker"]):
-        client(service)
+    for resource in resources:
+        # Clients are created sequentially: boto3's session is not thread-safe.
+        client(_SERVICES[resource.type])
+        if resource.type == SCALABLE_TARGET:
+            # It says which components are stopped.
+            client("sagemaker")
     return _Comparison(stack, resources, client, exported).drift()
 
 

@@ -119,7 +119,9 @@ def _captured_requests(cloud: LocalCloud, folder: Path) -> None:
 
 def _endpoint_of_components(cloud: LocalCloud, folder: Path) -> None:
     served = Served.by_components(cloud, name="chat")
-    served.scale(served.component(copies=2), 1, 4)
+    component = served.component(copies=2)
+    served.scale(component, 1, 4)
+    served.track(component)
 
 
 def _quota(cloud: LocalCloud, folder: Path) -> None:

@@ -80,6 +80,16 @@ class Served:
     def scale(self, component: str, least: int, most: int) -> None:
         self.autoscaling.register_scalable_target(**_target(component), MinCapacity=least, MaxCapacity=most)
 
+    def track(self, component: str) -> None:
+        """Let a component scale by its requests in flight."""
+        metric = {"PredefinedMetricType": "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution"}
+        self.autoscaling.put_scaling_policy(
+            **_target(component),
+            PolicyName="OnConcurrency",
+            PolicyType="TargetTrackingScaling",
+            TargetTrackingScalingPolicyConfiguration={"PredefinedMetricSpecification": metric, "TargetValue": 8},
+        )
+
     def schedule(self, component: str, name: str, least: int, most: int) -> None:
         self.autoscaling.put_scheduled_action(
             **_target(component),
