@@ -527,6 +527,18 @@ def test_the_security_group_of_an_interface_endpoint_lets_requests_in(
         assert advised(scope) == set()
 
 
+def test_a_group_that_the_stack_does_not_declare_may_let_requests_in() -> None:
+    scope = new_stack()
+    vpc = vpc_of(scope, ISOLATED)
+    closed = ec2.SecurityGroup(scope, "Closed", vpc=vpc)
+    imported = ec2.SecurityGroup.from_security_group_id(scope, "Imported", "sg-0123456789abcdef0")
+    service = ec2.InterfaceVpcEndpointAwsService.S3
+    vpc.add_interface_endpoint("S3", service=service, open=False, security_groups=[closed, imported])
+    endpoint(scope, network=NetworkOptions(vpc=vpc))
+    template_of(scope)
+    assert not {each for each in advised(scope) if "OPT246" in str(each)}
+
+
 def test_private_names_of_one_s_own_may_lead_to_an_interface_endpoint() -> None:
     scope = new_stack()
     vpc = vpc_of(scope, ISOLATED)

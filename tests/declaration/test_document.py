@@ -104,6 +104,12 @@ MISTAKES: list[tuple[str, str, str, str]] = [
         "divides the metric by the target",
         "",
     ),
+    (
+        f"{VALID}    monitoring: {{alarms: {{latency: {{threshold: much}}}}}}\n",
+        "endpoint.yaml:9:48 endpoints.Llama.monitoring.alarms.latency.threshold",
+        "this value does not work",
+        "a number",
+    ),
     ("stack: Chat\nendpoints: {}\n", "endpoint.yaml:1:1", "no resources", "endpoints"),
     (replaced("endpoints:", "enpoints:"), "endpoint.yaml:2:1 enpoints", "there is no 'enpoints'", "endpoints"),
     (
