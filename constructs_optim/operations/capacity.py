@@ -485,8 +485,8 @@ def suspensions_of(target: Mapping[str, Any]) -> tuple[str, ...]:
 
 def suspended_text(suspensions: Sequence[str]) -> str:
     """Return what is suspended in words, such as ``scaling in and schedules``; empty if nothing is."""
-    *others, last = ["", *(_SUSPENSIONS[name] for name in suspensions)]
-    return f"{', '.join(others[1:])} and {last}" if others[1:] else last
+    words = [_SUSPENSIONS[name] for name in suspensions]
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
 
 
 def suspending_command(target: Mapping[str, str], suspensions: Sequence[str]) -> str:

@@ -246,7 +246,8 @@ def problems(found: Diagnosis, now: dt.datetime) -> Iterator[Problem]:
     if endpoint.status in _FAILED:
         reason = f": {endpoint.failure_reason}" if endpoint.failure_reason else ""
         yield Problem(text=f"the endpoint is {endpoint.status}{reason}")
-    for part in endpoint.waiting:
+    waiting = endpoint.waiting
+    for part in waiting:
         if isinstance(part, Variant) and _is_short(found, part, now):
             have = f"{part.current_instances or 0} of {part.desired_instances} instances"
             yield Problem(text=f"{part.name} has {have}, and waits for capacity")
@@ -254,11 +255,11 @@ def problems(found: Diagnosis, now: dt.datetime) -> Iterator[Problem]:
         reason = f": {component.failure_reason}" if component.failure_reason else ""
         if component.status == "Failed":
             yield Problem(text=f"{component.name} failed{reason}")
-        elif component in endpoint.waiting and (reason or _is_short(found, component, now)):
+        elif component in waiting and (reason or _is_short(found, component, now)):
             have = f"{component.current_copies} of {component.desired_copies}"
-            waiting = waiting_minutes(component, now)
+            since = waiting_minutes(component, now)
             yield Problem(
-                text=f"{component.name} has {have} copies and waits for capacity{waiting}{reason}",
+                text=f"{component.name} has {have} copies and waits for capacity{since}{reason}",
                 remedy=f"if capacity is back and it does not start, `constructs-optim endpoint start {endpoint.name}` "
                 "requests its copies again",
             )
@@ -272,12 +273,11 @@ def problems(found: Diagnosis, now: dt.datetime) -> Iterator[Problem]:
     for alarm in found.alarms:
         if alarm.state == "ALARM":
             yield Problem(text=f"{alarm.name} is in ALARM: {alarm.description}".rstrip(": "))
-    short = {part.name for part in endpoint.waiting}
     is_changing = (found.stack_status or "").endswith("_IN_PROGRESS")
     for part, resource_id in endpoint.scaled:
         state = found.scaling.get(resource_id)
         last = state.last_activity if state is not None else None
-        if last is not None and last.status in _FAILED_ACTIVITIES and (part.name in short or now - last.started < _DAY):
+        if last is not None and last.status in _FAILED_ACTIVITIES and (part in waiting or now - last.started < _DAY):
             what = "failed" if last.status == "Failed" else "did not reach its capacity"
             why = last.message or last.description
             yield Problem(text=f"the last scaling of {resource_id} {what} at {last.started:%Y-%m-%d %H:%M} UTC: {why}")
@@ -312,19 +312,24 @@ def _is_short(found: Diagnosis, part: Variant | Component, now: dt.datetime) -> 
 
     What may be at zero takes its time to wake up. SageMaker starts managed instances without a change of the endpoint.
     """
-    if isinstance(part, Component):
-        current, managed, since = part.current_copies, None, [part.last_modified]
-    else:
-        current, managed, since = part.current_instances, part.managed_instances, [found.endpoint.last_modified]
+    current = part.current_copies if isinstance(part, Component) else part.current_instances
+    managed = None if isinstance(part, Component) else part.managed_instances
     least = managed[0] if managed is not None else part.scaling.min_capacity if part.scaling is not None else 1
     if not current and least > 0:
         return True
     if current and managed is not None:
         return False
+    changed = _last_change(found, part)
+    return changed is None or now - changed >= _STARTING
+
+
+def _last_change(found: Diagnosis, part: Variant | Component) -> dt.datetime | None:
+    """Return when an update or scaling last changed a variant's or component's capacity; None if it is not known."""
+    changed = part.last_modified if isinstance(part, Component) else found.endpoint.last_modified
     states = [found.scaling.get(resource_id) for each, resource_id in found.endpoint.scaled if each is part]
-    since += [state.last_activity.started for state in states if state is not None and state.last_activity is not None]
-    known = [moment for moment in since if moment is not None]
-    return not known or now - max(known) >= _STARTING
+    activities = [state.last_activity for state in states if state is not None]
+    moments = [changed, *(activity.started for activity in activities if activity is not None)]
+    return max(filter(None, moments), default=None)
 
 
 def waiting_minutes(component: Component, now: dt.datetime) -> str:

@@ -265,10 +265,10 @@ def _row(component: Component, found: Diagnosis, now: dt.datetime) -> list[str]:
 
 
 def _range(scaling: ScalingRange) -> str:
-    suspended = "" if scaling.suspended else f"{suspended_text(scaling.suspensions)} "
-    return f"{scaling.min_capacity} to {scaling.max_capacity}" + (
-        f", {suspended}suspended" if scaling.suspensions else ""
-    )
+    limits = f"{scaling.min_capacity} to {scaling.max_capacity}"
+    if scaling.suspended:
+        return f"{limits}, suspended"
+    return f"{limits}, {suspended_text(scaling.suspensions)} suspended" if scaling.suspensions else limits
 
 
 def _schedules(scaling: ScalingRange) -> Iterator[str]:

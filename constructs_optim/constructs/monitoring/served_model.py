@@ -62,7 +62,7 @@ class ServedModel:
 
     def publishes(self, metric: MetricDefinition) -> bool:
         """Return whether CloudWatch receives ``metric``, or all operands of its formula."""
-        if (metric.gpus_only and not self.has_gpus) or metric.only not in (None, self._kind):
+        if (metric.gpus_only and not self.has_gpus) or not self._has_kind_for(metric):
             return False
         if metric.series(component=self.is_component) is not None:
             return True
@@ -101,7 +101,7 @@ class ServedModel:
             )
         if series is None and metric.formula is not None:
             raise ValueError(f"{metric.name} is a formula ({metric.formula}), not a single CloudWatch series")
-        if series is None or metric.only not in (None, self._kind):
+        if series is None or not self._has_kind_for(metric):
             server = "an inference component" if self.is_component else "a variant"
             server = "an asynchronous endpoint" if self.is_asynchronous else server
             raise ValueError(f"{metric.name}: SageMaker does not publish it for {server}; see {page('metrics')}")
@@ -146,9 +146,8 @@ class ServedModel:
             values["instance_price_per_hour"] = f"{price:g}"
         return renamed(self._formula(metric) or "", values)
 
-    @property
-    def _kind(self) -> str:
-        return "asynchronous" if self.is_asynchronous else "real-time"
+    def _has_kind_for(self, metric: MetricDefinition) -> bool:
+        return metric.only in (None, "asynchronous" if self.is_asynchronous else "real-time")
 
     def _formula(self, metric: MetricDefinition) -> str | None:
         return metric.formula_for(component=self.is_component, asynchronous=self.is_asynchronous)

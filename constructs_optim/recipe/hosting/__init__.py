@@ -10,7 +10,7 @@ from functools import cached_property
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.techniques import Technique
 
-from .alarms import Alarms
+from .alarms import Alarm, Alarms, Watched, endpoint_alarms
 from .options import Adapter, CapacityReservation, Component, Routing, ScaleIn, UpdateSettings
 
 COMPONENT_STARTUP_SECONDS = 2700
@@ -82,6 +82,12 @@ class Hosting:
         if self.inference_component is not None:
             return bool(self.inference_component)
         return not self.has_model or any(technique.inference_component for technique in self.techniques)
+
+    @cached_property
+    def rollback_alarms_of_its_own(self) -> list[Alarm]:
+        """The endpoint's own alarms that roll its updates back."""
+        watched = Watched(self.serves_components, 1, is_asynchronous=self.asynchronous)
+        return [alarm for alarm in endpoint_alarms(self.alarms, watched) if alarm.rolls_back]
 
     @cached_property
     def is_isolated(self) -> bool:

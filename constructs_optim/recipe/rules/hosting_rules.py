@@ -14,7 +14,6 @@ from constructs_optim.recipe.catalog import instances, machine_images
 from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.durations import duration
 from constructs_optim.recipe.hosting import COMPONENT_STARTUP_SECONDS, Hosting, UpdateSettings
-from constructs_optim.recipe.hosting.alarms import Watched, endpoint_alarms
 from constructs_optim.recipe.hosting.machine_image import HostedContainer, MachineImageUse, newest
 from constructs_optim.recipe.hosting.options import Placement, ScaleIn, StepOfFleet
 from constructs_optim.recipe.plan_data import STARTUP_SECONDS
@@ -454,12 +453,11 @@ def _a_canary_can_reach_the_error_rate(hosting: Hosting) -> Iterator[Finding]:
     update, count = hosting.update, hosting.initial_instance_count
     if update.strategy != "CANARY" or hosting.rollback_alarms or not is_whole(update.size, 1) or not is_whole(count, 1):
         return
-    watched = Watched(hosting.serves_components, 1, is_asynchronous=hosting.asynchronous)
     in_percent = update.size_unit == "CAPACITY_PERCENT"
     # A step has at least one instance.
     instances = math.ceil(count * update.size / 100) if in_percent else update.size
     share = 100 * instances / count
-    for alarm in endpoint_alarms(hosting.alarms, watched):
+    for alarm in hosting.rollback_alarms_of_its_own:
         if alarm.name != "error_rate" or not is_known(alarm.threshold) or share > alarm.threshold:
             continue
         location, value = ("percent", f"{update.size}%") if in_percent else ("instances", update.size)

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from constructs_optim.recipe.documentation import page
 from constructs_optim.recipe.hosting import Hosting
-from constructs_optim.recipe.hosting.alarms import MOST_STALE_DAYS, Alarms, Evaluated, Watched, endpoint_alarms
+from constructs_optim.recipe.hosting.alarms import MOST_STALE_DAYS, Alarms, Evaluated
 from constructs_optim.recipe.hosting.options import DependentOption
 from constructs_optim.recipe.hosting.scaling import (
     DeclaredScaling,
@@ -213,9 +213,7 @@ def _options_have_an_effect(hosting: Hosting) -> Iterator[Finding]:
                 value = f"{count} action{'s' if count > 1 else ''}"
                 reason = "all alarms have actions_enabled=False, so nothing runs the actions"
                 yield Finding(f"monitoring.{name}", value, fix, reason)
-    watched = Watched(hosting.serves_components, 1, is_asynchronous=hosting.asynchronous)
-    is_watched = hosting.rollback_alarms or any(each.rolls_back for each in endpoint_alarms(hosting.alarms, watched))
-    if hosting.update.bake_seconds and not is_watched:
+    if hosting.update.bake_seconds and not (hosting.rollback_alarms or hosting.rollback_alarms_of_its_own):
         fix = (
             "Switch such an alarm on, alarms=Alarms(error_rate=True), name others in rollback_alarms, or set "
             "bake_time=Duration.seconds(0)"

@@ -98,15 +98,14 @@ def _repeat(
     Without it, there still is a verdict. So it ends in time for that, or if polls keep failing.
     """
     is_measured = not watch.error and (watch.deadline is None or time.time() < watch.deadline - _VERDICT_SECONDS)
+    # A poll that fails is repeated; a job that cannot be stopped ends by itself.
+    tolerated = (DeploymentError,) if is_measured else (BotoCoreError, ClientError, DeploymentError)
     try:
         if is_measured:
             # Without a deadline, a poll does not fail a stack for the repetition's sake.
             return _measure(watch.model_copy(update={"deadline": None}), records, run, region, context)
         SageMakerJobs(client("sagemaker"), BENCHMARK).stop(run_job_name(records.key, run))
-    except (BotoCoreError, ClientError, DeploymentError) as error:
-        # A poll that fails is repeated; a job that cannot be stopped ends by itself.
-        if is_measured and not isinstance(error, DeploymentError):
-            raise
+    except tolerated as error:
         log("not repeated", evaluation=records.key, run=run, reason=str(error))
     return None
 
