@@ -349,9 +349,7 @@ class Recipe:
 
     @cached_property
     def serving_images(self) -> list[images.ImageRow]:
-        """The images, in any Region, that serve the model, the newest of the preferred server first."""
-        if self.is_served_by_job_image:
-            return self.job_images
+        """The images of servers, in any Region, that serve the model, the newest of the preferred server first."""
         servers = [*by_name()] if not isinstance(self.server, ServerSettings) else [self.server.name]
         of_vllm = [VllmServer.name, LmiServer.name]
         # A release of vLLM says nothing about other engines.

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from constructs_optim.runtime import custom_resource
 from constructs_optim.runtime.handlers import job_handler, job_watcher
+from constructs_optim.runtime.jobs.sagemaker_jobs import SageMakerJobs
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.handler_clients import ACCOUNT, OTHER_ACCOUNT, Clients, Died, Requests
@@ -251,6 +252,31 @@ def test_an_artifact_with_a_forged_manifest_is_neither_reused_nor_signaled(
     forge_manifest(resource, key)
     answer = resource.send("Update", "again", key)
     assert answer["Status"] == "SUCCESS", answer
+
+
+def test_a_job_runs_again_if_its_artifact_lost_a_file(
+    a_resource: Callable[..., Requests], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resource = a_resource()
+    key = resource.send("Create", "create")["PhysicalResourceId"]
+    (first,) = resource.running
+    resource.cloud.client("s3").put_object(
+        Bucket=BUCKET, Key=f"artifacts/{key}/model/1/shard-1.safetensors", Body=b"lost"
+    )
+    forge_manifest(resource, key)
+    resource.cloud.client("s3").delete_object(Bucket=BUCKET, Key=f"artifacts/{key}/model/1/shard-1.safetensors")
+    describe = SageMakerJobs.describe
+
+    def described(jobs: SageMakerJobs, name: str) -> dict[str, Any] | None:
+        job = describe(jobs, name)
+        return {**job, "OptimizationJobStatus": "COMPLETED"} if job is not None and name == first else job
+
+    monkeypatch.setattr(SageMakerJobs, "describe", described)
+    assert resource.send("Update", "update", key)["Status"] == "SUCCESS"
+    claim = resource.store.claim(key)
+    assert claim is not None
+    assert (claim.attempt, len(resource.running)) == (2, 2)
+    resource.send("Delete", "delete", key)
 
 
 def test_two_accounts_that_need_the_same_artifact_run_one_job(

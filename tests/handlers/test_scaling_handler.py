@@ -498,7 +498,10 @@ def test_the_policies_of_a_stack_are_its_own_ones_of_the_variant(monkeypatch: py
     assert found == {"Out": policy("AllTraffic", "Out")}
 
 
-def test_an_alarm_calls_the_policy_that_the_watcher_registers(made: Scaled, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("by", ["the_watcher", "a_rollback"])
+def test_an_alarm_calls_the_policy_that_is_registered_again(
+    made: Scaled, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
     name, declared = f"{made.stack.name}-burst", scaling_registration._resources
 
     def resources(stack_id: str, resource_type: str) -> list[str]:
@@ -513,7 +516,11 @@ def test_an_alarm_calls_the_policy_that_the_watcher_registers(made: Scaled, monk
     cloudwatch, before = made.cloud.client("cloudwatch"), policy()
     put_alarm(cloudwatch, name, before)
     made.send("Update", G6, G5)
-    assert made.poll() == {"Done": True}
+    if by == "a_rollback":
+        monkeypatch.setattr(variant_scaling, "is_rolling_back", lambda stack_id: True)
+        roll_back(made)
+    else:
+        assert made.poll() == {"Done": True}
     (alarm,) = cloudwatch.describe_alarms(AlarmNames=[name])["MetricAlarms"]
     cloudwatch.delete_alarms(AlarmNames=[name])
     assert policy() != before, "a policy that is registered again is another one"

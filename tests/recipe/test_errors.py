@@ -78,6 +78,13 @@ def test_violations_are_available_as_data() -> None:
     assert (violation.rule, violation.location, violation.value) == ("OPT011", "instance_type", "ml.m5.xlarge")
 
 
+def test_the_code_for_a_dictionary_has_those_of_its_members_that_are_settings() -> None:
+    given: dict[str, Any] = {"compute": {"instance_type": "ml.g5.12xlarge", "volumes": 5}}
+    with pytest.raises(RecipeError) as caught:
+        Quantization.awq(**given)
+    assert "TrainingCompute(instance_type='ml.g5.12xlarge')" in caught.value.violations[0].suggestion
+
+
 def test_an_unaccepted_license_is_reported_with_its_url_and_the_fix() -> None:
     (violation,) = check(Recipe(**recipe(model=Model.jumpstart("meta-textgeneration-llama-2-70b", version="4.0.0"))))
     assert "Llama 2" in violation.reason
