@@ -205,6 +205,8 @@ class RecordedTests:
                 *("-vv", "--durations=0", "--durations-min=0", *changed),
                 COVERAGE_FILE=str(unfinished),
             )
+            if not unfinished.exists():
+                sys.exit(f"no tests were recorded:\n{printed[-2_000:]}")
             unfinished.replace(_COVERAGE)
             failed = set(re.findall(r"^(?:FAILED|ERROR) (tests/.*?)(?: - .*)?$", printed, re.MULTILINE))
             sys.stdout.writelines(f"not used, because it fails: {each}\n" for each in sorted(failed))
