@@ -33,7 +33,6 @@ from constructs_optim.constructs.monitoring.widgets import (
 )
 from constructs_optim.recipe import metrics
 
-from ..recipe.test_recommended_deployment import recommendation
 from ..support.construct_stacks import (
     ENVIRONMENTS,
     KEY_OF_THE_HEADLINE,
@@ -43,6 +42,7 @@ from ..support.construct_stacks import (
     stack,
     template_of,
 )
+from ..support.recommendation_files import recommendation
 from ..support.sampling import one_in
 from .dashboards import Body, bodies, expressions, graphs, overlapping, series, texts, titled
 

@@ -42,6 +42,7 @@ OUTSIDE = {
     r"arn:.*:hub/\w+|arn:.*:hub-content/\w+/Model/[\w-]+/\*": "a model in a hub",
     r"arn:.*:servicequotas:.*:sagemaker/\*": "quotas",
     r"arn:.*:s3:::(jumpstart-(private-)?cache|sagemaker-sd-models)-prod-\$\{AWS::Region\}(/\*)?": "models of JumpStart",
+    r"arn:.*:s3:::packages-of-mine(/chat/\*)?": "the files of a model package",
     r"arn:.*:s3:::cdk-\w+-assets-.*": "code that the CDK CLI uploads",
     r"arn:.*:repository/[\w-]+": "AWS's container images",
     r"arn:aws:(iam|kms|sagemaker|secretsmanager|sns):us-west-2:?\d*:\d{12}:.+|arn:aws:iam::\d{12}:role/.+": "given",

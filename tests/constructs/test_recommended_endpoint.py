@@ -20,7 +20,7 @@ from constructs_optim import (
     Workload,
 )
 
-from ..recipe.test_recommended_deployment import recommendation
+from ..support.recommendation_files import recommendation
 
 ALARM, COMPONENT, DASHBOARD, ENDPOINT, EVALUATION = (
     "AWS::CloudWatch::Alarm",

@@ -335,7 +335,7 @@ def test_additional_grants_for_many_endpoints_stay_within_iam_policy_limits() ->
 @pytest.mark.exhaustive
 def test_a_retained_endpoint_retains_the_managed_policies_of_its_role() -> None:
     scope = stack("PlatformTeamProduction")
-    _large(scope, 40, removal_policy=RemovalPolicy.RETAIN)
+    _large(scope, MOST_ENDPOINTS, removal_policy=RemovalPolicy.RETAIN)
     found = template_of(scope)["Resources"]
     managed = {n: r.get("DeletionPolicy") for n, r in found.items() if r["Type"] == "AWS::IAM::ManagedPolicy"}
     assert {kept for name, kept in managed.items() if "ExecutionRole" in name} == {"Retain"}

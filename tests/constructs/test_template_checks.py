@@ -18,7 +18,7 @@ from syrupy.extensions.json import JSONSnapshotExtension
 
 from constructs_optim.templates.resource_types import VARIANT_SCALING
 
-from ..support.construct_stacks import ENVIRONMENTS, STACKS, masked, template_of, types_of
+from ..support.construct_stacks import ENVIRONMENTS, STACKS, digests_of, masked, template_of
 from ..support.nag import nag_findings
 from ..support.sampling import one_in
 from . import iam_reference
@@ -30,6 +30,7 @@ WITHOUT_RESOURCES = {
     "application-autoscaling:DescribeScalableTargets",
     "application-autoscaling:DescribeScalingPolicies",
     "application-autoscaling:DescribeScheduledActions",
+    "cloudwatch:GetMetricData",
     "cloudwatch:GetOTelEnrichment",
     "cloudwatch:PutMetricData",
     "ec2:CreateNetworkInterface",
@@ -259,13 +260,15 @@ def test_role_trust_policies_are_limited_to_the_account_and_service_resources(
             assert condition[f"StringEquals{if_sent}"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
             source = condition[f"ArnLike{if_sent}"]["aws:SourceArn"]["Fn::Sub"]
             assert source.startswith(f"arn:${{AWS::Partition}}:{service}:${{AWS::Region}}:${{AWS::AccountId}}:")
-    # An artifact by key, or one of AWS's making, has no job to watch; a scaled variant has changes to watch, and only
-    # evaluations run on a schedule. A role of the user's is there instead of the stack's own.
+    # An artifact by key, or one of AWS's making, has no job to watch, and a scaled variant has changes to watch.
+    # Evaluations run on a schedule, and shadow runs and restarts begin at events. A role of the user's is there instead
+    # of the stack's own.
     is_scaled = any(each["Type"] == VARIANT_SCALING for each in templates[name, environment]["Resources"].values())
     has_jobs = not (name.endswith("by_key") or name == "pre_optimized")
     watched = ("states",) if is_scaled or has_jobs else ()
     jobs = () if name in ("recommended", "own_role", "imported_role") else ("sagemaker",)
-    assert services == {"lambda", *jobs, *watched, *(("scheduler",) if name == "evaluated" else ())}
+    starts = {"evaluated": ("scheduler",), "shadowed": ("events",), "restarted": ("events",)}.get(name, ())
+    assert services == {"lambda", *jobs, *watched, *starts}
 
 
 @every_template
@@ -319,7 +322,7 @@ def test_a_template_matches_its_snapshot(
     templates: Templates, snapshot: SnapshotAssertion, name: str, environment: str
 ) -> None:
     template = templates[name, environment]
-    kept = masked(template) if (name, environment) in WHOLE else types_of(template)
+    kept = masked(template) if (name, environment) in WHOLE else digests_of(template)
     assert kept == snapshot(extension_class=JSONSnapshotExtension)
 
 

@@ -57,6 +57,10 @@ def _reported(error: str, pattern: str) -> int:
     return int(number.replace(",", ""))
 
 
+def _bytes(resource: object) -> int:
+    return len(json.dumps(resource, separators=(",", ":"), ensure_ascii=False).encode())
+
+
 @pytest.mark.exhaustive
 def test_a_stack_beyond_the_resource_limit_is_refused_with_an_alternative() -> None:
     scope = stack()
@@ -78,8 +82,7 @@ def test_an_oversized_template_gives_one_error_with_its_size_in_bytes(tmp_path: 
     assert _reported(error, r"has ([\d,]+) bytes") == pytest.approx(size, abs=1000)
     template = json.loads((tmp_path / "PlatformTeamProduction.template.json").read_text())
     dashboards = [each for each in template["Resources"].values() if each["Type"] == "AWS::CloudWatch::Dashboard"]
-    taken = sum(len(json.dumps(each, separators=(",", ":"), ensure_ascii=False).encode()) for each in dashboards)
-    assert _reported(error, r"take ([\d,]+) of the bytes") == taken
+    assert _reported(error, r"take ([\d,]+) of the bytes") == sum(map(_bytes, dashboards))
     assert not any("Template size" in warning for warning in _annotations(scope, "warning"))
 
 
@@ -105,6 +108,10 @@ def test_an_oversized_indented_template_suggests_suppressing_the_indentation(
     compact, less = _written(_COMPACT, tmp_path / "compact", 4)
     assert less < 185_000 < size
     (error,) = _errors(indented)
+    assert 1 <= _reported(error, r"about (\d+) of its 4 fit into one") < 4
+    template = json.loads((tmp_path / "compact" / "PlatformTeamProduction.template.json").read_text())
+    dashboards = [each for each in template["Resources"].values() if each["Type"] == "AWS::CloudWatch::Dashboard"]
+    assert _reported(error, r"take ([\d,]+) of the bytes") == sum(map(_bytes, dashboards))
     assert 'set "@aws-cdk/core:suppressTemplateIndentation": true in the context of cdk.json' in error
     assert _reported(error, r"has ([\d,]+) bytes") == pytest.approx(size, abs=1000)
     assert _reported(error, r"makes it ([\d,]+) bytes") == pytest.approx(less, abs=1000)

@@ -134,6 +134,11 @@ def test_a_parameter_with_consistent_constraints_is_accepted(parameter: dict[str
     assert template["Parameters"]["Size"]["Default"] == parameter["default"]
 
 
+@pytest.mark.parametrize("parameter", [{"min_length": 6}, {"max_length": 3}, {"type": "Number", "min_value": 1}])
+def test_a_parameter_without_a_default_has_any_constraints(parameter: dict[str, Any]) -> None:
+    assert "Default" not in synthesized(parameters={"Size": parameter}, endpoints={"Chat": LLAMA})["Parameters"]["Size"]
+
+
 def test_parameters_take_the_places_of_text_and_numbers() -> None:
     template = synthesized(
         parameters={

@@ -341,6 +341,10 @@ def test_what_an_error_prints_to_declare_is_accepted(text: str, printed: str, ch
             "a Number parameter: Most: {type: Number} in parameters",
         ),
         (
+            f"parameters: {{Least: {{type: Number}}}}\n{with_key(SCALING.replace('@', repr('${Capacity}')))}",
+            '"${Capacity}", with Capacity: {type: Number} in parameters',
+        ),
+        (
             f"artifact_stores: {{Other: {{}}}}\n{with_key('artifact_store: Shared')}",
             "Other or Shared, with Shared: {} in artifact_stores",
         ),
@@ -353,6 +357,11 @@ def test_a_section_that_the_file_has_is_not_written_twice(text: str, printed: st
     name = new.partition(":")[0]
     declared = re.sub(rf"^{section}: {{.*}}$", f"{section}: {{Unused: {{}}, {new}}}", text, flags=re.MULTILINE)
     declare(declared.replace("four", f'"${{{name}}}"'))
+
+
+def test_any_number_that_the_file_has_is_proposed_for_a_number() -> None:
+    text = f"parameters: {{Least: {{type: Number}}}}\n{with_key('scaling: {max_capacity: four}')}"
+    assert fix_of(text) == 'a number, or a parameter: "${Least}"'
 
 
 @pytest.mark.parametrize(

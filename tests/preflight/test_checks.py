@@ -329,7 +329,11 @@ def objects(*names: str) -> tuple[str, Any]:
         (objects("mine/part/model-00001-of-00002.safetensors"), None, ""),
         (objects(), "problem", "there are no model files under s3://models/mine/"),
         (objects("mine/model.tar.gz"), "problem", "is an archive"),
-        (objects("mine/config.json", "mine/pytorch_model.bin"), "advice", "pickle files only"),
+        *(
+            (objects("mine/config.json", f"mine/weights.{ending}"), "advice", "pickle files only")
+            for ending in ("bin", "ckpt", "joblib", "pickle", "pkl", "pt", "pth")
+        ),
+        *((objects(f"mine/model.{ending}"), "problem", "is an archive") for ending in ("tar", "tar.gz", "tgz", "zip")),
         (objects(*(f"mine/model-0000{number}-of-00002.safetensors" for number in (1, 2))), None, ""),
         (
             objects("mine/model-00002-of-00006.safetensors"),

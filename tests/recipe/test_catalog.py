@@ -339,6 +339,15 @@ def test_images_missing_in_the_region_are_not_selected() -> None:
     assert images.choose(images.making({"neuron"}), "neuron", "us-west-1", {}).image is None
 
 
+@pytest.mark.parametrize("recorded", ["old@us-west-2", "old", "awq@us-west-2", "awq"])
+def test_an_image_that_is_recorded_under_any_of_its_names_is_kept(recorded: str) -> None:
+    newest, older, *_ = images.making({"awq"})
+    choice = images.choose([newest, older], "awq", "us-west-2", {recorded: older.name}, earlier="old")
+    assert (choice.image, choice.name.partition("@")[0]) == (older, "awq")
+    elsewhere = images.choose([newest, older], "awq", "us-west-2", {"old@eu-west-1": older.name}, earlier="old")
+    assert elsewhere.image == newest
+
+
 def test_images_are_listed_as_missing_only_in_regions_with_a_registry() -> None:
     for row in images.rows():
         assert row.missing_in <= set(images.registry_accounts()), row.name

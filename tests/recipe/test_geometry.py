@@ -58,6 +58,12 @@ def test_parameters_and_files_follow_from_the_modules(config: dict[str, Any], bi
     assert found["stored_gb"] == pytest.approx(stored, rel=0.03)
 
 
+@pytest.mark.parametrize("config", [{"dtype": "float32"}, {"text_config": {"torch_dtype": "float32"}}])
+def test_the_weights_of_a_part_have_its_type(config: dict[str, Any]) -> None:
+    assert ModelConfig.model_validate(config).columns["weight_bits"] == 32
+    assert ModelConfig.model_validate({"text_config": {}}).columns["weight_bits"] == 16
+
+
 def test_latent_attention_has_the_matrices_of_the_published_model() -> None:
     """deepseek-ai/DeepSeek-V3: q_a, q_b, kv_a with the turned part of the keys, kv_b and o of a layer."""
     config = ModelConfig.model_validate(CONFIGS["deepseek-ai/DeepSeek-V3"])

@@ -115,6 +115,10 @@ def test_containers_and_drivers_of_which_no_failure_is_reported_cause_no_advice(
     assert warnings(of) == ()
 
 
+def test_an_instance_without_nvidia_s_driver_has_no_failures_of_one() -> None:
+    assert HostedContainer(LMI[0], "12.8", "ml.inf2.48xlarge").reported_failure(None) is None
+
+
 @pytest.mark.parametrize("version", [None, GPU_2])
 def test_the_remedies_for_a_reported_failure_cause_no_advice(version: str | None) -> None:
     (advice,) = warnings(use(version, P5_LMI))

@@ -12,26 +12,7 @@ from constructs_optim.recipe import RecipeError
 from constructs_optim.recipe.evaluation.recommendation import Recommendation, RecommendedDeployment
 from constructs_optim.recipe.rules import check, warnings
 
-_PREFIX = "arn:aws:sagemaker:us-west-2:111122223333"
-
-
-def recommendation(**changed: Any) -> Recommendation:
-    settings: dict[str, Any] = {
-        "schema_version": 1,
-        "job_arn": f"{_PREFIX}:ai-recommendation-job/chat",
-        "chosen": 1,
-        "recommended": 2,
-        "reason": "the cheapest",
-        "optimized_for": "cost",
-        "model_package_arn": f"{_PREFIX}:model-package/chat/1",
-        "inference_specification_name": "recommendation-1",
-        "instance_type": "ml.g5.12xlarge",
-        "instance_types": ["ml.g5.12xlarge"],
-        "instance_count": 1,
-        "copies_per_instance": 1,
-        "model_uris": ["s3://models/chat/"],
-    }
-    return Recommendation(**{**settings, **changed})
+from ..support.recommendation_files import PREFIX, recommendation
 
 
 def findings(deployment: RecommendedDeployment) -> list[tuple[str, str]]:
@@ -126,12 +107,12 @@ def test_a_package_of_another_account_is_advised_against() -> None:
 
 
 JOB: dict[str, Any] = {
-    "AIRecommendationJobArn": f"{_PREFIX}:ai-recommendation-job/chat",
+    "AIRecommendationJobArn": f"{PREFIX}:ai-recommendation-job/chat",
     "PerformanceTarget": {"Constraints": [{"Metric": "ttft-ms"}, {"Metric": "cost"}]},
     "Recommendations": [
         {
             "ModelDetails": {
-                "ModelPackageArn": f"{_PREFIX}:model-package/chat/1",
+                "ModelPackageArn": f"{PREFIX}:model-package/chat/1",
                 "InferenceSpecificationName": "recommendation-1",
                 "InstanceDetails": [{"InstanceType": "ml.g5.12xlarge"}, {"InstanceType": "ml.g6.12xlarge"}],
             },
@@ -152,7 +133,7 @@ JOB: dict[str, Any] = {
         },
         {
             "ModelDetails": {
-                "ModelPackageArn": f"{_PREFIX}:model-package/chat/2",
+                "ModelPackageArn": f"{PREFIX}:model-package/chat/2",
                 "InferenceSpecificationName": "recommendation-2",
             },
             "DeploymentConfiguration": {
@@ -188,7 +169,7 @@ def test_what_sagemaker_does_not_say_of_a_recommendation_has_defaults() -> None:
         chosen=2,
         reason="number 2 of 2 in the service's ranking by ttft-ms, cost",
         optimized_for="ttft-ms, cost",
-        model_package_arn=f"{_PREFIX}:model-package/chat/2",
+        model_package_arn=f"{PREFIX}:model-package/chat/2",
         inference_specification_name="recommendation-2",
         instance_type="ml.p4d.24xlarge",
         instance_types=["ml.p4d.24xlarge"],

@@ -119,6 +119,10 @@ TRAINED: dict[str, Any] = {
     ("more", "told"),
     [
         ({"FailureReason": "AlgorithmError: line 3"}, "AlgorithmError: line 3"),
+        (
+            {"FailureReason": "AlgorithmError: line 3", "SecondaryStatus": "MaxRuntimeExceeded"},
+            "AlgorithmError: line 3",
+        ),
         ({"SecondaryStatus": "MaxRuntimeExceeded"}, "3600 s of its max_runtime"),
         ({"SecondaryStatus": "MaxWaitTimeExceeded"}, "spot capacity"),
         ({"SecondaryStatus": "Stopped"}, "from outside"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -18,12 +20,15 @@ from aws_cdk.aws_cloudwatch_actions import SnsAction
 
 from constructs_optim import (
     Adapters,
+    AnswerCheck,
     ArtifactStore,
     AsyncInference,
     CapacityReservation,
     DataCapture,
     EndpointMonitoring,
     FineTune,
+    FleetDashboard,
+    FleetEndpoint,
     IArtifactStore,
     JobOptions,
     Medusa,
@@ -38,9 +43,12 @@ from constructs_optim import (
     PreOptimized,
     QualityRequirement,
     Quantization,
+    RecommendedEndpoint,
     Routing,
     Server,
+    ShadowCandidate,
     Sharding,
+    SpeculationCure,
     SpeculativeDecoding,
     TrainingCompute,
     UpdatePolicy,
@@ -52,6 +60,8 @@ from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.recipe.hosting.scaling import ScalingDefaults
 from constructs_optim.recipe.metrics.engines import Engine
+
+from .recommendation_files import recommendation
 
 ENVIRONMENT = Environment(account="111122223333", region="us-west-2")
 LLAMA_70B = "meta-textgeneration-llama-3-70b-instruct"
@@ -97,9 +107,12 @@ def template_of(scope: Stack) -> dict[str, Any]:
     return Template.from_stack(scope).to_json()
 
 
-def types_of(template: dict[str, Any]) -> dict[str, Any]:
-    """The types of a template's resources, by logical id."""
-    return {name: {"Type": resource["Type"]} for name, resource in template["Resources"].items()}
+def digests_of(template: dict[str, Any]) -> dict[str, Any]:
+    """The types of a template's resources, and digests of all else that they are, by logical id."""
+    return {
+        name: {"Type": resource["Type"], "Digest": hashlib.sha256(json.dumps(resource).encode()).hexdigest()[:16]}
+        for name, resource in masked(template)["Resources"].items()
+    }
 
 
 def resources(template: dict[str, Any], type_name: str) -> list[dict[str, Any]]:
@@ -450,6 +463,62 @@ def _recommended(scope: Stack) -> None:
     )
 
 
+def _served_as_recommended(scope: Stack) -> None:
+    image = "763104351884.dkr.ecr.us-west-2.amazonaws.com/vllm:0.30.0-gpu-py312-cu130-ubuntu24.04-sagemaker"
+    expected = [{"metric": "ttft-ms", "value": "120", "statistic": "p50", "unit": "Milliseconds"}]
+    package = {"image": image, "model_uris": ["s3://packages-of-mine/chat/"]}
+    chosen = recommendation(**package, expected_performance=expected)
+    RecommendedEndpoint(scope, "Chat", recommendation=chosen).auto_scale(max_capacity=4).on_invocations(target=600)
+    shared = RecommendedEndpoint(
+        scope,
+        "Copies",
+        recommendation=recommendation(**package, copies_per_instance=2, instance_count=2),
+        monitoring=MonitoringOptions(instance_price_per_hour=7.09),
+    )
+    shared.evaluate(workload=Workload(concurrency=[4])).require(max_error_rate=0.01)
+
+
+def _captured(scope: Stack, **more: Any) -> OptimizedEndpoint:
+    captures = s3.Bucket.from_bucket_name(scope, "Captures", "captures-of-mine")
+    return endpoint(
+        scope,
+        **{"model": Model.s3("s3://models/llama/8b/"), "techniques": [], "server": Server.vllm(), **more},
+        data_capture=DataCapture(bucket=captures, sampling_percentage=100),
+    )
+
+
+def _shadowed(scope: Stack) -> None:
+    topic = sns.Topic.from_topic_arn(scope, "Verdicts", "arn:aws:sns:us-west-2:111122223333:verdicts")
+    checks = [AnswerCheck.answered(), AnswerCheck.json_valid(), AnswerCheck.reference("s3://answers/chat.jsonl")]
+    _captured(scope).shadow(
+        candidate=ShadowCandidate(techniques=[Quantization.awq()], server=Server.vllm(max_concurrent_requests=64)),
+        checks=checks,
+        duration=Duration.days(2),
+        promote=True,
+        topic=topic,
+    )
+
+
+def _restarted(scope: Stack) -> None:
+    cure = SpeculationCure.restart(at_most_every_hours=6)
+    _captured(
+        scope,
+        techniques=[SpeculativeDecoding.ngram(speculative_tokens=5)],
+        monitoring=MonitoringOptions(speculation_cure=cure),
+    )
+
+
+def _fleet(scope: Stack) -> None:
+    chat = ServedModel("chat", "AllTraffic", instance_type="ml.g5.12xlarge")
+    shared = ServedModel("shared", "AllTraffic", "sharded", instance_type="ml.inf2.48xlarge")
+    endpoints = [
+        endpoint(scope, async_inference=AsyncInference(bucket=s3.Bucket.from_bucket_name(scope, "Answers", "answers"))),
+        FleetEndpoint("chat", chat, instance_price_per_hour=7.09),
+        FleetEndpoint("neuron", shared),
+    ]
+    FleetDashboard(scope, "Fleet", endpoints=endpoints, discount=0.1)
+
+
 def _declared_elsewhere(scope: Stack) -> None:
     """An endpoint of raw resources, with all that goes with one."""
     model = sagemaker.CfnModel(
@@ -509,6 +578,10 @@ STACKS: dict[str, Callable[[Stack], None]] = {
         _partitioned,
         _evaluated,
         _recommended,
+        _served_as_recommended,
+        _shadowed,
+        _restarted,
+        _fleet,
         _declared_elsewhere,
     )
 }
