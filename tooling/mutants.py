@@ -6,8 +6,8 @@ than 3% of the material mutants live.
 
 - The draw: lines by the seed, and on each line one of its mutations, so that a line with many does not count more.
 - The tests: those that execute the line, by coverage.py's contexts, then the others of their files, which share
-  fixtures and caches with them; first those whose names have words of the line's module and function, for a few
-  minutes. A line that runs at import has the tests of its module and of the lines that name what it defines.
+  fixtures and caches with them; first those whose names have words of the line's module and function, then snapshots,
+  for a few minutes. A line that runs at import has the tests of its module and of the lines that name what it defines.
 - A test counts only if it passes without a mutation too. A mutant whose line no test executes lives.
 - ``immaterial_mutants.toml`` lists the mutants that behave as the library does, each with the reason.
 
@@ -64,7 +64,9 @@ _PYTEST = (sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:cachep
 _TEST_SECONDS = 120
 # Some tests depend on the machine.
 _MOST_FAILING = 5
-_SNAPSHOTS = "tests/constructs/test_template_checks.py::test_a_template_matches_its_snapshot"
+_SNAPSHOTS = re.compile(r"test_a_template_matches_its_snapshot|/test_(judged|planned)_values\.py|/test_refusals\.py")
+# So many of the first tests come before snapshots, which take longer.
+_FIRST = 30
 # What a run takes that its tests do not: imports, collection.
 _START_SECONDS = 300
 _SLOWER = 5
@@ -249,14 +251,11 @@ class RecordedTests:
 
         def rank(test: str) -> tuple[float, ...]:
             share = executing[_file(test)] / of_file[_file(test)]
-            return (
-                test not in direct and not test.startswith(_SNAPSHOTS),
-                -len(words & _words(test)),
-                -share,
-                self._seconds[test],
-            )
+            return (test not in direct, -len(words & _words(test)), -share, self._seconds[test])
 
-        ordered = sorted((test for test in self._seconds if _file(test) in executing), key=rank)
+        ranked = sorted((test for test in self._seconds if _file(test) in executing), key=rank)
+        first, others = ranked[:_FIRST], ranked[_FIRST:]
+        ordered = first + sorted(others, key=lambda test: _SNAPSHOTS.search(test) is None)
         total = accumulate(map(self.seconds_of, ordered))
         return [test for test, seconds in zip(ordered, total, strict=True) if seconds <= _TEST_SECONDS]
 
@@ -293,7 +292,7 @@ def _words(text: str) -> set[str]:
 def noticed(mutant: Mutant, tests: Sequence[str], recorded: RecordedTests, copy: Copy) -> str | None:
     """Return the test that fails with the mutant, or another sign of it; None if all pass."""
     with copy.mutated(mutant):
-        for start, end in ((0, 30), (30, 150), (150, 600), (600, None)):
+        for start, end in ((0, _FIRST), (_FIRST, 150), (150, 600), (600, None)):
             some = tests[start:end]
             seconds = _START_SECONDS + _SLOWER * recorded.seconds_of(*some)
             if some and (failed := copy.failures(some, "--exitfirst", seconds=seconds)):

@@ -1,7 +1,8 @@
 """The mutations of a Python file: small edits of its text, each of which changes what the file does.
 
 Not mutated, because a test is not expected to notice: docstrings, text with spaces (prose), messages of exceptions and
-of logs, addresses of documents, ``__repr__``, assertions, and what only type checkers read.
+of logs, addresses of documents, ``__repr__``, assertions, and what only type checkers read. Comparisons and numbers
+change by more than their boundary: a request more or a second less is for the tests of limits, which name each of them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 _EXCHANGED = (
-    *(("<", "<="), (">", ">="), ("==", "!="), ("is", "is not"), ("in", "not in")),
+    *(("<", ">="), (">", "<="), ("==", "!="), ("is", "is not"), ("in", "not in")),
     *(("and", "or"), ("+", "-"), ("*", "/")),
 )
 _OTHER_OPERATORS = {
@@ -185,7 +186,7 @@ class _Visitor(ast.NodeVisitor):
             return
         if not isinstance(node.value, ast.Constant):
             self._replace(node.value, "None")
-        if isinstance(node.value, ast.Compare | ast.BoolOp):
+        if isinstance(node.value, ast.BoolOp):
             self._replace(node.value, f"not ({self._text(node.value)})")
         self.generic_visit(node)
 
@@ -211,8 +212,9 @@ class _Visitor(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        """Not changed."""
-        self._replace(node, "pass")
+        """Not changed, unless it is a message."""
+        if not isinstance(node.value, ast.JoinedStr):
+            self._replace(node, "pass")
         self.generic_visit(node)
 
     def visit_Continue(self, node: ast.Continue | ast.Break | ast.Delete) -> None:
@@ -224,7 +226,7 @@ class _Visitor(ast.NodeVisitor):
     # Expressions
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        """Another boundary, or the opposite."""
+        """The opposite."""
         self._replace_operators([node.left, *node.comparators])
         self.generic_visit(node)
 
@@ -276,13 +278,13 @@ class _Visitor(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
-        """The other truth value, a number and 1, a name and a character."""
+        """The other truth value, a number twice and 1, a name and a character."""
         text = self._text(node)
         match node.value:
             case bool():
                 self._replace(node, str(not node.value))
             case int() | float():
-                self._replace(node, str(node.value + 1))
+                self._replace(node, str(2 * node.value + 1))
             case str(value) if value and not self._in_message and " " not in value and "://" not in value:
                 self._replace(node, f"{text[:-1]}_{text[-1]}")
             case _:
