@@ -32,7 +32,9 @@ WITHOUT_RESOURCES = {
     "application-autoscaling:DescribeScheduledActions",
     "cloudwatch:GetMetricData",
     "cloudwatch:GetOTelEnrichment",
+    "cloudwatch:ListMetrics",
     "cloudwatch:PutMetricData",
+    "cloudwatch:QueryMetrics",
     "ec2:CreateNetworkInterface",
     "ec2:CreateNetworkInterfacePermission",
     "ec2:DeleteNetworkInterface",
@@ -267,7 +269,8 @@ def test_role_trust_policies_are_limited_to_the_account_and_service_resources(
     has_jobs = not (name.endswith("by_key") or name == "pre_optimized")
     watched = ("states",) if is_scaled or has_jobs else ()
     jobs = () if name in ("recommended", "own_role", "imported_role") else ("sagemaker",)
-    starts = {"evaluated": ("scheduler",), "shadowed": ("events",), "restarted": ("events",)}.get(name, ())
+    scheduled, on_event = name in ("evaluated", "watched"), name in ("shadowed", "restarted")
+    starts = ("scheduler",) if scheduled else ("events",) if on_event else ()
     assert services == {"lambda", *jobs, *watched, *starts}
 
 

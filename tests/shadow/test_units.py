@@ -33,6 +33,8 @@ def image(url: str) -> list[dict[str, Any]]:
         (chat("Hi,  there"), chat("hi,\nthere")),
         (chat("hi", "hello", "how?"), chat("Hi", "hello", "how?", max_tokens=3)),
         (chat(image("a")), chat(image("a"), seed=1)),
+        (chat(["Hi", "there"]), chat("hi there")),
+        (chat(image("a")), chat([dict(reversed(part.items())) for part in image("a")])),
         ({"prompt": "hi"}, {"prompt": "hi", "max_tokens": 3}),
         ({"inputs": "hi"}, {"inputs": "hi", "parameters": {"max_new_tokens": 3}}),
         ({"input": [1]}, {"input": [1]}),

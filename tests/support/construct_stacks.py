@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from aws_cdk import Acknowledgment, App, CfnParameter, Duration, Environment, RemovalPolicy, Size, Stack, Validations
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -20,6 +21,8 @@ from aws_cdk.aws_cloudwatch_actions import SnsAction
 
 from constructs_optim import (
     Adapters,
+    Alarms,
+    AlarmSettings,
     AnswerCheck,
     ArtifactStore,
     AsyncInference,
@@ -45,6 +48,7 @@ from constructs_optim import (
     Quantization,
     RecommendedEndpoint,
     Routing,
+    ScalingStep,
     Server,
     ShadowCandidate,
     Sharding,
@@ -508,6 +512,72 @@ def _restarted(scope: Stack) -> None:
     )
 
 
+def _scaled(scope: Stack) -> None:
+    """An endpoint with every policy and schedule, and an asynchronous one."""
+    scaling = endpoint(scope).auto_scale(min_capacity=1, max_capacity=6)
+    kept = {"scale_in_cooldown": Duration.minutes(20), "scale_out_cooldown": Duration.minutes(2)}
+    scaling.on_concurrency(target=8, disable_scale_in=True)
+    scaling.on_invocations(request_seconds=4, **kept)
+    scaling.on_time_to_first_token(target=2, quantile=0.95)
+    scaling.on_kv_cache(target=80)
+    scaling.on_queue(target=4, policy_name="Waiting")
+    scaling.on_tokens_per_second(target=900)
+    metric = cloudwatch.Metric(namespace="Chat", metric_name="Sessions", dimensions_map={"Tier": "paid"})
+    scaling.on_metric("Sessions", metric=metric, target=40)
+    steps = [ScalingStep(change=50, lower=10, upper=20), ScalingStep(change=100, lower=20)]
+    scaling.on_steps(
+        "Burst",
+        metric=metric,
+        steps=steps,
+        adjustment="PercentChangeInCapacity",
+        cooldown=Duration.minutes(5),
+        min_adjustment_magnitude=2,
+        evaluation_periods=3,
+        datapoints_to_alarm=2,
+    )
+    scaling.on_steps("Calm", metric=metric, steps=[ScalingStep(change=-1, upper=2)])
+    scaling.on_schedule("Day", schedule="cron(0 7 ? * MON-FRI *)", min_capacity=2, time_zone="Europe/Berlin")
+    queued = endpoint(
+        scope, "Queued", async_inference=AsyncInference(bucket=s3.Bucket.from_bucket_name(scope, "Answers", "answers"))
+    )
+    queued.auto_scale(min_capacity=0, max_capacity=3).on_backlog(target=5)
+    shared = OptimizedEndpoint(scope, "Shared", instance_type="ml.g5.48xlarge")
+    component = shared.add_component("Small", model=Model.s3("s3://models/small/"))
+    stopped = component.auto_scale(min_capacity=0, max_capacity=2).on_concurrency(target=4)
+    stopped.stop_on(schedule="cron(0 19 ? * MON-FRI *)").start_on(schedule="cron(0 6 ? * MON-FRI *)", min_capacity=1)
+
+
+def _watched(scope: Stack) -> None:
+    """An endpoint with every alarm, and a component whose alarms have settings."""
+    topic = sns.Topic.from_topic_arn(scope, "Pages", "arn:aws:sns:us-west-2:111122223333:pages")
+    on = AlarmSettings(threshold=5)
+    every = Alarms(
+        latency=on,
+        time_to_first_token=on,
+        queue=True,
+        kv_cache=True,
+        acceptance_length=AlarmSettings(threshold=1.5),
+        acceptance_decay=True,
+        saturation=AlarmSettings(threshold=12),
+        disk=True,
+    )
+    watched = endpoint(
+        scope,
+        techniques=[SpeculativeDecoding.ngram(speculative_tokens=5)],
+        model=Model.s3("s3://models/llama/8b/"),
+        server=Server.vllm(),
+        monitoring=MonitoringOptions(alarms=every, alarm_actions=[SnsAction(topic)], ok_actions=[SnsAction(topic)]),
+    )
+    watched.evaluate(schedule="rate(1 day)")
+    few = AlarmSettings(threshold=2, evaluation_periods=4, datapoints_to_alarm=3, minimum_count=20)
+    quiet = AlarmSettings(actions_enabled=False)
+    monitoring = MonitoringOptions(
+        alarms=Alarms(error_rate=few, hourly_error_rate=False, latency=on, zero_capacity=quiet)
+    )
+    shared = OptimizedEndpoint(scope, "Shared", instance_type="ml.g5.48xlarge", monitoring=monitoring)
+    shared.add_component("Small", model=Model.s3("s3://models/small/"))
+
+
 def _fleet(scope: Stack) -> None:
     chat = ServedModel("chat", "AllTraffic", instance_type="ml.g5.12xlarge")
     shared = ServedModel("shared", "AllTraffic", "sharded", instance_type="ml.inf2.48xlarge")
@@ -581,6 +651,8 @@ STACKS: dict[str, Callable[[Stack], None]] = {
         _served_as_recommended,
         _shadowed,
         _restarted,
+        _scaled,
+        _watched,
         _fleet,
         _declared_elsewhere,
     )
