@@ -7,7 +7,6 @@ test_differences.py, test_limits.py and ``bench/verdicts``.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -20,6 +19,8 @@ from constructs_optim.runtime.evaluation.limits import level_of
 from constructs_optim.runtime.evaluation.samples import Observation, Sample
 from constructs_optim.runtime.requests.run_properties import Comparison as Compared
 from constructs_optim.runtime.requests.run_properties import Gate, Limit, Quality
+
+from ..support.rounding import rounded
 
 PRICE = 7.09
 TTFT, CLIENT, TOKENS, PRICED = (
@@ -102,15 +103,6 @@ COMPARISONS = {
     "at one concurrency": Comparison(DIRECTIONS),
     "at three, across runs": Comparison(DIRECTIONS, concurrencies=3, margin=0.1, across_runs=True),
 }
-
-
-def rounded(value: object) -> object:
-    """Numbers with four digits: the last ones depend on the machine."""
-    if isinstance(value, float):
-        return float(f"{value:.4g}")
-    if isinstance(value, Mapping):
-        return {str(name): rounded(each) for name, each in value.items()}
-    return [rounded(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def test_each_comparison_has_the_numbers_that_it_had(snapshot: SnapshotAssertion) -> None:

@@ -35,6 +35,8 @@ from constructs_optim.runtime.shadow.verdict import (
     verdict,
 )
 
+from ..support.rounding import rounded
+
 CRITERIA = Criteria([Check("reference"), Check("exact_match", at_least=0.9)], margin=0.02, latency_tolerance=0.1)
 PAIRS_A_MINUTE, REQUESTS_A_MINUTE = 15, 40
 # The share of worse answers, of answers that cannot be judged, how much slower, the shares of failures, turns, minutes.
@@ -79,10 +81,6 @@ def observed_in(
         ]
         add_requests(observed, minute, (REQUESTS_A_MINUTE, failed[0]), (REQUESTS_A_MINUTE + 1, failed[1]))
     return observed
-
-
-def rounded(value: object) -> object:
-    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def test_each_run_has_the_findings_that_it_had(snapshot: SnapshotAssertion) -> None:
