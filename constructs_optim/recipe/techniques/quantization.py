@@ -40,10 +40,6 @@ class _JobQuantization(Technique):
         """The ready-made checkpoint."""
         return self.checkpoint
 
-    def deciding_settings(self) -> dict[str, Any]:
-        """Return the settings of the job."""
-        return {name: value for name, value in super().deciding_settings().items() if name != "checkpoint"}
-
     def job_environment(self) -> dict[str, str]:
         """Return ``OPTION_QUANTIZE``, and the settings that differ from the container's defaults."""
         return {"OPTION_QUANTIZE": self.name, **self.options()}
