@@ -105,6 +105,7 @@ def test_a_reference_of_another_language_is_advised_on(text: str) -> None:
     stack = _made({}, outputs={"Name": text})
     (found,) = [str(entry.data) for entry in stack.node.metadata if "warning" in entry.type]
     assert "Did you mean ${Chat.endpoint_name}?" in found
+    assert "[ack: constructs-optim:UnreadReference]" in found
 
 
 @pytest.mark.parametrize("text", ["${Chat.endpoint_name}", "$${Chat.endpoint_name}", "(see Chat.py)", "{Other.name}"])

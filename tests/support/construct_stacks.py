@@ -483,11 +483,19 @@ def _served_as_recommended(scope: Stack) -> None:
 
 
 def _captured(scope: Stack, **more: Any) -> OptimizedEndpoint:
-    captures = s3.Bucket.from_bucket_name(scope, "Captures", "captures-of-mine")
+    of_bucket, of_captures = (
+        kms.Key.from_key_arn(
+            scope, name, f"arn:aws:kms:us-west-2:111122223333:key/{name * 2}-1111-2222-3333-444455556666"
+        )
+        for name in ("Abcd", "Efab")
+    )
+    captures = s3.Bucket.from_bucket_attributes(
+        scope, "Captures", bucket_name="captures-of-mine", encryption_key=of_bucket
+    )
     return endpoint(
         scope,
         **{"model": Model.s3("s3://models/llama/8b/"), "techniques": [], "server": Server.vllm(), **more},
-        data_capture=DataCapture(bucket=captures, sampling_percentage=100),
+        data_capture=DataCapture(bucket=captures, sampling_percentage=100, encryption_key=of_captures),
     )
 
 
