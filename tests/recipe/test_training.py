@@ -275,3 +275,9 @@ def test_the_command_of_a_job_has_room_and_does_not_depend_on_its_files_names() 
     ]
     (command,) = {each["ContainerEntrypoint"][-1] for each in started}
     assert len(command) <= 256 - 20
+
+
+@pytest.mark.parametrize(("method", "gb"), [("full", 0), ("lora", 32), ("qlora", 32)])
+def test_adapters_are_merged_in_the_memory_of_the_host(method: str, gb: float) -> None:
+    technique = FineTune.model_validate({"training_data": "s3://prompts/sql/train/", "method": method})
+    assert technique.host_gb(8) == gb
