@@ -13,6 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim.runtime.handlers import restart_watcher
+from constructs_optim.runtime.requests.restart_properties import RestartRequest
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.endpoint_updates import make_alarm, serving, trip
@@ -199,3 +200,42 @@ def test_an_update_that_is_refused_is_tried_again(restarted: Restarted, monkeypa
     restarted.restart("a")
     assert calls == [f"{restarted.name}-2"] * 2
     assert restarted.config == f"{restarted.name}-2"
+
+
+@pytest.mark.parametrize("status", ["Failed", "OutOfService", "UpdateRollbackFailed", "Deleting"])
+def test_an_endpoint_that_is_not_in_service_is_not_restarted(
+    restarted: Restarted, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, status: str
+) -> None:
+    broken = {"EndpointStatus": status, "EndpointConfigName": restarted.name}
+    monkeypatch.setattr(restart_watcher, "_endpoint", lambda request: broken)
+    assert restarted.poll("a") == {"Done": True}
+    (told,) = [record for record in caplog.records if record.message == "not restarted"]
+    assert vars(told)["reason"] == f"it is {status}"
+    assert restarted.config == restarted.name
+
+
+@pytest.mark.parametrize(
+    ("status", "deploys"),
+    [
+        ("UPDATE_IN_PROGRESS", True),
+        ("UPDATE_ROLLBACK_IN_PROGRESS", True),
+        ("UPDATE_COMPLETE", False),
+        ("UPDATE_FAILED", False),
+        (None, False),
+    ],
+)
+def test_a_stack_is_deployed_while_an_operation_is_in_progress(
+    monkeypatch: pytest.MonkeyPatch, status: str | None, *, deploys: bool
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(restart_watcher, "stack_status", lambda stack_id: asked.append(stack_id) or status)
+    request = RestartRequest(
+        endpoint_name="chat",
+        config_names=("chat", "chat-2"),
+        alarm_name="decay",
+        at_most_every_seconds=HOUR,
+        stack_id=STACK,
+        bucket=BUCKET,
+    )
+    assert restart_watcher._is_deployed(request) is deploys
+    assert asked == [STACK]
