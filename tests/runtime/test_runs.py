@@ -12,7 +12,9 @@ from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.jobs import runs
 from constructs_optim.runtime.jobs.runs import create_run, give_up_runs, recommendation_data
 from constructs_optim.runtime.jobs.sagemaker_jobs import RECOMMENDATION
-from constructs_optim.runtime.store.run_records import run_job_name
+from constructs_optim.runtime.store.run_records import RUN, RunRecords, run_job_name
+
+from ..support.s3_clients import BUCKET
 
 KEY = "a" * 64
 PACKAGE = "arn:aws:sagemaker:us-west-2:111122223333:model-package/chat/1"
@@ -146,3 +148,22 @@ def test_a_deletion_without_the_store_has_nothing_to_stop(
         with pytest.raises(ClientError, match=code):
             deletion.wait()
     assert deletion.stopped == []
+
+
+def test_what_was_given_up_stays_given_up_whatever_deletion_comes_later(s3: Any) -> None:
+    records, of_another = (RunRecords(s3, "recommendations", BUCKET, None, KEY, owner) for owner in ("0" * 8, "1" * 8))
+    assert not records.is_given_up(0)
+    for issued in (1000, 500):
+        records.give_up(issued)
+        assert [records.is_given_up(at) for at in (500, 1000, 1001)] == [True, True, False]
+    records.give_up(1001)
+    assert records.is_given_up(1001)
+    assert not of_another.is_given_up(0)
+
+
+def test_a_resource_stops_its_own_runs_alone(s3: Any) -> None:
+    for owner in ("0" * 8, "1" * 8):
+        RunRecords(s3, "recommendations", BUCKET, None, KEY, owner).write(RUN, {"job_name": "job"}, f"{owner}{owner}")
+    assert RunRecords(s3, "recommendations", BUCKET, None, KEY, "1" * 8).runs() == ["1" * 16]
+    assert RunRecords(s3, "recommendations", BUCKET, None, KEY).runs() == ["0" * 16, "1" * 16]
+    assert RunRecords(s3, "evaluations", BUCKET, None, KEY).runs() == []
