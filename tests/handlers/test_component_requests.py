@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from constructs_optim.runtime import custom_resource
 from constructs_optim.runtime.handlers import component_handler, component_watcher
+from constructs_optim.runtime.requests.properties import ComponentWatch, validate
 from constructs_optim.runtime.telemetry import HandlerFailed
 
 from ..support.custom_resource_events import custom_resource_event
@@ -314,3 +315,76 @@ def test_a_component_whose_tags_cannot_be_read_is_neither_changed_nor_deleted(
         with pytest.raises(ClientError, match="no permission"):
             component_watcher.handler(watch(kind), LambdaContext())
     sagemaker.delete_inference_component.assert_not_called()
+
+
+ARN = "arn:aws:sagemaker:us-west-2:000000000000:inference-component/chat-0"
+
+
+@pytest.mark.parametrize(
+    ("known", "found", "failure", "physical_id"),
+    [
+        (None, None, "no room", "not-created-request"),
+        (None, ARN, None, ARN),
+        # CloudFormation deletes what it knows by this ARN.
+        (None, ARN, "no room", ARN),
+        ("Chat", ARN, None, ARN),
+        ("Chat", ARN, "rolled back", "Chat"),
+        ("Chat", None, None, "Chat"),
+        ("Chat", None, "no room", "Chat"),
+    ],
+)
+def test_a_failed_request_leaves_the_component_that_cloudformation_knows(
+    monkeypatch: pytest.MonkeyPatch, known: str | None, found: str | None, failure: str | None, physical_id: str
+) -> None:
+    answers: list[dict[str, Any]] = []
+    monkeypatch.setattr(component_watcher, "respond", lambda event, **answer: answers.append(answer))
+    document = watch("Update" if known else "Create")
+    event = {name: value for name, value in document["Event"].items() if name != "PhysicalResourceId"}
+    document["Event"] = event | ({"PhysicalResourceId": known} if known else {})
+    component = component_watcher._Component(Mock(), validate(ComponentWatch, document))
+    component._arn = found
+    assert component.end(failure) == {"Done": True}
+    assert answers == [{"physical_id": physical_id, "failure": f"Chat: {failure}" if failure else None}]
+
+
+@pytest.mark.parametrize(
+    ("old", "known", "stale"),
+    [
+        (None, ARN, None),
+        # The same name.
+        (0, ARN, None),
+        (3, ARN, "chat-1"),
+        (3, ARN.replace("chat-0", "chat-1"), None),
+        ({"EndpointName": "no name"}, ARN, None),
+    ],
+)
+def test_a_component_that_a_failed_update_created_is_known_by_its_former_name(
+    old: int | dict[str, Any] | None, known: str, stale: str | None
+) -> None:
+    document = watch("Update")
+    former = {} if old is None else {"OldResourceProperties": properties(old) if isinstance(old, int) else old}
+    document["Event"] |= {"PhysicalResourceId": known} | former
+    component = component_watcher._Component(Mock(), validate(ComponentWatch, document))
+    assert component._stale_name() == stale
+
+
+@pytest.mark.parametrize(
+    ("here", "before", "wanted", "differs"),
+    [
+        ({"a": 1, "default": 2}, {"a": 1}, {"a": 1}, False),
+        ({"a": 1}, {"a": 1}, {"a": 2}, True),
+        ({"a": 1}, {"a": 1}, {"a": 1, "b": 2}, True),
+        ({"a": 1, "b": 2}, {"a": 1, "b": 2}, {"a": 1}, True),
+        # It is gone already.
+        ({"a": 1}, {"a": 1, "b": 2}, {"a": 1}, False),
+        ({"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 2}}, {"a": {"b": 1}}, True),
+        ({"a": {"b": 1, "c": 2}}, {"a": {"b": 1}}, {"a": {"b": 1}}, False),
+        ({"a": 1, "b": 2}, None, {"a": 1}, False),
+        ({"a": 1}, {"a": {"b": 1}}, {"a": 1}, False),
+    ],
+)
+def test_a_component_differs_by_what_it_lacks_and_what_was_taken_away(
+    here: dict[str, Any], before: dict[str, Any] | None, wanted: dict[str, Any], *, differs: bool
+) -> None:
+    found = component_watcher._has(here, wanted), component_watcher._keeps(here, before, wanted)
+    assert (not found[0] or found[1]) is differs

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim.runtime.handlers import model_handler
+from constructs_optim.runtime.immutable_resources import retag
 from constructs_optim.runtime.jobs import hub_document, source
 from constructs_optim_local.cloud import LocalCloud
 
@@ -342,3 +344,29 @@ def test_throttled_create_model_calls_are_retried(responses: Responses, cloud: L
     response = send(responses, "Create")
     assert response["Status"] == "SUCCESS"
     send(responses, "Delete", response["PhysicalResourceId"])
+
+
+@pytest.mark.parametrize(
+    ("current", "wanted", "removed", "added"),
+    [
+        ({}, {}, [], {}),
+        ({"team": "chat"}, {"team": "chat"}, [], {}),
+        ({"team": "chat"}, {}, ["team"], {}),
+        ({"team": "chat"}, {"team": "search"}, [], {"team": "search"}),
+        ({"b": "1", "a": "1", "same": "1"}, {"same": "1", "new": "2"}, ["a", "b"], {"new": "2"}),
+        # They cannot be removed.
+        ({"aws:cloudformation:stack-name": "Chat"}, {}, [], {}),
+    ],
+)
+def test_a_kept_resource_gets_the_tags_of_its_stack_and_loses_the_others(
+    current: dict[str, str], wanted: dict[str, str], removed: list[str], added: dict[str, str]
+) -> None:
+    sagemaker = Mock()
+    pages = [{"Tags": [{"Key": key, "Value": value}]} for key, value in current.items()]
+    sagemaker.get_paginator("list_tags").paginate.return_value = pages
+    retag(sagemaker, "arn", [{"Key": key, "Value": value} for key, value in wanted.items()])
+    deleted = [call.kwargs for call in sagemaker.delete_tags.call_args_list]
+    assert deleted == ([{"ResourceArn": "arn", "TagKeys": removed}] if removed else [])
+    put = [call.kwargs for call in sagemaker.add_tags.call_args_list]
+    tags = [{"Key": key, "Value": value} for key, value in added.items()]
+    assert put == ([{"ResourceArn": "arn", "Tags": tags}] if added else [])

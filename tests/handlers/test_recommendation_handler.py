@@ -20,6 +20,7 @@ from constructs_optim.runtime import custom_resource
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.handlers import recommendation_handler, recommendation_watcher
 from constructs_optim.runtime.jobs import runs
+from constructs_optim.runtime.jobs.runs import recommendation_data
 from constructs_optim.runtime.store.run_records import RESULT, RUN, BegunRun, RunRecords
 from constructs_optim_local.cloud import LocalCloud
 
@@ -27,6 +28,7 @@ from ..support.custom_resource_events import custom_resource_event
 from ..support.handler_clients import Clients, Died
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import BUCKET, ROLE, Responses, idle_state_machine
+from ..support.run_files import content
 from ..support.sampling import one_in
 
 numbers = count()
@@ -358,3 +360,33 @@ def test_a_job_that_no_longer_exists_fails_the_stack(recommendation: Recommendat
     assert seen == {"Done": True}
     assert responses.received[-1]["Status"] == "FAILURE"
     assert f"-{'0' * 16} no longer exists. Deploy again to start a new job" in responses.received[-1]["Reason"]
+
+
+STARTED, CREATED, ENDED = (dt.datetime(2026, 11, 21, hour, tzinfo=dt.UTC) for hour in (12, 11, 14))
+
+
+@pytest.mark.parametrize(
+    ("times", "recorded"),
+    [
+        ({"StartTime": STARTED, "EndTime": ENDED}, {"started": STARTED.isoformat(), "ended": ENDED.isoformat()}),
+        ({"EndTime": ENDED}, {"started": CREATED.isoformat(), "ended": ENDED.isoformat()}),
+        ({}, {"started": CREATED.isoformat()}),
+    ],
+)
+def test_a_result_says_when_its_job_ran(
+    recommendation: Recommendation,
+    responses: Responses,
+    monkeypatch: pytest.MonkeyPatch,
+    times: dict[str, dt.datetime],
+    recorded: dict[str, str],
+) -> None:
+    key = recommendation.send("Create", "create")["PhysicalResourceId"]
+    (name,) = recommendation.jobs()
+    job = {"CreationTime": CREATED, "AIRecommendationJobStatus": "Completed", "Recommendations": [RECOMMENDED], **times}
+    monkeypatch.setattr(recommendation_watcher, "SageMakerJobs", lambda *_: Mock(describe=lambda name: job))
+    assert recommendation.poll(WaitHandle=f"{responses.url}handle") == {"Done": True}
+    assert responses.received[-1]["Data"] == recommendation_data(RECOMMENDED)
+    records = RunRecords(recommendation.cloud.client("s3"), "recommendations", BUCKET, None, key)
+    for run in ("", name.rpartition("-")[2]):
+        result = content(records, RESULT, run) or {}
+        assert (result["job"], result["asked"]["fingerprint"]) == ({"name": name, **recorded}, "s3:...")

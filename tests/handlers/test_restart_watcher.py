@@ -5,6 +5,7 @@ The tests play the part of the state machine.
 
 from __future__ import annotations
 
+import json
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -239,3 +240,34 @@ def test_a_stack_is_deployed_while_an_operation_is_in_progress(
     )
     assert restart_watcher._is_deployed(request) is deploys
     assert asked == [STACK]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "failure", "reason"),
+    [
+        ("the limit is 1", "an alarm", "the limit is 1"),
+        ("", "an alarm", "an alarm"),
+        ("", None, "SageMaker rolled back the endpoint's update"),
+    ],
+)
+def test_a_restart_that_failed_reports_the_best_reason_once(
+    restarted: Restarted,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    cloud: LocalCloud,
+    refusal: str,
+    failure: str | None,
+    reason: str,
+) -> None:
+    record = {"run": "a", "restarted": int(restarted.now), "target": f"{restarted.name}-2", "updates": 2}
+    body = json.dumps({"schema": 1, **record, "refusal": refusal}).encode()
+    name = f"restarts/000000000000/us-west-2/{restarted.name}.json"
+    cloud.client("s3").put_object(Bucket=BUCKET, Key=name, Body=body)
+    endpoint = {"EndpointStatus": "InService", "EndpointConfigName": restarted.name}
+    found = endpoint | ({"FailureReason": failure} if failure is not None else {})
+    monkeypatch.setattr(restart_watcher, "_endpoint", lambda request: found)
+    # Of another run, nothing is known here.
+    for run in ("b", "a", "a"):
+        assert restarted.poll(run) == later(3600)
+    told = [vars(record)["reason"] for record in caplog.records if record.message == "restart failed"]
+    assert told == [reason]

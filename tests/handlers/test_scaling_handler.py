@@ -5,6 +5,7 @@ The tests play the parts of CloudFormation and of the state machine; ``tests/e2e
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 import uuid
@@ -19,6 +20,7 @@ from botocore.exceptions import ClientError
 from constructs_optim.runtime import variant_scaling
 from constructs_optim.runtime.handlers import scaling_handler, scaling_watcher, serving_handler
 from constructs_optim.runtime.hosting import scaling_registration
+from constructs_optim.runtime.requests.hosting_properties import Registration
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.cloudformation_stacks import Stack, hosting
@@ -637,6 +639,36 @@ def test_the_policies_of_a_stack_are_its_own_ones_of_the_variant(monkeypatch: py
     monkeypatch.setattr(scaling_registration, "client", lambda service: cloudformation)
     found = scaling_registration.policies_of_stack("stack", "endpoint/chat/variant/AllTraffic")
     assert found == {"Out": policy("AllTraffic", "Out")}
+
+
+@pytest.mark.parametrize("arn", ["arn:of-the-target", None])
+def test_a_registration_has_the_tags_that_can_be_set(monkeypatch: pytest.MonkeyPatch, arn: str | None) -> None:
+    scaling, at = Mock(), dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+    target = {"MinCapacity": 1, "MaxCapacity": 4, "CreationTime": at} | ({"ScalableTargetARN": arn} if arn else {})
+    scaling.describe_scalable_targets.return_value = {"ScalableTargets": [target]}
+    scaling.list_tags_for_resource.return_value = {"Tags": {"team": "chat", "aws:cloudformation:stack-name": "Chat"}}
+    scaling.get_paginator().paginate.return_value = [{"ScalingPolicies": [], "ScheduledActions": []}]
+    monkeypatch.setattr(scaling_registration, "client", lambda service: scaling)
+    found = scaling_registration.registration_of("endpoint/chat/variant/AllTraffic")
+    assert found is not None
+    assert found.tags == ({"team": "chat"} if arn else {})
+    assert [call.kwargs for call in scaling.list_tags_for_resource.call_args_list] == [{"ResourceARN": arn}] * bool(arn)
+    assert (found.variant_name, found.target["CreationTime"]) == ("AllTraffic", "2026-11-21T12:00:00+00:00")
+
+
+@pytest.mark.parametrize(("code", "is_gone"), [("ObjectNotFoundException", True), ("ConcurrentUpdateException", False)])
+def test_what_is_deregistered_already_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch, code: str, *, is_gone: bool
+) -> None:
+    scaling = Mock()
+    scaling.deregister_scalable_target.side_effect = ClientError({"Error": {"Code": code, "Message": "no"}}, "D")
+    monkeypatch.setattr(scaling_registration, "client", lambda service: scaling)
+    registration = Registration(resource_id="endpoint/chat/variant/AllTraffic", target={})
+    if is_gone:
+        scaling_registration.deregister(registration)
+    else:
+        with pytest.raises(ClientError, match=code):
+            scaling_registration.deregister(registration)
 
 
 @pytest.mark.parametrize("by", ["the_watcher", "a_rollback"])
