@@ -388,3 +388,33 @@ def test_a_component_differs_by_what_it_lacks_and_what_was_taken_away(
 ) -> None:
     found = component_watcher._has(here, wanted), component_watcher._keeps(here, before, wanted)
     assert (not found[0] or found[1]) is differs
+
+
+def handled(monkeypatch: pytest.MonkeyPatch, event: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str | None]]:
+    """The inputs of the watchers that a request starts, and the failures that are responded at once."""
+    states, failures = StepFunctions(), list[str | None]()
+    for module in (component_handler, custom_resource):
+        monkeypatch.setattr(module, "client", lambda name: states)
+    monkeypatch.setattr(component_handler, "time", Mock(time=lambda: 1000.9))
+    monkeypatch.setattr(custom_resource, "respond", lambda event, *, failure, **_: failures.append(failure))
+    component_handler.handler(event, LambdaContext())
+    return [custom_resource.json.loads(each["input"]) for each in states.executions.values()], failures
+
+
+@pytest.mark.parametrize("kind", ["Create", "Update", "Delete"])
+def test_a_watcher_gives_up_two_minutes_before_cloudformation_does(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    event = watch(kind)["Event"]
+    ((document,), failures) = handled(monkeypatch, event)
+    assert (document["Event"], document["Until"], document["Settle"]) == (event, 1000 + 3600 - 120, False)
+    assert failures == []
+
+
+@pytest.mark.parametrize(("physical_id", "is_refused"), [(ARN, True), ("not-created-request", False)])
+def test_a_component_is_not_forgotten_because_its_properties_are_malformed(
+    monkeypatch: pytest.MonkeyPatch, physical_id: str, *, is_refused: bool
+) -> None:
+    event = watch("Delete")["Event"] | {"PhysicalResourceId": physical_id}
+    event["ResourceProperties"] = {**properties(0), "EndpointName": "no name"}
+    started, (failure,) = handled(monkeypatch, event)
+    assert started == []
+    assert ("EndpointName" in (failure or "")) is is_refused

@@ -804,6 +804,20 @@ def test_a_run_is_deleted_without_its_store_but_not_while_the_store_cannot_be_re
     assert (response["Status"], code in response["Reason"]) == (status, status == "FAILED")
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_deletion_gives_up_the_runs_that_were_requested_before_it(run: Run, *, is_known: bool) -> None:
+    key = "c" * 64 if is_known else run.records.key
+    physical_id = key if is_known else "not-created-first"
+    deletion = run.event("Delete", "last", PhysicalResourceId=physical_id)
+    shadow_handler.handler(deletion, LambdaContext(120))
+    assert run.responses.received[-1]["Status"] == "SUCCESS"
+    issued = issued_at(deletion["ResponseURL"])
+    records = RunRecords(run.cloud.client("s3"), "shadows", BUCKET, None, key)
+    assert records.is_given_up(issued)
+    assert not records.is_given_up(issued + 1)
+    assert run.records.is_given_up(issued) is not is_known
+
+
 def serves(run: Run, monkeypatch: pytest.MonkeyPatch, status: str, ending: str = "shadow") -> None:
     """The endpoint has this status and configuration from now on."""
     endpoint = {"EndpointStatus": status, "EndpointConfigName": f"{run.name}-{ending}"}
