@@ -514,6 +514,17 @@ def test_policies_that_cloudformation_knows_otherwise_or_that_are_gone_are_repla
     assert made.is_suspended, "a rollback restores it from the record"
 
 
+def test_a_policy_by_hand_that_the_stack_declares_now_is_left_to_cloudformation(
+    made: Scaled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made.send("Update", G6, G5)
+    made.move_to(G6)
+    monkeypatch.setattr(variant_scaling, "policies_of_stack", lambda stack_id, resource_id: {"ByHand": "arn"})
+    answer = made.send("Update", G6, G5, PoliciesHash="0" * 64)
+    assert re.fullmatch("@[0-9a-f]{8}", answer["Data"]["PolicyEnding"])
+    assert made.registered == (1, 4, [], ["Mornings"])
+
+
 def test_a_rollback_removes_the_policies_that_the_operation_added(
     made: Scaled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
