@@ -105,7 +105,7 @@ def test_missing_parts_of_a_registration_are_joined_and_present_ones_stay() -> N
         tags={"team": "search"},
         own=["B"],
     )
-    joined = now.joined(before, without={"Dropped", "Both"})
+    joined = now.joined(before, without={"Dropped"})
     assert joined.policies == [policy("Both", At=2), policy("Missing", At=1)]
     assert joined.scheduled_actions == [schedule("Mornings", At=2), schedule("Nights", At=1)]
     assert (joined.tags, joined.own, joined.policy_names) == ({"team": "chat"}, ["A"], {"Both", "Missing"})
