@@ -351,8 +351,8 @@ def test_a_failed_request_leaves_the_component_that_cloudformation_knows(
     ("old", "known", "stale"),
     [
         (None, ARN, None),
-        # The same name.
         (0, ARN, None),
+        (0, "not-created-request", None),
         (3, ARN, "chat-1"),
         (3, ARN.replace("chat-0", "chat-1"), None),
         ({"EndpointName": "no name"}, ARN, None),
