@@ -337,3 +337,33 @@ def test_malformed_properties_fail_at_once_and_their_deletion_succeeds(responses
     deletion = request(responses, "Delete", failed["PhysicalResourceId"], ResourceProperties=given)
     component_handler.handler(deletion, LambdaContext())
     assert responses.received[-1]["Status"] == "SUCCESS"
+
+
+def test_a_component_that_failed_in_an_earlier_deployment_is_made_anew(responses: Responses, sagemaker: Any) -> None:
+    too_many = properties(copies="9")
+    failed = watched(responses, request(responses, "Create", ResourceProperties=too_many))
+    assert (failed["Status"], component(sagemaker, "chat")["InferenceComponentStatus"]) == ("FAILED", "Failed")
+    arn = component(sagemaker, "chat")["InferenceComponentArn"]
+    event = request(responses, "Update", arn, OldResourceProperties=too_many)
+    assert look(event) == {"Done": False, "WaitSeconds": 0}, "the failure is not that of this request"
+    assert watched(responses, event)["Status"] == "SUCCESS"
+    found = component(sagemaker, "chat")
+    assert (found["InferenceComponentStatus"], found["RuntimeConfig"]["DesiredCopyCount"]) == ("InService", 1)
+
+
+def test_an_update_is_rolled_out_as_its_deployment_configuration_says(
+    responses: Responses, sagemaker: Any, cloud: LocalCloud
+) -> None:
+    old = properties(copies="2")
+    arn = watched(responses, request(responses, "Create", ResourceProperties=old))["PhysicalResourceId"]
+    # As CloudFormation sends them: numbers are text.
+    batch = {"Type": "COPY_COUNT", "Value": "1"}
+    rolling = {"RollingUpdatePolicy": {"MaximumBatchSize": batch, "WaitIntervalInSeconds": "0"}}
+    new = properties(copies="2", memory="8192", DeploymentConfig=rolling)
+    updated = watched(responses, request(responses, "Update", arn, ResourceProperties=new, OldResourceProperties=old))
+    assert updated["Status"] == "SUCCESS", updated
+    sent = cloud.calls("UpdateInferenceComponent")[-1]["request"]
+    assert sent["DeploymentConfig"]["RollingUpdatePolicy"] == {
+        "MaximumBatchSize": {"Type": "COPY_COUNT", "Value": 1},
+        "WaitIntervalInSeconds": 0,
+    }

@@ -20,7 +20,7 @@ from constructs_optim.runtime import aws, custom_resource
 from constructs_optim.runtime.evaluation import acceptance
 from constructs_optim.runtime.evaluation.repetitions import MOST_MEASUREMENTS
 from constructs_optim.runtime.evaluation.samples import samples_of
-from constructs_optim.runtime.handlers import evaluation_handler
+from constructs_optim.runtime.handlers import evaluation_handler, evaluation_watcher
 from constructs_optim.runtime.jobs.sagemaker_jobs import SageMakerJobs
 from constructs_optim.runtime.store.run_records import CURRENT, REQUESTS, RESULT, run_job_name
 from constructs_optim_local.cloud import LocalCloud
@@ -146,6 +146,49 @@ def test_an_accepted_endpoint_is_not_measured_again(evaluation: Evaluation, clou
     assert evaluation.responses.received[-1]["Status"] == "SUCCESS"
     listed = cloud.client("stepfunctions").list_executions(stateMachineArn=evaluation.machine)["executions"]
     assert not [each for each in listed if each["name"].startswith(evaluation.records.key[:32])]
+
+
+@pytest.mark.parametrize(("beyond", "status"), [(100.0, "SUCCESS"), (1e-6, "FAILURE")])
+def test_a_stack_that_waits_for_an_accepted_endpoint_gets_the_verdict_on_its_own_requirements(
+    evaluation: Evaluation, cloud: LocalCloud, beyond: float, status: str
+) -> None:
+    evaluation.poll_to_the_end()
+    (level,) = (content(evaluation.records, RESULT) or {})["levels"]
+    limit = {
+        "Formula": "client_latency_p50",
+        "Title": "latency",
+        "AtMost": beyond * level["metrics"]["client_latency_p50"],
+    }
+    evaluation.request["Gate"] = {"Limits": [limit]}
+    event = evaluation.event("Update", "request-4", PhysicalResourceId=evaluation.records.key)
+    event["ResourceProperties"] |= {"WaitHandle": f"{evaluation.responses.url}handle"}
+    received = len(evaluation.responses.received)
+    evaluation_handler.handler(event, LambdaContext(30))
+    signal, response = evaluation.responses.received[received:]
+    assert response["Status"] == "SUCCESS"
+    assert (signal["Status"], signal["Data"]) == (status, evaluation.records.key)
+    assert ("does not meet its requirements" in signal["Reason"]) is (status == "FAILURE")
+    listed = cloud.client("stepfunctions").list_executions(stateMachineArn=evaluation.machine)["executions"]
+    assert not [each for each in listed if each["name"].startswith(evaluation.records.key[:32])]
+
+
+def test_a_result_waits_for_the_completions_that_one_poll_cannot_make(
+    evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def completed(request: object, records: object, run: str, context: object) -> bool:
+        made.append(run)
+        return len(made) > 2
+
+    monkeypatch.setattr(evaluation_watcher, "complete_prompts", completed)
+    for number in (1, 2):
+        output = until(evaluation.poll, lambda _, number=number: len(made) == number)
+        assert output == {"Done": False, "WaitSeconds": 1}
+        assert content(evaluation.records, RESULT) is None
+    assert evaluation.poll_to_the_end()["Status"] == "SUCCESS"
+    assert made == [evaluation.run] * 3
+    assert content(evaluation.records, RESULT) is not None
 
 
 def test_deleting_an_evaluation_waits_until_its_benchmark_has_stopped(

@@ -12,16 +12,20 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
+from unittest.mock import Mock
 
 import boto3
 import pytest
+from botocore.exceptions import BotoCoreError, ClientError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constructs_optim.runtime import custom_resource
+from constructs_optim.runtime.documents import not_created
 from constructs_optim.runtime.handlers import job_handler, job_watcher
 from constructs_optim.runtime.jobs.sagemaker_jobs import SageMakerJobs
+from constructs_optim.runtime.store.owner_records import Owner, OwnerRecords
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.handler_clients import ACCOUNT, OTHER_ACCOUNT, Clients, Died, Requests
@@ -599,3 +603,151 @@ def test_deleting_a_resource_succeeds_with_records_of_a_newer_schema(
         kept = json.loads(s3.get_object(Bucket=BUCKET, Key=name)["Body"].read())
         assert (kept["schema"], kept["region"], kept["owners"]) == (2, "us-west-2", [])
     s3.delete_object(Bucket=BUCKET, Key=name)
+
+
+def test_a_model_that_changes_between_two_tries_of_a_request_fails_it_if_no_job_began(
+    a_resource: Callable[..., Requests], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resource = a_resource()
+
+    def die(jobs: SageMakerJobs, request: object) -> bool:
+        raise Died
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SageMakerJobs, "create", die)
+        with pytest.raises(Died):
+            resource.send("Create", "create")
+    resource.cloud.client("s3").put_object(
+        Bucket=BUCKET, Key=f"models/{resource.number}/model.safetensors", Body=b"other weights"
+    )
+    failed = resource.send("Create", "create")
+    assert failed["Status"] == "FAILED"
+    assert "the model's files changed during the deployment; deploy again" in failed["Reason"]
+    resource.assert_nothing_is_left()
+    assert resource.send("Create", "again")["Status"] == "SUCCESS"
+
+
+@pytest.mark.parametrize("ending", ["", "elsewhere/"])
+def test_a_job_that_writes_elsewhere_is_no_job_of_the_artifact(
+    a_resource: Callable[..., Requests], monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    resource = a_resource()
+    key = resource.send("Create", "create")["PhysicalResourceId"]
+    (first,) = resource.running
+    describe = SageMakerJobs.describe
+
+    def described(jobs: SageMakerJobs, name: str) -> dict[str, Any] | None:
+        job = describe(jobs, name)
+        if job is None or name != first:
+            return job
+        # Without the slash at its end, it is the same place.
+        output = f"{job['OutputConfig']['S3OutputLocation'].rstrip('/')}{ending and f'/{ending}'}"
+        return {**job, "OutputConfig": {"S3OutputLocation": output}}
+
+    monkeypatch.setattr(SageMakerJobs, "describe", described)
+    assert resource.send("Update", "update", key)["Status"] == "SUCCESS"
+    claim = resource.store.claim(key)
+    assert claim is not None
+    assert claim.attempt == (2 if ending else 1)
+
+
+def test_deleting_a_resource_without_its_store_stops_the_jobs_of_all_attempts(
+    a_resource: Callable[..., Requests], cloud: LocalCloud
+) -> None:
+    resource, s3 = a_resource(), cloud.client("s3")
+    bucket = f"short-lived-{resource.number}"
+    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+    first = resource.send("Create", "first", Bucket=bucket)["PhysicalResourceId"]
+    resource.send("Delete", "deleted", first, Bucket=bucket)
+    assert resource.send("Create", "second", Bucket=bucket)["PhysicalResourceId"] == first
+    assert len(resource.running) == 1, "the second attempt's"
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+        for item in page.get("Contents", []):
+            s3.delete_object(Bucket=bucket, Key=item["Key"])
+    s3.delete_bucket(Bucket=bucket)
+    assert resource.send("Delete", "again", first, Bucket=bucket)["Status"] == "SUCCESS"
+    assert resource.running == []
+
+
+def refusal(code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": "no"}}, "PutObject")
+
+
+@pytest.mark.parametrize(
+    ("code", "created", "refers", "status"),
+    [
+        ("NoSuchBucket", True, True, "SUCCESS"),
+        ("AccessDenied", True, False, "FAILED"),
+        ("AccessDenied", True, True, "FAILED"),
+        ("AccessDenied", False, True, "FAILED"),
+        # The creation failed for the same reason, and nothing can be deleted.
+        ("AccessDenied", False, False, "SUCCESS"),
+    ],
+)
+def test_a_deletion_that_cannot_be_recorded_fails_unless_nothing_was_created(
+    a_resource: Callable[..., Requests],
+    monkeypatch: pytest.MonkeyPatch,
+    code: str,
+    *,
+    created: bool,
+    refers: bool,
+    status: str,
+) -> None:
+    resource, asked = a_resource(), list[Owner]()
+
+    def begin(records: OwnerRecords, *_: object, **__: object) -> NoReturn:
+        raise refusal(code)
+
+    def may_refer(records: OwnerRecords, owner: Owner) -> bool:
+        asked.append(owner)
+        return refers
+
+    monkeypatch.setattr(OwnerRecords, "begin", begin)
+    monkeypatch.setattr(OwnerRecords, "may_refer", may_refer)
+    answer = resource.send("Delete", "delete", "a" * 64 if created else not_created("create"))
+    assert answer["Status"] == status
+    assert asked == ([] if created else [resource.owner])
+
+
+@pytest.mark.parametrize(
+    ("found", "is_gone"),
+    [
+        (refusal("AccessDenied"), False),
+        (
+            ClientError(
+                {"Error": {"Code": "ValidationError", "Message": "Stack with id Chat does not exist"}}, "DescribeStacks"
+            ),
+            True,
+        ),
+        (BotoCoreError(), False),
+        (["DELETE_COMPLETE"], True),
+        (["DELETE_IN_PROGRESS"], False),
+        (["UPDATE_COMPLETE"], False),
+        (["DELETE_COMPLETE", "CREATE_COMPLETE"], False),
+    ],
+)
+def test_a_stack_is_gone_if_cloudformation_says_so(found: Exception | list[str], *, is_gone: bool) -> None:
+    cloudformation = Mock()
+    if isinstance(found, Exception):
+        cloudformation.describe_stacks.side_effect = found
+    else:
+        stacks = [{"StackStatus": status} for status in found]
+        cloudformation.describe_stacks.return_value = {"Stacks": stacks}
+    assert job_handler._is_gone("stack", cloudformation) is is_gone
+
+
+def test_a_job_that_no_longer_exists_fails_its_stack_and_the_artifact(
+    a_resource: Callable[..., Requests], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resource = a_resource()
+    key = resource.send("Create", "create")["PhysicalResourceId"]
+    monkeypatch.setattr(SageMakerJobs, "describe", lambda jobs, name: None)
+    watch = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "Account": ACCOUNT}
+    output = job_watcher.handler({**watch, "WaitHandle": resource.responses.url}, LambdaContext())
+    assert output == {"Done": True}
+    told = resource.responses.received[-1]
+    assert told["Status"] == "FAILURE"
+    assert "no longer exists; deploy again to start a new job" in told["Reason"]
+    claim = resource.store.claim(key)
+    assert claim is not None
+    assert "no longer exists" in claim.failure

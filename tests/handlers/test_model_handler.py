@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim.runtime.handlers import model_handler
+from constructs_optim.runtime.immutable_resources import retag
 from constructs_optim.runtime.jobs import hub_document, source
 from constructs_optim_local.cloud import LocalCloud
 
@@ -101,6 +103,76 @@ def test_a_changed_definition_creates_a_model_and_a_rollback_reuses_the_old_one(
         assert send(responses, "Delete", name)["Status"] == "SUCCESS"
         with pytest.raises(ClientError, match="Could not find"):
             sagemaker.describe_model(ModelName=name)
+
+
+@pytest.mark.parametrize("knows", [False, True])
+def test_a_rollback_deletes_the_model_of_a_failed_update_that_cloudformation_does_not_know(
+    responses: Responses, sagemaker: Any, *, knows: bool
+) -> None:
+    before = send(responses, "Create")["PhysicalResourceId"]
+    changed = {"Environment": {"OPTION_MAX_MODEL_LEN": "8192"}}
+    after = send(responses, "Update", before, **changed)["PhysicalResourceId"]
+    event = custom_resource_event(
+        "Update",
+        responses.url,
+        stack_id=STACK,
+        request_id="rollback",
+        logical_id="Llama70BModel",
+        properties=properties(),
+        physical_id=after if knows else before,
+        old_properties=properties(**changed),
+    )
+    model_handler.handler(event, LambdaContext())
+    response = responses.received[-1]
+    assert (response["Status"], response["PhysicalResourceId"]) == ("SUCCESS", before)
+    if knows:
+        # CloudFormation deletes it.
+        sagemaker.describe_model(ModelName=after)
+    else:
+        with pytest.raises(ClientError, match="Could not find"):
+            sagemaker.describe_model(ModelName=after)
+    sagemaker.describe_model(ModelName=before)
+    for name in (after, before):
+        send(responses, "Delete", name)
+
+
+@pytest.mark.parametrize(
+    "old", [properties(), {"Source": {"Kind": "s3", "S3Uri": f"s3://{BUCKET}/nothing/"}}, {"Image": "an image"}]
+)
+def test_an_update_keeps_a_model_whose_former_definition_is_the_same_or_named_none(
+    responses: Responses, sagemaker: Any, old: dict[str, Any]
+) -> None:
+    before = send(responses, "Create")["PhysicalResourceId"]
+    event = custom_resource_event(
+        "Update",
+        responses.url,
+        stack_id=STACK,
+        request_id="update",
+        logical_id="Llama70BModel",
+        properties=properties(),
+        physical_id="optim-another",
+        old_properties=properties(**old),
+    )
+    model_handler.handler(event, LambdaContext())
+    assert responses.received[-1]["Status"] == "SUCCESS", responses.received[-1]
+    sagemaker.describe_model(ModelName=before)
+    send(responses, "Delete", before)
+
+
+def test_a_model_without_an_image_needs_a_hub(responses: Responses) -> None:
+    without = {name: value for name, value in properties().items() if name != "Image"}
+    event = custom_resource_event(
+        "Create",
+        responses.url,
+        stack_id=STACK,
+        request_id="create",
+        logical_id="Llama70BModel",
+        properties=without,
+    )
+    model_handler.handler(event, LambdaContext())
+    response = responses.received[-1]
+    assert response["Status"] == "FAILED"
+    assert "a model without an image needs a hub configuration that names one" in response["Reason"]
 
 
 def test_changed_tags_update_the_model_in_place(responses: Responses, sagemaker: Any) -> None:
@@ -272,3 +344,29 @@ def test_throttled_create_model_calls_are_retried(responses: Responses, cloud: L
     response = send(responses, "Create")
     assert response["Status"] == "SUCCESS"
     send(responses, "Delete", response["PhysicalResourceId"])
+
+
+@pytest.mark.parametrize(
+    ("current", "wanted", "removed", "added"),
+    [
+        ({}, {}, [], {}),
+        ({"team": "chat"}, {"team": "chat"}, [], {}),
+        ({"team": "chat"}, {}, ["team"], {}),
+        ({"team": "chat"}, {"team": "search"}, [], {"team": "search"}),
+        ({"b": "1", "a": "1", "same": "1"}, {"same": "1", "new": "2"}, ["a", "b"], {"new": "2"}),
+        # They cannot be removed.
+        ({"aws:cloudformation:stack-name": "Chat"}, {}, [], {}),
+    ],
+)
+def test_a_kept_resource_gets_the_tags_of_its_stack_and_loses_the_others(
+    current: dict[str, str], wanted: dict[str, str], removed: list[str], added: dict[str, str]
+) -> None:
+    sagemaker = Mock()
+    pages = [{"Tags": [{"Key": key, "Value": value}]} for key, value in current.items()]
+    sagemaker.get_paginator("list_tags").paginate.return_value = pages
+    retag(sagemaker, "arn", [{"Key": key, "Value": value} for key, value in wanted.items()])
+    deleted = [call.kwargs for call in sagemaker.delete_tags.call_args_list]
+    assert deleted == ([{"ResourceArn": "arn", "TagKeys": removed}] if removed else [])
+    put = [call.kwargs for call in sagemaker.add_tags.call_args_list]
+    tags = [{"Key": key, "Value": value} for key, value in added.items()]
+    assert put == ([{"ResourceArn": "arn", "Tags": tags}] if added else [])

@@ -10,20 +10,25 @@ import json
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
+from unittest.mock import Mock
 
 import boto3
 import pytest
 from botocore.stub import Stubber
 
 from constructs_optim.runtime import custom_resource
+from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.handlers import recommendation_handler, recommendation_watcher
 from constructs_optim.runtime.jobs import runs
+from constructs_optim.runtime.jobs.runs import recommendation_data
+from constructs_optim.runtime.store.run_records import RESULT, RUN, BegunRun, RunRecords
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.custom_resource_events import custom_resource_event
 from ..support.handler_clients import Clients, Died
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import BUCKET, ROLE, Responses, idle_state_machine
+from ..support.run_files import content
 from ..support.sampling import one_in
 
 numbers = count()
@@ -248,3 +253,140 @@ def test_an_error_caught_by_the_state_machine_fails_the_stack(
     seen = recommendation.poll(WaitHandle=f"{responses.url}handle", Error={"Error": "Lambda.Unknown"})
     assert seen["Done"] is True
     assert "Lambda.Unknown" in responses.received[-1]["Reason"]
+
+
+RECOMMENDED = {
+    "ModelDetails": {"ModelPackageArn": "arn:aws:sagemaker:us-west-2:000000000000:model-package/chat/1"},
+    "DeploymentConfiguration": {"InstanceType": "ml.g6.12xlarge", "InstanceCount": 2},
+}
+
+
+def recommended(recommendation: Recommendation, fingerprint: str | None = None) -> str:
+    """The key of the recommendation, whose result is written as the watcher does; by default, of the same files."""
+    key = recommendation.send("Create", "create")["PhysicalResourceId"]
+    (run,) = [name.rpartition("-")[2] for name in recommendation.jobs()]
+    records = RunRecords(recommendation.cloud.client("s3"), "recommendations", BUCKET, None, key)
+    begun = records.get(RUN, BegunRun, run)
+    assert begun is not None
+    records.write(
+        RESULT,
+        {
+            "asked": {"fingerprint": fingerprint or begun.fingerprint},
+            "job": {"name": "the-first-job"},
+            "recommendations": [RECOMMENDED],
+        },
+    )
+    return key
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_result_is_given_to_every_resource_that_asks_the_same(
+    recommendation: Recommendation, responses: Responses, *, waits: bool
+) -> None:
+    key = recommended(recommendation)
+    jobs, received = recommendation.jobs(), len(responses.received)
+    event = recommendation.event("Create", "another")
+    event["LogicalResourceId"] = "Other"
+    if waits:
+        event["ResourceProperties"] |= {"WaitHandle": f"{responses.url}handle"}
+    recommendation_handler.handler(event, LambdaContext(0.5))
+    *signals, response = responses.received[received:]
+    assert (response["Status"], response["PhysicalResourceId"]) == ("SUCCESS", key)
+    assert response["Data"]["JobName"] == "the-first-job"
+    package = RECOMMENDED["ModelDetails"]["ModelPackageArn"]
+    assert [signal["Data"] for signal in signals] == [f"|ml.g6.12xlarge|2|{package}||"] * waits
+    assert recommendation.jobs() == jobs
+
+
+def test_a_result_of_other_files_is_kept_by_its_resource_alone(recommendation: Recommendation) -> None:
+    key = recommended(recommendation, "s3:of-other-files")
+    kept = recommendation.send("Update", "update", key)
+    assert kept["Data"]["JobName"] == "the-first-job"
+    event = recommendation.event("Create", "another")
+    event["LogicalResourceId"] = "Other"
+    recommendation_handler.handler(event, LambdaContext(0.5))
+    response = recommendation.responses.received[-1]
+    assert (response["Status"], response["PhysicalResourceId"]) == ("SUCCESS", key)
+    assert response["Data"]["JobName"] in recommendation.jobs("InProgress")
+
+
+RUNNING_JOB = {"AIRecommendationJobStatus": "InProgress"}
+ENDED_JOB = {"AIRecommendationJobStatus": "Completed"}
+BEGUN = BegunRun(job_name="job", fingerprint="files")
+
+
+@pytest.mark.parametrize(
+    ("record", "job", "asked", "joined"),
+    [
+        (BEGUN, RUNNING_JOB, "files", "files"),
+        (BEGUN, {"AIRecommendationJobStatus": "Starting"}, "files", "files"),
+        (BEGUN, {**ENDED_JOB, "Recommendations": [RECOMMENDED]}, "files", "files"),
+        # The resource's result must be of the files that it began with.
+        (BEGUN, RUNNING_JOB, None, "files"),
+        (BEGUN, RUNNING_JOB, "other files", None),
+        (BEGUN, None, "files", None),
+        (BEGUN, {**ENDED_JOB, "Recommendations": []}, "files", None),
+        (BEGUN, {"AIRecommendationJobStatus": "Failed"}, "files", None),
+        (BEGUN, {"AIRecommendationJobStatus": "Stopping"}, "files", None),
+        (BegunRun(job_name="job"), RUNNING_JOB, None, None),
+        (None, RUNNING_JOB, None, None),
+        (DeploymentError("it is damaged"), RUNNING_JOB, "files", None),
+    ],
+)
+def test_a_run_is_joined_if_it_is_of_the_same_files_and_may_have_a_result(
+    record: Any, job: dict[str, Any] | None, asked: str | None, joined: str | None
+) -> None:
+    later = BegunRun(job_name="job", fingerprint=asked or "files")
+    records, jobs = Mock(key="a" * 64), Mock()
+    records.runs.return_value = ["first"]
+    records.get.side_effect = lambda file, model, run: _raised(record) if run == "first" else later
+    jobs.describe.side_effect = lambda name: job if name.endswith("-first") else RUNNING_JOB
+    usable = recommendation_handler._usable_run(records, jobs, asked)
+    assert usable == (("first", joined) if joined is not None else None)
+    records.runs.return_value = ["first", "later"]
+    usable = recommendation_handler._usable_run(records, jobs, asked)
+    assert usable == (("first", joined) if joined is not None else ("later", later.fingerprint))
+
+
+def _raised(value: Any) -> Any:
+    if isinstance(value, Exception):
+        raise value
+    return value
+
+
+def test_a_job_that_no_longer_exists_fails_the_stack(recommendation: Recommendation, responses: Responses) -> None:
+    recommendation.send("Create", "create")
+    seen = recommendation.poll(Run="0" * 16, WaitHandle=f"{responses.url}handle")
+    assert seen == {"Done": True}
+    assert responses.received[-1]["Status"] == "FAILURE"
+    assert f"-{'0' * 16} no longer exists. Deploy again to start a new job" in responses.received[-1]["Reason"]
+
+
+STARTED, CREATED, ENDED = (dt.datetime(2026, 11, 21, hour, tzinfo=dt.UTC) for hour in (12, 11, 14))
+
+
+@pytest.mark.parametrize(
+    ("times", "recorded"),
+    [
+        ({"StartTime": STARTED, "EndTime": ENDED}, {"started": STARTED.isoformat(), "ended": ENDED.isoformat()}),
+        ({"EndTime": ENDED}, {"started": CREATED.isoformat(), "ended": ENDED.isoformat()}),
+        ({}, {"started": CREATED.isoformat()}),
+    ],
+)
+def test_a_result_says_when_its_job_ran(
+    recommendation: Recommendation,
+    responses: Responses,
+    monkeypatch: pytest.MonkeyPatch,
+    times: dict[str, dt.datetime],
+    recorded: dict[str, str],
+) -> None:
+    key = recommendation.send("Create", "create")["PhysicalResourceId"]
+    (name,) = recommendation.jobs()
+    job = {"CreationTime": CREATED, "AIRecommendationJobStatus": "Completed", "Recommendations": [RECOMMENDED], **times}
+    monkeypatch.setattr(recommendation_watcher, "SageMakerJobs", lambda *_: Mock(describe=lambda name: job))
+    assert recommendation.poll(WaitHandle=f"{responses.url}handle") == {"Done": True}
+    assert responses.received[-1]["Data"] == recommendation_data(RECOMMENDED)
+    records = RunRecords(recommendation.cloud.client("s3"), "recommendations", BUCKET, None, key)
+    for run in ("", name.rpartition("-")[2]):
+        result = content(records, RESULT, run) or {}
+        assert (result["job"], result["asked"]["fingerprint"]) == ({"name": name, **recorded}, "s3:...")

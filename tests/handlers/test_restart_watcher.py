@@ -5,6 +5,7 @@ The tests play the part of the state machine.
 
 from __future__ import annotations
 
+import json
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim.runtime.handlers import restart_watcher
+from constructs_optim.runtime.requests.restart_properties import RestartRequest
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.endpoint_updates import make_alarm, serving, trip
@@ -199,3 +201,74 @@ def test_an_update_that_is_refused_is_tried_again(restarted: Restarted, monkeypa
     restarted.restart("a")
     assert calls == [f"{restarted.name}-2"] * 2
     assert restarted.config == f"{restarted.name}-2"
+
+
+@pytest.mark.parametrize("status", ["Failed", "OutOfService", "UpdateRollbackFailed", "Deleting"])
+def test_an_endpoint_that_is_not_in_service_is_not_restarted(
+    restarted: Restarted, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, status: str
+) -> None:
+    broken = {"EndpointStatus": status, "EndpointConfigName": restarted.name}
+    monkeypatch.setattr(restart_watcher, "_endpoint", lambda request: broken)
+    assert restarted.poll("a") == {"Done": True}
+    (told,) = [record for record in caplog.records if record.message == "not restarted"]
+    assert vars(told)["reason"] == f"it is {status}"
+    assert restarted.config == restarted.name
+
+
+@pytest.mark.parametrize(
+    ("status", "deploys"),
+    [
+        ("UPDATE_IN_PROGRESS", True),
+        ("UPDATE_ROLLBACK_IN_PROGRESS", True),
+        ("UPDATE_COMPLETE", False),
+        ("UPDATE_FAILED", False),
+        (None, False),
+    ],
+)
+def test_a_stack_is_deployed_while_an_operation_is_in_progress(
+    monkeypatch: pytest.MonkeyPatch, status: str | None, *, deploys: bool
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(restart_watcher, "stack_status", lambda stack_id: asked.append(stack_id) or status)
+    request = RestartRequest(
+        endpoint_name="chat",
+        config_names=("chat", "chat-2"),
+        alarm_name="decay",
+        at_most_every_seconds=HOUR,
+        stack_id=STACK,
+        bucket=BUCKET,
+    )
+    assert restart_watcher._is_deployed(request) is deploys
+    assert asked == [STACK]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "failure", "reason"),
+    [
+        ("the limit is 1", "an alarm", "the limit is 1"),
+        ("", "an alarm", "an alarm"),
+        ("", None, "SageMaker rolled back the endpoint's update"),
+    ],
+)
+def test_a_restart_that_failed_reports_the_best_reason_once(
+    restarted: Restarted,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    cloud: LocalCloud,
+    refusal: str,
+    failure: str | None,
+    reason: str,
+) -> None:
+    record = {"run": "a", "restarted": int(restarted.now), "target": f"{restarted.name}-2", "updates": 2}
+    body = json.dumps({"schema": 1, **record, "refusal": refusal}).encode()
+    name = f"restarts/000000000000/us-west-2/{restarted.name}.json"
+    cloud.client("s3").put_object(Bucket=BUCKET, Key=name, Body=body)
+    endpoint = {"EndpointStatus": "InService", "EndpointConfigName": restarted.name}
+    found = endpoint | ({"FailureReason": failure} if failure is not None else {})
+    monkeypatch.setattr(restart_watcher, "_endpoint", lambda request: found)
+    told: list[list[str]] = []
+    # Only the run that failed knows why.
+    for run in ("b", "a", "a"):
+        assert restarted.poll(run) == later(3600)
+        told.append([vars(record)["reason"] for record in caplog.records if record.message == "restart failed"])
+    assert told == [[], [reason], [reason]]

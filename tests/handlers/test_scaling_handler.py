@@ -5,7 +5,9 @@ The tests play the parts of CloudFormation and of the state machine; ``tests/e2e
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,10 +15,12 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from botocore.exceptions import ClientError
 
 from constructs_optim.runtime import variant_scaling
 from constructs_optim.runtime.handlers import scaling_handler, scaling_watcher, serving_handler
 from constructs_optim.runtime.hosting import scaling_registration
+from constructs_optim.runtime.requests.hosting_properties import Registration
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.cloudformation_stacks import Stack, hosting
@@ -429,6 +433,156 @@ def test_malformed_properties_are_refused_by_name(made: Scaled) -> None:
         assert name in refused["Reason"]
 
 
+def settling(monkeypatch: pytest.MonkeyPatch, module: Any, status: str, **more: Any) -> None:
+    """The endpoint has this status for a module from now on."""
+    real = module.serving_endpoint
+
+    def changing(name: str) -> Any:
+        endpoint = real(name)
+        assert endpoint is not None
+        return replace(endpoint, described={**endpoint.described, "EndpointStatus": status}, **more)
+
+    monkeypatch.setattr(module, "serving_endpoint", changing)
+
+
+@pytest.mark.parametrize("status", one_in(2, ["Creating", "Updating", "SystemUpdating", "RollingBack"]))
+def test_the_watcher_registers_nothing_while_the_endpoint_changes(
+    made: Scaled, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    made.send("Update", G6, G5)
+    settling(monkeypatch, scaling_watcher, status)
+    assert made.poll() == later(5)
+    assert (made.registered, made.is_suspended) == (None, True)
+
+
+def test_a_request_leaves_a_changing_endpoint_to_an_execution(
+    made: Scaled, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made.send("Update", G6, G5)
+    with monkeypatch.context() as patched:
+        settling(patched, variant_scaling, "Updating", variants={"AllTraffic": (G6,)})
+        assert made.send("Update", G6, G5, PoliciesHash="0" * 64)["Status"] == "SUCCESS"
+    (told,) = [record for record in caplog.records if record.message == "endpoint is changing"]
+    assert vars(told)["status"] == "Updating"
+    assert (made.registered, made.is_suspended, len(made.watches)) == (None, True, 2)
+    monkeypatch.setattr(variant_scaling, "serving_endpoint", lambda name: None)
+    assert made.send("Update", G6, G5, PoliciesHash="0" * 64)["Status"] == "SUCCESS"
+    assert [record for record in caplog.records if record.message == "endpoint is changing"] == [told]
+
+
+def test_a_rollback_suspends_what_no_operation_recorded_and_restores_it(
+    made: Scaled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(variant_scaling, "is_rolling_back", lambda stack_id: True)
+    assert made.send("Update", G6, G5)["Status"] == "SUCCESS"
+    assert (made.registered, made.is_suspended) == (None, True)
+    made.move_to(G6)
+    assert made.send("Update", G6, G5, PoliciesHash="0" * 64)["Status"] == "SUCCESS"
+    assert made.registered == ALL
+
+
+def put_policy(made: Scaled, name: str) -> str:
+    """Create a policy that tracks something else than the one by hand, and return its ARN."""
+    metric = {"MetricName": name, "Namespace": "Tests", "Statistic": "Average"}
+    return made.scaling.put_scaling_policy(
+        **made.key,
+        PolicyName=name,
+        PolicyType="TargetTrackingScaling",
+        TargetTrackingScalingPolicyConfiguration={"TargetValue": 8.0, "CustomizedMetricSpecification": metric},
+    )["PolicyARN"]
+
+
+@pytest.mark.parametrize("was", ["restored", "restored_after_a_record", "deleted"])
+def test_policies_that_cloudformation_knows_otherwise_or_that_are_gone_are_replaced(
+    made: Scaled, monkeypatch: pytest.MonkeyPatch, was: str
+) -> None:
+    if was == "restored_after_a_record":
+        made.send("Update", G6, G5)
+        made.scaling.register_scalable_target(**made.key, MinCapacity=1, MaxCapacity=3)
+    arn = put_policy(made, "Own")
+    if was == "deleted":
+        made.scaling.delete_scaling_policy(**made.key, PolicyName="Own")
+    known = {"Own": arn if was == "deleted" else "arn:of-the-deleted-one"}
+    monkeypatch.setattr(variant_scaling, "policies_of_stack", lambda stack_id, resource_id: known)
+    before = made.registered
+    assert before is not None
+    answer = made.send("Update", G5, G5, PoliciesHash="0" * 64)
+    assert answer["Status"] == "SUCCESS", answer["Reason"]
+    assert re.fullmatch("@[0-9a-f]{8}", answer["Data"]["PolicyEnding"])
+    # CloudFormation creates the stack's own policy under another name.
+    assert made.registered == (*before[:2], [name for name in before[2] if name != "Own"], before[3])
+    assert made.is_suspended, "a rollback restores it from the record"
+
+
+def test_a_policy_by_hand_that_the_stack_declares_now_is_left_to_cloudformation(
+    made: Scaled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made.send("Update", G6, G5)
+    made.move_to(G6)
+    monkeypatch.setattr(variant_scaling, "policies_of_stack", lambda stack_id, resource_id: {"ByHand": "arn"})
+    answer = made.send("Update", G6, G5, PoliciesHash="0" * 64)
+    assert re.fullmatch("@[0-9a-f]{8}", answer["Data"]["PolicyEnding"])
+    assert made.registered == (1, 4, [], ["Mornings"])
+
+
+def test_a_rollback_removes_the_policies_that_the_operation_added(
+    made: Scaled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made.send("Update", G6, G5)
+    made.scaling.register_scalable_target(**made.key, MinCapacity=1, MaxCapacity=3)
+    put_policy(made, "Added")
+    monkeypatch.setattr(variant_scaling, "is_rolling_back", lambda stack_id: True)
+    assert made.send("Update", G5, G6, PoliciesHash="0" * 64)["Status"] == "SUCCESS"
+    assert made.registered == ALL
+
+
+def test_a_rollback_keeps_a_range_that_somebody_set_if_it_has_no_other_policies(
+    made: Scaled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made.send("Update", G6, G5)
+    made.scaling.register_scalable_target(**made.key, MinCapacity=1, MaxCapacity=3)
+    monkeypatch.setattr(variant_scaling, "is_rolling_back", lambda stack_id: True)
+    assert made.send("Update", G5, G6, PoliciesHash="0" * 64)["Status"] == "SUCCESS"
+    assert made.registered == (1, 3, *ALL[2:])
+
+
+def test_scaling_that_somebody_suspended_is_suspended_when_it_comes_back(made: Scaled) -> None:
+    suspended = {
+        "DynamicScalingInSuspended": True,
+        "DynamicScalingOutSuspended": False,
+        "ScheduledScalingSuspended": True,
+    }
+    made.scaling.register_scalable_target(**made.key, SuspendedState=suspended)
+    made.send("Update", G6, G5)
+    assert made.registered is None
+    assert made.poll() == {"Done": True}
+    (target,) = made.scaling.describe_scalable_targets(
+        ServiceNamespace="sagemaker", ResourceIds=[made.key["ResourceId"]]
+    )["ScalableTargets"]
+    assert target["SuspendedState"] == suspended
+
+
+@pytest.mark.parametrize(
+    ("code", "schedule", "is_over"),
+    [
+        ("ValidationException", "at(2026-01-01T07:00:00)", True),
+        ("ValidationException", "cron(0 7 ? * MON-FRI *)", False),
+        ("ConcurrentUpdateException", "at(2026-01-01T07:00:00)", False),
+    ],
+)
+def test_a_schedule_is_left_out_only_if_it_was_to_run_once_and_its_time_is_over(
+    code: str, schedule: str, *, is_over: bool
+) -> None:
+    scaling, action = Mock(), {"ScheduledActionName": "Once", "Schedule": schedule}
+    scaling.put_scheduled_action.side_effect = ClientError({"Error": {"Code": code, "Message": "no"}}, "Put")
+    if is_over:
+        scaling_registration._schedule(scaling, action)
+    else:
+        with pytest.raises(ClientError, match=code):
+            scaling_registration._schedule(scaling, action)
+    scaling.put_scheduled_action.assert_called_once_with(**action)
+
+
 def served(made: Scaled, config_name: str, before: str = "") -> dict[str, Any]:
     event = custom_resource_event(
         "Update",
@@ -496,6 +650,36 @@ def test_the_policies_of_a_stack_are_its_own_ones_of_the_variant(monkeypatch: py
     monkeypatch.setattr(scaling_registration, "client", lambda service: cloudformation)
     found = scaling_registration.policies_of_stack("stack", "endpoint/chat/variant/AllTraffic")
     assert found == {"Out": policy("AllTraffic", "Out")}
+
+
+@pytest.mark.parametrize("arn", ["arn:of-the-target", None])
+def test_a_registration_has_the_tags_that_can_be_set(monkeypatch: pytest.MonkeyPatch, arn: str | None) -> None:
+    scaling, at = Mock(), dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+    target = {"MinCapacity": 1, "MaxCapacity": 4, "CreationTime": at} | ({"ScalableTargetARN": arn} if arn else {})
+    scaling.describe_scalable_targets.return_value = {"ScalableTargets": [target]}
+    scaling.list_tags_for_resource.return_value = {"Tags": {"team": "chat", "aws:cloudformation:stack-name": "Chat"}}
+    scaling.get_paginator().paginate.return_value = [{"ScalingPolicies": [], "ScheduledActions": []}]
+    monkeypatch.setattr(scaling_registration, "client", lambda service: scaling)
+    found = scaling_registration.registration_of("endpoint/chat/variant/AllTraffic")
+    assert found is not None
+    assert found.tags == ({"team": "chat"} if arn else {})
+    assert [call.kwargs for call in scaling.list_tags_for_resource.call_args_list] == [{"ResourceARN": arn}] * bool(arn)
+    assert (found.variant_name, found.target["CreationTime"]) == ("AllTraffic", "2026-11-21T12:00:00+00:00")
+
+
+@pytest.mark.parametrize(("code", "is_gone"), [("ObjectNotFoundException", True), ("ConcurrentUpdateException", False)])
+def test_what_is_deregistered_already_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch, code: str, *, is_gone: bool
+) -> None:
+    scaling = Mock()
+    scaling.deregister_scalable_target.side_effect = ClientError({"Error": {"Code": code, "Message": "no"}}, "D")
+    monkeypatch.setattr(scaling_registration, "client", lambda service: scaling)
+    registration = Registration(resource_id="endpoint/chat/variant/AllTraffic", target={})
+    if is_gone:
+        scaling_registration.deregister(registration)
+    else:
+        with pytest.raises(ClientError, match=code):
+            scaling_registration.deregister(registration)
 
 
 @pytest.mark.parametrize("by", ["the_watcher", "a_rollback"])

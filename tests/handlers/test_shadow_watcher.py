@@ -11,17 +11,19 @@ import json
 from collections.abc import Iterator
 from itertools import count, cycle, product
 from typing import Any, NoReturn
+from unittest.mock import Mock
 
 import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim.runtime import aws
+from constructs_optim.runtime.custom_resource import issued_at
 from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.handlers import shadow_handler, shadow_watcher
+from constructs_optim.runtime.handlers import restart_watcher, shadow_handler, shadow_watcher
 from constructs_optim.runtime.requests.properties import validate
 from constructs_optim.runtime.requests.shadow_properties import ShadowRequest
 from constructs_optim.runtime.shadow.observation import RunState
-from constructs_optim.runtime.store.run_records import CURRENT, RESULT, RUN, RunRecords
+from constructs_optim.runtime.store.run_records import CURRENT, RESULT, RUN, RunRecords, run_of
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.custom_resource_events import custom_resource_event
@@ -753,3 +755,150 @@ def test_a_poll_reads_on_while_there_is_more(run: Run, monkeypatch: pytest.Monke
     monkeypatch.setattr(shadow_watcher.Observer, "observe", lambda self, now, until: next(looks))
     assert run.poll()["WaitSeconds"] == 300
     assert not list(looks)
+
+
+@pytest.mark.parametrize("changed", [{}, {"Margin": 0.2}], ids=["same_candidate", "other_criteria"])
+def test_an_update_gives_up_the_run_before_it_and_not_its_own(run: Run, changed: dict[str, Any]) -> None:
+    shadow_handler.handler(run.event("Create", "first"), LambdaContext(120))
+    earlier, key = run.records, run.responses.received[-1]["PhysicalResourceId"]
+    run.request |= changed
+    update = run.event("Update", "second", PhysicalResourceId=key)
+    shadow_handler.handler(update, LambdaContext(120))
+    issued = issued_at(update["ResponseURL"])
+    assert run.responses.received[-1]["Status"] == "SUCCESS"
+    assert (run.records.key == earlier.key) is not changed
+    assert earlier.is_given_up(issued - 1)
+    assert not run.records.is_given_up(issued)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "of_this_request", "stays"),
+    [
+        ("not decided", True, True),
+        ("not decided", False, False),
+        ("observing", False, False),
+        ("worse", False, True),
+        ("pass", False, True),
+    ],
+)
+def test_a_request_begins_a_run_unless_it_has_done_so_before_or_the_candidate_has_a_verdict(
+    run: Run, outcome: str, *, of_this_request: bool, stays: bool
+) -> None:
+    event = run.event("Create", "first")
+    own = run_of(event["StackId"], event["RequestId"])
+    before = {"outcome": outcome, "run": own if of_this_request else "0" * 16}
+    run.records.write(CURRENT, before)
+    shadow_handler.handler(event, LambdaContext(120))
+    current = content(run.records, CURRENT) or {}
+    expected = before if stays else {"outcome": "observing", "run": own}
+    assert {name: current[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(("code", "status"), [("NoSuchBucket", "SUCCESS"), ("AccessDenied", "FAILED")])
+def test_a_run_is_deleted_without_its_store_but_not_while_the_store_cannot_be_reached(
+    run: Run, monkeypatch: pytest.MonkeyPatch, code: str, status: str
+) -> None:
+    monkeypatch.setattr(shadow_handler, "RunRecords", NoBucket if code == "NoSuchBucket" else NoStore)
+    shadow_handler.handler(run.event("Delete", "last", PhysicalResourceId="a" * 64), LambdaContext(120))
+    response = run.responses.received[-1]
+    assert (response["Status"], code in response["Reason"]) == (status, status == "FAILED")
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_deletion_gives_up_the_runs_that_were_requested_before_it(run: Run, *, is_known: bool) -> None:
+    key = "c" * 64 if is_known else run.records.key
+    physical_id = key if is_known else "not-created-first"
+    deletion = run.event("Delete", "last", PhysicalResourceId=physical_id)
+    shadow_handler.handler(deletion, LambdaContext(120))
+    assert run.responses.received[-1]["Status"] == "SUCCESS"
+    issued = issued_at(deletion["ResponseURL"])
+    records = RunRecords(run.cloud.client("s3"), "shadows", BUCKET, None, key)
+    assert records.is_given_up(issued)
+    assert not records.is_given_up(issued + 1)
+    assert run.records.is_given_up(issued) is not is_known
+
+
+def serves(run: Run, monkeypatch: pytest.MonkeyPatch, status: str, ending: str = "shadow") -> None:
+    """The endpoint has this status and configuration from now on."""
+    endpoint = {"EndpointStatus": status, "EndpointConfigName": f"{run.name}-{ending}"}
+    monkeypatch.setattr(shadow_watcher, "_endpoint", lambda request: endpoint)
+
+
+CHANGING = ["Creating", "Updating", "SystemUpdating", "RollingBack"]
+
+
+@pytest.mark.parametrize("status", one_in(2, CHANGING))
+def test_a_shadow_is_not_ended_while_its_endpoint_changes(
+    run: Run, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    moved = moves(monkeypatch)
+    run.records.write(CURRENT, {"outcome": "worse", "run": "0" * 16})
+    serves(run, monkeypatch, status)
+    assert run.poll() == later(30)
+    with monkeypatch.context() as patched:
+        patched.setattr(shadow_watcher, "RunRecords", NoBucket)
+        # The number of updates so far is only in the output.
+        assert run.poll(Look={"Updates": 2}) == later(30) | {"Updates": 2}
+    assert not moved
+
+
+@pytest.mark.parametrize(
+    ("status", "waits"),
+    [
+        ("Creating", True),
+        ("Updating", True),
+        ("SystemUpdating", True),
+        ("RollingBack", False),
+        ("InService", False),
+        ("Failed", False),
+    ],
+)
+def test_a_run_waits_for_the_configuration_to_which_the_endpoint_is_updated(
+    run: Run, monkeypatch: pytest.MonkeyPatch, status: str, *, waits: bool
+) -> None:
+    serves(run, monkeypatch, status, "ended")
+    assert run.poll() == (later(30) if waits else {"Done": True})
+    assert (content(run.records, RESULT) is None) is waits
+
+
+def test_a_run_without_the_answers_that_it_compares_with_ends_the_shadow(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = moves(monkeypatch)
+    run.request["Checks"] = [{"Kind": "reference", "Reference": f"s3://{BUCKET}/none-of-these.jsonl"}]
+    assert run.poll() == later(30)
+    assert moved == [f"{run.name}-ended"]
+    said = f"The object s3://{BUCKET}/none-of-these.jsonl with the reference answers does not exist"
+    assert (run.report["outcome"], run.report["reason"]) == ("not decided", said)
+
+
+def test_a_run_that_ends_after_its_verdict_was_lost_leaves_the_candidate_undecided(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.records.write(RUN, RunState(began=0, minute=0, phase="ending").model_dump(), run.run)
+    monkeypatch.setattr(shadow_watcher, "_endpoint", lambda request: None)
+    assert run.poll() == {"Done": True}
+    current = content(run.records, CURRENT) or {}
+    assert (current["outcome"], current["run"], current.get("ending")) == ("not decided", run.run, None)
+
+
+@pytest.mark.parametrize("module", [shadow_watcher, restart_watcher])
+@pytest.mark.parametrize(
+    ("code", "message", "is_gone"),
+    [
+        ("ValidationException", 'Could not find endpoint "chat".', True),
+        ("ValidationException", "1 validation error detected", False),
+        ("ThrottlingException", "Could not find the time", False),
+    ],
+)
+def test_only_an_endpoint_that_sagemaker_does_not_know_is_gone(
+    monkeypatch: pytest.MonkeyPatch, module: Any, code: str, message: str, *, is_gone: bool
+) -> None:
+    sagemaker = Mock()
+    sagemaker.describe_endpoint.side_effect = ClientError({"Error": {"Code": code, "Message": message}}, "Describe")
+    monkeypatch.setattr(module, "client", lambda name: sagemaker)
+    if is_gone:
+        assert module._endpoint(Mock()) is None
+    else:
+        with pytest.raises(ClientError, match=message):
+            module._endpoint(Mock())

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 from typing import Any
+from unittest.mock import Mock
 
 import boto3
 import botocore.session
 import pytest
+from botocore.exceptions import ClientError
 from botocore.validate import ParamValidator
 
 from constructs_optim.runtime.errors import DeploymentError, InvalidEvent
-from constructs_optim.runtime.jobs.sagemaker_jobs import ARTIFACT_JOBS, RUNNING, SageMakerJobs, typed
+from constructs_optim.runtime.jobs import sagemaker_jobs
+from constructs_optim.runtime.jobs.sagemaker_jobs import ARTIFACT_JOBS, RUNNING, SageMakerJobs, is_not_found, typed
 from constructs_optim.runtime.jobs.source import ResolvedSource, is_of, with_reads
 from constructs_optim.runtime.requests.properties import JobProperties, as_delivered, validate
 from constructs_optim.runtime.store.artifact_store import ArtifactStore
@@ -171,3 +174,107 @@ def test_missing_training_data_is_reported_with_its_s3_uri(s3: Any) -> None:
 def test_an_artifact_is_matched_by_its_model_regardless_of_other_inputs() -> None:
     given = validate(JobProperties, OPTIMIZATION)
     assert is_of(given.source, f"hub:SageMakerPublicHub/some-model@1.2.3\ns3:s3://data/train/#{KEY}")
+
+
+def refused(code: str, message: str = "no") -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": message}}, "StopTrainingJob")
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "is_unknown"),
+    [
+        ("ResourceNotFound", "", True),
+        ("ResourceNotFoundException", "", True),
+        ("ValidationException", "Requested resource not found.", True),
+        ("ValidationException", "Could not find the job", True),
+        ("ValidationException", "The job does not exist", True),
+        ("ValidationException", "1 validation error detected", False),
+        ("AccessDeniedException", "Could not find the policy", False),
+        ("", "", False),
+    ],
+)
+def test_only_a_name_that_sagemaker_does_not_know_is_not_found(code: str, message: str, *, is_unknown: bool) -> None:
+    assert is_not_found(refused(code, message)) is is_unknown
+
+
+def jobs_of(*statuses: str | None) -> tuple[SageMakerJobs, Any]:
+    """Training jobs whose one job has a status at each look, and the client; None without a job."""
+    sagemaker = Mock()
+    looks = [{"TrainingJobStatus": each} if each else refused("ResourceNotFound") for each in statuses]
+    sagemaker.describe_training_job.side_effect = looks
+    return SageMakerJobs(sagemaker, ARTIFACT_JOBS["TrainingJob"]), sagemaker
+
+
+@pytest.mark.parametrize(
+    ("status", "is_stopped"),
+    [
+        ("InProgress", True),
+        ("Starting", True),
+        ("Stopping", False),
+        ("Stopped", False),
+        ("Completed", False),
+        ("Failed", False),
+        (None, False),
+    ],
+)
+def test_a_job_is_stopped_while_it_runs(status: str | None, *, is_stopped: bool) -> None:
+    jobs, sagemaker = jobs_of(status)
+    jobs.stop("optim-1")
+    calls = [call.kwargs for call in sagemaker.stop_training_job.call_args_list]
+    assert calls == [{"TrainingJobName": "optim-1"}] * is_stopped
+
+
+@pytest.mark.parametrize(
+    ("code", "has_ended"),
+    [("ValidationException", True), ("ResourceNotFound", True), ("AccessDeniedException", False)],
+)
+def test_a_job_that_ends_before_it_can_be_stopped_is_no_failure(code: str, *, has_ended: bool) -> None:
+    jobs, sagemaker = jobs_of("InProgress")
+    sagemaker.stop_training_job.side_effect = refused(code)
+    if has_ended:
+        jobs.stop("optim-1")
+    else:
+        with pytest.raises(ClientError, match=code):
+            jobs.stop("optim-1")
+
+
+@pytest.mark.parametrize(
+    ("statuses", "until", "slept"),
+    [
+        (["Stopped"], 100, 0),
+        ([None], 100, 0),
+        # Nothing stops it.
+        (["InProgress"], 100, 0),
+        (["Stopping", "Stopping", "Stopped"], 100, 2),
+        (["Stopping", None], 100, 1),
+        (["Stopping"] * 4, 3, 3),
+        (["Stopping"], 0.5, 0),
+    ],
+)
+def test_a_job_that_is_being_stopped_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, statuses: list[str | None], until: float, slept: int
+) -> None:
+    pauses: list[float] = []
+    clock = Mock(monotonic=lambda: sum(pauses), sleep=pauses.append)
+    monkeypatch.setattr(sagemaker_jobs, "time", clock)
+    jobs, _ = jobs_of(*statuses)
+    jobs.wait_while_stopping("optim-1", until)
+    assert pauses == [1] * slept
+
+
+@pytest.mark.parametrize(
+    ("code", "exists"),
+    [("ResourceInUse", True), ("ConflictException", True), ("ResourceLimitExceeded", False)],
+)
+def test_a_job_that_another_call_created_is_not_created_again(
+    monkeypatch: pytest.MonkeyPatch, code: str, *, exists: bool
+) -> None:
+    jobs, sagemaker = jobs_of()
+    monkeypatch.setattr(SageMakerJobs, "_input_shape", Mock(type_name="structure", members={}))
+    assert jobs.create({"TrainingJobName": "optim-1"})
+    sagemaker.create_training_job.side_effect = refused(code)
+    if exists:
+        assert not jobs.create({"TrainingJobName": "optim-1"})
+    else:
+        with pytest.raises(ClientError, match=code):
+            jobs.create({"TrainingJobName": "optim-1"})

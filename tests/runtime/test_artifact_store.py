@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import string
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from botocore.exceptions import ClientError
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 
 from constructs_optim.recipe.keys import artifact_key as planned_key
 from constructs_optim.runtime.errors import DeploymentError
+from constructs_optim.runtime.jobs.sagemaker_jobs import remove_setting
+from constructs_optim.runtime.store.artifact_integrity import attempt_of
 from constructs_optim.runtime.store.artifact_store import (
     ArtifactStore,
     Claim,
@@ -20,7 +23,7 @@ from constructs_optim.runtime.store.artifact_store import (
     artifact_key,
 )
 
-from ..support.s3_clients import BUCKET
+from ..support.s3_clients import BUCKET, Reticent, denied
 
 KEY = "a" * 64
 FIRST, SECOND = Owner("stack/first", "Job"), Owner("stack/second", "Job")
@@ -273,3 +276,66 @@ def test_each_attempt_writes_under_a_separate_prefix(store: ArtifactStore) -> No
 def test_a_missing_bucket_is_reported_and_not_treated_as_empty(s3: Any) -> None:
     with pytest.raises(ClientError, match="NoSuchBucket"):
         ArtifactStore(s3, "no-such-bucket-anywhere").join(KEY, FIRST)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "attempt"),
+    [
+        ({"attempt": 3, "model_data_uri": f"s3://{BUCKET}/artifacts/{KEY}/model/2/"}, 3),
+        # The first releases wrote it only here.
+        ({"model_data_uri": f"s3://{BUCKET}/artifacts/{KEY}/model/12/"}, 12),
+        ({"attempt": "3", "model_data_uri": f"s3://{BUCKET}/artifacts/{KEY}/model/2/optim-1/output/model/"}, 2),
+        ({"model_data_uri": f"s3://{BUCKET}/elsewhere/"}, 1),
+        ({"model_data_uri": f"s3://{BUCKET}/model/latest/"}, 1),
+    ],
+)
+def test_a_manifest_of_any_release_has_an_attempt(manifest: dict[str, Any], attempt: int) -> None:
+    assert attempt_of(manifest) == attempt
+
+
+def test_a_file_that_is_deleted_after_the_listing_has_no_checksums(store: ArtifactStore, s3: Any) -> None:
+    uri = store.model_uri(KEY, 1)
+    for name in ("kept", "deleted"):
+        s3.put_object(Bucket=BUCKET, Key=key_of(uri, name), Body=b"weights")
+    listed = store.files(uri)
+    s3.delete_object(Bucket=BUCKET, Key=key_of(uri, "deleted"))
+    deleted, kept = store.with_checksums(uri, listed)
+    assert (deleted["name"], deleted["checksums"]) == ("deleted", {})
+    assert (kept["name"], bool(kept["checksums"])) == ("kept", True)
+
+
+def test_a_file_whose_checksums_cannot_be_read_is_an_error(store: ArtifactStore, s3: Any) -> None:
+    s3.put_object(Bucket=BUCKET, Key=key_of(store.model_uri(KEY, 1), "kept"), Body=b"weights")
+
+    class Unreadable(Reticent):
+        def head_object(self, **_: object) -> NoReturn:
+            raise denied("HeadObject")
+
+    uri = store.model_uri(KEY, 1)
+    with pytest.raises(ClientError, match="AccessDenied"):
+        ArtifactStore(Unreadable(s3), BUCKET).with_checksums(uri, store.files(uri))
+
+
+class Contended:
+    """S3 whose serving.properties another writer changes before every write; ``status`` is the answer to it."""
+
+    def __init__(self, status: int) -> None:
+        self.status, self.writes = status, list[str]()
+
+    def get_object(self, **_: object) -> dict[str, Any]:
+        body = b"option.quantize=awq\noption.rolling_batch=lmi-dist\n"
+        return {"Body": io.BytesIO(body), "ETag": f"version-{len(self.writes)}"}
+
+    def put_object(self, **given: Any) -> None:
+        self.writes.append(given["IfMatch"])
+        error: Any = {"Error": {"Code": "no"}, "ResponseMetadata": {"HTTPStatusCode": self.status}}
+        raise ClientError(error, "PutObject")
+
+
+@pytest.mark.parametrize(("status", "writes"), [(412, 5), (409, 5), (403, 1)])
+def test_a_setting_that_others_keep_changing_is_given_up_after_some_tries(status: int, writes: int) -> None:
+    contended: Any = Contended(status)
+    error, told = (ClientError, "PutObject") if status == 403 else (DeploymentError, "s3://store/m/serving.properties")
+    with pytest.raises(error, match=told):
+        remove_setting(contended, "store", "m/", "option.quantize")
+    assert contended.writes == [f"version-{number}" for number in range(writes)]

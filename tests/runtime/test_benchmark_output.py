@@ -331,6 +331,29 @@ def test_too_many_recorded_requests_are_left_out(monkeypatch: pytest.MonkeyPatch
     assert not level.observations
 
 
+def test_a_summary_that_is_too_large_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = len(json.dumps(summary()))
+    monkeypatch.setitem(benchmark_output._LARGEST, "profile_export_aiperf.json", size)
+    files = {"profile_export_aiperf.json": summary()}
+    assert read_levels(archive(files), (4,))[0].metrics["time_to_first_token"] == 200
+    monkeypatch.setitem(benchmark_output._LARGEST, "profile_export_aiperf.json", size - 1)
+    told = f"cannot be read: ValueError: profile_export_aiperf.json has {size} bytes"
+    with pytest.raises(DeploymentError, match=told):
+        read_levels(archive(files), (4,))
+
+
+def test_what_belongs_to_no_concurrency_of_a_sweep_is_left_out() -> None:
+    files = {
+        "concurrency_1/profile_export_aiperf.json": summary(),
+        "concurrency_8/profile_export_aiperf.json": summary(),
+        "profile_export_aiperf.json": summary(time_to_first_token=latency(999)),
+        "profile_export.jsonl": recorded(10**18),
+    }
+    levels = read_levels(archive(files), (1, 8))
+    assert [level.metrics["time_to_first_token"] for level in levels] == [200, 200]
+    assert [level.observations for level in levels] == [(), ()]
+
+
 def test_a_single_concurrency_has_no_separate_folder() -> None:
     (level,) = read_levels(archive({"profile_export_aiperf.json": summary()}), (4,))
     assert level.metrics["concurrency"] == 4

@@ -14,7 +14,7 @@ from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.evaluation import completions
 from constructs_optim.runtime.evaluation.completions import Prompt, complete, complete_prompts
 from constructs_optim.runtime.requests.run_properties import EvaluationRequest, Gate
-from constructs_optim.runtime.store.run_records import RunRecords
+from constructs_optim.runtime.store.run_records import COMPLETIONS, RunRecords
 
 from ..support.answers import Answers
 from ..support.lambda_context import LambdaContext
@@ -101,3 +101,18 @@ def test_completions_that_no_record_holds_fail_the_evaluation(s3: Any, monkeypat
     with pytest.raises(DeploymentError, match="2 completions of the gate's prompts have 4,000,001 characters"):
         evaluated(s3, f"s3://{BUCKET}/two.jsonl", 2)
     assert evaluated(s3, f"s3://{BUCKET}/two.jsonl", 2)
+
+
+@pytest.mark.parametrize("answers", [["a", None], ["a"]], ids=["all", "some"])
+def test_completions_that_are_stored_are_not_made_again(
+    s3: Any, monkeypatch: pytest.MonkeyPatch, answers: list[str | None]
+) -> None:
+    records, prompts = RunRecords(s3, "evaluations", BUCKET, None, "a" * 64), f"s3://{BUCKET}/deleted.jsonl"
+    written = {"answers": answers, "references": [None, None], "prompts_digest": "of-a-file-that-is-gone"}
+    records.write(COMPLETIONS, written, "run")
+    monkeypatch.setattr(completions, "client", lambda service: s3)
+    if len(answers) == 2:
+        assert evaluated(s3, prompts, 2)
+    else:
+        with pytest.raises(DeploymentError, match="with the gate's prompts does not exist"):
+            evaluated(s3, prompts, 2)

@@ -5,10 +5,10 @@ import json
 import threading
 import urllib.error
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, EndpointConnectionError
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -206,3 +206,64 @@ def test_a_fault_while_a_reason_is_written_is_answered_with_a_constant_reason(
     ((_, body),) = receiver.received
     assert body["Status"] == "FAILED"
     assert "see the function's log" in body["Reason"]
+
+
+@pytest.mark.parametrize(
+    ("query", "seconds"),
+    [
+        ("X-Amz-Date=20261121T120000Z&X-Amz-Expires=7200", 1795262400),
+        ("X-Amz-Expires=7200&X-Amz-Date=20261121T120001Z", 1795262401),
+        ("X-Amz-Date=2026-11-21", 0),
+        ("X-Amz-Date=", 0),
+        ("Expires=1795262400", 0),
+        ("", 0),
+    ],
+)
+def test_a_request_was_sent_when_its_url_was_signed(query: str, seconds: int) -> None:
+    assert custom_resource.issued_at(f"https://cloudformation.example/response?{query}") == seconds
+
+
+def failed(code: str, status: int = 400) -> ClientError:
+    error: Any = {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return ClientError(error, "PutObject")
+
+
+SHARED = (
+    "the store artifacts, that account must share it with this one, 111122223333 (ArtifactStore.share_with_account)"
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "properties", "ending"),
+    [
+        (failed("ValidationException"), {}, "PutObject failed with ValidationException: no"),
+        (failed("Unheard", 499), {}, "PutObject failed with Unheard: no"),
+        (failed("Unheard", 500), {}, "PutObject failed with Unheard: no. Next: the service failed; deploy again"),
+        (failed("NoSuchBucket", 404), {}, "does not exist; create it again, or use another store"),
+        # What is known of an error is said whatever its status.
+        (failed("SlowDown", 503), {}, "Next: S3 kept throttling the call; deploy again"),
+        (failed("AccessDenied", 403), {}, "may deny what the role's own policy allows"),
+        (failed("AccessDeniedException", 403), {"Bucket": "artifacts"}, SHARED),
+        (failed("ResourceLimitExceeded"), {"Bucket": "artifacts"}, "when other jobs have ended"),
+        (
+            EndpointConnectionError(endpoint_url="https://s3"),
+            {},
+            "Next: the service could not be reached; deploy again",
+        ),
+    ],
+)
+def test_an_error_of_a_service_is_answered_with_the_next_step(
+    receiver: Receiver, error: Exception, properties: dict[str, Any], ending: str
+) -> None:
+    def fails(_: Any) -> NoReturn:
+        raise error
+
+    given: Any = event(receiver) | {
+        "RequestType": "Delete",
+        "ResourceProperties": properties,
+        "StackId": "arn:aws:cloudformation:us-west-2:111122223333:stack/Chat/1",
+    }
+    custom_resource.custom_resource(ensure=fails, delete=fails)(given, LambdaContext())
+    (_, body) = receiver.received[-1]
+    assert body["Status"] == "FAILED"
+    assert body["Reason"].endswith(ending), body["Reason"]

@@ -575,3 +575,52 @@ def test_the_first_of_many_requests_are_a_sample_with_the_same_rates() -> None:
     for name in ("requests_per_second", "output_tokens_per_second", "client_latency_p50"):
         assert first.drawn()[name] == pytest.approx(whole.drawn()[name], rel=0.05)
     assert first.mean_under_way == pytest.approx(whole.mean_under_way, rel=0.05)
+
+
+@pytest.mark.parametrize(("before", "after"), [((0, 0), (1, 10)), ((1, 10), (0, 0)), ((0, 0), (0, 0))])
+def test_shares_of_no_requests_are_not_compared(before: tuple[int, int], after: tuple[int, int]) -> None:
+    (found,) = Comparison({"client_invocation_errors": -1}).differences(counted(*before), counted(*after))
+    assert (found.change, found.low, found.verdict) == (None, None, "undecided")
+    unknown = Measured({"client_invocation_errors": 1.0}, None)
+    (found,) = Comparison({"client_invocation_errors": -1}).differences(unknown, counted(1, 10))
+    assert found.change is None
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "expected"),
+    [
+        ("goodput", (0.0, 4.0), 2.0),
+        ("goodput", (2.0, 8.0), 4.0),
+        ("client_latency", (2.0, 8.0), 4.0),
+        ("client_invocations", (2.0, 8.0), 10.0),
+        ("client_invocation_errors", (0.0, 8.0), 8.0),
+    ],
+)
+def test_several_runs_have_the_sum_of_what_was_counted_and_the_mean_of_what_was_measured(
+    name: str, values: tuple[float, float], expected: float
+) -> None:
+    runs = [Measured({name: value}, None) for value in values]
+    assert Measured.of_runs(runs).metrics[name] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("requests", "is_rounded"), [(5000, False), (5001, True)])
+def test_latencies_of_very_many_requests_are_rounded_where_that_suffices(requests: int, *, is_rounded: bool) -> None:
+    values = [1000.123 + place for place in range(requests)]
+    sample = Sample([Observation(place, client_latency=value) for place, value in enumerate(values)], requests)
+    exact, coarse = sample.drawn(), sample.drawn(coarse=True)
+    assert exact["client_latency_p50"] == pytest.approx(quantiles(values, n=2, method="inclusive")[0])
+    assert (coarse != exact) is is_rounded
+    if is_rounded:
+        assert coarse["client_latency_p50"] == 3500
+        assert coarse["client_latency"] == pytest.approx(sum(float(f"{each:.2e}") for each in values) / requests)
+
+
+def test_a_resample_without_any_value_of_a_latency_lacks_it() -> None:
+    observed = [
+        Observation(place, time_to_first_token=9.0 if place == 0 else None, client_latency=10.0) for place in range(40)
+    ]
+    sample = Sample(observed, 40)
+    assert sample.drawn()["time_to_first_token"] == 9
+    without = sample.drawn([0, *[1] * (sample.blocks - 1)])
+    assert [name for name in without if name.startswith("time_to_first_token")] == []
+    assert without["client_latency"] == 10

@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 
 from constructs_optim.runtime.errors import InvalidEvent
 from constructs_optim.runtime.requests.properties import validate
-from constructs_optim.runtime.requests.run_properties import EvaluationProperties, EvaluationRequest, Quality
+from constructs_optim.runtime.requests.run_properties import (
+    EvaluationProperties,
+    EvaluationRequest,
+    EvaluationWatch,
+    Quality,
+)
 from tests.support.properties import JSON, NEAR, places, replaced
 
 REQUEST: dict[str, Any] = {
@@ -96,6 +101,8 @@ def test_a_scheduled_request_has_the_same_key_as_a_cloudformation_request() -> N
         (("Gate", "MaxRegression"), "2", r"Gate\.MaxRegression"),
         (("Gate", "Quality"), "high", r"Gate\.Quality"),
         (("Gate", "Quality", "MaxTokens"), "many", r"Gate\.Quality\.MaxTokens"),
+        (("Gate", "Quality", "Prompts"), "s3://prompts", r"Gate\.Quality\.Prompts.*does not name an object"),
+        (("Gate", "Quality", "Prompts"), "s3://prompts/chats/", r"Gate\.Quality\.Prompts.*does not name an object"),
     ],
 )
 def test_a_malformed_member_is_refused_by_name(place: tuple[Any, ...], value: Any, named: str) -> None:
@@ -113,3 +120,24 @@ def test_any_json_value_at_any_path_is_parsed_or_refused(data: st.DataObject) ->
     properties = replaced(VALID, place, data.draw(JSON | NEAR))
     with contextlib.suppress(InvalidEvent):
         validate(EvaluationProperties, properties).request.key("111122223333", "us-west-2")
+
+
+@pytest.mark.parametrize(
+    ("issued", "seconds"),
+    [
+        (1795262400, 1795262400),
+        # CloudFormation's handlers and schedules pass text.
+        ("1795262400", 1795262400),
+        ("2026-11-21T12:00:00Z", 1795262400),
+        ("2026-11-21T14:00:00.75+02:00", 1795262400),
+    ],
+)
+def test_a_run_was_requested_at_a_time_in_seconds_or_in_iso_8601(issued: object, seconds: int) -> None:
+    watch = validate(EvaluationWatch, {"Request": REQUEST, "Run": "run", "Issued": issued})
+    assert watch.issued == seconds
+
+
+@pytest.mark.parametrize("issued", ["yesterday", "", None, "-1s"])
+def test_a_run_without_a_time_is_refused(issued: object) -> None:
+    with pytest.raises(InvalidEvent, match="Issued"):
+        validate(EvaluationWatch, {"Request": REQUEST, "Run": "run", "Issued": issued})

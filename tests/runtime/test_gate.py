@@ -200,6 +200,26 @@ def test_failures_are_judged_by_their_share_of_the_requests() -> None:
     assert (same_share.misses, same_share.undecided) == ([], [])
 
 
+def test_a_few_more_failures_than_before_are_told_but_no_measurement_would_decide_them() -> None:
+    def side(errors: float) -> dict[int, Measured]:
+        return {8: Measured({"client_invocations": 10_000.0, "client_invocation_errors": errors}, None)}
+
+    required = gate(max_regression=0.0, compared=(Comparison(metric="client_invocation_errors", title="Errors"),))
+    found = find(required, side(5), side(0), None)
+    (told,) = found.undecided
+    assert told.startswith("Errors at 8 users rose from 0 to 5, 0.1% worse")
+    assert told.endswith("which is within 1%, the smallest difference that a gate judges")
+    assert (found.misses, found.is_worth_repeating) == ([], False)
+
+
+@pytest.mark.parametrize(("earlier", "misses"), [({}, 0), ({"goodput": 0.0}, 0), ({"goodput": 2.0}, 1)])
+def test_a_metric_that_the_replaced_version_did_not_have_is_not_compared(
+    earlier: dict[str, float], misses: int
+) -> None:
+    required = gate(max_regression=0.0, compared=(Comparison(metric="goodput", better="higher"),))
+    assert len(find(required, {8: Measured({}, None)}, {8: Measured(earlier, None)}, None).misses) == misses
+
+
 def test_what_has_no_requests_to_show_is_not_decided_and_other_metrics_are_judged_by_their_values() -> None:
     values = {"client_latency_p90": 1000.0, "acceptance_length": 3.0}
     compared = (Comparison(metric="client_latency_p90"), Comparison(metric="acceptance_length", better="higher"))
@@ -439,6 +459,19 @@ def test_completions_are_compared_only_for_the_same_prompts(s3: Any, digest: str
     before = records(s3, "a", accepted=True, latency=100.0, texts=["yes"], digest="same")
     after = records(s3, "b", accepted=False, latency=100.0, texts=["no"], digest=digest)
     assert len(judge(request(gate(quality=QUALITY)), after, before, "run").misses) == missed
+
+
+@pytest.mark.parametrize("references", [["yes", "yes"], [None, "yes"], [None, None]])
+def test_completions_are_compared_with_the_references_of_the_prompts_if_any_has_one(
+    s3: Any, references: list[str | None]
+) -> None:
+    before = records(s3, "a", accepted=True, latency=100.0, texts=["no", "no"], digest="p")
+    after = records(s3, "b", accepted=False, latency=100.0, texts=["no", "no"], digest="p")
+    written = {"answers": ["no", "no"], "references": references, "prompts_digest": "p"}
+    after.write(COMPLETIONS, written, "run")
+    misses = judge(request(gate(quality=QUALITY)), after, before, "run").misses
+    assert len(misses) == (1 if any(references) else 0)
+    assert all("the reference completions" in miss for miss in misses)
 
 
 def test_a_missing_completion_fails_the_first_evaluation_too(s3: Any) -> None:

@@ -161,3 +161,26 @@ def test_a_hub_document_with_any_json_value_is_parsed_or_refused(data: st.DataOb
 def test_an_invalid_hub_document_is_an_error_that_names_the_model(text: str) -> None:
     with pytest.raises(DeploymentError, match="the hub's document of llama cannot be read"):
         HubDocument("llama", text)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {"ChannelName": None},
+        {"ChannelName": 7},
+        {"S3DataSource": {}},
+        {"S3DataSource": {"S3Uri": "https://elsewhere/small/"}},
+        {"S3DataSource": {"S3Uri": ["s3://jumpstart/small/"]}},
+    ],
+)
+def test_additional_files_without_a_place_are_refused(damaged: dict[str, Any]) -> None:
+    files = {"ChannelName": "draft_model", "S3DataSource": {"S3Uri": "s3://jumpstart/small"}}
+
+    def stated(*sources: dict[str, Any]) -> list[tuple[str, str]]:
+        text = json.dumps({**DOCUMENT, "HostingAdditionalDataSources": {"speculative_decoding": sources}})
+        found = HubDocument("some-model 1.0.0", text, None).additional_files()
+        return [(each.channel, each.uri) for each in found]
+
+    assert stated(files) == [("draft_model", "s3://jumpstart/small/")]
+    with pytest.raises(DeploymentError, match="names additional files without a channel or an S3 prefix"):
+        stated(files, {**files, **damaged})

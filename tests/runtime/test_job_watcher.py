@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
+from unittest.mock import Mock
 
 import pytest
 from botocore.exceptions import ClientError
@@ -17,9 +18,11 @@ from constructs_optim.constructs.stack import handler as stack_handler
 from constructs_optim.runtime import custom_resource
 from constructs_optim.runtime.custom_resource import wait_seconds
 from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.handlers import restart_watcher, scaling_watcher, shadow_watcher
-from constructs_optim.runtime.jobs.sagemaker_jobs import TRAINING
-from constructs_optim.runtime.requests.properties import Watch
+from constructs_optim.runtime.handlers import job_watcher, restart_watcher, scaling_watcher, shadow_watcher
+from constructs_optim.runtime.jobs.sagemaker_jobs import REPEATS, TRAINING
+from constructs_optim.runtime.requests.properties import ArtifactWatch, Watch
+from constructs_optim.runtime.shadow.verdict import Verdict
+from constructs_optim.runtime.store.artifact_store import Claim
 
 from ..support.lambda_context import LambdaContext
 from ..support.sampling import one_in
@@ -343,3 +346,98 @@ def test_a_run_whose_store_is_gone_ends(error: object) -> None:
     assert output == custom_resource.DONE
     assert str(reason).startswith("watching it failed: An error occurred (NoSuchBucket) when calling")
     assert "Next: the artifact store's bucket does not exist; create it again" in str(reason)
+
+
+FOLLOWED = "the optimization job of account 444455556666 for the artifact " + "a" * 64
+MINE = {"Bucket": "store", "ArtifactKey": "a" * 64, "Attempt": 1, "Account": "000000000000"}
+
+
+def followed(**of_claim: Any) -> tuple[custom_resource.Output, list[str | None]]:
+    """A poll of another account's job: the output, and what the stack is told."""
+    deadline = of_claim.pop("deadline", None)
+    told: list[str | None] = []
+    watch = ArtifactWatch.model_validate(MINE | {"WaitHandle": "https://handle", "Deadline": deadline})
+    claim = Claim(artifact_key="a" * 64, maker="444455556666", **of_claim)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(custom_resource, "signal", lambda handle, *, failure=None, data="": told.append(failure))
+        output = job_watcher._follow(watch, Mock(manifest=lambda key, attempt: None), claim, "optimization job")
+    return output, told
+
+
+@pytest.mark.parametrize(
+    ("of_claim", "reason"),
+    [
+        ({"failure": "no memory"}, "failed: no memory. Deploy again to run it here"),
+        # Here, it would fail in the same way.
+        ({"failure": f"no heads; {REPEATS}"}, f"failed: no heads; {REPEATS}"),
+        ({"released": True}, "was canceled there. Deploy again to run it here"),
+        ({"released": True, "failure": "no memory"}, "failed: no memory. Deploy again to run it here"),
+        ({"deadline": 1}, "has not ended in the time that this deployment waits. Deploy again later"),
+    ],
+)
+def test_a_stack_that_follows_another_accounts_job_is_told_how_it_ended(of_claim: dict[str, Any], reason: str) -> None:
+    assert followed(**of_claim) == (custom_resource.DONE, [f"{FOLLOWED} {reason}"])
+
+
+def test_a_stack_follows_another_accounts_job_until_its_deadline() -> None:
+    assert followed(deadline=int(time.time()) + 600) == (custom_resource.again(60), [])
+    assert followed() == (custom_resource.again(60), [])
+
+
+@pytest.mark.parametrize(("attempt", "is_written"), [(None, True), (1, True), (2, False)])
+def test_a_job_that_ends_late_replaces_no_manifest_of_a_later_attempt(
+    monkeypatch: pytest.MonkeyPatch, attempt: int | None, *, is_written: bool
+) -> None:
+    store, kind, told = Mock(bucket="store"), Mock(), list[str]()
+    began = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
+    store.with_checksums.return_value = [{"name": "model.safetensors", "size": 7, "etag": "e"}]
+    kind.name, kind.name_member, kind.title = "OptimizationJob", "OptimizationJobName", "optimization job"
+    kind.output.return_value, kind.span.return_value = "s3://store/model/1", (began, began + dt.timedelta(hours=1))
+    kind.artifact_uri.side_effect = lambda output, name: output
+    kind.recorded.return_value, kind.superfluous_settings.return_value = {}, []
+    claim = None
+    if attempt is not None:
+        claim = Claim(artifact_key="a" * 64, attempt=attempt, source={"identity": "hub:x"}, description={"of": "mine"})
+    job = {"OptimizationJobName": "optim-1", "OptimizationJobArn": "arn:of-the-job"}
+    monkeypatch.setattr(custom_resource, "signal", lambda handle, *, failure=None, data="": told.append(data))
+    watch = ArtifactWatch.model_validate(MINE | {"WaitHandle": "https://handle"})
+    assert job_watcher._complete(watch, store, claim, kind, job) == custom_resource.DONE
+    assert len(told) == 1
+    written = [call.args[1] for call in store.write_manifest.call_args_list]
+    assert len(written) == is_written
+    for manifest in written:
+        expected = ({"identity": "hub:x"}, {"of": "mine"}) if claim is not None else ({}, {})
+        assert (manifest["source"], manifest["description"]) == expected
+        assert (manifest["model_data_uri"], manifest["attempt"]) == ("s3://store/model/1/", 1)
+        assert (manifest["duration_seconds"], manifest["size_bytes"]) == (3600, 7)
+
+
+@pytest.mark.parametrize(
+    ("duration", "seconds"), [(60, 5), (100, 5), (2_400, 120), (6_000, 300), (86_400, 300), (2_592_000, 3_702)]
+)
+def test_a_shadow_run_is_polled_twenty_times_every_five_minutes_or_seldom_enough(duration: int, seconds: int) -> None:
+    assert shadow_watcher._seconds_between_polls(duration) == seconds
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [
+        ("worse", "The candidate is worse by latency and answered"),
+        ("pass", "No measure is worse by its margin"),
+        (
+            "not decided",
+            "12 pairs in 1.5 hours, which show as much as 5 independent ones, do not decide errors",
+        ),
+    ],
+)
+def test_the_reason_of_a_verdict_names_the_measures_that_decide_it(outcome: Any, reason: str) -> None:
+    measures = {"latency": "worse", "errors": "not decided", "answered": "worse"}
+    findings = [Mock(measure=measure, outcome=of_measure) for measure, of_measure in measures.items()]
+    state: Any = SimpleNamespace(began=1000.0, observed=SimpleNamespace(pairs=12, effective_pairs=5))
+    assert shadow_watcher._reason(Verdict(outcome, findings), state, 6400.0) == reason
+
+
+def test_an_update_that_sagemaker_rolled_back_without_a_reason_has_one() -> None:
+    assert shadow_watcher._rolled_back({"FailureReason": "an alarm"}) == "an alarm"
+    for without in ({}, {"FailureReason": ""}):
+        assert shadow_watcher._rolled_back(without) == "SageMaker rolled back the endpoint's update"

@@ -205,6 +205,15 @@ def test_a_mean_of_too_few_requests_is_not_decided(requests: int) -> None:
     assert re.search(r"which may be chance alone: it takes at least \d+ requests to tell$", told), told
 
 
+@pytest.mark.parametrize(("requests", "is_decided"), [(4, False), (5, True)])
+def test_so_few_requests_that_chance_may_carry_all_of_them_beyond_a_median_decide_nothing(
+    requests: int, *, is_decided: bool
+) -> None:
+    """All of five requests are above the median with a probability of 3%, all of four with one of 6%."""
+    found = judged(at_most(f"{TTFT}_p50", 1e-6), measured("few", requests=requests))
+    assert (len(found.misses), len(found.undecided)) == ((1, 0) if is_decided else (0, 1))
+
+
 def test_a_few_requests_decide_what_is_far_beyond_its_limit() -> None:
     for metric in (f"{TTFT}_p50", f"{TTFT}_p99", TTFT):
         assert judged(at_most(metric, 20.0), measured("ten", requests=10)).misses, metric

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from constructs_optim.runtime.errors import DeploymentError, Superseded
 from constructs_optim.runtime.store.owner_records import (
@@ -17,7 +18,7 @@ from constructs_optim.runtime.store.owner_records import (
     UnreadableRecord,
 )
 
-from ..support.s3_clients import BUCKET
+from ..support.s3_clients import BUCKET, Reticent
 
 OWNER = Owner("arn:aws:cloudformation:us-west-2:111122223333:stack/Chat/1", "Job")
 A, B, C = "a" * 64, "b" * 64, "c" * 64
@@ -157,3 +158,14 @@ def test_owner_records_are_listed_under_their_account_prefixes(records: OwnerRec
     assert {record.owner for record in records.all() if isinstance(record, OwnerRecord)} == {OWNER, other}
     names = [item["Key"] for item in s3.list_objects_v2(Bucket=BUCKET)["Contents"]]
     assert [name.split("/")[:2] for name in names] == [["owners", "111122223333"], ["owners", "444455556666"]]
+
+
+def test_an_owner_may_refer_to_artifacts_unless_its_store_cannot_be_accessed(records: OwnerRecords, s3: Any) -> None:
+    assert not records.may_refer(OWNER)
+    records.begin(OWNER, "create")
+    assert not records.may_refer(OWNER)
+    records.refer(OWNER, "create", A)
+    assert records.may_refer(OWNER)
+    assert not OwnerRecords(Reticent(s3, readable=False, listable=False), BUCKET).may_refer(OWNER)
+    with pytest.raises(ClientError, match="NoSuchBucket"):
+        OwnerRecords(s3, "no-such-bucket-anywhere").may_refer(OWNER)

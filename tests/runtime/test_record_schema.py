@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.store.artifact_store import ArtifactStore, Claim
@@ -23,6 +24,7 @@ from constructs_optim.runtime.store.owner_records import (
     Reference,
     UnreadableRecord,
 )
+from constructs_optim.runtime.store.run_records import StoredSamples
 
 from ..support.s3_clients import BUCKET
 
@@ -207,3 +209,26 @@ def test_a_record_of_the_first_release_is_read(s3: Any) -> None:
     # The first release reads a reference's members into a class that has no others.
     assert written["keys"][KEY].keys() == {"request", "state"}
     assert records.get(OWNER).made_with("digest") == {KEY}
+
+
+@pytest.mark.parametrize(
+    ("columns", "row", "told"),
+    [
+        (["start", "prompt"], [0.5, "a"], None),
+        (["prompt", "start"], [None, 3], None),
+        (["prompt", "client_latency"], ["a", 1.0], "there is no column start"),
+        ([], [], "there is no column start"),
+        (["start", "prompt"], [0.5], "a row and the columns have different lengths"),
+        (["start"], [0.5, "a"], "a row and the columns have different lengths"),
+        (["start", "prompt"], ["0.5", "a"], "a number is text"),
+        (["prompt", "start"], ["a", "0.5"], "a number is text"),
+    ],
+)
+def test_stored_requests_have_the_columns_that_are_read(columns: list[str], row: list[Any], told: str | None) -> None:
+    level = {"concurrency": 1, "seconds": 2.0, "requests": [row]}
+    stored = {"schema": 1, "columns": columns, "levels": [level]}
+    if told is None:
+        assert StoredSamples.model_validate(stored).levels[0].requests == (tuple(row),)
+    else:
+        with pytest.raises(ValidationError, match=told):
+            StoredSamples.model_validate(stored)

@@ -26,6 +26,12 @@ def test_no_events_are_certain_to_happen() -> None:
     assert probability_of_more(0, 100, 0) == 1
 
 
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_events_that_never_or_always_happen_are_certain(share: float) -> None:
+    assert probability_of_more(1, 100, share) == share
+    assert probability_of_more(100, 100, share) == share
+
+
 @pytest.mark.parametrize(
     ("count", "trials", "level", "share"),
     # Clopper and Pearson's intervals of 95%, of which these are the lower ends: Newcombe, Statistics in Medicine 17

@@ -107,3 +107,36 @@ def test_an_empty_prefix_is_refused(s3: Any) -> None:
 def test_a_missing_bucket_is_refused(s3: Any) -> None:
     with pytest.raises(DeploymentError, match="cannot be listed: NoSuchBucket"):
         resolve(S3Source(S3Uri="s3://no-such-bucket-anywhere/x/"), sagemaker=None, s3=s3)
+
+
+def draft(**more: Any) -> dict[str, Any]:
+    data = {"Provider": {"Name": "SageMaker"}, "S3DataSource": {"S3Uri": "s3://drafts/small/"}, **more}
+    return {**PLAIN, "HostingAdditionalDataSources": {"speculative_decoding": [data]}}
+
+
+def test_a_draft_of_the_hub_is_another_model_than_the_one_it_drafts_for() -> None:
+    source = hub_source().model_copy(update={"kind": "hub_draft"})
+    resolved = resolve(source, sagemaker=Hub(draft()), s3=None)
+    assert resolved.identity == "draft:SageMakerPublicHub/some-model@4.0.0"
+    assert resolved.model_source == {"S3": {"S3Uri": "s3://drafts/small/"}}
+    # The license of the model itself is none of the draft's.
+    accepted = source.model_copy(update={"accept_eula": True})
+    assert resolve(accepted, sagemaker=Hub(draft()), s3=None) == resolved
+
+
+def test_a_gated_draft_is_refused_until_its_license_is_accepted() -> None:
+    source = hub_source().model_copy(update={"kind": "hub_draft"})
+    gated = draft(HostingEulaUri="s3://drafts/eula.txt", Provider={"Name": "SageMaker", "Classification": "gated"})
+    with pytest.raises(DeploymentError, match=r"the draft model of some-model.*s3://drafts/eula\.txt"):
+        resolve(source, sagemaker=Hub(gated), s3=None)
+    accepted = resolve(source.model_copy(update={"accept_eula": True}), sagemaker=Hub(gated), s3=None)
+    assert accepted.model_source["S3"]["ModelAccessConfig"] == {"AcceptEula": True}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{}, {"HostingArtifactUri": ""}, {"HostingArtifactUri": "https://elsewhere/model/"}, {"HostingArtifactUri": 1}],
+)
+def test_a_document_without_a_model_in_s3_is_refused(document: dict[str, Any]) -> None:
+    with pytest.raises(DeploymentError, match=r"some-model 4\.0\.0 names no model artifact in S3"):
+        resolve(hub_source(), sagemaker=Hub(document), s3=None)

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from importlib.metadata import version
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -221,3 +224,36 @@ def test_a_watcher_gives_up_with_other_clients_than_the_poll_that_failed(aws_env
 
     custom_resource.poll_or_give_up({"Error": "ConnectionError"}, poll, give_up)
     assert used[0] is not used[1]
+
+
+@pytest.mark.parametrize(
+    ("environment", "has_sdk", "is_traced"),
+    [
+        ({"_X_AMZN_TRACE_ID": "Root=1-5759e988;Sampled=1"}, True, True),
+        ({"_X_AMZN_TRACE_ID": "Root=1-5759e988;Sampled=1"}, False, False),
+        ({"_X_AMZN_TRACE_ID": "Root=1-5759e988;Sampled=0"}, True, False),
+        ({}, True, False),
+        ({"_X_AMZN_TRACE_ID": "Sampled=1", "POWERTOOLS_TRACE_DISABLED": "True"}, True, False),
+        ({"_X_AMZN_TRACE_ID": "Sampled=1", "POWERTOOLS_TRACE_DISABLED": "1"}, True, False),
+        ({"_X_AMZN_TRACE_ID": "Sampled=1", "POWERTOOLS_TRACE_DISABLED": "false"}, True, True),
+    ],
+)
+def test_an_invocation_is_traced_if_it_is_sampled_and_the_layer_has_the_sdk(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], *, has_sdk: bool, is_traced: bool
+) -> None:
+    for name in ("_X_AMZN_TRACE_ID", "POWERTOOLS_TRACE_DISABLED"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    tracer = Mock()
+    module = SimpleNamespace(tracer=lambda redactor: tracer) if has_sdk else None
+    monkeypatch.setitem(sys.modules, f"{telemetry.__package__}.tracing", module)
+
+    def handler(event: Mapping[str, Any], context: Any) -> None: ...
+
+    traced: Any = telemetry._traced(handler)
+    assert (traced is tracer.capture_lambda_handler.return_value) is is_traced
+    assert (traced is handler) is not is_traced
+    if is_traced:
+        # A response has signed URLs.
+        tracer.capture_lambda_handler.assert_called_once_with(handler, capture_response=False)

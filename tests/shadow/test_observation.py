@@ -14,9 +14,11 @@ from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
+from botocore.exceptions import ClientError
 
+from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.requests.properties import validate
-from constructs_optim.runtime.requests.shadow_properties import CheckKind, ShadowRequest
+from constructs_optim.runtime.requests.shadow_properties import CheckKind, CheckRequest, ShadowRequest
 from constructs_optim.runtime.shadow import observation
 from constructs_optim.runtime.shadow.captures import Capture, CaptureFile
 from constructs_optim.runtime.shadow.checks import Check
@@ -210,6 +212,78 @@ def test_a_capture_without_a_usable_time_is_compared(written: Written, at: str) 
         for name, content in written.files.items()
     }
     assert observed().observed.answers[0].equal == 1
+
+
+@pytest.mark.parametrize("variant", ["AllTraffic", "Shadow"])
+def test_a_pair_of_which_a_file_was_emptied_meanwhile_is_left_out(written: Written, variant: str) -> None:
+    """A lifecycle rule may delete a file while its captures wait for their pair."""
+    other = {"AllTraffic": "Shadow", "Shadow": "AllTraffic"}[variant]
+    state, now = RunState(began=BEGAN.timestamp(), minute=BEGAN.timestamp()), BEGAN.timestamp() + 600
+    written.add(variant, 1, user("gone"), "yes")
+    written.add(variant, 2, user("kept"), "yes")
+    Observer(REQUEST, state).observe(now)
+    assert sum(len(reading.waiting) for reading in (state.production, state.candidate)) == 2
+    for name in (name for name in written.files if "/01-" in name):
+        written.files[name] = b""
+    written.add(other, 3, user("gone"), "yes")
+    written.add(other, 4, user("kept"), "yes")
+    assert not Observer(REQUEST, state).observe(now)
+    assert (state.observed.pairs, state.observed.answers[0].equal) == (1, 1)
+    assert (state.production.waiting, state.candidate.waiting, state.files) == ([], [], [])
+
+
+def test_files_beyond_the_most_that_the_record_can_hold_are_not_read(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observation, "_MOST_READ", 3)
+    for minute in range(5):
+        written.ask(minute, user(f"Question {minute}"), "yes", "yes")
+    state = RunState(began=BEGAN.timestamp(), minute=BEGAN.timestamp())
+    assert not Observer(REQUEST, state).observe(BEGAN.timestamp() + 600), (
+        "there is nothing that another look would read"
+    )
+    assert (state.observed.pairs, len(state.production.read), len(state.candidate.read)) == (3, 3, 3)
+
+
+GIVEN = b'{"prompt": "2 + 2", "answer": 4}\n\n {"answer": "Ulm", "prompt": "Where?", "more": 1}\n'
+
+
+def referring(monkeypatch: pytest.MonkeyPatch, content: bytes | None, *, asks: bool = True) -> dict[str, str]:
+    """The reference answers of a run whose file has this content; None if there is no such file."""
+
+    class Store:
+        def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:  # noqa: N803 - boto3's
+            assert (Bucket, Key) == ("answers-of-mine", "of/All.jsonl")
+            if content is None:
+                raise ClientError({"Error": {"Code": "NoSuchKey", "Message": "no"}}, "GetObject")
+            return {"Body": io.BytesIO(content)}
+
+    monkeypatch.setattr(observation, "client", lambda name, *_: Store())
+    reference = CheckRequest(kind="reference", reference="s3://answers-of-mine/of/All.jsonl" if asks else None)
+    request = REQUEST.model_copy(update={"checks": (CheckRequest(kind="answered"), reference)})
+    return Observer(request, RunState(began=0, minute=0))._references()
+
+
+def test_reference_answers_are_read_by_their_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert referring(monkeypatch, GIVEN) == {"2 + 2": "4", "Where?": "Ulm"}
+    assert referring(monkeypatch, None, asks=False) == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "the object s3://answers-of-mine/of/All.jsonl with the reference answers does not exist"),
+        (b"{", "line 1 of s3://answers-of-mine/of/All.jsonl is not of the form"),
+        (GIVEN + b"[]", "line 4 of s3://answers-of-mine/of/All.jsonl is not of the form"),
+        (b'\n{"prompt": "2 + 2"}', "line 2 of s3://answers-of-mine/of/All.jsonl is not of the form"),
+        (b'{"answer": "4"}', "line 1 of s3://answers-of-mine/of/All.jsonl is not of the form"),
+    ],
+)
+def test_reference_answers_that_cannot_be_read_are_told_with_their_line(
+    monkeypatch: pytest.MonkeyPatch, content: bytes | None, told: str
+) -> None:
+    with pytest.raises(DeploymentError, match=told):
+        referring(monkeypatch, content)
 
 
 def test_a_run_of_another_version_counts_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -394,6 +394,30 @@ def test_checks(kind: Any, pair: Pair, expected: Counts | None) -> None:
     assert outcome(check, pair, {"2 + 2": "four"}, lambda _: (False, True)) == expected
 
 
+@pytest.mark.parametrize(
+    ("schema", "arguments", "fits"),
+    [
+        ({}, {"city": "Ulm"}, True),
+        ({"additionalProperties": False, "properties": {"city": {}}}, {"city": "Ulm"}, True),
+        ({"additionalProperties": False, "properties": {"city": {}}}, {"city": "Ulm", "days": 3}, False),
+        ({"additionalProperties": False}, {"city": "Ulm"}, False),
+        ({"additionalProperties": False}, {}, True),
+        ({"additionalProperties": True, "properties": {"city": {}}}, {"days": 3}, True),
+        ({"properties": {"city": {}}}, {"days": 3}, True),
+        ({"required": ["city"]}, {"days": 3}, False),
+        ({"properties": {"city": {"enum": ["Ulm", "Bonn"]}}}, {"city": "Bonn"}, True),
+        ({"properties": {"city": {"enum": ["Ulm", "Bonn"]}}}, {"city": "Rom"}, False),
+        ({"properties": {"dry": {"type": "boolean"}}}, {"dry": True}, True),
+        ({"properties": {"dry": {"type": "boolean"}}}, {"dry": 1}, False),
+    ],
+)
+def test_a_call_fits_the_schema_of_its_tool(schema: dict[str, Any], arguments: dict[str, Any], *, fits: bool) -> None:
+    tools = [{"type": "function", "function": {"name": "weather", "parameters": schema}}]
+    right, asked = called("weather", json.dumps(arguments)), called("none", "{}")
+    found = outcome(Check("tool_calls", None), pair(right, asked, tools=tools), {}, None)
+    assert found == (Counts(worse=1) if fits else Counts(equal=1))
+
+
 def test_only_copies_of_a_request_are_paired() -> None:
     requests = [{"prompt": "a"}, {"prompt": "b"}, {"prompt": "a"}]
     production = b"".join(line(request, number) for number, request in enumerate(requests))
