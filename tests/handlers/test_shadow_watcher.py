@@ -865,10 +865,10 @@ def test_a_run_without_the_answers_that_it_compares_with_ends_the_shadow(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moved = moves(monkeypatch)
-    run.request["Checks"] = [{"Kind": "reference", "Reference": f"s3://{BUCKET}/none-of-these.jsonl"}]
+    run.request["Checks"] = [{"Kind": "reference", "Reference": f"s3://{BUCKET}/None-of-these.jsonl"}]
     assert run.poll() == later(30)
     assert moved == [f"{run.name}-ended"]
-    said = f"The object s3://{BUCKET}/none-of-these.jsonl with the reference answers does not exist"
+    said = f"The object s3://{BUCKET}/None-of-these.jsonl with the reference answers does not exist"
     assert (run.report["outcome"], run.report["reason"]) == ("not decided", said)
 
 

@@ -373,8 +373,6 @@ class _Ordered:
 
     def drawn(self, name: str, weights: Sequence[int]) -> dict[str, float]:
         """Return the mean and the percentiles, with NumPy's linear interpolation."""
-        if not self.values:
-            return {}
         blocks, sums, numbers, are_single = self._columns
         of_blocks = [weights[block] for block in blocks]
         count = sum(map(mul, of_blocks, numbers))

@@ -237,7 +237,8 @@ def _observe(watch: ShadowWatch, records: RunRecords, state: RunState, now: floa
         while (more := Observer(request, state).observe(now, until)) and time.monotonic() < until:
             pass
     except DeploymentError as error:
-        _conclude(watch, records, state, Verdict("not decided"), f"{error}".capitalize(), now)
+        reason = f"{error}"
+        _conclude(watch, records, state, Verdict("not decided"), reason[:1].upper() + reason[1:], now)
         return None
     found = verdict(state.observed, criteria)
     log(
