@@ -251,3 +251,13 @@ def test_what_a_retained_endpoint_may_be_moved_to_is_retained(stack: Stack, cure
     found = [each for each in resources if each["Type"] in kinds]
     assert len(found) == (3 if cured else 5)
     assert {each["DeletionPolicy"] for each in found} == {"Retain"}
+
+
+def test_a_shadow_has_the_defaults_that_its_documentation_says() -> None:
+    def template(**options: Any) -> dict[str, Any]:
+        stack = Stack(App(), "Chat", env={"region": "us-west-2"})
+        served(stack).shadow(candidate=AWQ, checks=[AnswerCheck.answered()], **options)
+        return Template.from_stack(stack).to_json()
+
+    said = {"duration": Duration.days(7), "margin": 0.02, "latency_tolerance": 0.1, "promote": False}
+    assert template() == template(sample_percent=5, **said)

@@ -8,7 +8,7 @@ from constructs_optim.recipe import Model, Quantization, Recipe, Sharding, Specu
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
 from constructs_optim.recipe.memory import context, estimate, weights_gb
-from constructs_optim.recipe.servers import Server
+from constructs_optim.recipe.servers import Server, ServerSettings
 from constructs_optim.recipe.techniques import Technique
 
 from .recipes import broken_rules, recipe
@@ -252,3 +252,41 @@ def test_many_requests_at_once_leave_less_memory(requests: str, expected: float)
     assert many is not None
     margin = 131_072 * 4096 * 2 * 4 / 1e9
     assert few.left_gb - many.left_gb == pytest.approx(4 * expected, abs=0.01 + margin * (few.fits != many.fits))
+
+
+@pytest.mark.parametrize(
+    ("server", "variable"),
+    [
+        (Server.vllm(), "SM_VLLM_CPU_OFFLOAD_GB"),
+        (Server.vllm(), "SM_VLLM_GPU_MEMORY_UTILIZATION"),
+        (Server.vllm(), "SM_VLLM_PIPELINE_PARALLEL_SIZE"),
+        (Server.vllm(), "SM_VLLM_SWAP_SPACE"),
+        (Server.sglang(), "SM_SGLANG_MAX_TOTAL_TOKENS"),
+        (Server.sglang(), "SM_SGLANG_MEM_FRACTION_STATIC"),
+    ],
+)
+def test_only_the_server_knows_the_longest_context_beside_a_cache_of_another_size(
+    server: ServerSettings, variable: str
+) -> None:
+    model = of("meta-textgeneration-llama-3-1-8b")
+    of_value = {
+        value: context(Recipe(model, [], G5, server=server, environment={variable: value})) for value in ("auto", "2")
+    }
+    assert of_value["auto"] is not None
+    assert of_value["2"] is None
+
+
+@pytest.mark.parametrize(
+    ("kept", "share"), [("auto", 1.0), ("bfloat16", 1.0), ("float16", 1.0), ("fp8", 0.5), ("fp8_e4m3", 0.5)]
+)
+def test_a_value_of_the_cache_has_the_size_of_its_type(kept: str, share: float) -> None:
+    model = of("meta-textgeneration-llama-3-1-8b")
+    found = context(Recipe(model, [], G5, environment={"SM_VLLM_KV_CACHE_DTYPE": kept}))
+    assert found is not None
+    # 32 layers of 8 heads of 128, a key and a value of 2 bytes each.
+    assert found.request_gb == pytest.approx(131_072 * 131_072 / 1e9 * share, abs=0.001)
+
+
+def test_the_size_of_a_cache_of_an_unknown_type_is_not_known() -> None:
+    model = of("meta-textgeneration-llama-3-1-8b")
+    assert context(Recipe(model, [], G5, environment={"SM_VLLM_KV_CACHE_DTYPE": "int4"})) is None
