@@ -8,12 +8,13 @@ from typing import Any
 
 import jsii
 import pytest
-from aws_cdk import App, CfnParameter, Duration, Environment, ResourceEnvironment, Stack, Token
+from aws_cdk import App, CfnParameter, Duration, Environment, Stack, Token
 from aws_cdk import aws_applicationautoscaling as applicationautoscaling
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.assertions import Annotations, Match, Template
+from aws_cdk.interfaces import ResourceEnvironment
 from aws_cdk.interfaces.aws_sagemaker import IInferenceComponentRef, InferenceComponentReference
 from constructs import Construct
 

@@ -109,6 +109,7 @@ def test_the_largest_tags_are_accepted() -> None:
         ({"min_value": 3}, "no min_value, which is for the type Number"),
         ({"min_length": 3, "max_length": 2}, "a max_length of 3 or more, because min_length is 3"),
         ({"type": "Number", "default": 8, "allowed_values": ["many"]}, "a default that allowed_values has: many"),
+        ({"type": "List<Number>", "default": "many", "allowed_values": ["few"]}, "allowed_values has: few"),
         ({"description": "x" * 4_001}, "4000"),
     ],
 )
@@ -492,9 +493,14 @@ def test_pseudo_parameters_are_references() -> None:
         builder.text("${AWS::NoValue}")
 
 
+_TYPES = ["ml.g5.12xlarge", "ml.g5.48xlarge"]
+
+
 def test_an_output_has_an_item_of_a_list() -> None:
-    template = synthesized(endpoints={"Chat": LLAMA}, outputs={"Type": "on ${Chat.plans.0.instance_type}"})
-    assert template["Outputs"]["Type"]["Value"] == "on ml.g5.12xlarge"
+    pools = [{"instance_type": name, "techniques": [{"quantization": "awq"}]} for name in _TYPES]
+    text = "${Chat.plans.0.instance_type}, or ${Chat.plans.1.instance_type}"
+    template = synthesized(endpoints={"Chat": {"model": MODEL, "instance_pools": pools}}, outputs={"Types": text})
+    assert template["Outputs"]["Types"]["Value"] == ", or ".join(_TYPES)
 
 
 def test_what_refers_to_a_refused_construct_is_not_refused_as_well() -> None:

@@ -231,6 +231,7 @@ def test_a_word_of_another_tool_means_the_setting(word: str, settings: list[str]
     others = ["instance_type", "techniques", "monitoring"]
     assert meant(word, [*others, *settings]) == settings
     assert meant(word.upper(), [*settings, *others]) == settings
+    assert Form(dict.fromkeys(settings, ())).own(word) == settings
 
 
 _TIME = "a time such as 2030-01-31T12:00:00Z"
@@ -369,12 +370,12 @@ def test_a_value_is_written_as_code_or_as_the_name_of_its_construct(value: objec
         ("count", "did you mean initial_count or maximum_count?"),
         (
             "xylophone",
-            "it has instance_type, instance_types, instance_typed, initial_count, maximum_count, number",
+            "it has instance_type, instance_types, instance_typed, initial_count, maximum_count, accumulated_count",
         ),
     ],
 )
 def test_a_hint_has_two_similar_names_or_all(name: str, hint: str) -> None:
-    names = ["instance_type", "instance_types", "instance_typed", "initial_count", "maximum_count", "number"]
+    names = ["instance_type", "instance_types", "instance_typed", "initial_count", "maximum_count", "accumulated_count"]
     assert meant_name([*names, *names], name) == hint
 
 

@@ -400,7 +400,14 @@ WINDOWS = {"cache_bytes": 4 * 16 * 8 * 128, "window_bytes": 4 * 16 * 8 * 128, "w
             {"state_bytes": 2 * 16 * 2 * (4 * 64 * 128 + 3 * (2 * 2 * 64 + 4 * 128)), "window": None},
         ),
         # Nemotron-H: an MLP keeps nothing, as experts do.
-        ({"hybrid_override_pattern": "M-*E" * 8, **MAMBA}, {"cache_bytes": 4 * 8 * 8 * 128, "layers": 32}),
+        (
+            {"hybrid_override_pattern": "M-*E" * 8, **MAMBA},
+            {
+                "cache_bytes": 4 * 8 * 8 * 128,
+                "layers": 32,
+                "state_bytes": 2 * 8 * 2 * (8192 * 128 + 3 * (8192 + 2 * 128)),
+            },
+        ),
     ],
 )
 def test_each_kind_of_layer_keeps_what_its_name_says(changed: dict[str, Any], expected: dict[str, Any]) -> None:
