@@ -66,6 +66,9 @@ def test_every_check_of_answers_is_one_that_the_watcher_knows() -> None:
 def test_the_configuration_has_the_candidate_as_shadow_variant(stack: Stack) -> None:
     run = served(stack).shadow(candidate=AWQ, checks=[AnswerCheck.answered()])
     assert run.announced_pairs == 4_000
+    (name,) = of_type(stack, RUN)
+    assert stack.resolve(run.shadow_key) == {"Ref": name}
+    assert stack.resolve(run.report_uri) == {"Fn::GetAtt": [name, "ReportUri"]}
     configs = of_type(stack, CONFIG)
     [shadowed] = [config for config in configs.values() if "ShadowProductionVariants" in config]
     [shadow], [production] = shadowed["ShadowProductionVariants"], shadowed["ProductionVariants"]
