@@ -168,6 +168,7 @@ def test_a_number_in_text_has_digits_and_a_point(text: str, number: float | None
         (Sequence[int], "1,x", None),
         (Sequence[float], "1,1.5", [1, 1.5]),
         (Sequence[str], "1,8", ["1,8"]),
+        (Sequence[int | str], "1,8", ["1,8"]),
         (int, 8, None),
     ],
 )
