@@ -17,6 +17,8 @@ from constructs_optim.recipe import (
     RecipeError,
     plan,
 )
+from constructs_optim.recipe.durations import duration
+from constructs_optim.recipe.errors import listed_mistakes
 from constructs_optim.recipe.forms import VALUE, Form, in_code, meant, meant_name
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.secrets import NOT_SHOWN, without_secrets
@@ -415,3 +417,32 @@ def test_a_setting_beside_the_form_is_written_with_its_value() -> None:
     assert inner.hint("image", "mine:1", [("scaling", Form({"container_version": []}))]) == (
         "did you mean container_version=... beside scaling?"
     )
+
+
+class _Members(BaseModel):
+    numbers: list[int]
+
+
+@pytest.mark.parametrize(("wrong", "more"), [(5, ""), (6, "; and 1 more"), (2_006, "; and 2,001 more")])
+def test_the_first_mistakes_of_a_document_are_listed_and_the_others_counted(wrong: int, more: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        _Members.model_validate({"numbers": ["x"] * wrong})
+    listed = listed_mistakes(refused.value)
+    first = "; ".join(f"numbers.{number}: Input should be a valid integer" for number in range(5))
+    assert listed.replace(", unable to parse string as an integer", "") == f"{first}{more}"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "code"),
+    [
+        (0, "Duration.seconds(0)"),
+        (59, "Duration.seconds(59)"),
+        (60, "Duration.minutes(1)"),
+        (90, "Duration.seconds(90)"),
+        (3600, "Duration.hours(1)"),
+        (5400, "Duration.minutes(90)"),
+        (172_800, "Duration.days(2)"),
+    ],
+)
+def test_a_duration_is_written_in_the_largest_unit_that_divides_it(seconds: int, code: str) -> None:
+    assert duration(seconds) == code

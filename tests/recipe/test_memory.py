@@ -362,6 +362,7 @@ def test_the_longest_request_is_planned_set_or_the_models_own(
         ({"techniques": [SpeculativeDecoding.jumpstart_draft(model_id="a-draft")]}, "+jumpstart_draft=a-draft"),
         ({"environment": {"SM_VLLM_KV_CACHE_DTYPE": "fp8"}}, "+kv_cache_dtype=fp8"),
         ({"server": Server.vllm(adapters=Adapters(max_loaded=2, max_rank=8))}, "+max_loras=2+max_lora_rank=8"),
+        ({"server": Server.vllm(max_concurrent_requests=8)}, ""),
         ({"environment": {"SM_VLLM_SWAP_SPACE": "4"}}, None),
         ({"environment": {MAX_MODEL_LEN: "4096"}}, None),
         ({"server": Server.vllm(context_length=4096)}, None),
