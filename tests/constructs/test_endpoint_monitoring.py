@@ -36,7 +36,7 @@ from constructs_optim import (
 )
 from constructs_optim.constructs.endpoint.declared_endpoint import DeclaredVariant
 from constructs_optim.constructs.endpoint.endpoint_monitoring import (
-    _key_arn,  # pyright: ignore[reportPrivateUsage]
+    _key_arn,
 )
 
 _IMAGE = "763104351884.dkr.ecr.us-west-2.amazonaws.com/vllm:0.30.0-gpu-py312-cu130-ubuntu24.04-sagemaker"
@@ -341,7 +341,7 @@ def test_one_of_several_variants_has_no_shadow() -> None:
 
 
 def test_a_shadow_has_the_defaults_that_its_documentation_says() -> None:
-    def template(**options: Any) -> dict[str, Any]:
+    def template(**options: Any) -> Any:
         stack = stack_of()
         monitoring = EndpointMonitoring.of(declared(stack))
         candidate = ShadowCandidate(model=Model.s3("s3://models/llama/"))

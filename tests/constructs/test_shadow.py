@@ -257,7 +257,7 @@ def test_what_a_retained_endpoint_may_be_moved_to_is_retained(stack: Stack, cure
 
 
 def test_a_shadow_has_the_defaults_that_its_documentation_says() -> None:
-    def template(**options: Any) -> dict[str, Any]:
+    def template(**options: Any) -> Any:
         stack = Stack(App(), "Chat", env={"region": "us-west-2"})
         served(stack).shadow(candidate=AWQ, checks=[AnswerCheck.answered()], **options)
         return Template.from_stack(stack).to_json()

@@ -305,7 +305,7 @@ def test_a_value_of_no_kind_of_a_union_is_answered_with_all_of_them(arms: list[A
         TypeAdapter[Any](union_of(arms)).validate_python(value)
     (problem,) = refused.value.errors()
     assert (problem["type"], problem["msg"]) == ("kind", fix)
-    assert problem["ctx"]["takes_parameter"] is (PARAMETER.form in arms)
+    assert problem.get("ctx", {})["takes_parameter"] is (PARAMETER.form in arms)
 
 
 @pytest.mark.parametrize(

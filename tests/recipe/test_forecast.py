@@ -791,7 +791,7 @@ def test_a_draft_makes_tokens_faster_and_less_certain() -> None:
 _QWEN = Model.huggingface("Qwen/Qwen3.5-27B", revision="a" * 40)
 
 
-def _of_method(method: str) -> Technique:
+def _of_method(method: Any) -> Technique:
     heads = Model.huggingface("acme/heads", revision="a" * 40)
     return SpeculativeDecoding.speculator(model=heads, method=method, speculative_tokens=4)
 

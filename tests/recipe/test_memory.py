@@ -10,7 +10,7 @@ from constructs_optim.recipe import Model, Quantization, Recipe, Sharding, Specu
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
 from constructs_optim.recipe.memory import (
-    _batch,  # pyright: ignore[reportPrivateUsage]
+    _batch,
     context,
     context_name,
     estimate,

@@ -7,7 +7,7 @@ import pytest
 from constructs_optim.recipe import Model, Recipe
 from constructs_optim.recipe.catalog import engine_arguments, server_variables
 from constructs_optim.recipe.rules import check, warnings
-from constructs_optim.recipe.rules.variable_rules import _is_misspelled  # pyright: ignore[reportPrivateUsage]
+from constructs_optim.recipe.rules.variable_rules import _is_misspelled
 from constructs_optim.recipe.servers import Server, ServerSettings, by_name
 
 VLLM, SGLANG, LMI, TGI = Server.vllm(), Server.sglang(), Server.lmi(), Server.text_generation_inference()
