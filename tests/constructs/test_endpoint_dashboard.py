@@ -441,6 +441,17 @@ def test_dashboards_beyond_the_cloudwatch_limits_are_refused() -> None:
         arranged([Segment("one", None, (text("wide", "x", width=25),))])
 
 
+def test_widgets_are_from_left_to_right_and_segments_without_any_have_no_heading() -> None:
+    notes = tuple(text(f"note-{number}", "x", width=10, height=height) for number, height in enumerate((2, 3, 4)))
+    segments = [
+        Segment("empty", "Nothing", ()),
+        Segment("notes", "Notes", notes),
+        Segment("last", None, (text("a", "x"),)),
+    ]
+    places = [(each["x"], each["y"], each["width"], each["height"]) for each in arranged(segments)]
+    assert places == [(0, 0, 24, 1), (0, 1, 10, 2), (10, 1, 10, 3), (0, 4, 10, 4), (0, 8, 24, 2)]
+
+
 def test_synthesizing_twice_gives_the_same_dashboard() -> None:
     assert dashboard() == dashboard()
 

@@ -42,8 +42,10 @@ def waits(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def test_an_evaluation_request_names_the_endpoint_config_and_artifact() -> None:
     scope = stack()
-    endpoint(scope).evaluate()
+    evaluation = endpoint(scope).evaluate()
     request = request_of(scope)
+    (name,) = [key for key, each in template_of(scope)["Resources"].items() if each["Type"] == EVALUATION]
+    assert scope.resolve(evaluation.evaluation_key) == {"Ref": name}
     assert "EndpointConfigName" in json.dumps(request["EndpointConfigName"])
     (subject,) = request["Subjects"]
     recipe = subject.pop("Recipe")

@@ -6,13 +6,17 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import jsii
 import pytest
-from aws_cdk import App, CfnParameter, Duration, Environment, Stack
+from aws_cdk import App, CfnParameter, Duration, Environment, Stack, Token
 from aws_cdk import aws_applicationautoscaling as applicationautoscaling
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.assertions import Annotations, Match, Template
+from aws_cdk.interfaces import ResourceEnvironment
+from aws_cdk.interfaces.aws_sagemaker import IInferenceComponentRef, InferenceComponentReference
+from constructs import Construct
 
 from constructs_optim import (
     Alarms,
@@ -31,6 +35,9 @@ from constructs_optim import (
     Workload,
 )
 from constructs_optim.constructs.endpoint.declared_endpoint import DeclaredVariant
+from constructs_optim.constructs.endpoint.endpoint_monitoring import (
+    _key_arn,
+)
 
 _IMAGE = "763104351884.dkr.ecr.us-west-2.amazonaws.com/vllm:0.30.0-gpu-py312-cu130-ubuntu24.04-sagemaker"
 _VARIANT = {
@@ -311,6 +318,7 @@ def test_a_shadow_is_a_configuration_beside_the_declared_one() -> None:
         ({}, {"candidate": ShadowCandidate()}, r"ShadowCandidate\(model="),
         ({"kms_key_id": "alias/volumes"}, {}, "permissions cannot refer to an alias"),
         ({"async_inference_config": {"outputConfig": {}}}, {}, "OPT190"),
+        ({"shadow_production_variants": [{**_VARIANT, "modelName": "b"}]}, {}, "already has a shadow"),
         ({}, {"checks": []}, "OPT195"),
     ],
 )
@@ -322,6 +330,152 @@ def test_a_shadow_that_cannot_be_is_refused_with_its_reason(
     given = {"candidate": candidate, "checks": [AnswerCheck.answered()], "data_capture": captured(stack), **options}
     with pytest.raises(ValueError, match=reason):
         EndpointMonitoring.of(declared(stack, **config)).shadow(**given)
+
+
+def test_one_of_several_variants_has_no_shadow() -> None:
+    stack = stack_of()
+    monitoring = EndpointMonitoring.of(_two_variants(stack), variant_name="B")
+    candidate = ShadowCandidate(model=Model.s3("s3://models/llama/"))
+    with pytest.raises(ValueError, match="only with a single production variant"):
+        monitoring.shadow(candidate=candidate, checks=[AnswerCheck.answered()], data_capture=captured(stack))
+
+
+def test_a_shadow_has_the_defaults_that_its_documentation_says() -> None:
+    def template(**options: Any) -> Any:
+        stack = stack_of()
+        monitoring = EndpointMonitoring.of(declared(stack))
+        candidate = ShadowCandidate(model=Model.s3("s3://models/llama/"))
+        monitoring.shadow(candidate=candidate, checks=[AnswerCheck.answered()], data_capture=captured(stack), **options)
+        return Template.from_stack(stack).to_json()
+
+    said = {"duration": Duration.days(7), "margin": 0.02, "latency_tolerance": 0.1, "promote": False}
+    of_defaults = template()
+    assert of_defaults == template(sample_percent=5, **said)
+    (shadow,) = [
+        variant
+        for each in of_defaults["Resources"].values()
+        if each["Type"] == "AWS::SageMaker::EndpointConfig"
+        for variant in each["Properties"].get("ShadowProductionVariants", ())
+    ]
+    assert (shadow["InitialVariantWeight"], shadow["InstanceType"], shadow["InitialInstanceCount"]) == (
+        0.05,
+        "ml.g5.12xlarge",
+        1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "arn"),
+    [
+        (None, None),
+        ("arn:aws:kms:us-west-2:111122223333:key/0123", "arn:aws:kms:us-west-2:111122223333:key/0123"),
+        ("${Token[Key.1]}", "${Token[Key.1]}"),
+        ("0123", "arn:${AWS::Partition}:kms:us-west-2:111122223333:key/0123"),
+    ],
+)
+def test_permissions_have_the_arn_of_a_key(given: str | None, arn: str | None) -> None:
+    stack = stack_of()
+    found = _key_arn(stack, given)
+    partition = stack.partition
+    assert (found.replace(partition, "${AWS::Partition}") if found is not None else None) == arn
+
+
+@pytest.mark.parametrize(
+    ("runtime", "least", "initial"), [({"copyCount": 9}, 1, 4), ({"copyCount": 1}, 2, 2), (None, 1, 1), (None, 3, 3)]
+)
+def test_a_component_begins_with_its_copies_within_the_range(
+    runtime: dict[str, int] | None, least: int, initial: int
+) -> None:
+    stack = stack_of()
+    endpoint = declared(stack, variants=[_VARIANT])
+    component = sagemaker.CfnInferenceComponent(
+        stack,
+        "Component",
+        endpoint_name=endpoint.attr_endpoint_name,
+        inference_component_name="llama",
+        runtime_config=runtime,
+    )
+    monitoring = EndpointMonitoring.of(endpoint, inference_component=component, model_name="llama")
+    monitoring.auto_scale(min_capacity=least, max_capacity=4)
+    assert one(stack, "Custom::ComponentCapacity")["InitialCopyCount"] == initial
+
+
+@jsii.implements(IInferenceComponentRef)
+class _OfAnotherApp(Construct):
+    @property
+    def inference_component_ref(self) -> InferenceComponentReference:
+        arn = "arn:aws:sagemaker:us-west-2:111122223333:inference-component/chat-llama"
+        return InferenceComponentReference(inference_component_arn=arn)
+
+    @property
+    def env(self) -> ResourceEnvironment:
+        return ResourceEnvironment(account="111122223333", region="us-west-2")
+
+
+def test_a_component_of_another_app_has_the_name_of_its_arn_and_the_instances_of_the_endpoint() -> None:
+    stack = stack_of()
+    endpoint = declared(stack, variants=[_VARIANT])
+    component: Any = _OfAnotherApp(stack, "Component")
+    monitoring = EndpointMonitoring.of(endpoint, inference_component=component)
+    assert monitoring.served.inference_component_name == "chat-llama"
+    assert monitoring.served.instance_type == "ml.g5.12xlarge"
+    with pytest.raises(ValueError, match=r'pass to EndpointMonitoring.of\(...\) model_name="..."'):
+        monitoring.evaluate()
+
+
+def test_updates_do_what_the_endpoint_says_about_scaled_instances() -> None:
+    stack = stack_of()
+    endpoint = declared(stack)
+    endpoint.retain_all_variant_properties = False
+    EndpointMonitoring.of(endpoint).auto_scale(max_capacity=2)
+    assert one(stack, "AWS::SageMaker::Endpoint")["RetainAllVariantProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("metrics_config", "seconds"), [({"metricPublishFrequencyInSeconds": 10}, 10), (None, 60), ({}, 60)]
+)
+def test_metrics_are_as_frequent_as_the_configuration_says(metrics_config: dict[str, Any] | None, seconds: int) -> None:
+    monitoring = EndpointMonitoring.of(declared(stack_of(), metrics_config=metrics_config))
+    assert monitoring.served.publishing_seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_speculative", "requests"),
+    [
+        ({"SM_VLLM_SPECULATIVE_CONFIG": "{}", "SM_VLLM_MAX_NUM_SEQS": "8"}, True, 8),
+        ({"SM_VLLM_MAX_NUM_SEQS": "8k"}, False, None),
+        ({"SM_VLLM_MAX_NUM_SEQS": {"Ref": "Most"}}, False, None),
+        ({}, False, None),
+        (None, False, None),
+        ({"Ref": "Variables"}, False, None),
+    ],
+)
+def test_the_environment_of_a_container_tells_how_it_serves(
+    environment: Any, is_speculative: bool, requests: int | None
+) -> None:
+    found = DeclaredVariant(containers=({"image": _IMAGE, "environment": environment},))
+    assert (found.speculates, found.max_concurrent_requests) == (is_speculative, requests)
+
+
+def test_models_of_variants_that_are_rendered_late_are_found() -> None:
+    stack = stack_of()
+    model = sagemaker.CfnModel(stack, "Model", primary_container={"image": _IMAGE})
+    variants = Token.as_any([{**_VARIANT, "modelName": model.attr_model_name}])
+    config = sagemaker.CfnEndpointConfig(stack, "Config", production_variants=variants)
+    endpoint = sagemaker.CfnEndpoint(stack, "Endpoint", endpoint_config_name=config.attr_endpoint_config_name)
+    assert EndpointMonitoring.of(endpoint).served.engine.server == "vllm"
+
+
+def test_the_price_of_an_instance_is_on_the_dashboard_with_its_discount() -> None:
+    def board(**options: Any) -> str:
+        stack = stack_of()
+        EndpointMonitoring.of(declared(stack), monitoring=MonitoringOptions(**options))
+        return json.dumps(one(stack, "AWS::CloudWatch::Dashboard"))
+
+    full, less = board(instance_price_per_hour=7.09), board(instance_price_per_hour=7.09, discount=0.5)
+    assert "7.09" in full
+    assert "7.09" not in board()
+    assert full != less
 
 
 def _two_variants(scope: Stack) -> Any:

@@ -14,7 +14,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 
 from constructs_optim import Quantization, RecipeError, Sharding
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
-from constructs_optim.constructs.scaling.policies import ScalingTarget
+from constructs_optim.constructs.scaling.policies import ScalingTarget, tracked
 from constructs_optim.constructs.stack.findings import warnings_of
 from constructs_optim.recipe.hosting.scaling import ScalingDefaults, ScalingStep
 
@@ -480,3 +480,94 @@ def test_scaling_of_every_construct_is_advised_on_and_the_advice_can_be_acknowle
     Annotations.of(acknowledged).acknowledge_warning("constructs-optim:OPT237")
     endpoint(acknowledged).auto_scale(max_capacity=2)
     assert "constructs-optim:OPT237" not in advice_of(acknowledged)
+
+
+@pytest.mark.parametrize("statistic", ["Average", "Maximum", "Minimum", "SampleCount", "Sum"])
+def test_a_metric_with_a_statistic_of_the_service_is_tracked_alone(statistic: str) -> None:
+    assert tracked(load(statistic)) == {
+        "dimensions": [{"name": "Team", "value": "a"}],
+        "metricName": "Load",
+        "namespace": "Chat",
+        "statistic": statistic,
+        "unit": "Count/Second",
+    }
+
+
+@pytest.mark.parametrize(
+    ("unit", "written"),
+    [(cloudwatch.Unit.PERCENT, "Percent"), (cloudwatch.Unit.MEGABYTES_PER_SECOND, "Megabytes/Second"), (None, None)],
+)
+def test_a_unit_has_the_service_s_name(unit: cloudwatch.Unit | None, written: str | None) -> None:
+    metric = cloudwatch.Metric(namespace="Chat", metric_name="Load", statistic="Sum", unit=unit)
+    alone = {"metricName": "Load", "namespace": "Chat", "statistic": "Sum"}
+    assert tracked(metric) == (alone if written is None else {**alone, "unit": written})
+
+
+def test_a_tracked_expression_has_all_of_its_metrics() -> None:
+    def query(name: str, statistic: str) -> dict[str, Any]:
+        dimensions = [{"name": "Team", "value": "a"}]
+        metric = {"dimensions": dimensions, "metricName": name, "namespace": "Chat"}
+        return {"metric": metric, "stat": statistic, "unit": "Count/Second"}
+
+    assert tracked(ratio()) == {
+        "metrics": [
+            {"id": "load", "metricStat": query("Load", "p90"), "returnData": False},
+            {"id": "copies", "metricStat": query("Copies", "Sum"), "returnData": False},
+            {"expression": "load / copies", "id": "result", "returnData": True},
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("statistic", "aggregation"),
+    [("Maximum", "Maximum"), ("Minimum", "Minimum"), ("Average", "Average"), ("Sum", "Average"), ("p99", "Average")],
+)
+def test_steps_compare_with_the_statistic_of_their_metric(statistic: str, aggregation: str) -> None:
+    scope = stack()
+    steps = [ScalingStep(change=1, lower=9)]
+    scaled(scope).on_steps("Slow", metric=load(statistic), steps=steps, cooldown=Duration.minutes(1))
+    template = template_of(scope)
+    found = resource(template, POLICY)["StepScalingPolicyConfiguration"]
+    assert (found["MetricAggregationType"], found["Cooldown"]) == (aggregation, 60)
+    alarm = resource(template, ALARM)
+    assert alarm.pop("AlarmActions") != []
+    assert alarm == {
+        "AlarmDescription": "Scales by Slow: its metric is at or above 9. No action is needed.",
+        "ComparisonOperator": "GreaterThanOrEqualToThreshold",
+        "Dimensions": [{"Name": "Team", "Value": "a"}],
+        "EvaluationPeriods": 1,
+        "ExtendedStatistic" if statistic == "p99" else "Statistic": statistic,
+        "MetricName": "Load",
+        "Namespace": "Chat",
+        "Period": 60,
+        "Threshold": 9,
+        "TreatMissingData": "notBreaching",
+        "Unit": "Count/Second",
+    }
+
+
+def test_an_alarm_on_an_expression_has_the_periods_of_its_metrics() -> None:
+    scope = stack()
+    scaled(scope).on_steps("Ratio", metric=ratio(), steps=[ScalingStep(change=1, lower=1)])
+    *used, result = resource(template_of(scope), ALARM)["Metrics"]
+    assert [each["MetricStat"]["Period"] for each in used] == [60, 60]
+    assert (result["Period"], result["ReturnData"]) == (60, True)
+
+
+def test_the_first_request_of_an_asynchronous_endpoint_starts_an_instance() -> None:
+    scope = stack()
+    scaled(scope, ScalingTarget.variant("chat", "AllTraffic", is_asynchronous=True), least=0)
+    alarm = resource(template_of(scope), ALARM)
+    assert alarm.pop("AlarmActions") != []
+    assert alarm == {
+        "AlarmDescription": "A request found no copy or instance. Auto Scaling starts one; no action is needed.",
+        "ComparisonOperator": "GreaterThanOrEqualToThreshold",
+        "Dimensions": [{"Name": "EndpointName", "Value": "chat"}],
+        "EvaluationPeriods": 1,
+        "MetricName": "HasBacklogWithoutCapacity",
+        "Namespace": "AWS/SageMaker",
+        "Period": 60,
+        "Statistic": "Average",
+        "Threshold": 1,
+        "TreatMissingData": "notBreaching",
+    }

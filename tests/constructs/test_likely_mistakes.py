@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +46,7 @@ from ..support.construct_stacks import endpoint, llama, resource, resources, sta
 WRONG: list[tuple[Callable[[], Any], str, str]] = [
     (lambda: JobOptions(max_runtime=36000), "JobOptions.max_runtime", "Duration.seconds(36000)"),
     (lambda: JobOptions(timeout="2 hours"), "JobOptions.timeout", "Duration.seconds(600)"),
+    (lambda: JobOptions(timeout=dt.timedelta(hours=2)), "JobOptions.timeout", "Duration.seconds(7200)"),
     (lambda: VariantOptions(container_startup_timeout=600), "VariantOptions.container_startup_timeout", "a Duration"),
     (lambda: VariantOptions(volume_size=512), "VariantOptions.volume_size", "Size.gibibytes(512)"),
     (lambda: VariantOptions(initial_instance_count="2"), "VariantOptions.initial_instance_count", "a whole number"),

@@ -171,3 +171,11 @@ def test_a_recommendation_with_a_read_only_store_is_refused() -> None:
     bucket = s3.Bucket.from_bucket_name(scope, "Shared", "artifacts-of-others")
     with pytest.raises(ValueError, match="read-only"):
         recommendation(scope, artifact_store=ArtifactStore.from_bucket(bucket, read_only=True))
+
+
+def test_a_recommendation_has_the_key_and_the_job_of_its_request() -> None:
+    scope = stack()
+    created = recommendation(scope)
+    (name,) = [key for key, each in template_of(scope)["Resources"].items() if each["Type"] == TYPE]
+    assert scope.resolve(created.recommendation_key) == {"Ref": name}
+    assert scope.resolve(created.job_name) == {"Fn::GetAtt": [name, "JobName"]}

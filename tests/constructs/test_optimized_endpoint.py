@@ -15,15 +15,18 @@ from aws_cdk import aws_iam as iam
 
 import constructs_optim
 from constructs_optim import (
+    AnswerCheck,
     ArtifactStore,
     Compilation,
     JobOptions,
     Model,
     NetworkOptions,
     OptimizedEndpoint,
+    Pool,
     PreOptimized,
     Quantization,
     RecipeError,
+    ShadowCandidate,
     Sharding,
     SpeculativeDecoding,
     VariantOptions,
@@ -475,6 +478,28 @@ def test_a_job_of_more_than_28_days_is_refused_before_anything_is_declared() -> 
     with pytest.raises(RecipeError, match="28 days"):
         endpoint(scope, jobs=JobOptions(max_runtime=Duration.days(29)))
     assert scope.node.children == []
+
+
+def test_an_endpoint_has_the_plans_artifacts_and_metrics_of_what_serves() -> None:
+    scope = stack()
+    pools = [
+        Pool("ml.p5.48xlarge", techniques=[Quantization.fp8()]),
+        Pool("ml.g5.12xlarge", techniques=[Quantization.awq()]),
+    ]
+    pooled = endpoint(scope, "Pooled", techniques=None, instance_type=None, instance_pools=pools)
+    assert [plan.instance_type for plan in pooled.plans] == ["ml.p5.48xlarge", "ml.g5.12xlarge"]
+    assert [each.plan for each in pooled.artifacts] == [*pooled.plans]
+    component = endpoint(scope, "Component", inference_component=True)
+    assert component.component is not None
+    assert component.served == component.component.served
+    assert component.served.is_component
+    assert not pooled.served.is_component
+
+
+def test_an_endpoint_without_a_model_has_none_to_compare_a_shadow_with() -> None:
+    shared = OptimizedEndpoint(stack(), "Shared", instance_type="ml.g5.12xlarge")
+    with pytest.raises(ValueError, match="Chat/Shared has no model of its own to compare a shadow with"):
+        shared.shadow(candidate=ShadowCandidate(), checks=[AnswerCheck.answered()])
 
 
 def test_techniques_pass_through_the_files_that_contributing_lists() -> None:

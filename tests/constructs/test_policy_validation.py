@@ -288,3 +288,9 @@ def test_nested_stacks_of_the_legacy_synthesizer_are_resolved_by_asset_metadata(
         ],
     )
     assert {one.construct for one in findings(app, NVME_TYPES_ONLY)} == {"Chat/Inner/Config"}
+
+
+def test_a_policy_has_the_rules_that_it_enables() -> None:
+    assert PolicyValidation(NVME_TYPES_ONLY).rule_ids == ["POL001"]
+    policy = PlatformPolicy(allowed_instance_types=["ml.p5.*"], kms_required=True, alarm_actions_required=True)
+    assert PolicyValidation(policy).rule_ids == ["POL001", "POL030", "POL041"]

@@ -30,7 +30,7 @@ from constructs_optim import (
     UpdatePolicy,
     VariantOptions,
 )
-from constructs_optim.constructs.artifacts.preflight import PREFLIGHT_CONTEXT
+from constructs_optim.constructs.artifacts.preflight import PREFLIGHT_CONTEXT, Preflight
 from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.recipe.metrics.engines import Engine
@@ -78,6 +78,12 @@ def test_context_leaves_the_preflight_out(value: object) -> None:
     assert "Outputs" not in template
 
 
+@pytest.mark.parametrize("value", [None, True, "true"])
+def test_context_may_ask_for_the_preflight_that_every_stack_has(value: object) -> None:
+    scope = Stack(App(context={PREFLIGHT_CONTEXT: value}), "Chat", env=ENVIRONMENT)
+    assert Preflight.of(scope) is not None
+
+
 def test_context_of_another_kind_is_refused() -> None:
     scope = Stack(App(context={PREFLIGHT_CONTEXT: "no"}), "Chat", env=ENVIRONMENT)
     with pytest.raises(ValueError, match=f"{PREFLIGHT_CONTEXT} is 'no': use true or false"):
@@ -117,6 +123,9 @@ def test_the_definition_of_a_fleet_changes_with_what_is_served_and_not_with_how_
     [
         (UpdatePolicy.all_at_once(), 8),
         (UpdatePolicy.rolling(percent=25), 2),
+        (UpdatePolicy.rolling(percent=30), 3),
+        (UpdatePolicy.rolling(percent=5), 1),
+        (UpdatePolicy.rolling(instances=3), 3),
     ],
 )
 def test_an_update_launches_a_batch_of_instances(policy: UpdatePolicy, batch: int) -> None:

@@ -120,3 +120,22 @@ def test_an_evaluation_records_the_package_and_its_server(stack: Stack) -> None:
     assert required["Gate"]["Limits"]
     assert "ShareOfInstance" not in plain
     assert subject["ArtifactKey"] != plain["Subjects"][0]["ArtifactKey"]
+
+
+def test_its_instances_scale_once_and_copies_on_them_do_not(stack: Stack) -> None:
+    endpoint = RecommendedEndpoint(stack, "Served", recommendation=recommendation())
+    endpoint.auto_scale(max_capacity=4)
+    with pytest.raises(ValueError, match="already has auto scaling: call auto_scale once"):
+        endpoint.auto_scale(max_capacity=4)
+    copies = RecommendedEndpoint(
+        stack, "Copies", recommendation=recommendation(copies_per_instance=2, instance_count=3)
+    )
+    with pytest.raises(ValueError, match="has 2 copies on each of 3 instances, which managed scaling cannot change"):
+        copies.auto_scale(max_capacity=4)
+
+
+def test_its_role_is_an_object_of_the_cdk(stack: Stack) -> None:
+    arn: Any = "arn:aws:iam::111122223333:role/serve"
+    with pytest.raises(RecipeError, match="from_role_arn"):
+        RecommendedEndpoint(stack, "Served", recommendation=recommendation(), role=arn)
+    assert not stack.node.children

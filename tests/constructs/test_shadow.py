@@ -66,6 +66,9 @@ def test_every_check_of_answers_is_one_that_the_watcher_knows() -> None:
 def test_the_configuration_has_the_candidate_as_shadow_variant(stack: Stack) -> None:
     run = served(stack).shadow(candidate=AWQ, checks=[AnswerCheck.answered()])
     assert run.announced_pairs == 4_000
+    (name,) = of_type(stack, RUN)
+    assert stack.resolve(run.shadow_key) == {"Ref": name}
+    assert stack.resolve(run.report_uri) == {"Fn::GetAtt": [name, "ReportUri"]}
     configs = of_type(stack, CONFIG)
     [shadowed] = [config for config in configs.values() if "ShadowProductionVariants" in config]
     [shadow], [production] = shadowed["ShadowProductionVariants"], shadowed["ProductionVariants"]
@@ -251,3 +254,13 @@ def test_what_a_retained_endpoint_may_be_moved_to_is_retained(stack: Stack, cure
     found = [each for each in resources if each["Type"] in kinds]
     assert len(found) == (3 if cured else 5)
     assert {each["DeletionPolicy"] for each in found} == {"Retain"}
+
+
+def test_a_shadow_has_the_defaults_that_its_documentation_says() -> None:
+    def template(**options: Any) -> Any:
+        stack = Stack(App(), "Chat", env={"region": "us-west-2"})
+        served(stack).shadow(candidate=AWQ, checks=[AnswerCheck.answered()], **options)
+        return Template.from_stack(stack).to_json()
+
+    said = {"duration": Duration.days(7), "margin": 0.02, "latency_tolerance": 0.1, "promote": False}
+    assert template() == template(sample_percent=5, **said)

@@ -8,13 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, RemovalPolicy, Stack
+from aws_cdk import App, Duration, RemovalPolicy, Size, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
+from pydantic import ValidationError
 
 from constructs_optim import Alarms, ArtifactStore, NetworkOptions, OptimizedEndpoint
+from constructs_optim.constructs.declaration.builder import Builder, Parameter
 from constructs_optim.constructs.declaration.document import DeclarationError, Document
+from constructs_optim.constructs.declaration.references import REFERENCES
 from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack, declared_template, intents
+from constructs_optim.constructs.monitoring.endpoint_alarms import AlarmAction
 
 from ..support.sampling import one_in
 
@@ -96,6 +105,11 @@ def test_the_largest_tags_are_accepted() -> None:
         ({"min_length": 3, "default": "c"}, "a default of 3 characters or more"),
         ({"type": "Number", "min_length": 3}, "no min_length, which is for the type String"),
         ({"max_value": 3}, "no max_value, which is for the type Number"),
+        ({"type": "Number", "max_length": 3}, "no max_length, which is for the type String"),
+        ({"min_value": 3}, "no min_value, which is for the type Number"),
+        ({"min_length": 3, "max_length": 2}, "a max_length of 3 or more, because min_length is 3"),
+        ({"type": "Number", "default": 8, "allowed_values": ["many"]}, "a default that allowed_values has: many"),
+        ({"type": "List<Number>", "default": "many", "allowed_values": ["few"]}, "allowed_values has: few"),
         ({"description": "x" * 4_001}, "4000"),
     ],
 )
@@ -132,6 +146,49 @@ def test_a_parameter_that_cloudformation_refuses_is_refused(parameter: dict[str,
 def test_a_parameter_with_consistent_constraints_is_accepted(parameter: dict[str, Any]) -> None:
     template = synthesized(parameters={"Size": parameter}, endpoints={"Chat": LLAMA})
     assert template["Parameters"]["Size"]["Default"] == parameter["default"]
+
+
+@pytest.mark.parametrize(
+    "parameter",
+    [
+        {"allowed_values": ["a"]},
+        {"allowed_values": ["1"], "type": "Number"},
+        {"allowed_values": ["a"], "type": "AWS::SSM::Parameter::Value<String>", "default": "/name"},
+        {"allowed_values": ["a"], "type": "AWS::SSM::Parameter::Value<CommaDelimitedList>", "default": "/name"},
+        {"allowed_values": ["8", "many"], "type": "Number", "default": 8.0},
+        {"allowed_values": ["8", "16"], "type": "List<Number>", "default": "8.0, 16"},
+        {"allowed_values": ["a", "b"], "type": "CommaDelimitedList", "default": "b, a"},
+        {"allowed_values": ["subnet-1"], "type": "List<AWS::EC2::Subnet::Id>", "default": "subnet-1"},
+        {"min_length": 2, "max_length": 2, "default": 12},
+        {"min_length": 2, "max_length": 2},
+        {"max_length": 0, "default": ""},
+        {"type": "Number", "min_value": 0, "max_value": 0, "default": 0},
+        {"type": "Number", "min_value": 1, "default": "1"},
+        {"type": "AWS::EC2::VPC::Id"},
+        {"type": "List<String>"},
+        {"type": "AWS::SSM::Parameter::Value<AWS::EC2::Image::Id>"},
+        {"type": "AWS::SSM::Parameter::Value<List<AWS::EC2::Subnet::Id>>"},
+    ],
+    ids=str,
+)
+def test_a_parameter_is_one_if_nothing_contradicts_its_default(parameter: dict[str, Any]) -> None:
+    assert Parameter(**parameter).model_fields_set == parameter.keys()
+
+
+@pytest.mark.parametrize(
+    "type_name",
+    [
+        "string",
+        "List<CommaDelimitedList>",
+        "List<List<String>>",
+        "AWS::EC2",
+        "AWS::SSM::Parameter::Value<x>",
+        "xString",
+    ],
+)
+def test_a_parameter_has_a_type_of_cloudformation(type_name: str) -> None:
+    with pytest.raises(ValidationError, match="string_pattern_mismatch"):
+        Parameter(type=type_name)
 
 
 @pytest.mark.parametrize("parameter", [{"min_length": 6}, {"max_length": 3}, {"type": "Number", "min_value": 1}])
@@ -423,3 +480,119 @@ def test_outputs_of_ids_with_the_same_letters_are_refused() -> None:
     declared = DeclaredStack(document(endpoints={"Ll-ama": LLAMA, "Llama": LLAMA}))
     with pytest.raises(DeclarationError, match="outputs of Ll-ama and Llama have the same names"):
         declared.add_outputs()
+
+
+def test_pseudo_parameters_are_references() -> None:
+    names = ["AccountId", "Partition", "Region", "StackId", "StackName", "URLSuffix"]
+    stack = Stack(App(), "Mine")
+    builder = Builder(stack, document())
+    assert [stack.resolve(builder.text(f"${{AWS::{name}}}")) for name in names] == [
+        {"Ref": f"AWS::{name}"} for name in names
+    ]
+    with pytest.raises(ValueError, match="no pseudo parameter 'AWS::NoValue'"):
+        builder.text("${AWS::NoValue}")
+
+
+_TYPES = ["ml.g5.12xlarge", "ml.g5.48xlarge"]
+
+
+def test_an_output_has_an_item_of_a_list() -> None:
+    pools = [{"instance_type": name, "techniques": [{"quantization": "awq"}]} for name in _TYPES]
+    text = "${Chat.plans.0.instance_type}, or ${Chat.plans.1.instance_type}"
+    template = synthesized(endpoints={"Chat": {"model": MODEL, "instance_pools": pools}}, outputs={"Types": text})
+    assert template["Outputs"]["Types"]["Value"] == ", or ".join(_TYPES)
+
+
+def test_what_refers_to_a_refused_construct_is_not_refused_as_well() -> None:
+    stores = {"Store": {"bucket_name": "No Name"}}
+    endpoints = {"Chat": {**LLAMA, "artifact_store": "Store"}}
+    outputs = {"Name": "${Chat.endpoint_name}"}
+    with pytest.raises(DeclarationError) as refused:
+        DeclaredStack(document(artifact_stores=stores, endpoints=endpoints, outputs=outputs))
+    (violation,) = {each.location: each for each in refused.value.violations}.values()
+    assert "artifact_stores.Store" in violation.location
+
+
+def test_an_error_of_the_cdk_has_its_first_line_and_the_place() -> None:
+    builder = Builder(Stack(App(), "Mine"), document(endpoints={"Chat": {}}))
+    with builder.explained(("endpoints", "Chat")):
+        raise RuntimeError("Error: no such thing\n    at kernel.js:1")
+    with pytest.raises(DeclarationError) as refused:
+        builder.finish()
+    (violation,) = refused.value.violations
+    assert violation.location.endswith("endpoints.Chat")
+    assert violation.reason == "Error: no such thing"
+    assert violation.suggestion == "another value: this is a message of the AWS CDK"
+
+
+@pytest.mark.parametrize(
+    ("message", "reason", "fix"),
+    [
+        ("Chat/Llama: on_steps('Busy'): this is wrong: write it so", "this is wrong", "write it so"),
+        ("this is wrong; write it so", "this is wrong", "write it so"),
+        ("the endpoint needs an instance type", "the endpoint needs an instance type", "an instance type"),
+        ("this is wrong", "this is wrong", "another value"),
+    ],
+)
+def test_a_message_of_the_library_has_a_reason_and_what_works(message: str, reason: str, fix: str) -> None:
+    builder = Builder(Stack(App(), "Mine"), document(endpoints={"Chat": {}}))
+    with builder.explained(("endpoints", "Chat")):
+        raise ValueError(message)
+    with pytest.raises(DeclarationError) as refused:
+        builder.finish()
+    (violation,) = refused.value.violations
+    assert (violation.reason, violation.suggestion) == (reason, fix)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("15m", 900), ("6h", 21_600), ("7d", 604_800), ("15 m", 900)]
+)
+def test_a_duration_has_the_unit_of_its_letter(text: str, seconds: int) -> None:
+    kind = REFERENCES[Duration]
+    assert kind.makes is not None
+    assert kind.makes(Stack(), "Time", text).to_seconds() == seconds
+
+
+@pytest.mark.parametrize(("text", "mebibytes"), [("512MiB", 512), ("2GiB", 2048), ("2 GiB", 2048)])
+def test_a_size_has_the_unit_after_it(text: str, mebibytes: int) -> None:
+    kind = REFERENCES[Size]
+    assert kind.makes is not None
+    assert kind.makes(Stack(), "Size", text).to_mebibytes() == mebibytes
+
+
+_ROLE_ARN, _KEY_ARN = "arn:aws:iam::111122223333:role/", "arn:aws:kms:us-west-2:111122223333:key/"
+_TOPIC_ARN, _ALARM_ARN = "arn:aws:sns:us-west-2:111122223333:", "arn:aws:cloudwatch:us-west-2:111122223333:alarm:"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "fix"),
+    [
+        (s3.IBucket, "abc", None),
+        (s3.IBucket, "arn:aws-cn:s3:::abc", None),
+        (s3.IBucket, "ab", "my-bucket or arn:aws:s3:::my-bucket"),
+        (s3.IBucket, "arn:aws:s3:::", "my-bucket or arn:aws:s3:::my-bucket"),
+        (iam.IRole, "r" * 64, None),
+        (iam.IRole, "service-role/MyRole", None),
+        (iam.IRole, f"{_ROLE_ARN}a/MyRole", None),
+        (iam.IRole, "r" * 65, f"MyRole or {_ROLE_ARN}MyRole"),
+        (iam.IRole, "../MyRole", f"MyRole or {_ROLE_ARN}MyRole"),
+        (iam.IRole, "arn:aws:iam::11112222333:role/MyRole", f"MyRole or {_ROLE_ARN}MyRole"),
+        (sns.ITopic, f"{_TOPIC_ARN}{'t' * 256}", None),
+        (sns.ITopic, f"{_TOPIC_ARN}pages.fifo", None),
+        (sns.ITopic, f"{_TOPIC_ARN}{'t' * 257}", f"{_TOPIC_ARN}my-topic"),
+        (sns.ITopic, "pages", f"{_TOPIC_ARN}pages"),
+        (sns.ITopic, f"{_TOPIC_ARN}pages:1", f"{_TOPIC_ARN}my-topic"),
+        (AlarmAction, "pages", f"{_TOPIC_ARN}pages"),
+        (kms.IKey, f"{_KEY_ARN}1234abcd-12ab-34cd-56ef-1234567890ab", None),
+        (kms.IKey, f"{_KEY_ARN}mrk-{'0' * 32}", None),
+        (kms.IKey, f"{_KEY_ARN}mrk-{'0' * 31}", f"{_KEY_ARN}1234abcd-12ab-34cd-56ef-1234567890ab"),
+        (kms.IKey, "alias/mine", f"{_KEY_ARN}1234abcd-12ab-34cd-56ef-1234567890ab"),
+        (cloudwatch.IAlarm, f"{_ALARM_ARN}{'a' * 255}", None),
+        (cloudwatch.IAlarm, f"{_ALARM_ARN}{'a' * 256}", f"{_ALARM_ARN}my-alarm"),
+        (cloudwatch.IAlarm, "Errors", f"{_ALARM_ARN}Errors"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else getattr(value, "__name__", ""),
+)
+def test_a_reference_to_what_exists_is_a_name_or_an_arn(kind: Any, text: str, fix: str | None) -> None:
+    refusal = REFERENCES[kind].refusal(text)
+    assert (refusal[1].partition(", such as ")[2] if refusal is not None else None) == fix

@@ -266,6 +266,12 @@ MISTAKES: list[tuple[str, str, str, str]] = [
         "",
     ),
     (
+        f"{VALID}    artifact_store: My Store!\n",
+        "endpoint.yaml:9:21 endpoints.Llama.artifact_store",
+        "'My Store!' is not the ID of one of this file's artifact_stores",
+        "{from_bucket: {bucket: ...}}",
+    ),
+    (
         f"{VALID}    scaling: {{max_capacity: '${{Count}}'}}\n",
         "endpoint.yaml:9:29 endpoints.Llama.scaling.max_capacity",
         "there is no parameter 'Count'",
@@ -432,6 +438,14 @@ def test_a_missing_file_and_a_binary_file_are_refused(tmp_path: Path) -> None:
         Document.read(tmp_path / "endpoint.yaml")
 
 
+def test_a_path_that_no_file_can_have_is_refused() -> None:
+    with pytest.raises(DeclarationError) as refused:
+        Document.read(Path("a\0b"))
+    (violation,) = refused.value.violations
+    assert "null" in violation.reason
+    assert violation.suggestion == "the path of a file of YAML or JSON"
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -523,6 +537,11 @@ MANY = ", ".join(f"k{n}: 1" for n in range(5_000))
             )
         ),
         pytest.param("stack: .nan", "endpoint.yaml:1:8", "not a number", id="not a number"),
+        pytest.param("a: 1\n<<: 3\n", "endpoint.yaml:2:5", "it is not a mapping", id="a merged number"),
+        pytest.param("<<: [{a: 1}, b]\n", "endpoint.yaml:1:14", "it is not a mapping", id="a merged list"),
+        pytest.param("? [a]\n: b\n", "endpoint.yaml:1:3", "this key is not text", id="a list as a key"),
+        pytest.param("a: {~: b}\n", "endpoint.yaml:1:5", "this key is not text", id="a key without a value"),
+        pytest.param("stack: \x07\n", "endpoint.yaml", "this is not YAML", id="a character that YAML has not"),
         pytest.param("a: &a {b: &b {<<: *a}}", "endpoint.yaml:1:11", "contains itself", id="a cycle through a key"),
         pytest.param("a: &a {<<: {<<: *a}}", "endpoint.yaml:1:4", "contains itself", id="a cycle of merges"),
     ],
@@ -549,6 +568,16 @@ def test_the_work_of_reading_a_file_is_limited_and_not_only_its_result(monkeypat
     with pytest.raises(DeclarationError, match="too many values"):
         Document.parsed(f"a: &a {{{MANY}}}\nb: {{<<: [{', '.join(['*a'] * 2_000)}]}}\n", "endpoint.yaml")
     assert copied < 25_000
+
+
+def test_the_composer_ends_at_too_many_nodes_before_the_rest_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "_MOST_VALUES", 3)
+    with pytest.raises(DeclarationError) as error:
+        Document.parsed("[1, 2, 3, 4, 5, 6, {", "endpoint.yaml")
+    (violation,) = error.value.violations
+    # The list and five of its items are as many nodes as three keys with values.
+    assert violation.location == "endpoint.yaml:1:17"
+    assert violation.reason == "the file has too many values"
 
 
 def test_thousands_of_mistakes_are_reported_in_linear_time() -> None:

@@ -7,15 +7,16 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 import jsonschema
 import pytest
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from ruamel.yaml import YAML
 
 import constructs_optim
-from constructs_optim.constructs.declaration.schema import call_of, json_schema
+from constructs_optim.constructs.declaration.references import PARAMETER
+from constructs_optim.constructs.declaration.schema import Call, Choice, call_of, example_of, json_schema, union_of
 from constructs_optim.constructs.declared_stack.stack_file import schema, stack_form
 from constructs_optim.recipe.techniques import REGISTRY
 
@@ -243,3 +244,80 @@ def test_an_option_without_a_description_has_that_of_its_group() -> None:
 
     descriptions = {name: field.description for name, field in call_of(declare).model_fields.items()}
     assert (descriptions["first"], descriptions["second"]) == ("the first one.", "The numbers of a group.")
+
+
+class Ways(Choice):
+    first: Call | None = None
+    second: Call | None = None
+
+
+class Bare(Choice):
+    bare = ("first", "second")
+    first: Call | None = None
+    second: Call | None = None
+
+
+class Needy(Call):
+    name: str
+    size: int
+    color: str = "blue"
+
+
+class Free(Call):
+    color: str = "blue"
+    size: int = 1
+
+
+@pytest.mark.parametrize(
+    ("model", "example"),
+    [
+        (Ways, "{first: {...}} or {second: {...}}"),
+        (Needy, "{name: ..., size: ...}"),
+        (Free, "{color: ...}"),
+        (Call, "{}"),
+    ],
+)
+def test_a_model_is_written_with_what_it_needs(model: type[Call], example: str) -> None:
+    assert example_of(model) == example
+
+
+@pytest.mark.parametrize(
+    ("arms", "value", "fix"),
+    [
+        ([bool, int], "x", "true or false, or a number"),
+        ([bool, float], None, "true or false, or a number"),
+        ([str, list[int]], 1, "text, or a list"),
+        ([dict[str, int], list[int], str], True, "a list, or text, or a mapping"),
+        ([Literal["on"], int], [], "text, or a number"),
+        ([Literal["on", 1], bool], [], "text, or a number, or true or false"),
+        ([Needy, int], "x", "a number, or settings such as {name: ..., size: ...}"),
+        ([Ways, int], "x", "a number, or settings such as {first: {...}} or {second: {...}}"),
+        (
+            [Bare, int],
+            [],
+            "first or second, or a number, or settings such as {first: {...}} or {second: {...}}",
+        ),
+        ([int, PARAMETER.form], [], "a number, or a number, or a parameter: ${MaxCapacity}"),
+    ],
+)
+def test_a_value_of_no_kind_of_a_union_is_answered_with_all_of_them(arms: list[Any], value: object, fix: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        TypeAdapter[Any](union_of(arms)).validate_python(value)
+    (problem,) = refused.value.errors()
+    assert (problem["type"], problem["msg"]) == ("kind", fix)
+    assert problem.get("ctx", {})["takes_parameter"] is (PARAMETER.form in arms)
+
+
+@pytest.mark.parametrize(
+    "value", [True, 1, 1.5, "x", [1], (1,), {"color": "red"}, Free(color="red")], ids=lambda value: type(value).__name__
+)
+def test_a_value_selects_the_arm_of_its_kind(value: object) -> None:
+    adapter = TypeAdapter[Any](union_of([bool, int, float, str, list[int], Free]))
+    read = adapter.validate_python(value)
+    expected = [1] if value == (1,) else Free(color="red") if isinstance(value, dict) else value
+    assert (read, type(read)) == (expected, type(expected))
+
+
+def test_a_union_of_one_type_is_the_type() -> None:
+    assert union_of([int]) is int
+    assert union_of([]) is Any

@@ -20,7 +20,7 @@ from constructs_optim.cli.main import app
 from constructs_optim.constructs.declaration.builder import Builder
 from constructs_optim.constructs.declaration.document import DeclarationError, Document
 from constructs_optim.constructs.declaration.schema import Call, form_of
-from constructs_optim.constructs.declaration.wording import in_yaml
+from constructs_optim.constructs.declaration.wording import flow, in_yaml
 from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack, declared_template, stack_form
 from constructs_optim.constructs.stack.findings import warnings_of
 from constructs_optim.constructs.validation import template_size
@@ -130,6 +130,13 @@ def read(text: str) -> Any:
             "scaling: {max_capacity: 4, on_concurrency: {target: 8}}",
         ),
         ("Quantization.awq().with_(group_size=64) or Medusa(...)", "... or {medusa: ...}"),
+        ("role=iam.Role.from_role_arn(...) or spot=True", "role: ... or spot: true"),
+        ("Size.mebibytes(512) to Size.gibibytes(2)", "512MiB to 2GiB"),
+        ('call add_component("Chat", model=...)', "add components: {Chat: {model: ...}}"),
+        ("evaluate(discount=0.1).fly() or Medusa(...)", "... or {medusa: ...}"),
+        (f'evaluate(label="{"a" * 600}").require(label="{"b" * 600}") or Medusa(...)', "... or {medusa: ...}"),
+        ("Quantization.awq or Server.fastest", "quantization.awq or Server.fastest"),
+        ("spot is True, and role is None", "spot is true, and role is None"),
     ],
 )
 def test_a_message_about_a_file_has_yaml_in_place_of_python(text: str, written: str) -> None:
@@ -341,3 +348,36 @@ def test_a_file_s_template_has_no_indentation(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "endpoint.yaml").write_text(VALID)
     assert CliRunner().invoke(app, ["synth", "endpoint.yaml", "--output", "out"]).exit_code == 0
     assert "\n " not in (tmp_path / "out" / "Chat.template.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("awq", "awq"),
+        ("s3/models-of.mine@1", "s3/models-of.mine@1"),
+        ("2.24.0", "2.24.0"),
+        ("2.24", '"2.24"'),
+        ("90s", "90s"),
+        ("15m", "15m"),
+        ("6h", "6h"),
+        ("7d", "7d"),
+        ("512MiB", "512MiB"),
+        ("256GiB", "256GiB"),
+        ("8k", '"8k"'),
+        ("<an id>", "<an id>"),
+        ("True", '"True"'),
+        ("false", '"false"'),
+        ("NULL", '"NULL"'),
+        ("a b", '"a b"'),
+        ("ü: 1", '"ü: 1"'),
+        (True, "true"),
+        (None, "null"),
+        (1.5, "1.5"),
+        (..., "..."),
+        ({"a": [1, "b"], "c": (2, ...)}, "{a: [1, b], c: [2, ...]}"),
+    ],
+)
+def test_a_value_is_written_as_yaml_reads_it(value: object, written: str) -> None:
+    assert flow(value) == written
+    if "..." not in written and "<" not in written:
+        assert read(written) == value

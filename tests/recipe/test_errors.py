@@ -1,10 +1,14 @@
 from __future__ import annotations
 
-from typing import Any
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from constructs_optim.recipe import (
     Model,
@@ -13,9 +17,12 @@ from constructs_optim.recipe import (
     RecipeError,
     plan,
 )
-from constructs_optim.recipe.forms import in_code, meant
+from constructs_optim.recipe.durations import duration
+from constructs_optim.recipe.errors import listed_mistakes
+from constructs_optim.recipe.forms import VALUE, Form, in_code, meant, meant_name
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.secrets import NOT_SHOWN, without_secrets
+from constructs_optim.recipe.settings import expected
 
 from .recipes import broken_rules, recipe
 
@@ -170,6 +177,7 @@ def test_code_for_a_value_never_lacks_some_of_its_members() -> None:
         ("asynchronous", ["async_inference"]),
         ("blue_green", ["update_policy"]),
         ("container", ["server"]),
+        ("container_image", ["container_version"]),
         ("deployment_config", ["update_policy"]),
         ("desired_count", ["copies", "initial_instance_count"]),
         ("enable_chunked_prefill", ["chunked_prefill"]),
@@ -185,9 +193,17 @@ def test_code_for_a_value_never_lacks_some_of_its_members() -> None:
         ("gptq", ["w4a16"]),
         ("hf_token", ["token_secret_arn"]),
         ("image", ["container_version"]),
+        ("image_tag", ["container_version"]),
+        ("image_uri", ["container_version"]),
+        ("initial_instance_count", ["copies", "instance_count"]),
+        ("instance_count", ["copies", "initial_instance_count"]),
+        ("instances", ["initial_instance_count"]),
         ("int4", ["awq"]),
         ("int8", ["smoothquant"]),
+        ("key", ["encryption_key"]),
         ("kms_key", ["encryption_key"]),
+        ("kms_key_arn", ["encryption_key", "encryption_key_arn"]),
+        ("kms_key_id", ["encryption_key"]),
         ("lora", ["fine_tune", "adapters"]),
         ("max_instances", ["max_capacity"]),
         ("max_lora_rank", ["max_rank"]),
@@ -200,10 +216,15 @@ def test_code_for_a_value_never_lacks_some_of_its_members() -> None:
         ("sampling_percentage", ["sample_percent"]),
         ("security_group_ids", ["security_groups"]),
         ("sns_topic", ["alarm_actions"]),
+        ("subnet_ids", ["vpc_subnets"]),
         ("subnets", ["vpc_subnets", "subnet_ids"]),
         ("tgi", ["text_generation_inference"]),
         ("topic", ["alarm_actions"]),
+        ("vpc_config", ["vpc"]),
         ("vpc_id", ["vpc"]),
+        ("vpc_subnets", ["subnet_ids"]),
+        ("add_adapter", ["adapters"]),
+        ("add_component", ["components"]),
         ("auto_scale", ["scaling"]),
         ("evaluate", ["evaluations"]),
     ],
@@ -212,3 +233,217 @@ def test_a_word_of_another_tool_means_the_setting(word: str, settings: list[str]
     others = ["instance_type", "techniques", "monitoring"]
     assert meant(word, [*others, *settings]) == settings
     assert meant(word.upper(), [*settings, *others]) == settings
+    assert Form(dict.fromkeys(settings, ())).own(word) == settings
+
+
+_TIME = "a time such as 2030-01-31T12:00:00Z"
+
+
+class _Made(BaseModel):
+    pass
+
+
+@dataclass
+class _Data:
+    pass
+
+
+def _refusing(value: int) -> int:
+    raise ValueError("an even number")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "kind", "valid"),
+    [
+        (bool, "maybe", "bool_parsing", "true or false"),
+        (bool, [], "bool_type", "True or False"),
+        (float, "much", "float_parsing", "a number"),
+        (float, [], "float_type", "a number"),
+        (int, "many", "int_parsing", "a whole number"),
+        (int, [], "int_type", "a whole number"),
+        (int, 1.5, "int_from_float", "a whole number"),
+        (dt.datetime, "soon", "datetime_from_date_parsing", _TIME),
+        (dt.datetime, float("nan"), "datetime_parsing", _TIME),
+        (dt.datetime, [], "datetime_type", _TIME),
+        (list[int], 1, "list_type", "a list"),
+        (tuple[int, ...], 1, "tuple_type", "a list"),
+        (Sequence[str], "a", "sequence_str", "a list"),
+        (Sequence[str], 1, "is_instance_of", "a list"),
+        (dict[str, str], 1, "dict_type", 'a dictionary such as {"NAME": "value"}'),
+        (str, 1, "string_type", "text"),
+        (Annotated[list[int], Field(min_length=1)], [], "too_short", "a list with at least 1 item"),
+        (Annotated[list[int], Field(min_length=2)], [], "too_short", "a list with at least 2 items"),
+        (Annotated[list[int], Field(max_length=2)], [1, 2, 3], "too_long", "a list with at most 2 items"),
+        (Annotated[str, Field(min_length=1)], "", "string_too_short", "text of at least 1 character"),
+        (Annotated[str, Field(min_length=3)], "", "string_too_short", "text of at least 3 characters"),
+        (Annotated[str, Field(max_length=2)], "abc", "string_too_long", "text of at most 2 characters"),
+        (Annotated[str, Field(pattern="^a$")], "b", "string_pattern_mismatch", "text that matches ^a$"),
+        (Annotated[int, Field(multiple_of=5)], 3, "multiple_of", "a multiple of 5"),
+        (Annotated[float, Field(allow_inf_nan=False)], float("nan"), "finite_number", "a finite number"),
+        (Annotated[int, Field(gt=3)], 3, "greater_than", "more than 3"),
+        (Annotated[int, Field(ge=3)], 2, "greater_than_equal", "3 or more"),
+        (Annotated[float, Field(lt=0.5)], 0.5, "less_than", "less than 0.5"),
+        (Annotated[float, Field(le=3)], 4.0, "less_than_equal", "3 or less"),
+        (_Nameless, 1, "is_instance_of", "_Nameless(...)"),
+        (_Made, 1, "model_type", "_Made(...)"),
+        (_Data, 1, "dataclass_type", "_Data(...)"),
+        (Literal["a", "b"], "c", "literal_error", "one of 'a' or 'b'"),
+        (Literal[1, 2], "1", "literal_error", "one of 1 or 2, as a number and not as text"),
+        (Literal[1, 2], 3, "literal_error", "one of 1 or 2"),
+        (Annotated[int, AfterValidator(_refusing)], 1, "value_error", "an even number"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and "_" in value else "",
+)
+def test_an_error_of_pydantic_names_what_is_valid(annotation: Any, value: object, kind: str, valid: str) -> None:
+    config: Any = None if annotation in (_Made, _Data) else ConfigDict(arbitrary_types_allowed=True)
+    with pytest.raises(ValidationError) as refused:
+        TypeAdapter(annotation, config=config).validate_python(value)
+    (problem,) = refused.value.errors()
+    assert (problem["type"], expected(problem)) == (kind, valid)
+
+
+@pytest.mark.parametrize(("many", "valid"), [(10, "one of 'name0', "), (11, "did you mean 'name10'")])
+def test_of_more_names_than_ten_the_similar_ones_are_proposed(many: int, valid: str) -> None:
+    names = tuple(f"name{number}" for number in range(many))
+    one_of_them: Any = Literal[names]
+    with pytest.raises(ValidationError) as refused:
+        TypeAdapter(one_of_them).validate_python("nam10")
+    assert valid.replace("'", "") in expected(refused.value.errors()[0]).replace("'", "")
+
+
+class _Time:
+    def __init__(self, seconds: int | None) -> None:
+        self._seconds = seconds
+
+    def to_seconds(self) -> int:
+        if self._seconds is None:
+            raise RuntimeError("not a whole number of seconds")
+        return self._seconds
+
+
+class _Room:
+    def to_mebibytes(self) -> int:
+        return 1024
+
+
+class _Topic:
+    topic_arn = "arn:aws:sns:us-west-2:111122223333:pages"
+    _own_id = ""
+
+
+class _Bucket:
+    bucket_arn = bucket_regional_arn = ""
+
+
+class _Other:
+    bucket_arn = secret_arn = ""
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        (None, "None"),
+        (1.5, "1.5"),
+        ([1, "a"], "[1, 'a']"),
+        ((1, "a"), "[1, 'a']"),
+        ([1, _Nameless()], "..."),
+        ({"a": [1]}, "{'a': [1]}"),
+        ("x" * 78, f"'{'x' * 78}'"),
+        ("x" * 79, "..."),
+        ("${Token[T.1]}", "..."),
+        (_Time(120), "Duration.seconds(120)"),
+        (_Time(None), "..."),
+        (_Time, "..."),
+        (_Room(), "Size.mebibytes(1024)"),
+        (_Topic(), "topic"),
+        (_Bucket(), "bucket"),
+        (_Other(), "..."),
+        (_Nameless(), "..."),
+    ],
+)
+def test_a_value_is_written_as_code_or_as_the_name_of_its_construct(value: object, code: str) -> None:
+    assert in_code(value) == code
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("instancetype", "did you mean instance_type?"),
+        ("instance_typ", "did you mean instance_type or instance_types?"),
+        ("count", "did you mean initial_count or maximum_count?"),
+        (
+            "xylophone",
+            "it has instance_type, instance_types, instance_typed, initial_count, maximum_count, accumulated_count",
+        ),
+    ],
+)
+def test_a_hint_has_two_similar_names_or_all(name: str, hint: str) -> None:
+    names = ["instance_type", "instance_types", "instance_typed", "initial_count", "maximum_count", "accumulated_count"]
+    assert meant_name([*names, *names], name) == hint
+
+
+@pytest.mark.parametrize(
+    ("places", "said"),
+    [
+        (["a"], "did you mean a=1?"),
+        (list("abcde"), "did you mean a=1 or b=1 or c=1 or d=1 or e=1?"),
+        (list("abcdef"), "did you mean a=1 or b=1 and 4 others?"),
+    ],
+)
+def test_of_many_places_of_a_word_the_first_are_named(places: list[str], said: str) -> None:
+    inner = Form({}, words=["awq"], around="1")
+    assert Form({each: [inner] for each in places}).hint("awq") == said
+
+
+@pytest.mark.parametrize(
+    ("word", "value", "said"),
+    [
+        ("image_uri", "acme.example/mine:1", "did you mean container_version?"),
+        ("tags", {"team": "ml"}, "Tags.of(construct).add('team', 'ml') adds tags"),
+        ("tags", None, "Tags.of(construct).add('team', 'nlp') adds tags"),
+        ("version", "1", "did you mean container_version?"),
+        ("fly", 3, "call its method fly_to(3)"),
+        ("xylophone", 1, "it has container_version"),
+    ],
+)
+def test_an_unknown_word_is_answered_with_what_it_means(word: str, value: object, said: str) -> None:
+    assert Form({"container_version": []}, methods={"fly": f"fly_to({VALUE})"}).hint(word, value) == said
+
+
+def test_a_setting_beside_the_form_is_written_with_its_value() -> None:
+    inner, outer = Form({"copies": []}), Form({"model": [], "instance_type": [], "scaling": []})
+    assert inner.hint("instancetype", "ml.g5.xlarge", [("scaling", outer)]) == (
+        "did you mean instance_type='ml.g5.xlarge' beside scaling?"
+    )
+    assert inner.hint("image", "mine:1", [("scaling", Form({"container_version": []}))]) == (
+        "did you mean container_version=... beside scaling?"
+    )
+
+
+class _Members(BaseModel):
+    numbers: list[int]
+
+
+@pytest.mark.parametrize(("wrong", "more"), [(5, ""), (6, "; and 1 more"), (2_006, "; and 2,001 more")])
+def test_the_first_mistakes_of_a_document_are_listed_and_the_others_counted(wrong: int, more: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        _Members.model_validate({"numbers": ["x"] * wrong})
+    listed = listed_mistakes(refused.value)
+    first = "; ".join(f"numbers.{number}: Input should be a valid integer" for number in range(5))
+    assert listed.replace(", unable to parse string as an integer", "") == f"{first}{more}"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "code"),
+    [
+        (0, "Duration.seconds(0)"),
+        (59, "Duration.seconds(59)"),
+        (60, "Duration.minutes(1)"),
+        (90, "Duration.seconds(90)"),
+        (3600, "Duration.hours(1)"),
+        (5400, "Duration.minutes(90)"),
+        (172_800, "Duration.days(2)"),
+    ],
+)
+def test_a_duration_is_written_in_the_largest_unit_that_divides_it(seconds: int, code: str) -> None:
+    assert duration(seconds) == code

@@ -44,6 +44,11 @@ def test_a_result_written_by_another_program_round_trips() -> None:
             "an evaluation has no metrics latency",
         ),
         ({"levels": [{"concurrency": 0, "seconds": 1, "metrics": {}}]}, "greater than 0"),
+        ({"levels": [{"seconds": 1, "metrics": {}}]}, "either a concurrency or a request rate"),
+        (
+            {"levels": [{"concurrency": 1, "request_rate": 1, "seconds": 1, "metrics": {}}]},
+            "either a concurrency or a request rate",
+        ),
         ({"price": {"instance_price_per_hour": 7, "source": "stated", "discount": 30}}, "less than 1"),
     ],
 )

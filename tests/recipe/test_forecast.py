@@ -20,7 +20,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from constructs_optim.recipe import Model, Quantization, Recipe, SpeculativeDecoding, Technique
+from constructs_optim.recipe import Compilation, Medusa, Model, Quantization, Recipe, SpeculativeDecoding, Technique
 from constructs_optim.recipe.catalog import instances, models
 from constructs_optim.recipe.forecast import (
     FIGURES,
@@ -45,6 +45,8 @@ from constructs_optim.recipe.forecast import (
     published,
 )
 from constructs_optim.recipe.objectives import Objectives
+from constructs_optim.recipe.servers import Server as Server_
+from constructs_optim.recipe.servers import ServerSettings
 from tests.support.calibration import CALIBRATION, ERRORS, PLAUSIBLE
 from tests.support.documents import CHECKOUT
 from tests.support.sampling import one_in
@@ -786,6 +788,56 @@ def test_a_draft_makes_tokens_faster_and_less_certain() -> None:
     assert drafted.spread > plain.spread
 
 
+_QWEN = Model.huggingface("Qwen/Qwen3.5-27B", revision="a" * 40)
+
+
+def _of_method(method: Any) -> Technique:
+    heads = Model.huggingface("acme/heads", revision="a" * 40)
+    return SpeculativeDecoding.speculator(model=heads, method=method, speculative_tokens=4)
+
+
+@pytest.mark.parametrize(
+    ("technique", "model", "tokens", "acceptance"),
+    [
+        (SpeculativeDecoding.sagemaker_draft(), LLAMA_8B, 4, 0.7),
+        (SpeculativeDecoding.ngram(speculative_tokens=5), LLAMA_8B, 5, 0.3),
+        (_of_method("eagle3"), LLAMA_8B, 4, 0.6),
+        (_of_method("dflash"), LLAMA_8B, 4, 0.6),
+        (SpeculativeDecoding.mtp(speculative_tokens=2), _QWEN, 2, 0.85),
+        (Medusa(training_data="s3://d/", heads=3), LLAMA_8B, 3, 0.6),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_a_draft_token_is_accepted_with_the_probability_of_its_method(
+    technique: Technique, model: Model, tokens: int, acceptance: float
+) -> None:
+    draft = forecasts(technique, model=model).copy.draft
+    assert draft is not None
+    assert (draft.tokens, draft.acceptance) == (tokens, acceptance)
+
+
+@pytest.mark.parametrize(
+    ("techniques", "server", "engine"),
+    [
+        ([], Server_.vllm(), "vllm"),
+        ([], Server_.lmi(), "vllm"),
+        ([], Server_.sglang(), "sglang"),
+        ([], Server_.text_generation_inference(), "tgi"),
+        ([Compilation.tensorrt_llm()], None, "tensorrt-llm"),
+        ([Compilation.neuron()], None, "vllm-neuron"),
+    ],
+)
+def test_each_server_has_the_efficiency_of_its_engine(
+    techniques: list[Technique], server: ServerSettings | None, engine: str
+) -> None:
+    slow = CALIBRATION.model_copy(update={"engines": {engine: {"bandwidth": 0.5}}})
+    none = CALIBRATION.model_copy(update={"engines": {}})
+    recipe = Recipe(LLAMA_8B, techniques, P5, "us-west-2", server=server)
+    of = [forecaster(recipe, (GIVEN, EXPECTED), calibration) for calibration in (slow, none)]
+    seconds = [each.at_rate(1.0).inter_token_latency.value for each in of if each is not None]
+    assert seconds[0] > seconds[1]
+
+
 def test_copies_of_fewer_accelerators_leave_room_for_more_copies() -> None:
     for degree in (1, 2, 4, 8):
         found = forecasts(Quantization.fp8(tensor_parallel_degree=degree))
@@ -863,6 +915,33 @@ def test_models_of_one_maker_are_one_group_wherever_they_are_from() -> None:
     mixture = models.find("huggingface-llm-mixtral-8x7b")
     assert mixture is not None
     assert group_of(mixture, "a100") == "Mistral (experts)@a100"
+
+
+@pytest.mark.parametrize(
+    ("family", "maker"),
+    [
+        ("LLaMA", "Meta"),
+        ("LLaMA 3.1", "Meta"),
+        ("Mixtral", "Mistral"),
+        ("Qwen3", "Qwen"),
+        ("gpt-oss", "OpenAI"),
+        ("Falcon", "Falcon"),
+    ],
+)
+@pytest.mark.parametrize(("active", "kind"), [(None, ""), (9.5, ""), (8.5, " (experts)")])
+def test_a_group_has_its_maker_and_whether_its_models_have_experts(
+    family: str, maker: str, active: float | None, kind: str
+) -> None:
+    row = models.ModelRow("acme/mine", family, parameters_billion=10.0, active_parameters_billion=active)
+    assert group_of(row, "h100") == f"{maker}{kind}@h100"
+
+
+def test_the_operands_of_smoothquant_have_8_bits() -> None:
+    """The catalog has no name for the precision of its weights."""
+    techniques = [Quantization.smoothquant(), Compilation.tensorrt_llm()]
+    slow = CALIBRATION.model_copy(update={"operands": {"8": {"compute": 0.5}}})
+    of = [forecasts(*techniques, calibration=each).at_rate(1.0) for each in (slow, CALIBRATION)]
+    assert of[0].time_to_first_token.value > of[1].time_to_first_token.value
 
 
 def test_batches_are_limited_as_their_engine_limits_them() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from constructs_optim.recipe.catalog.lock import RecordedModel
-from constructs_optim.recipe.catalog.model_config import ModelConfig
+from constructs_optim.recipe.catalog.model_config import ModelConfig, bits_with_scales
 from constructs_optim.recipe.catalog.models import ModelRow
 
 CONFIGS: dict[str, Any] = {
@@ -225,3 +225,191 @@ def test_sliding_layers_keep_a_step_beside_their_window() -> None:
     """vLLM issue 27508: 4.54 GiB for 131,072 tokens of gpt-oss-120b, and steps of 1,024."""
     row = RecordedModel(**columns(CONFIGS["openai/gpt-oss-120b"])).row("openai/gpt-oss-120b", None)
     assert (row.context_bytes(131_072, 1024) or 0) / 2**30 == pytest.approx(4.54, abs=0.005)
+
+
+def of_groups(*weights: dict[str, Any]) -> dict[str, Any]:
+    groups = {f"group_{number}": {"weights": each} for number, each in enumerate(weights)}
+    return {"quant_method": "compressed-tensors", "config_groups": groups}
+
+
+@pytest.mark.parametrize(
+    ("quantization", "bits", "precision"),
+    [
+        ({"quant_method": "fp8"}, 8, "fp8"),
+        ({"quant_method": "FP8"}, 8, "fp8"),
+        ({"quant_method": "fbgemm_fp8"}, 8, "fp8"),
+        ({"quant_method": "mxfp8"}, 8, "mxfp8"),
+        ({"quant_method": "mxfp4"}, 4, "mxfp4"),
+        ({"quant_method": "nvfp4"}, 4, "nvfp4"),
+        ({"quant_method": "fp4"}, 4, None),
+        ({"quant_method": "modelopt_fp4"}, 4, "nvfp4"),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, 4, "nvfp4"),
+        ({"quant_method": "modelopt", "quant_algo": "FP8"}, 8, "fp8"),
+        ({"quant_method": "modelopt", "quant_algo": "FP8_PB_WO"}, None, "fp8"),
+        ({"quant_method": "awq", "bits": 4}, 4, "int4"),
+        ({"quant_method": "gptq", "bits": 8}, 8, "int8"),
+        ({"quant_method": "awq"}, None, None),
+        ({"quant_method": "eetq"}, 8, "eetq"),
+        ({"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 3}}}, 3, "hqq"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, 4, "bitsandbytes"),
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True}, 8, "bitsandbytes"),
+        ({"quant_method": "torchao", "quant_type": "int4_weight_only"}, 4, "torchao"),
+        ({"quant_method": "torchao", "quant_type": "float8_weight_only"}, 8, "torchao"),
+        (
+            {
+                "quant_method": "torchao",
+                "quant_type": {"default": {"_type": "Int8DynamicActivationInt4WeightConfig"}},
+            },
+            4,
+            "torchao",
+        ),
+        ({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp8_e4m3"}}}, 8, "quark"),
+        ({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "uint4"}}}, 4, "quark"),
+        ({"quant_method": "compressed-tensors"}, 16, None),
+        (of_groups({"num_bits": 8, "type": "int"}), 8, "int8"),
+        (of_groups({"num_bits": 8, "type": "float"}), 8, "fp8"),
+        (of_groups({"num_bits": 4, "type": "float", "group_size": 16}), 4, "nvfp4"),
+        (of_groups({"num_bits": 4, "type": "float", "group_size": 32}), 4, "mxfp4"),
+        (of_groups({"num_bits": 4, "type": "float", "group_size": 64}), 4, None),
+        (of_groups({"num_bits": 8, "type": "int"}, {"num_bits": 4, "type": "int"}), 4, None),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("member", ["quantization_config", "compression_config"])
+def test_bits_and_precision_follow_from_the_configuration_of_a_quantization(
+    member: str, quantization: dict[str, Any], bits: int | None, precision: str | None
+) -> None:
+    found = columns({member: quantization})
+    assert (found.get("weight_bits"), found.get("precision")) == (bits, precision)
+
+
+@pytest.mark.parametrize(
+    ("bits", "precision", "group_size", "stored"),
+    [
+        (4, "fp4", 128, 4.5),
+        (4, "nvfp4", 128, 4.5),
+        (4, "mxfp4", 128, 4.25),
+        (8, "mxfp8", 128, 8.25),
+        (4, "int4", 128, 4.15625),
+        (4, None, 32, 4.625),
+        (8, "fp8", 128, 8),
+        (16, None, 32, 16),
+    ],
+)
+def test_a_stored_weight_has_its_share_of_the_scales(
+    bits: int, precision: str | None, group_size: int, stored: float
+) -> None:
+    assert bits_with_scales(bits, precision, group_size) == stored
+
+
+# Parameters of the modules of LLAMA, and of a mixture of 64 experts whose first layer is dense.
+ATTENTION, WORDS, LAYER = 32 * 2 * 4096 * 128 * 40, 128_256 * 4096, 3 * 4096 * 14_336
+MIXTURE = {**LLAMA, "num_experts": 64, "moe_intermediate_size": 512, "n_shared_experts": 2, "first_k_dense_replace": 1}
+EXPERT, ROUTER = 3 * 4096 * 512, 64 * 4096
+
+
+@pytest.mark.parametrize(
+    ("config", "quantization", "stored_bits"),
+    [
+        (LLAMA, {"quant_method": "fp8"}, 8 * (ATTENTION + 32 * LAYER) + 16 * 2 * WORDS),
+        (
+            LLAMA,
+            {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.0.self_attn"]},
+            16 * ATTENTION + 8 * 32 * LAYER + 16 * 2 * WORDS,
+        ),
+        (
+            LLAMA,
+            {"quant_method": "awq", "bits": 4, "group_size": 32},
+            4.625 * (ATTENTION + 32 * LAYER) + 16 * 2 * WORDS,
+        ),
+        (
+            LLAMA,
+            {"quant_method": "awq", "bits": 4, "group_size": -1},
+            4.15625 * (ATTENTION + 32 * LAYER) + 16 * 2 * WORDS,
+        ),
+        (
+            LLAMA,
+            of_groups({"num_bits": 4, "type": "int", "group_size": 64}),
+            4.3125 * (ATTENTION + 32 * LAYER) + 16 * 2 * WORDS,
+        ),
+        (
+            MIXTURE,
+            {"quant_method": "fp8"},
+            8 * (ATTENTION + LAYER + 31 * 66 * EXPERT) + 16 * (2 * WORDS + 31 * ROUTER),
+        ),
+        (
+            MIXTURE,
+            {"quant_method": "fp8", "ignore": ["re:.*shared_experts.*"]},
+            8 * (ATTENTION + LAYER + 31 * 64 * EXPERT) + 16 * (2 * WORDS + 31 * (ROUTER + 2 * EXPERT)),
+        ),
+    ],
+)
+def test_modules_that_are_not_quantized_have_all_of_their_bits(
+    config: dict[str, Any], quantization: dict[str, Any], stored_bits: float
+) -> None:
+    found = columns({**config, "quantization_config": quantization})
+    assert found["stored_gb"] == pytest.approx(stored_bits / 8e9, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    "model_type",
+    [
+        "deepseek_v3",
+        "gpt_oss",
+        "kimi_k2",
+        "llama",
+        "minimax_m2",
+        "mistral",
+        "mixtral",
+        "qwen2",
+        "qwen3",
+        "qwen3_moe",
+    ],
+)
+def test_the_parameters_of_each_architecture_of_such_modules_are_summed(model_type: str) -> None:
+    assert columns({**LLAMA, "model_type": model_type})["parameters_billion"] == 8.030
+
+
+WINDOWS = {"cache_bytes": 4 * 16 * 8 * 128, "window_bytes": 4 * 16 * 8 * 128, "window": 512}
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"layer_types": ["sliding_attention", "full_attention"] * 16, "sliding_window": 512}, WINDOWS),
+        ({"layer_types": ["chunked_attention", "attention"] * 16, "attention_chunk_size": 512}, WINDOWS),
+        ({"sliding_window_pattern": 2, "sliding_window": 512}, WINDOWS),
+        # Gemma 4: fewer and larger heads where a layer keeps all tokens.
+        (
+            {
+                "layer_types": ["sliding_attention", "full_attention"] * 16,
+                "sliding_window": 512,
+                "num_global_key_value_heads": 2,
+                "global_head_dim": 256,
+            },
+            {"cache_bytes": 4 * 16 * 2 * 256, "window_bytes": 4 * 16 * 8 * 128, "key_value_heads": 2},
+        ),
+        (
+            {
+                "layer_types": ["linear_attention", "full_attention"] * 16,
+                "linear_num_key_heads": 2,
+                "linear_num_value_heads": 4,
+                "linear_key_head_dim": 64,
+                "linear_value_head_dim": 128,
+            },
+            {"state_bytes": 2 * 16 * 2 * (4 * 64 * 128 + 3 * (2 * 2 * 64 + 4 * 128)), "window": None},
+        ),
+        # Nemotron-H: an MLP keeps nothing, as experts do.
+        (
+            {"hybrid_override_pattern": "M-*E" * 8, **MAMBA},
+            {
+                "cache_bytes": 4 * 8 * 8 * 128,
+                "layers": 32,
+                "state_bytes": 2 * 8 * 2 * (8192 * 128 + 3 * (8192 + 2 * 128)),
+            },
+        ),
+    ],
+)
+def test_each_kind_of_layer_keeps_what_its_name_says(changed: dict[str, Any], expected: dict[str, Any]) -> None:
+    found = columns({**LLAMA, **changed})
+    assert {column: found.get(column) for column in expected} == expected

@@ -23,8 +23,11 @@ from constructs_optim.recipe.hosting import (
 )
 from constructs_optim.recipe.hosting.alarms import Alarms, AlarmSettings
 from constructs_optim.recipe.hosting.options import Observability, Placement, Routing, ScaleIn, StepOfFleet
+from constructs_optim.recipe.hosting.shadow import AnswerCheck
+from constructs_optim.recipe.hosting.speculation import Speculation, SpeculationCure
 from constructs_optim.recipe.rules import all_rules, check, warnings
 from constructs_optim.recipe.servers import Adapters
+from constructs_optim.recipe.settings import Settings
 
 _G5 = "ml.g5.12xlarge"
 _P5 = "ml.p5.48xlarge"
@@ -389,3 +392,70 @@ def test_the_suggested_maximum_instance_count_is_sufficient(components: list[Com
         assert violation.rule == "OPT131"
         enough = int(re.findall(r"max_instance_count=(\d+)", violation.suggestion)[0])
         assert check(hosting(components=components, maximum_instance_count=enough, **_SERVING)) == []
+
+
+def test_an_endpoint_has_components_or_not() -> None:
+    found = [each for each in check(hosting(inference_component="yes")) if each.rule == "OPT133"]
+    assert [(each.location, each.suggestion) for each in found] == [("inference_component", "True or False")]
+
+
+def test_pools_of_two_kinds_have_no_machine_image_of_a_container() -> None:
+    pools = {"instance_types": [_G5, "ml.inf2.48xlarge"], "pooled": True, "container_amis": ("al2023-gpu",)}
+    (found,) = [each for each in check(hosting(**pools)) if each.rule == "OPT108"]
+    assert found.location == "instance_pools"
+    assert "a container needs al2023-gpu, which is for GPUs" in found.reason
+    alike = {**pools, "instance_types": [_G5, "ml.g6.12xlarge"]}
+    assert not [each for each in check(hosting(**alike)) if each.rule == "OPT108"]
+
+
+def _speculation(cure: SpeculationCure, **options: Any) -> Speculation:
+    return Speculation(hosting(**options), cure, SpeculativeDecoding.ngram(), Alarms())
+
+
+@pytest.mark.parametrize(
+    ("cure", "configuration", "locations"),
+    [
+        (SpeculationCure.restart(), "made-by-hand", ["variant.existing_configuration"]),
+        (SpeculationCure.restart(), None, []),
+        (SpeculationCure.drafts_off(), "made-by-hand", []),
+    ],
+)
+def test_only_a_restart_needs_a_configuration_of_the_stack(
+    cure: SpeculationCure, configuration: str | None, locations: list[str]
+) -> None:
+    found = check(_speculation(cure, existing_configuration=configuration))
+    assert [each.location for each in found if each.rule == "OPT216"] == locations
+
+
+@pytest.mark.parametrize(
+    ("made", "settings"),
+    [
+        (Routing.least_outstanding_requests(), {"strategy": "LEAST_OUTSTANDING_REQUESTS"}),
+        (Routing.random(), {"strategy": "RANDOM"}),
+        (
+            Routing.prefix_aware(),
+            {"strategy": "PREFIX_AWARE", "prefix_length": 4096, "concurrency_threshold": 64},
+        ),
+        (Routing.kv_aware(), {"strategy": "KV_AWARE"}),
+        (ScaleIn.idle_release(), {"strategy": "IDLE_RELEASE"}),
+        (ScaleIn.consolidation(), {"strategy": "CONSOLIDATION", "max_step_size": 1, "cooldown_minutes": 20}),
+        (Placement.spread(), {"strategy": "SPREAD", "max_zone_imbalance": 0}),
+        (SpeculationCure.restart(), {"kind": "restart", "at_most_every_hours": 12}),
+        (
+            SpeculationCure.shorter_drafts(speculative_tokens=2),
+            {"kind": "shorter_drafts", "speculative_tokens": 2},
+        ),
+        (SpeculationCure.drafts_off(), {"kind": "drafts_off"}),
+        (SpeculationCure.train_anew(), {"kind": "train_anew"}),
+        (AnswerCheck.answered(), {"kind": "answered"}),
+        (AnswerCheck.json_valid(), {"kind": "json_valid"}),
+        (AnswerCheck.tool_calls(), {"kind": "tool_calls"}),
+        (AnswerCheck.reference("s3://a/b.jsonl"), {"kind": "reference", "reference_uri": "s3://a/b.jsonl"}),
+        (AnswerCheck.judge("arn:judge"), {"kind": "judge", "function_arn": "arn:judge"}),
+        (AnswerCheck.exact_match(at_least=0.9), {"kind": "exact_match", "at_least": 0.9}),
+        (AnswerCheck.top_token(at_least=0.8), {"kind": "top_token", "at_least": 0.8}),
+    ],
+    ids=str,
+)
+def test_each_way_of_an_option_has_its_settings_and_their_defaults(made: Settings, settings: dict[str, Any]) -> None:
+    assert {name: value for name, value in made.model_dump().items() if value is not None} == settings

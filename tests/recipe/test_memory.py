@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from constructs_optim.recipe import Model, Quantization, Recipe, Sharding, SpeculativeDecoding, plan
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
-from constructs_optim.recipe.memory import context, estimate, weights_gb
-from constructs_optim.recipe.servers import Server
+from constructs_optim.recipe.memory import (
+    _batch,
+    context,
+    context_name,
+    estimate,
+    longest_request,
+    weights_gb,
+)
+from constructs_optim.recipe.servers import Adapters, Server, ServerSettings
 from constructs_optim.recipe.techniques import Technique
 
 from .recipes import broken_rules, recipe
@@ -252,3 +261,121 @@ def test_many_requests_at_once_leave_less_memory(requests: str, expected: float)
     assert many is not None
     margin = 131_072 * 4096 * 2 * 4 / 1e9
     assert few.left_gb - many.left_gb == pytest.approx(4 * expected, abs=0.01 + margin * (few.fits != many.fits))
+
+
+@pytest.mark.parametrize(
+    ("server", "variable"),
+    [
+        (Server.vllm(), "SM_VLLM_CPU_OFFLOAD_GB"),
+        (Server.vllm(), "SM_VLLM_GPU_MEMORY_UTILIZATION"),
+        (Server.vllm(), "SM_VLLM_PIPELINE_PARALLEL_SIZE"),
+        (Server.vllm(), "SM_VLLM_SWAP_SPACE"),
+        (Server.sglang(), "SM_SGLANG_MAX_TOTAL_TOKENS"),
+        (Server.sglang(), "SM_SGLANG_MEM_FRACTION_STATIC"),
+    ],
+)
+def test_only_the_server_knows_the_longest_context_beside_a_cache_of_another_size(
+    server: ServerSettings, variable: str
+) -> None:
+    model = of("meta-textgeneration-llama-3-1-8b")
+    of_value = {
+        value: context(Recipe(model, [], G5, server=server, environment={variable: value})) for value in ("auto", "2")
+    }
+    assert of_value["auto"] is not None
+    assert of_value["2"] is None
+
+
+@pytest.mark.parametrize(
+    ("kept", "share"), [("auto", 1.0), ("bfloat16", 1.0), ("float16", 1.0), ("fp8", 0.5), ("fp8_e4m3", 0.5)]
+)
+def test_a_value_of_the_cache_has_the_size_of_its_type(kept: str, share: float) -> None:
+    model = of("meta-textgeneration-llama-3-1-8b")
+    found = context(Recipe(model, [], G5, environment={"SM_VLLM_KV_CACHE_DTYPE": kept}))
+    assert found is not None
+    # 32 layers of 8 heads of 128, a key and a value of 2 bytes each.
+    assert found.request_gb == pytest.approx(131_072 * 131_072 / 1e9 * share, abs=0.001)
+
+
+def test_the_size_of_a_cache_of_an_unknown_type_is_not_known() -> None:
+    model = of("meta-textgeneration-llama-3-1-8b")
+    assert context(Recipe(model, [], G5, environment={"SM_VLLM_KV_CACHE_DTYPE": "int4"})) is None
+
+
+_LLAMA_8B = of("meta-textgeneration-llama-3-1-8b")
+# Llama 3.1: 128,256 words, and a hidden size of 4,096.
+_SAMPLING_OF_LARGE, _STEP_OF_LARGE = 768 * 128_256 * 30 / 1e9, 6144 * 4096 * 32 / 1e9
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "environment", "step", "workspace_gb"),
+    [
+        ("ml.g5.xlarge", {}, 2048, 2.0),
+        ("ml.g5.12xlarge", {}, 2048, 2.0),
+        ("ml.p4d.24xlarge", {}, 2048, 4.0),
+        ("ml.p4de.24xlarge", {}, 2048, 4.0),
+        ("ml.p5.4xlarge", {}, 8192, 2.0 + _SAMPLING_OF_LARGE + _STEP_OF_LARGE),
+        ("ml.p5.48xlarge", {}, 8192, 4.0 + _SAMPLING_OF_LARGE + _STEP_OF_LARGE),
+        ("ml.g7e.24xlarge", {}, 8192, 2.0 + _SAMPLING_OF_LARGE + _STEP_OF_LARGE),
+        ("ml.g5.12xlarge", {"SM_VLLM_MAX_NUM_SEQS": "512"}, 2048, 2.0 + 256 * 128_256 * 30 / 1e9),
+        ("ml.g5.12xlarge", {"SM_VLLM_MAX_NUM_SEQS": "8"}, 2048, 2.0),
+        ("ml.g5.12xlarge", {"SM_VLLM_MAX_NUM_BATCHED_TOKENS": "4096"}, 4096, 2.0 + 2048 * 4096 * 32 / 1e9),
+        ("ml.p5.4xlarge", {"SM_VLLM_MAX_NUM_BATCHED_TOKENS": "1024"}, 1024, 2.0 + _SAMPLING_OF_LARGE),
+    ],
+)
+def test_an_accelerator_needs_memory_for_requests_steps_and_its_switch(
+    instance_type: str, environment: dict[str, str], step: int, workspace_gb: float
+) -> None:
+    row = models.by_id()["meta-textgeneration-llama-3-1-8b"]
+    found = _batch(Recipe(_LLAMA_8B, [], instance_type, environment=environment), row)
+    assert found == (step, pytest.approx(workspace_gb))
+
+
+def test_the_memory_of_a_model_of_unknown_width_and_vocabulary_is_that_of_a_usual_one() -> None:
+    row = models.ModelRow("acme/mine", "", parameters_billion=8.0)
+    environment = {"SM_VLLM_MAX_NUM_SEQS": "512", "SM_VLLM_MAX_NUM_BATCHED_TOKENS": "4096"}
+    _, workspace_gb = _batch(Recipe(_LLAMA_8B, [], "ml.g5.xlarge", environment=environment), row)
+    assert workspace_gb == pytest.approx(2.0 + 256 * 152_000 * 30 / 1e9 + 2048 * 4000 * 32 / 1e9)
+
+
+@pytest.mark.parametrize(
+    ("techniques", "instance_type", "environment", "longest"),
+    [
+        ([], "ml.p5.48xlarge", {}, 131_072),
+        ([], "ml.p5.48xlarge", {MAX_MODEL_LEN: "4096"}, 4096),
+        ([], "ml.p5.48xlarge", {MAX_MODEL_LEN: "4k"}, 4000),
+        ([], "ml.p5.48xlarge", {MAX_MODEL_LEN: "auto"}, None),
+        ([AWQ], "ml.g5.2xlarge", {}, 97 * 1024),
+    ],
+)
+def test_the_longest_request_is_planned_set_or_the_models_own(
+    techniques: list[Technique], instance_type: str, environment: dict[str, str], longest: int | None
+) -> None:
+    assert longest_request(Recipe(_LLAMA_8B, techniques, instance_type, environment=environment)) == longest
+
+
+@pytest.mark.parametrize(
+    ("changed", "parts"),
+    [
+        ({}, ""),
+        ({"techniques": [AWQ]}, "+awq"),
+        ({"techniques": [Quantization.awq(tensor_parallel_degree=2)]}, "+awq+tp2"),
+        ({"techniques": [SpeculativeDecoding.jumpstart_draft(model_id="a-draft")]}, "+jumpstart_draft=a-draft"),
+        ({"environment": {"SM_VLLM_KV_CACHE_DTYPE": "fp8"}}, "+kv_cache_dtype=fp8"),
+        ({"server": Server.vllm(adapters=Adapters(max_loaded=2, max_rank=8))}, "+max_loras=2+max_lora_rank=8"),
+        ({"server": Server.vllm(max_concurrent_requests=8)}, ""),
+        ({"environment": {"SM_VLLM_SWAP_SPACE": "4"}}, None),
+        ({"environment": {MAX_MODEL_LEN: "4096"}}, None),
+        ({"server": Server.vllm(context_length=4096)}, None),
+        ({"server": Server.sglang()}, None),
+        ({"server": Server.text_generation_inference()}, None),
+        ({"instance_type": "ml.inf2.48xlarge"}, None),
+        ({"model": Model.s3("${Token[T.1]}")}, None),
+    ],
+    ids=str,
+)
+def test_a_recorded_context_is_named_by_all_that_it_depends_on(changed: dict[str, Any], parts: str | None) -> None:
+    given = {"model": _LLAMA_8B, "techniques": [], "instance_type": G5}
+    base = context_name(Recipe(**given))
+    assert base is not None
+    assert base.endswith(f"@{G5}")
+    assert context_name(Recipe(**{**given, **changed})) == (f"{base}{parts}" if parts is not None else None)

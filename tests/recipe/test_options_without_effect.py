@@ -66,6 +66,7 @@ def test_options_with_an_effect_have_no_advice(options: dict[str, Any]) -> None:
         (DependentOption("server.adapters", "set", "add_adapter"), "add_adapter("),
         (DependentOption("alarms.stale_evaluation", "set", "evaluate"), "evaluate("),
         (DependentOption("alarms.failed_job", True, "job"), "no job creates"),
+        (DependentOption("jobs", "set", "jobs"), "Leave jobs out"),
         (DependentOption("alarms.saturation", "set", "real-time endpoint"), "requests are expected to wait"),
     ],
 )

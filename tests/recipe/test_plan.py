@@ -189,3 +189,34 @@ def test_token_numbering_does_not_affect_the_container_key() -> None:
         return result.container_key, result.deployment_hash
 
     assert key(4) == key(17)
+
+
+@pytest.mark.parametrize(
+    ("variables", "hosts"),
+    [
+        ({}, ("huggingface.co", "pypi.org")),
+        ({"HF_ENDPOINT": "https://hub.example"}, ("pypi.org",)),
+        ({"PIP_INDEX_URL": "https://index.example"}, ("huggingface.co",)),
+        ({"PIP_CONFIG_FILE": "/pip.conf"}, ("huggingface.co",)),
+        ({"PIP_FIND_LINKS": "/wheels"}, ("huggingface.co",)),
+        ({"PIP_NO_INDEX": "1"}, ("huggingface.co",)),
+        ({"HTTPS_PROXY": "http://proxy.example"}, ()),
+        ({"https_proxy": "http://proxy.example"}, ()),
+        ({"ALL_PROXY": "http://proxy.example"}, ()),
+        ({"PIP_PROXY": "http://proxy.example"}, ()),
+        ({"HTTP_PROXY": "http://proxy.example"}, ("huggingface.co", "pypi.org")),
+    ],
+    ids=str,
+)
+def test_a_copy_reads_from_the_public_servers_that_no_variable_replaces(
+    variables: dict[str, str], hosts: tuple[str, ...]
+) -> None:
+    model = Model.huggingface("Qwen/Qwen3-8B", revision="a" * 40)
+    copying, *_ = plan(Recipe(model, [], "ml.g5.12xlarge", "us-west-2")).jobs
+    request = {**copying.request, "Environment": {**copying.request.get("Environment", {}), **variables}}
+    assert copying.model_copy(update={"request": request}).hosts == hosts
+
+
+def test_a_job_of_sagemaker_reads_from_no_public_server() -> None:
+    (job,) = planned().jobs
+    assert job.hosts == ()

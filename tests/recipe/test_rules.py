@@ -30,7 +30,7 @@ from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
 from constructs_optim.recipe.objectives import Objectives
 from constructs_optim.recipe.recipe import JobSettings
 from constructs_optim.recipe.rules import all_rules, check, warnings
-from constructs_optim.recipe.servers import Adapters, Server
+from constructs_optim.recipe.servers import Adapters, Server, ServerSettings
 from constructs_optim.recipe.techniques.captured import CapturedTraffic
 
 from .recipes import LLAMA_70B, recipe
@@ -1041,3 +1041,83 @@ def test_an_instance_family_that_aws_did_not_test_gives_a_warning() -> None:
 def test_an_argument_of_the_wrong_type_violates_only_its_type_rule() -> None:
     found: list[Violation] = check(Recipe(model=object(), techniques=object(), instance_type=object(), region=object()))
     assert {violation.rule for violation in found} == {"OPT001", "OPT010", "OPT014", "OPT020"}
+
+
+@pytest.mark.parametrize("ending", [".tar.gz", ".tgz", ".tar", ".zip", ".TAR"])
+def test_a_model_in_an_archive_is_unpacked(ending: str) -> None:
+    (found,) = check(Recipe(**recipe(model=Model.s3(f"s3://models/llama/model{ending}"))))
+    assert (found.rule, found.suggestion) == ("OPT005", "unpack the archive to a prefix, and pass the prefix")
+
+
+@pytest.mark.parametrize("ending", [".safetensors", ".bin", ".gguf", ".json", ".pt", ".pth", ".BIN"])
+def test_a_file_of_a_model_is_answered_with_its_prefix(ending: str) -> None:
+    (found,) = check(Recipe(**recipe(model=Model.s3(f"s3://models/llama/model{ending}"))))
+    assert (found.rule, found.suggestion) == ("OPT005", "s3://models/llama/")
+
+
+@pytest.mark.parametrize(
+    "method", ["auto_awq", "auto_gptq", "awq", "awq_marlin", "gptq", "gptq_marlin", "moe_wna16", " awq "]
+)
+def test_weights_in_16_bits_have_no_files_of_a_quantization(method: str) -> None:
+    subject = Recipe(**recipe(environment={"SM_VLLM_QUANTIZATION": method}, **_LLAMA_8B))
+    assert "OPT274" in {each.rule for each in check(subject)}
+
+
+@pytest.mark.parametrize(
+    ("server", "variable", "value"),
+    [
+        (Server.vllm(), "SM_VLLM_HF_OVERRIDES", "{}"),
+        (Server.vllm(), "SM_VLLM_ROPE_SCALING", "{}"),
+        (Server.vllm(), "SM_VLLM_ROPE_THETA", "1000000"),
+        (Server.sglang(), "SM_SGLANG_JSON_MODEL_OVERRIDE_ARGS", "{}"),
+        (Server.vllm(), "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "1"),
+        (Server.vllm(), "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "yes"),
+        (Server.sglang(), "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", "true"),
+    ],
+)
+def test_a_longer_context_than_the_model_s_own_can_be_asked_for(
+    server: ServerSettings, variable: str, value: str
+) -> None:
+    given = {server.variable("max_model_len"): "200000"}
+    rules = [
+        {each.rule for each in check(Recipe(**recipe(server=server, environment=environment, **_LLAMA_8B)))}
+        for environment in (given, {**given, variable: value})
+    ]
+    assert ["OPT056" in each for each in rules] == [True, False]
+
+
+@pytest.mark.parametrize("off", ["", "0", "false", "no", "off", "OFF"])
+def test_a_longer_context_that_is_switched_off_is_refused(off: str) -> None:
+    environment = {"SM_VLLM_MAX_MODEL_LEN": "200000", "VLLM_ALLOW_LONG_MAX_MODEL_LEN": off}
+    assert "OPT056" in {each.rule for each in check(Recipe(**recipe(environment=environment, **_LLAMA_8B)))}
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "is_refused"),
+    [
+        ("OPTION_ENTRYPOINT", "mine.py", True),
+        ("SAGEMAKER_PROGRAM", "mine.py", True),
+        ("SAGEMAKER_SUBMIT_DIRECTORY", "/opt/mine", True),
+        ("OPTION_TRUST_REMOTE_CODE", "TRUE", True),
+        ("OPTION_TRUST_REMOTE_CODE", "false", False),
+        ("HF_TRUST_REMOTE_CODE", "true", True),
+        ("HF_TRUST_REMOTE_CODE", "false", False),
+    ],
+)
+def test_a_draft_excludes_code_of_the_user_s(variable: str, value: str, is_refused: bool) -> None:
+    found = check(Recipe(**recipe(techniques=[_DRAFT], environment={variable: value})))
+    assert ("OPT062" in {each.rule for each in found}) is is_refused
+
+
+@pytest.mark.parametrize(
+    ("value", "reason", "fix"),
+    [
+        (3, "this is not a server", "a server such as Server.vllm()"),
+        (Server, "this is not a server", "a server such as Server.vllm()"),
+        (Server.vllm, "this is the class of a server, not an instance", "Server.vllm()"),
+        ("sglang", "this is a string, not a server", "Server.sglang()"),
+    ],
+)
+def test_what_is_no_server_is_told_apart(value: Any, reason: str, fix: str) -> None:
+    (found,) = check(Recipe(**recipe(server=value)))
+    assert (found.rule, found.reason, found.suggestion) == ("OPT037", reason, fix)

@@ -124,3 +124,31 @@ def test_a_past_schedule_does_not_count_as_a_schedule() -> None:
     past = at("at(2026-01-31T07:00:00)", 4, 4)
     ids = [advice.message.partition(" = ")[0] for advice in warnings(declared(schedules=[past]))]
     assert ids == ["on_schedule('Day').schedule", "max_capacity"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "options", "place"),
+    [
+        (MORNING, {"end": dt.datetime(2026, 11, 26)}, ".end"),
+        (MORNING, {"end": dt.datetime(2026, 11, 27)}, None),
+        (MORNING, {"end": dt.datetime(2026, 11, 27, 7, tzinfo=dt.timezone(dt.timedelta(hours=8)))}, ".end"),
+        ("cron(0 7 1 1 ? 2025)", {}, ".schedule"),
+        ("cron(0 7 1 1 ? 2026)", {}, None),
+        ("cron(0 7 1 1 ? 2024-2025)", {}, ".schedule"),
+        ("cron(0 7 1 1 ? 2030,2025)", {}, ".schedule"),
+        ("cron(0 7 1 1 ? 2025,2030)", {}, None),
+        ("at(2026-11-26T23:59:59)", {}, ".schedule"),
+        ("at(2026-11-27T00:00:00)", {}, None),
+        ("at(2026-11-27T00:30:00)", {"time_zone": "Europe/Berlin"}, ".schedule"),
+        ("at(2026-11-26T23:59:59)", {"time_zone": "${Token[Zone.1]}"}, ".schedule"),
+        ("at(2026-11-27T00:30:00)", {"time_zone": "Mars/Olympus"}, None),
+        ("at(tomorrow)", {}, None),
+    ],
+)
+def test_a_schedule_of_the_past_is_told_with_the_setting_that_says_so(
+    expression: str, options: dict[str, Any], place: str | None
+) -> None:
+    schedules = [at(expression, 2, **options), at(EVENING, 1, 1)]
+    found = [each.message for each in warnings(declared(policies=["on_concurrency"], schedules=schedules))]
+    told = [each.partition(" = ")[0] for each in found if each.startswith("on_schedule('Day')")]
+    assert told == ([f"on_schedule('Day'){place}"] if place is not None else [])

@@ -390,3 +390,84 @@ def test_arbitrary_scaling_requests_only_give_violations(data: st.DataObject) ->
         datapoints_to_alarm=data.draw(counts),
     )
     assert isinstance(check(Alarms(error_rate=settings, latency=settings, stale_evaluation=settings)), list)
+
+
+@pytest.mark.parametrize(
+    ("month", "days"),
+    [
+        ("JAN", 31),
+        ("FEB", 29),
+        ("MAR", 31),
+        ("APR", 30),
+        ("MAY", 31),
+        ("JUN", 30),
+        ("JUL", 31),
+        ("AUG", 31),
+        ("SEP", 30),
+        ("OCT", 31),
+        ("NOV", 30),
+        ("DEC", 31),
+    ],
+)
+def test_a_month_has_its_days(month: str, days: int) -> None:
+    assert schedules.fault(f"cron(0 0 {days} {month.lower()} ? *)") is None
+    assert schedules.fault(f"cron(0 0 {days + 1} {month} ? *)") is not None
+
+
+@pytest.mark.parametrize(
+    ("expression", "days"),
+    [
+        ("cron(0 0 ? * SUN,MON *)", 6),
+        ("cron(0 0 ? * MON,TUE *)", 6),
+        ("cron(0 0 ? * TUE,WED *)", 6),
+        ("cron(0 0 ? * WED,THU *)", 6),
+        ("cron(0 0 ? * THU,FRI *)", 6),
+        ("cron(0 0 ? * FRI,SAT *)", 6),
+        ("cron(0 0 ? * SUN,THU *)", 4),
+        ("cron(0 0 ? * 1,7 *)", 6),
+        ("cron(0 0 ? * FRI-MON *)", 4),
+        ("cron(0 0 1/10 * ? *)", 10),
+        ("cron(0 0 1-5 * ? *)", 27),
+        ("cron(0 0 1 JAN,MAR ? *)", 306),
+        ("cron(0 0 1 12 ? *)", 366),
+        ("cron(0 0 29 2 ? *)", 365),
+        ("cron(0 0 L * ? *)", 28),
+        ("cron(0 0 15W * ? *)", 28),
+        ("cron(0 0 ? * 6L *)", 28),
+        ("cron(0 0 ? * 3#2 *)", 28),
+        ("cron(0 0 1,L * ? *)", None),
+        ("rate(1440 minutes)", 1),
+        ("rate(36 hours)", 1.5),
+        ("rate(2 days)", 2),
+        ("at(2027-01-31T07:00:00)", None),
+    ],
+)
+def test_the_longest_time_between_two_runs_follows_from_a_schedule(expression: str, days: float | None) -> None:
+    assert schedules.fault(expression) is None
+    assert schedules.longest_interval_days(expression) == days
+
+
+@pytest.mark.parametrize(
+    ("fields", "last", "beyond"),
+    [
+        ("{} 0 1 1 ? *", ("0", "59"), "60"),
+        ("0 {} 1 1 ? *", ("0", "23"), "24"),
+        ("0 0 {} 1 ? *", ("1", "31"), "32"),
+        ("0 0 {} 1 ? *", ("1", "31"), "0"),
+        ("0 0 1 {} ? *", ("1", "12"), "13"),
+        ("0 0 1 {} ? *", ("1", "12"), "0"),
+        ("0 0 ? 1 {} *", ("1", "7"), "8"),
+        ("0 0 ? 1 {} *", ("1", "7"), "0"),
+        ("0 0 1 1 ? {}", ("1970", "2199"), "2200"),
+        ("0 0 1 1 ? {}", ("1970", "2199"), "1969"),
+        ("0 0 1 1 ? {}", ("2026-2027", "2026,2030"), "2027-2026"),
+        ("0 0 {} 1 ? *", ("L-1", "L-30"), "L-31"),
+        ("0 0 {} 1 ? *", ("1W", "31W"), "32W"),
+        ("0 0 ? 1 {} *", ("1#1", "7#5"), "7#6"),
+        ("0/{} 0 1 1 ? *", ("1", "59"), "60"),
+        ("0/{} 0 1 1 ? *", ("1", "59"), "0"),
+    ],
+)
+def test_a_field_of_a_schedule_has_its_range(fields: str, last: tuple[str, str], beyond: str) -> None:
+    assert [schedules.fault(f"cron({fields.format(each)})") for each in last] == [None, None]
+    assert schedules.fault(f"cron({fields.format(beyond)})") is not None

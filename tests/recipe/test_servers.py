@@ -312,3 +312,98 @@ def test_what_works_for_an_entry_point_is_about_its_server_and_the_argument(
 ) -> None:
     recipe = Recipe(LLAMA_8B, [], "ml.p5.48xlarge", "us-west-2", server=server, environment={variable: value})
     assert [found.suggestion for found in check(recipe) if found.rule == "OPT250"] == [works]
+
+
+@pytest.mark.parametrize(
+    ("takes", "text", "number"),
+    [
+        *(("size", f"3{unit}", 3 * 10**power) for unit, power in (("k", 3), ("m", 6), ("g", 9), ("t", 12))),
+        *(("size", f"3{unit}", 3 * 2**power) for unit, power in (("K", 10), ("M", 20), ("G", 30), ("T", 40))),
+        *(("si_size", f"3{unit}", 3 * 10**power) for unit, power in (("k", 3), ("M", 6), ("G", 9), ("T", 12))),
+        *(("si_size", f"3{unit}", 3 * 2**power) for unit, power in (("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40))),
+        ("size", "1.5k", 1500),
+        ("size", "1.5K", None),
+        ("size", "AUTO", None),
+        ("si_size", "1.5M", 1_500_000),
+        ("si_size", "1.5Ki", None),
+        ("si_size", "auto", None),
+        ("si_size", "3m", None),
+        ("size", "3Ki", None),
+        ("int", " 8 ", 8),
+        ("float", "8.0", None),
+        (None, "8", 8),
+        ("switch", "8", None),
+    ],
+)
+def test_whole_numbers_have_the_units_of_their_engine(takes: Any, text: str, number: int | None) -> None:
+    assert engine_arguments.Argument(takes=takes).whole(text) == number
+
+
+_PERCENT: dict[str, Any] = {"takes": "int", "bounds": {"ge": 1, "le": 100}}
+_SHARE: dict[str, Any] = {"takes": "float", "bounds": {"gt": 0, "lt": 1}}
+_ONE_OF: dict[str, Any] = {"choices": ("auto", "fp8")}
+
+
+@pytest.mark.parametrize(
+    ("argument", "words", "expected"),
+    [
+        ({"takes": "int"}, ["8.5"], "a whole number"),
+        ({"takes": "float"}, ["x"], "a number"),
+        ({"takes": "size"}, ["8Ki"], "a whole number such as 8192 or 8k"),
+        ({"takes": "si_size"}, ["8K"], "a whole number such as 8192 or 8k"),
+        ({"takes": "json"}, ["{"], "JSON"),
+        ({"takes": "switch"}, ["1"], "a value such as true or false"),
+        ({"takes": "int"}, [], "a whole number"),
+        ({"takes": "switch"}, [], None),
+        ({"takes": "json"}, ["{}"], None),
+        ({"takes": "int"}, None, None),
+        ({"takes": "int"}, ["None"], None),
+        ({"takes": "int"}, [""], None),
+        ({"takes": "size", "bounds": {"ge": 1}}, ["0"], "a whole number, 1 or greater"),
+        (_PERCENT, ["0"], "a whole number, 1 or greater and 100 or less"),
+        (_PERCENT, ["101"], "a whole number, 1 or greater and 100 or less"),
+        (_PERCENT, ["1", "100"], None),
+        (_PERCENT, ["1", "101"], "a whole number, 1 or greater and 100 or less"),
+        (_SHARE, ["0"], "a number, greater than 0 and less than 1"),
+        (_SHARE, ["1"], "a number, greater than 0 and less than 1"),
+        (_SHARE, ["0.5"], None),
+        (_ONE_OF, ["fp8"], None),
+        (_ONE_OF, ["None"], None),
+        (_ONE_OF, ["fp8", "fp4"], "one of auto, fp8"),
+        (_ONE_OF, [], "one of auto, fp8"),
+        ({}, [], None),
+        ({}, ["x"], None),
+    ],
+)
+def test_an_argument_tells_which_words_its_parser_takes(
+    argument: dict[str, Any], words: list[str] | None, expected: str | None
+) -> None:
+    assert engine_arguments.Argument(**argument).expected(words) == expected
+
+
+def test_the_negation_of_an_argument_is_a_switch() -> None:
+    row = engine_arguments.Argument(takes="int", negated=True)
+    assert row.expected(["8"], negates=True) == "a value such as true or false"
+    assert row.expected([], negates=True) is None
+
+
+def test_an_argument_is_found_by_an_alias_a_negation_and_a_beginning_that_is_its_own() -> None:
+    rows = {
+        "max_model_len": engine_arguments.Argument(takes="size"),
+        "max_num_seqs": engine_arguments.Argument(takes="int"),
+        "max_num_seqs_of_mine": engine_arguments.Argument(takes="int"),
+        "seqs": engine_arguments.Argument(of="max_num_seqs"),
+        "eager": engine_arguments.Argument(takes="switch", negated=True),
+    }
+    known = engine_arguments.Arguments(rows)
+    names = ["max_num_seqs", "max_mod", "max_num", "seq", "no_eager", "no_seqs", "none"]
+    found = [known.find(name) for name in names]
+    assert [(each.name, each.negates) if each is not None else None for each in found] == [
+        ("max_num_seqs", False),
+        ("max_model_len", False),
+        None,
+        ("max_num_seqs", False),
+        ("eager", True),
+        None,
+        None,
+    ]

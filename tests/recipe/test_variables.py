@@ -7,6 +7,7 @@ import pytest
 from constructs_optim.recipe import Model, Recipe
 from constructs_optim.recipe.catalog import engine_arguments, server_variables
 from constructs_optim.recipe.rules import check, warnings
+from constructs_optim.recipe.rules.variable_rules import _is_misspelled
 from constructs_optim.recipe.servers import Server, ServerSettings, by_name
 
 VLLM, SGLANG, LMI, TGI = Server.vllm(), Server.sglang(), Server.lmi(), Server.text_generation_inference()
@@ -126,3 +127,22 @@ def test_the_catalog_has_the_variables_of_every_server() -> None:
         assert server_variables.read_by(name)
     recipe = Recipe(Model.s3("s3://models/mine/"), [], "ml.p5.48xlarge", "us-west-2", {"A": "1"}, server=VLLM)
     assert not check(recipe)
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "is_misspelled"),
+    [
+        ("VLLM_LOGING_LEVEL", "VLLM_LOGGING_LEVEL", True),
+        ("VLLM_LOGIN_LEVEL", "VLLM_LOGGING_LEVEL", True),
+        ("VLLM_LOGIN_LEVL", "VLLM_LOGGING_LEVEL", False),
+        ("VLLM_USE_V2", "VLLM_USE_V1", False),
+        ("VLLM_ENABLE_CACHE", "VLLM_DISABLE_CACHE", False),
+        ("VLLM_MAX_CACHE", "VLLM_MIN_CACHE", False),
+        ("VLLM_MAXES_CACHE", "VLLM_MAX_CACHE", True),
+    ],
+)
+def test_a_misspelled_name_has_two_other_letters_at_most_and_no_opposite_word(
+    name: str, known: str, is_misspelled: bool
+) -> None:
+    assert _is_misspelled(name, known) is is_misspelled
+    assert _is_misspelled(known, name) is is_misspelled

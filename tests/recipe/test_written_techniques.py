@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
+from pydantic.fields import FieldInfo
 
 from constructs_optim.recipe import Model, Quantization, Sharding, SpeculativeDecoding
-from constructs_optim.recipe.settings import UnknownSettingsError
+from constructs_optim.recipe.settings import UnknownSettingsError, listed, number_in, settings_of
 from constructs_optim.recipe.techniques import REGISTRY, Technique
 from constructs_optim.recipe.techniques.parsing import parse, written
 
@@ -94,3 +97,82 @@ def test_only_models_whose_container_loads_files_at_its_start_have_a_network() -
     every = [each for by_name in REGISTRY.values() for each in by_name.values()]
     assert {each.name for each in every if each.inference_component} == {"fast_load"}
     assert {each.name for each in every if not each.network_isolation} == {"fast_load"}
+
+
+@pytest.mark.parametrize(
+    ("parts", "settings"),
+    [
+        ([], {}),
+        (["group_size=64"], {"group_size": 64}),
+        (["group_size=many"], {"group_size": "many"}),
+        (["group_size=[64]"], {"group_size": "[64]"}),
+        (["group_size=NaN"], {"group_size": "NaN"}),
+        (["group_size=1.5"], {"group_size": 1.5}),
+        (["group_size=true"], {"group_size": True}),
+        (["ignored_layers=a=b", "ignored_layers=c"], {"ignored_layers": ["a=b", "c"]}),
+        (["checkpoint=s3://models/awq/"], {"checkpoint": Model.s3("s3://models/awq/")}),
+    ],
+)
+def test_settings_in_text_are_numbers_true_and_false_and_repeated_lists(
+    parts: list[str], settings: dict[str, object]
+) -> None:
+    found = settings_of(Quantization.awq, "awq", parts)
+    assert found == settings
+    assert [type(each) for each in found.values()] == [type(each) for each in settings.values()]
+
+
+@pytest.mark.parametrize(
+    ("parts", "fix", "reason"),
+    [
+        (["version"], "settings of draft: tensor_parallel_degree, ", "'version' is not setting=value"),
+        (["versoin=1"], "did you mean version?", "draft has no setting 'versoin'"),
+        (["version=1"], "draft needs model_id=...", "draft lacks model_id"),
+    ],
+)
+def test_text_that_is_no_setting_is_refused_with_what_is(parts: list[str], fix: str, reason: str) -> None:
+    with pytest.raises(UnknownSettingsError) as refused:
+        settings_of(SpeculativeDecoding.jumpstart_draft, "draft", parts)
+    assert str(refused.value).startswith(fix)
+    assert refused.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("8", 8),
+        ("-8", -8),
+        ("+8", 8),
+        ("1.5", 1.5),
+        ("9" * 15, 10**15 - 1),
+        ("9" * 16, None),
+        (f"1.{'5' * 16}", None),
+        ("1e3", None),
+        ("8k", None),
+        (" 8", None),
+        (".5", None),
+        ("", None),
+    ],
+)
+def test_a_number_in_text_has_digits_and_a_point(text: str, number: float | None) -> None:
+    assert number_in(text) == number
+    assert type(number_in(text)) is type(number)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "items"),
+    [
+        (Sequence[int], 8, [8]),
+        (Sequence[int], "1,8, 32", [1, 8, 32]),
+        (Sequence[int], " 1 8 ", [1, 8]),
+        (Sequence[int], "1;8", None),
+        (Sequence[int], "1,x", None),
+        (Sequence[float], "1,1.5", [1, 1.5]),
+        (Sequence[str], "1,8", ["1,8"]),
+        (Sequence[int | str], "1,8", ["1,8"]),
+        (int, 8, None),
+    ],
+)
+def test_a_value_in_place_of_a_list_is_its_item_or_its_numbers(
+    annotation: object, value: object, items: list[object] | None
+) -> None:
+    assert listed(FieldInfo(annotation=annotation), value) == items  # type: ignore[arg-type]
