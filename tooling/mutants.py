@@ -64,7 +64,9 @@ _PYTEST = (sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:cachep
 _TEST_SECONDS = 120
 # Some tests depend on the machine.
 _MOST_FAILING = 5
-_SNAPSHOTS = re.compile(r"test_a_template_matches_its_snapshot|/test_(judged|planned|recommended)_values\.py|/test_refusals\.py")
+_SNAPSHOTS = re.compile(
+    r"test_a_template_matches_its_snapshot|/test_(judged|planned|recommended)_values\.py|/test_refusals\.py"
+)
 # So many of the first tests come before snapshots, which take longer.
 _FIRST = 30
 # What a run takes that its tests do not: imports, collection.

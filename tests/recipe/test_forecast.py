@@ -44,6 +44,7 @@ from constructs_optim.recipe.forecast import (
     operand_bits,
     published,
 )
+from constructs_optim.recipe.memory import estimate
 from constructs_optim.recipe.objectives import Objectives
 from constructs_optim.recipe.servers import Server as Server_
 from constructs_optim.recipe.servers import ServerSettings
@@ -802,6 +803,7 @@ def _of_method(method: Any) -> Technique:
         (SpeculativeDecoding.sagemaker_draft(), LLAMA_8B, 4, 0.7),
         (SpeculativeDecoding.ngram(speculative_tokens=5), LLAMA_8B, 5, 0.3),
         (_of_method("eagle3"), LLAMA_8B, 4, 0.6),
+        (SpeculativeDecoding.eagle(), LLAMA_8B, 5, 0.6),
         (_of_method("dflash"), LLAMA_8B, 4, 0.6),
         (SpeculativeDecoding.mtp(speculative_tokens=2), _QWEN, 2, 0.85),
         (Medusa(training_data="s3://d/", heads=3), LLAMA_8B, 3, 0.6),
@@ -814,6 +816,15 @@ def test_a_draft_token_is_accepted_with_the_probability_of_its_method(
     draft = forecasts(technique, model=model).copy.draft
     assert draft is not None
     assert (draft.tokens, draft.acceptance) == (tokens, acceptance)
+
+
+def test_each_of_the_heads_is_read_once_for_its_token() -> None:
+    recipe = Recipe(LLAMA_8B, [Medusa(training_data="s3://d/", heads=3)], "ml.p5.48xlarge", "us-west-2")
+    found, memory = forecaster(recipe, (1000, 300)), estimate(recipe)
+    assert found is not None
+    assert found.copy.draft is not None
+    assert memory is not None
+    assert found.copy.draft.weight_bytes * 3 == pytest.approx(memory.draft_gb * 1e9)
 
 
 @pytest.mark.parametrize(

@@ -268,6 +268,7 @@ def of_groups(*weights: dict[str, Any]) -> dict[str, Any]:
         ({"quant_method": "compressed-tensors"}, 16, None),
         (of_groups({"num_bits": 8, "type": "int"}), 8, "int8"),
         (of_groups({"num_bits": 8, "type": "float"}), 8, "fp8"),
+        (of_groups({"num_bits": 8, "type": "float", "group_size": 32}), 8, "mxfp8"),
         (of_groups({"num_bits": 4, "type": "float", "group_size": 16}), 4, "nvfp4"),
         (of_groups({"num_bits": 4, "type": "float", "group_size": 32}), 4, "mxfp4"),
         (of_groups({"num_bits": 4, "type": "float", "group_size": 64}), 4, None),

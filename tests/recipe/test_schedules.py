@@ -24,6 +24,7 @@ from constructs_optim.recipe.hosting.schedules import longest_interval_days
         ("cron(0 6 ? NOV-FEB MON *)", 252),
         # From January to December of a leap year.
         ("cron(0 6 10 DEC-JAN ? *)", 335),
+        ("cron(0 6 29 2 ? *)", 1_461),
         ("cron(0 6 L * ? *)", 28),
         ("cron(0 6 ? * 6L *)", 28),
         ("cron(0 6 L,15 * ? *)", None),

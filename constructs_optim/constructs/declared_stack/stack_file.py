@@ -215,8 +215,6 @@ class DeclaredStack(Stack):
         for name in form.parameters or ():
             self._builder.parameter(name)
         for key, value in (form.tags or {}).items():
-            if key.lower().startswith("aws:"):
-                self._builder.refuse(("tags", key), "AWS reserves tag keys that begin with `aws:`", "another key")
             if (text := self._builder.value(value, ("tags", key))) is not None:
                 # The CDK CLI passes a stack's own tags to CloudFormation, and does not know the values of tokens.
                 Tags.of(self).add(key, text, exclude_resource_types=["aws:cdk:stack"] if is_token(text) else [])

@@ -35,8 +35,9 @@ _OWN_FORMATS = frozenset({"bitsandbytes", "eetq", "hqq", "quark", "torchao"})
 # of Quark's types (fp8_e4m3, uint4).
 _TYPE_BITS = re.compile(r"(?:int|float)(\d+)_?weight|^(?:u?int|fp)(\d+)(?:_e\dm\d)?$", re.IGNORECASE)
 _Text = Annotated[str, BeforeValidator(lambda given: given if isinstance(given, str) else "")]
-# Precisions of 4-bit floating-point weights, by the number of weights per scale (compressed-tensors, quant_scheme.py).
-_FLOAT4 = {16: "nvfp4", 32: "mxfp4"}
+# Precisions of floating-point weights, by their bits and the number of weights per scale, 0 without groups
+# (compressed-tensors, quant_scheme.py).
+_FLOATS = {(8, 0): "fp8", (8, 32): "mxfp8", (4, 16): "nvfp4", (4, 32): "mxfp4"}
 # Bits per weight including its share of the scales. NVFP4: 16 weights share 8 bits (compressed-tensors,
 # quant_scheme.py). MXFP4 and MXFP8: 32 share 8 bits (OCP Microscaling Formats, 1.0).
 _WITH_SCALES = {"fp4": 4 + 8 / 16, "nvfp4": 4 + 8 / 16, "mxfp4": 4 + 8 / 32, "mxfp8": 8 + 8 / 32}
@@ -64,7 +65,7 @@ class _Weights(BaseModel):
             return f"int{self.num_bits}"
         if self.type != "float":
             return None
-        return "fp8" if self.num_bits == 8 and self.group_size is None else _FLOAT4.get(self.group_size or 0)
+        return _FLOATS.get((self.num_bits or 0, self.group_size or 0))
 
 
 class _Group(BaseModel):

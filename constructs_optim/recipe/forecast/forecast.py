@@ -328,10 +328,11 @@ def _draft(recipe: Recipe, techniques: list[Technique], row: ModelRow, weight_by
     if technique is None:
         return None
     if isinstance(technique, Medusa):
-        return Draft(technique.heads, _ACCEPTANCE["medusa"])
+        # Each head drafts one token.
+        return Draft(technique.heads, _ACCEPTANCE["medusa"], weight_bytes / technique.heads)
     settings: Mapping[str, Any] = recipe.engine_arguments.get("speculative_config") or {}
     tokens = int(settings.get("num_speculative_tokens") or 1)
-    method = "draft_model" if technique.draft_provider else str(settings.get("method", ""))
+    method = str(settings.get("method") or ("draft_model" if technique.draft_provider else ""))
     if method == "mtp" and row.parameters_billion:
         # The draft is one more layer.
         weight_bytes = weight_bytes or 2e9 * (row.active_parameters_billion or row.parameters_billion) / (

@@ -127,10 +127,11 @@ def longest_interval_days(expression: str) -> float | None:
     if dates is None or of_week is None:
         return None if "," in days + weekdays else _SHORTEST_MONTH
     of_year = _MONTH.values(months) or frozenset[int]()
+    # Leap years are in it.
     begin = dt.date(2027, 1, 1)
     runs = [
         number
-        for number, day in ((number, begin + dt.timedelta(number)) for number in range(2 * _YEAR))
+        for number, day in ((number, begin + dt.timedelta(number)) for number in range(6 * _YEAR))
         if day.month in of_year and day.day in dates and day.isoweekday() % 7 + 1 in of_week
     ]
     return max((after - before for before, after in pairwise(runs)), default=_YEAR)
