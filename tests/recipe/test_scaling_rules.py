@@ -430,7 +430,7 @@ def test_a_month_has_its_days(month: str, days: int) -> None:
         ("cron(0 0 1-5 * ? *)", 27),
         ("cron(0 0 1 JAN,MAR ? *)", 306),
         ("cron(0 0 1 12 ? *)", 366),
-        ("cron(0 0 29 2 ? *)", 365),
+        ("cron(0 0 29 2 ? *)", 1_461),
         ("cron(0 0 L * ? *)", 28),
         ("cron(0 0 15W * ? *)", 28),
         ("cron(0 0 ? * 6L *)", 28),
