@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from aws_cdk import App, Duration, Environment, Stack, Tags
+from aws_cdk import App, CfnParameter, Duration, Environment, Stack, Tags
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
 
@@ -122,6 +122,15 @@ def test_a_changed_workload_creates_another_workload_configuration() -> None:
     literal = name(250)["Fn::Join"][1][0]
     assert literal.isalnum(), "a name with anything but letters and digits could never be deleted"
     assert literal == literal.lower()
+
+
+def test_a_workload_has_references_of_the_template() -> None:
+    scope = stack()
+    tokenizer = CfnParameter(scope, "Tokenizer").value_as_string
+    endpoint(scope).evaluate(workload=Workload(tokenizer=tokenizer)).require(p99_ttft_ms=500, at_concurrency=8)
+    declared = resource(template_of(scope), "AWS::SageMaker::AIWorkloadConfig")["AIWorkloadConfigs"]
+    assert {"Ref": "Tokenizer"} in declared["WorkloadSpec"]["Inline"]["Fn::Join"][1]
+    assert request_of(scope)["Gate"]["AtConcurrency"] == 8
 
 
 def test_an_evaluation_distinguishes_lossless_from_lossy_techniques() -> None:

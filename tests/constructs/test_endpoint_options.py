@@ -15,6 +15,7 @@ import pytest
 from aws_cdk import RemovalPolicy, Size, Tags
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk.assertions import Annotations, Match
 from cfnlint.api import lint
 
 from constructs_optim import (
@@ -27,6 +28,7 @@ from constructs_optim import (
     OptimizedEndpoint,
     RecipeError,
     Routing,
+    Server,
     UpdatePolicy,
     VariantOptions,
 )
@@ -386,3 +388,12 @@ def _statements(template: dict[str, Any]) -> list[dict[str, Any]]:
         for policy in role.get("Policies", [])
         for statement in policy["PolicyDocument"]["Statement"]
     ]
+
+
+def test_kv_aware_routing_to_lmi_gives_a_warning() -> None:
+    scope = stack()
+    routed = VariantOptions(routing=Routing.kv_aware())
+    endpoint(scope, "Vllm", variant=routed, server=Server.vllm())
+    Annotations.from_stack(scope).has_no_warning("*", Match.string_like_regexp("OPT118"))
+    endpoint(scope, "Lmi", variant=routed, server=Server.lmi())
+    Annotations.from_stack(scope).has_warning("/Chat/Lmi", Match.string_like_regexp("OPT118"))

@@ -290,6 +290,13 @@ def test_an_endpoint_has_outputs_by_names_that_do_not_change() -> None:
     assert set(outputs("Chat", endpoint)) == OUTPUTS.keys() - {"InferenceComponentName", "InferenceComponentArn"}
 
 
+def test_a_list_in_an_output_has_commas() -> None:
+    separator, names = outputs("Chat", endpoint)["AlarmNames"]["Fn::Join"]
+    assert separator == ","
+    assert {*map(len, names)} == {1}
+    assert len(names) > 2
+
+
 def test_the_policy_of_an_output_allows_what_a_grant_does() -> None:
     def granted(stack: Stack) -> None:
         chat = endpoint(stack, inference_component=True)

@@ -1038,6 +1038,12 @@ def test_an_instance_family_that_aws_did_not_test_gives_a_warning() -> None:
     assert advice.id == "constructs-optim:OPT013"
 
 
+def test_a_misspelt_model_has_no_revision_to_look_up() -> None:
+    for name, rule in (("Qwen3-32B", "OPT008"), ("Qwen/Qwen3-32B", "OPT017")):
+        (found,) = check(Recipe(**recipe(model=Model.huggingface(name, revision="main"), **_G7E)))
+        assert found.rule == rule
+
+
 def test_an_argument_of_the_wrong_type_violates_only_its_type_rule() -> None:
     found: list[Violation] = check(Recipe(model=object(), techniques=object(), instance_type=object(), region=object()))
     assert {violation.rule for violation in found} == {"OPT001", "OPT010", "OPT014", "OPT020"}

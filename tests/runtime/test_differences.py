@@ -199,6 +199,15 @@ def test_samples_are_stored_and_read_without_loss() -> None:
             assert value == pytest.approx(side.metrics[name], rel=1e-4), name
 
 
+@pytest.mark.parametrize(("shared", "are_paired"), [(20, True), (10, True), (8, False), (0, False)])
+def test_samples_are_paired_if_half_of_their_prompts_are_the_same(shared: int, are_paired: bool) -> None:
+    first, other = (
+        Sample([Observation(number, client_latency=1000, prompt=number + begin) for number in range(20)], 20)
+        for begin in (0, 20 - shared)
+    )
+    assert (other.paired_with(first) is not None) is are_paired
+
+
 def _rate_of_false_calls(server: str, seeds: int) -> float:
     found = [each for seed in range(seeds) for each in differences(server, seed, 256)]
     called = Counter(each.verdict for each in found)
