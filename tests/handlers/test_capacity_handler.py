@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -133,6 +134,16 @@ def test_a_component_deleted_outside_the_stack_gets_the_initial_copies(
         lambda: send(stack, responses, "Update", ComponentLogicalId="Deleted")["Data"],
         lambda data: data == {"CopyCount": "2"},
     )
+
+
+@pytest.mark.parametrize("physical_id", [{}, {"PhysicalResourceId": ""}])
+def test_a_component_whose_creation_failed_has_no_copies(
+    monkeypatch: pytest.MonkeyPatch, physical_id: dict[str, str]
+) -> None:
+    cloudformation = Mock()
+    cloudformation.describe_stack_resource.return_value = {"StackResourceDetail": physical_id}
+    monkeypatch.setattr(capacity_handler, "client", {"cloudformation": cloudformation}.__getitem__)
+    assert capacity_handler._copies_now("stack", "Component") is None
 
 
 def test_deleting_the_resource_makes_no_aws_calls(stack: Stack, responses: Responses, cloud: LocalCloud) -> None:
