@@ -7,7 +7,8 @@ than 3% of the material mutants live.
 - The draw: lines by the seed, and on each line one of its mutations, so that a line with many does not count more.
 - The tests: those that execute the line, by coverage.py's contexts, then the others of their files, which share
   fixtures and caches with them; first those whose names have words of the line's module and function, then snapshots,
-  for a few minutes. A line that runs at import has the tests of its module and of the lines that name what it defines.
+  for a few minutes. A line that runs at import has those of the lines that name what it defines, then those of its
+  module and of its folder.
 - A test counts only if it passes without a mutation too. A mutant whose line no test executes lives.
 - ``immaterial_mutants.toml`` lists the mutants that behave as the library does, each with the reason.
 
@@ -237,25 +238,28 @@ class RecordedTests:
     def executing(self, mutant: Mutant) -> list[str]:
         """Return the tests that may notice a mutant, those first that are most likely to."""
         mutation = mutant.mutation
-        direct = self._of_lines(mutant.path, None if mutation.runs_once else mutation.lines)
-        if mutation.runs_once or not direct:
-            # It may have run at import or for a cache: what counts is who uses it.
-            direct |= self._of_lines(mutant.path)
+        direct = set[str]() if mutation.runs_once else self._of_lines(mutant.path, mutation.lines)
+        others = set[str]()
+        if not direct:
+            # It runs at import or for a cache: what counts is who uses it.
             for path, source in self._sources.items():
                 naming = {line for line, text in enumerate(source, 1) if re.search(rf"\b{mutation.name}\b", text)}
-                direct |= self._of_lines(path, naming)
+                direct |= self._of_lines(path, naming.difference(mutation.lines if path == mutant.path else ()))
             folder = mutant.path.rpartition("/")[0]
-            direct = direct or {
+            others = self._of_lines(mutant.path) or {
                 test for path in self._sources if path.startswith(folder) for test in self._of_lines(path)
             }
-        executing, of_file = Counter(map(_file, direct)), Counter(map(_file, self._seconds))
+        executing, of_file = Counter(map(_file, direct | others)), Counter(map(_file, self._seconds))
         words = _words(f"{mutant.path} {mutation.function} {mutation.name}")
 
         def rank(test: str) -> tuple[float, ...]:
             share = executing[_file(test)] / of_file[_file(test)]
-            return (test not in direct, -len(words & _words(test)), -share, self._seconds[test])
+            return (test not in direct, test not in others, -len(words & _words(test)), -share, self._seconds[test])
 
-        ranked = sorted((test for test in self._seconds if _file(test) in executing), key=rank)
+        # Tests of registries and of public names execute no line of what is registered.
+        room = f"tests/{Path(mutant.path).parts[1]}/" if mutation.runs_once else None
+        known = (test for test in self._seconds if _file(test) in executing or (room and test.startswith(room)))
+        ranked = sorted(known, key=rank)
         first, others = ranked[:_FIRST], ranked[_FIRST:]
         ordered = first + sorted(others, key=lambda test: _SNAPSHOTS.search(test) is None)
         total = accumulate(map(self.seconds_of, ordered))

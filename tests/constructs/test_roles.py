@@ -29,6 +29,7 @@ from constructs_optim import (
     Workload,
 )
 from constructs_optim.constructs.artifacts import roles
+from constructs_optim.constructs.stack.permissions import ServiceRole, Statement
 from constructs_optim.constructs.validation.template_size import written_template
 
 from ..support.construct_stacks import STACKS, endpoint, llama, resource, resources, stack, template_of
@@ -614,3 +615,16 @@ def test_the_preflight_reads_the_trust_policy_of_users_roles_only() -> None:
     assert need["RoleArn"].endswith(":role/mine")
     assert "iam:GetRole" in json.dumps(template_of(scope))
     assert "iam:GetRole" not in json.dumps(template_of(other))
+
+
+def test_the_policies_that_a_retained_role_gets_later_are_retained() -> None:
+    scope = stack()
+    role = ServiceRole(scope, "Role", "lambda", source_arn="arn:${AWS::Partition}:lambda:*", description="A role.")
+    role.apply_removal_policy(RemovalPolicy.RETAIN)
+    statements = [Statement(f"Read{n}", ("s3:GetObject",), (f"arn:aws:s3:::models-{n:0100}/*",)) for n in range(120)]
+    for begin in (0, 60):
+        role.permit(statements[begin : begin + 60])
+    found = template_of(scope)["Resources"].values()
+    kept = [each["DeletionPolicy"] for each in found if each["Type"] == "AWS::IAM::ManagedPolicy"]
+    assert len(kept) > 1
+    assert {*kept} == {"Retain"}

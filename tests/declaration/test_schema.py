@@ -16,8 +16,17 @@ from ruamel.yaml import YAML
 
 import constructs_optim
 from constructs_optim.constructs.declaration.references import PARAMETER
-from constructs_optim.constructs.declaration.schema import Call, Choice, call_of, example_of, json_schema, union_of
+from constructs_optim.constructs.declaration.schema import (
+    Call,
+    Choice,
+    call_of,
+    example_of,
+    json_schema,
+    made_by,
+    union_of,
+)
 from constructs_optim.constructs.declared_stack.stack_file import schema, stack_form
+from constructs_optim.recipe import Model
 from constructs_optim.recipe.techniques import REGISTRY
 
 ROOT = Path(__file__).parents[2]
@@ -321,3 +330,8 @@ def test_a_value_selects_the_arm_of_its_kind(value: object) -> None:
 def test_a_union_of_one_type_is_the_type() -> None:
     assert union_of([int]) is int
     assert union_of([]) is Any
+
+
+def test_a_factory_makes_its_class() -> None:
+    assert made_by(call_of(Model.huggingface)) is Model
+    assert made_by(Choice) is None

@@ -478,3 +478,16 @@ def test_the_watcher_waits_until_the_last_metrics_are_published(evaluation: Eval
     output = until(evaluation.poll, lambda found: found["WaitSeconds"] > 60)
     assert not output["Done"]
     assert 60 < output["WaitSeconds"] <= 180
+
+
+@pytest.mark.parametrize(
+    ("component", "more"), [(None, {}), ("chat", {"InferenceComponents": [{"Identifier": "chat"}]})]
+)
+def test_a_benchmark_of_a_component_sends_its_requests_to_it(
+    evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch, component: str | None, more: dict[str, Any]
+) -> None:
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(evaluation_watcher, "create_run", lambda jobs, records, job, issued, **_: asked.append(job))
+    evaluation.request["InferenceComponentName"] = component
+    assert evaluation.poll() == {**evaluation.poll(), "Done": False}
+    assert [job["BenchmarkTarget"] for job in asked] == [{"Endpoint": {"Identifier": evaluation.name, **more}}] * 2

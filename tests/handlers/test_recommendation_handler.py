@@ -181,6 +181,18 @@ def test_a_create_makes_no_calls_beyond_the_interrupted_ones(recommendation: Rec
     assert not beyond()
 
 
+def test_the_job_of_a_recommendation_is_watched_once(recommendation: Recommendation, cloud: LocalCloud) -> None:
+    for _ in range(2):
+        key = recommendation.send("Create", "create")["PhysicalResourceId"]
+    states = cloud.client("stepfunctions")
+    listed = states.list_executions(stateMachineArn=recommendation.machine)["executions"]
+    (started,) = [each["executionArn"] for each in listed if each["name"].startswith(key[:32])]
+    watched = json.loads(states.describe_execution(executionArn=started)["input"])
+    assert watched["Request"] == recommendation.request
+    (name,) = recommendation.jobs()
+    assert name.endswith(watched["Run"])
+
+
 def test_deleting_a_resource_with_an_unknown_physical_id_stops_its_job(recommendation: Recommendation) -> None:
     recommendation.send("Create", "create")
     assert recommendation.send("Delete", "delete", "Chat-Recommendation-MADEUP")["Status"] == "SUCCESS"

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from constructs_optim.runtime.preflight.checks import run
+from constructs_optim.runtime.preflight.checks import CHECKS, run
 from constructs_optim.runtime.preflight.report import PreflightFinding, Report
 from constructs_optim.runtime.preflight.trust import SAGEMAKER
 from constructs_optim.runtime.requests.preflight_properties import PreflightProperties
@@ -617,6 +617,7 @@ def test_a_finding_names_its_check() -> None:
     for name, answers in denied.items():
         (finding,) = run(validate(PreflightProperties, needs[name]), answers.context()).findings
         assert (finding.check, finding.level) == (name, "advice")
+    assert {check.name for check in CHECKS} == denied.keys()
 
 
 def test_findings_are_counted_once_and_subjects_each_time() -> None:

@@ -20,9 +20,10 @@ from constructs_optim.recipe import (
 from constructs_optim.recipe.durations import duration
 from constructs_optim.recipe.errors import listed_mistakes
 from constructs_optim.recipe.forms import VALUE, Form, in_code, meant, meant_name
+from constructs_optim.recipe.hosting.shadow import AnswerCheck
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.secrets import NOT_SHOWN, without_secrets
-from constructs_optim.recipe.settings import expected
+from constructs_optim.recipe.settings import arguments_of, expected, needed_by
 
 from .recipes import broken_rules, recipe
 
@@ -447,3 +448,8 @@ def test_the_first_mistakes_of_a_document_are_listed_and_the_others_counted(wron
 )
 def test_a_duration_is_written_in_the_largest_unit_that_divides_it(seconds: int, code: str) -> None:
     assert duration(seconds) == code
+
+
+def test_the_class_of_a_factory_is_no_argument_of_it() -> None:
+    factory = AnswerCheck.exact_match.__func__
+    assert (needed_by(factory), [*arguments_of(factory)]) == (["at_least"], ["at_least"])

@@ -25,6 +25,8 @@ GOOD: dict[str, list[ArnUse]] = {
         use("alarm action", "arn:aws:sns:eu-west-1:111122223333:pages", region=None),
         use("rollback alarm", "arn:aws:cloudwatch:us-west-2:111122223333:alarm:eu-west-1:errors"),
         use("reservation", "not an ARN"),
+        use("reservation", "a:b:c:eu-west-1:111122223333:d"),
+        use("reservation", "arn:aws:eu-west-1"),
         use("role", "arn:aws:iam::111122223333:role/service-role/chat"),
         use("role", "arn:aws:iam::444455556666:role/chat", account=None),
         use("volume key", "arn:aws:kms:us-west-2:444455556666:key/1234abcd-12ab-34cd-56ef-1234567890ab"),

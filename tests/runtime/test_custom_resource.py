@@ -115,6 +115,17 @@ def test_a_signal_is_retried_after_a_server_error(receiver: Receiver) -> None:
     assert receiver.received[-1][1]["Data"] == "|image|uri|job|"
 
 
+def test_a_server_that_stays_ill_is_an_error_after_five_tries(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(custom_resource.time, "sleep", waited.append)
+    receiver.statuses = [500] * 9
+    with pytest.raises(urllib.error.HTTPError):
+        custom_resource.respond(event(receiver), physical_id="key")
+    assert (len(receiver.received), waited) == (5, [0.4, 0.8, 1.6, 3.2])
+
+
 def test_a_repeated_signal_has_the_same_id_so_that_it_counts_once(receiver: Receiver) -> None:
     custom_resource.signal(receiver.url, data="a")
     custom_resource.signal(receiver.url, failure="b")

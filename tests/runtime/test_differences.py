@@ -32,6 +32,7 @@ from constructs_optim.runtime.evaluation.samples import (
     samples_of,
     stored,
     student_quantile,
+    variance_inflation,
 )
 
 from ..support.sampling import one_in
@@ -633,3 +634,9 @@ def test_a_resample_without_any_value_of_a_latency_lacks_it() -> None:
     without = sample.drawn([0, *[1] * (sample.blocks - 1)])
     assert [name for name in without if name.startswith("time_to_first_token")] == []
     assert without["client_latency"] == 10
+
+
+def test_what_rounding_leaves_of_equal_means_is_no_similarity() -> None:
+    rounded = [1000 + 1e-9 * (number // 5 % 2) for number in range(20)]
+    assert variance_inflation(rounded) == 1.0
+    assert variance_inflation([1000 + 10 * (number // 5 % 2) for number in range(20)]) > 2
