@@ -129,6 +129,10 @@ def resource(template: dict[str, Any], type_name: str) -> dict[str, Any]:
     return found
 
 
+def _asset(found: re.Match[str]) -> str:
+    return "<asset>.zip" if found[1] == ".zip" else "<asset>"
+
+
 def masked(template: dict[str, Any]) -> dict[str, Any]:
     """The template without asset hashes, which change with the handlers' code."""
 
@@ -137,7 +141,8 @@ def masked(template: dict[str, Any]) -> dict[str, Any]:
             return {key: mask(item) for key, item in value.items()}
         if isinstance(value, list):
             return [mask(item) for item in value]
-        return re.sub(r"\b[0-9a-f]{64}\.zip", "<asset>.zip", value) if isinstance(value, str) else value
+        # A pipeline publishes an asset by its hash and its destination, as <hash>:111122223333-us-west-2-<hash>.
+        return re.sub(r"\b[0-9a-f]{64}(\.zip|:[\w-]+)", _asset, value) if isinstance(value, str) else value
 
     kept = {key: value for key, value in template.items() if key not in ("Parameters", "Rules")}
     return mask(kept)
