@@ -260,8 +260,7 @@ class RecordedTests:
         room = f"tests/{Path(mutant.path).parts[1]}/" if mutation.runs_once else None
         known = (test for test in self._seconds if _file(test) in executing or (room and test.startswith(room)))
         ranked = sorted(known, key=rank)
-        first, others = ranked[:_FIRST], ranked[_FIRST:]
-        ordered = first + sorted(others, key=lambda test: _SNAPSHOTS.search(test) is None)
+        ordered = ranked[:_FIRST] + sorted(ranked[_FIRST:], key=lambda test: _SNAPSHOTS.search(test) is None)
         total = accumulate(map(self.seconds_of, ordered))
         return [test for test, seconds in zip(ordered, total, strict=True) if seconds <= _TEST_SECONDS]
 

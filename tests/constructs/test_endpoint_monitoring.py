@@ -224,17 +224,21 @@ def test_arguments_replace_what_the_resources_say() -> None:
     assert changed.auto_scale(max_capacity=2).capacity == 4
 
 
-def test_a_component_has_parts_of_its_own_and_keeps_its_copies() -> None:
-    stack = stack_of()
-    endpoint = declared(stack, variants=[_VARIANT])
-    component = sagemaker.CfnInferenceComponent(
-        stack,
+def llama_on(endpoint: sagemaker.CfnEndpoint, **properties: Any) -> sagemaker.CfnInferenceComponent:
+    return sagemaker.CfnInferenceComponent(
+        endpoint.stack,
         "Component",
         endpoint_name=endpoint.attr_endpoint_name,
         inference_component_name="llama",
-        specification={"modelName": "llama", "computeResourceRequirements": {"numberOfAcceleratorDevicesRequired": 1}},
-        runtime_config={"copyCount": 2},
+        **properties,
     )
+
+
+def test_a_component_has_parts_of_its_own_and_keeps_its_copies() -> None:
+    stack = stack_of()
+    endpoint = declared(stack, variants=[_VARIANT])
+    specification = {"modelName": "llama", "computeResourceRequirements": {"numberOfAcceleratorDevicesRequired": 1}}
+    component = llama_on(endpoint, specification=specification, runtime_config={"copyCount": 2})
     with pytest.raises(ValueError, match="publishes metrics by the inference components on it"):
         EndpointMonitoring.of(endpoint)
     monitoring = EndpointMonitoring.of(endpoint, inference_component=component, max_concurrent_requests=8)
@@ -388,13 +392,7 @@ def test_a_component_begins_with_its_copies_within_the_range(
 ) -> None:
     stack = stack_of()
     endpoint = declared(stack, variants=[_VARIANT])
-    component = sagemaker.CfnInferenceComponent(
-        stack,
-        "Component",
-        endpoint_name=endpoint.attr_endpoint_name,
-        inference_component_name="llama",
-        runtime_config=runtime,
-    )
+    component = llama_on(endpoint, runtime_config=runtime)
     monitoring = EndpointMonitoring.of(endpoint, inference_component=component, model_name="llama")
     monitoring.auto_scale(min_capacity=least, max_capacity=4)
     assert one(stack, "Custom::ComponentCapacity")["InitialCopyCount"] == initial

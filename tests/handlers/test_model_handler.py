@@ -105,6 +105,22 @@ def test_a_changed_definition_creates_a_model_and_a_rollback_reuses_the_old_one(
             sagemaker.describe_model(ModelName=name)
 
 
+def restored(responses: Responses, physical_id: str, **changed: Any) -> dict[str, Any]:
+    """The response to an update from changed properties to the usual ones."""
+    event = custom_resource_event(
+        "Update",
+        responses.url,
+        stack_id=STACK,
+        request_id="update",
+        logical_id="Llama70BModel",
+        properties=properties(),
+        physical_id=physical_id,
+        old_properties=properties(**changed),
+    )
+    model_handler.handler(event, LambdaContext())
+    return responses.received[-1]
+
+
 @pytest.mark.parametrize("knows", [False, True])
 def test_a_rollback_deletes_the_model_of_a_failed_update_that_cloudformation_does_not_know(
     responses: Responses, sagemaker: Any, *, knows: bool
@@ -112,18 +128,7 @@ def test_a_rollback_deletes_the_model_of_a_failed_update_that_cloudformation_doe
     before = send(responses, "Create")["PhysicalResourceId"]
     changed = {"Environment": {"OPTION_MAX_MODEL_LEN": "8192"}}
     after = send(responses, "Update", before, **changed)["PhysicalResourceId"]
-    event = custom_resource_event(
-        "Update",
-        responses.url,
-        stack_id=STACK,
-        request_id="rollback",
-        logical_id="Llama70BModel",
-        properties=properties(),
-        physical_id=after if knows else before,
-        old_properties=properties(**changed),
-    )
-    model_handler.handler(event, LambdaContext())
-    response = responses.received[-1]
+    response = restored(responses, after if knows else before, **changed)
     assert (response["Status"], response["PhysicalResourceId"]) == ("SUCCESS", before)
     if knows:
         # CloudFormation deletes it.
@@ -143,17 +148,7 @@ def test_an_update_keeps_a_model_whose_former_definition_is_the_same_or_named_no
     responses: Responses, sagemaker: Any, old: dict[str, Any]
 ) -> None:
     before = send(responses, "Create")["PhysicalResourceId"]
-    event = custom_resource_event(
-        "Update",
-        responses.url,
-        stack_id=STACK,
-        request_id="update",
-        logical_id="Llama70BModel",
-        properties=properties(),
-        physical_id="optim-another",
-        old_properties=properties(**old),
-    )
-    model_handler.handler(event, LambdaContext())
+    restored(responses, "optim-another", **old)
     assert responses.received[-1]["Status"] == "SUCCESS", responses.received[-1]
     sagemaker.describe_model(ModelName=before)
     send(responses, "Delete", before)

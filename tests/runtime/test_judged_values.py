@@ -6,7 +6,9 @@ test_differences.py, test_limits.py and ``bench/verdicts``.
 
 from __future__ import annotations
 
+import functools
 import random
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -82,23 +84,28 @@ def middle(whole: Measured) -> Measured:
     return Measured({**whole.metrics, **sample.drawn()}, sample)
 
 
-SIDES: dict[str, tuple[Measured, Measured]] = {
-    "equal": (measured(1), measured(2)),
-    "a fifth slower": (measured(3), measured(4, slower=1.2)),
-    "4% slower, many requests": (measured(5, requests=1500), measured(6, requests=1500, slower=1.04)),
-    "few requests": (measured(7, requests=12), measured(8, requests=12)),
-    "seven requests": (measured(9, requests=7), measured(10, requests=7, slower=3.0)),
-    "some fail": (measured(11, failing=0.01), measured(12, failing=0.08)),
-    "fewer are good": (measured(13, good=0.9), measured(14, good=0.6)),
-    "none are good": (measured(15, good=0.9), measured(16, good=0.0)),
-    "becoming slower": (measured(17, drift=0.0), measured(18, drift=1.0)),
-    "part of a longer time": (middle(measured(27)), middle(measured(28, slower=1.3))),
-    "three runs each": (
-        runs(measured(19), measured(20, slower=1.1), measured(21)),
-        runs(measured(22, slower=1.1), measured(23, slower=1.2), measured(24)),
-    ),
-    "without requests": (replace(measured(25), sample=None), replace(measured(26), sample=None)),
-}
+@functools.cache
+def sides() -> Mapping[str, tuple[Measured, Measured]]:
+    """What is compared: before and after."""
+    return {
+        "equal": (measured(1), measured(2)),
+        "a fifth slower": (measured(3), measured(4, slower=1.2)),
+        "4% slower, many requests": (measured(5, requests=1500), measured(6, requests=1500, slower=1.04)),
+        "few requests": (measured(7, requests=12), measured(8, requests=12)),
+        "seven requests": (measured(9, requests=7), measured(10, requests=7, slower=3.0)),
+        "some fail": (measured(11, failing=0.01), measured(12, failing=0.08)),
+        "fewer are good": (measured(13, good=0.9), measured(14, good=0.6)),
+        "none are good": (measured(15, good=0.9), measured(16, good=0.0)),
+        "becoming slower": (measured(17, drift=0.0), measured(18, drift=1.0)),
+        "part of a longer time": (middle(measured(27)), middle(measured(28, slower=1.3))),
+        "three runs each": (
+            runs(measured(19), measured(20, slower=1.1), measured(21)),
+            runs(measured(22, slower=1.1), measured(23, slower=1.2), measured(24)),
+        ),
+        "without requests": (replace(measured(25), sample=None), replace(measured(26), sample=None)),
+    }
+
+
 COMPARISONS = {
     "at one concurrency": Comparison(DIRECTIONS),
     "at three, across runs": Comparison(DIRECTIONS, concurrencies=3, margin=0.1, across_runs=True),
@@ -107,7 +114,7 @@ COMPARISONS = {
 
 def test_each_comparison_has_the_numbers_that_it_had(snapshot: SnapshotAssertion) -> None:
     found: dict[str, Any] = {}
-    for side, (before, after) in SIDES.items():
+    for side, (before, after) in sides().items():
         for name, comparison in COMPARISONS.items():
             differences = [asdict(each) for each in comparison.differences(before, after)]
             found[f"{side}, {name}"] = rounded({each.pop("name"): [*each.values()] for each in differences})
@@ -116,7 +123,7 @@ def test_each_comparison_has_the_numbers_that_it_had(snapshot: SnapshotAssertion
 
 def test_each_sample_has_the_metrics_that_it_had(snapshot: SnapshotAssertion) -> None:
     found: dict[str, Any] = {}
-    for side, (_, after) in SIDES.items():
+    for side, (_, after) in sides().items():
         if (sample := after.sample) is not None:
             effects = [sample.dependence(name) for name in (TTFT, TOKENS)]
             clusters = sample.design_effect(lambda each: each.client_latency is None)
@@ -150,7 +157,7 @@ GATES = {
 
 def test_each_gate_says_what_it_said(snapshot: SnapshotAssertion) -> None:
     found: dict[str, Any] = {}
-    for side, (before, after) in SIDES.items():
+    for side, (before, after) in sides().items():
         for name, gate in GATES.items():
             for levels in ({8: after}, {1: before, 8: after}):
                 judged = find(gate, levels, {8: before}, None)
