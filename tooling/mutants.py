@@ -57,16 +57,20 @@ TOLERATED = 0.03
 _IMMATERIAL = Path(__file__).with_name("immaterial_mutants.toml")
 _RECORDED = CHECKOUT / ".mutants"
 _COVERAGE = _RECORDED / "coverage"
-# The suites of make test and make cloud.
+# The suites of make test and make cloud, and what make docs runs without the built site.
 _IN_TEST = "not lint and not e2e and not engine and not exhaustive and not trains and not package"
-_TESTS = r"tests/(?!docs/|e2e/|faults/|package/|training/|constructs/test_example).*/test_\w+\.py$"
+_TESTS = (
+    r"tests/(?!docs/test_(?:built_site|site_in_browser)|e2e/|faults/|package/|training/|constructs/test_example)"
+    r".*/test_\w+\.py$"
+)
 _SOURCES = r"(constructs_optim|constructs_optim_local|tests)/(?!.*__snapshots__/).*\.(py|json|toml)$"
 _PYTEST = (sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:cacheprovider", "--hypothesis-seed=0")
 _TEST_SECONDS = 120
 # Some tests depend on the machine.
 _MOST_FAILING = 5
 _SNAPSHOTS = re.compile(
-    r"test_a_template_matches_its_snapshot|/test_(judged|planned|recommended)_values\.py|/test_refusals\.py"
+    r"test_a_template_matches_its_snapshot|test_the_generated_pages_are_up_to_date|::test_the_schema_"
+    r"|/test_((judged|planned|recommended)_values|(document|request)_schemas|refusals|golden)\.py"
 )
 # So many of the first tests come before snapshots, which take longer.
 _FIRST = 30
@@ -256,9 +260,13 @@ class RecordedTests:
             share = executing[_file(test)] / of_file[_file(test)]
             return (test not in direct, test not in others, -len(words & _words(test)), -share, self._seconds[test])
 
-        # Tests of registries and of public names execute no line of what is registered.
+        # Tests of registries, of public names and of schemas execute no line of what they check.
         room = f"tests/{Path(mutant.path).parts[1]}/" if mutation.runs_once else None
-        known = (test for test in self._seconds if _file(test) in executing or (room and test.startswith(room)))
+        known = (
+            test
+            for test in self._seconds
+            if _file(test) in executing or (room and (test.startswith(room) or _SNAPSHOTS.search(test)))
+        )
         ranked = sorted(known, key=rank)
         ordered = ranked[:_FIRST] + sorted(ranked[_FIRST:], key=lambda test: _SNAPSHOTS.search(test) is None)
         total = accumulate(map(self.seconds_of, ordered))
