@@ -1,7 +1,8 @@
 """The mutations of a Python file: small edits of its text, each of which changes what the file does.
 
 Not mutated, because a test is not expected to notice: docstrings, text with spaces (prose), messages of exceptions and
-of logs, addresses of documents, ``__repr__``, assertions, and what only type checkers read. Comparisons and numbers
+of logs, addresses of documents, control characters (sentinels), what ``repr`` shows, assertions, and what only type
+checkers read. Comparisons and numbers
 change by more than their boundary: a request more or a second less is for the tests of limits, which name each of them.
 """
 
@@ -28,6 +29,10 @@ _OTHER_OPERATORS = {
 # A sequence or a text minus another one is an error in any case: without its second part, it may pass.
 _LEFT_PART_ONLY = (ast.JoinedStr, ast.List, ast.ListComp, ast.Tuple)
 _READ_BY_TYPE_CHECKERS = {"TypeVar", "NewType", "Callable", "Literal", "dataclass", "overload"}
+# Nothing, a sentinel, prose, an address.
+_UNCHANGED_TEXT = re.compile(r"^[\0-\10]*\Z| |://")
+# Arguments of dataclasses and of their fields.
+_NOT_NOTICED = {"frozen", "repr"}
 _LOGS = re.compile(r"\b(log|_?logger\.\w+|\w+\.add_(warning|info|error)\w*)$")
 _CACHES = re.compile(r"\b(cache|lru_cache)\b")
 
@@ -127,6 +132,8 @@ class _Visitor(ast.NodeVisitor):
                 return is_union or name in {"__all__", "__slots__"}
             case ast.FunctionDef(name="__repr__"):
                 return True
+            case ast.keyword(arg=name):
+                return name in _NOT_NOTICED
             case _:
                 return False
 
@@ -263,7 +270,7 @@ class _Visitor(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         """Without a keyword argument."""
         for keyword in node.keywords:
-            if keyword.arg != "frozen" and not self._in_message:
+            if keyword.arg not in _NOT_NOTICED and not self._in_message:
                 self._remove(self._position(keyword), self._end(keyword))
         if ast.unparse(node.func) == "cast":
             self.visit(node.args[1])
@@ -285,7 +292,7 @@ class _Visitor(ast.NodeVisitor):
                 self._replace(node, str(not node.value))
             case int() | float():
                 self._replace(node, str(2 * node.value + 1))
-            case str(value) if value and not self._in_message and " " not in value and "://" not in value:
+            case str(value) if not self._in_message and not _UNCHANGED_TEXT.search(value):
                 self._replace(node, f"{text[:-1]}_{text[-1]}")
             case _:
                 pass
