@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
@@ -42,6 +43,7 @@ class Recommendation:
         self.cloud, self.responses, self.machine, self.config = cloud, responses, machine, config
         self.number = next(numbers)
         self._sent: list[str] = []
+        self.further: dict[str, Any] = {}
         self.prefix = f"recommended/{self.number}/"
         cloud.client("s3").put_object(Bucket=BUCKET, Key=f"{self.prefix}model.safetensors", Body=b"weights")
 
@@ -56,6 +58,7 @@ class Recommendation:
             "OptimizeModel": "true",
             "RoleArn": ROLE,
             "Bucket": BUCKET,
+            **self.further,
         }
 
     def event(self, kind: str, request: str, physical_id: str | None = None) -> dict[str, Any]:
@@ -179,6 +182,27 @@ def test_a_create_makes_no_calls_beyond_the_interrupted_ones(recommendation: Rec
     beyond = fires(clients, CALLS_OF_A_CREATE, lambda: None)
     assert recommendation.send("Create", "create")["Status"] == "SUCCESS"
     assert not beyond()
+
+
+def test_the_job_has_all_that_the_resource_asks_for(recommendation: Recommendation, cloud: LocalCloud) -> None:
+    plan = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"
+    recommendation.further = {"Framework": "VLLM", "OptimizeModel": "false", "ReservationArns": [plan]}
+    key = recommendation.send("Create", "create")["PhysicalResourceId"]
+    (name,) = recommendation.jobs()
+    job = cloud.client("sagemaker").describe_ai_recommendation_job(AIRecommendationJobName=name)
+    reserved = {"CapacityReservationPreference": "capacity-reservations-only", "MlReservationArns": [plan]}
+    asked = {
+        "ModelSource": {"S3": {"S3Uri": f"s3://{BUCKET}/{recommendation.prefix}"}},
+        "AIWorkloadConfigIdentifier": recommendation.config,
+        "PerformanceTarget": {"Constraints": [{"Metric": "cost"}]},
+        "RoleArn": ROLE,
+        "OptimizeModel": False,
+        "InferenceSpecification": {"Framework": "VLLM"},
+        "ComputeSpec": {"InstanceTypes": ["ml.g5.12xlarge"], "CapacityReservationConfig": reserved},
+    }
+    assert {name: job[name] for name in asked} == asked
+    output = job["OutputConfig"]["S3OutputLocation"]
+    assert re.fullmatch(rf"s3://{BUCKET}/\w+/{key}/runs/\w+/output/", output), output
 
 
 def test_the_job_of_a_recommendation_is_watched_once(recommendation: Recommendation, cloud: LocalCloud) -> None:

@@ -161,7 +161,7 @@ def test_an_endpoint_that_is_gone_is_not_restarted(restarted: Restarted) -> None
     assert restarted.poll("a")["Done"]
 
 
-@pytest.mark.parametrize("error", ["ClientError", "Lambda.Unknown"])
+@pytest.mark.parametrize("error", ["ClientError", "Lambda.Unknown", "Sandbox.Timedout"])
 def test_a_restart_continues_after_failed_polls(restarted: Restarted, error: str) -> None:
     until(lambda: restarted.poll("a", Error={"Error": error}), lambda output: output["Done"])
     assert restarted.config == f"{restarted.name}-2"

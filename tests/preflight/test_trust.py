@@ -29,6 +29,8 @@ CONDITION = {"StringEquals": {"aws:SourceAccount": "111122223333"}}
         ([allow({"Service": "lambda.amazonaws.com"})], False),
         ([allow({"Service": SAGEMAKER}, "sts:TagSession")], False),
         ([allow({"AWS": "arn:aws:iam::111122223333:root"})], False),
+        ([allow({"CanonicalUser": "79a59df900b949e55d96a1e698fbaced"})], False),
+        ([allow({"Anything": SAGEMAKER})], None),
         ([allow({"Federated": "cognito-identity.amazonaws.com"}, "sts:AssumeRoleWithWebIdentity")], False),
         ([], False),
         (None, None),

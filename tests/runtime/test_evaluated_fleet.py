@@ -106,8 +106,8 @@ def test_a_component_in_pools_is_shared_among_them() -> None:
     assert (found.instance_type, found.count, found.copies, found.price_per_hour) == (G6, 1.0, 2, 5.0)
 
 
-def listed(instance_type: str, price: str) -> str:
-    dimension = {"unit": "Hrs", "pricePerUnit": {"USD": price}}
+def listed(instance_type: str, price: str, unit: str = "Hrs") -> str:
+    dimension = {"unit": unit, "pricePerUnit": {"USD": price}}
     terms = {"OnDemand": {"t": {"priceDimensions": {"d": dimension}}}}
     return json.dumps({"product": {"attributes": {"instanceName": instance_type}}, "terms": terms})
 
@@ -137,6 +137,14 @@ def test_a_price_that_is_not_stated_is_of_the_price_list(
     filters = {"regionCode": "eu-west-1", "instanceName": G6, "component": "Hosting"}
     fields = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()]
     assert requests == [("pricing", home), fields]
+
+
+@pytest.mark.parametrize("unit", ["Hrs", "hours", "Hour"])
+def test_the_price_is_the_lowest_one_for_an_hour(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    prices = [listed(G5, "9", unit), listed(G5, "7", unit), listed(G5, "0", unit), listed(G5, "2", "Quantity")]
+    priced({"PriceList": prices}, monkeypatch)
+    found = evaluated(asked((G5, None)), serving({"VariantName": "AllTraffic", "CurrentInstanceCount": 1}))
+    assert found.price_per_hour == 7
 
 
 @pytest.mark.parametrize("answer", [{"PriceList": []}, "AccessDeniedException"])

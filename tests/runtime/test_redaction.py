@@ -805,6 +805,44 @@ def test_a_kms_key_is_no_secret(key: str) -> None:
     ],
 )  # fmt: skip
 def test_a_variable_with_another_name_is_none_of_these(name: str) -> None:
+    assert_is_no_secret(name)
+
+
+DESCRIBING = (
+    "ARN BUDGET COUNT DIR DOMAIN ENABLED ENDPOINT EXPIRY FILE FORMAT HEADER LENGTH LIMIT MODE NAME PARAMETER PATH "
+    "PROVIDER REGION ROTATION SOURCE TREE TYPE URI URL USAGE VERSION"
+)
+BEFORE_TOKEN = "BOS CLS EOM EOS EOT FIM MAX MIN NUM PAD PER SEP SPECIAL SPECULATIVE THINK_END THINK_START UNK"
+AT_FIRST = (
+    "AUDIO BEGIN DECODER DRAFT END FIRST IMAGE INPUT LAST MASK MIDDLE NEW NEXT OUTPUT PREFIX PROMPT START STOP SUFFIX "
+    "TEXT THINK TOTAL VIDEO VISION"
+)
+
+
+def test_words_that_describe_a_secret_or_belong_to_a_model_s_text_make_a_name_of_no_secret() -> None:
+    for word in DESCRIBING.split():
+        assert_is_no_secret(f"SECRET_{word}")
+        assert_is_no_secret(f"API_KEY_{word}S")
+    for word in BEFORE_TOKEN.split():
+        assert_is_no_secret(f"SM_VLLM_{word}_TOKEN")
+    for word in AT_FIRST.split():
+        assert_is_no_secret(f"{word}_TOKEN")
+        assert may_be_secret(f"SERVICE_{word}_TOKEN", "correct horse"), "the service's"
+
+
+SERVICES = (
+    "ANTHROPIC AZURE COHERE DATADOG DEEPSEEK GEMINI GROQ HF HUGGINGFACE LANGFUSE LANGSMITH MISTRAL NVIDIA OPENAI "
+    "OPENROUTER REPLICATE STRIPE TOGETHER WANDB"
+)
+
+
+def test_the_key_of_a_known_service_is_a_secret_whatever_its_value() -> None:
+    assert not may_be_secret("CONSUMER_KEY", "customer")
+    for service in SERVICES.split():
+        assert may_be_secret(f"{service}_KEY", "customer"), service
+
+
+def assert_is_no_secret(name: str) -> None:
     redactor = Redactor()
     redactor.learn({"Environment": {name: "correct horse"}})
     assert redactor.text("correct horse is wrong") == "correct horse is wrong"

@@ -232,6 +232,7 @@ JUDGE = {"Kind": "judge", "Judge": "arn:aws:lambda:us-west-2:111122223333:functi
         (lambda **_: answers(b"no JSON"), "the judge did not answer in JSON"),
         (lambda **_: {**answers(b'{"errorMessage": "x"}'), "FunctionError": "Unhandled"}, "the judge failed"),
         (lambda **_: refused("RequestTooLargeException"), "too large for the judge"),
+        (lambda **_: refused("RequestEntityTooLargeException"), "too large for the judge"),
         (silent, "the judge did not answer in time"),
         (lambda **_: answers(b'{"production": true, "candidate": null}'), "the judge gave no verdict"),
         (lambda **_: answers(b'{"production": true, "candidate": 1}'), "the judge gave no verdict"),
