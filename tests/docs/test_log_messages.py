@@ -1,4 +1,4 @@
-"""The tables of log messages on the page about observability have what the Lambda functions log."""
+"""The page about observability lists the messages that the Lambda functions log, and the metrics that they count."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from constructs_optim.runtime.telemetry import Counted
 from tests.support.documents import CHECKOUT
 
 _TABLE = re.compile(r"^\| message \| level \| when \|\n\| --- \| --- \| --- \|\n((?:\|.*\|\n)+)", re.MULTILINE)
+_METRICS = re.compile(r"^\| metric \| `service` \| unit \| counts \|\n\|[ -|]+\|\n((?:\|.*\|\n)+)", re.MULTILINE)
+_COUNT = re.compile(r"\bcount\(\"(\w+)\"")
 _ROW = re.compile(r"^\| `([^`]+)` \| (INFO|ERROR|INFO or ERROR) \| .+ \|$")
 SOURCES = sorted((CHECKOUT / "constructs_optim" / "runtime").rglob("*.py"))
 # The kind's own event, which is a member of Counted.
@@ -85,3 +87,12 @@ def test_messages_are_found_in_each_form_of_a_call() -> None:
 def test_a_message_that_is_not_readable_in_the_source_is_refused() -> None:
     with pytest.raises(AssertionError, match="use a text"):
         written("log(message)")
+
+
+def test_the_page_has_each_metric_and_no_other() -> None:
+    (table,) = _METRICS.findall((CHECKOUT / "docs" / "observability.md").read_text())
+    listed = [name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    counted = {event.metric for event in Counted} | {
+        name for each in SOURCES for name in _COUNT.findall(each.read_text())
+    }
+    assert sorted(listed) == sorted(counted)
