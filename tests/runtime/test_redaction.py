@@ -842,6 +842,16 @@ def test_the_key_of_a_known_service_is_a_secret_whatever_its_value() -> None:
         assert may_be_secret(f"{service}_KEY", "customer"), service
 
 
+SWITCHES = "%s ... 0 1 basic bearer dummy empty false no none not-needed null off on sk-no-key-required true yes"
+
+
+def test_switches_and_placeholders_are_no_secrets_under_any_name() -> None:
+    for value in ["", *SWITCHES.split()]:
+        for name in ("DB_PASSWORD", "HF_TOKEN", "OPENAI_KEY"):
+            assert not may_be_secret(name, value), value
+            assert kind_of_secret(name, value.upper()) is None, value
+
+
 def assert_is_no_secret(name: str) -> None:
     redactor = Redactor()
     redactor.learn({"Environment": {name: "correct horse"}})
