@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -343,6 +344,15 @@ def test_a_written_template_beyond_a_limit_is_refused_unless_aws_raises_it(monke
     lower(monkeypatch, "outputs", 1)
     with pytest.raises(RuntimeError, match=r"^the template has 2 outputs, and CloudFormation allows 1: declare some"):
         DeclaredStack(document(**content)).synth()
+
+
+@pytest.mark.parametrize(("severity", "is_refused"), [("error", True), ("warning", False)])
+def test_a_policy_of_a_file_refuses_its_template_or_warns(severity: str, is_refused: bool) -> None:
+    policy = {"vpc_required": True, "severities": {"POL031": severity}}
+    told = r"^Chat/Llama\S*: .*What works: .* \[ack: \S+::POL031\]"
+    with pytest.raises(RuntimeError, match=told) if is_refused else nullcontext():
+        _, made = declared_template(document(endpoints={"Llama": LLAMA}, policy=policy), code_bucket=None, inline=False)
+        assert [text for text in made.warnings if re.search(told, text)]
 
 
 # Taken into an app.
