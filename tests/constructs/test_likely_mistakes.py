@@ -32,6 +32,7 @@ from constructs_optim import (
     Pool,
     Quantization,
     RecipeError,
+    ScalingStep,
     Sharding,
     UpdatePolicy,
     VariantOptions,
@@ -79,6 +80,15 @@ WRONG: list[tuple[Callable[[], Any], str, str]] = [
         "set bake_time instead",
     ),
     (lambda: ArtifactStore(stack(), "Store", encryption_key="alias/mine"), "encryption_key", "kms.Key.from_key_arn"),
+    (
+        lambda: (
+            endpoint(stack())
+            .auto_scale(max_capacity=2)
+            .on_steps("Busy", metric="Load", steps=[ScalingStep(change=1, lower=9)])
+        ),
+        "on_steps('Busy').metric",
+        "endpoint.metric(",
+    ),
     (lambda: endpoint(stack()).evaluate(timeout=600), "timeout", "Duration.seconds(600)"),
     (lambda: UpdatePolicy(strategy="ALL_AT_ONCE", percent=20), "UpdatePolicy.percent", "UpdatePolicy.canary()"),
     (lambda: UpdatePolicy(strategy="ALL_AT_ONCE", instances=1), "UpdatePolicy.instances", "has no steps"),
