@@ -324,7 +324,12 @@ def test_a_backlog_wakes_an_asynchronous_endpoint_from_zero() -> None:
     )
     _, backlog = resources(template, POLICY)
     tracked = backlog["TargetTrackingScalingPolicyConfiguration"]
-    assert tracked["CustomizedMetricSpecification"]["MetricName"] == "ApproximateBacklogSizePerInstance"
+    assert tracked["CustomizedMetricSpecification"] == {
+        "Dimensions": [{"Name": "EndpointName", "Value": "chat"}],
+        "MetricName": "ApproximateBacklogSizePerInstance",
+        "Namespace": "AWS/SageMaker",
+        "Statistic": "Average",
+    }
     assert tracked["TargetValue"] == 5.6
 
 
