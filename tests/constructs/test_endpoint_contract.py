@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from aws_cdk import App, CfnParameter, Environment, NestedStack, Stack, Stage, Tags, pipelines
+from aws_cdk import App, CfnParameter, CfnResource, Environment, NestedStack, Stack, Stage, Tags, pipelines
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_codecommit as codecommit
 from aws_cdk import aws_ec2 as ec2
@@ -211,6 +211,16 @@ def test_granting_to_an_endpoint_grants_to_its_execution_and_job_roles() -> None
     roles = {re.sub("^OptimizationService|[0-9A-F]{8}$", "", policy["Roles"][0]["Ref"]) for policy in policies}
     assert roles == {"ExecutionRole", "JobRole"}
     assert policies[0]["PolicyDocument"] == policies[1]["PolicyDocument"]
+
+
+def test_what_waits_for_a_grant_to_an_endpoint_waits_for_the_policies_of_all_its_roles() -> None:
+    scope = stack()
+    grant = s3.Bucket.from_bucket_name(scope, "Documents", "documents").grant_read(endpoint(scope))
+    grant.apply_before(CfnResource(scope, "Index", type="Custom::Index"))
+    found = template_of(scope)["Resources"]
+    policies = [name for name, each in found.items() if each["Type"] == "AWS::IAM::Policy"]
+    assert len(policies) == 2
+    assert found["Index"]["DependsOn"] == sorted(policies)
 
 
 def test_granting_to_an_endpoint_with_an_existing_role_grants_to_that_role() -> None:

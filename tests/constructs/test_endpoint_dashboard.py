@@ -347,6 +347,23 @@ def test_a_deployment_is_annotated_in_every_graph() -> None:
         ]
 
 
+def test_additions_to_a_dashboard_can_be_chained() -> None:
+    served = ServedModel("chat", "AllTraffic", instance_type="ml.g5.12xlarge", artifact_key="a" * 64)
+    created = EndpointDashboard(stack(), "Dashboard", served=served, instance_types=["ml.g5.12xlarge"])
+    other = ServedModel("chat", "AllTraffic", "other", instance_type="ml.g5.12xlarge")
+    chained = (
+        created.add_alarms("arn:aws:cloudwatch:us-west-2:111122223333:alarm:mine")
+        .add_deployment("2026-11-21T14:00:00Z")
+        .add_segment("own", "Own", Widget("own_text", "text", {"markdown": "Own"}, 24, 1))
+        .show_component("other", other)
+        .show_scaling(min_capacity=1, max_capacity=4)
+        .show_latency_alarm(20)
+        .show_costs(instance_price_per_hour=7.09)
+        .show_evaluation(concurrencies=[1])
+    )
+    assert chained is created
+
+
 @pytest.mark.parametrize("at", ["yesterday", "2026-11-21", "2026-11-21T14:00:00"])
 def test_a_deployment_annotation_requires_a_timestamp_with_a_time_zone(at: str) -> None:
     _, created = alone()

@@ -46,6 +46,7 @@ def test_an_evaluation_request_names_the_endpoint_config_and_artifact() -> None:
     request = request_of(scope)
     (name,) = [key for key, each in template_of(scope)["Resources"].items() if each["Type"] == EVALUATION]
     assert scope.resolve(evaluation.evaluation_key) == {"Ref": name}
+    assert scope.resolve(evaluation.result_uri) == {"Fn::GetAtt": [name, "ResultUri"]}
     assert "EndpointConfigName" in json.dumps(request["EndpointConfigName"])
     (subject,) = request["Subjects"]
     recipe = subject.pop("Recipe")

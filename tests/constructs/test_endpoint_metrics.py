@@ -198,6 +198,18 @@ def test_a_formula_of_a_component_has_no_metrics_that_only_variants_publish() ->
     assert published == {"Invocation4XXErrors", "Invocation5XXErrors", "InvocationModelErrors", "Invocations"}
 
 
+def test_the_options_of_a_calculated_metric_are_of_the_formula_or_of_what_it_counts() -> None:
+    chosen: Any = {"color": "#d62728", "label": "Failed", "period": Duration.minutes(1)}
+    of_account: Any = {"account": "444455556666", "region": "eu-west-1"}
+    created = Endpoint(stack(), "Endpoint", VARIANT).metric("error_rate", **chosen, **of_account)
+    assert isinstance(created, cloudwatch.MathExpression)
+    assert (created.color, created.label, created.period.to_seconds()) == ("#d62728", "Failed", 60)
+    operands = [each.to_metric_config().metric_stat for each in created.using_metrics.values()]
+    assert {(each.account, each.region, each.period.to_seconds()) for each in operands if each is not None} == {
+        ("444455556666", "eu-west-1", 60)
+    }
+
+
 def test_a_calculated_metric_does_not_accept_a_statistic() -> None:
     with pytest.raises(ValueError, match="does not support statistic"):
         Endpoint(stack(), "Endpoint", VARIANT).metric("error_rate", statistic="p99")
@@ -226,6 +238,12 @@ def test_evaluation_metrics_have_concurrency_and_artifact_dimensions() -> None:
 def test_an_evaluation_metric_without_an_artifact_key_is_refused() -> None:
     with pytest.raises(ValueError, match="ArtifactKey is not set"):
         Endpoint(stack(), "Endpoint", NEURON).metric_evaluation("client_latency", concurrency=8)
+
+
+def test_an_evaluation_metric_without_a_concurrency_is_refused() -> None:
+    series = VARIANT.series(metrics.find("client_latency"))
+    with pytest.raises(ValueError, match="and Concurrency is not set: use metric_evaluation"):
+        VARIANT.dimensions(series)
 
 
 def test_live_and_evaluation_metrics_have_separate_methods() -> None:

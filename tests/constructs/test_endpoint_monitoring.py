@@ -298,6 +298,10 @@ def test_a_shadow_is_a_configuration_beside_the_declared_one() -> None:
     (shadow,) = [each for each in found.values() if "ShadowProductionVariants" in each]
     (promoted,) = [each for each in found.values() if "ShadowProductionVariants" not in each]
     assert shadow["ProductionVariants"] == before["ProductionVariants"]
+    (shadowing,) = shadow["ShadowProductionVariants"]
+    assert shadowing["InstanceType"] == "ml.g5.2xlarge"
+    roles = [each["Properties"] for each in resources(stack, "AWS::IAM::Role").values()]
+    assert [role["Description"] for role in roles if "WriteCaptures" in json.dumps(role)]
     assert shadow["KmsKeyId"] == promoted["KmsKeyId"] == "0123-key"
     assert shadow["DataCaptureConfig"]["DestinationS3Uri"] == "s3://captures/captures"
     (taken_over,) = promoted["ProductionVariants"]

@@ -198,6 +198,17 @@ def test_data_capture_lets_the_execution_role_write_below_its_prefix_only() -> N
     assert json.dumps(statement["Resource"]).endswith(':s3:::bucket-of-mine/chat/*"]]}')
 
 
+@pytest.mark.parametrize(
+    ("captured", "modes"),
+    [({}, ["Input", "Output"]), ({"requests": False}, ["Output"]), ({"responses": False}, ["Input"])],
+)
+def test_data_capture_has_requests_and_responses_unless_they_are_left_out(
+    captured: dict[str, bool], modes: list[str]
+) -> None:
+    options = DataCapture(bucket=bucket(stack()), **captured).to_property()["captureOptions"]
+    assert options == [{"captureMode": mode} for mode in modes]
+
+
 def test_core_dumps_are_written_below_their_prefix_with_their_key() -> None:
     scope = stack()
     key = kms.Key.from_key_arn(scope, "Key", KEY)
@@ -207,6 +218,7 @@ def test_core_dumps_are_written_below_their_prefix_with_their_key() -> None:
     (variant,) = resource(template, "AWS::SageMaker::EndpointConfig")["ProductionVariants"]
     assert variant["CoreDumpConfig"] == {"DestinationS3Uri": "s3://bucket-of-mine/crashes", "KmsKeyId": KEY}
     found = {s["Sid"]: s for s in _statements(template) if s.get("Sid", "").endswith("CoreDumps")}
+    assert found["WriteCoreDumps"]["Action"] == ["s3:AbortMultipartUpload", "s3:PutObject"]
     assert json.dumps(found["WriteCoreDumps"]["Resource"]).endswith(':s3:::bucket-of-mine/crashes/*"]]}')
     assert found["EncryptCoreDumps"]["Resource"] == KEY
 

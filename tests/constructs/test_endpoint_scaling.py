@@ -127,6 +127,31 @@ def test_on_invocations_requires_either_a_target_or_request_seconds(arguments: d
         scaled(stack()).on_invocations(**arguments)
 
 
+@pytest.mark.parametrize(
+    ("target", "metric"),
+    [
+        (ScalingTarget.component("chat"), "SageMakerInferenceComponentInvocationsPerCopy"),
+        (ScalingTarget.variant("chat", "AllTraffic"), "SageMakerVariantInvocationsPerInstance"),
+    ],
+)
+def test_invocations_are_those_of_an_instance_or_of_a_copy(target: ScalingTarget, metric: str) -> None:
+    scope = stack()
+    scaled(scope, target).on_invocations(target=100)
+    assert tracking(scope)["PredefinedMetricSpecification"] == {"PredefinedMetricType": metric}
+
+
+def test_policies_and_schedules_can_be_chained() -> None:
+    scaling = endpoint(stack()).auto_scale(max_capacity=4)
+    chained = (
+        scaling.on_concurrency(target=8)
+        .on_queue(target=4)
+        .on_steps("Load", metric=load(), steps=[ScalingStep(change=1, lower=16)])
+        .on_schedule("Day", schedule="rate(1 day)", min_capacity=2, max_capacity=4)
+        .on_invocations(target=100)
+    )
+    assert chained is scaling
+
+
 def test_a_request_duration_of_zero_seconds_is_refused() -> None:
     with pytest.raises(ValueError, match="request_seconds is 0"):
         scaled(stack()).on_invocations(request_seconds=0)
@@ -299,7 +324,12 @@ def test_a_backlog_wakes_an_asynchronous_endpoint_from_zero() -> None:
     )
     _, backlog = resources(template, POLICY)
     tracked = backlog["TargetTrackingScalingPolicyConfiguration"]
-    assert tracked["CustomizedMetricSpecification"]["MetricName"] == "ApproximateBacklogSizePerInstance"
+    assert tracked["CustomizedMetricSpecification"] == {
+        "Dimensions": [{"Name": "EndpointName", "Value": "chat"}],
+        "MetricName": "ApproximateBacklogSizePerInstance",
+        "Namespace": "AWS/SageMaker",
+        "Statistic": "Average",
+    }
     assert tracked["TargetValue"] == 5.6
 
 

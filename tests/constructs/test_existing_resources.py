@@ -19,6 +19,7 @@ from aws_cdk.aws_cloudwatch_actions import SnsAction
 from constructs_optim import (
     AsyncInference,
     CapacityReservation,
+    CoreDumps,
     DataCapture,
     EndpointMonitoring,
     JobOptions,
@@ -79,6 +80,15 @@ ADVISED: dict[str, Callable[[Stack], dict[str, Any]]] = {
     },
     "async_inference.success_topic": lambda scope: {
         "async_inference": AsyncInference(bucket=_bucket(scope), success_topic=_topic(scope))
+    },
+    "async_inference.error_topic": lambda scope: {
+        "async_inference": AsyncInference(bucket=_bucket(scope), error_topic=_topic(scope))
+    },
+    "async_inference.encryption_key": lambda scope: {
+        "async_inference": AsyncInference(bucket=_bucket(scope), encryption_key=_key(scope))
+    },
+    "variant.core_dumps.encryption_key": lambda scope: {
+        "variant": VariantOptions(core_dumps=CoreDumps(bucket=_bucket(scope), encryption_key=_key(scope)))
     },
 }
 

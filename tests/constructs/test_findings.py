@@ -15,6 +15,7 @@ from constructs import Construct
 
 from constructs_optim import AlarmSettings, Model, OptimizedEndpoint, Quantization, RecipeError
 from constructs_optim.constructs.stack import findings
+from constructs_optim.recipe.errors import Advice
 
 UNPINNED = Model.jumpstart("meta-textgeneration-llama-2-70b", accept_eula=True)
 
@@ -39,6 +40,24 @@ def test_advice_is_acknowledged_before_and_after() -> None:
     Annotations.of(stack).acknowledge_warning("constructs-optim:OPT006")
     OptimizedEndpoint(stack, "Chat", model=UNPINNED, techniques=[Quantization.awq()], instance_type="ml.g5.12xlarge")
     assert not [entry for node in stack.node.find_all() for entry in node.node.metadata if "warning" in entry.type]
+
+
+def test_a_construct_with_several_warnings_has_one_place() -> None:
+    stack = Stack(App(), "Chat")
+    made = Construct(stack, "Made")
+    for number in range(2):
+        findings.advise(made, Advice(f"constructs-optim:OPT{number}", "look at this"))
+    findings.advise(Construct(stack, "Other"))
+    kinds = [entry.type for node in stack.node.find_all() for entry in node.node.metadata if node is not stack]
+    assert sorted(kinds) == ["aws:cdk:creationStack", "aws:cdk:warning", "aws:cdk:warning"]
+
+
+def test_a_warning_is_translated_in_the_block_of_its_reader_only() -> None:
+    with findings.translated(str.upper):
+        with findings.translated(str.title):
+            assert findings.warning("a plan") == "A Plan"
+        assert findings.warning("a plan") == "A PLAN"
+    assert findings.warning("a plan") == "a plan"
 
 
 class Ended:

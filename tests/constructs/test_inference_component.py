@@ -384,6 +384,13 @@ def test_an_endpoint_with_added_components_has_their_network_isolation() -> None
     assert config["EnableNetworkIsolation"] is model["EnableNetworkIsolation"] is True
 
 
+def test_a_component_that_reads_s3_cannot_be_isolated() -> None:
+    created = shared(network=NetworkOptions(isolation=True))
+    with pytest.raises(ValueError, match=r"add_component\('One'\): .* leave network.isolation out"):
+        created.add_component("One", model=small(), techniques=[SMALL, Sharding.fast_load()])
+    created.add_component("Two", model=small(), techniques=[SMALL])
+
+
 def test_components_with_different_network_isolation_cannot_share_an_endpoint() -> None:
     created = shared()
     created.add_component("One", model=small(), techniques=[SMALL])

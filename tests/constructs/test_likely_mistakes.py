@@ -32,6 +32,7 @@ from constructs_optim import (
     Pool,
     Quantization,
     RecipeError,
+    ScalingStep,
     Sharding,
     UpdatePolicy,
     VariantOptions,
@@ -78,6 +79,17 @@ WRONG: list[tuple[Callable[[], Any], str, str]] = [
         "UpdatePolicy.termination_wait",
         "set bake_time instead",
     ),
+    (lambda: ArtifactStore(stack(), "Store", encryption_key="alias/mine"), "encryption_key", "kms.Key.from_key_arn"),
+    (
+        lambda: (
+            endpoint(stack())
+            .auto_scale(max_capacity=2)
+            .on_steps("Busy", metric="Load", steps=[ScalingStep(change=1, lower=9)])
+        ),
+        "on_steps('Busy').metric",
+        "endpoint.metric(",
+    ),
+    (lambda: endpoint(stack()).evaluate(timeout=600), "timeout", "Duration.seconds(600)"),
     (lambda: UpdatePolicy(strategy="ALL_AT_ONCE", percent=20), "UpdatePolicy.percent", "UpdatePolicy.canary()"),
     (lambda: UpdatePolicy(strategy="ALL_AT_ONCE", instances=1), "UpdatePolicy.instances", "has no steps"),
     (
@@ -423,3 +435,8 @@ def test_a_capacity_token_is_omitted_from_the_dashboard_annotations() -> None:
     assert '"scaling minimum"' in body, "text, and the limit that is known"
     assert '"scaling maximum"' not in body
     assert resource(template, "AWS::ApplicationAutoScaling::ScalableTarget")["MaxCapacity"] == {"Ref": "Most"}
+
+
+def test_a_duration_that_is_refused_is_shown_in_seconds() -> None:
+    with pytest.raises(RecipeError, match="termination_wait = '1800 s'\n"):
+        UpdatePolicy(strategy="ALL_AT_ONCE", termination_wait=Duration.minutes(30))

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from aws_cdk import App, Stack
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
+from aws_cdk.aws_cloudwatch_actions import SnsAction
 
 from constructs_optim import (
     Alarms,
@@ -29,6 +31,7 @@ ALARM, COMPONENT, DASHBOARD, ENDPOINT, EVALUATION = (
     "AWS::SageMaker::Endpoint",
     "Custom::EndpointEvaluation",
 )
+_TOPIC = "arn:aws:sns:us-west-2:111122223333:"
 VLLM = "763104351884.dkr.ecr.us-west-2.amazonaws.com/vllm:0.30.0-gpu-py312-cu130-ubuntu24.04-sagemaker"
 
 
@@ -55,6 +58,17 @@ def test_its_alarms_watch_what_serves_and_roll_an_update_back(stack: Stack, copi
     assert "cloudwatch:DescribeAlarms" in roles
     # A deployment that they take back is told by their names.
     assert "cloudwatch:DescribeAlarmHistory" in roles
+
+
+def test_its_alarms_tell_whom_the_monitoring_names(stack: Stack) -> None:
+    pages, calm = (sns.Topic.from_topic_arn(stack, name, f"{_TOPIC}{name}") for name in ("Pages", "Calm"))
+    monitoring = MonitoringOptions(
+        alarm_actions=[SnsAction(pages)], ok_actions=[SnsAction(calm)], runbook="https://runbooks.example/{alarm}"
+    )
+    RecommendedEndpoint(stack, "Served", recommendation=recommendation(), monitoring=monitoring)
+    for alarm in properties(stack, ALARM):
+        assert (alarm["AlarmActions"], alarm["OKActions"]) == ([f"{_TOPIC}Pages"], [f"{_TOPIC}Calm"])
+        assert "https://runbooks.example/" in alarm["AlarmDescription"]
 
 
 def test_its_metadata_shows_reviewers_what_the_recommendation_expects(stack: Stack) -> None:
@@ -136,6 +150,7 @@ def test_its_instances_scale_once_and_copies_on_them_do_not(stack: Stack) -> Non
 
 def test_its_role_is_an_object_of_the_cdk(stack: Stack) -> None:
     arn: Any = "arn:aws:iam::111122223333:role/serve"
-    with pytest.raises(RecipeError, match="from_role_arn"):
+    with pytest.raises(RecipeError, match="from_role_arn") as refused:
         RecommendedEndpoint(stack, "Served", recommendation=recommendation(), role=arn)
+    assert [each.location for each in refused.value.violations] == ["role"]
     assert not stack.node.children

@@ -29,7 +29,15 @@ from constructs_optim import (
     Workload,
 )
 from constructs_optim.constructs.artifacts import roles
-from constructs_optim.constructs.stack.permissions import ServiceRole, Statement
+from constructs_optim.constructs.stack.permissions import (
+    NO_RESOURCES,
+    ServiceRole,
+    Statement,
+    characters_of,
+    document,
+    give_reasons,
+    statements_of,
+)
 from constructs_optim.constructs.validation.template_size import written_template
 
 from ..support.construct_stacks import STACKS, endpoint, llama, resource, resources, stack, template_of
@@ -628,3 +636,93 @@ def test_the_policies_that_a_retained_role_gets_later_are_retained() -> None:
     kept = [each["DeletionPolicy"] for each in found if each["Type"] == "AWS::IAM::ManagedPolicy"]
     assert len(kept) > 1
     assert {*kept} == {"Retain"}
+
+
+# The length of a pseudo parameter, and the most characters of what else is known only at deployment.
+_PSEUDO, _LATER = "p" * 16, "l" * 128
+
+
+@pytest.mark.parametrize(
+    ("arn", "text"),
+    [
+        ("arn:aws:s3:::models/*", "arn:aws:s3:::models/*"),
+        ({"Fn::Sub": "arn:${AWS::Partition}:s3:::${Store}/*"}, f"arn:{_PSEUDO}:s3:::{_LATER}/*"),
+        ({"Fn::Sub": ["arn:aws:s3:::${Name}", {"Name": "models"}]}, f"arn:aws:s3:::{_LATER}"),
+        ("arn:${Token[AWS.Partition.3]}:s3:::${Token[TOKEN.12]}", f"arn:{_PSEUDO}:s3:::{_LATER}"),
+        ({"Ref": "AWS::AccountId"}, _PSEUDO),
+        ({"Ref": "Store"}, _LATER),
+        ({"Fn::GetAtt": ["Store", "Arn"]}, _LATER),
+        ({"Fn::ImportValue": "Shared:Store"}, _LATER),
+        ({"Fn::Select": [1, ["a", "b"]]}, _LATER),
+        (
+            {"Fn::Join": ["--", ["arn:aws:s3:::models", {"Ref": "AWS::Region"}, "x"]]},
+            f"arn:aws:s3:::models--{_PSEUDO}--x",
+        ),
+    ],
+    ids=json.dumps,
+)
+def test_a_policy_is_measured_at_its_greatest_length_after_deployment(arn: Any, text: str) -> None:
+    condition = {"NumericLessThan": {"s3:max-keys": 1000}}
+
+    def statements(resource: Any) -> list[Statement]:
+        return [Statement("Read", ("s3:GetObject", "s3:ListBucket"), (resource, "arn:aws:s3:::mine"), condition)]
+
+    deployed = json.dumps(document(statements(text)), separators=(",", ":"))
+    assert characters_of(statements(arn)) == len(deployed)
+
+
+def _long(number: int, characters: int) -> Statement:
+    """A statement that takes so many characters of a policy, with the comma before it."""
+    written = json.dumps(Statement(f"Read{number:04}", ("s3:GetObject",), ("",)).to_json(), separators=(",", ":"))
+    return Statement(f"Read{number:04}", ("s3:GetObject",), ("a" * (characters - 1 - len(written)),))
+
+
+# Of a policy without statements and the comma that its first statement does not have.
+_EMPTY = len(json.dumps({"Version": "2012-10-17", "Statement": []}, separators=(",", ":"))) - 1
+
+
+@pytest.mark.parametrize(("beyond", "managed"), [((0, 0), 1), ((0, 1), 2), ((1, 0), 1), ((1, 5_000), 2)])
+def test_a_policy_is_divided_only_where_its_limit_is_exceeded(beyond: tuple[int, int], managed: int) -> None:
+    scope = stack()
+    role = ServiceRole(scope, "Role", "lambda", source_arn="arn:${AWS::Partition}:lambda:*", description="A role.")
+    # An inline policy of 5,000 characters, and a managed one of 6,144.
+    fill = [(1_000, 5_000 - _EMPTY - 1_000 + beyond[0]), (1_000, _MANAGED - _EMPTY - 1_000 + beyond[1])]
+    if beyond[0]:
+        # The second statement of the inline policy does not fit, and is the first of the managed one.
+        fill[1] = (500, _MANAGED - _EMPTY - (5_000 - _EMPTY - 1_000 + beyond[0]) - 500 + beyond[1])
+    role.permit(_long(number, size) for number, size in enumerate(size for sizes in fill for size in sizes))
+    template = template_of(scope)
+    (inline,) = resource(template, "AWS::IAM::Role")["Policies"]
+    assert len(inline["PolicyDocument"]["Statement"]) == (1 if beyond[0] else 2)
+    assert len(resources(template, "AWS::IAM::ManagedPolicy")) == managed
+    attached = resource(template, "AWS::IAM::Role")["ManagedPolicyArns"]
+    assert {each["Ref"] for each in attached} == {
+        name for name, each in template["Resources"].items() if each["Type"] == "AWS::IAM::ManagedPolicy"
+    }
+    assert [each["Sid"] for each in _statements(template, "Role")] == [f"Read{number:04}" for number in range(4)]
+
+
+def test_the_reason_for_a_wildcard_is_given_for_the_resource_as_cdk_nag_names_it() -> None:
+    scope = stack(env=None)
+    store = s3.CfnBucket(scope, "Store")
+    named: dict[str, Any] = {
+        "arn:aws:s3:::models/*": "arn:aws:s3:::models/*",
+        "arn:<AWS::Partition>:s3:::models/*": {"Fn::Sub": "arn:${AWS::Partition}:s3:::models/*"},
+        "<Store.Arn>/*": f"{store.attr_arn}/*",
+        "arn:<AWS::Partition>:s3:::<Store>/*": f"arn:${{AWS::Partition}}:s3:::{store.ref}/*",
+        "Shared:Store/*": {"Fn::Join": ["", [{"Fn::ImportValue": "Shared:Store"}, "/*"]]},
+        '{"Fn::Select":[0,["a","b"]]}/*': {"Fn::Join": ["", [{"Fn::Select": [0, ["a", "b"]]}, "/*"]]},
+    }
+    reasoned = Statement("Read", ("s3:GetObject",), (*named.values(), "arn:aws:s3:::one"), wildcard="they come later")
+    give_reasons(scope, [reasoned, Statement("Own", ("s3:GetObject",), ("arn:aws:s3:::mine/*",))])
+    reasons = [entry.data for entry in scope.node.metadata if "acknowledged" in entry.type]
+    given = {name: reason for each in reasons for name, reason in each.items()}
+    assert given == {f"Annotation::AwsSolutions-IAM5[Resource::{name}]": "they come later" for name in named}
+
+
+def test_an_action_without_resources_has_that_as_its_reason_for_a_wildcard() -> None:
+    given = statements_of("keep scaling", Endpoint="arn:aws:sagemaker:us-west-2:111122223333:endpoint/chat", Stack=None)
+    reasons = {each.sid: each.wildcard for each in given}
+    assert "SeeResources" not in reasons
+    assert reasons["ScaleEndpoint"] is None
+    assert reasons["SeeScaling"] == NO_RESOURCES

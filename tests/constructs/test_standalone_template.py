@@ -6,12 +6,14 @@ import hashlib
 import io
 import json
 import re
+import sys
+import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import Annotations, App, CfnOutput, CfnParameter, IStackSynthesizer, NestedStack, Stack
+from aws_cdk import Annotations, App, CfnCondition, CfnOutput, CfnParameter, Fn, IStackSynthesizer, NestedStack, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3_assets as s3_assets
@@ -28,6 +30,7 @@ from constructs_optim import (
     Quantization,
     Server,
 )
+from constructs_optim.constructs.standalone_template.inline_code import inline_source
 from constructs_optim.constructs.standalone_template.outputs import OUTPUTS, add_outputs
 from constructs_optim.constructs.standalone_template.standalone_template import StandaloneTemplate, standalone_template
 
@@ -95,6 +98,22 @@ def test_the_code_of_a_stack_with_account_and_region_is_a_parameter_as_well() ->
 
 def test_without_a_bucket_each_deployment_names_one() -> None:
     assert "Default" not in of_stack(endpoint).template["Parameters"]["CodeBucket"]
+
+
+def test_the_parameters_and_conditions_of_a_stack_are_kept_beside_those_of_the_code() -> None:
+    def fill(stack: Stack) -> None:
+        CfnParameter(stack, "Stage", default="beta")
+        CfnCondition(stack, "IsBeta", expression=Fn.condition_equals(Fn.ref("Stage"), "beta"))
+        stack.template_options.description = "Chat of team x"
+        referred(s3_assets.Asset(stack, "Own", path=__file__))
+
+    made = of_stack(fill, code_bucket="my-code-${AWS::Region}")
+    assert list(made.template["Parameters"]) == ["CodeBucket", "OwnKey", "Stage"]
+    assert list(made.template["Conditions"]) == ["CodeBucketIsNamed", "IsBeta"]
+    assert made.template["Parameters"]["Stage"] == {"Type": "String", "Default": "beta"}
+    written = json.loads(made.body)
+    assert written == made.template
+    assert written["Description"] == "Chat of team x"
 
 
 def test_one_template_serves_several_regions() -> None:
@@ -172,6 +191,7 @@ def test_each_asset_has_a_key_that_is_called_after_it(tmp_path: Path) -> None:
     made = of_stack(with_prompts, code_bucket="my-code")
     keys = {file.parameter: file.key.rpartition(".")[2] for file in made.files}
     assert keys == {"CodeKey": "zip", "TrainingCodeKey": "zip", "MyPromptsKey": "jsonl"}
+    assert [file.content for file in made.files if file.parameter == "MyPromptsKey"] == [b"{}"]
     (url,) = [output["Value"] for name, output in made.template["Outputs"].items() if "Url" in name]
     assert url == {"Fn::Join": ["", ["s3://", {"Ref": "CodeBucket"}, "/", {"Ref": "MyPromptsKey"}]]}
     (training,) = {
@@ -192,6 +212,31 @@ def test_a_function_has_its_own_modules_inline() -> None:
         # Nine functions, in a template of at most 1 MB (CloudFormation user guide, "Understand CloudFormation quotas").
         assert len(function["Code"]["ZipFile"]) < 1_000_000 / 9
         compile(function["Code"]["ZipFile"], "index.py", "exec")
+
+
+def test_inline_code_runs_with_the_modules_and_data_that_it_uses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "served").mkdir()
+    for name, text in {
+        "__init__.py": "",
+        "handlers.py": "from .answers import answer\ndef handler(event, context): return answer(event)\n",
+        "answers.py": "import pathlib\nto = pathlib.Path(__file__).with_name('t.txt')\n"
+        "def answer(event): return to.read_text() + event\n",
+        "t.txt": "To ",
+        "unused.py": "raise RuntimeError\n",
+    }.items():
+        (tmp_path / "served" / name).write_text(text)
+    source = inline_source(tmp_path, "served.handlers.handler")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    names: dict[str, Any] = {}
+    exec(source, names)
+    for module in ("served", "served.handlers", "served.answers"):
+        monkeypatch.delitem(sys.modules, module)
+    assert names["handler"]("you", None) == "To you"
+    files = {path.name for path in names["root"].rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    assert files == {"__init__.py", "handlers.py", "answers.py", "t.txt"}
 
 
 def test_a_body_has_a_line_for_each_resource(plain: StandaloneTemplate) -> None:
@@ -235,6 +280,7 @@ def with_a_url(stack: Stack) -> None:
 @pytest.mark.parametrize(
     ("fill", "options", "problem"),
     [
+        (lambda _: None, {}, r"^the stack has no resources, .* without resources: declare some$"),
         (nested, {}, r"^Inner\w+ is a nested stack .* declare its resources in the stack$"),
         (with_an_image, {}, r"^Image: only the CDK CLI builds and pushes images; push them beforehand"),
         (with_a_parameter, {}, r"^the stack has the parameter CodeBucket, .* rename it$"),
@@ -263,6 +309,11 @@ def test_the_parameters_of_a_template_count_too(monkeypatch: pytest.MonkeyPatch)
     lower(monkeypatch, "parameters", 1)
     with pytest.raises(ValueError, match="the template has 2 parameters, and CloudFormation allows 1: "):
         of_stack(endpoint)
+
+
+def test_a_limit_that_aws_raises_on_request_refuses_no_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    lower(monkeypatch, "trust policy", 10)
+    assert of_stack(endpoint).files
 
 
 def test_more_outputs_than_cloudformation_allows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,6 +359,7 @@ def test_the_policy_of_an_output_allows_what_a_grant_does() -> None:
     _, parts = template["Outputs"]["ChatInvokePolicy"]["Value"]["Fn::Join"]
     written = "".join(part if isinstance(part, str) else json.dumps(part).replace('"', "'") for part in parts)
     allowed = json.loads(written)["Statement"]
+    assert [each["Sid"] for each in allowed] == ["Invoke", "CallWithBearerTokens"]
     arns = [json.loads(arn.replace("'", '"')) for arn in allowed[0]["Resource"]]
     assert policy["PolicyDocument"]["Statement"] == [
         {"Effect": "Allow", "Action": allowed[0]["Action"], "Resource": arns},

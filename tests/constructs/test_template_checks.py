@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from aws_cdk import App, Environment, Stack, Validations
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk.cloudformation_include import CfnInclude
 from cdk_nag import AwsSolutionsChecks
@@ -287,6 +288,42 @@ def test_no_resource_policy_admits_unnamed_services_or_accounts(
                 everybody = statement["Principal"] in ("*", {"AWS": "*"})
                 if statement["Effect"] == "Allow" and everybody:
                     assert "aws:PrincipalOrgID" in statement["Condition"]["StringEquals"], statement
+
+
+@pytest.mark.parametrize("name", ["by_key", "evaluated", "medusa", "scaled", "shadowed"])
+def test_each_wildcard_of_a_policy_has_its_reason_for_cdk_nag(name: str) -> None:
+    stack = declared(name, None)
+    template = template_of(stack)["Resources"]
+    found = 0
+    for each in stack.node.find_all():
+        if not isinstance(each, iam.CfnRole | iam.CfnPolicy | iam.CfnManagedPolicy):
+            continue
+        resource = template[stack.resolve(each.logical_id)]
+        entries = [entry.data for scope in each.node.scopes for entry in scope.node.metadata]
+        reasons = {key: reason for data in entries if isinstance(data, dict) for key, reason in data.items()}
+        for statement in allowed({"Resources": {"Own": resource}}):
+            for arn in listed(statement["Resource"]):
+                if "*" in (text := as_nag_writes(arn)):
+                    found += 1
+                    assert reasons[f"Annotation::AwsSolutions-IAM5[Resource::{text}]"], statement
+    assert found > 5
+
+
+def as_nag_writes(arn: Any) -> str:
+    """A resource in a finding of cdk-nag, with references in angle brackets."""
+    if isinstance(arn, str):
+        return re.sub(r"\$\{(.*?)\}", r"<\1>", arn)
+    match arn:
+        case {"Fn::Join": [between, parts]}:
+            return between.join(map(as_nag_writes, parts))
+        case {"Fn::Sub": str(text)} | {"Fn::ImportValue": text}:
+            return as_nag_writes(text)
+        case {"Fn::GetAtt": [name, attribute]}:
+            return f"<{name}.{attribute}>"
+        case {"Ref": name}:
+            return f"<{name}>"
+        case _:
+            return json.dumps(arn, separators=(",", ":"))
 
 
 @pytest.mark.lint

@@ -151,9 +151,18 @@ def test_a_limit_of_an_evaluation_in_seconds_is_advised_against() -> None:
     assert "Did you mean 2000 for 2 s?" in advice_on(scope)["constructs-optim:OPT287"]
 
 
-@pytest.mark.parametrize("runs_job", [True, False])
-def test_job_options_without_a_job_are_advised_against(runs_job: bool) -> None:
+@pytest.mark.parametrize(
+    ("options", "runs_job", "is_advised"),
+    [
+        ({"max_runtime": Duration.hours(2)}, True, False),
+        ({"max_runtime": Duration.hours(2)}, False, True),
+        ({}, False, False),
+    ],
+)
+def test_job_options_without_a_job_are_advised_against(
+    options: dict[str, Any], runs_job: bool, is_advised: bool
+) -> None:
     scope = stack()
     plain: dict[str, Any] = {} if runs_job else {"model": Model.s3("s3://mine/chat/"), "techniques": []}
-    endpoint(scope, jobs=JobOptions(max_runtime=Duration.hours(2)), **plain)
-    assert ("Leave jobs out" in advice_on(scope).get("constructs-optim:OPT239", "")) is not runs_job
+    endpoint(scope, jobs=JobOptions(**options) if options else None, **plain)
+    assert ("Leave jobs out" in advice_on(scope).get("constructs-optim:OPT239", "")) is is_advised

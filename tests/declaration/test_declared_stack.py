@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack,
 from constructs_optim.constructs.monitoring.endpoint_alarms import AlarmAction
 
 from ..support.sampling import one_in
+from ..support.template_limits import lower
 
 MODEL = {"jumpstart": {"model_id": "meta-textgeneration-llama-3-8b", "version": "2.24.0", "accept_eula": True}}
 LLAMA = {"model": MODEL, "techniques": [{"quantization": "awq"}], "instance_type": "ml.g5.12xlarge"}
@@ -299,10 +301,11 @@ def test_tags_description_and_account_are_the_stack_s() -> None:
 def test_a_file_has_the_plans_of_endpoints_and_components() -> None:
     stack = DeclaredStack(
         document(
+            artifact_stores={"Store": {}},
             endpoints={
                 "Llama": LLAMA,
                 "Shared": {"instance_type": "ml.g5.12xlarge", "components": {"Sql": {"model": MODEL}}},
-            }
+            },
         )
     )
     assert {name: [plan.instance_type for plan in plans] for name, plans in stack.plans.items()} == {
@@ -317,6 +320,39 @@ def test_objectives_of_a_file_are_asked_for_before_there_is_a_choice() -> None:
     assert list(found) == ["Chat"]
     model, wanted = found["Chat"]
     assert (model.model_id, wanted.time_to_first_token) == ("meta-textgeneration-llama-3-8b", 1500)
+
+
+def test_a_parameter_that_does_not_exist_is_missed_in_the_model_that_names_it() -> None:
+    objectives = {"input_tokens": 1000, "output_tokens": 300, "time_to_first_token": "1.5s"}
+    model = {"s3": {"uri": "s3://${Models}/chat/"}}
+    with pytest.raises(DeclarationError) as refused:
+        intents(document(endpoints={"Chat": {"model": model, "objectives": objectives}}))
+    (violation,) = refused.value.violations
+    assert violation.location.endswith(" endpoints.Chat.model.s3.uri")
+
+
+def test_an_assembly_is_written_compactly_to_the_folder_that_is_named(tmp_path: Path) -> None:
+    written = DeclaredStack(document(artifact_stores={"Store": {}}), outdir=tmp_path / "out").synth()
+    assert written == tmp_path / "out"
+    assert "\n" not in (written / "Chat.template.json").read_text()
+
+
+def test_a_written_template_beyond_a_limit_is_refused_unless_aws_raises_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    lower(monkeypatch, "trust policy", 10)
+    content: dict[str, Any] = {"endpoints": {"Llama": LLAMA}, "outputs": {"One": "1", "Two": "2"}}
+    DeclaredStack(document(**content)).synth()
+    lower(monkeypatch, "outputs", 1)
+    with pytest.raises(RuntimeError, match=r"^the template has 2 outputs, and CloudFormation allows 1: declare some"):
+        DeclaredStack(document(**content)).synth()
+
+
+@pytest.mark.parametrize(("severity", "is_refused"), [("error", True), ("warning", False)])
+def test_a_policy_of_a_file_refuses_its_template_or_warns(severity: str, is_refused: bool) -> None:
+    policy = {"vpc_required": True, "severities": {"POL031": severity}}
+    told = r"^Chat/Llama\S*: .*What works: .* \[ack: \S+::POL031\]"
+    with pytest.raises(RuntimeError, match=told) if is_refused else nullcontext():
+        _, made = declared_template(document(endpoints={"Llama": LLAMA}, policy=policy), code_bucket=None, inline=False)
+        assert [text for text in made.warnings if re.search(told, text)]
 
 
 # Taken into an app.
