@@ -371,7 +371,14 @@ def test_a_hub_has_the_model_that_is_declared() -> None:
     ((level, text),) = found(answers, Models=[model])
     assert level == "problem"
     assert "llama" in text
-    assert answers.asked[0]["HubName"] == "SageMakerPublicHub"
+    assert answers.asked == [
+        {
+            "HubName": "SageMakerPublicHub",
+            "HubContentType": "Model",
+            "HubContentName": "llama",
+            "HubContentVersion": "1.0.0",
+        }
+    ]
 
 
 def test_data_of_a_job_is_there() -> None:
