@@ -124,6 +124,15 @@ def test_a_level_without_an_answer_keeps_its_metrics_and_is_noted(answer: Any, m
     assert note.startswith("CloudWatch has no acceptance length for the time with 4 users. PromQL finds")
 
 
+def test_a_refused_query_is_logged_with_its_status(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    CloudWatch(monkeypatch, 400)
+    with_acceptance(asked(drafts=None), [level(4)])
+    (told,) = [vars(record) for record in caplog.records if record.message == "no acceptance length"]
+    assert (told["status"], told["reason"]) == (400, "refused")
+
+
 def test_a_level_whose_end_is_not_known_is_not_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
     service = CloudWatch(monkeypatch)
     found, (note,) = with_acceptance(asked(), [level(4, ended=None), level(8, ended=None)])

@@ -207,6 +207,17 @@ def test_each_kind_of_job_has_its_output_and_what_its_manifest_keeps() -> None:
     assert optimization.output(QUANTIZED) == OUTPUT
     assert training.output({"OutputDataConfig": {"S3OutputPath": OUTPUT}}) == OUTPUT
     assert optimization.recorded(QUANTIZED) == {"request": {"OptimizationConfigs": QUANTIZED["OptimizationConfigs"]}}
+    given = {
+        **{name: name for name in ("ModelSource", "DeploymentInstanceType", "OptimizationConfigs")},
+        "OptimizationEnvironment": {"A": "b"},
+    }
+    assert optimization.recorded({**given, "OptimizationJobName": "optim-1"}) == {"request": given}
+    names = (
+        *("AlgorithmSpecification", "Environment", "HyperParameters", "InputDataConfig", "ResourceConfig"),
+        *("StoppingCondition", "EnableManagedSpotTraining"),
+    )
+    given = dict.fromkeys(names, "x")
+    assert training.recorded({**given, "TrainingJobName": "optim-1"})["request"] == given
     kept = training.recorded(TRAINED)
     assert kept == {"request": {"StoppingCondition": TRAINED["StoppingCondition"]}, "metrics": {}}
     assert training.superfluous_settings(TRAINED) == ()

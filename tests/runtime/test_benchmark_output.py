@@ -9,6 +9,7 @@ import random
 import statistics
 import time
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -188,10 +189,27 @@ def test_a_benchmark_ended_at_a_time_in_utc(monkeypatch: pytest.MonkeyPatch, zon
 
 
 def test_a_summary_without_its_duration_or_with_endless_times_is_read_without_them() -> None:
-    document = summary(request_latency=latency(1e306, "sec"))
+    document = summary(request_latency=latency(1e306, "sec"), time_to_first_token={"avg": 200})
     del document["benchmark_duration"]
     (level,) = read_levels(archive({"profile_export_aiperf.json": document}), (1,))
     assert (level.seconds, level.ended, "client_latency" in level.metrics) == (0, None, False)
+    # A time without a unit may be in any one.
+    assert "time_to_first_token" not in level.metrics
+    assert "inter_token_latency" in level.metrics
+
+
+def test_the_starts_of_requests_are_exact_to_the_nanosecond() -> None:
+    lines = [recorded(10**18 + after) for after in (0, 1, 1_000)]
+    files = {"profile_export_aiperf.json": summary(), "profile_export.jsonl": b"".join(lines)}
+    (level,) = read_levels(archive(files), (4,))
+    assert [each.start for each in level.observations] == pytest.approx([0, 1e-9, 1e-6], abs=1e-12)
+
+
+def test_an_archive_is_read_as_a_stream() -> None:
+    """The body of an S3 object cannot be read twice."""
+    stream: Any = SimpleNamespace(read=archive({"profile_export_aiperf.json": summary()}).read)
+    (level,) = read_levels(stream, (1,))
+    assert level.seconds == 40
 
 
 def responses(*counts: dict[str, float], took: float = 1000.0) -> Any:
