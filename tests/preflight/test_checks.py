@@ -729,6 +729,38 @@ def test_the_fix_of_missing_enrichment_is_a_command_that_starts_it() -> None:
     assert "aws observabilityadmin start-telemetry-enrichment && aws cloudwatch start-otel-enrichment" in finding.fix
 
 
+def test_only_new_and_changed_needs_are_checked_in_an_update() -> None:
+    fleet = {"EndpointName": "chat", "InstanceTypes": ["ml.g5.xlarge"], "BatchSize": "1"}
+    role = {"RoleArn": ROLE, "Reads": ["s3://models/a/"], "Writes": ["s3://store/a/"], "Images": [IMAGE]}
+    before = {
+        "Fleets": [{**fleet, "Definition": "1", "InstanceCount": "1"}],
+        "Roles": [role],
+        "Images": [IMAGE],
+        "Stores": [STORE],
+    }
+    fleets = [{**fleet, "Definition": definition, "InstanceCount": "2"} for definition in ("1", "2")]
+    more = {"Reads": ["s3://models/a/", "s3://models/b/"], "Images": [IMAGE, f"{IMAGE}-b"]}
+    other = {"RoleArn": f"{ROLE}-b", "Reads": ["s3://models/a/"]}
+    after = {
+        "Fleets": fleets,
+        "Roles": [{**role, **more}, other],
+        "Images": [IMAGE, f"{IMAGE}-b"],
+        "Stores": [STORE, {"Bucket": "other"}],
+    }
+    found = validate(PreflightProperties, after).since(validate(PreflightProperties, before))
+    # A launched fleet is the same with another count, which scaling may have set.
+    new_role = {"RoleArn": ROLE, "Reads": ["s3://models/b/"], "Images": [f"{IMAGE}-b"]}
+    assert found == validate(
+        PreflightProperties,
+        {
+            "Fleets": fleets[1:],
+            "Roles": [new_role, other],
+            "Images": [f"{IMAGE}-b"],
+            "Stores": [{"Bucket": "other"}],
+        },
+    )
+
+
 def test_only_new_uses_of_engine_metrics_are_checked_in_an_update() -> None:
     before = validate(PreflightProperties, {"EngineMetrics": [READS]})
     after = validate(PreflightProperties, {"EngineMetrics": [READS, SCALES]})
