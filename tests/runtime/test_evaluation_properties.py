@@ -115,6 +115,9 @@ def test_a_scheduled_request_has_the_same_key_as_a_cloudformation_request() -> N
     scheduled = {**REQUEST, "Workload": {"benchmark": {"type": "aiperf"}, "parameters": {"request_count": 20}}}
     place = ("111122223333", "us-west-2")
     assert validate(EvaluationRequest, delivered).key(*place) == validate(EvaluationRequest, scheduled).key(*place)
+    # Nor does the order of members matter.
+    scheduled["Workload"] = dict(reversed(scheduled["Workload"].items()))
+    assert validate(EvaluationRequest, delivered).key(*place) == validate(EvaluationRequest, scheduled).key(*place)
 
 
 @pytest.mark.parametrize(

@@ -261,8 +261,8 @@ def test_a_technique_that_changes_the_weights_may_change_completions_slightly() 
 
 
 def test_a_word_that_is_repeated_often_is_compared_as_any_other() -> None:
-    old = " ".join(["the"] * 150 + [f"word{number}" for number in range(100)])
-    new = " ".join(["the"] * 150 + [f"other{number}" for number in range(100)])
+    old = " ".join([f"word{number}" for number in range(100)] + ["the"] * 150)
+    new = " ".join([f"other{number}" for number in range(100)] + ["the"] * 150)
     compared = Completions([new], [old], same_weights=False, reference_name="those before")
     (told,) = misses(gate(quality=QUALITY.model_copy(update={"max_difference": 0.2})), {}, {}, compared)
     assert "differ from those before by 40.0% of their words" in told
