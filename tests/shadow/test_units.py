@@ -165,7 +165,7 @@ def test_the_template_is_that_of_the_last_question() -> None:
 
 
 def test_the_template_of_turns_as_text_is_that_of_the_last_turn_alone() -> None:
-    request = {"inputs": "[INST] Name 4? [/INST] Ed [INST] Write poem 4 [/INST]"}
+    request: dict[str, Any] = {"inputs": "[INST] Name 4? [/INST] Ed [INST] Write poem 4 [/INST]"}
     assert unit_of(request, Beginnings()).template == "write poem"
 
 
