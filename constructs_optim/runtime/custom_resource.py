@@ -9,6 +9,7 @@ Sources: AWS CloudFormation user guide, "Custom resource response objects" and "
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import json
 import os
 import time
@@ -256,7 +257,7 @@ def _put(url: str, body: Mapping[str, object]) -> None:
     # S3's pre-signed URLs are signed for an empty Content-Type. requests/properties.py checks handles; response URLs
     # come from CloudFormation.
     request = urllib.request.Request(url, data=payload, method="PUT", headers={"Content-Type": ""})  # noqa: S310
-    for attempt in range(1, _ATTEMPTS + 1):
+    for attempt in itertools.count(1):
         try:
             with urllib.request.urlopen(request, timeout=10):  # noqa: S310
                 return

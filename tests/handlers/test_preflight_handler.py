@@ -63,7 +63,8 @@ class Handler:
         self.status: str | None = "UPDATE_IN_PROGRESS"
         self.types: list[str] | None = ["AWS::IAM::Role"]
         monkeypatch.setattr(preflight_handler, "run", self._run)
-        monkeypatch.setattr(preflight_handler, "client", lambda name: Stacks(self.status, self.types))
+        clients = {"cloudformation": lambda: Stacks(self.status, self.types)}
+        monkeypatch.setattr(preflight_handler, "client", lambda name: clients[name]())
         monkeypatch.setattr("constructs_optim.runtime.handlers.preflight_handler.time.sleep", self.pauses.append)
 
     def _run(self, needs: PreflightProperties, context: Context) -> Report:

@@ -163,6 +163,16 @@ def test_a_delete_that_overtakes_a_create_leaves_no_job_running(
     assert recommendation.jobs("InProgress") == []
 
 
+def test_a_create_that_is_handled_after_its_deletion_makes_no_job(recommendation: Recommendation) -> None:
+    create = recommendation.event("Create", "create")
+    recommendation.send("Delete", "delete", "not-created-x")
+    recommendation_handler.handler(create, LambdaContext(0.5))
+    response = recommendation.responses.received[-1]
+    assert response["Status"] == "FAILED"
+    assert "the recommendation was deleted before this request was handled" in response["Reason"]
+    assert recommendation.jobs() == []
+
+
 @pytest.mark.parametrize("step", one_in(3, range(CALLS_OF_A_CREATE)))
 def test_an_interrupted_create_is_retried_with_one_job(
     recommendation: Recommendation, clients: Clients, step: int

@@ -31,7 +31,13 @@ LOCATED: tuple[str, Any] = ("get_bucket_location", {"LocationConstraint": "us-we
 def found(answers: Answers, **properties: Any) -> list[tuple[str, str]]:
     """The level and the text of each finding."""
     report = run(validate(PreflightProperties, properties), answers.context())
+    assert {finding.check for finding in report.findings} <= {check.name for check in CHECKS}
     return [(finding.level, finding.text) for finding in report.findings]
+
+
+def fixes(answers: Answers, **properties: Any) -> list[str]:
+    """How the findings say that they would be solved."""
+    return [finding.fix for finding in run(validate(PreflightProperties, properties), answers.context()).findings]
 
 
 @pytest.mark.parametrize(
@@ -58,10 +64,8 @@ def test_an_image_elsewhere_is_advice_without_a_question(image: str) -> None:
 
 def test_an_image_by_digest_is_looked_up_by_it() -> None:
     answers = Answers(ecr=[("describe_images", {"imageDetails": []})])
-    asked: list[dict[str, Any]] = []
-    answers.client("ecr").meta.events.register("provide-client-params", lambda params, **_: asked.append(params))
     assert found(answers, Images=[f"{IMAGE}@sha256:{'0' * 64}"]) == []
-    (request,) = asked
+    (request,) = answers.asked
     assert request["registryId"] == "763104351884"
     assert request["imageIds"] == [{"imageDigest": f"sha256:{'0' * 64}"}]
 
@@ -76,10 +80,8 @@ def test_an_image_by_digest_is_looked_up_by_it() -> None:
 )
 def test_an_image_is_looked_up_by_its_tag(image: str, identified: dict[str, str]) -> None:
     answers = Answers(ecr=[("describe_images", {"imageDetails": []})])
-    asked: list[dict[str, Any]] = []
-    answers.client("ecr").meta.events.register("provide-client-params", lambda params, **_: asked.append(params))
     assert found(answers, Images=[image]) == []
-    (request,) = asked
+    (request,) = answers.asked
     assert request == {"registryId": "763104351884", "repositoryName": "vllm", "imageIds": [identified]}
 
 
@@ -118,7 +120,10 @@ def test_a_store_has_a_bucket_of_the_region_and_an_enabled_key(kms: Any, s3: Any
 
 
 def test_a_store_without_a_key_of_its_own_is_checked_without_kms() -> None:
-    assert found(Answers(s3=[LISTED, LOCATED]), Stores=[STORE]) == []
+    answers = Answers(s3=[LISTED, LOCATED])
+    assert found(answers, Stores=[STORE]) == []
+    # Whoever may only read artifacts may list no other prefix.
+    assert answers.asked[0].items() >= {"Bucket": "store", "Prefix": "artifacts/", "MaxKeys": 1}.items()
 
 
 def decided(**decisions: str) -> tuple[str, Any]:
@@ -162,6 +167,12 @@ def test_what_a_bucket_policy_may_allow_is_not_certain(decision: str, policy: An
     assert all("s3:PutObject on s3://store/artifacts/" in text for _, text in findings)
 
 
+def test_a_bucket_policy_that_s3_fails_to_return_decides_nothing() -> None:
+    answers = Answers(iam=[decided(s3_PutObject="implicitDeny")], s3=[("get_bucket_policy", "InternalError")])
+    ((level, text),) = found(answers, Roles=[{"RoleArn": ROLE, "Writes": ["s3://store/artifacts/"]}])
+    assert (level, text.partition(":")[0]) == ("advice", "not checked")
+
+
 def test_a_pull_that_a_repository_s_policy_may_allow_is_not_certain() -> None:
     denied = decided(ecr_BatchGetImage="implicitDeny")
     may_sign_in = decided(ecr_GetAuthorizationToken="allowed")
@@ -203,14 +214,12 @@ def test_a_role_that_pulls_images_signs_in_to_their_registry(result: dict[str, A
 
 def test_a_role_is_asked_about_the_objects_below_each_prefix() -> None:
     answers = Answers(iam=[decided(s3_GetObject="allowed")] * 2 + [decided(s3_PutObject="allowed")])
-    asked: list[dict[str, Any]] = []
-    answers.client("iam").meta.events.register("provide-client-params", lambda params, **_: asked.append(params))
-    reads = ["s3://models/mine/", "s3://data/a"]
+    reads = ["s3://models/mine/", "s3://data/a_"]
     role = ROLE.replace("arn:aws:", "arn:aws-us-gov:").replace(":role/", ":role/team/")
     assert found(answers, Roles=[{"RoleArn": role, "Reads": reads, "Writes": ["s3://store/artifacts"]}]) == []
-    assert [(each["ActionNames"], each["ResourceArns"]) for each in asked] == [
+    assert [(each["ActionNames"], each["ResourceArns"]) for each in answers.asked] == [
         (["s3:GetObject"], ["arn:aws-us-gov:s3:::models/mine/preflight"]),
-        (["s3:GetObject"], ["arn:aws-us-gov:s3:::data/a/preflight"]),
+        (["s3:GetObject"], ["arn:aws-us-gov:s3:::data/a_/preflight"]),
         (["s3:PutObject"], ["arn:aws-us-gov:s3:::store/artifacts/preflight"]),
     ]
 
@@ -315,6 +324,11 @@ def test_a_users_role_must_trust_sagemaker(answer: tuple[str, Any], expected: li
     assert found(Answers(iam=[answer]), Roles=[{"RoleArn": ROLE, "IsOfUser": "true"}]) == expected
 
 
+def test_a_trust_policy_may_not_be_effective_yet() -> None:
+    needs = validate(PreflightProperties, {"Roles": [{"RoleArn": ROLE, "IsOfUser": "true"}]})
+    assert run(needs, Answers(iam=[trusting("lambda.amazonaws.com")]).context()).is_early
+
+
 def objects(*names: str) -> tuple[str, Any]:
     return "list_objects_v2", {"Contents": [{"Key": name, "Size": 1, "ETag": "e"} for name in names]}
 
@@ -349,6 +363,22 @@ def test_files_in_s3_are_of_a_form_that_engines_read(listed: Any, level: str | N
     findings = found(Answers(s3=[listed]), Models=[{"Kind": "s3", "S3Uri": "s3://models/mine/"}])
     assert [found_level for found_level, _ in findings] == ([level] if level else [])
     assert all(text in found_text for _, found_text in findings)
+
+
+def test_a_hub_has_the_model_that_is_declared() -> None:
+    model = {"Kind": "hub", "HubName": "SageMakerPublicHub", "ModelId": "llama", "Version": "1.0.0"}
+    answers = Answers(sagemaker=[("describe_hub_content", "ResourceNotFound")], s3=[])
+    ((level, text),) = found(answers, Models=[model])
+    assert level == "problem"
+    assert "llama" in text
+    assert answers.asked == [
+        {
+            "HubName": "SageMakerPublicHub",
+            "HubContentType": "Model",
+            "HubContentName": "llama",
+            "HubContentVersion": "1.0.0",
+        }
+    ]
 
 
 def test_data_of_a_job_is_there() -> None:
@@ -425,6 +455,34 @@ def test_the_route_tables_of_a_large_vpc_are_on_several_pages() -> None:
     first = {"RouteTables": [{"Associations": [{"Main": True}], "Routes": [LOCAL]}], "NextToken": "next"}
     ec2 = [subnets, endpoints, (operation, first), (operation, answer)]
     assert found(Answers(ec2=ec2), Networks=[{"SubnetIds": ["subnet-1"], "InstanceCount": "2"}]) == []
+
+
+def test_the_subnets_of_each_vpc_are_checked_on_their_own() -> None:
+    (_, first), *rest = network([])
+    others = [{**each, "SubnetId": "subnet-2", "VpcId": "vpc-2"} for each in first["Subnets"]]
+    associated = {"RouteTableId": "rtb-2", "Associations": [{"SubnetId": "subnet-2"}], "Routes": [LOCAL]}
+    subnets = ("describe_subnets", {"Subnets": [*first["Subnets"], *others]})
+    of_other = [rest[0], ("describe_route_tables", {"RouteTables": [associated]})]
+    answers = Answers(ec2=[subnets, *rest, *of_other])
+    findings = found(answers, Networks=[{"SubnetIds": ["subnet-1", "subnet-2"], "InstanceCount": "2"}])
+    assert [level for level, _ in findings] == ["problem", "problem"]
+    assert ["subnet-1 of vpc-1" in findings[0][1], "subnet-2 of vpc-2" in findings[1][1]] == [True, True]
+    assert [request["Filters"] for request in answers.asked[1:]] == [
+        [{"Name": "vpc-id", "Values": [vpc]}] for vpc in ("vpc-1", "vpc-1", "vpc-2", "vpc-2")
+    ]
+
+
+def test_the_fix_of_a_missing_way_names_the_kind_of_endpoint() -> None:
+    needs = {"Networks": [{"SubnetIds": ["subnet-1"], "InstanceCount": "1", "Services": ["secretsmanager"]}]}
+    nat = "or use subnets with a route to a NAT gateway"
+    assert fixes(Answers(ec2=network([])), **needs) == [
+        f"add a gateway endpoint for s3, {nat}",
+        f"add an interface endpoint for secretsmanager, {nat}",
+    ]
+    assert fixes(Answers(ec2=network([], s3=UNNAMED)), **needs) == [
+        f"enable the private DNS names of the endpoint for s3, add a gateway endpoint for s3, {nat}",
+        f"add an interface endpoint for secretsmanager, {nat}",
+    ]
 
 
 @pytest.mark.parametrize(("owner", "level"), [("111122223333", "problem"), ("444455556666", "advice")])
@@ -617,6 +675,7 @@ def test_a_finding_names_its_check() -> None:
     for name, answers in denied.items():
         (finding,) = run(validate(PreflightProperties, needs[name]), answers.context()).findings
         assert (finding.check, finding.level) == (name, "advice")
+        assert finding.fix.startswith("allow the call")
     assert {check.name for check in CHECKS} == denied.keys()
 
 
@@ -626,6 +685,10 @@ def test_findings_are_counted_once_and_subjects_each_time() -> None:
     report = run(needs, Answers(ecr=[missing, missing], s3=[LISTED, LOCATED]).context())
     assert [finding.check for finding in report.problems] == ["image"]
     assert report.asked == 3
+
+
+def test_a_service_that_fails_is_asked_again_later() -> None:
+    assert fixes(Answers(ecr=[("describe_images", "ServerException")]), Images=[IMAGE]) == ["try again later"]
 
 
 def test_a_check_that_fails_itself_is_advice() -> None:
@@ -664,6 +727,38 @@ def test_the_fix_of_missing_enrichment_is_a_command_that_starts_it() -> None:
     answers = Answers(cloudwatch=[("get_otel_enrichment", {"Status": "Stopped"})])
     (finding,) = run(needs, answers.context()).findings
     assert "aws observabilityadmin start-telemetry-enrichment && aws cloudwatch start-otel-enrichment" in finding.fix
+
+
+def test_only_new_and_changed_needs_are_checked_in_an_update() -> None:
+    fleet = {"EndpointName": "chat", "InstanceTypes": ["ml.g5.xlarge"], "BatchSize": "1"}
+    role = {"RoleArn": ROLE, "Reads": ["s3://models/a/"], "Writes": ["s3://store/a/"], "Images": [IMAGE]}
+    before = {
+        "Fleets": [{**fleet, "Definition": "1", "InstanceCount": "1"}],
+        "Roles": [role],
+        "Images": [IMAGE],
+        "Stores": [STORE],
+    }
+    fleets = [{**fleet, "Definition": definition, "InstanceCount": "2"} for definition in ("1", "2")]
+    more = {"Reads": ["s3://models/a/", "s3://models/b/"], "Images": [IMAGE, f"{IMAGE}-b"]}
+    other = {"RoleArn": f"{ROLE}-b", "Reads": ["s3://models/a/"]}
+    after = {
+        "Fleets": fleets,
+        "Roles": [{**role, **more}, other],
+        "Images": [IMAGE, f"{IMAGE}-b"],
+        "Stores": [STORE, {"Bucket": "other"}],
+    }
+    found = validate(PreflightProperties, after).since(validate(PreflightProperties, before))
+    # A launched fleet is the same with another count, which scaling may have set.
+    new_role = {"RoleArn": ROLE, "Reads": ["s3://models/b/"], "Images": [f"{IMAGE}-b"]}
+    assert found == validate(
+        PreflightProperties,
+        {
+            "Fleets": fleets[1:],
+            "Roles": [new_role, other],
+            "Images": [f"{IMAGE}-b"],
+            "Stores": [{"Bucket": "other"}],
+        },
+    )
 
 
 def test_only_new_uses_of_engine_metrics_are_checked_in_an_update() -> None:

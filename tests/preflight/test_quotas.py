@@ -139,6 +139,9 @@ PENDING = {"EndpointConfigName": "next", "ProductionVariants": [variant(DesiredI
         ([listed("Deleting")], 0),
         # It was deleted after it was listed.
         ([listed(), ("describe_endpoint", "ResourceNotFound")], 0),
+        # It is serverless, or has no instances yet.
+        ([listed(), described(ProductionVariants=[variant(CurrentInstanceCount=2)]), configured(variant())], 0),
+        ([listed(), described(ProductionVariants=[variant()]), CONFIGURED], 0),
         ([listed(), described(ProductionVariants=[variant(CurrentInstanceCount=2)]), CONFIGURED], 2),
         ([listed(), described(ProductionVariants=[variant(DesiredInstanceCount=3)]), CONFIGURED], 3),
         (
@@ -184,6 +187,31 @@ def test_the_instances_of_all_endpoints_are_in_use(cloud: InProcessCloud, answer
     assert f"request a quota of at least {used + 1} in Service Quotas" in finding.fix
 
 
+def test_an_endpoint_that_may_not_be_described_may_have_any_instances(cloud: InProcessCloud) -> None:
+    cloud.set_quota(QUOTA, 0)
+    needs = validate(PreflightProperties, {"Fleets": [fleet()]})
+    missing, denied = ("describe_endpoint", "ResourceNotFound"), ("describe_endpoint", "AccessDeniedException")
+    (finding,) = run(needs, Answers(cloud, sagemaker=[missing, listed(), denied]).context()).findings
+    assert (finding.level, finding.text) == ("advice", "not checked: DescribeEndpoint is denied")
+
+
+def test_an_endpoint_without_instances_needs_no_quota() -> None:
+    assert run(validate(PreflightProperties, {"Fleets": [fleet(count=0)]}), Answers().context()).findings == ()
+
+
+def test_the_fix_of_a_full_quota_is_another_way_to_update_or_another_fleet(cloud: InProcessCloud) -> None:
+    serve(cloud, "chat", 2)
+    cloud.set_quota(QUOTA, 3)
+    needs = validate(PreflightProperties, {"Fleets": [fleet(count=2)]})
+    (update,) = run(needs, Answers(cloud).context(is_update=True)).findings
+    assert update.fix == "request a quota of at least 4 in Service Quotas, or use UpdatePolicy.rolling(...)"
+    needs = validate(PreflightProperties, {"Fleets": [fleet("new", 2)]})
+    (creation,) = run(needs, Answers(cloud).context()).findings
+    assert creation.fix == (
+        "request a quota of at least 4 in Service Quotas, or use another instance type or fewer instances"
+    )
+
+
 @pytest.mark.parametrize("status", ["Failed", "Deleting"])
 def test_an_endpoint_without_instances_is_created_anew(cloud: InProcessCloud, status: str) -> None:
     """Its update would need a batch only."""
@@ -223,6 +251,8 @@ def test_a_training_job_beyond_the_quota_is_a_problem_where_its_artifact_is_not_
     unknown = training()
     del unknown["ArtifactKey"]
     assert levels(cloud, s3=[], Trainings=[unknown]) == [("advice", expected)]
+    cloud.set_quota(TRAINING, 0)
+    assert [level for level, _ in levels(cloud, s3=[], Trainings=[unknown])] == ["advice"]
 
 
 @pytest.mark.parametrize(
@@ -243,6 +273,9 @@ def test_the_numbers_of_a_training_job_have_quotas(
     assert level == "problem"
     assert expected in text
     assert name in text
+    unknown = training(**fits | needed)
+    del unknown["ArtifactKey"]
+    assert levels(cloud, s3=[], Trainings=[unknown]) == [("advice", text)]
     cloud.set_quota(name, 500_000)
     assert levels(cloud, s3=NONE, Trainings=[training(**fits | needed)]) == []
 
@@ -326,7 +359,11 @@ def test_quotas_that_may_not_be_asked_for_and_optimization_jobs_are_advice(cloud
     )
     assert [finding.level for finding in report.findings] == ["advice", "advice"]
     assert "ListServiceQuotas is denied" in report.findings[0].text
-    assert "AWS does not document which quota an optimization job counts against" in report.findings[1].text
+    text = report.findings[1].text
+    assert "AWS does not document which quota an optimization job counts against" in text
+    assert levels(cloud, OptimizationJobs=["a63320d1", "b63320d1"]) == [
+        ("advice", text.replace("an optimization job counts", "optimization jobs count"))
+    ]
     assert report.is_early
 
 

@@ -184,6 +184,8 @@ def test_a_subnet_without_a_table_of_its_own_has_the_main_one_and_unknown_tables
     ]
     assert [each.exit for each in ways_out(["subnet-1", "subnet-2"], tables, [])] == ["closed", "routed"]
     assert [each.exit for each in ways_out(["subnet-1"], [], [])] == ["routed"]
+    tables[1]["Routes"] = [{"GatewayId": "local"}]
+    assert [each.exit for each in ways_out(["subnet-2"], tables, [])] == ["closed"]
 
 
 @pytest.mark.parametrize("of_subnet", [{"Ref": "Vpc"}, {"Fn::GetAtt": ["Vpc", "VpcId"]}])
@@ -337,6 +339,17 @@ def test_a_nat_gateway_leads_where_its_subnet_and_its_kind_allow(resources: dict
     assert ways.dead_ends == ({"Nat"} if leads != "routed" else set())
 
 
+def test_a_subnet_that_has_another_way_out_has_no_dead_ends() -> None:
+    to_firewall = {"GatewayId": "vpce-1", **ANYWHERE}
+    routes = [{"NatGatewayId": "nat-1", **PRIVATELY}]
+    tables: list[dict[str, Any]] = [
+        {"RouteTableId": name, "Associations": [{"SubnetId": name}], "Routes": of_table}
+        for name, of_table in (("one", [*routes, to_firewall]), ("two", routes), ("outer", [{"GatewayId": "local"}]))
+    ]
+    ways = ways_out(["one", "two"], tables, [], [{"NatGatewayId": "nat-1", "SubnetId": "outer"}])
+    assert [(way.exit, way.dead_ends) for way in ways] == [("routed", set()), ("closed", {"nat-1"})]
+
+
 @pytest.mark.parametrize(
     ("connectivity", "last", "leads"),
     [
@@ -428,6 +441,7 @@ def test_what_does_not_leave_the_subnet_passes_its_network_acl() -> None:
     assert [ways.is_filtered(each, True) for each in ("s3", "sts", None)] == [False, True, True]
     private = of_template(with_acl(OUT, entry(100, egress=False, CidrBlock="10.0.0.0/16")))
     assert [private.is_filtered("s3", is_complete) for is_complete in (True, False)] == [True, False]
+    assert private.is_filtered(None, is_complete=False)
 
 
 @pytest.mark.parametrize(

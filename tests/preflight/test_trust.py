@@ -157,3 +157,10 @@ def test_the_remedy_lets_only_sagemaker_assume_the_role(principal: object, own: 
 
 def test_a_policy_that_lets_sagemaker_assume_the_role_is_not_refused() -> None:
     assert refusal({"Statement": [TAGS, allow({"Service": SAGEMAKER})]}) is None
+
+
+def test_a_deny_statement_for_another_service_is_no_reason() -> None:
+    other = {**DENY, "Principal": {"Service": "ec2.amazonaws.com"}}
+    found = refusal({"Statement": [other, allow({"Service": "lambda.amazonaws.com"})]})
+    assert found is not None
+    assert found.reason == f"its trust policy names lambda.amazonaws.com, not the service {SAGEMAKER}"

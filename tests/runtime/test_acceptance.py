@@ -52,7 +52,7 @@ class CloudWatch:
         if isinstance(answer, Exception):
             raise answer
         if isinstance(answer, int):
-            return SimpleNamespace(status_code=answer, content=b"{}", text="refused")
+            return SimpleNamespace(status_code=answer, content=value("9.5"), text="refused")
         return SimpleNamespace(status_code=200, content=answer, text="")
 
     @property
@@ -122,6 +122,15 @@ def test_a_level_without_an_answer_keeps_its_metrics_and_is_noted(answer: Any, m
     found, (note,) = with_acceptance(asked(drafts=None), [level(4), level(8)])
     assert [each.metrics.get("acceptance_length") for each in found] == [None, 2.5]
     assert note.startswith("CloudWatch has no acceptance length for the time with 4 users. PromQL finds")
+
+
+def test_a_refused_query_is_logged_with_its_status(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    CloudWatch(monkeypatch, 400)
+    with_acceptance(asked(drafts=None), [level(4)])
+    (told,) = [vars(record) for record in caplog.records if record.message == "no acceptance length"]
+    assert (told["status"], told["reason"]) == (400, "refused")
 
 
 def test_a_level_whose_end_is_not_known_is_not_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:

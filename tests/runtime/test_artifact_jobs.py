@@ -14,9 +14,23 @@ from botocore.validate import ParamValidator
 
 from constructs_optim.runtime.errors import DeploymentError, InvalidEvent
 from constructs_optim.runtime.jobs import sagemaker_jobs
-from constructs_optim.runtime.jobs.sagemaker_jobs import ARTIFACT_JOBS, RUNNING, SageMakerJobs, is_not_found, typed
-from constructs_optim.runtime.jobs.source import ResolvedSource, is_of, with_reads
-from constructs_optim.runtime.requests.properties import JobProperties, as_delivered, validate
+from constructs_optim.runtime.jobs.sagemaker_jobs import (
+    ARTIFACT_JOBS,
+    RUNNING,
+    SageMakerJobs,
+    is_not_found,
+    job_name,
+    typed,
+)
+from constructs_optim.runtime.jobs.source import ResolvedSource, is_of, resolve, with_reads
+from constructs_optim.runtime.requests.properties import (
+    ArtifactSource,
+    HuggingFaceSource,
+    JobProperties,
+    S3Source,
+    as_delivered,
+    validate,
+)
 from constructs_optim.runtime.store.artifact_store import ArtifactStore
 from tests.support.properties import OPTIMIZATION, training_properties, training_requests
 
@@ -54,13 +68,39 @@ def test_a_training_job_writes_uncompressed_and_encrypted_and_keeps_checkpoints_
     made = request(training_properties(KmsKeyArn=KMS), "TrainingJob")
     assert made["OutputDataConfig"] == {"CompressionType": "NONE", "KmsKeyId": KMS, "S3OutputPath": OUTPUT}
     assert made["CheckpointConfig"] == {"S3Uri": f"s3://store/checkpoints/{KEY}/"}
-    assert made["TensorBoardOutputConfig"]["S3OutputPath"] == f"s3://store/artifacts/{KEY}/tensorboard/"
+    assert made["TensorBoardOutputConfig"] == {
+        "LocalPath": "/opt/ml/output/tensorboard",
+        "S3OutputPath": f"s3://store/artifacts/{KEY}/tensorboard/",
+    }
 
 
 def test_an_optimization_job_request_has_the_model_source_and_output_location() -> None:
     made = request(OPTIMIZATION, "OptimizationJob")
     assert made["ModelSource"]["S3"]["S3Uri"] == "s3://jumpstart/model/"
     assert made["OutputConfig"] == {"S3OutputLocation": OUTPUT}
+
+
+@pytest.mark.parametrize("kind", ["OptimizationJob", "TrainingJob"])
+def test_a_job_has_the_role_and_the_tags_of_its_resource(kind: str) -> None:
+    tags = [{"Key": "team", "Value": "search"}]
+    given = OPTIMIZATION if kind == "OptimizationJob" else training_properties()
+    made = request({**given, "Tags": tags}, kind)
+    assert (made["RoleArn"], made["Tags"]) == (given["RoleArn"], tags)
+
+
+def test_the_types_of_a_request_are_those_of_the_api_where_its_texts_can_be() -> None:
+    model: Any = botocore.session.get_session().get_service_model("sagemaker")
+    sent = {"VariantName": "2", "InitialInstanceCount": "2", "InitialVariantWeight": "0.5", "EnableSSMAccess": "True"}
+    shape = model.operation_model("CreateEndpointConfig").input_shape
+    (found,) = typed({"ProductionVariants": [sent], "Other": "1"}, shape)["ProductionVariants"]
+    expected = {"VariantName": "2", "InitialInstanceCount": 2, "InitialVariantWeight": 0.5, "EnableSSMAccess": True}
+    assert found == expected
+    assert [type(value) for value in found.values()] == [str, int, float, bool]
+    wrong = dict.fromkeys(expected, "many")
+    assert typed({"ProductionVariants": [wrong]}, shape) == {"ProductionVariants": [wrong]}
+    assert typed({"ProductionVariants": [{"EnableSSMAccess": "false"}]}, shape) == {
+        "ProductionVariants": [{"EnableSSMAccess": False}]
+    }
 
 
 @pytest.mark.parametrize(
@@ -135,6 +175,67 @@ def test_the_reason_of_a_failed_training_job_is_reported(more: dict[str, Any], t
     assert told in ARTIFACT_JOBS["TrainingJob"].failure_reason({**TRAINED, **more})
 
 
+QUANTIZED: dict[str, Any] = {
+    "OptimizationConfigs": [{"ModelCompilationConfig": {}}, {"ModelQuantizationConfig": {"Image": "used:1"}}],
+    "OutputConfig": {"S3OutputLocation": OUTPUT},
+    "CreationTime": TRAINED["CreationTime"],
+    "LastModifiedTime": TRAINED["LastModifiedTime"],
+}
+
+
+@pytest.mark.parametrize(
+    ("job", "image"),
+    [
+        ({}, "used:1"),
+        ({"OptimizationOutput": {}}, "used:1"),
+        ({"OptimizationOutput": {"RecommendedInferenceImage": "recommended:1"}}, "recommended:1"),
+        ({"OptimizationConfigs": [{"ModelQuantizationConfig": {}}]}, ""),
+    ],
+)
+def test_an_optimized_model_is_served_by_the_recommended_image_or_one_of_the_job(job: Any, image: str) -> None:
+    assert ARTIFACT_JOBS["OptimizationJob"].image({**QUANTIZED, **job}) == image
+
+
+def test_a_trained_model_is_served_by_the_image_of_its_job() -> None:
+    kind = ARTIFACT_JOBS["TrainingJob"]
+    assert kind.image({"AlgorithmSpecification": {"TrainingImage": "training:1"}}) == "training:1"
+    assert kind.image({"AlgorithmSpecification": {"AlgorithmName": "mine"}}) == ""
+
+
+def test_each_kind_of_job_has_its_output_and_what_its_manifest_keeps() -> None:
+    optimization, training = ARTIFACT_JOBS["OptimizationJob"], ARTIFACT_JOBS["TrainingJob"]
+    assert optimization.output(QUANTIZED) == OUTPUT
+    assert training.output({"OutputDataConfig": {"S3OutputPath": OUTPUT}}) == OUTPUT
+    assert optimization.recorded(QUANTIZED) == {"request": {"OptimizationConfigs": QUANTIZED["OptimizationConfigs"]}}
+    given = {
+        **{name: name for name in ("ModelSource", "DeploymentInstanceType", "OptimizationConfigs")},
+        "OptimizationEnvironment": {"A": "b"},
+    }
+    assert optimization.recorded({**given, "OptimizationJobName": "optim-1"}) == {"request": given}
+    names = (
+        *("AlgorithmSpecification", "Environment", "HyperParameters", "InputDataConfig", "ResourceConfig"),
+        *("StoppingCondition", "EnableManagedSpotTraining"),
+    )
+    given = dict.fromkeys(names, "x")
+    assert training.recorded({**given, "TrainingJobName": "optim-1"})["request"] == given
+    kept = training.recorded(TRAINED)
+    assert kept == {"request": {"StoppingCondition": TRAINED["StoppingCondition"]}, "metrics": {}}
+    assert training.superfluous_settings(TRAINED) == ()
+    assert optimization.superfluous_settings(QUANTIZED) == ()
+    alone = {"OptimizationConfigs": [{"ModelQuantizationConfig": {}}]}
+    assert optimization.superfluous_settings(alone) == ("option.quantize",)
+
+
+@pytest.mark.parametrize("kind", ["OptimizationJob", "TrainingJob"])
+def test_a_job_s_span_is_that_of_its_work_or_of_the_job(kind: str) -> None:
+    work = kind.removesuffix("Job")
+    job = {name: TRAINED[name] for name in ("CreationTime", "LastModifiedTime")}
+    assert ARTIFACT_JOBS[kind].span(job) == (TRAINED["CreationTime"], TRAINED["LastModifiedTime"])
+    hour, two = (dt.datetime(2026, 1, 1, hours, tzinfo=dt.UTC) for hours in (1, 2))
+    worked = {**job, f"{work}StartTime": hour, f"{work}EndTime": two}
+    assert ARTIFACT_JOBS[kind].span(worked) == (hour, two)
+
+
 @pytest.mark.parametrize(("status", "ended_badly"), [("Failed", True), ("Stopped", True), ("Stopping", False)])
 def test_training_job_statuses_map_to_failed_or_running(status: str, ended_badly: bool) -> None:
     kind = ARTIFACT_JOBS["TrainingJob"]
@@ -174,6 +275,22 @@ def test_missing_training_data_is_reported_with_its_s3_uri(s3: Any) -> None:
 def test_an_artifact_is_matched_by_its_model_regardless_of_other_inputs() -> None:
     given = validate(JobProperties, OPTIMIZATION)
     assert is_of(given.source, f"hub:SageMakerPublicHub/some-model@1.2.3\ns3:s3://data/train/#{KEY}")
+    in_s3 = S3Source(uri="s3://models/mine/")
+    assert is_of(in_s3, f"s3:s3://models/mine/#{KEY}\ns3:s3://data/train/#{KEY}")
+    assert not is_of(in_s3, f"s3:s3://models/mine/more/#{KEY}")
+    assert not is_of(in_s3, f"hub:SageMakerPublicHub/some-model@1.2.3\ns3:s3://models/mine/#{KEY}")
+    # Its key is all of its identity.
+    assert is_of(ArtifactSource(artifact_key=KEY, s3_uri="s3://store/a"), f"artifact:{KEY}")
+
+
+def test_a_model_to_copy_and_an_artifact_have_no_license_to_accept() -> None:
+    copied = HuggingFaceSource(model_id="owner/model", revision="c" * 40)
+    found = resolve(copied, sagemaker=Mock(), s3=Mock())
+    assert found == ResolvedSource(f"huggingface:owner/model@{'c' * 40}", "", accept_eula=False)
+    made = ArtifactSource(artifact_key=KEY, s3_uri=OUTPUT)
+    found = resolve(made, sagemaker=Mock(), s3=Mock())
+    assert found == ResolvedSource(f"artifact:{KEY}", OUTPUT, accept_eula=False)
+    assert found.timeout_attributes == {"ModelDataDownloadTimeout": "3600", "ContainerStartupTimeout": "3600"}
 
 
 def refused(code: str, message: str = "no") -> ClientError:
@@ -222,6 +339,22 @@ def test_a_job_is_stopped_while_it_runs(status: str | None, *, is_stopped: bool)
     jobs.stop("optim-1")
     calls = [call.kwargs for call in sagemaker.stop_training_job.call_args_list]
     assert calls == [{"TrainingJobName": "optim-1"}] * is_stopped
+
+
+def test_the_jobs_of_all_attempts_are_stopped() -> None:
+    jobs, sagemaker = jobs_of(*("Failed", "Failed", "InProgress", "InProgress"), None)
+    jobs.stop_all("store", KEY)
+    names = [call.kwargs["TrainingJobName"] for call in sagemaker.describe_training_job.call_args_list]
+    first, second, third = (job_name("store", KEY, attempt) for attempt in (1, 2, 3))
+    assert names == [first, first, second, second, third]
+    assert [call.kwargs for call in sagemaker.stop_training_job.call_args_list] == [{"TrainingJobName": second}]
+
+
+def test_a_job_that_may_not_be_described_is_not_taken_for_none() -> None:
+    jobs, sagemaker = jobs_of()
+    sagemaker.describe_training_job.side_effect = refused("AccessDeniedException")
+    with pytest.raises(ClientError):
+        jobs.describe("optim-1")
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import json
 import random
 import statistics
+import time
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -160,6 +163,53 @@ def test_the_requests_of_a_benchmark_are_read_without_its_warm_up() -> None:
         Observation(0.0, 200.0, 20.0, 1200.0, input_tokens=600, output_tokens=51),
         Observation(2.0),
     )
+
+
+def test_a_recorded_prompt_is_known_by_its_conversation_and_its_turn() -> None:
+    known: list[dict[str, Any]] = [{"conversation_id": "a"}, {"conversation_id": "a", "turn_index": 1}, {}]
+    lines = [
+        recorded(at, metadata={"benchmark_phase": "profiling", "request_start_ns": at, **more})
+        for at, more in enumerate(known)
+    ]
+    files = {"profile_export_aiperf.json": summary(), "profile_export.jsonl": b"".join(lines)}
+    (level,) = read_levels(archive(files), (4,))
+    assert [each.prompt for each in level.observations] == ["a, turn 0", "a, turn 1", None]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_a_benchmark_ended_at_a_time_in_utc(monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        (level,) = read_levels(archive({"profile_export_aiperf.json": summary(end_time="2026-11-25T10:00:00")}), (1,))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert (level.ended, level.seconds) == (dt.datetime(2026, 11, 25, 10, tzinfo=dt.UTC).timestamp(), 40)
+
+
+def test_a_summary_without_its_duration_or_with_endless_times_is_read_without_them() -> None:
+    document = summary(request_latency=latency(1e306, "sec"), time_to_first_token={"avg": 200})
+    del document["benchmark_duration"]
+    (level,) = read_levels(archive({"profile_export_aiperf.json": document}), (1,))
+    assert (level.seconds, level.ended, "client_latency" in level.metrics) == (0, None, False)
+    # A time without a unit may be in any one.
+    assert "time_to_first_token" not in level.metrics
+    assert "inter_token_latency" in level.metrics
+
+
+def test_the_starts_of_requests_are_exact_to_the_nanosecond() -> None:
+    lines = [recorded(10**18 + after) for after in (0, 1, 1_000)]
+    files = {"profile_export_aiperf.json": summary(), "profile_export.jsonl": b"".join(lines)}
+    (level,) = read_levels(archive(files), (4,))
+    assert [each.start for each in level.observations] == pytest.approx([0, 1e-9, 1e-6], abs=1e-12)
+
+
+def test_an_archive_is_read_as_a_stream() -> None:
+    """The body of an S3 object cannot be read twice."""
+    stream: Any = SimpleNamespace(read=archive({"profile_export_aiperf.json": summary()}).read)
+    (level,) = read_levels(stream, (1,))
+    assert level.seconds == 40
 
 
 def responses(*counts: dict[str, float], took: float = 1000.0) -> Any:
@@ -407,10 +457,13 @@ def test_errors_are_counted_by_kind_and_under_their_metrics() -> None:
         {"error_details": {"code": 500, "type": "Internal", "message": "boom"}, "count": 3},
         {"error_details": {"type": "TokenizerError", "message": "cannot decode"}, "count": 2},
         {"error_details": {"type": "InvalidInferenceResultError", "message": "empty response"}, "count": 1},
+        {"error_details": {"type": "Uncounted"}},
+        {"error_details": {}, "count": "4"},
     ]
     document = summary(error_request_count=count(6, "requests"), error_summary=errors)
     (level,) = read_levels(archive({"profile_export_aiperf.json": document}), (1,))
     assert level.errors["500"] == 3
+    assert (level.errors["TokenizerError"], level.errors["Uncounted"], level.errors["unknown"]) == (2, 0, 4)
     assert level.metrics["tokenizer_failed"] == 2
     assert level.metrics["empty_inference_response"] == 3, "those that could not be parsed count among the empty"
     assert level.metrics["client_invocation_errors"] == 6

@@ -3,8 +3,10 @@ from __future__ import annotations
 import http.server
 import json
 import threading
+import time
 import urllib.error
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
@@ -126,6 +128,17 @@ def test_a_server_that_stays_ill_is_an_error_after_five_tries(
     assert (len(receiver.received), waited) == (5, [0.4, 0.8, 1.6, 3.2])
 
 
+def test_a_server_that_cannot_be_reached_is_an_error_after_five_tries(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(custom_resource.time, "sleep", waited.append)
+    receiver.close()
+    with pytest.raises(urllib.error.URLError):
+        custom_resource.respond(event(receiver), physical_id="key")
+    assert waited == [0.4, 0.8, 1.6, 3.2]
+
+
 def test_a_repeated_signal_has_the_same_id_so_that_it_counts_once(receiver: Receiver) -> None:
     custom_resource.signal(receiver.url, data="a")
     custom_resource.signal(receiver.url, failure="b")
@@ -175,6 +188,48 @@ def test_a_request_is_repeated_while_permissions_may_not_be_effective_yet(
     ((_, body),) = receiver.received
     assert body["Status"] == status
     assert (code in body["Reason"]) is (status == "FAILED")
+
+
+def test_permissions_are_waited_for_with_longer_pauses_for_half_of_the_time(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(
+        custom_resource, "time", SimpleNamespace(monotonic=lambda: sum(waited), sleep=waited.append, time=time.time)
+    )
+    stack = "arn:aws:cloudformation:us-west-2:111122223333:stack/Chat/1"
+    create: Any = {**event(receiver), "StackId": stack, "ResourceProperties": {}}
+    custom_resource.custom_resource(ensure=_denied, delete=_denied)(create, LambdaContext(60))
+    assert waited == [1, 2, 4, 8, 8]
+    assert receiver.received[-1][1]["Status"] == "FAILED"
+
+
+@pytest.mark.parametrize(
+    ("kind", "known", "expected"),
+    [
+        ("Create", None, "not-created-request"),
+        ("Update", "made", "made"),
+        ("Delete", "made", "made"),
+    ],
+)
+def test_a_failure_leaves_the_physical_id_as_it_is(
+    receiver: Receiver, kind: str, known: str | None, expected: str
+) -> None:
+    """With another one, CloudFormation would delete the resource that still serves."""
+    given: Any = {**event(receiver), "RequestType": kind, "ResourceProperties": {}}
+    given |= {"PhysicalResourceId": known} if known is not None else {}
+    custom_resource.custom_resource(ensure=_unlogged, delete=_unlogged)(given, LambdaContext())
+    (_, body) = receiver.received[-1]
+    assert (body["Status"], body["PhysicalResourceId"]) == ("FAILED", expected)
+
+
+def test_an_unexpected_failure_names_the_log_group(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_LOG_GROUP_NAME", "/aws/lambda/jobs")
+    given: Any = {**event(receiver), "ResourceProperties": {}}
+    custom_resource.custom_resource(ensure=_unlogged, delete=_unlogged)(given, LambdaContext())
+    (_, body) = receiver.received[-1]
+    assert "unexpected ValueError: the log line cannot be written" in body["Reason"]
+    assert body["Reason"].endswith(" /aws/lambda/jobs")
 
 
 def _denied(_: Any) -> Any:
@@ -253,6 +308,10 @@ SHARED = (
         (failed("NoSuchBucket", 404), {}, "does not exist; create it again, or use another store"),
         # What is known of an error is said whatever its status.
         (failed("SlowDown", 503), {}, "Next: S3 kept throttling the call; deploy again"),
+        (failed("ThrottlingException"), {}, "Next: the service kept throttling the call; deploy again"),
+        (failed("KMS.DisabledException"), {}, "Next: enable the artifact store's KMS key, then deploy again"),
+        (failed("KMS.KMSInvalidStateException"), {}, "or cancel its deletion, then deploy again"),
+        (failed("KMS.NotFoundException"), {}, "KMS key does not exist; use another key"),
         (failed("AccessDenied", 403), {}, "may deny what the role's own policy allows"),
         (failed("AccessDeniedException", 403), {"Bucket": "artifacts"}, SHARED),
         (failed("ResourceLimitExceeded"), {"Bucket": "artifacts"}, "when other jobs have ended"),

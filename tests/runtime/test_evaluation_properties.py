@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import Any
 
 import pytest
@@ -76,10 +77,46 @@ def test_a_request_is_read_with_its_types() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("place", "value", "is_other"),
+    [
+        (("EndpointName",), "other", True),
+        (("VariantName",), "other", True),
+        (("InferenceComponentName",), "other", True),
+        (("EndpointConfigName",), "other", True),
+        (("ModelNames",), ["other"], True),
+        (("Subjects", 0, "ArtifactKey"), "b" * 64, True),
+        (("WorkloadConfigName",), "other", True),
+        (("Workload", "parameters", "request_count"), 21, True),
+        (("Gate", "Quality", "Prompts"), "s3://prompts/other.jsonl", True),
+        (("Gate", "Quality", "MaxTokens"), "65", True),
+        (("Gate", "Quality", "MostPrompts"), "21", True),
+        # What is required of the results, and how they are named, changes none of them.
+        (("Gate", "MaxRegression"), "0.2", False),
+        (("Gate", "Quality", "MinIdentical"), "0.8", False),
+        (("Label",), "other", False),
+        (("Tags",), [], False),
+    ],
+)
+def test_a_request_has_another_key_if_its_results_may_be_others(
+    place: tuple[Any, ...], value: Any, *, is_other: bool
+) -> None:
+    account, region = "111122223333", "us-west-2"
+    key = validate(EvaluationRequest, REQUEST).key(account, region)
+    assert re.fullmatch("[0-9a-f]{64}", key)
+    changed = validate(EvaluationRequest, replaced({"InferenceComponentName": "", **REQUEST}, place, value))
+    assert (changed.key(account, region) != key) is is_other
+    assert validate(EvaluationRequest, REQUEST).key("444455556666", region) != key
+    assert validate(EvaluationRequest, REQUEST).key(account, "eu-west-1") != key
+
+
 def test_a_scheduled_request_has_the_same_key_as_a_cloudformation_request() -> None:
     delivered = {**REQUEST, "Workload": {"benchmark": {"type": "aiperf"}, "parameters": {"request_count": "20"}}}
     scheduled = {**REQUEST, "Workload": {"benchmark": {"type": "aiperf"}, "parameters": {"request_count": 20}}}
     place = ("111122223333", "us-west-2")
+    assert validate(EvaluationRequest, delivered).key(*place) == validate(EvaluationRequest, scheduled).key(*place)
+    # Nor does the order of members matter.
+    scheduled["Workload"] = dict(reversed(scheduled["Workload"].items()))
     assert validate(EvaluationRequest, delivered).key(*place) == validate(EvaluationRequest, scheduled).key(*place)
 
 

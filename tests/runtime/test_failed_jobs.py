@@ -17,7 +17,9 @@ def test_a_failure_that_repeats_is_not_answered_with_another_deployment() -> Non
     assert REPEATS in step
     assert "the log group /aws/sagemaker/TrainingJobs, streams optim-1/" in step
     assert not step.startswith("Deploy again")
-    assert REPEATS in OPTIMIZATION.next_step({"OptimizationJobName": "optim-1", "FailureReason": reason})
+    assert OPTIMIZATION.next_step({"OptimizationJobName": "optim-1", "FailureReason": reason}) == (
+        f"Deploying again does not help, because {REPEATS}: remove the cause, then deploy the change"
+    )
 
 
 @pytest.mark.parametrize(

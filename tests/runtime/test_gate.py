@@ -260,6 +260,14 @@ def test_a_technique_that_changes_the_weights_may_change_completions_slightly() 
     assert "differ from those before by 100.0% of their words" in told
 
 
+def test_a_word_that_is_repeated_often_is_compared_as_any_other() -> None:
+    old = " ".join([f"word{number}" for number in range(100)] + ["the"] * 150)
+    new = " ".join([f"other{number}" for number in range(100)] + ["the"] * 150)
+    compared = Completions([new], [old], same_weights=False, reference_name="those before")
+    (told,) = misses(gate(quality=QUALITY.model_copy(update={"max_difference": 0.2})), {}, {}, compared)
+    assert "differ from those before by 40.0% of their words" in told
+
+
 def test_prompts_without_a_completion_are_reported() -> None:
     answers = Completions([None, "yes"], ["no", "yes"], same_weights=True, reference_name="those before")
     assert misses(gate(quality=QUALITY), {}, {}, answers) == ["1 of 2 prompts got no completion"]
@@ -471,7 +479,26 @@ def test_completions_are_compared_with_the_references_of_the_prompts_if_any_has_
     after.write(COMPLETIONS, written, "run")
     misses = judge(request(gate(quality=QUALITY)), after, before, "run").misses
     assert len(misses) == (1 if any(references) else 0)
-    assert all("the reference completions" in miss for miss in misses)
+    # Whatever weights they came from.
+    assert all("completions differ from the reference completions" in miss for miss in misses)
+
+
+@pytest.mark.parametrize(("is_now", "was_before"), [(True, True), (True, False), (False, True), (False, False)])
+def test_completions_must_be_identical_only_where_neither_version_changes_the_weights(
+    s3: Any, *, is_now: bool, was_before: bool
+) -> None:
+    before = records(s3, "a", accepted=True, latency=100.0, texts=["yes"], digest="p")
+    before.write(CURRENT, {"accepted": True, "run": "run", "lossless": was_before})
+    after = records(s3, "b", accepted=False, latency=100.0, texts=["no"], digest="p")
+    wanted = request(gate(quality=QUALITY)).model_copy(update={"lossless": is_now})
+    (miss,) = judge(wanted, after, before, "run").misses
+    assert ("are identical to" in miss) is (is_now and was_before)
+
+
+def test_a_forecast_of_the_same_fleet_leaves_nothing_undecided(s3: Any) -> None:
+    after = records(s3, "b", accepted=False, latency=100.0, texts=["yes"], digest="p")
+    verdict = judge(request(gate(forecast=True)), after, None, "run")
+    assert (verdict.misses, verdict.found.undecided) == ([], [])
 
 
 def test_a_missing_completion_fails_the_first_evaluation_too(s3: Any) -> None:

@@ -39,6 +39,23 @@ def key(**changed: Any) -> str:
     return validate(RecommendationRequest, {**REQUEST, **changed}).key("111122223333", "us-west-2")
 
 
+def test_the_question_of_a_recommendation_has_all_of_its_inputs() -> None:
+    asked = {
+        "model": "s3://models/llama/",
+        "workload": {"benchmark": {"type": "aiperf"}, "parameters": {"concurrency": ["8"]}},
+        "prompts": "s3://prompts/chat.jsonl",
+        "metric": "ttft-ms",
+        "instance_types": ["ml.g5.xlarge", "ml.p5.48xlarge"],
+        "framework": "VLLM",
+        "optimize_model": False,
+        "capacity_reservations": ["arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"],
+    }
+    assert validate(RecommendationRequest, REQUEST).question == asked
+    fewer = {name: value for name, value in REQUEST.items() if name not in ("Prompts", "Framework")}
+    del asked["prompts"], asked["framework"]
+    assert validate(RecommendationRequest, fewer).question == asked
+
+
 def test_a_request_is_read_with_its_types() -> None:
     parsed = validate(RecommendationProperties, VALID)
     assert parsed.request.optimize_model is False

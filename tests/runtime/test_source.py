@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -77,9 +78,34 @@ def test_an_unknown_version_is_reported_with_the_command_that_lists_versions() -
         resolve(hub_source("9.9.9"), sagemaker=Hub(PLAIN), s3=None)
 
 
-def test_an_archive_is_refused_because_jobs_read_uncompressed_files() -> None:
+@pytest.mark.parametrize(
+    "artifact",
+    [
+        {"HostingArtifactUri": "s3://jumpstart/x.tar.gz"},
+        {"HostingArtifactUri": "s3://jumpstart/x.tgz"},
+        {"HostingArtifactUri": "s3://jumpstart/x", "HostingArtifactS3DataType": "S3Object"},
+        {"HostingArtifactUri": "s3://jumpstart/x/", "HostingArtifactCompressionType": "Gzip"},
+    ],
+)
+def test_an_archive_is_refused_because_jobs_read_uncompressed_files(artifact: dict[str, str]) -> None:
     with pytest.raises(DeploymentError, match=r"archive.*Model\.s3"):
-        resolve(hub_source(), sagemaker=Hub({"HostingArtifactUri": "s3://jumpstart/x.tar.gz"}), s3=None)
+        resolve(hub_source(), sagemaker=Hub(artifact), s3=None)
+
+
+@pytest.mark.parametrize(
+    ("gated", "told"),
+    [
+        ({"GatedBucket": True}, "see the model card"),
+        (
+            {"GatedBucket": True, "HostingEulaExternalLink": "https://example.com/license"},
+            "https://example.com/license",
+        ),
+        ({"GatedBucket": False, "HostingEulaExternalLink": "https://example.com/license"}, None),
+    ],
+)
+def test_a_gated_bucket_has_a_license_even_if_the_document_has_no_file_of_it(gated: Any, told: str | None) -> None:
+    with pytest.raises(DeploymentError, match=told) if told else contextlib.nullcontext():
+        resolve(hub_source(), sagemaker=Hub({**PLAIN, **gated}), s3=None)
 
 
 def test_an_s3_models_identity_follows_its_objects(s3: Any) -> None:

@@ -178,3 +178,18 @@ def test_an_endpoint_serves_the_instance_types_of_its_variants_in_order(
     assert (found.is_settled, found.config_name, found.config_created) == (is_settled, "chat-1", "then")
     types = {"One": ["ml.p5.4xlarge"], "Pools": ["ml.g6.12xlarge", "ml.g5.12xlarge"], "Serverless": []}
     assert found.as_lists == types
+
+
+@pytest.mark.parametrize(("code", "is_known"), [("AccessDeniedException", False), ("ResourceNotFound", True)])
+def test_only_an_endpoint_that_sagemaker_does_not_know_is_none(
+    monkeypatch: pytest.MonkeyPatch, code: str, *, is_known: bool
+) -> None:
+    refused = ClientError({"Error": {"Code": code, "Message": "no"}}, "DescribeEndpoint")
+    sagemaker = Mock(describe_endpoint=Mock(side_effect=refused))
+    monkeypatch.setattr(serving, "client", lambda _: sagemaker)
+    if is_known:
+        assert serving.serving_endpoint("chat") is None
+    else:
+        with pytest.raises(ClientError):
+            serving.serving_endpoint("chat")
+    sagemaker.describe_endpoint.assert_called_once_with(EndpointName="chat")

@@ -42,6 +42,14 @@ def test_few_of_the_new_keys_are_taken_for_known_and_the_record_stays_small() ->
     assert len(known.model_dump_json()) < 90_000
 
 
+def test_a_key_next_to_a_known_one_is_new() -> None:
+    known = KnownKeys()
+    key = sum((1_000 * each + 500) << 20 * each for each in range(4))
+    known.add(key)
+    one_less_in_each_part = key - sum(1 << 20 * each for each in range(4))
+    assert (key in known, one_less_in_each_part in known) == (True, False)
+
+
 @pytest.mark.parametrize("stored", ["%", "AAAA", "\u2028", 7, None])
 def test_a_damaged_filter_is_refused(stored: object) -> None:
     with pytest.raises(ValidationError):
@@ -111,6 +119,16 @@ def test_conversations_with_one_outcome_show_no_more_than_their_number(
     assert total / groups.design_effect_with_one_more(0.0) == pytest.approx(conversations, rel=0.05)
     # Outcomes that do not differ at all have no variance.
     assert total / groups.design_effect_around(0.0, outcome) == pytest.approx(conversations if outcome else total)
+
+
+def test_design_effects_of_few_groups_are_those_computed_by_hand() -> None:
+    assert Groups().design_effect_with_one_more(0.25) == 1
+    # 40 outcomes with the mean 0.75. One more cluster would have (10**2 + 30**2) / 40 - 40 / 1024 outcomes.
+    found = Groups(sizes=[10, 30], sums=[0, 30]).design_effect_with_one_more(0.25)
+    assert found == pytest.approx((7.5**2 + 7.5**2 + 24.96**2) / (0.25 * (10 * 0.75 + 30 * 0.25) + 24.96), rel=1e-3)
+    # Of 20 groups with 10 outcomes each, one differs in all: the mean is 0.05.
+    alone = Groups(sizes=[10] * 20, sums=[10] + [0] * 19)
+    assert alone.design_effect(0.05 * 0.95) == pytest.approx((9.5**2 + 19 * 0.5**2) / (200 * 0.05 * 0.95 * 0.95))
 
 
 def test_one_more_conversation_makes_little_of_a_difference_among_many() -> None:

@@ -126,6 +126,27 @@ def test_every_file_of_captures_can_be_read(content: bytes) -> None:
     assert len(read.captures) + read.unusable <= content.count(b"\n") + 1
 
 
+@pytest.mark.parametrize(
+    ("text", "encoding", "is_usable"),
+    [
+        ("{}", "JSON", True),
+        ("e30=", "BASE64", True),
+        ("e30=!", "BASE64", False),
+        ("{}", "BASE64", False),
+        (5, "BASE64", False),
+        (None, "BASE64", False),
+        (5, "JSON", False),
+    ],
+)
+def test_a_request_is_text_or_text_in_base64(text: object, encoding: str, *, is_usable: bool) -> None:
+    side = {"data": text, "encoding": encoding}
+    line = json.dumps({"captureData": {"endpointInput": side}}).encode()
+    read = read_captures(line, answered=False)
+    assert ([each.request for each in read.captures], read.unusable) == (([{}], 0) if is_usable else ([], 1))
+    read = read_captures(line)
+    assert (read.captures, read.unusable) == ([], 1), "the answer is missing"
+
+
 @pytest.mark.parametrize("required", [[["a"]], [{}], [None, 1], {"a": 1}, "a"])
 def test_names_that_a_schema_cannot_require_fail_no_answer(required: object) -> None:
     place = ("tools", 0, "function", "parameters", "required")
@@ -164,7 +185,12 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
     """An observer of a file with these requests for each variant, and its state."""
 
     def made(
-        requests: list[dict[str, Any]], *, check: dict[str, Any], judge: Any = None, answer: object = ANSWERED
+        requests: list[dict[str, Any]],
+        *,
+        check: dict[str, Any],
+        judge: Any = None,
+        answer: object = ANSWERED,
+        before: Any = (),
     ) -> tuple[Observer, RunState]:
         now = dt.datetime.now(dt.UTC)
         content = b"".join(record(each, answer, number) for number, each in enumerate(requests))
@@ -177,7 +203,9 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
         monkeypatch.setattr(observation, "client", lambda name, *_: functions if name == "lambda" else storage)
         monkeypatch.setattr(observation, "get_object", lambda *_: {"Body": io.BytesIO(content)})
         monkeypatch.setattr(Observer, "_read_metrics", lambda self, now: None)
-        request = validate(ShadowRequest, {**json.loads(REQUEST.model_dump_json(by_alias=True)), "Checks": [check]})
+        request = validate(
+            ShadowRequest, {**json.loads(REQUEST.model_dump_json(by_alias=True)), "Checks": [*before, check]}
+        )
         state = RunState(began=now.timestamp() - 60, minute=now.timestamp())
         return Observer(request, state), state
 
@@ -245,6 +273,24 @@ def test_a_pair_that_the_judge_cannot_judge_is_counted(
     observer.observe(time.time())
     assert (state.observed.pairs, state.observed.answers[0].counts.pairs, state.unjudged) == (3, 0, 3)
     assert [(line["pairs"], line["reason"]) for line in logged] == [(3, reason)]
+
+
+def test_the_judge_gets_the_request_and_both_answers(watched: Watched) -> None:
+    calls: list[dict[str, Any]] = []
+
+    def judge(**call: Any) -> dict[str, Any]:
+        calls.append(call)
+        return answers(b'{"production": true, "candidate": false}')
+
+    asked = {**ASKED, "user": "J\u00fcrgen"}
+    observer, state = watched([asked], check=JUDGE, judge=judge, before=[{"Kind": "answered"}])
+    observer.observe(time.time())
+    assert state.observed.answers[1].worse == 1
+    (call,) = calls
+    assert call["FunctionName"] == JUDGE["Judge"]
+    assert json.loads(call["Payload"]) == {"request": asked, "production": ANSWERED, "candidate": ANSWERED}
+    # A character that is escaped would count six times towards the size.
+    assert "J\u00fcrgen".encode() in call["Payload"]
 
 
 def test_a_pair_that_is_larger_than_lambda_s_quota_is_not_sent_to_the_judge(watched: Watched) -> None:

@@ -118,6 +118,7 @@ class Written:
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
+        self.modified = BEGAN + dt.timedelta(hours=9)
 
     def add(self, variant: str, minute: int, request: dict[str, Any], text: str) -> None:
         at = BEGAN + dt.timedelta(minutes=minute)
@@ -135,7 +136,7 @@ class Written:
     def get_paginator(self, _: str) -> Any:
         def paginate(*, Prefix: str, StartAfter: str, **__: Any) -> list[dict[str, Any]]:  # noqa: N803 - boto3's
             names = sorted(name for name in self.files if name.startswith(Prefix) and name > StartAfter)
-            return [{"Contents": [{"Key": name, "LastModified": BEGAN + dt.timedelta(hours=9)} for name in names]}]
+            return [{"Contents": [{"Key": name, "LastModified": self.modified} for name in names]}]
 
         return SimpleNamespace(paginate=paginate)
 
@@ -243,6 +244,101 @@ def test_files_beyond_the_most_that_the_record_can_hold_are_not_read(
         "there is nothing that another look would read"
     )
     assert (state.observed.pairs, len(state.production.read), len(state.candidate.read)) == (3, 3, 3)
+
+
+def test_a_poll_reads_only_so_many_files_and_the_next_one_reads_on(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observation, "_FILES_A_POLL", 2)
+    for minute in (1, 2, 3, 4, 65):
+        written.ask(minute, user(f"Question {minute}"), "yes", "yes")
+    state = RunState(began=BEGAN.timestamp(), minute=BEGAN.timestamp())
+    found: list[tuple[bool, int, str]] = []
+    for poll in range(3):
+        more = Observer(REQUEST, state).observe(BEGAN.timestamp() + 86_400 + poll)
+        found.append((more, state.observed.pairs, state.candidate.hour))
+    assert found == [(True, 2, "2026/01/01/00"), (True, 4, "2026/01/01/01"), (False, 5, "2026/01/01/22")]
+
+
+def test_hours_that_ended_long_ago_are_read_no_more(written: Written) -> None:
+    state = RunState(began=BEGAN.timestamp(), minute=BEGAN.timestamp())
+    for minute in (1, 8 * 60 + 1):
+        written.ask(minute, user(f"Question {minute}"), "yes", "yes")
+    Observer(REQUEST, state).observe(BEGAN.timestamp() + 36_000)
+    assert (state.observed.pairs, state.production.hour) == (2, "2026/01/01/08")
+    assert [mark[:13] for mark in state.production.read] == ["2026/01/01/08"]
+    for minute in (7 * 60 + 59, 8 * 60 + 2):
+        written.ask(minute, user(f"Question {minute}"), "yes", "yes")
+    Observer(REQUEST, state).observe(BEGAN.timestamp() + 36_001)
+    assert state.observed.pairs == 3
+
+
+def test_captures_from_before_the_run_are_not_compared(written: Written) -> None:
+    written.ask(1, user("hi"), "yes", "yes")
+    written.modified = BEGAN - dt.timedelta(seconds=1)
+    assert observed().observed.pairs == 0
+    written.modified = BEGAN
+    assert observed().observed.pairs == 1
+
+
+def test_lines_that_are_no_captures_are_counted(written: Written) -> None:
+    written.ask(1, user("hi"), "yes", "yes")
+    written.files = {name: content + b"{\n" for name, content in written.files.items()}
+    assert (observed().unusable, observed().observed.pairs) == (2, 1)
+
+
+@pytest.mark.parametrize(("limit", "most"), [("_MOST_WAITING", 3), ("_MOST_FILES", 2)])
+def test_the_latest_captures_without_a_pair_wait(
+    written: Written, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    monkeypatch.setattr(observation, limit, most)
+    for minute in range(1, 6):
+        written.add("Shadow", minute, user(f"Question {minute}"), "yes")
+    written.ask(6, user("Question 6"), "yes", "yes")
+    state = RunState(began=BEGAN.timestamp(), minute=BEGAN.timestamp())
+    Observer(REQUEST, state).observe(BEGAN.timestamp() + 600)
+    # The third of the latest three has its pair.
+    assert state.observed.pairs == 1
+    assert [name.rpartition("/")[2][:2] for name in state.files] == ["04", "05"]
+    assert [(place.file, len(place.digest)) for place in state.candidate.waiting] == [(0, 24), (1, 24)]
+    written.add("AllTraffic", 7, user("Question 5"), "yes")
+    Observer(REQUEST, state).observe(BEGAN.timestamp() + 660)
+    assert state.observed.pairs == 2
+
+
+def test_the_report_has_the_run_its_criteria_and_each_finding(written: Written) -> None:
+    for minute in range(3):
+        written.ask(minute, user(f"Question {minute}"), "yes", "" if minute else "yes")
+    state = observed()
+    found = verdict(state.observed, criteria_of(REQUEST))
+    report = document(REQUEST, state, found, "Too early", BEGAN.timestamp() + 3600.5)
+    members = ("production", "candidate")
+    sides = {name: {**report[name]} for name in members}
+    assert {name: value for name, value in report.items() if name not in {*members, "findings"}} == {
+        "outcome": "not decided",
+        "reason": "Too early",
+        "endpoint_name": "chat",
+        "label": "Chat",
+        "sample_percent": 100,
+        "began": "2026-01-01T00:00:00+00:00",
+        "ended": "2026-01-01T01:00:00+00:00",
+        "pairs": 3,
+        "effective_pairs": state.observed.effective_pairs,
+        "unusable_captures": 0,
+        "unjudged_pairs": 0,
+        "announced_pairs": criteria_of(REQUEST).announced_pairs,
+        "needed_pairs": report["needed_pairs"],
+        "margin": 0.1,
+        "latency_tolerance": 0.1,
+        "error_rates": {"worse_though_equal": 0.05, "pass_though_worse_by_the_margin": 0.05, "power": 0.8},
+    }
+    assert {name: side["artifact_key"][0] for name, side in sides.items()} == {"production": "a", "candidate": "b"}
+    assert [finding["measure"] for finding in report["findings"]] == ["answered", "latency", "errors"]
+    lines = markdown(report).splitlines()
+    (answered, *_) = rows = [line for line in lines if line.startswith("| ")][2:]
+    assert answered.startswith("| answered | not decided | 3 ")
+    assert len(rows) == 3
+    assert lines[0].endswith(": Chat")
 
 
 GIVEN = b'{"prompt": "2 + 2", "answer": 4}\n\n {"answer": "Ulm", "prompt": "Where?", "more": 1}\n'

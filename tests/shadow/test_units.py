@@ -34,6 +34,8 @@ def image(url: str) -> list[dict[str, Any]]:
         (chat("hi", "hello", "how?"), chat("Hi", "hello", "how?", max_tokens=3)),
         (chat(image("a")), chat(image("a"), seed=1)),
         (chat(["Hi", "there"]), chat("hi there")),
+        (chat([{"type": "text", "text": "Hi"}, {"type": "text", "text": "there"}]), chat("hi there")),
+        ({"messages": ["Hi"]}, {"messages": ["hi"]}),
         (chat(image("a")), chat([dict(reversed(part.items())) for part in image("a")])),
         ({"prompt": "hi"}, {"prompt": "hi", "max_tokens": 3}),
         ({"inputs": "hi"}, {"inputs": "hi", "parameters": {"max_new_tokens": 3}}),
@@ -160,3 +162,12 @@ def test_the_template_is_that_of_the_last_question() -> None:
     one, other = (unit_of(chat(f"Name {n}?", "Ed", f"Write poem {n}", "Here is"), Beginnings()) for n in (4, 71))
     assert one.conversation != other.conversation
     assert one.template == other.template == "write poem"
+
+
+def test_the_template_of_turns_as_text_is_that_of_the_last_turn_alone() -> None:
+    request: dict[str, Any] = {"inputs": "[INST] Name 4? [/INST] Ed [INST] Write poem 4 [/INST]"}
+    assert unit_of(request, Beginnings()).template == "write poem"
+
+
+def test_a_prompt_has_a_key_of_80_bits() -> None:
+    assert max(unit_of(chat(f"{number}"), Beginnings()).key for number in range(50)).bit_length() in range(70, 81)

@@ -357,6 +357,8 @@ TOP = {"token": "a", "top_logprobs": [{"token": "a", "logprob": -0.1}, {"token":
     [
         ("answered", pair(said("yes"), said("")), Counts(worse=1)),
         ("answered", pair(said("yes"), None), Counts(worse=1)),
+        ("answered", pair({"choices": [{"text": "yes"}]}, {"choices": [{"text": " "}]}), Counts(worse=1)),
+        ("answered", pair({"generated_text": "yes"}, {"generated_text": ""}), Counts(worse=1)),
         ("json_valid", pair(said("{}"), said("{")), None),
         ("json_valid", pair(said("{}"), said("{"), response_format={"type": "json_object"}), Counts(worse=1)),
         ("json_valid", pair(said("{"), said("{}"), response_format={"type": "json_schema"}), Counts(better=1)),
@@ -375,6 +377,8 @@ TOP = {"token": "a", "top_logprobs": [{"token": "a", "logprob": -0.1}, {"token":
         ("exact_match", pair(said("a"), said("b")), None),
         ("exact_match", pair(said("a"), said("b"), temperature=0), Counts(worse=1)),
         ("exact_match", pair(said("a"), said("a"), temperature=0.0), Counts(equal=1)),
+        ("exact_match", pair(said("a"), said("b"), parameters={"temperature": 0}), Counts(worse=1)),
+        ("exact_match", pair(said("a"), said("b"), parameters={"temperature": 0.7}), None),
         ("top_token", pair(said("a"), said("b")), None),
         (
             "top_token",

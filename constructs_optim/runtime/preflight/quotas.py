@@ -72,9 +72,8 @@ def check_quotas(needs: PreflightProperties, context: Context) -> Iterator[Prefl
     yield from _numbers(jobs, quotas)
 
 
-def advise_on_optimization_jobs(needs: PreflightProperties, context: Context) -> Iterator[PreflightFinding]:
+def advise_on_optimization_jobs(needs: PreflightProperties, _context: Context) -> Iterator[PreflightFinding]:
     """Advise on the quotas of optimization jobs, which no call can check."""
-    del context
     counts = "an optimization job counts" if len(needs.optimization_jobs) == 1 else "optimization jobs count"
     yield advice(
         _NAME,

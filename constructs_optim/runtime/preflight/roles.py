@@ -33,7 +33,7 @@ _OBJECT = "preflight"
 def check_role(need: RoleNeed, context: Context) -> Iterator[PreflightFinding]:
     """Check that SageMaker may assume the role, and that the role may read models, write artifacts, and pull images."""
     name = need.role_arn.rpartition("/")[2]
-    partition = need.role_arn.split(":", 2)[1]
+    partition = need.role_arn.split(":")[1]
     refused: dict[str, list[str]] = {}
     uncertain: dict[str, list[str]] = {}
     try:

@@ -142,7 +142,7 @@ class Spans(BaseModel):
 
     def add(self, minute: int, size: int, value: int) -> None:
         """Add outcomes of a minute."""
-        while minute // self.minutes >= _MOST_SPANS:
+        while minute >= _MOST_SPANS * self.minutes:
             self.minutes *= 2
             self.groups = Groups(sizes=_in_twos(self.groups.sizes), sums=_in_twos(self.groups.sums))
         self.groups.add(minute // self.minutes, size, value)

@@ -129,8 +129,6 @@ def _turns(prompt: str) -> Sequence[tuple[str, str]]:
 
 def _text_of(message: object) -> str:
     """Return a message's text, with digests in the place of other content, such as images and calls."""
-    if isinstance(message, str):
-        return _normal(message)
     content = nested(message, "content")
     if isinstance(content, str):
         return _normal(content)
