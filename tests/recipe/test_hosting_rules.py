@@ -197,6 +197,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT137", {"region": "us-west-1", "has_model": False}, "region", "us-west-2"),
     ("OPT138", {"partitions": _HALVES, "instance_types": [_P5]}, "variant.accelerator_partitions", "a variant that serves a model uses whole GPUs"),
     ("OPT138", {"partitions": _HALVES, "instance_types": [_P5, _P5], "pooled": True, **_SERVING}, "variant.accelerator_partitions", "pools"),
+    ("OPT138", {"partitions": ["mig-9g.90gb"], "instance_types": [_P5], **_SERVING}, "variant.accelerator_partitions", "any of mig-1g.10gb, mig-1g.20gb"),
     ("OPT138", {"partitions": _HALVES, **_SERVING}, "variant.accelerator_partitions", "ml.p4d.24xlarge"),
     ("OPT138", {"partitions": [*_HALVES, "mig-1g.10gb"], "instance_types": [_P5], **_SERVING}, "variant.accelerator_partitions", "7 compute and 9 memory"),
     ("OPT139", {"partitions": _HALVES, "components": [_component(accelerators=1)], "instance_types": [_P5], **_SERVING}, "add_component('Chat').options.accelerator_partition", "mig-3g.40gb"),

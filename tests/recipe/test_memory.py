@@ -64,6 +64,10 @@ def test_four_bit_weights_of_hugging_face_have_scales_and_embeddings(model_id: s
     assert weights_gb(row, []) == pytest.approx(published_gb, rel=0.035)
 
 
+def test_the_weights_of_a_small_model_are_less_than_a_gigabyte() -> None:
+    assert weights_gb(models.by_id()["huggingface-textgeneration-gpt2"], []) == pytest.approx(0.248)
+
+
 @pytest.mark.parametrize(
     ("technique", "bits"), [(Quantization.w4a16(), 4.15625), (Quantization.nvfp4(), 4.5), (Quantization.mxfp4(), 4.25)]
 )

@@ -125,6 +125,8 @@ RARE: list[tuple[int, list[str], str]] = [
     (1, ["rate(7 days)"], "Use AlarmSettings(threshold=7)"),
     (1, ["cron(0 6 ? * MON-FRI *)"], "Use AlarmSettings(threshold=3)"),
     (2, ["rate(7 days)", "cron(0 6 ? * MON,THU *)"], "Use AlarmSettings(threshold=4)"),
+    (3, ["cron(0 6 ? * FRI-MON *)"], "Use AlarmSettings(threshold=4)"),
+    (3, ["cron(0 6 ? * FRI-MON/3 *)"], "Use AlarmSettings(threshold=4)"),
     (7, ["cron(0 6 1 * ? *)"], "Schedule one"),
     (7, ["cron(0 6 L * ? *)"], "Schedule one"),
     (7, ["cron(0 6 29 2 ? *)"], "Schedule one"),

@@ -396,6 +396,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"environment": {"SM_VLLM_ALLOWED_ORIGINS": '["a", "b"]'}, "server": Server.vllm(container_version="0.30")},
         {"environment": {"OPTION_A": "a\nb"}, "server": Server.lmi()},
         {"environment": {"NOTE": "a\nSM_SGLANG_TP=1"}, "server": Server.vllm(container_version="0.27.1")},
+        {"environment": {"NOTE": "SM_SGLANG_TP=1\na"}, "server": Server.sglang()},
         {"environment": {"NOTE": "a\nSM_VLLM_TRUST_REMOTE_CODE=true"}, "server": Server.vllm(container_version="0.30")},
     ],
     "OPT211": [_trained_on(_CAPTURED), _trained_on(_CAPTURED.during("2026-10-31"))],
@@ -555,6 +556,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT020", {"techniques": "fp8"}, "techniques", "techniques=[Quantization.fp8()]"),
     ("OPT020", {"techniques": ["awq"]}, "techniques[0]", "Quantization.awq()"),
     ("OPT020", {"techniques": ["quantization=awq"]}, "techniques[0]", "Quantization.awq()"),
+    ("OPT020", {"techniques": ["fp8-block"]}, "techniques[0]", "In Python: Quantization.fp8_block()"),
     ("OPT020", {"techniques": ["quantization=awq,groupsize=64"]}, "techniques[0]", "group_size"),
     ("OPT020", {"techniques": ["quantization=awq,groupsize=64"]}, "techniques[0]", "has no setting 'groupsize'"),
     ("OPT020", {"techniques": ["speculative_decoding=speculator"]}, "techniques[0]", "speculative_decoding=speculator lacks model"),
@@ -573,7 +575,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT022", {"techniques": [Quantization.awq(), Quantization.awq(group_size=64)]}, "techniques[1]", "techniques[0]"),
     ("OPT022", {"techniques": [Quantization.awq()] * 2}, "techniques[1]", "no job can apply a second technique of the same kind"),
     ("OPT022", {"techniques": [SpeculativeDecoding.ngram(), SpeculativeDecoding.mtp()], "model": _hub("Qwen/Qwen3.5-27B"), **_G7E}, "techniques[1]", "the server supports only one speculative decoding, and ngram is already one"),
-    ("OPT023", {"model": Model.jumpstart("huggingface-llm-falcon-180b-bf16"), "techniques": [_DRAFT]}, "techniques[0]", "publishes no sagemaker draft"),
+    ("OPT023", {"model": Model.jumpstart("huggingface-llm-falcon-180b-bf16"), "techniques": [_DRAFT]}, "techniques[0]", "publishes no SageMaker draft model for"),
     ("OPT024", {"techniques": [_awq(tensor_parallel_degree=3)]}, "techniques[0].tensor_parallel_degree", "1, 2, 4"),
     ("OPT029", {"environment": {"SM_VLLM_MAX_NUM_SEQZ": "8"}}, "environment.SM_VLLM_MAX_NUM_SEQZ", "SM_VLLM_MAX_NUM_SEQS"),
     ("OPT029", {"environment": {"SM_VLLM_KV_CACHE_DTYPE": "fp7"}}, "environment.SM_VLLM_KV_CACHE_DTYPE", "did you mean fp8"),
@@ -686,6 +688,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT052", {"environment": {"OPTION_MAX_MODEL_LEN": "1M"}, "server": Server.lmi(), **_QWEN_32B}, "environment.OPTION_MAX_MODEL_LEN", "40960 or less"),
     ("OPT054", _FALCON_7B, "instance_type", "tensor parallel degree of 1 ("),
     ("OPT054", {"model": Model.jumpstart("huggingface-textgeneration-gpt2"), "instance_type": "ml.g5.48xlarge"}, "instance_type", "1 or 2 or 4"),
+    ("OPT023", {"model": Model.jumpstart("huggingface-textgeneration-gpt2"), "techniques": [PreOptimized()]}, "techniques[0]", "no pre-optimized configuration for"),
     ("OPT023", _medusa() | {"model": Model.jumpstart("huggingface-llm-falcon-40b-bf16")}, "techniques[0]", "a 16-bit Llama or Mistral model"),
     ("OPT023", _medusa() | {"model": Model.jumpstart("huggingface-llm-thebloke-mistral-7b-openorca-awq")}, "techniques[0]", "16-bit"),
     ("OPT033", _medusa() | {"environment": {"SM_NUM_GPUS": "2"}}, "environment.SM_NUM_GPUS", "leave the variable out"),
@@ -800,6 +803,8 @@ WRONG_SETTINGS: list[tuple[Callable[[], Any], str, str, str]] = [
     (lambda: _awq(group_size="64"), "OPT021", "Quantization.awq.group_size", "as a number and not as text"),  # type: ignore[arg-type]
     (lambda: _awq(groupsize=64), "OPT021", "Quantization.awq.groupsize", "did you mean group_size?"),  # type: ignore[call-arg]
     (lambda: _awq(64), "OPT021", "Quantization.awq", "group_size=64"),  # type: ignore[misc]
+    (lambda: Server.vllm("4096"), "OPT090", "Server.vllm", "container_version='4096' or reasoning_parser='4096' or tool_call_parser='4096'"),  # type: ignore[misc]
+    (lambda: Server.vllm(4096), "OPT090", "Server.vllm", "context_length=4096 or max_concurrent_requests=4096"),  # type: ignore[misc]
     (lambda: Quantization.fp8(bits=8), "OPT021", "Quantization.fp8.bits", "it has tensor_parallel_degree, checkpoint, "),  # type: ignore[call-arg]
     (lambda: Quantization.fp8(calibration_size=0), "OPT021", "Quantization.fp8.calibration_size", "1 or more"),
     (lambda: Quantization.fp8(scheme="fp8"), "OPT021", "Quantization.fp8.scheme", "'FP8' or 'FP8_DYNAMIC'"),  # type: ignore[arg-type]

@@ -197,9 +197,7 @@ def _recorded_tuning_is_of_a_recipe(recipe: Recipe) -> Iterator[Finding]:
     a person or another program wrote this setting into the lock file, and it changes the container.
     """
     for (_, tuning), of_technique in ((recipe.recommended, False), (recipe.speculation, True)):
-        entry = next((name for name, recorded in recipe.containers.tuning.items() if recorded == tuning), None)
-        if entry is None or tuning in _recommended(recipe):
-            continue
+        entries = [name for name, recorded in recipe.containers.tuning.items() if recorded == tuning]
         arguments, variables = models.tuned_settings()
         if of_technique:
             arguments, variables = frozenset({"num_speculative_tokens"}), frozenset[str]()
@@ -211,18 +209,10 @@ def _recorded_tuning_is_of_a_recipe(recipe: Recipe) -> Iterator[Finding]:
             ("arguments", tuning.arguments, arguments),
             ("environment", tuning.environment, variables),
         ):
-            for name, value in given.items():
+            for name, value in given.items() if entries else ():
                 if name not in known:
                     reason = f"no recipe in the catalog has this {'argument' if part == 'arguments' else 'variable'}"
-                    yield Finding(f"tuning[{entry!r}].{part}.{name}", value, fix, reason)
-
-
-def _recommended(recipe: Recipe) -> list[models.Tuning]:
-    """Return the catalog's own tunings of the model."""
-    row = recipe.model_row
-    if row is None or row.recipe is None or recipe.instance is None:
-        return [models.Tuning()]
-    return [models.Tuning(), row.recipe.tuned(recipe.instance.generation)]
+                    yield Finding(f"tuning[{entries[0]!r}].{part}.{name}", value, fix, reason)
 
 
 @rule("OPT038", _IMAGES)

@@ -284,7 +284,7 @@ def _context_fits(recipe: Recipe) -> Iterator[Finding]:
     )
     larger = "an instance type with more accelerator memory, or fewer bits per weight"
     if variable is not None:
-        most = min(filter(None, (longest.shortened, _positions(recipe))), default=0)
+        most = min(filter(None, (longest.shortened, _positions(recipe))))
         shorter = f"{most} or less, or " if longest.fits_at_best >= LEAST_CONTEXT else ""
         yield Finding(*_length(recipe, variable), shorter + larger, reason)
     else:

@@ -107,7 +107,8 @@ def _the_model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
             reason = f"the weights of {row.model_id} are already quantized to {row.weight_bits} bits"
             fix = "the model without this technique, or a 16-bit model"
         elif recipe.hub_model is not None and technique.of_hub and technique.support not in row.supports:
-            reason = f"JumpStart publishes no {technique.name.replace('_', ' ')} for {row.model_id}"
+            published = "pre-optimized configuration" if technique.hub_configuration else technique.label
+            reason = f"JumpStart publishes no {published} for {row.model_id}"
             fix = f"a model from `constructs-optim catalog models --supports {technique.support}`"
         else:
             continue
@@ -254,7 +255,7 @@ def _sagemaker_lists_techniques(recipe: Recipe) -> Iterator[Finding]:
     """SageMaker lists the technique for the model: SageMaker documents no support for the combination."""
     row = recipe.model_row if recipe.hub_model is not None else None
     for location, technique in recipe.located_techniques:
-        if row is not None and technique.job_member and not technique.of_hub and technique.support not in row.supports:
+        if row is not None and technique.job_member and technique.support not in row.supports:
             supported = sorted(each.name for each in _registered() if each.job_member and each.support in row.supports)
             listed = ", ".join(supported) or "none"
             reason = f"SageMaker's table of supported models does not list {technique.name} for {row.model_id}"
