@@ -15,14 +15,66 @@ from typing import Any
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
-from constructs_optim.recipe import Recipe, RecipeError
+from constructs_optim.recipe import (
+    Compilation,
+    KvCache,
+    Model,
+    PreOptimized,
+    Quantization,
+    Recipe,
+    RecipeError,
+    Sharding,
+    SpeculativeDecoding,
+    Technique,
+)
 from constructs_optim.recipe.plan_data import Plan
 from constructs_optim.recipe.planning import plan
 
 from .test_rules import GOOD, recipe
 
 
+def techniques_with_settings() -> Iterator[dict[str, Any]]:
+    """Recipes of each technique with other settings than the defaults."""
+    samples, layers = "s3://data/samples/", ["lm_head", "mlp.gate"]
+    llama: list[list[Technique]] = [
+        [Quantization.awq(group_size=32, ignored_layers=layers)],
+        [Quantization.fp8(scheme="FP8_DYNAMIC", ignored_layers=layers, calibration_size=8, calibration_length=64)],
+        [
+            Quantization.smoothquant(alpha=0.5, per_token=True, per_channel=True, calibration_size=8),
+            Compilation.tensorrt_llm(maximum_input_length=64, maximum_output_length=32, maximum_batch_size=2),
+        ],
+        [SpeculativeDecoding.sagemaker_draft(speculative_tokens=2)],
+        [SpeculativeDecoding.custom_draft(uri="s3://drafts/one/", accept_eula=True, speculative_tokens=2)],
+        [SpeculativeDecoding.custom_draft(model=Model.s3("s3://drafts/one/"))],
+        [SpeculativeDecoding.jumpstart_draft(model_id="of-my-own", version="1.0.0", accept_eula=True)],
+        [SpeculativeDecoding.eagle(training_data=samples, speculative_tokens=2)],
+        [SpeculativeDecoding.ngram(speculative_tokens=2, prompt_lookup_max=3)],
+        [SpeculativeDecoding.speculator(model=Model.s3("s3://heads/"), method="medusa", speculative_tokens=2)],
+        [SpeculativeDecoding.mtp(speculative_tokens=2)],
+        [PreOptimized(config="lmi", accept_draft_eula=True)],
+        [Sharding.fast_load(tensor_parallel_degree=4)],
+        [KvCache.fp8()],
+    ]
+    yield from ({"techniques": each, "instance_type": "ml.p4d.24xlarge"} for each in llama[:-1])
+    yield {"techniques": llama[-1], "instance_type": "ml.p5.48xlarge"}
+    qwen = {"model": Model.huggingface("Qwen/Qwen3-32B", revision="a" * 40), "instance_type": "ml.g7e.24xlarge"}
+    for technique in (
+        Quantization.w4a16(
+            algorithm="awq", calibration_data=samples, ignored_layers=layers, calibration_size=8, calibration_length=64
+        ),
+        Quantization.fp8_block(ignored_layers=layers),
+        Quantization.fp8_dynamic(ignored_layers=layers),
+        Quantization.nvfp4(calibration_data=samples, calibration_size=8, calibration_length=64),
+        Quantization.mxfp4(),
+    ):
+        yield {**qwen, "techniques": [technique]}
+    neuron = Compilation.neuron(dtype="bf16", maximum_batch_size=2, optimize_level=3, maximum_sequence_length=64)
+    yield {"techniques": [neuron], "instance_type": "ml.trn1.32xlarge"}
+
+
 def plans() -> Iterator[Plan]:
+    for each in techniques_with_settings():
+        yield plan(Recipe(**recipe(**each)))
     for given in GOOD.values():
         for each in given:
             # A case is valid for its own rule.

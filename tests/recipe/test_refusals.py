@@ -18,10 +18,13 @@ from syrupy.extensions.json import JSONSnapshotExtension
 import constructs_optim
 from constructs_optim.recipe import Recipe, RecipeError, rules
 from constructs_optim.recipe.errors import Violation
+from constructs_optim.recipe.forms import in_code
 from constructs_optim.recipe.hosting.alarms import Evaluated
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.rules.registry import Finding, Subject
+from constructs_optim.recipe.servers import by_name
 from constructs_optim.recipe.settings import Settings
+from constructs_optim.recipe.techniques import REGISTRY
 from constructs_optim.recipe.techniques.captured import CapturedEndpoint
 
 from . import (
@@ -205,12 +208,19 @@ def test_all_advice_reads_as_it_did(snapshot: SnapshotAssertion) -> None:
     assert advice() == snapshot.use_extension(JSONSnapshotExtension)
 
 
-def accepted_values() -> Iterator[str]:
-    """What each setting of the public classes takes instead of a text, a negative number or a list."""
+def classes_of_settings() -> list[type[Settings]]:
+    """The public classes, the techniques and the servers."""
     public = [getattr(constructs_optim, name) for name in constructs_optim.__all__]
-    for cls in (each for each in public if isinstance(each, type) and issubclass(each, Settings)):
+    techniques = [technique for named in REGISTRY.values() for technique in named.values()]
+    found = [*public, *techniques, *by_name().values()]
+    return [*dict.fromkeys(each for each in found if isinstance(each, type) and issubclass(each, Settings))]
+
+
+def accepted_values() -> Iterator[str]:
+    """What each setting takes instead of a text, a negative number, a large one or a list."""
+    for cls in classes_of_settings():
         for name in cls.model_fields:
-            for value in ("x", -1, []):
+            for value in ("x", -1, 10**12, []):
                 try:
                     cls(**{name: value})
                 except RecipeError as refused:
@@ -220,6 +230,16 @@ def accepted_values() -> Iterator[str]:
 
 def test_the_settings_take_what_they_did(snapshot: SnapshotAssertion) -> None:
     assert list(accepted_values()) == snapshot.use_extension(JSONSnapshotExtension)
+
+
+def test_the_settings_have_the_defaults_that_they_had(snapshot: SnapshotAssertion) -> None:
+    defaults = [
+        f"{cls.display_name()}.{name} = {in_code(field.get_default(call_default_factory=True))}"
+        for cls in classes_of_settings()
+        for name, field in cls.model_fields.items()
+        if not field.is_required()
+    ]
+    assert defaults == snapshot.use_extension(JSONSnapshotExtension)
 
 
 def test_each_refusal_reads_as_it_did(snapshot: SnapshotAssertion) -> None:

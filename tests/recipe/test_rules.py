@@ -134,6 +134,7 @@ _SHAPES = Lock(
         "acme/mine-fp8": RecordedModel(layers=48, hidden_size=5120, precision="fp8"),
     }
 )
+_WIDE = Lock(models={"acme/wide": RecordedModel(parameters_billion=60, weight_bits=16, layers=8)})
 _NVFP4, _FP8 = _hub("nvidia/gemma-4-31B-it-NVFP4"), _hub("Qwen/Qwen3-32B-FP8")
 _LLAMA = _hub("meta-llama/Llama-3.1-8B-Instruct", token_secret_arn=_TOKEN)
 _TOKEN_OF_HUB = f"hf_{'x' * 34}"
@@ -496,6 +497,16 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT010", {"instance_type": "${Token[TOKEN.7]}"}, "instance_type", "known only at deployment"),
     ("OPT011", {"instance_type": "ml.m5.xlarge"}, "instance_type", "ml.g5.12xlarge"),
     ("OPT012", {"instance_type": "ml.inf2.48xlarge"}, "instance_type", "g5"),
+    *(
+        ("OPT012", {"model": _hub("acme/mine"), "techniques": [technique], "instance_type": "ml.inf2.48xlarge"}, "instance_type", f"{technique.name} (techniques[0]) does not run on")
+        for technique in (
+            _awq(), Quantization.fp8(), Quantization.smoothquant(), _w4a16(), Quantization.fp8_block(),
+            Quantization.fp8_dynamic(), Quantization.mxfp4(checkpoint=_MINE), _nvfp4(_MINE), KvCache.fp8(),
+            Compilation.tensorrt_llm(), Sharding.fast_load(), FineTune(training_data=_DATA), Medusa(training_data=_DATA),
+            _DRAFT, _EAGLE, SpeculativeDecoding.ngram(), SpeculativeDecoding.mtp(), _speculator("acme/heads"),
+            SpeculativeDecoding.custom_draft(model=_MINE), SpeculativeDecoding.jumpstart_draft(model_id="of-my-own"),
+        )
+    ),
     ("OPT012", {"model": _LLAMA, "techniques": [KvCache.fp8()], "instance_type": "ml.g5.12xlarge"}, "instance_type", "g6, g6e, g7, g7e, p5, p5e, p5en, p6-b200, p6-b300"),
     ("OPT012", {"model": _hub("amd/gpt-oss-120b-w-mxfp4-a-fp8"), "techniques": [], "instance_type": "ml.g4dn.12xlarge"}, "instance_type", "MXFP4"),
     ("OPT012", {"model": _hub("openai/gpt-oss-20b"), "techniques": [], "instance_type": "ml.g4dn.xlarge"}, "instance_type", "the weights of openai/gpt-oss-20b are MXFP4"),
@@ -664,6 +675,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT030", {"techniques": [KvCache.fp8(), _DRAFT], "instance_type": "ml.p5.48xlarge"}, "techniques", "no container image can serve the result"),
     ("OPT030", {"model": _hub("google/gemma-4-31B-it")}, "techniques[0]", 'Quantization.awq(checkpoint=Model.huggingface("google/gemma-4-31B-it-qat-w4a16-ct"))'),
     ("OPT030", {"model": _hub("Qwen/Qwen3-32B"), "techniques": [SpeculativeDecoding.sagemaker_draft()]}, "techniques", "which no image that serves SageMaker draft model has"),
+    ("OPT030", {"model": _hub("Qwen/Qwen3-32B"), "techniques": [_NEURON], **_TRN1}, "techniques[0]", "only the models that vLLM 0.5.3 supports"),
     ("OPT030", {"model": _hub("Qwen/Qwen3.5-9B")}, "techniques[0]", "Quantization.w4a16(calibration_data=...), which runs an llm-compressor job"),
     ("OPT030", {"model": _hub("google/gemma-4-12B-it"), "techniques": [Quantization.fp8()]}, "techniques[0]", "needs vLLM 0.23.0 or newer, and SageMaker's fp8 jobs support only the models that vLLM 0.16.0 supports"),
     ("OPT030", {"model": _hub("google/gemma-4-12B-it"), "techniques": [Quantization.fp8()]}, "techniques[0]", "Quantization.fp8_block() or Quantization.fp8_dynamic()"),
@@ -713,6 +725,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT162", _on(instance_type="ml.trn1.32xlarge"), "techniques[0].compute.instance_type", "ml."),
     ("OPT163", _tuned(method="full"), "techniques[0].compute.instance_type", "70 GB of each GPU"),
     ("OPT163", _tuned(compute=TrainingCompute(instance_type="ml.g5.xlarge")), "techniques[0].compute.instance_type", "merging adapters"),
+    ("OPT163", {"model": _hub("acme/wide"), "techniques": [Quantization.fp8_block()], "containers": _WIDE}, "techniques[0].compute.instance_type", "a layer and its statistics need 30 GB of each GPU"),
     ("OPT163", {"techniques": [_w4a16(compute=TrainingCompute(instance_type="ml.g5.2xlarge"))], "model": Model.huggingface("Qwen/Qwen3-32B", revision=_COMMIT)}, "techniques[0].compute.instance_type", "the model in 16 bits needs"),
     ("OPT164", _on(environment={"A": "x" * 513}), "techniques[0].compute.environment.A", "512"),
     ("OPT164", _on(environment={f"A{n}": "" for n in range(101)}), "techniques[0].compute.environment", "at most 100"),
