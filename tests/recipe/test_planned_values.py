@@ -29,6 +29,7 @@ from constructs_optim.recipe import (
 )
 from constructs_optim.recipe.plan_data import Plan
 from constructs_optim.recipe.planning import plan
+from constructs_optim.recipe.servers import Adapters, Server
 
 from .test_rules import GOOD, recipe
 
@@ -72,8 +73,39 @@ def techniques_with_settings() -> Iterator[dict[str, Any]]:
     yield {"techniques": [neuron], "instance_type": "ml.trn1.32xlarge"}
 
 
+def servers_with_settings() -> Iterator[dict[str, Any]]:
+    """Recipes of each server with other settings than the defaults, and of each way of SGLang and LMI to speculate."""
+    sizes: dict[str, Any] = {"context_length": 4096, "max_concurrent_requests": 8}
+    parsers = {"reasoning_parser": "qwen3", "tool_call_parser": "hermes"}
+    off, on = {"prefix_caching": False, "chunked_prefill": False}, {"prefix_caching": True, "chunked_prefill": True}
+    adapters = Adapters(max_loaded=2, max_cached=8, max_rank=16)
+    of_llama: dict[str, Any] = {"techniques": [], "instance_type": "ml.p4d.24xlarge"}
+    for served in (
+        Server.vllm(**sizes, **parsers, **off, adapters=adapters),
+        Server.lmi(**sizes, **parsers, **off, adapters=adapters),
+        Server.sglang(**sizes, **parsers, **off),
+        *(server(**on) for server in (Server.vllm, Server.lmi, Server.sglang)),
+        Server.text_generation_inference(),
+    ):
+        yield {**of_llama, "server": served}
+    heads, draft = Model.s3("s3://heads/"), Model.s3("s3://drafts/one/")
+    for speculation in (
+        *(
+            SpeculativeDecoding.speculator(model=heads, method=method, speculative_tokens=3)
+            for method in ("eagle", "eagle3", "dflash", "dspark", "mtp")
+        ),
+        SpeculativeDecoding.ngram(),
+        SpeculativeDecoding.mtp(),
+        SpeculativeDecoding.custom_draft(model=draft),
+        SpeculativeDecoding.custom_draft(model=draft, speculative_tokens=2),
+    ):
+        for server in (Server.sglang(), Server.lmi()):
+            yield {**of_llama, "techniques": [speculation], "server": server}
+    yield {**of_llama, "techniques": [KvCache.fp8()], "instance_type": "ml.p5.48xlarge", "server": Server.sglang()}
+
+
 def plans() -> Iterator[Plan]:
-    for each in techniques_with_settings():
+    for each in (*techniques_with_settings(), *servers_with_settings()):
         yield plan(Recipe(**recipe(**each)))
     for given in GOOD.values():
         for each in given:

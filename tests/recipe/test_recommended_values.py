@@ -35,6 +35,7 @@ ASKED: dict[str, tuple[Model, dict[str, Any]]] = {
         LLAMA,
         {"time_to_first_token": "200ms", "inter_token_latency": "10ms", "max_price_per_hour": 70.0, "quality": "any"},
     ),
+    "Qwen 32B, lossless": (QWEN, {"quality": "lossless"}),
     "of unknown size": (Model.huggingface("acme/mine", revision="a" * 40), {}),
 }
 _SHOWN = 4
