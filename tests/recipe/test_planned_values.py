@@ -29,6 +29,7 @@ from constructs_optim.recipe import (
 )
 from constructs_optim.recipe.plan_data import Plan
 from constructs_optim.recipe.planning import plan
+from constructs_optim.recipe.recipe import JobSettings
 from constructs_optim.recipe.servers import Adapters, Server
 
 from .test_rules import GOOD, recipe
@@ -69,6 +70,12 @@ def techniques_with_settings() -> Iterator[dict[str, Any]]:
         Quantization.mxfp4(),
     ):
         yield {**qwen, "techniques": [technique]}
+    reserved = JobSettings(3_600, 1_800, "arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama")
+    yield {**qwen, "techniques": [Quantization.fp8_block()], "jobs": reserved}
+    unknown = Model.huggingface("acme/mine", revision="a" * 40)
+    yield {"model": unknown, "techniques": [Quantization.fp8_block()], "instance_type": "ml.g7e.24xlarge"}
+    tuned = Model.huggingface("deepseek-ai/DeepSeek-V3.2", revision="a" * 40)
+    yield {"model": tuned, "techniques": [], "instance_type": "ml.p5en.48xlarge"}
     neuron = Compilation.neuron(dtype="bf16", maximum_batch_size=2, optimize_level=3, maximum_sequence_length=64)
     yield {"techniques": [neuron], "instance_type": "ml.trn1.32xlarge"}
 
@@ -114,6 +121,12 @@ def plans() -> Iterator[Plan]:
                 yield plan(Recipe(**recipe(**each)))
 
 
+def recorded(planned: Plan) -> dict[str, Any]:
+    """What the lock file gets of a plan, without the names of images."""
+    record = planned.containers.model_dump(mode="json", include={"tuning", "contexts", "artifacts"})
+    return {"jobs": sorted(planned.containers.jobs), "servers": sorted(planned.containers.servers), **record}
+
+
 def planned_values() -> dict[str, list[str]]:
     """The distinct values, as JSON, each in a line."""
     found: dict[str, set[str]] = defaultdict(set)
@@ -124,6 +137,7 @@ def planned_values() -> dict[str, list[str]]:
         found["memory"].add(f"{planned.instance_type}, {named}: {json.dumps(described.get('memory'))}")
         found["copies"].add(f"{planned.instance_type}: {json.dumps(described.get('copy_requirements'))}")
         found["containers"].add(json.dumps({**container, "image": "", "inference_ami_version": ""}))
+        found["records"].add(f"{planned.instance_type}, {named}: {json.dumps(recorded(planned))}")
         for job in jobs:
             request = job["request"]
             # Its code is that of the release.
