@@ -364,6 +364,10 @@ class _Bucket:
     bucket_arn = bucket_regional_arn = ""
 
 
+class _Network:
+    vpc_id = "vpc-0a1b"
+
+
 class _Other:
     bucket_arn = secret_arn = ""
 
@@ -386,6 +390,7 @@ class _Other:
         (_Room(), "Size.mebibytes(1024)"),
         (_Topic(), "topic"),
         (_Bucket(), "bucket"),
+        (_Network(), "vpc"),
         (_Other(), "..."),
         (_Nameless(), "..."),
     ],
@@ -457,9 +462,25 @@ def test_a_setting_beside_the_form_is_written_with_its_value() -> None:
     assert inner.hint("instancetype", "ml.g5.xlarge", [("scaling", outer)]) == (
         "did you mean instance_type='ml.g5.xlarge' beside scaling?"
     )
-    assert inner.hint("image", "mine:1", [("scaling", Form({"container_version": []}))]) == (
-        "did you mean container_version=... beside scaling?"
-    )
+
+
+@pytest.mark.parametrize(
+    ("word", "setting"),
+    [
+        ("image", "container_version"),
+        ("image_uri", "container_version"),
+        ("container_image", "container_version"),
+        ("hf_token", "token_secret_arn"),
+        ("lora", "fine_tune"),
+    ],
+)
+def test_a_setting_of_another_kind_of_value_is_written_without_the_value(word: str, setting: str) -> None:
+    hint = Form({"copies": []}).hint(word, "mine:1", [("scaling", Form({setting: []}))])
+    assert hint == f"did you mean {setting}=... beside scaling?"
+
+
+def test_at_most_two_similar_names_are_meant() -> None:
+    assert len(meant("instance_typ", ["instance_type", "instance_types", "instance_typed"])) == 2
 
 
 class _Members(BaseModel):
