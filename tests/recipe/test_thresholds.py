@@ -150,7 +150,7 @@ SHARES: list[tuple[dict[str, Any], list[str]]] = [
 
 @pytest.mark.parametrize(("values", "advised"), SHARES)
 def test_a_percentage_that_is_probably_meant_as_a_share_is_advised_against(
-    values: dict[str, float], advised: list[str]
+    values: dict[str, Any], advised: list[str]
 ) -> None:
     found = [advice for each in alarms(**values) for advice in warnings(each)]
     assert [each.message.partition(", which")[0] for each in found] == advised
