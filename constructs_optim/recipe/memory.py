@@ -226,7 +226,7 @@ def context(recipe: Recipe) -> Context | None:
     cache_bytes = _cached(recipe, of_model + _draft_cache(recipe, row, of_model, length))
     if cache_bytes is None:
         return None
-    accelerators = recipe.tensor_parallel_degree or 1
+    accelerators = _degree(recipe)
     # An accelerator holds at least one key and value head, so fewer heads than accelerators are replicated.
     request = cache_bytes * max(1, accelerators / (row.key_value_heads or accelerators))
     beside = memory.available_gb - memory.fixed_gb
@@ -250,16 +250,21 @@ def _width(row: models.ModelRow) -> float:
 
 def _batch(recipe: Recipe, row: models.ModelRow) -> tuple[int, float]:
     """Return the tokens of a step, and each accelerator's memory in GB that is neither for weights nor KV cache."""
-    instance, degree = recipe.instance, recipe.tensor_parallel_degree or 1
-    is_large, is_switched = False, False
-    if instance is not None:
-        is_large = instance.accelerator != _NOT_LARGE and instance.accelerator_memory_mib >= _LARGE_GIB * 2**10
-        is_switched = degree > 1 and instance.family.startswith(_SWITCHED)
+    instance = recipe.instance
+    assert instance is not None  # noqa: S101 - there is an estimate
+    is_large = instance.accelerator != _NOT_LARGE and instance.accelerator_memory_mib >= _LARGE_GIB * 2**10
+    is_switched = _degree(recipe) > 1 and instance.family.startswith(_SWITCHED)
     requests, step = (_REQUESTS_OF_LARGE, _STEP_OF_LARGE) if is_large else (_REQUESTS, _STEP)
     requests, step = batch_size(recipe) or requests, whole_setting(recipe, "max_num_batched_tokens") or step
     sampling = max(0, requests - _REQUESTS) * (row.vocabulary_size or _VOCABULARY) * _SAMPLED_BYTES
     working = (sampling + max(0, step - _STEP) * _width(row) * _STEP_BYTES) / 1e9
     return step, _WORKSPACE_GB + working + (_COMMUNICATION_GB if is_switched else 0)
+
+
+def _degree(recipe: Recipe) -> int:
+    """Return the tensor parallel degree, which every recipe with an estimate has."""
+    assert recipe.tensor_parallel_degree is not None  # noqa: S101 - there is an estimate
+    return recipe.tensor_parallel_degree
 
 
 def context_name(recipe: Recipe) -> str | None:
@@ -334,7 +339,7 @@ def cache_room_gb(recipe: Recipe) -> float | None:
     if row is None or memory is None:
         return None
     _, workspace = _batch(recipe, row)
-    return max(0.0, memory.available_gb - memory.fixed_gb - (recipe.tensor_parallel_degree or 1) * workspace)
+    return max(0.0, memory.available_gb - memory.fixed_gb - _degree(recipe) * workspace)
 
 
 def has_such_a_cache(recipe: Recipe) -> bool:

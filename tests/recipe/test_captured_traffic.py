@@ -70,15 +70,15 @@ def test_a_period_that_is_over_stays_so(day: dt.date, hours: int) -> None:
     assert CHAT.during(f"{day:%Y-%m-%d}").grows_at(now) <= CHAT.during(f"{day:%Y-%m}").grows_at(now)
 
 
-@pytest.mark.parametrize(
-    ("percentage", "location", "fix"),
-    [
-        (None, "data_capture", "DataCapture(bucket=...)"),
-        (0, "data_capture.sampling_percentage", "1 to 100"),
-        (1, "", ""),
-        (100, "", ""),
-    ],
-)
+PERCENTAGES: list[tuple[int | None, str, str]] = [
+    (None, "data_capture", "DataCapture(bucket=...)"),
+    (0, "data_capture.sampling_percentage", "1 to 100"),
+    (1, "", ""),
+    (100, "", ""),
+]
+
+
+@pytest.mark.parametrize(("percentage", "location", "fix"), PERCENTAGES)
 def test_an_endpoint_has_captured_traffic_where_it_captures(percentage: int | None, location: str, fix: str) -> None:
     found = [(each.rule, each.location, each.suggestion) for each in check(CapturedEndpoint(percentage))]
     assert found == ([("OPT213", location, fix)] if location else [])

@@ -40,13 +40,47 @@ def test_an_unknown_engine_metric_is_refused_with_close_matches() -> None:
         engines.find("kv_cache_use")
 
 
-@pytest.mark.parametrize("metric", LIMITS)
-@pytest.mark.parametrize("engine", [engines.Engine("lmi", "LMI"), engines.Engine("vllm", region="me-central-1")])
-def test_a_policy_without_its_metrics_is_refused_once_and_named_by_its_own_metric(
-    metric: str, engine: engines.Engine
+_VLLM, _UNPUBLISHED = engines.Engine("vllm", "vLLM"), engines.Engine("vllm", unpublished="an asynchronous endpoint")
+# rule, use, location of the violation, part of the reason or suggestion
+BAD: list[tuple[str, engines.EngineMetricUse, str, str]] = [
+    *(
+        (rule, engines.EngineMetricUse("on_metric", EngineTarget(metric, 1).used_metrics, engine), "on_metric", metric)
+        for metric in LIMITS
+        for rule, engine in (
+            ("OPT170", engines.Engine("lmi", "LMI")),
+            ("OPT240", engines.Engine("vllm", region="me-central-1")),
+        )
+    ),
+    ("OPT170", engines.EngineMetricUse("there", ("acceptance_length",), _VLLM), "there", "a recipe with speculative"),
+    (
+        "OPT170",
+        engines.EngineMetricUse("there", ("kv_cache_usage",), _UNPUBLISHED),
+        "there",
+        "an asynchronous endpoint",
+    ),
+    ("OPT170", engines.EngineMetricUse("there", ("kv_cache_usage",), engines.Engine()), "there", "is unknown"),
+    ("OPT170", engines.EngineMetricUse("there", ("kv_cache_usage",), engines.Engine("lmi")), "there", "lmi publishes"),
+    *(
+        ("OPT171", engines.EngineMetricUse("there", ("queue_time",), _VLLM, quantile), "there.quantile", "such as 0.9")
+        for quantile in (0, 1, 90)
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "use", "location", "message"), BAD)
+def test_a_use_of_engine_metrics_that_cannot_work_is_refused_once_and_named_by_its_first_metric(
+    rule: str, use: engines.EngineMetricUse, location: str, message: str
 ) -> None:
-    (found,) = check(engines.EngineMetricUse("on_metric", EngineTarget(metric, 1).used_metrics, engine))
-    assert found.value == metric
+    (found,) = check(use)
+    assert (found.rule, found.location) == (rule, location)
+    assert found.value in (use.metrics[0], use.quantile)
+    assert message in f"{found.value} {found.reason} {found.suggestion}"
+
+
+def test_engine_metrics_that_are_published_are_accepted() -> None:
+    speculating = engines.Engine("vllm", speculates=True, region="eu-central-1")
+    for quantile in (None, 0.01, 0.99):
+        assert check(engines.EngineMetricUse("there", tuple(engines.by_name()), speculating, quantile)) == []
 
 
 @pytest.mark.parametrize("metric", LIMITS)

@@ -21,6 +21,7 @@ from constructs_optim.recipe.durations import duration
 from constructs_optim.recipe.errors import listed_mistakes
 from constructs_optim.recipe.forms import VALUE, Form, in_code, meant, meant_name
 from constructs_optim.recipe.hosting.shadow import AnswerCheck
+from constructs_optim.recipe.report import refusal_report
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.secrets import NOT_SHOWN, without_secrets
 from constructs_optim.recipe.settings import arguments_of, expected, needed_by
@@ -70,6 +71,33 @@ def test_an_invalid_value_is_shown_truncated_and_without_memory_address(value: o
     (violation,) = check(Recipe(**recipe(instance_type=value)))
     assert str(violation).startswith(message)
     assert violation.value is value
+
+
+def test_a_violation_has_the_page_of_its_rule_and_the_source() -> None:
+    (violation,) = check(Recipe(**recipe(instance_type="g5.12xlarge")))
+    assert str(violation) == (
+        "OPT010 instance_type = 'g5.12xlarge'\n"
+        "    why:        SageMaker has no endpoint instance type with this name\n"
+        "    what works: did you mean ml.g5.12xlarge?\n"
+        "    see:        https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateOptimizationJob.html\n"
+        "                https://constructs-optim.dev/rules/#opt010"
+    )
+
+
+def test_a_refusal_as_data_has_a_message_in_place_of_a_reason() -> None:
+    (violation,) = check(Recipe(**recipe(instance_type=["ml.g5.12xlarge"])))
+    assert refusal_report(RecipeError([violation])) == {
+        "violations": [
+            {
+                "rule": "OPT010",
+                "location": "instance_type",
+                "value": "['ml.g5.12xlarge']",
+                "message": "an instance type is a string",
+                "suggestion": 'a string such as "ml.g5.12xlarge"',
+                "link": violation.link,
+            }
+        ]
+    }
 
 
 def test_a_violation_is_reported_once() -> None:
@@ -336,6 +364,10 @@ class _Bucket:
     bucket_arn = bucket_regional_arn = ""
 
 
+class _Network:
+    vpc_id = "vpc-0a1b"
+
+
 class _Other:
     bucket_arn = secret_arn = ""
 
@@ -358,6 +390,7 @@ class _Other:
         (_Room(), "Size.mebibytes(1024)"),
         (_Topic(), "topic"),
         (_Bucket(), "bucket"),
+        (_Network(), "vpc"),
         (_Other(), "..."),
         (_Nameless(), "..."),
     ],
@@ -411,14 +444,43 @@ def test_an_unknown_word_is_answered_with_what_it_means(word: str, value: object
     assert Form({"container_version": []}, methods={"fly": f"fly_to({VALUE})"}).hint(word, value) == said
 
 
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        # A similar name of this form is likelier to be meant than the end of a name inside of another setting.
+        ("timeot", "did you mean timeout?"),
+        ("bound", "did you mean options=Options(lower_bound=3) or options=Options(upper_bound=3)?"),
+    ],
+)
+def test_the_end_of_a_name_in_another_setting_is_meant_if_no_name_is_similar(word: str, said: str) -> None:
+    options = Form({"startup_timeot": [], "lower_bound": [], "upper_bound": []}, around="Options({})")
+    assert Form({"timeout": [], "options": [options]}).hint(word, 3) == said
+
+
 def test_a_setting_beside_the_form_is_written_with_its_value() -> None:
     inner, outer = Form({"copies": []}), Form({"model": [], "instance_type": [], "scaling": []})
     assert inner.hint("instancetype", "ml.g5.xlarge", [("scaling", outer)]) == (
         "did you mean instance_type='ml.g5.xlarge' beside scaling?"
     )
-    assert inner.hint("image", "mine:1", [("scaling", Form({"container_version": []}))]) == (
-        "did you mean container_version=... beside scaling?"
-    )
+
+
+@pytest.mark.parametrize(
+    ("word", "setting"),
+    [
+        ("image", "container_version"),
+        ("image_uri", "container_version"),
+        ("container_image", "container_version"),
+        ("hf_token", "token_secret_arn"),
+        ("lora", "fine_tune"),
+    ],
+)
+def test_a_setting_of_another_kind_of_value_is_written_without_the_value(word: str, setting: str) -> None:
+    hint = Form({"copies": []}).hint(word, "mine:1", [("scaling", Form({setting: []}))])
+    assert hint == f"did you mean {setting}=... beside scaling?"
+
+
+def test_at_most_two_similar_names_are_meant() -> None:
+    assert len(meant("instance_typ", ["instance_type", "instance_types", "instance_typed"])) == 2
 
 
 class _Members(BaseModel):

@@ -34,8 +34,25 @@ def columns(config: dict[str, Any]) -> dict[str, Any]:
     return ModelConfig.model_validate(config).columns
 
 
-def test_weights_that_a_configuration_does_not_call_quantized_have_no_bits() -> None:
-    found = columns({**LLAMA, "quantization_config": {"quant_method": "bitsandbytes"}})
+def test_a_configuration_has_the_columns_of_a_model() -> None:
+    assert columns({**LLAMA, "max_position_embeddings": 8192, "torch_dtype": "bfloat16"}) == {
+        "weight_bits": 16,
+        "head_dimension": 128,
+        "hidden_size": 4096,
+        "vocabulary_size": 128_256,
+        "tied_embeddings": False,
+        "attention_heads": 32,
+        "max_position": 8192,
+        "layers": 32,
+        "key_value_heads": 8,
+        "parameters_billion": 8.03,
+        "stored_gb": 16.06,
+    }
+
+
+@pytest.mark.parametrize("quantization", [{"quant_method": "bitsandbytes"}, {"quant_type": {"other": {}}}], ids=str)
+def test_weights_that_a_configuration_does_not_call_quantized_have_no_bits(quantization: dict[str, Any]) -> None:
+    found = columns({**LLAMA, "quantization_config": {"quant_method": "torchao", **quantization}})
     assert "weight_bits" not in found
 
 
@@ -76,6 +93,31 @@ def test_latent_attention_has_the_matrices_of_the_published_model() -> None:
 )
 def test_the_size_of_an_architecture_that_nobody_has_summed_is_not_derived(changed: dict[str, Any]) -> None:
     assert "parameters_billion" not in columns({**LLAMA, **changed})
+    assert ModelConfig.model_validate({**LLAMA, **changed}).modules == {}
+
+
+def test_latent_attention_may_have_whole_queries() -> None:
+    """deepseek-ai/DeepSeek-V2-Lite: q, kv_a with the turned part of the keys, kv_b and o of a layer."""
+    config = ModelConfig.model_validate(
+        {
+            "model_type": "deepseek_v3",
+            "num_hidden_layers": 27,
+            "num_attention_heads": 16,
+            "hidden_size": 2048,
+            "intermediate_size": 10_944,
+            "vocab_size": 102_400,
+            "kv_lora_rank": 512,
+            "qk_nope_head_dim": 128,
+            "qk_rope_head_dim": 64,
+            "v_head_dim": 128,
+        }
+    )
+    matrices = [(2048, 16 * 192), (2048, 512 + 64), (512, 16 * 256), (16 * 128, 2048)]
+    assert config.modules["self_attn"] == 27 * sum(rows * columns for rows, columns in matrices)
+
+
+def test_a_latent_of_unknown_layers_has_no_known_cache() -> None:
+    assert "cache_bytes" not in columns({"kv_lora_rank": 512})
 
 
 @pytest.mark.parametrize(
@@ -132,6 +174,7 @@ KINDS = ["mamba", "mamba", "mamba", "attention"] * 8
     [
         ({**MAMBA, "layer_types": KINDS}, 8, 8192 * 128 + 3 * (8192 + 2 * 128)),
         ({**MAMBA, "layers_block_type": KINDS}, 8, 8192 * 128 + 3 * (8192 + 2 * 128)),
+        ({**MAMBA, "mamba_d_conv": 2, "layer_types": KINDS}, 8, 8192 * 128 + (8192 + 2 * 128)),
         # "auto" is the expanded width, shared by the heads.
         (
             {**MAMBA, "mamba_d_head": "auto", "mamba_expand": 2, "attn_layer_indices": [9, 18, 27]},
@@ -181,14 +224,16 @@ def test_a_cache_of_equal_layers_is_not_special(changed: dict[str, Any]) -> None
     assert "cache_bytes" not in found
 
 
-@pytest.mark.parametrize(("is_newer", "heads"), [(False, 1), (True, 8)])
-def test_multi_query_attention_has_one_head_of_keys(is_newer: bool, heads: int) -> None:
+@pytest.mark.parametrize(
+    ("newer", "heads"), [({}, 1), ({"new_decoder_architecture": False}, 1), ({"new_decoder_architecture": True}, 8)]
+)
+def test_multi_query_attention_has_one_head_of_keys(newer: dict[str, bool], heads: int) -> None:
     """Falcon 7B, and Falcon 40B, whose newer architecture has groups in spite of the member."""
     config = {
         "num_attention_heads": 71,
         "num_kv_heads": 8,
         "multi_query": True,
-        "new_decoder_architecture": is_newer,
+        **newer,
         "hidden_size": 4544,
     }
     assert columns(config)["key_value_heads"] == heads

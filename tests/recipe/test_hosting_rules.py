@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.constructs.endpoint.options import ComponentOptions
-from constructs_optim.recipe import Quantization, RecipeError, Sharding, SpeculativeDecoding
+from constructs_optim.recipe import Quantization, RecipeError, Sharding, SpeculativeDecoding, Technique
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.hosting import (
     Adapter,
@@ -34,6 +34,7 @@ _P5 = "ml.p5.48xlarge"
 _HALVES = ["mig-3g.40gb", "mig-3g.40gb"]
 _ARN = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"
 _SERVING: dict[str, Any] = {"inference_component": True}
+_TWO_KINDS: dict[str, Any] = {"instance_types": [_G5, "ml.inf2.48xlarge"], "pooled": True}
 
 
 def hosting(**overrides: Any) -> Hosting:
@@ -65,6 +66,8 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT108": [
         {"ami_version": "al2-ami-sagemaker-inference-gpu-3-1"},
         {"ami_version": "al2-ami-sagemaker-inference-neuron-2", "instance_types": ["ml.inf2.48xlarge"]},
+        {"instance_types": [_G5, "ml.g6.12xlarge"], "pooled": True, "container_amis": ("al2023-gpu",)},
+        _TWO_KINDS,
     ],
     "OPT109": [{"capacity_reservation": CapacityReservation(arn=_ARN)}],
     "OPT111": [{"pooled": True, "instance_types": [_P5, _G5]}],
@@ -146,6 +149,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT107", {"volume_gib": 513, "instance_types": ["ml.inf2.48xlarge"]}, "variant.volume_size", "512"),
     ("OPT108", {"ami_version": "al2-ami-sagemaker-inference-neuron-2"}, "variant.inference_ami_version", "gpu-3-1"),
     ("OPT108", {"ami_version": "al2-gpu"}, "variant.inference_ami_version", "gpu-2"),
+    ("OPT108", {**_TWO_KINDS, "container_amis": ("al2023-gpu", "al2-gpu")}, "instance_pools", "a container needs al2023-gpu, al2-gpu, which is for GPUs"),
+    ("OPT108", {**_TWO_KINDS, "ami_version": "al2-ami-sagemaker-inference-gpu-2"}, "variant.inference_ami_version", "leave it out: the pools have two kinds of accelerators"),
     ("OPT109", {"capacity_reservation": CapacityReservation(arn="llama")}, "variant.capacity_reservation.arn", "arn:"),
     ("OPT109", {"capacity_reservation": CapacityReservation(arn=_ARN), "pooled": True, "instance_types": [_P5, _G5]}, "variant.capacity_reservation", "one instance type"),
     ("OPT111", {"pooled": True, "instance_types": [_G5, _G5]}, "instance_pools[1].instance_type", "no earlier"),
@@ -181,6 +186,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT131", {"components": [_component(copies=5)], "maximum_instance_count": 2, **_SERVING}, "variant.max_instance_count", "3"),
     ("OPT132", {"techniques": [SpeculativeDecoding.sagemaker_draft()], **_SERVING}, "inference_component", "False"),
     ("OPT133", {"components": [_component()], "inference_component": False}, "inference_component", "True"),
+    ("OPT133", {"inference_component": "yes"}, "inference_component", "True or False"),
     ("OPT133", {"techniques": [Sharding.fast_load()], "inference_component": False}, "inference_component", "True"),
     ("OPT134", {"adapters": [Adapter("add_adapter('A')", "s3://.tar.gz", loads=True)], **_SERVING}, "add_adapter('A').artifact_uri", "sql.tar.gz"),
     ("OPT134", {"adapters": [Adapter("add_adapter('A')", None, loads=True)], **_SERVING}, "add_adapter('A').artifact_uri", "sql.tar.gz"),
@@ -191,6 +197,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT137", {"region": "us-west-1", "has_model": False}, "region", "us-west-2"),
     ("OPT138", {"partitions": _HALVES, "instance_types": [_P5]}, "variant.accelerator_partitions", "a variant that serves a model uses whole GPUs"),
     ("OPT138", {"partitions": _HALVES, "instance_types": [_P5, _P5], "pooled": True, **_SERVING}, "variant.accelerator_partitions", "pools"),
+    ("OPT138", {"partitions": ["mig-9g.90gb"], "instance_types": [_P5], **_SERVING}, "variant.accelerator_partitions", "any of mig-1g.10gb, mig-1g.20gb"),
     ("OPT138", {"partitions": _HALVES, **_SERVING}, "variant.accelerator_partitions", "ml.p4d.24xlarge"),
     ("OPT138", {"partitions": [*_HALVES, "mig-1g.10gb"], "instance_types": [_P5], **_SERVING}, "variant.accelerator_partitions", "7 compute and 9 memory"),
     ("OPT139", {"partitions": _HALVES, "components": [_component(accelerators=1)], "instance_types": [_P5], **_SERVING}, "add_component('Chat').options.accelerator_partition", "mig-3g.40gb"),
@@ -284,28 +291,61 @@ def test_all_hosting_violations_are_reported_together() -> None:
     assert [violation.rule for violation in broken] == ["OPT100", "OPT101", "OPT104"]
 
 
-def test_a_canary_update_of_a_single_instance_gives_a_warning() -> None:
-    canary = UpdateSettings("CANARY", 10)
-    assert [advice.id for advice in warnings(hosting(update=canary))] == ["constructs-optim:OPT123"]
-    assert warnings(hosting(update=canary, initial_instance_count=2)) == ()
+_HOUR: dict[str, Any] = {"download_timeout_seconds": 3600, "startup_timeout_seconds": 3600}
+# rule, options, location of the advice, part of the reason or suggestion
+ADVISED: list[tuple[str, dict[str, Any], str, str]] = [
+    ("OPT112", {**_HOUR, "provision_timeout_seconds": 2401}, "variant.container_startup_timeout", "9601 s"),
+    ("OPT112", {**_HOUR, "provision_timeout_seconds": 1, **_SERVING}, "variant.container_startup_timeout", "7201 s"),
+    ("OPT117", {"ssm_access": True, "network_isolation": False}, "variant.ssm_access", "Leave it out in production"),
+    ("OPT118", {"routing": Routing.kv_aware(), "servers": ("vllm", "lmi")}, "variant.routing", "'lmi'"),
+    ("OPT123", {"update": UpdateSettings("CANARY", 10)}, "update_policy", "initial_instance_count=2"),
+]
+
+
+@pytest.mark.parametrize(("rule", "options", "location", "message"), ADVISED)
+def test_doubtful_options_are_advised_on_with_their_location_and_a_suggestion(
+    rule: str, options: dict[str, Any], location: str, message: str
+) -> None:
+    (advice,) = warnings(hosting(**options))
+    assert advice.id == f"constructs-optim:{rule}"
+    assert advice.message.startswith(f"{location} = ")
+    assert message in advice.message
 
 
 @pytest.mark.parametrize(
-    ("update", "more", "message"),
+    "options",
     [
-        (UpdateSettings("CANARY", 5), {}, "they are 5% of the endpoint's, and the alarm's threshold is more than 5%"),
-        (UpdateSettings("CANARY", 6), {}, None),
-        (UpdateSettings("CANARY", 6), {"alarms": Alarms(error_rate=AlarmSettings(threshold=8))}, "threshold=3.75))"),
-        (UpdateSettings("CANARY", 1), {"alarms": Alarms(error_rate=False)}, None),
-        (UpdateSettings("CANARY", 1, bake_seconds=600), {"rollback_alarms": 1}, None),
-        # One instance of four.
-        (UpdateSettings("CANARY", 5), {"initial_instance_count": 4}, None),
-        (UpdateSettings("CANARY", 1, "INSTANCE_COUNT"), {"initial_instance_count": 20}, "threshold=2.5))"),
-        (UpdateSettings("CANARY", 1, "INSTANCE_COUNT"), {"initial_instance_count": 19}, None),
-        # Their next step raises the alarm.
-        (UpdateSettings("ROLLING", 5), {}, None),
+        {},
+        _SERVING,
+        _HOUR,
+        {**_HOUR, "provision_timeout_seconds": 2400},
+        {"startup_timeout_seconds": 3600, **_SERVING},
+        {**_HOUR, "download_timeout_seconds": 60, "provision_timeout_seconds": 3540, **_SERVING},
+        {"routing": Routing.kv_aware(), "servers": ("vllm",)},
+        {"routing": Routing.prefix_aware(), "servers": ("lmi",)},
+        {"update": UpdateSettings("CANARY", 10), "initial_instance_count": 2},
     ],
 )
+def test_ordinary_options_have_no_advice(options: dict[str, Any]) -> None:
+    assert warnings(hosting(**options)) == ()
+
+
+CANARIES: list[tuple[UpdateSettings, dict[str, Any], str | None]] = [
+    (UpdateSettings("CANARY", 5), {}, "they are 5% of the endpoint's, and the alarm's threshold is more than 5%"),
+    (UpdateSettings("CANARY", 6), {}, None),
+    (UpdateSettings("CANARY", 6), {"alarms": Alarms(error_rate=AlarmSettings(threshold=8))}, "threshold=3.75))"),
+    (UpdateSettings("CANARY", 1), {"alarms": Alarms(error_rate=False)}, None),
+    (UpdateSettings("CANARY", 1, bake_seconds=600), {"rollback_alarms": 1}, None),
+    # One instance of four.
+    (UpdateSettings("CANARY", 5), {"initial_instance_count": 4}, None),
+    (UpdateSettings("CANARY", 1, "INSTANCE_COUNT"), {"initial_instance_count": 20}, "threshold=2.5))"),
+    (UpdateSettings("CANARY", 1, "INSTANCE_COUNT"), {"initial_instance_count": 19}, None),
+    # Their next step raises the alarm.
+    (UpdateSettings("ROLLING", 5), {}, None),
+]
+
+
+@pytest.mark.parametrize(("update", "more", "message"), CANARIES)
 def test_a_canary_that_is_too_small_for_the_error_rate_gives_a_warning(
     update: UpdateSettings, more: dict[str, Any], message: str | None
 ) -> None:
@@ -314,25 +354,25 @@ def test_a_canary_that_is_too_small_for_the_error_rate_gives_a_warning(
     assert all(message in advice.message for advice in found if message)
 
 
-@pytest.mark.parametrize(
-    ("step", "rule", "message"),
-    [
-        (StepOfFleet("CANARY", 9, 4, 4, 4), "OPT271", "1 to 2, or percent=25 instead"),
-        (StepOfFleet("CANARY", 4, 4, 1, 7), "OPT271", "has at most 7 instances"),
-        (StepOfFleet("CANARY", 4, 4, 1, 8), "OPT272", "starts with 4 instances, and a step is 1 to 50% of them"),
-        (StepOfFleet("CANARY", 2, 4, 1, 8), None, ""),
-        (
-            StepOfFleet("CANARY", 1, 1, 1, 1),
-            "OPT271",
-            "update_policy=UpdatePolicy.all_at_once(), or 2 instances or more",
-        ),
-        (StepOfFleet("ROLLING", 9, 4, None, None), "OPT272", "1 to 2, or percent=25 instead"),
-        (StepOfFleet("ROLLING", 1, 40, 30, 40), "OPT271", "has at least 30 instances, and a step is 5 to 50% of them"),
-        (StepOfFleet("ROLLING", 1, 20, 20, 20), None, ""),
-        (StepOfFleet("LINEAR", 1, 11, 1, 11), "OPT272", "2 to 5, or percent=25 instead"),
-        (StepOfFleet("LINEAR", 1, 10, 10, 10), None, ""),
-    ],
-)
+STEPS: list[tuple[StepOfFleet, str | None, str]] = [
+    (StepOfFleet("CANARY", 9, 4, 4, 4), "OPT271", "1 to 2, or percent=25 instead"),
+    (StepOfFleet("CANARY", 4, 4, 1, 7), "OPT271", "has at most 7 instances"),
+    (StepOfFleet("CANARY", 4, 4, 1, 8), "OPT272", "starts with 4 instances, and a step is 1 to 50% of them"),
+    (StepOfFleet("CANARY", 2, 4, 1, 8), None, ""),
+    (
+        StepOfFleet("CANARY", 1, 1, 1, 1),
+        "OPT271",
+        "update_policy=UpdatePolicy.all_at_once(), or 2 instances or more",
+    ),
+    (StepOfFleet("ROLLING", 9, 4, None, None), "OPT272", "1 to 2, or percent=25 instead"),
+    (StepOfFleet("ROLLING", 1, 40, 30, 40), "OPT271", "has at least 30 instances, and a step is 5 to 50% of them"),
+    (StepOfFleet("ROLLING", 1, 20, 20, 20), None, ""),
+    (StepOfFleet("LINEAR", 1, 11, 1, 11), "OPT272", "2 to 5, or percent=25 instead"),
+    (StepOfFleet("LINEAR", 1, 10, 10, 10), None, ""),
+]
+
+
+@pytest.mark.parametrize(("step", "rule", "message"), STEPS)
 def test_a_step_in_instances_is_refused_if_no_fleet_has_room_for_it_and_else_advised_on(
     step: StepOfFleet, rule: str | None, message: str
 ) -> None:
@@ -341,26 +381,6 @@ def test_a_step_in_instances_is_refused_if_no_fleet_has_room_for_it_and_else_adv
     assert [*refused, *advised] == ([rule] if rule is not None else [])
     assert not refused or rule == "OPT271"
     assert message in "".join([*refused.values(), *advised.values()])
-
-
-def test_sessions_in_containers_give_a_warning() -> None:
-    open_to_sessions = hosting(ssm_access=True, network_isolation=False)
-    assert [advice.id for advice in warnings(open_to_sessions)] == ["constructs-optim:OPT117"]
-
-
-def test_kv_aware_routing_to_a_container_other_than_vllms_gives_a_warning() -> None:
-    to_caches = hosting(routing=Routing.kv_aware(), servers=("vllm", "lmi"))
-    assert [advice.id for advice in warnings(to_caches)] == ["constructs-optim:OPT118"]
-    assert warnings(hosting(routing=Routing.kv_aware(), servers=("vllm",))) == ()
-    assert warnings(hosting(routing=Routing.prefix_aware(), servers=("lmi",))) == ()
-
-
-def test_startup_timeouts_beyond_the_cloudformation_limit_give_a_warning() -> None:
-    hour: dict[str, Any] = {"download_timeout_seconds": 3600, "startup_timeout_seconds": 3600}
-    for options in ({}, _SERVING, hour, {"startup_timeout_seconds": 3600, **_SERVING}):
-        assert warnings(hosting(**options)) == (), options
-    for options in ({**hour, "provision_timeout_seconds": 2401}, {**hour, "provision_timeout_seconds": 1, **_SERVING}):
-        assert [advice.id for advice in warnings(hosting(**options))] == ["constructs-optim:OPT112"], options
 
 
 _ROW = instances.by_name()[_G5]
@@ -394,37 +414,51 @@ def test_the_suggested_maximum_instance_count_is_sufficient(components: list[Com
         assert check(hosting(components=components, maximum_instance_count=enough, **_SERVING)) == []
 
 
-def test_an_endpoint_has_components_or_not() -> None:
-    found = [each for each in check(hosting(inference_component="yes")) if each.rule == "OPT133"]
-    assert [(each.location, each.suggestion) for each in found] == [("inference_component", "True or False")]
+_NGRAM = SpeculativeDecoding.ngram(speculative_tokens=5)
 
 
-def test_pools_of_two_kinds_have_no_machine_image_of_a_container() -> None:
-    pools = {"instance_types": [_G5, "ml.inf2.48xlarge"], "pooled": True, "container_amis": ("al2023-gpu",)}
-    (found,) = [each for each in check(hosting(**pools)) if each.rule == "OPT108"]
-    assert found.location == "instance_pools"
-    assert "a container needs al2023-gpu, which is for GPUs" in found.reason
-    alike = {**pools, "instance_types": [_G5, "ml.g6.12xlarge"]}
-    assert not [each for each in check(hosting(**alike)) if each.rule == "OPT108"]
+def _speculation(
+    cure: SpeculationCure, technique: Technique | None = _NGRAM, decay: bool | None = None, **options: Any
+) -> Speculation:
+    alarms = Alarms(acceptance_decay=decay) if decay is not None else Alarms()
+    return Speculation(hosting(**options), cure, technique, alarms)
 
 
-def _speculation(cure: SpeculationCure, **options: Any) -> Speculation:
-    return Speculation(hosting(**options), cure, SpeculativeDecoding.ngram(), Alarms())
+_SHORTER, _ANEW = SpeculationCure.shorter_drafts(speculative_tokens=5), SpeculationCure.train_anew()
+# rule, cure, location of the violation, part of the reason or suggestion
+CURES: list[tuple[str, Speculation, str, str]] = [
+    ("OPT215", _speculation(SpeculationCure.restart(), None), "monitoring.speculation_cure", "with speculative decoding"),
+    ("OPT215", _speculation(SpeculationCure.restart(), decay=False), "monitoring.alarms.acceptance_decay", "this alarm triggers the cure"),
+    ("OPT215", _speculation(_SHORTER), "monitoring.speculation_cure.speculative_tokens", "1 to 4"),
+    ("OPT215", _speculation(_SHORTER, SpeculativeDecoding.ngram(speculative_tokens=1)), "monitoring.speculation_cure.speculative_tokens", "drafts_off()"),
+    ("OPT215", _speculation(_ANEW, capture_percentage=100), "monitoring.speculation_cure", "no job trains SpeculativeDecoding.ngram"),
+    ("OPT215", _speculation(_ANEW, SpeculativeDecoding.eagle()), "data_capture", "DataCapture(bucket=...)"),
+    ("OPT215", _speculation(_ANEW, SpeculativeDecoding.eagle(), capture_percentage=0), "data_capture", "DataCapture(bucket=...)"),
+    ("OPT216", _speculation(SpeculationCure.restart(), **_SERVING), "inference_component", "a variant that serves the model"),
+    ("OPT216", _speculation(SpeculationCure.restart(), existing_configuration="made-by-hand"), "variant.existing_configuration", "leave it out"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "case", "location", "message"), CURES)
+def test_a_cure_that_cannot_work_is_refused(rule: str, case: Speculation, location: str, message: str) -> None:
+    (found,) = check(case)
+    assert (found.rule, found.location) == (rule, location)
+    assert message in f"{found.reason} {found.suggestion}"
 
 
 @pytest.mark.parametrize(
-    ("cure", "configuration", "locations"),
+    "case",
     [
-        (SpeculationCure.restart(), "made-by-hand", ["variant.existing_configuration"]),
-        (SpeculationCure.restart(), None, []),
-        (SpeculationCure.drafts_off(), "made-by-hand", []),
+        _speculation(SpeculationCure.restart()),
+        _speculation(SpeculationCure.restart(), decay=True),
+        _speculation(SpeculationCure.drafts_off(), existing_configuration="made-by-hand"),
+        _speculation(SpeculationCure.shorter_drafts(speculative_tokens=4)),
+        _speculation(_SHORTER, SpeculativeDecoding.mtp()),
+        _speculation(_ANEW, SpeculativeDecoding.eagle(), capture_percentage=1),
     ],
 )
-def test_only_a_restart_needs_a_configuration_of_the_stack(
-    cure: SpeculationCure, configuration: str | None, locations: list[str]
-) -> None:
-    found = check(_speculation(cure, existing_configuration=configuration))
-    assert [each.location for each in found if each.rule == "OPT216"] == locations
+def test_a_cure_that_can_work_is_accepted(case: Speculation) -> None:
+    assert check(case) == []
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,11 @@ from constructs_optim.recipe import (
     planning,
 )
 from constructs_optim.recipe.catalog import images, models
-from constructs_optim.recipe.catalog.lock import LOCK_FILE, SCHEMA_VERSION, Lock, RecordedModel
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, SCHEMA_VERSION, Lock, RecordedArtifact, RecordedModel
 from constructs_optim.recipe.rules import warnings
 from constructs_optim.recipe.servers import Adapters, Server, ServerSettings, by_name
 from constructs_optim.recipe.techniques.quantization import CompressorQuantization
+from constructs_optim.training.settings import VERSION_HYPERPARAMETER
 from tests.support.choices import CHOICE, NAME
 
 CHECKOUT = Path(__file__).parent.parent.parent
@@ -315,6 +316,16 @@ def test_a_raised_version_makes_another_artifact_only_where_none_is_recorded(mon
     monkeypatch.setattr(CompressorQuantization, "code_version", 2)
     assert keys(recorded) == before
     assert not set(keys(Lock())) & set(before)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_job_that_makes_another_version_than_the_first_is_told_so(version: int) -> None:
+    names = ("acme/mine", "acme/mine:fp8_block")
+    lock = Lock(artifacts=dict.fromkeys(names, RecordedArtifact(version=version, storage_gb=100)))
+    model = Model.huggingface("acme/mine", revision="a" * 40)
+    made = plan(Recipe(model, [Quantization.fp8_block()], "ml.p5.48xlarge", "us-west-2", containers=lock))
+    told = [job.request["HyperParameters"].get(VERSION_HYPERPARAMETER) for job in made.jobs]
+    assert told == ([None, None] if version == 1 else ["2", "2"])
 
 
 def test_a_model_that_an_app_has_is_not_refused_for_a_newer_least_release() -> None:

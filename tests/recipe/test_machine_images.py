@@ -41,19 +41,19 @@ def test_a_variant_gets_the_machine_image_that_its_containers_need(of: MachineIm
     assert check(of) == []
 
 
-@pytest.mark.parametrize(
-    ("of", "reason", "fix"),
-    [
-        (use(GPU_2, G5_VLLM), "CUDA 13.0, which needs NVIDIA driver 580 or later", f"leave it out to use {GPU_4_1}"),
-        (use(GPU_3_1, G5_LMI, G5_VLLM), "this machine image has 550", GPU_4_1),
-        (use(GPU_4_1, G7_VLLM), "ml.g7.12xlarge needs NVIDIA driver 595 or later", "leave it out"),
-        (use(GPU_3_1, (LMI, "ml.p6-b200.48xlarge")), "ml.p6-b200.48xlarge needs NVIDIA driver 570 or later", GPU_4_1),
-        (use(GPU_2, (LMI, "ml.p6-b300.48xlarge")), "ml.p6-b300.48xlarge needs NVIDIA driver 570", "leave it out"),
-        (use(GPU_3_1, (LMI, "ml.g7e.12xlarge")), "ml.g7e.12xlarge needs NVIDIA driver 575 or later", GPU_4_1),
-        # In pools, one needs what the other cannot have.
-        (use(None, G5_VLLM, G7_VLLM), "ml.g7.12xlarge needs NVIDIA driver 595", "leave ml.g7.12xlarge out"),
-    ],
-)
+BAD: list[tuple[MachineImageUse, str, str]] = [
+    (use(GPU_2, G5_VLLM), "CUDA 13.0, which needs NVIDIA driver 580 or later", f"leave it out to use {GPU_4_1}"),
+    (use(GPU_3_1, G5_LMI, G5_VLLM), "this machine image has 550", GPU_4_1),
+    (use(GPU_4_1, G7_VLLM), "ml.g7.12xlarge needs NVIDIA driver 595 or later", "leave it out"),
+    (use(GPU_3_1, (LMI, "ml.p6-b200.48xlarge")), "ml.p6-b200.48xlarge needs NVIDIA driver 570 or later", GPU_4_1),
+    (use(GPU_2, (LMI, "ml.p6-b300.48xlarge")), "ml.p6-b300.48xlarge needs NVIDIA driver 570", "leave it out"),
+    (use(GPU_3_1, (LMI, "ml.g7e.12xlarge")), "ml.g7e.12xlarge needs NVIDIA driver 575 or later", GPU_4_1),
+    # In pools, one needs what the other cannot have.
+    (use(None, G5_VLLM, G7_VLLM), "ml.g7.12xlarge needs NVIDIA driver 595", "leave ml.g7.12xlarge out"),
+]
+
+
+@pytest.mark.parametrize(("of", "reason", "fix"), BAD)
 def test_a_machine_image_that_cannot_run_a_container_is_refused(of: MachineImageUse, reason: str, fix: str) -> None:
     (violation,) = check(of)
     assert violation.rule == "OPT242"
@@ -66,20 +66,20 @@ def test_a_machine_image_that_runs_the_containers_or_is_unknown_is_accepted(of: 
     assert check(of) == []
 
 
-@pytest.mark.parametrize(
-    ("of", "rule", "text"),
-    [
-        (use(GPU_2, G5_LMI), "OPT114", f"Leave it out to use {GPU_3_1}"),
-        (use(GPU_2, (LMI, "ml.p5en.48xlarge")), "OPT114", "no source says that ml.p5en.48xlarge runs with this"),
-        (use(GPU_4_1, B300_VLLM), "OPT114", "no source says that ml.p6-b300.48xlarge runs with this"),
-        (use(None, B300_VLLM), "OPT114", "no source says on which machine image ml.p6-b300.48xlarge"),
-        (use(None, G7_VLLM), "OPT114", "no source says on which machine image ml.g7.12xlarge"),
-        (use(None, P5_LMI), "OPT258", "failed on p5 with NVIDIA driver 535, because the driver could not compile"),
-        (use(GPU_2, P5_LMI), "OPT258", "deepjavalibrary/djl-serving#2987"),
-        (use(None, G5_LMI, G5_VLLM), "OPT241", "aws/deep-learning-containers#6187"),
-        (use(None, (VLLM, "ml.g6e.12xlarge"), G5_LMI), "OPT241", f"{VLLM[0]} and {LMI[0]}"),
-    ],
-)
+ADVISED: list[tuple[MachineImageUse, str, str]] = [
+    (use(GPU_2, G5_LMI), "OPT114", f"Leave it out to use {GPU_3_1}"),
+    (use(GPU_2, (LMI, "ml.p5en.48xlarge")), "OPT114", "no source says that ml.p5en.48xlarge runs with this"),
+    (use(GPU_4_1, B300_VLLM), "OPT114", "no source says that ml.p6-b300.48xlarge runs with this"),
+    (use(None, B300_VLLM), "OPT114", "no source says on which machine image ml.p6-b300.48xlarge"),
+    (use(None, G7_VLLM), "OPT114", "no source says on which machine image ml.g7.12xlarge"),
+    (use(None, P5_LMI), "OPT258", "failed on p5 with NVIDIA driver 535, because the driver could not compile"),
+    (use(GPU_2, P5_LMI), "OPT258", "deepjavalibrary/djl-serving#2987"),
+    (use(None, G5_LMI, G5_VLLM), "OPT241", "aws/deep-learning-containers#6187"),
+    (use(None, (VLLM, "ml.g6e.12xlarge"), G5_LMI), "OPT241", f"{VLLM[0]} and {LMI[0]}"),
+]
+
+
+@pytest.mark.parametrize(("of", "rule", "text"), ADVISED)
 def test_what_nobody_vouches_for_is_advised_against(of: MachineImageUse, rule: str, text: str) -> None:
     (advice,) = warnings(of)
     assert advice.id == f"constructs-optim:{rule}"

@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.recipe import Model, Quantization, Recipe, Sharding, SpeculativeDecoding, plan
+from constructs_optim.recipe import (
+    Compilation,
+    Model,
+    PreOptimized,
+    Quantization,
+    Recipe,
+    Sharding,
+    SpeculativeDecoding,
+    plan,
+)
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
 from constructs_optim.recipe.memory import (
@@ -62,6 +71,14 @@ def test_four_bit_weights_of_hugging_face_have_scales_and_embeddings(model_id: s
     row = models.of_hugging_face()[model_id]
     assert row.hidden_size is None
     assert weights_gb(row, []) == pytest.approx(published_gb, rel=0.035)
+
+
+def test_the_weights_of_a_small_model_are_less_than_a_gigabyte() -> None:
+    assert weights_gb(models.by_id()["huggingface-textgeneration-gpt2"], []) == pytest.approx(0.248)
+
+
+def test_weights_in_32_bits_have_twice_the_size() -> None:
+    assert weights_gb(models.ModelRow("acme/mine", "", parameters_billion=2.0, weight_bits=32), []) == 8.0
 
 
 @pytest.mark.parametrize(
@@ -330,6 +347,31 @@ def test_an_accelerator_needs_memory_for_requests_steps_and_its_switch(
     assert found == (step, pytest.approx(workspace_gb))
 
 
+@pytest.mark.parametrize(("degree", "workspace_gb"), [(1, 2.0), (2, 4.0), (8, 4.0)])
+def test_two_accelerators_communicate_and_one_does_not(degree: int, workspace_gb: float) -> None:
+    techniques = [Quantization.awq(tensor_parallel_degree=degree)]
+    row = models.by_id()["meta-textgeneration-llama-3-1-8b"]
+    assert _batch(Recipe(_LLAMA_8B, techniques, "ml.p4d.24xlarge"), row) == (2048, workspace_gb)
+
+
+def test_one_request_at_a_time_is_a_batch() -> None:
+    found = estimate(Recipe(_LLAMA_8B, [], G5, environment={"SM_VLLM_MAX_NUM_SEQS": "1"}))
+    assert found is not None
+    assert found.batch_size == 1
+
+
+def test_a_cataloged_draft_model_has_its_own_size() -> None:
+    draft = SpeculativeDecoding.jumpstart_draft(model_id="huggingface-llm-gemma-2b", accept_eula=True)
+    found = estimate(Recipe(_LLAMA_8B, [draft], G5))
+    assert found is not None
+    assert found.draft_gb == pytest.approx(5.0, rel=0.03), "2.5 billion parameters"
+
+
+@pytest.mark.parametrize("technique", [Compilation.tensorrt_llm(), PreOptimized()], ids=lambda each: each.name)
+def test_what_is_compiled_or_configured_by_jumpstart_has_its_own_longest_context(technique: Technique) -> None:
+    assert context(Recipe(_LLAMA_8B, [technique], "ml.p4d.24xlarge")) is None
+
+
 def test_the_memory_of_a_model_of_unknown_width_and_vocabulary_is_that_of_a_usual_one() -> None:
     row = models.ModelRow("acme/mine", "", parameters_billion=8.0)
     environment = {"SM_VLLM_MAX_NUM_SEQS": "512", "SM_VLLM_MAX_NUM_BATCHED_TOKENS": "4096"}
@@ -345,6 +387,8 @@ def test_the_memory_of_a_model_of_unknown_width_and_vocabulary_is_that_of_a_usua
         ([], "ml.p5.48xlarge", {MAX_MODEL_LEN: "4k"}, 4000),
         ([], "ml.p5.48xlarge", {MAX_MODEL_LEN: "auto"}, None),
         ([AWQ], "ml.g5.2xlarge", {}, 97 * 1024),
+        ([Compilation.neuron(maximum_sequence_length=512)], "ml.inf2.48xlarge", {}, 512),
+        ([Compilation.tensorrt_llm()], "ml.p4d.24xlarge", {}, 1024 + 512),
     ],
 )
 def test_the_longest_request_is_planned_set_or_the_models_own(
@@ -353,10 +397,22 @@ def test_the_longest_request_is_planned_set_or_the_models_own(
     assert longest_request(Recipe(_LLAMA_8B, techniques, instance_type, environment=environment)) == longest
 
 
+def test_the_longest_request_of_an_unknown_model_is_not_known() -> None:
+    assert longest_request(Recipe(Model.s3("s3://models/mine/"), [], G5)) is None
+
+
+@pytest.mark.parametrize(("recorded", "longest"), [(4096, 4096), (0, 131_072)])
+def test_a_recorded_context_stays_and_zero_is_that_of_the_model(recorded: int, longest: int) -> None:
+    given = Recipe(_LLAMA_8B, [AWQ], "ml.g5.2xlarge")
+    lock = Lock(contexts={context_name(given) or "": recorded})
+    assert longest_request(Recipe(_LLAMA_8B, [AWQ], "ml.g5.2xlarge", containers=lock)) == longest
+
+
 @pytest.mark.parametrize(
     ("changed", "parts"),
     [
         ({}, ""),
+        ({"partition": "mig-3g.40gb"}, "+mig-3g.40gb"),
         ({"techniques": [AWQ]}, "+awq"),
         ({"techniques": [Quantization.awq(tensor_parallel_degree=2)]}, "+awq+tp2"),
         ({"techniques": [SpeculativeDecoding.jumpstart_draft(model_id="a-draft")]}, "+jumpstart_draft=a-draft"),

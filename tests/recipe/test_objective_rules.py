@@ -21,9 +21,11 @@ def feasible(asked: dict[str, Any] | None = None, **best: Any) -> Feasibility:
     return Feasibility(objectives(**(asked or {})), **best)
 
 
-def intended(*recorded: Objectives, model: str = MODEL, asked: Objectives | None = None) -> Intended:
+def intended(
+    *recorded: Objectives, model: str = MODEL, asked: Objectives | None = None, mistake: str | None = None
+) -> Intended:
     names = {model: [choice_name(model, each) for each in recorded]} if recorded else {}
-    return Intended(MODEL, asked or objectives(), names, COMMAND)
+    return Intended(MODEL, asked or objectives(), names, COMMAND, mistake)
 
 
 GOOD: dict[str, list[Feasibility | Intended]] = {
@@ -72,6 +74,7 @@ BAD: list[tuple[str, Feasibility | Intended, str, str]] = [
     ("OPT235", intended(), "objectives", COMMAND),
     ("OPT235", intended(objectives(confidence=0.9)), "objectives", COMMAND),
     ("OPT235", intended(objectives(), model="Qwen/Qwen3-8B"), "objectives", COMMAND),
+    ("OPT235", intended(objectives(), mistake="it has no technique awq2"), "objectives", COMMAND),
 ]
 
 
@@ -113,11 +116,15 @@ def test_a_missing_choice_error_lists_the_choices_of_the_file() -> None:
     assert "it records no choices" in violation.reason
 
 
+LIMITED = ServedOtherwise(("vllm", 5), ("vllm", 84))
+OTHER = ServedOtherwise(("sglang", None), ("vllm", None))
+
+
 def test_another_server_than_the_forecast_one_is_advised_against() -> None:
     assert warnings(ServedOtherwise(("vllm", 84), ("vllm", 84))) == ()
-    (limited,) = warnings(ServedOtherwise(("vllm", 5), ("vllm", 84)))
+    (limited,) = warnings(LIMITED)
     assert limited.id == "constructs-optim:OPT236"
     assert "server = 'vllm, 5 at a time'" in limited.message
     assert "The forecast is for vllm in batches of up to 84" in limited.message
-    (other,) = warnings(ServedOtherwise(("sglang", None), ("vllm", None)))
+    (other,) = warnings(OTHER)
     assert other.message.endswith("The forecast is for vllm")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from typing import Any
@@ -22,6 +23,7 @@ from constructs_optim.recipe import (
     plan,
 )
 from constructs_optim.recipe.catalog import instances, models
+from constructs_optim.recipe.plan_data import S3Source, TokenSecret
 
 from .recipes import LLAMA_70B, planned, recipe
 
@@ -220,3 +222,25 @@ def test_a_copy_reads_from_the_public_servers_that_no_variable_replaces(
 def test_a_job_of_sagemaker_reads_from_no_public_server() -> None:
     (job,) = planned().jobs
     assert job.hosts == ()
+
+
+_KEY = "arn:aws:kms:us-west-2:111122223333:key/01234567-89ab-cdef-0123-456789abcdef"
+_TOKEN = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-AbCdEf"
+
+
+def test_a_job_reads_the_models_files_as_the_model_says() -> None:
+    mine = Model.s3("s3://models/mine/", accept_eula=True, encryption_key_arn=_KEY)
+    (job,) = planned(model=mine).jobs
+    assert job.source == S3Source(uri="s3://models/mine/", accept_eula=True, encryption_key_arn=_KEY)
+
+
+def test_a_copy_reads_its_token_with_the_key_of_the_secret() -> None:
+    model = Model.huggingface("acme/mine", revision="a" * 40, token_secret_arn=_TOKEN, encryption_key_arn=_KEY)
+    (copy,) = planned(model=model, techniques=[]).jobs
+    assert copy.token == TokenSecret(arn=_TOKEN, encryption_key_arn=_KEY)
+
+
+def test_a_deployment_of_an_artifact_has_eight_digits() -> None:
+    model = Model.huggingface("Qwen/Qwen3-32B", revision="a" * 40)
+    jobs = planned(model=model, techniques=[Quantization.fp8_block()]).jobs
+    assert [re.fullmatch("[0-9a-f]{8}", job.deployment_hash) is not None for job in jobs] == [True, True]

@@ -13,6 +13,7 @@ from constructs_optim.training.settings import QuantizationSettings
 
 COMMIT = "a" * 40
 QWEN = Model.huggingface("Qwen/Qwen3-32B", revision=COMMIT)
+LLAMA = Model.jumpstart("meta-textgeneration-llama-3-8b", version="2.0.0", accept_eula=True)
 SAMPLES = "s3://my-data/samples/"
 JOBS: dict[str, Technique] = {
     "FP8_BLOCK": Quantization.fp8_block(),
@@ -55,6 +56,17 @@ def test_the_key_is_of_model_and_settings_alone() -> None:
     assert planned(Quantization.fp8_block(compute=compute), instance_type="ml.p5.48xlarge").jobs[1].artifact_key == key
     for other in (Quantization.fp8_dynamic(), Quantization.fp8_block(ignored_layers=["lm_head"])):
         assert planned(other).jobs[1].artifact_key not in (None, key)
+
+
+def test_the_number_of_gpus_changes_the_key_of_training_alone() -> None:
+    def key(technique: Technique) -> str | None:
+        return planned(technique, model=LLAMA).jobs[-1].artifact_key
+
+    types = [TrainingCompute(instance_type=name) for name in ("ml.g5.4xlarge", "ml.g5.48xlarge")]
+    quantized = {key(Quantization.fp8_block(compute=each)) for each in types}
+    assert len(quantized) == 1
+    fine_tuned = [planned(FineTune(training_data=SAMPLES, compute=each), model=LLAMA).jobs[-1] for each in types]
+    assert len({each.recipe_key for each in fine_tuned}) == 2
 
 
 def test_the_content_of_samples_is_part_of_the_key_and_known_at_deployment() -> None:

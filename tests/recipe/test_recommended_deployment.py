@@ -10,6 +10,7 @@ import pytest
 
 from constructs_optim.recipe import RecipeError
 from constructs_optim.recipe.evaluation.recommendation import Recommendation, RecommendedDeployment
+from constructs_optim.recipe.hosting.alarms import Alarms, AlarmSettings
 from constructs_optim.recipe.rules import check, warnings
 
 from ..support.recommendation_files import PREFIX, recommendation
@@ -65,6 +66,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str | None) -> Non
         RecommendedDeployment(recommendation(), "us-west-2", "111122223333"),
         RecommendedDeployment(recommendation()),
         RecommendedDeployment(recommendation(copies_per_instance=2, min_memory_mib=1024)),
+        RecommendedDeployment(recommendation(), alarms=Alarms(saturation=AlarmSettings(threshold=16))),
         RecommendedDeployment(recommendation(instance_type="ml.g9.new", instance_types=["ml.g9.new"])),
     ],
 )
@@ -73,36 +75,44 @@ def test_recommendations_that_fit(good: RecommendedDeployment) -> None:
     assert not list(warnings(good))
 
 
-@pytest.mark.parametrize(
-    ("bad", "rule", "location"),
-    [
-        (RecommendedDeployment(recommendation(), "eu-west-1"), "OPT205", "recommendation.model_package_arn"),
-        (
-            RecommendedDeployment(recommendation(instance_type="ml.p5.48xlarge")),
-            "OPT207",
-            "recommendation.instance_type",
+BAD: list[tuple[RecommendedDeployment, str, str]] = [
+    (RecommendedDeployment(recommendation(), "eu-west-1"), "OPT205", "recommendation.model_package_arn"),
+    (
+        RecommendedDeployment(recommendation(instance_type="ml.p5.48xlarge")),
+        "OPT207",
+        "recommendation.instance_type",
+    ),
+    (
+        RecommendedDeployment(recommendation(), alarms=Alarms(saturation=True)),
+        "OPT217",
+        "monitoring.alarms.saturation.threshold",
+    ),
+    (RecommendedDeployment(recommendation(copies_per_instance=3)), "OPT208", "recommendation.copies_per_instance"),
+    (
+        RecommendedDeployment(recommendation(copies_per_instance=2, min_memory_mib=500_000)),
+        "OPT208",
+        "recommendation.min_memory_mib",
+    ),
+    (
+        RecommendedDeployment(
+            recommendation(copies_per_instance=2, instance_type="ml.g9.new", instance_types=["ml.g9.new"])
         ),
-        (RecommendedDeployment(recommendation(copies_per_instance=3)), "OPT208", "recommendation.copies_per_instance"),
-        (
-            RecommendedDeployment(recommendation(copies_per_instance=2, min_memory_mib=500_000)),
-            "OPT208",
-            "recommendation.min_memory_mib",
-        ),
-        (
-            RecommendedDeployment(
-                recommendation(copies_per_instance=2, instance_type="ml.g9.new", instance_types=["ml.g9.new"])
-            ),
-            "OPT208",
-            "recommendation.instance_type",
-        ),
-    ],
-)
+        "OPT208",
+        "recommendation.instance_type",
+    ),
+]
+
+
+@pytest.mark.parametrize(("bad", "rule", "location"), BAD)
 def test_recommendations_that_do_not_fit(bad: RecommendedDeployment, rule: str, location: str) -> None:
     assert findings(bad) == [(rule, location)]
 
 
+OF_ANOTHER_ACCOUNT = RecommendedDeployment(recommendation(), account="444455556666")
+
+
 def test_a_package_of_another_account_is_advised_against() -> None:
-    (advice,) = warnings(RecommendedDeployment(recommendation(), account="444455556666"))
+    (advice,) = warnings(OF_ANOTHER_ACCOUNT)
     assert "OPT206" in advice.id
 
 

@@ -31,6 +31,12 @@ ASKED: dict[str, tuple[Model, dict[str, Any]]] = {
     "Qwen 32B, fast tokens": (QWEN, {"inter_token_latency": "12ms", "requests_per_second": 20.0}),
     "experts": (EXPERTS, {"time_to_first_token": "500ms", "inter_token_latency": "30ms"}),
     "small, many requests": (SMALL, {"requests_per_second": 200.0, "inter_token_latency": "40ms"}),
+    "Llama 70B, faster than any": (
+        LLAMA,
+        {"time_to_first_token": "200ms", "inter_token_latency": "10ms", "max_price_per_hour": 70.0, "quality": "any"},
+    ),
+    "Qwen 32B, lossless": (QWEN, {"quality": "lossless"}),
+    "of unknown size": (Model.huggingface("acme/mine", revision="a" * 40), {}),
 }
 _SHOWN = 4
 
@@ -51,6 +57,12 @@ def described(candidate: Candidate) -> list[str]:
     ]
 
 
+def placed(candidate: Candidate) -> str:
+    """A line for a candidate that is not among the best."""
+    where = f"{candidate.instances} of {candidate.plan.instance_type}"
+    return "; ".join([where, *candidate.techniques, *candidate.missed])
+
+
 def test_each_recommendation_has_the_candidates_that_it_had(snapshot: SnapshotAssertion) -> None:
     found: dict[str, Any] = {}
     for name, (model, asked) in ASKED.items():
@@ -59,6 +71,6 @@ def test_each_recommendation_has_the_candidates_that_it_had(snapshot: SnapshotAs
             "candidates": [described(each) for each in result.candidates[:_SHOWN]],
             "pools": [f"{each.plan.instance_type}, {each.techniques}" for each in result.pools(3)],
             "excluded": sorted(f"{each.rule} {each.techniques}: {each.reason}" for each in result.excluded),
-            "others": len(result.candidates) - _SHOWN,
+            "others": [placed(each) for each in result.candidates[_SHOWN:]],
         }
     assert found == snapshot.use_extension(JSONSnapshotExtension)

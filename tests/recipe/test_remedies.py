@@ -246,7 +246,7 @@ def remedied(violation: Violation, given: dict[str, Any]) -> Iterator[tuple[str,
             elif violation.location.startswith("jobs."):
                 yield bound, {**given, "jobs": replace(given["jobs"], **{f"{path[-1]}_seconds": int(bound)})}
             elif "variables" in found[0]:
-                yield bound, {**given, "environment": {f"A{number}": "" for number in range(int(bound))}}
+                yield bound, at(path, {f"A{number}": "" for number in range(int(bound))})
             elif not violation.location.startswith("environment") or path[-1] in given["environment"]:
                 is_text = violation.location.startswith("environment")
                 yield bound, at(path, str(bound) if is_text else int(bound))

@@ -14,13 +14,15 @@ from constructs_optim.recipe.hosting.roles_and_networks import (
 )
 from constructs_optim.recipe.rules import all_rules, check, warnings
 
+UNTRUSTED = AssumedRole("Chat/Role", "its trust policy names nobody", "allow it")
+
 
 def test_a_role_that_sagemaker_may_be_able_to_assume_is_let_through() -> None:
     assert check(AssumedRole("Chat/Role", None)) == []
 
 
 def test_a_role_that_sagemaker_cannot_assume_is_refused_with_the_cause() -> None:
-    (found,) = check(AssumedRole("Chat/Role", "its trust policy names nobody", "allow it"))
+    (found,) = check(UNTRUSTED)
     assert (found.rule, found.location, found.value) == ("OPT245", "role", "Chat/Role")
     assert (found.reason, found.suggestion) == ("its trust policy names nobody", "allow it")
 
@@ -72,27 +74,27 @@ def test_each_cause_has_its_own_finding() -> None:
     assert (acls.value, "the network ACLs of these subnets do not allow" in acls.reason) == ("B", True)
 
 
-@pytest.mark.parametrize(
-    ("changed", "reason", "fix"),
-    [
-        ({"private": ("A", "B")}, "nor a route to public addresses", "vpc.add_gateway_endpoint"),
-        (
-            {"closed": ("A", "B"), "unnamed": ("s3",)},
-            "The usual name of S3 does not lead to its interface endpoint, which has no private DNS names",
-            "private_dns_enabled=True for the endpoint, or vpc.add_gateway_endpoint",
-        ),
-        (
-            {"closed": ("A", "B"), "shut_endpoints": {"s3": ("Interface",)}},
-            "The security groups of the endpoint Interface have no inbound rule for HTTPS",
-            "open=True for the endpoint, or vpc.add_gateway_endpoint",
-        ),
-        (
-            {"closed": ("A", "B"), "dead_ends": ("Nat",)},
-            "The NAT gateway Nat does not lead to the internet: that takes connectivity_type='public' and a",
-            "vpc.add_gateway_endpoint",
-        ),
-    ],
-)
+WITHOUT_A_WAY: list[tuple[dict[str, Any], str, str]] = [
+    ({"private": ("A", "B")}, "nor a route to public addresses", "vpc.add_gateway_endpoint"),
+    (
+        {"closed": ("A", "B"), "unnamed": ("s3",)},
+        "The usual name of S3 does not lead to its interface endpoint, which has no private DNS names",
+        "private_dns_enabled=True for the endpoint, or vpc.add_gateway_endpoint",
+    ),
+    (
+        {"closed": ("A", "B"), "shut_endpoints": {"s3": ("Interface",)}},
+        "The security groups of the endpoint Interface have no inbound rule for HTTPS",
+        "open=True for the endpoint, or vpc.add_gateway_endpoint",
+    ),
+    (
+        {"closed": ("A", "B"), "dead_ends": ("Nat",)},
+        "The NAT gateway Nat does not lead to the internet: that takes connectivity_type='public' and a",
+        "vpc.add_gateway_endpoint",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changed", "reason", "fix"), WITHOUT_A_WAY)
 def test_a_network_without_a_way_says_what_is_none(changed: dict[str, Any], reason: str, fix: str) -> None:
     (found,) = check(use(without={"s3": ("A", "B")}, **changed))
     assert reason in found.reason
@@ -128,8 +130,11 @@ def test_security_groups_let_out_what_a_job_needs() -> None:
     assert warnings(in_groups("nothing", is_certain=True)) == ()
 
 
+FOREIGN = ForeignGroup("the job awq", "Group", "Other", "Vpc")
+
+
 def test_a_security_group_of_another_vpc_is_refused() -> None:
-    (found,) = check(ForeignGroup("the job awq", "Group", "Other", "Vpc"))
+    (found,) = check(FOREIGN)
     assert (found.rule, found.value) == ("OPT267", "Group")
     assert found.reason == "the job awq is in subnets of Vpc, and this group belongs to Other"
 

@@ -134,6 +134,7 @@ _SHAPES = Lock(
         "acme/mine-fp8": RecordedModel(layers=48, hidden_size=5120, precision="fp8"),
     }
 )
+_WIDE = Lock(models={"acme/wide": RecordedModel(parameters_billion=60, weight_bits=16, layers=8)})
 _NVFP4, _FP8 = _hub("nvidia/gemma-4-31B-it-NVFP4"), _hub("Qwen/Qwen3-32B-FP8")
 _LLAMA = _hub("meta-llama/Llama-3.1-8B-Instruct", token_secret_arn=_TOKEN)
 _TOKEN_OF_HUB = f"hf_{'x' * 34}"
@@ -396,6 +397,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"environment": {"SM_VLLM_ALLOWED_ORIGINS": '["a", "b"]'}, "server": Server.vllm(container_version="0.30")},
         {"environment": {"OPTION_A": "a\nb"}, "server": Server.lmi()},
         {"environment": {"NOTE": "a\nSM_SGLANG_TP=1"}, "server": Server.vllm(container_version="0.27.1")},
+        {"environment": {"NOTE": "SM_SGLANG_TP=1\na"}, "server": Server.sglang()},
         {"environment": {"NOTE": "a\nSM_VLLM_TRUST_REMOTE_CODE=true"}, "server": Server.vllm(container_version="0.30")},
     ],
     "OPT211": [_trained_on(_CAPTURED), _trained_on(_CAPTURED.during("2026-10-31"))],
@@ -495,6 +497,16 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT010", {"instance_type": "${Token[TOKEN.7]}"}, "instance_type", "known only at deployment"),
     ("OPT011", {"instance_type": "ml.m5.xlarge"}, "instance_type", "ml.g5.12xlarge"),
     ("OPT012", {"instance_type": "ml.inf2.48xlarge"}, "instance_type", "g5"),
+    *(
+        ("OPT012", {"model": _hub("acme/mine"), "techniques": [technique], "instance_type": "ml.inf2.48xlarge"}, "instance_type", f"{technique.name} (techniques[0]) does not run on")
+        for technique in (
+            _awq(), Quantization.fp8(), Quantization.smoothquant(), _w4a16(), Quantization.fp8_block(),
+            Quantization.fp8_dynamic(), Quantization.mxfp4(checkpoint=_MINE), _nvfp4(_MINE), KvCache.fp8(),
+            Compilation.tensorrt_llm(), Sharding.fast_load(), FineTune(training_data=_DATA), Medusa(training_data=_DATA),
+            _DRAFT, _EAGLE, SpeculativeDecoding.ngram(), SpeculativeDecoding.mtp(), _speculator("acme/heads"),
+            SpeculativeDecoding.custom_draft(model=_MINE), SpeculativeDecoding.jumpstart_draft(model_id="of-my-own"),
+        )
+    ),
     ("OPT012", {"model": _LLAMA, "techniques": [KvCache.fp8()], "instance_type": "ml.g5.12xlarge"}, "instance_type", "g6, g6e, g7, g7e, p5, p5e, p5en, p6-b200, p6-b300"),
     ("OPT012", {"model": _hub("amd/gpt-oss-120b-w-mxfp4-a-fp8"), "techniques": [], "instance_type": "ml.g4dn.12xlarge"}, "instance_type", "MXFP4"),
     ("OPT012", {"model": _hub("openai/gpt-oss-20b"), "techniques": [], "instance_type": "ml.g4dn.xlarge"}, "instance_type", "the weights of openai/gpt-oss-20b are MXFP4"),
@@ -555,6 +567,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT020", {"techniques": "fp8"}, "techniques", "techniques=[Quantization.fp8()]"),
     ("OPT020", {"techniques": ["awq"]}, "techniques[0]", "Quantization.awq()"),
     ("OPT020", {"techniques": ["quantization=awq"]}, "techniques[0]", "Quantization.awq()"),
+    ("OPT020", {"techniques": ["fp8-block"]}, "techniques[0]", "In Python: Quantization.fp8_block()"),
     ("OPT020", {"techniques": ["quantization=awq,groupsize=64"]}, "techniques[0]", "group_size"),
     ("OPT020", {"techniques": ["quantization=awq,groupsize=64"]}, "techniques[0]", "has no setting 'groupsize'"),
     ("OPT020", {"techniques": ["speculative_decoding=speculator"]}, "techniques[0]", "speculative_decoding=speculator lacks model"),
@@ -573,7 +586,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT022", {"techniques": [Quantization.awq(), Quantization.awq(group_size=64)]}, "techniques[1]", "techniques[0]"),
     ("OPT022", {"techniques": [Quantization.awq()] * 2}, "techniques[1]", "no job can apply a second technique of the same kind"),
     ("OPT022", {"techniques": [SpeculativeDecoding.ngram(), SpeculativeDecoding.mtp()], "model": _hub("Qwen/Qwen3.5-27B"), **_G7E}, "techniques[1]", "the server supports only one speculative decoding, and ngram is already one"),
-    ("OPT023", {"model": Model.jumpstart("huggingface-llm-falcon-180b-bf16"), "techniques": [_DRAFT]}, "techniques[0]", "publishes no sagemaker draft"),
+    ("OPT023", {"model": Model.jumpstart("huggingface-llm-falcon-180b-bf16"), "techniques": [_DRAFT]}, "techniques[0]", "publishes no SageMaker draft model for"),
     ("OPT024", {"techniques": [_awq(tensor_parallel_degree=3)]}, "techniques[0].tensor_parallel_degree", "1, 2, 4"),
     ("OPT029", {"environment": {"SM_VLLM_MAX_NUM_SEQZ": "8"}}, "environment.SM_VLLM_MAX_NUM_SEQZ", "SM_VLLM_MAX_NUM_SEQS"),
     ("OPT029", {"environment": {"SM_VLLM_KV_CACHE_DTYPE": "fp7"}}, "environment.SM_VLLM_KV_CACHE_DTYPE", "did you mean fp8"),
@@ -659,8 +672,10 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT012", {"techniques": [_NEURON]}, "instance_type", "inf2"),
     ("OPT023", {"model": Model.jumpstart("meta-textgeneration-llama-3-1-405b-fp8", accept_eula=True)}, "techniques[0]", "to 8 bits"),
     ("OPT030", {"techniques": [_NEURON, Compilation.tensorrt_llm()]}, "techniques", "image"),
+    ("OPT030", {"techniques": [KvCache.fp8(), _DRAFT], "instance_type": "ml.p5.48xlarge"}, "techniques", "no container image can serve the result"),
     ("OPT030", {"model": _hub("google/gemma-4-31B-it")}, "techniques[0]", 'Quantization.awq(checkpoint=Model.huggingface("google/gemma-4-31B-it-qat-w4a16-ct"))'),
     ("OPT030", {"model": _hub("Qwen/Qwen3-32B"), "techniques": [SpeculativeDecoding.sagemaker_draft()]}, "techniques", "which no image that serves SageMaker draft model has"),
+    ("OPT030", {"model": _hub("Qwen/Qwen3-32B"), "techniques": [_NEURON], **_TRN1}, "techniques[0]", "only the models that vLLM 0.5.3 supports"),
     ("OPT030", {"model": _hub("Qwen/Qwen3.5-9B")}, "techniques[0]", "Quantization.w4a16(calibration_data=...), which runs an llm-compressor job"),
     ("OPT030", {"model": _hub("google/gemma-4-12B-it"), "techniques": [Quantization.fp8()]}, "techniques[0]", "needs vLLM 0.23.0 or newer, and SageMaker's fp8 jobs support only the models that vLLM 0.16.0 supports"),
     ("OPT030", {"model": _hub("google/gemma-4-12B-it"), "techniques": [Quantization.fp8()]}, "techniques[0]", "Quantization.fp8_block() or Quantization.fp8_dynamic()"),
@@ -685,6 +700,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT052", {"environment": {"OPTION_MAX_MODEL_LEN": "1M"}, "server": Server.lmi(), **_QWEN_32B}, "environment.OPTION_MAX_MODEL_LEN", "40960 or less"),
     ("OPT054", _FALCON_7B, "instance_type", "tensor parallel degree of 1 ("),
     ("OPT054", {"model": Model.jumpstart("huggingface-textgeneration-gpt2"), "instance_type": "ml.g5.48xlarge"}, "instance_type", "1 or 2 or 4"),
+    ("OPT023", {"model": Model.jumpstart("huggingface-textgeneration-gpt2"), "techniques": [PreOptimized()]}, "techniques[0]", "no pre-optimized configuration for"),
     ("OPT023", _medusa() | {"model": Model.jumpstart("huggingface-llm-falcon-40b-bf16")}, "techniques[0]", "a 16-bit Llama or Mistral model"),
     ("OPT023", _medusa() | {"model": Model.jumpstart("huggingface-llm-thebloke-mistral-7b-openorca-awq")}, "techniques[0]", "16-bit"),
     ("OPT033", _medusa() | {"environment": {"SM_NUM_GPUS": "2"}}, "environment.SM_NUM_GPUS", "leave the variable out"),
@@ -709,8 +725,10 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT162", _on(instance_type="ml.trn1.32xlarge"), "techniques[0].compute.instance_type", "ml."),
     ("OPT163", _tuned(method="full"), "techniques[0].compute.instance_type", "70 GB of each GPU"),
     ("OPT163", _tuned(compute=TrainingCompute(instance_type="ml.g5.xlarge")), "techniques[0].compute.instance_type", "merging adapters"),
+    ("OPT163", {"model": _hub("acme/wide"), "techniques": [Quantization.fp8_block()], "containers": _WIDE}, "techniques[0].compute.instance_type", "a layer and its statistics need 30 GB of each GPU"),
     ("OPT163", {"techniques": [_w4a16(compute=TrainingCompute(instance_type="ml.g5.2xlarge"))], "model": Model.huggingface("Qwen/Qwen3-32B", revision=_COMMIT)}, "techniques[0].compute.instance_type", "the model in 16 bits needs"),
     ("OPT164", _on(environment={"A": "x" * 513}), "techniques[0].compute.environment.A", "512"),
+    ("OPT164", _on(environment={f"A{n}": "" for n in range(101)}), "techniques[0].compute.environment", "at most 100"),
     ("OPT164", _on(environment={"A-B": "c"}), "techniques[0].compute.environment", "PIP_INDEX_URL"),
     ("OPT167", {"techniques": [Quantization.nvfp4()]}, "techniques[0].calibration_data", "a ready-made checkpoint"),
     ("OPT168", {"techniques": [_w4a16(compute=TrainingCompute(instance_count=2))]}, "techniques[0].compute.instance_count", "1"),
@@ -719,6 +737,72 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT212", _trained_on(CapturedTraffic(uri=_CAPTURED.uri, period="2026-10", responses=False)), "techniques[0].training_data", "no responses"),
     ("OPT212", _trained_on(CapturedTraffic(uri=_CAPTURED.uri, period="2026-10", encryption_key_arn="arn:aws:kms:us-west-2:111122223333:key/a")), "techniques[0].training_data.encryption_key", "constructs-optim captures"),
     ("OPT165", _on(spot=True, keep_alive_seconds=600), "techniques[0].compute.keep_alive_seconds", "either spot or keep_alive_seconds"),
+]  # fmt: skip
+
+
+_HEADS_OF_MINE = Lock(
+    models={
+        "acme/mine": RecordedModel(layers=64, hidden_size=5120),
+        "acme/heads": RecordedModel(layers=1, hidden_size=4096),
+    }
+)
+_HUB = {"version": "1.0.0"}
+_FLEET: dict[str, Any] = {"instance_type": "ml.p4d.24xlarge", "server": Server.vllm()}
+_AS_IT_IS: dict[str, Any] = {"techniques": [], **_FLEET}
+_IN_4_BITS: dict[str, Any] = {"techniques": [_awq(tensor_parallel_degree=1)], **_FLEET}
+_LLAMA_31: dict[str, Any] = {
+    "model": Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="1.0.0", accept_eula=True),
+    "instance_type": "ml.p5.48xlarge",
+}
+
+
+def _tuned_by(name: str, **tuning: Any) -> dict[str, Any]:
+    """A recipe of a model with this tuning in the lock file."""
+    containers = Lock.model_validate({"tuning": {name: tuning}})
+    return {
+        "model": _hub("Qwen/Qwen3-8B"),
+        "techniques": [],
+        "instance_type": "ml.g6e.2xlarge",
+        "containers": containers,
+    }
+
+
+# rule, changes, location of the advice, part of the reason or suggestion
+ADVISED: list[tuple[str, dict[str, Any], str, str]] = [
+    ("OPT006", {"model": Model.jumpstart(LLAMA_70B, accept_eula=True)}, "model.version", "version="),
+    ("OPT007", {"model": Model.jumpstart("meta-textgeneration-llama-9-70b", **_HUB), **_AS_IT_IS}, "model", "Otherwise, test it before"),
+    ("OPT007", {"model": _hub("acme/mine"), **_AS_IT_IS}, "model", "lock --model acme/mine"),
+    ("OPT007", {"model": _hub("qwen/qwen3-32"), **_AS_IT_IS}, "model", "Did you mean Qwen/Qwen3-32B"),
+    ("OPT007", {"model": _MINE, **_AS_IT_IS}, "model", "lock --model s3://models/mine/"),
+    ("OPT013", {"instance_type": "ml.g6e.12xlarge"}, "instance_type", "its SDK does not list it"),
+    ("OPT019", {"model": _hub("Qwen/Qwen3.5-0.8B"), **_AS_IT_IS}, "model.allow_code", "allow_code=True"),
+    ("OPT026", {"model": Model.jumpstart("huggingface-reasoning-qwen3-8b", **_HUB), **_IN_4_BITS}, "techniques[0]", "does not list"),
+    ("OPT027", {"model": _hub("Qwen/Qwen3-32B"), **_IN_4_BITS}, "techniques[0]", "Qwen/Qwen3-32B-AWQ"),
+    ("OPT036", {"techniques": [SpeculativeDecoding.ngram()], "environment": {"SM_VLLM_SPECULATIVE_CONFIG": "{}"}, "instance_type": "ml.p4d.24xlarge"}, "environment.SM_VLLM_SPECULATIVE_CONFIG", "SpeculativeDecoding.ngram(...)"),
+    ("OPT039", {"containers": Lock(jobs={"awq": "djl-inference:0.32.0-lmi14.0.1-cu126"})}, "jobs['awq']", "lock --update jobs.awq"),
+    ("OPT039", {"containers": Lock(servers={"awq": "vllm:0.19.0-gpu-py312-cu130"})}, "servers['awq']", "lock --update servers.awq"),
+    ("OPT039", {"server": Server.vllm(container_version="9.9.9-gpu-py312-cu130-sagemaker")}, "server.container_version", "Test it"),
+    ("OPT051", {"instance_type": "ml.g5.24xlarge", "environment": {"SM_VLLM_MAX_NUM_SEQS": "64"}}, "instance_type", "64 requests"),
+    ("OPT053", {"server": Server.sglang(context_length=131_072), **_LLAMA_31, "techniques": [], "instance_type": "ml.g5.xlarge"}, "server.context_length", "SGLang starts, but rejects"),
+    ("OPT057", {"model": _hub("Qwen/Qwen3-8B"), "environment": {"SM_VLLM_MAX_MODEL_LEN": "131072"}, **_IN_4_BITS}, "environment.SM_VLLM_MAX_MODEL_LEN", "SM_VLLM_HF_OVERRIDES"),
+    ("OPT066", {"techniques": [_EAGLE], "environment": {"SM_VLLM_MAX_MODEL_LEN": "8192"}, **_LLAMA_31}, "environment.SM_VLLM_MAX_MODEL_LEN", "Longer requests"),
+    ("OPT070", {"techniques": [SpeculativeDecoding.mtp()], "server": Server.vllm(), **_LLAMA_31}, "techniques[0]", "num_nextn_predict_layers"),
+    ("OPT070", {"techniques": [_EAGLE], "server": Server.sglang(), **_LLAMA_31}, "techniques[0]", "AWS does not document"),
+    ("OPT070", {"techniques": [SpeculativeDecoding.ngram(prompt_lookup_max=3)], "server": Server.sglang(), **_LLAMA_31}, "techniques[0].prompt_lookup_max", "in a trie"),
+    ("OPT073", {"model": _hub("acme/llama"), "techniques": [Quantization.fp8(checkpoint=_OF_LLAMA)], **_G7E}, "techniques[0].checkpoint", "as a checkpoint of meta-llama/Llama-3.3-70B-Instruct, and does not have acme/llama"),
+    ("OPT073", {"model": _hub("meta-llama/Llama-3.1-8B", token_secret_arn=_TOKEN), "techniques": [_speculator("RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3")], **_G7E}, "techniques[0].model", "so meta-llama/Llama-3.1-8B might accept fewer of its tokens"),
+    ("OPT073", {"model": _hub("acme/mine"), "techniques": [_speculator("acme/heads")], "containers": _HEADS_OF_MINE, **_G7E}, "techniques[0].model", "acme/heads has 4096 hidden units per token, and acme/mine 5120"),
+    ("OPT074", {"model": _hub("Qwen/Qwen3-8B"), "techniques": [], "instance_type": "ml.g6.xlarge", "server": Server.vllm(context_length=40_960)}, "server.context_length", "lock --model Qwen/Qwen3-8B"),
+    ("OPT074", {"model": _hub("Qwen/Qwen3-8B"), "techniques": [], "instance_type": "ml.g6.xlarge", "environment": {"SM_VLLM_MAX_MODEL_LEN": "40960"}}, "environment.SM_VLLM_MAX_MODEL_LEN", "is unknown"),
+    ("OPT166", _medusa(), "techniques[0]", "Evaluate it at the concurrency"),
+    ("OPT243", {"model": _QWEN, "techniques": [], "instance_type": "ml.g6e.12xlarge", "containers": Lock(jobs={"copying": "pytorch-training:2.9.0-cpu-py312"})}, "jobs['copying']", "lock --update jobs.copying"),
+    ("OPT251", {"environment": {"SM_SGLANG_LORA_PATHS": "a=/x b=/y"}, "server": Server.sglang(), **_LLAMA_31, "techniques": []}, "environment.SM_SGLANG_LORA_PATHS", "takes one value in a variable"),
+    ("OPT251", {"environment": {"SM_VLLM_SERVED_MODEL_NAME": "a b"}, "server": Server.vllm(container_version="0.30")}, "environment.SM_VLLM_SERVED_MODEL_NAME", "JSON array"),
+    ("OPT256", _tuned_by("Qwen/Qwen3-8B@l40s", environment={"LD_PRELOAD": "/opt/ml/model/x.so"}), "tuning['Qwen/Qwen3-8B@l40s'].environment.LD_PRELOAD", "Review changes"),
+    ("OPT256", _tuned_by("Qwen/Qwen3-8B", arguments={"model": "evil/model"}), "tuning['Qwen/Qwen3-8B'].arguments.model", "Review changes"),
+    ("OPT260", {"environment": {"MAX_MODEL_LEN": "4096"}}, "environment.MAX_MODEL_LEN", "Did you mean SM_VLLM_MAX_MODEL_LEN?"),
+    ("OPT270", {"environment": {"ENCRYPTION_KEY": "correct horse"}}, "environment.ENCRYPTION_KEY", "If it is one, leave it out"),
+    ("OPT270", {"model": _copied(environment={"SIGNING_KEY": "correct horse"}), "techniques": [], **_G7E}, "model.compute.environment.SIGNING_KEY", "token_secret_arn"),
 ]  # fmt: skip
 
 
@@ -732,6 +816,8 @@ WRONG_SETTINGS: list[tuple[Callable[[], Any], str, str, str]] = [
     (lambda: _awq(group_size="64"), "OPT021", "Quantization.awq.group_size", "as a number and not as text"),  # type: ignore[arg-type]
     (lambda: _awq(groupsize=64), "OPT021", "Quantization.awq.groupsize", "did you mean group_size?"),  # type: ignore[call-arg]
     (lambda: _awq(64), "OPT021", "Quantization.awq", "group_size=64"),  # type: ignore[misc]
+    (lambda: Server.vllm("4096"), "OPT090", "Server.vllm", "container_version='4096' or reasoning_parser='4096' or tool_call_parser='4096'"),  # type: ignore[misc]
+    (lambda: Server.vllm(4096), "OPT090", "Server.vllm", "context_length=4096 or max_concurrent_requests=4096"),  # type: ignore[misc]
     (lambda: Quantization.fp8(bits=8), "OPT021", "Quantization.fp8.bits", "it has tensor_parallel_degree, checkpoint, "),  # type: ignore[call-arg]
     (lambda: Quantization.fp8(calibration_size=0), "OPT021", "Quantization.fp8.calibration_size", "1 or more"),
     (lambda: Quantization.fp8(scheme="fp8"), "OPT021", "Quantization.fp8.scheme", "'FP8' or 'FP8_DYNAMIC'"),  # type: ignore[arg-type]
@@ -796,6 +882,21 @@ def test_invalid_recipes_are_refused_with_their_location_and_a_suggestion(
     assert found[0].link.startswith("https://")
 
 
+@pytest.mark.parametrize(("rule", "changed", "location", "message"), ADVISED)
+def test_doubtful_recipes_are_advised_on_with_their_location_and_a_suggestion(
+    rule: str, changed: dict[str, Any], location: str, message: str
+) -> None:
+    subject = Recipe(**recipe(**changed))
+    assert check(subject) == []
+    (found,) = [advice.message for advice in warnings(subject) if advice.id == f"constructs-optim:{rule}"]
+    assert found.startswith(f"{location} = ")
+    assert message in found
+
+
+def test_every_advisory_rule_of_recipes_has_a_case() -> None:
+    assert {rule.id for rule in all_rules(Recipe) if rule.advisory} == {rule for rule, *_ in ADVISED}
+
+
 def test_a_secret_is_refused_without_being_shown() -> None:
     error = RecipeError(check(Recipe(**recipe(environment={"HF_TOKEN": "hf_" + "x" * 34}))))
     assert "HF_TOKEN" in str(error)
@@ -812,33 +913,6 @@ def test_every_rule_has_an_id_of_its_own_and_a_source() -> None:
 def test_every_recipe_rule_has_valid_and_invalid_cases() -> None:
     ids = {rule.id for rule in all_rules(Recipe) if not rule.advisory}
     assert ids == set(GOOD) == {rule for rule, *_ in BAD}
-
-
-def test_a_tight_kv_cache_gives_a_warning_with_a_larger_instance_type() -> None:
-    arguments = recipe(instance_type="ml.g5.24xlarge", environment={"SM_VLLM_MAX_NUM_SEQS": "64"})
-    assert not check(Recipe(**arguments))
-    (advice,) = warnings(
-        Recipe(arguments["model"], arguments["techniques"], arguments["instance_type"], None, arguments["environment"])
-    )
-    assert advice.id == "constructs-optim:OPT051"
-    assert "64 requests" in advice.message
-    assert "Choose ml." in advice.message
-
-
-def test_a_context_longer_than_the_heads_training_context_gives_a_warning() -> None:
-    model = Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="1.0.0", accept_eula=True)
-    found = warnings(Recipe(model, [_EAGLE], "ml.p5.48xlarge", None, {"SM_VLLM_MAX_MODEL_LEN": "8192"}))
-    assert [advice.id for advice in found] == ["constructs-optim:OPT066"]
-
-
-def test_overriding_a_techniques_environment_variable_gives_a_warning() -> None:
-    lookup = [SpeculativeDecoding.ngram()]
-    own = {"SM_VLLM_ENFORCE_EAGER": "true"}
-    assert not warnings(Recipe(**recipe(techniques=lookup, instance_type="ml.p4d.24xlarge", environment=own)))
-    other = {"SM_VLLM_SPECULATIVE_CONFIG": "{}"}
-    (advice,) = warnings(Recipe(**recipe(techniques=lookup, instance_type="ml.p4d.24xlarge", environment=other)))
-    assert advice.id == "constructs-optim:OPT036"
-    assert "SpeculativeDecoding.ngram(...)" in advice.message
 
 
 _LATELY_RECORDED = Lock(models={"acme/mine": RecordedModel(revision=_COMMIT, parameters_billion=8, weight_bits=16)})
@@ -903,41 +977,6 @@ def test_one_mistake_is_one_error(rule: str, changed: dict[str, Any]) -> None:
     assert [violation.rule for violation in check(Recipe(**recipe(**changed)))] == [rule]
 
 
-_HEADS_OF_MINE = Lock(
-    models={
-        "acme/mine": RecordedModel(layers=64, hidden_size=5120),
-        "acme/heads": RecordedModel(layers=1, hidden_size=4096),
-    }
-)
-
-
-@pytest.mark.parametrize(
-    ("changed", "reason"),
-    [
-        (
-            {"model": _hub("acme/llama"), "techniques": [Quantization.fp8(checkpoint=_OF_LLAMA)]},
-            "as a checkpoint of meta-llama/Llama-3.3-70B-Instruct, and does not have acme/llama",
-        ),
-        (
-            {
-                "model": _hub("meta-llama/Llama-3.1-8B", token_secret_arn=_TOKEN),
-                "techniques": [_speculator("RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3")],
-            },
-            "so meta-llama/Llama-3.1-8B might accept fewer of its tokens",
-        ),
-        (
-            {"model": _hub("acme/mine"), "techniques": [_speculator("acme/heads")], "containers": _HEADS_OF_MINE},
-            "acme/heads has 4096 hidden units per token, and acme/mine 5120",
-        ),
-    ],
-)
-def test_files_that_may_be_of_another_model_are_warned_of(changed: dict[str, Any], reason: str) -> None:
-    subject = Recipe(**recipe(**changed, **_G7E))
-    assert check(subject) == []
-    (advice,) = [each for each in warnings(subject) if each.id.endswith("OPT073")]
-    assert reason in advice.message
-
-
 def test_a_model_of_jumpstart_may_be_the_one_that_a_speculator_is_of() -> None:
     speculator = _speculator("RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3")
     subject = Recipe(**recipe(**{**_LLAMA_8B, "techniques": [speculator]}))
@@ -979,63 +1018,18 @@ def test_advice_names_the_location_the_value_and_the_reason() -> None:
     )
 
 
-def test_an_unpinned_model_version_gives_a_warning() -> None:
-    arguments = recipe(model=Model.jumpstart(LLAMA_70B, accept_eula=True))
-    assert not check(Recipe(**arguments))
-    (advice,) = warnings(Recipe(arguments["model"], arguments["techniques"], arguments["instance_type"]))
-    assert advice.id == "constructs-optim:OPT006"
-    assert "version=" in advice.message
+def of_a_newer_engine() -> list[Recipe]:
+    """Recipes of a model that needs a newer release of vLLM than any: without a server, and with one."""
+    models.override("acme/future", recipe=models.VllmRecipe(engine="99.0.0"))
+    arguments: dict[str, Any] = {"model": _hub("acme/future"), "techniques": [], **_G7E}
+    return [Recipe(**recipe(**arguments, **served)) for served in ({}, {"server": Server.vllm()})]
 
 
 def test_a_model_that_needs_a_newer_engine_is_refused_with_the_release() -> None:
-    models.override("acme/future", recipe=models.VllmRecipe(engine="99.0.0"))
-    arguments: dict[str, Any] = {"model": Model.huggingface("acme/future", revision=_COMMIT), "techniques": [], **_G7E}
-    (violation,) = check(Recipe(**recipe(**arguments)))
-    assert violation.rule == "OPT030"
-    assert "acme/future" in violation.reason
-    assert "needs vLLM 99.0.0 or newer" in violation.reason
-    (violation,) = check(Recipe(**recipe(server=Server.vllm(), **arguments)))
-    assert violation.rule == "OPT037"
-
-
-HUB = {"version": "1.0.0"}
-FLEET = {"instance_type": "ml.p4d.24xlarge", "server": Server.vllm()}
-
-
-@pytest.mark.parametrize(
-    ("rule", "changed", "part"),
-    [
-        ("OPT007", {"model": Model.jumpstart("meta-textgeneration-llama-9-70b", **HUB)}, "Test it before"),
-        ("OPT007", {"model": Model.huggingface("acme/mine", revision=_COMMIT)}, "lock --model acme/mine"),
-        ("OPT007", {"model": Model.huggingface("qwen/qwen3-32", revision=_COMMIT)}, "Did you mean Qwen/Qwen3-32B"),
-        ("OPT007", {"model": Model.s3("s3://models/mine/")}, "lock --model s3://models/mine/"),
-        ("OPT019", {"model": Model.huggingface("Qwen/Qwen3.5-0.8B", revision=_COMMIT)}, "allow_code=True"),
-        ("OPT026", {"model": Model.jumpstart("huggingface-reasoning-qwen3-8b", **HUB)}, "does not list"),
-        ("OPT027", {"model": Model.huggingface("Qwen/Qwen3-32B", revision=_COMMIT)}, "Qwen/Qwen3-32B-AWQ"),
-        (
-            "OPT057",
-            {
-                "model": Model.huggingface("Qwen/Qwen3-8B", revision=_COMMIT),
-                "environment": {"SM_VLLM_MAX_MODEL_LEN": "131072"},
-            },
-            "SM_VLLM_HF_OVERRIDES",
-        ),
-    ],
-    ids=lambda value: value if isinstance(value, str) and value.startswith("OPT") else "",
-)
-def test_what_nobody_vouches_for_gives_a_warning(rule: str, changed: dict[str, Any], part: str) -> None:
-    techniques = [] if rule in ("OPT007", "OPT019") else [_awq(tensor_parallel_degree=1)]
-    arguments = recipe(techniques=techniques, **FLEET, **changed)
-    assert not check(Recipe(**arguments))
-    advice = {advice.id: advice.message for advice in warnings(Recipe(**arguments))}
-    assert part in advice[f"constructs-optim:{rule}"]
-
-
-def test_an_instance_family_that_aws_did_not_test_gives_a_warning() -> None:
-    arguments = recipe(instance_type="ml.g6e.12xlarge")
-    assert not check(Recipe(**arguments))
-    (advice,) = warnings(Recipe(arguments["model"], arguments["techniques"], arguments["instance_type"]))
-    assert advice.id == "constructs-optim:OPT013"
+    (of_any,), (of_vllm,) = map(check, of_a_newer_engine())
+    needed = "acme/future needs vLLM 99.0.0 or newer, which no"
+    assert (of_any.rule, of_any.location, of_any.reason) == ("OPT030", "model", f"{needed} cataloged image has")
+    assert (of_vllm.rule, of_vllm.location, of_vllm.reason) == ("OPT037", "server", f"{needed} vLLM image has")
 
 
 def test_a_misspelt_model_has_no_revision_to_look_up() -> None:

@@ -35,6 +35,13 @@ def told(sample: LimitedSample) -> list[str]:
     return [advice.message for advice in warnings(sample)]
 
 
+def doubtful() -> list[LimitedSample | ComparedVersions]:
+    """Limits that too few requests decide, and versions that are measured once."""
+    few = samples(Workload(concurrency=[8], requests=20), p99_ttft_ms=500, min_output_tokens_per_second=40)
+    failures = samples(Workload(concurrency=[8], requests=20), max_error_rate=0.01)
+    return [*few.values(), failures["max_error_rate"], ComparedVersions(0.05, None)]
+
+
 def test_the_figures_are_those_of_the_gate() -> None:
     assert (sample_size.LEVEL, sample_size.POWER) == (differences.LEVEL, differences.POWER)
     assert sample_size.MEASUREMENTS == repetitions.MOST_MEASUREMENTS

@@ -50,54 +50,54 @@ def test_scaling_that_changes_the_capacity_has_no_advice(scaling: DeclaredScalin
     assert warnings(scaling) == ()
 
 
-@pytest.mark.parametrize(
-    ("scaling", "location", "message"),
-    [
-        (declared(), "max_capacity", "add on_concurrency(target=8)"),
-        (
-            declared(min_capacity=0, wakes=True),
-            "max_capacity",
-            "a request starts the first copy, and nothing removes it",
-        ),
-        (declared(schedules=[at(MORNING, None, 8)]), "max_capacity", "the schedules keep it at 1"),
-        (declared(schedules=[at(EVENING, 1, 1)]), "max_capacity", "the schedules keep it at 1"),
-        (declared(schedules=[at(EVENING, 1, 1), at(MORNING, 1, 8)]), "max_capacity", "the schedules keep it at 1"),
-        (declared(schedules=[at(MORNING, 4, 4)]), "max_capacity", "the schedules change it at most once"),
-        # Without a policy, nothing scales in after the first morning.
-        (declared(schedules=[at(MORNING, 4), at(EVENING, 1)]), "max_capacity", "max_capacity"),
-        (declared(min_capacity=3, max_capacity=3, policies=["on_concurrency"]), "max_capacity", "on_concurrency"),
-        (
-            declared(policies=["on_queue"], schedules=[at(MORNING, 4, 4), at(EVENING, 1, 1)]),
-            "max_capacity",
-            "on_queue",
-        ),
-        (
-            declared(policies=["on_concurrency"], schedules=[at(EVENING, 0, 0)]),
-            "on_schedule('Day').max_capacity",
-            "start_on",
-        ),
-        (
-            declared(policies=["on_concurrency"], schedules=[at(MORNING, 1, 4)]),
-            "on_schedule('Day').min_capacity",
-            "1 to 4",
-        ),
-        (
-            declared(policies=["on_concurrency"], schedules=[at("at(2026-01-31T07:00:00)", 2)]),
-            "on_schedule('Day').schedule",
-            "after 2026-11-27",
-        ),
-        (
-            declared(policies=["on_concurrency"], schedules=[at("cron(0 7 1 1 ? 2020-2025)", 2)]),
-            "on_schedule('Day').schedule",
-            "after 2026-11-27",
-        ),
-        (
-            declared(policies=["on_concurrency"], schedules=[at(MORNING, 2, end=dt.datetime(2026, 11, 1))]),
-            "on_schedule('Day').end",
-            "after 2026-11-27",
-        ),
-    ],
-)
+WITHOUT_EFFECT: list[tuple[DeclaredScaling, str, str]] = [
+    (declared(), "max_capacity", "add on_concurrency(target=8)"),
+    (
+        declared(min_capacity=0, wakes=True),
+        "max_capacity",
+        "a request starts the first copy, and nothing removes it",
+    ),
+    (declared(schedules=[at(MORNING, None, 8)]), "max_capacity", "the schedules keep it at 1"),
+    (declared(schedules=[at(EVENING, 1, 1)]), "max_capacity", "the schedules keep it at 1"),
+    (declared(schedules=[at(EVENING, 1, 1), at(MORNING, 1, 8)]), "max_capacity", "the schedules keep it at 1"),
+    (declared(schedules=[at(MORNING, 4, 4)]), "max_capacity", "the schedules change it at most once"),
+    # Without a policy, nothing scales in after the first morning.
+    (declared(schedules=[at(MORNING, 4), at(EVENING, 1)]), "max_capacity", "max_capacity"),
+    (declared(min_capacity=3, max_capacity=3, policies=["on_concurrency"]), "max_capacity", "on_concurrency"),
+    (
+        declared(policies=["on_queue"], schedules=[at(MORNING, 4, 4), at(EVENING, 1, 1)]),
+        "max_capacity",
+        "on_queue",
+    ),
+    (
+        declared(policies=["on_concurrency"], schedules=[at(EVENING, 0, 0)]),
+        "on_schedule('Day').max_capacity",
+        "start_on",
+    ),
+    (
+        declared(policies=["on_concurrency"], schedules=[at(MORNING, 1, 4)]),
+        "on_schedule('Day').min_capacity",
+        "1 to 4",
+    ),
+    (
+        declared(policies=["on_concurrency"], schedules=[at("at(2026-01-31T07:00:00)", 2)]),
+        "on_schedule('Day').schedule",
+        "after 2026-11-27",
+    ),
+    (
+        declared(policies=["on_concurrency"], schedules=[at("cron(0 7 1 1 ? 2020-2025)", 2)]),
+        "on_schedule('Day').schedule",
+        "after 2026-11-27",
+    ),
+    (
+        declared(policies=["on_concurrency"], schedules=[at(MORNING, 2, end=dt.datetime(2026, 11, 1))]),
+        "on_schedule('Day').end",
+        "after 2026-11-27",
+    ),
+]
+
+
+@pytest.mark.parametrize(("scaling", "location", "message"), WITHOUT_EFFECT)
 def test_scaling_without_effect_is_advised_against(scaling: DeclaredScaling, location: str, message: str) -> None:
     (advice,) = warnings(scaling)
     assert advice.id == "constructs-optim:OPT237"
@@ -105,8 +105,11 @@ def test_scaling_without_effect_is_advised_against(scaling: DeclaredScaling, loc
     assert message in advice.message
 
 
+MORE_AT_FIRST = declared(initial_capacity=9, policies=["on_concurrency"], schedules=[at(MORNING, 2, 6)])
+
+
 def test_more_instances_at_first_than_the_range_has_are_advised_against() -> None:
-    (advice,) = warnings(declared(initial_capacity=9, policies=["on_concurrency"], schedules=[at(MORNING, 2, 6)]))
+    (advice,) = warnings(MORE_AT_FIRST)
     assert advice.id == "constructs-optim:OPT259"
     assert advice.message.startswith("variant.initial_instance_count = 9"), advice.message
     assert "Use 6 or less" in advice.message

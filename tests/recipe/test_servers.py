@@ -203,6 +203,16 @@ def test_the_number_of_proposed_tokens_is_recorded() -> None:
     assert json.loads(again.container.environment["SM_VLLM_SPECULATIVE_CONFIG"])["num_speculative_tokens"] == 3
 
 
+def test_a_context_that_fits_comes_before_a_longer_one_of_the_models_recipe() -> None:
+    of_llama = RecordedModel(
+        parameters_billion=8, weight_bits=16, layers=32, key_value_heads=8, head_dimension=128, max_position=131_072
+    )
+    models.override("acme/mine", recipe=models.VllmRecipe(tuning=models.Tuning(arguments={"max_model_len": 27_000})))
+    lock = Lock(models={"acme/mine": of_llama})
+    found = variables(hugging("acme/mine"), instance_type="ml.g5.xlarge", containers=lock)
+    assert found["SM_VLLM_MAX_MODEL_LEN"] == "25600"
+
+
 def test_every_speculator_of_the_catalog_has_a_method_that_vllm_has() -> None:
     assert len(models.speculators()) >= 30
     for name, settings in models.speculators().items():

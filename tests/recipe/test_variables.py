@@ -30,10 +30,14 @@ ORDINARY = """
 """.split()  # noqa: SIM905 - a list that wraps
 
 
+def recipe_with(name: str, server: ServerSettings, value: str = "1") -> Recipe:
+    """A recipe with a variable."""
+    return Recipe(Model.s3("s3://models/mine/"), [], "ml.p5.48xlarge", "us-west-2", {name: value}, server=server)
+
+
 def advice(name: str, server: ServerSettings, value: str = "1") -> list[str]:
     """The advice on a variable."""
-    recipe = Recipe(Model.s3("s3://models/mine/"), [], "ml.p5.48xlarge", "us-west-2", {name: value}, server=server)
-    return [each.message for each in warnings(recipe) if each.id == "constructs-optim:OPT260"]
+    return [each.message for each in warnings(recipe_with(name, server, value)) if each.id == "constructs-optim:OPT260"]
 
 
 @pytest.mark.parametrize("server", [VLLM, SGLANG, LMI, TGI], ids=lambda server: server.name)
@@ -51,31 +55,31 @@ def test_no_variable_that_a_server_reads_has_advice(server: ServerSettings) -> N
     assert {name: found for name in names if (found := advice(name, server))} == {}
 
 
-@pytest.mark.parametrize(
-    ("name", "server", "part"),
-    [
-        ("HF_MODEL_ID", VLLM, "Leave it out: the server loads the recipe's model"),
-        ("SM_NUM_GPUS", VLLM, "Set SM_VLLM_TENSOR_PARALLEL_SIZE, or leave it out"),
-        ("MAX_INPUT_LENGTH", VLLM, "it is a variable of Text Generation Inference"),
-        ("MAX_TOTAL_TOKENS", VLLM, "Set SM_VLLM_MAX_MODEL_LEN"),
-        ("QUANTIZE", VLLM, "Server.text_generation_inference()"),
-        ("QUANTIZE", LMI, "Set OPTION_QUANTIZE"),
-        ("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", VLLM, "it is a variable of SGLang"),
-        ("SERVING_FAIL_FAST", VLLM, "it is a variable of Large Model Inference"),
-        ("VLLM_LOGGING_LEVEL", SGLANG, "it is a variable of vLLM and Large Model Inference"),
-        ("MAX_MODEL_LEN", VLLM, "Did you mean SM_VLLM_MAX_MODEL_LEN?"),
-        ("MAX_MODEL_LEN", SGLANG, "Did you mean SM_SGLANG_CONTEXT_LENGTH?"),
-        ("MAX_MODEL_LEN", TGI, "Did you mean MAX_TOTAL_TOKENS?"),
-        ("TENSOR_PARALLEL_SIZE", LMI, "Did you mean OPTION_TENSOR_PARALLEL_DEGREE?"),
-        ("SM_VLM_MAX_MODEL_LEN", VLLM, "Did you mean SM_VLLM_MAX_MODEL_LEN?"),
-        ("sm_vllm_max_model_len", VLLM, "Did you mean SM_VLLM_MAX_MODEL_LEN?"),
-        ("VLLM_MAX_MODEL_LEN", VLLM, "Did you mean SM_VLLM_MAX_MODEL_LEN?"),
-        ("VLLM_LOGING_LEVEL", VLLM, "Did you mean VLLM_LOGGING_LEVEL?"),
-        ("SM_VLLM_HEADLESS", VLLM, "which alone reads --headless"),
-        ("OPTION_TENSOR_PARALEL_DEGREE", LMI, "Did you mean OPTION_TENSOR_PARALLEL_DEGREE?"),
-        ("QUANTISE", TGI, "Did you mean QUANTIZE?"),
-    ],
-)
+UNREAD: list[tuple[str, ServerSettings, str]] = [
+    ("HF_MODEL_ID", VLLM, "Leave it out: the server loads the recipe's model"),
+    ("SM_NUM_GPUS", VLLM, "Set SM_VLLM_TENSOR_PARALLEL_SIZE, or leave it out"),
+    ("MAX_INPUT_LENGTH", VLLM, "it is a variable of Text Generation Inference"),
+    ("MAX_TOTAL_TOKENS", VLLM, "Set SM_VLLM_MAX_MODEL_LEN"),
+    ("QUANTIZE", VLLM, "Server.text_generation_inference()"),
+    ("QUANTIZE", LMI, "Set OPTION_QUANTIZE"),
+    ("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", VLLM, "it is a variable of SGLang"),
+    ("SERVING_FAIL_FAST", VLLM, "it is a variable of Large Model Inference"),
+    ("VLLM_LOGGING_LEVEL", SGLANG, "it is a variable of vLLM and Large Model Inference"),
+    ("MAX_MODEL_LEN", VLLM, "Did you mean SM_VLLM_MAX_MODEL_LEN?"),
+    ("MAX_MODEL_LEN", SGLANG, "Did you mean SM_SGLANG_CONTEXT_LENGTH?"),
+    ("MAX_MODEL_LEN", TGI, "Did you mean MAX_TOTAL_TOKENS?"),
+    ("TENSOR_PARALLEL_SIZE", LMI, "Did you mean OPTION_TENSOR_PARALLEL_DEGREE?"),
+    ("SM_VLM_MAX_MODEL_LEN", VLLM, "Did you mean SM_VLLM_MAX_MODEL_LEN?"),
+    ("sm_vllm_max_model_len", VLLM, "Did you mean SM_VLLM_MAX_MODEL_LEN?"),
+    ("VLLM_MAX_MODEL_LEN", VLLM, "Did you mean SM_VLLM_MAX_MODEL_LEN?"),
+    ("VLLM_LOGING_LEVEL", VLLM, "Did you mean VLLM_LOGGING_LEVEL?"),
+    ("SM_VLLM_HEADLESS", VLLM, "which alone reads --headless"),
+    ("OPTION_TENSOR_PARALEL_DEGREE", LMI, "Did you mean OPTION_TENSOR_PARALLEL_DEGREE?"),
+    ("QUANTISE", TGI, "Did you mean QUANTIZE?"),
+]
+
+
+@pytest.mark.parametrize(("name", "server", "part"), UNREAD)
 def test_a_variable_that_the_server_does_not_read_is_advised_against(
     name: str, server: ServerSettings, part: str
 ) -> None:

@@ -59,7 +59,10 @@ class Threshold:
         return f"{self.least:g} or more, and {below}" if self.must_pass and self.least else below
 
     def _worded(self, number: str) -> str:
-        return f"{number}{self.unit}" if self.unit == "%" else f"{number} {self.unit}".rstrip()
+        if self.unit == "%":
+            return f"{number}%"
+        unit = self.unit.removesuffix("s") if number == "1" and len(self.unit) > len("ms") else self.unit
+        return f"{number} {unit}".rstrip()
 
     def meant(self, value: float) -> str | None:
         """Return the value in this unit if the given one was meant in milliseconds, in seconds, or as a share."""

@@ -38,7 +38,7 @@ _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,1023}")
 # Every plan adds two variables: the tensor parallel degree and the model's location.
 _ADDED = 2
 _MOST_MODEL_VARIABLES, _LONGEST_MODEL_VALUE = 100 - _ADDED, 1024
-_MOST_JOB_VARIABLES, _LONGEST_JOB_VALUE = 25 - _ADDED, 256
+_LONGEST_JOB_VALUE = 256
 
 
 @rule("OPT030", _IMAGES)
@@ -197,9 +197,7 @@ def _recorded_tuning_is_of_a_recipe(recipe: Recipe) -> Iterator[Finding]:
     a person or another program wrote this setting into the lock file, and it changes the container.
     """
     for (_, tuning), of_technique in ((recipe.recommended, False), (recipe.speculation, True)):
-        entry = next((name for name, recorded in recipe.containers.tuning.items() if recorded == tuning), None)
-        if entry is None or tuning in _recommended(recipe):
-            continue
+        entries = [name for name, recorded in recipe.containers.tuning.items() if recorded == tuning]
         arguments, variables = models.tuned_settings()
         if of_technique:
             arguments, variables = frozenset({"num_speculative_tokens"}), frozenset[str]()
@@ -211,18 +209,10 @@ def _recorded_tuning_is_of_a_recipe(recipe: Recipe) -> Iterator[Finding]:
             ("arguments", tuning.arguments, arguments),
             ("environment", tuning.environment, variables),
         ):
-            for name, value in given.items():
+            for name, value in given.items() if entries else ():
                 if name not in known:
                     reason = f"no recipe in the catalog has this {'argument' if part == 'arguments' else 'variable'}"
-                    yield Finding(f"tuning[{entry!r}].{part}.{name}", value, fix, reason)
-
-
-def _recommended(recipe: Recipe) -> list[models.Tuning]:
-    """Return the catalog's own tunings of the model."""
-    row = recipe.model_row
-    if row is None or row.recipe is None or recipe.instance is None:
-        return [models.Tuning()]
-    return [models.Tuning(), row.recipe.tuned(recipe.instance.generation)]
+                    yield Finding(f"tuning[{entries[0]!r}].{part}.{name}", value, fix, reason)
 
 
 @rule("OPT038", _IMAGES)
@@ -397,12 +387,9 @@ def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT032", f"{API}ModelQuantizationConfig.html")
 def _job_environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
-    """A job's environment is within limits: an optimization job has at most 25 variables of 256 characters each."""
+    """A job's environment is within limits: a variable of an optimization job has at most 256 characters."""
     for location, technique in recipe.located_techniques:
-        variables = technique.job_environment()
-        if len(variables) > _MOST_JOB_VARIABLES:
-            yield Finding(location, f"{len(variables)} variables", f"at most {_MOST_JOB_VARIABLES}")
-        for name, value in variables.items():
+        for name, value in technique.job_environment().items():
             if len(value) > _LONGEST_JOB_VALUE:
                 longest = max(technique.model_dump().items(), key=lambda item: len(str(item[1])))[0]
                 fix = f"a shorter value: {name} has at most {_LONGEST_JOB_VALUE} characters"

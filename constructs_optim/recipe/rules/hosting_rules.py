@@ -312,7 +312,7 @@ def _containers_report_their_caches(hosting: Hosting) -> Iterator[Finding]:
     """KV_AWARE routing needs a container that supports it: SageMaker documents support only for its vLLM container."""
     others = [name for name in hosting.servers if name != VllmServer.name]
     if hosting.routing is not None and hosting.routing.strategy == "KV_AWARE" and others:
-        yield Finding("variant.routing", others[0], "server=Server.vllm(), or Routing.prefix_aware()")
+        yield Finding("variant.routing", others[0], "Use server=Server.vllm(), or Routing.prefix_aware()")
 
 
 # The settings' classes enforce these rules.

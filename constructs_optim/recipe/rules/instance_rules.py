@@ -284,7 +284,7 @@ def _context_fits(recipe: Recipe) -> Iterator[Finding]:
     )
     larger = "an instance type with more accelerator memory, or fewer bits per weight"
     if variable is not None:
-        most = min(filter(None, (longest.shortened, _positions(recipe))), default=0)
+        most = min(filter(None, (longest.shortened, _positions(recipe))))
         shorter = f"{most} or less, or " if longest.fits_at_best >= LEAST_CONTEXT else ""
         yield Finding(*_length(recipe, variable), shorter + larger, reason)
     else:
@@ -341,7 +341,7 @@ def _context_is_checked(recipe: Recipe) -> Iterator[Finding]:
         else ""
     )
     reason = f"the size of the KV cache of {name} is unknown, so the longest request might not fit"
-    yield Finding(location, length, f"{looks_up}Test it before you rely on it", reason)
+    yield Finding(*_length(recipe, length), f"{looks_up}Test it before you rely on it", reason)
 
 
 @rule("OPT056", "https://docs.vllm.ai/en/latest/configuration/env_vars/")
@@ -357,7 +357,8 @@ def _context_is_the_models(recipe: Recipe) -> Iterator[Finding]:
 def _context_is_the_recipes(recipe: Recipe) -> Iterator[Finding]:
     """The context is within the vendor's figure: the server does not start with more than config.json allows."""
     if recipe.model_row is not None and recipe.model_row.hidden_size is None:
-        yield from _too_long(recipe)
+        for finding in _too_long(recipe):
+            yield replace(finding, suggestion=f"Use {finding.suggestion}")
 
 
 def _too_long(recipe: Recipe) -> Iterator[Finding]:

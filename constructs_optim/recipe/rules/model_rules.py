@@ -113,12 +113,16 @@ def _model_is_known(recipe: Recipe) -> Iterator[Finding]:
     model = recipe.model
     name = str(model) if recipe.s3_model is not None else model.name
     looks_up = f"`constructs-optim lock --model {model.name}` records the facts from its config.json"
-    fix = looks_up if recipe.hub_model is None and not is_token(model.uri) else "Test it before you rely on it"
+    fix = looks_up if recipe.hub_model is None and not is_token(model.uri) else "test it before you rely on it"
     cataloged = {
         known.lower(): known for known in (models.by_id() if model.kind == "hub" else models.of_hugging_face())
     }
     near = [cataloged[known] for known in close_matches(name, cataloged)] if recipe.s3_model is None else []
-    yield Finding("model", name, f"Did you mean {' or '.join(near[:2])}? Otherwise: {fix}" if near else fix)
+    yield Finding(
+        "model",
+        name,
+        f"Did you mean {' or '.join(near[:2])}? Otherwise, {fix}" if near else f"{fix[0].upper()}{fix[1:]}",
+    )
 
 
 @rule("OPT008", _HUGGING_FACE)

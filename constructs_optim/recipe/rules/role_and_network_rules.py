@@ -55,7 +55,7 @@ def _network_leads_to_s3(use: NetworkUse) -> Iterator[Finding]:
         lost = use.shut(_S3)
         lack = f"neither an S3 endpoint nor {_way_out(use)}"
         yield from _routes(use, lost, f"reads from S3, and these subnets have {lack}", f"{_GATEWAY}, or {_EXIT}", _S3)
-        yield from _acls(use, lost, _S3, "reads from S3")
+        yield from _acls(use, lost, _S3, "reads from S3", _ENTRIES)
 
 
 @rule("OPT247", _VPC)
@@ -67,7 +67,7 @@ def _network_leads_to_the_internet(use: NetworkUse) -> Iterator[Finding]:
         lost, need = use.shut(INTERNET), f"reads from {_listed(use.hosts)}"
         lack = _way_out(use).replace("a ", "no ", 1)
         yield from _routes(use, lost, f"{need}, and these subnets have {lack}", f"{_EXIT}, or {_mirror(use.hosts)}")
-        yield from _acls(use, lost, INTERNET, need)
+        yield from _acls(use, lost, INTERNET, need, _ENTRIES)
 
 
 @rule("OPT248", _VPC, advisory=True)
@@ -77,7 +77,7 @@ def _network_may_lead_to_s3(use: NetworkUse) -> Iterator[Finding]:
         without = _without(use, _S3)
         why = "reads from S3, and these subnets have no S3 endpoint and no route to a NAT gateway"
         yield from _routes(use, without, why, f"Call {_GATEWAY}, or use {_EXIT}", _S3)
-        yield from _acls(use, without, _S3, "reads from S3")
+        yield from _acls(use, without, _S3, "reads from S3", f"Call {_ENTRIES}")
 
 
 @rule("OPT249", _VPC, advisory=True)
@@ -89,13 +89,13 @@ def _network_may_lead_to_servers(use: NetworkUse) -> Iterator[Finding]:
         shut, need = [*use.closed, *use.private, *use.public], f"reads from {_listed(use.hosts)}"
         why = f"{need}, and these subnets have no route to a NAT gateway"
         yield from _routes(use, shut, why, f"Use {_EXIT}, or {_mirror(use.hosts)}")
-        yield from _acls(use, shut, INTERNET, need)
+        yield from _acls(use, shut, INTERNET, need, f"Call {_ENTRIES}")
     for service in use.without:
         if service != _S3:
             without = _without(use, service)
             why = f"calls {service}, and these subnets have no route to a NAT gateway"
             yield from _routes(use, without, why, f"Call {_interface(service)}, or use {_EXIT}", service)
-            yield from _acls(use, without, service, f"calls {service}")
+            yield from _acls(use, without, service, f"calls {service}", f"Call {_ENTRIES}")
 
 
 @rule("OPT265", f"{_EC2}security-group-rules.html")
@@ -169,11 +169,10 @@ def _routes(use: NetworkUse, names: Sequence[str], why: str, fix: str, service: 
     yield Finding("network.vpc_subnets", ", ".join(names), fix, reason)
 
 
-def _acls(use: NetworkUse, others: Sequence[str], target: str, need: str) -> Iterator[Finding]:
+def _acls(use: NetworkUse, others: Sequence[str], target: str, need: str, fix: str) -> Iterator[Finding]:
     """Yield a finding for the subnets, besides others, whose network ACLs keep a target out."""
     if names := [name for name in use.filtered.get(target, ()) if name not in others]:
         lack = "the network ACLs of these subnets do not allow HTTPS requests and their responses"
-        fix = _ENTRIES if use.is_unreachable(target) else f"Call {_ENTRIES}"
         yield Finding("network.vpc_subnets", ", ".join(names), fix, f"{use.label} {need}, and {lack}")
 
 

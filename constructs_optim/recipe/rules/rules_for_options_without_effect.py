@@ -252,7 +252,7 @@ _NEEDS = {
         "Leave it out",
     ),
     "jobs": (
-        "no job creates an artifact of this endpoint, so these settings are for none",
+        "no job creates an artifact of this endpoint, so these settings apply to none",
         "Leave jobs out",
     ),
     "real-time endpoint": (

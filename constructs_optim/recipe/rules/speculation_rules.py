@@ -96,7 +96,7 @@ def _cure_fits_the_drafts(speculation: Speculation) -> Iterator[Finding]:
         tokens: int | None = getattr(technique, "speculative_tokens", None)
         if tokens is not None and (cure.speculative_tokens or 0) >= tokens:
             fix = f"1 to {tokens - 1}" if tokens > 1 else "SpeculationCure.drafts_off()"
-            reason = f"{technique.display_name()} already drafts {tokens} tokens"
+            reason = f"{technique.display_name()} already drafts {tokens} token{'s' if tokens > 1 else ''}"
             yield Finding(f"{location}.speculative_tokens", cure.speculative_tokens, fix, reason)
     if cure.kind == "train_anew" and not isinstance(technique, EagleHeads):
         reason = f"no job trains {technique.display_name()}"

@@ -107,7 +107,8 @@ def _the_model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
             reason = f"the weights of {row.model_id} are already quantized to {row.weight_bits} bits"
             fix = "the model without this technique, or a 16-bit model"
         elif recipe.hub_model is not None and technique.of_hub and technique.support not in row.supports:
-            reason = f"JumpStart publishes no {technique.name.replace('_', ' ')} for {row.model_id}"
+            published = "pre-optimized configuration" if technique.hub_configuration else technique.label
+            reason = f"JumpStart publishes no {published} for {row.model_id}"
             fix = f"a model from `constructs-optim catalog models --supports {technique.support}`"
         else:
             continue
@@ -208,12 +209,12 @@ def _speculator_of_another(
         elif recipe.model.kind == "huggingface":
             # A JumpStart or S3 model can be the same model under another name.
             reason += f", so {row.model_id} might accept fewer of its tokens"
-            fix = f"{instead}; or measure the acceptance length"
+            fix = f"Use {instead}; or measure the acceptance length"
             yield _OfAnother(Finding(location, speculator.name, fix, reason), is_certain=False)
     elif not drafts_for and (shape := _other_shape(row, recipe.row(speculator), ("hidden_size",))):
         # A head can project the hidden states of a wider model (target_hidden_size of vLLM's llama_eagle3.py).
         reason = f"according to config.json, {shape}, but heads read hidden states of their own width"
-        fix = f"Check its config.json for target_hidden_size; or {instead}"
+        fix = f"Check its config.json for target_hidden_size; or use {instead}"
         yield _OfAnother(Finding(location, speculator.name, fix, reason), is_certain=False)
 
 
@@ -254,10 +255,11 @@ def _sagemaker_lists_techniques(recipe: Recipe) -> Iterator[Finding]:
     """SageMaker lists the technique for the model: SageMaker documents no support for the combination."""
     row = recipe.model_row if recipe.hub_model is not None else None
     for location, technique in recipe.located_techniques:
-        if row is not None and technique.job_member and not technique.of_hub and technique.support not in row.supports:
-            supported = sorted(other.name for other in _registered() if other.support in row.supports)
+        if row is not None and technique.job_member and technique.support not in row.supports:
+            supported = sorted(each.name for each in _registered() if each.job_member and each.support in row.supports)
+            listed = ", ".join(supported) or "none"
             reason = f"SageMaker's table of supported models does not list {technique.name} for {row.model_id}"
-            yield Finding(location, technique.name, f"It lists {', '.join(supported) or 'no technique'}", reason)
+            yield Finding(location, technique.name, f"Of techniques with such a job, it lists {listed}", reason)
 
 
 @rule("OPT027", f"{GUIDE}model-optimize.html", advisory=True)

@@ -99,7 +99,7 @@ def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
     for compute_location, compute in recipe.located_compute:
         location, variables = f"{compute_location}.environment", compute.environment or {}
         if len(variables) > _MOST_VARIABLES:
-            yield Finding(location, f"{len(variables)} variables", f"at most {_MOST_VARIABLES}")
+            yield Finding(location, f"{len(variables)} variables", f"at most {_MOST_VARIABLES} variables")
         for name, value in variables.items():
             if not _VARIABLE.fullmatch(name):
                 yield Finding(location, name, "a name such as PIP_INDEX_URL", "this is not a valid name")

@@ -18,7 +18,6 @@ class Fp8KvCache(Technique):
     kind = "kv_cache"
     name = "fp8"
     title = "KV cache in FP8"
-    support = "kv_cache"
     serves = frozenset({"fp8_kv_cache"})
     # Triton's attention kernels have no conversion to FP8 (E4M3) below 8.9.
     compute_capability = (8.9, 12.0)

@@ -172,9 +172,7 @@ class CompressorQuantization(TrainedTechnique):
         fields = type(self).model_fields
         chosen = {name: getattr(self, name) for name in fields if name in _HYPERPARAMETERS}
         changed = {name: value for name, value in chosen.items() if value != fields[name].default}
-        as_list = {"ignored_layers": ",".join(changed["ignored_layers"])} if "ignored_layers" in changed else {}
-        texts = {name: as_text(value) for name, value in changed.items() if name != "ignored_layers"}
-        return {"scheme": self.scheme, **dict(sorted({**texts, **as_list}.items()))}
+        return {"scheme": self.scheme, **{name: as_text(value) for name, value in sorted(changed.items())}}
 
     @property
     def channels(self) -> dict[str, str]:
