@@ -315,10 +315,6 @@ SHARED = (
         (failed("AccessDenied", 403), {}, "may deny what the role's own policy allows"),
         (failed("AccessDeniedException", 403), {"Bucket": "artifacts"}, SHARED),
         (failed("ResourceLimitExceeded"), {"Bucket": "artifacts"}, "when other jobs have ended"),
-        (failed("ThrottlingException"), {}, "Next: the service kept throttling the call; deploy again"),
-        (failed("KMS.DisabledException"), {}, "Next: enable the artifact store's KMS key, then deploy again"),
-        (failed("KMS.KMSInvalidStateException"), {}, "KMS key, or cancel its deletion, then deploy again"),
-        (failed("KMS.NotFoundException"), {}, "the artifact store's KMS key does not exist; use another key"),
         (
             EndpointConnectionError(endpoint_url="https://s3"),
             {},
