@@ -46,6 +46,14 @@ _VARIANT = {
     "initialVariantWeight": 1,
     "instanceType": "ml.g5.12xlarge",
 }
+_POOLED = {
+    "variantName": "A",
+    "modelName": "llama",
+    "instancePools": [
+        {"instanceType": "ml.g5.2xlarge", "priority": 2},
+        {"instanceType": "ml.g6.2xlarge", "priority": 1},
+    ],
+}
 
 
 def stack_of() -> Stack:
@@ -203,9 +211,7 @@ def test_an_endpoint_that_keeps_its_name_from_a_parameter_and_a_config_by_its_na
 
 def test_arguments_replace_what_the_resources_say() -> None:
     stack = stack_of()
-    pools = [{"instanceType": "ml.g5.2xlarge", "priority": 2}, {"instanceType": "ml.g6.2xlarge", "priority": 1}]
-    pooled: Any = {"variantName": "A", "modelName": "llama", "instancePools": pools}
-    endpoint = declared(stack, variants=[pooled])
+    endpoint = declared(stack, variants=[_POOLED])
     as_declared = EndpointMonitoring.of(endpoint)
     as_declared.evaluate()
     types = [each["InstanceType"] for each in one(stack, "Custom::EndpointEvaluation")["Request"]["Subjects"]]
@@ -328,6 +334,7 @@ def test_a_shadow_is_a_configuration_beside_the_declared_one() -> None:
         ({"async_inference_config": {"outputConfig": {}}}, {}, "OPT190"),
         ({"shadow_production_variants": [{**_VARIANT, "modelName": "b"}]}, {}, "already has a shadow"),
         ({}, {"checks": []}, "OPT195"),
+        ({"variants": [_POOLED]}, {}, r"instance_pools = \['ml\.g6\.2xlarge', 'ml\.g5\.2xlarge'\]"),
     ],
 )
 def test_a_shadow_that_cannot_be_is_refused_with_its_reason(
@@ -423,6 +430,24 @@ def test_a_component_of_another_app_has_the_name_of_its_arn_and_the_instances_of
     assert monitoring.served.instance_type == "ml.g5.12xlarge"
     with pytest.raises(ValueError, match=r'pass to EndpointMonitoring.of\(...\) model_name="..."'):
         monitoring.evaluate()
+
+
+@pytest.mark.parametrize(("least", "at_night", "periods"), [(1, 1, (10, 3)), (0, None, (2, 2)), (1, 0, (2, 2))])
+def test_the_zero_capacity_alarm_of_a_scaled_component_tolerates_its_wake_up(
+    least: int, at_night: int | None, periods: tuple[int, int]
+) -> None:
+    stack = stack_of()
+    endpoint = declared(stack, variants=[_VARIANT])
+    monitoring = EndpointMonitoring.of(endpoint, inference_component=llama_on(endpoint), model_name="llama")
+    scaling = monitoring.auto_scale(min_capacity=least, max_capacity=2)
+    if at_night is not None:
+        scaling.on_schedule("Night", schedule="cron(0 20 * * ? *)", min_capacity=at_night)
+    (alarm,) = (
+        each["Properties"]
+        for name, each in resources(stack, "AWS::CloudWatch::Alarm").items()
+        if "ZeroCapacity" in name
+    )
+    assert (alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == periods
 
 
 def test_updates_do_what_the_endpoint_says_about_scaled_instances() -> None:
@@ -574,6 +599,7 @@ def test_without_the_requests_of_an_instance_there_is_no_alarm_on_saturation_and
     with pytest.raises(ValueError, match="it has no plan"):
         _ = unknown.plan
     evaluated = EndpointMonitoring.of(IOptimizedEndpoint.from_endpoint_name(stack, "Prod", "chat"))
+    assert evaluated.served.artifact_key is None, "no model is known that the metrics are of"
     with pytest.raises(ValueError, match=r'model_name="..." and instance_type="..."'):
         evaluated.evaluate()
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import inspect
+import json
 from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
@@ -12,13 +13,13 @@ from aws_cdk import Annotations, App, CfnParameter, Duration, Stack
 from aws_cdk import aws_applicationautoscaling as appscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from constructs_optim import Quantization, RecipeError, Sharding
+from constructs_optim import Quantization, RecipeError, Server, Sharding
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget, tracked
 from constructs_optim.constructs.stack.findings import warnings_of
 from constructs_optim.recipe.hosting.scaling import ScalingDefaults, ScalingStep
 
-from ..support.construct_stacks import endpoint, resource, resources, stack, template_of
+from ..support.construct_stacks import endpoint, resource, resources, scaling_of_vllm, stack, template_of
 
 POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
@@ -403,6 +404,32 @@ def test_a_policy_cannot_have_the_name_of_a_policy_that_another_method_declares(
     scaling = scaled(stack()).on_steps("Burst", metric=load(), steps=[ScalingStep(change=1, lower=16)])
     with pytest.raises(RecipeError, match="OPT086"):
         scaling.on_concurrency(policy_name=name)
+
+
+def test_policies_on_engine_metrics_share_the_longest_pauses() -> None:
+    scope = stack()
+    long, short = Duration.minutes(20), Duration.minutes(2)
+    scaling = scaling_of_vllm(scope)
+    scaling.on_kv_cache(target=80, scale_in_cooldown=long, scale_out_cooldown=short)
+    scaling.on_queue(target=4, scale_in_cooldown=short, scale_out_cooldown=long)
+    pauses = {
+        policy["PolicyName"]: policy["StepScalingPolicyConfiguration"]["Cooldown"]
+        for policy in resources(template_of(scope), POLICY)
+    }
+    assert sorted(pauses.values()) == [120, 1200, 1200, 1200], pauses
+
+
+@pytest.mark.parametrize("least", [0, 1])
+def test_the_last_copy_is_removed_without_requests_only_in_a_range_from_zero(least: int) -> None:
+    scope = stack()
+    component = endpoint(scope, server=Server.vllm(), inference_component=True)
+    component.auto_scale(min_capacity=least, max_capacity=2).on_queue(target=4)
+    queries = [
+        json.dumps(alarm["EvaluationCriteria"])
+        for alarm in resources(template_of(scope), ALARM)
+        if "the other copies suffice" in str(alarm.get("AlarmDescription"))
+    ]
+    assert [") or (" in query for query in queries] == [least == 0]
 
 
 def test_a_cooldown_of_centuries_is_refused() -> None:

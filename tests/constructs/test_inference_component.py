@@ -99,6 +99,16 @@ def test_components_of_several_types_have_the_options_on_each() -> None:
     assert [each["DataCacheConfig"] for each in specifications] == [{"EnableCaching": True}] * 2
 
 
+@pytest.mark.parametrize("types", [("ml.p5.48xlarge", "ml.g5.12xlarge"), ("ml.g5.12xlarge", "ml.p5.48xlarge")])
+def test_an_endpoint_of_pools_begins_with_the_instances_that_the_smallest_type_needs(types: tuple[str, str]) -> None:
+    pools = [Pool(each, []) for each in types]
+    created = shared(instance_type=None, instance_pools=pools)
+    created.add_component("Chat", model=small(), instance_pools=pools, accelerators=4, copies=3)
+    variant = variant_of(created)
+    assert variant["InitialInstanceCount"] == 3
+    assert variant["ManagedInstanceScaling"] == {"MaxInstanceCount": 4, "MinInstanceCount": 3, "Status": "ENABLED"}
+
+
 def test_copies_are_counted_by_the_vcpus_that_they_reserve() -> None:
     created = shared()
     greedy = ComponentOptions(cpu_cores=40)

@@ -11,6 +11,7 @@ from aws_cdk import CfnParameter, Stack
 from aws_cdk.assertions import Match, Template
 
 from constructs_optim import (
+    ComponentOptions,
     Model,
     Objectives,
     OptimizedEndpoint,
@@ -134,6 +135,10 @@ def test_copies_that_take_a_part_of_an_instance_are_components() -> None:
         "AWS::ApplicationAutoScaling::ScalingPolicy",
         {"TargetTrackingScalingPolicyConfiguration": Match.object_like({"TargetValue": 21.3})},
     )
+    found = template(endpoint(stack("Asked"), inference_component=ComponentOptions(cpu_cores=3)))
+    (component,) = found.find_resources("AWS::SageMaker::InferenceComponent").values()
+    required = component["Properties"]["Specification"]["ComputeResourceRequirements"]
+    assert required["NumberOfCpuCoresRequired"] == 3, "options have precedence"
     with pytest.raises(ValueError, match=r"inference_component is False, and the choice .* places 6 copies"):
         endpoint(stack("Other"), inference_component=False)
 

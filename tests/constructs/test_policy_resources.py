@@ -43,8 +43,10 @@ OUTSIDE = {
     r"arn:.*:servicequotas:.*:sagemaker/\*": "quotas",
     r"arn:.*:s3:::(jumpstart-(private-)?cache|sagemaker-sd-models)-prod-\$\{AWS::Region\}(/\*)?": "models of JumpStart",
     r"arn:.*:s3:::packages-of-mine(/chat/\*)?": "the files of a model package",
+    r"arn:.*:s3:::requests-of-mine(/\*)?": "the requests of an asynchronous endpoint",
     r"arn:.*:s3:::cdk-\w+-assets-.*": "code that the CDK CLI uploads",
     r"arn:.*:repository/[\w-]+": "AWS's container images",
+    r"arn:aws:lambda:us-west-2:\d{12}:function:judge": "given",
     r"arn:aws:(iam|kms|sagemaker|secretsmanager|sns):us-west-2:?\d*:\d{12}:.+|arn:aws:iam::\d{12}:role/.+": "given",
 }
 # What functions write to the artifact store, whose paths are not in a template.

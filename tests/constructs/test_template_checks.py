@@ -62,6 +62,10 @@ WITHOUT_RESOURCES = {
     "sagemaker:ListTrainingJobs",
     "servicequotas:ListAWSDefaultServiceQuotas",
     "servicequotas:ListServiceQuotas",
+    "ssmmessages:CreateControlChannel",
+    "ssmmessages:CreateDataChannel",
+    "ssmmessages:OpenControlChannel",
+    "ssmmessages:OpenDataChannel",
     "xray:GetSamplingRules",
     "xray:GetSamplingTargets",
     "xray:PutTelemetryRecords",
@@ -267,10 +271,11 @@ def test_role_trust_policies_are_limited_to_the_account_and_service_resources(
     # Evaluations run on a schedule, and shadow runs and restarts begin at events. A role of the user's is there instead
     # of the stack's own.
     is_scaled = any(each["Type"] == VARIANT_SCALING for each in templates[name, environment]["Resources"].values())
-    has_jobs = not (name.endswith("by_key") or name == "pre_optimized")
+    has_jobs = not (name.endswith("by_key") or name in ("pre_optimized", "copies_with_all_settings"))
     watched = ("states",) if is_scaled or has_jobs else ()
     jobs = () if name in ("recommended", "own_role", "imported_role") else ("sagemaker",)
-    scheduled, on_event = name in ("evaluated", "watched"), name in ("shadowed", "restarted")
+    scheduled = name in ("evaluated", "watched")
+    on_event = name in ("shadowed", "restarted", "compared_with_all_settings")
     starts = ("scheduler",) if scheduled else ("events",) if on_event else ()
     assert services == {"lambda", *jobs, *watched, *starts}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from aws_cdk import App, CfnOutput, Stack
 
 import constructs_optim.constructs.validation.template_size as template_size
-from constructs_optim import ArtifactStore, Model, Workload
+from constructs_optim import Adapters, ArtifactStore, Model, OptimizedEndpoint, Server, Workload
 from constructs_optim.constructs.validation.template_size import refusal
 from constructs_optim.templates.limits import Excess, excesses, limits
 
@@ -171,6 +172,32 @@ def test_the_template_of_a_few_endpoints_is_not_written_twice(monkeypatch: pytes
     assert len(json.dumps(template, indent=1)) < 800_000
     assert excesses(template) == []
     assert len(template["Resources"]) < 300
+
+
+def _endpoints(scope: Stack) -> None:
+    for name in ("One", "Two", "Three"):
+        OptimizedEndpoint(scope, name, instance_type="ml.g5.12xlarge")
+
+
+def _adapters(scope: Stack) -> None:
+    shared = OptimizedEndpoint(scope, "Shared", instance_type="ml.g5.12xlarge")
+    server = Server.vllm(adapters=Adapters())
+    component = shared.add_component("Chat", model=Model.s3("s3://models/chat/"), server=server)
+    for name in ("Sql", "Law", "Tax"):
+        component.add_adapter(name, artifact_uri=f"s3://adapters/{name.lower()}.tar.gz")
+
+
+@pytest.mark.parametrize(("build", "number"), [(_endpoints, 3), (_adapters, 6)])
+def test_everything_that_can_be_there_in_great_numbers_is_counted(
+    monkeypatch: pytest.MonkeyPatch, build: Callable[[Stack], None], number: int
+) -> None:
+    lower(monkeypatch, "template bytes", 1_000)
+    for watched_from in (number, number + 1):
+        monkeypatch.setattr(template_size, "_WATCHED_FROM", watched_from)
+        scope = stack()
+        build(scope)
+        template_of(scope)
+        assert bool(_errors(scope)) == (watched_from == number)
 
 
 def test_each_limit_has_an_alternative_of_its_own() -> None:

@@ -667,6 +667,12 @@ _ANYTHING = st.recursive(
 )
 
 
+def test_the_place_of_a_value_from_the_command_line_is_its_option() -> None:
+    document = Document("endpoint.yaml", {}, has_places=False, options={"model": "--model"})
+    places = [document.place(path) for path in (("model",), ("model", "source"), ("techniques", 0), ())]
+    assert places == ["--model", "--model", "endpoint.yaml", "endpoint.yaml"]
+
+
 @given(_ANYTHING)
 def test_whatever_a_file_holds_is_read_or_refused_with_places(data: Any) -> None:
     document = Document("endpoint.yaml", data)

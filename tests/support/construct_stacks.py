@@ -27,6 +27,8 @@ from constructs_optim import (
     ArtifactStore,
     AsyncInference,
     CapacityReservation,
+    ComponentOptions,
+    CoreDumps,
     DataCapture,
     EndpointMonitoring,
     FineTune,
@@ -42,12 +44,14 @@ from constructs_optim import (
     Observability,
     OptimizationJob,
     OptimizedEndpoint,
+    Placement,
     Pool,
     PreOptimized,
     QualityRequirement,
     Quantization,
     RecommendedEndpoint,
     Routing,
+    ScaleIn,
     ScalingStep,
     Server,
     ShadowCandidate,
@@ -627,6 +631,148 @@ def _declared_elsewhere(scope: Stack) -> None:
     monitoring.evaluate().require(p99_ttft_ms=2000)
 
 
+def _answers_with_all_settings(scope: Stack) -> None:
+    """An asynchronous endpoint with the settings that no other stack has."""
+
+    def key(name: str) -> kms.IKey:
+        return kms.Key.from_key_arn(scope, f"{name}Key", f"arn:aws:kms:us-west-2:111122223333:key/{name.lower()}")
+
+    def bucket(name: str) -> s3.IBucket:
+        return s3.Bucket.from_bucket_attributes(
+            scope, name, bucket_name=f"{name.lower()}-of-mine", encryption_key=key(name)
+        )
+
+    succeeded, failed = (
+        sns.Topic.from_topic_arn(scope, name, f"arn:aws:sns:us-west-2:111122223333:{name}")
+        for name in ("Succeeded", "Failed")
+    )
+    store = ArtifactStore(
+        scope, "Artifacts", server_access_logs_bucket=bucket("Logs"), server_access_logs_prefix="artifacts/"
+    )
+    endpoint(
+        scope,
+        model=Model.huggingface(
+            "Qwen/Qwen3-8B",
+            revision="b968826d9c46dd6066d109eabc6255188de91218",
+            token_secret_arn="arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-token",
+        ),
+        artifact_store=store,
+        async_inference=AsyncInference(
+            bucket=bucket("Answers"),
+            prefix="chat/answers",
+            input_bucket=bucket("Requests"),
+            success_topic=succeeded,
+            error_topic=failed,
+            include_responses_in=["SUCCESS_NOTIFICATION_TOPIC", "ERROR_NOTIFICATION_TOPIC"],
+        ),
+        jobs=JobOptions(max_runtime=Duration.hours(8), max_pending=Duration.hours(20), timeout=Duration.hours(11)),
+        monitoring=MonitoringOptions(
+            alarms=Alarms(
+                failed_job=AlarmSettings(threshold=2), latency=AlarmSettings(threshold=4, period_seconds=300)
+            ),
+            discount=0.2,
+            instance_price_per_hour=7.09,
+            runbook="https://wiki.example.com/models",
+        ),
+        network=NetworkOptions(
+            isolation=False,
+            vpc=_my_vpc(scope),
+            vpc_subnets=ec2.SubnetSelection(availability_zones=["us-west-2a"]),
+            security_groups=[ec2.SecurityGroup.from_security_group_id(scope, "Group", "sg-11111111")],
+        ),
+        update_policy=UpdatePolicy.rolling(percent=40, rollback_percent=50, bake_time=Duration.minutes(7)),
+        variant=VariantOptions(
+            name="Blue",
+            core_dumps=CoreDumps(bucket=bucket("Dumps"), prefix="dumps/chat", encryption_key=key("OfDumps")),
+            initial_instance_count=3,
+            ssm_access=True,
+        ),
+    )
+
+
+def _copies_with_all_settings(scope: Stack) -> None:
+    """Components on pools of instances with the settings that no other stack has."""
+    bucket = s3.Bucket.from_bucket_name(scope, "Captures", "captures-of-mine")
+    pools = [Pool("ml.p5.48xlarge"), Pool("ml.g5.48xlarge")]
+    shared = OptimizedEndpoint(
+        scope,
+        "Shared",
+        instance_pools=pools,
+        data_capture=DataCapture(
+            bucket=bucket, prefix="of/answers", requests=False, json_content_types=["application/x-ndjson"]
+        ),
+        update_policy=UpdatePolicy.rolling(percent=20, rollback_percent=100),
+        variant=VariantOptions(
+            initial_instance_count=3,
+            min_instance_count=2,
+            max_instance_count=9,
+            scale_in=ScaleIn.consolidation(max_step_size=2, cooldown_minutes=12),
+        ),
+    )
+    small = shared.add_component(
+        "Small",
+        model=Model.s3("s3://models/small/"),
+        instance_pools=pools,
+        accelerators=2,
+        component_name="small-of-mine",
+        copies=3,
+        environment={"LOG_LEVEL": "debug"},
+        memory=Size.gibibytes(20),
+        server=Server.vllm(adapters=Adapters(max_loaded=3, max_cached=9, max_rank=64)),
+        options=ComponentOptions(
+            caching=False,
+            cpu_cores=3.5,
+            max_memory=Size.gibibytes(40),
+            placement=Placement.spread(max_zone_imbalance=1),
+        ),
+    )
+    small.add_adapter("Sql", artifact_uri="s3://adapters/sql.tar.gz", adapter_name="sql-of-mine")
+    small.auto_scale(min_capacity=2, max_capacity=6).on_concurrency()
+    shared.add_component(
+        "Tiny",
+        model=Model.s3("s3://models/tiny/"),
+        instance_pools=pools,
+        server=Server.vllm(max_concurrent_requests=24),
+        options=ComponentOptions(caching=True, placement=Placement.binpack(max_zone_imbalance=0)),
+    )
+
+
+def _compared_with_all_settings(scope: Stack) -> None:
+    """A shadow and an evaluation with the settings that no other stack has."""
+    judge = "arn:aws:lambda:us-west-2:111122223333:function:judge"
+    served = _captured(scope)
+    served.evaluate(
+        workload=Workload(
+            concurrency=[2, 16],
+            input_tokens=900,
+            input_tokens_stddev=90,
+            output_tokens=120,
+            output_tokens_stddev=12,
+            request_timeout_seconds=90,
+            requests=640,
+            seed=3,
+            tokenizer="Qwen/Qwen3-8B",
+            warmup_requests=16,
+        )
+    ).require(
+        at_concurrency=16,
+        max_regression=0.1,
+        quality=QualityRequirement(
+            prompts="s3://prompts/gate.jsonl", min_identical=0.8, max_difference=0.2, max_tokens=64, most_prompts=40
+        ),
+        regression_metrics=["time_to_first_token_p99", "goodput"],
+    )
+    served.shadow(
+        candidate=ShadowCandidate(model=Model.s3("s3://models/llama/9b/"), instance_type="ml.p5.48xlarge"),
+        checks=[AnswerCheck.exact_match(at_least=0.9), AnswerCheck.judge(judge)],
+        duration=Duration.hours(30),
+        instance_quota=4,
+        latency_tolerance=0.3,
+        margin=0.05,
+        sample_percent=12,
+    )
+
+
 STACKS: dict[str, Callable[[Stack], None]] = {
     build.__name__.strip("_"): build
     for build in (
@@ -668,6 +814,9 @@ STACKS: dict[str, Callable[[Stack], None]] = {
         _watched,
         _fleet,
         _declared_elsewhere,
+        _answers_with_all_settings,
+        _copies_with_all_settings,
+        _compared_with_all_settings,
     )
 }
 ENVIRONMENTS = {"in_a_region": ENVIRONMENT, "anywhere": None}

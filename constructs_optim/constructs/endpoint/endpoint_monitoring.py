@@ -479,6 +479,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
             alarms=self.alarms,
             served=self.served,
         )
+        self.alarms.watch(scales_to_zero=scaling.scales_to_zero)
         self.dashboard.show_scaling(min_capacity=min_capacity, max_capacity=max_capacity)
         owned = self._declared.resource if component is None else self._component
         if owned is None:

@@ -82,7 +82,6 @@ class JobSignal:
         self._scope, self._seconds, digits = scope, seconds, sha256(job)[:8]
         self._condition_id = f"{prefix}{name}{digits}"
         self._handle: str = CfnWaitConditionHandle(scope, f"{prefix}Handle{digits}").ref
-        self._data = ""
 
     @property
     def properties(self) -> dict[str, Any]:
