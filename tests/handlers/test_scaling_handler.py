@@ -563,6 +563,20 @@ def test_scaling_that_somebody_suspended_is_suspended_when_it_comes_back(made: S
     assert target["SuspendedState"] == suspended
 
 
+@pytest.mark.parametrize("is_dropped", [True, False])
+def test_the_watcher_restores_the_stack_s_own_policies_only_if_the_stack_still_has_them(
+    made: Scaled, monkeypatch: pytest.MonkeyPatch, *, is_dropped: bool
+) -> None:
+    (policy,) = made.scaling.describe_scaling_policies(**made.key)["ScalingPolicies"]
+    own = {"ByHand": policy["PolicyARN"]}
+    monkeypatch.setattr(variant_scaling, "policies_of_stack", lambda stack_id, resource_id: own)
+    made.send("Update", G6, G5)
+    assert made.registered is None
+    monkeypatch.setattr(scaling_watcher, "policies_of_stack", lambda stack_id, resource_id: {} if is_dropped else own)
+    assert made.poll() == {"Done": True}
+    assert made.registered == (1, 4, [] if is_dropped else ["ByHand"], ["Mornings"])
+
+
 @pytest.mark.parametrize(
     ("code", "schedule", "is_over"),
     [
