@@ -50,9 +50,7 @@ def test_a_403_without_list_permission_is_not_mistaken_for_a_missing_record(s3: 
 KEY = "arn:aws:kms:us-west-2:123456789012:key/1234"
 
 
-def test_a_record_is_written_only_if_it_has_not_changed_since_it_was_read(
-    s3: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_is_written_only_if_it_has_not_changed_since_it_was_read(s3: Any) -> None:
     requests: list[dict[str, Any]] = []
     s3.meta.events.register("provide-client-params.s3.PutObject", lambda params, **_: requests.append(dict(params)))
     records = JsonRecords(s3, BUCKET, KEY)
