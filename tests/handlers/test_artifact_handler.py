@@ -14,6 +14,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim.runtime.aws import CLIENT
+from constructs_optim.runtime.custom_resource import issued_at
 from constructs_optim.runtime.handlers import artifact_handler
 from constructs_optim.runtime.jobs.sagemaker_jobs import job_name
 from constructs_optim.runtime.store.artifact_store import ArtifactStore, Owner, artifact_key
@@ -128,6 +129,38 @@ def test_an_existing_artifact_is_resolved_and_a_reference_is_recorded(responses:
         "JobName": "optim-made",
     }
     assert artifact.is_referred_to
+
+
+def test_the_record_of_a_reference_names_its_requests_and_is_empty_after_its_deletion(
+    responses: Responses, artifact: Artifact
+) -> None:
+    artifact.make()
+
+    def stored() -> Any:
+        return json.loads(artifact.s3.get_object(Bucket=BUCKET, Key=OWNER.record_name)["Body"].read())
+
+    created = event(responses, "Create", artifact.key)
+    artifact_handler.handler(created, LambdaContext())
+    request, issued = created["RequestId"], issued_at(created["ResponseURL"])
+    record = {"schema": 1, "stack_id": STACK, "logical_id": OWNER.logical_id, "properties": {}}
+    assert stored() == {
+        **record,
+        "request": request,
+        "issued": issued,
+        "superseded": [],
+        "keys": {artifact.key: {"request": request, "state": "carried out"}},
+        "chosen": {request: artifact.key},
+    }
+    deleted = event(responses, "Delete", artifact.key, artifact.key)
+    artifact_handler.handler(deleted, LambdaContext())
+    assert stored() == {
+        **record,
+        "request": deleted["RequestId"],
+        "issued": issued_at(deleted["ResponseURL"]),
+        "superseded": [request],
+        "keys": {},
+        "chosen": {request: artifact.key},
+    }
 
 
 def test_creating_and_deleting_a_reference_writes_nothing_to_the_artifact(

@@ -115,6 +115,44 @@ def test_a_component_that_was_scaled_to_zero_is_created_again_with_a_copy(respon
         watched(responses, request(responses, "Delete", each, ResourceProperties=properties(name)))
 
 
+def test_a_component_s_requests_have_what_the_properties_say(
+    responses: Responses, sagemaker: Any, cloud: LocalCloud
+) -> None:
+    created = watched(responses, request(responses, "Create"))
+    new, old = properties(memory="8192", copies="2"), properties()
+    arn = created["PhysicalResourceId"]
+    watched(responses, request(responses, "Update", arn, ResourceProperties=new, OldResourceProperties=old))
+    watched(responses, request(responses, "Delete", arn, ResourceProperties=new))
+
+    def sent(operation: str) -> Any:
+        return cloud.calls(operation)[-1]["request"]
+
+    requirements = {
+        "AcceleratorPartitionType": "mig-3g.40gb",
+        "NumberOfAcceleratorDevicesRequired": 1,
+        "MinMemoryRequiredInMb": 4096,
+    }
+    owner = sent("CreateInferenceComponent")["Tags"][-1]
+    assert (owner["Key"], owner["Value"].rpartition("/")[0]) == (OWNER, STACK)
+    assert sent("CreateInferenceComponent") == {
+        "InferenceComponentName": "chat",
+        "EndpointName": "sliced",
+        "VariantName": "AllTraffic",
+        "Specification": {"ModelName": "sliced", "ComputeResourceRequirements": requirements},
+        "RuntimeConfig": {"CopyCount": 1},
+        "Tags": [*TAGS, owner],
+    }
+    assert sent("UpdateInferenceComponent") == {
+        "InferenceComponentName": "chat",
+        "Specification": {
+            "ModelName": "sliced",
+            "ComputeResourceRequirements": {**requirements, "MinMemoryRequiredInMb": 8192},
+        },
+        "RuntimeConfig": {"CopyCount": 2},
+    }
+    assert sent("DeleteInferenceComponent") == {"InferenceComponentName": "chat"}
+
+
 def test_a_component_is_created_changed_and_deleted(responses: Responses, sagemaker: Any) -> None:
     created = watched(responses, request(responses, "Create"))
     arn = created["PhysicalResourceId"]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from constructs_optim.runtime.handlers import endpoint_config_handler
+from constructs_optim_local.cloud import LocalCloud
 
 from ..support.custom_resource_events import custom_resource_event
 from ..support.hosting import IMAGE
@@ -67,8 +68,9 @@ def test_a_created_configuration_has_the_values_in_their_types(responses: Respon
     assert first["Status"] == "SUCCESS", first
     name = first["PhysicalResourceId"]
     assert repeated["PhysicalResourceId"] == name
-    assert first["Data"]["EndpointConfigName"] == name
     config = sagemaker.describe_endpoint_config(EndpointConfigName=name)
+    assert first["Data"] == {"EndpointConfigName": name, "EndpointConfigArn": config["EndpointConfigArn"]}
+    assert repeated["Data"] == first["Data"]
     (variant,) = config["ProductionVariants"]
     assert variant["RoutingConfig"] == {"RoutingStrategy": "KV_AWARE"}
     assert (variant["InitialInstanceCount"], variant["InitialVariantWeight"]) == (2, 1.0)
@@ -77,6 +79,37 @@ def test_a_created_configuration_has_the_values_in_their_types(responses: Respon
     assert send(responses, "Delete", name)["Status"] == "SUCCESS"
     assert not exists(sagemaker, name)
     assert send(responses, "Delete", name)["Status"] == "SUCCESS"
+
+
+def test_a_configuration_is_created_of_all_properties_and_none_of_cloudformation_s(
+    responses: Responses, cloud: LocalCloud
+) -> None:
+    shadow = {
+        **properties()["ProductionVariants"][0],
+        "VariantName": "Shadow",
+        "ModelDataDownloadTimeoutInSeconds": "600",
+    }
+    name = send(responses, "Create", ResourceProperties=properties(ShadowProductionVariants=[shadow]))[
+        "PhysicalResourceId"
+    ]
+    assert name.startswith("optim-chat-chatoptimizedconfig-"), responses.received[-1]
+    variant = {
+        "VariantName": "AllTraffic",
+        "ModelName": "routed",
+        "InstanceType": "ml.g5.2xlarge",
+        "InitialInstanceCount": 2,
+        "InitialVariantWeight": 1.0,
+        "RoutingConfig": {"RoutingStrategy": "KV_AWARE"},
+    }
+    assert cloud.calls("CreateEndpointConfig")[-1]["request"] == {
+        "EndpointConfigName": name,
+        "ProductionVariants": [variant],
+        "ShadowProductionVariants": [{**variant, "VariantName": "Shadow", "ModelDataDownloadTimeoutInSeconds": 600}],
+        "MetricsConfig": {"EnableEnhancedMetrics": True, "MetricPublishFrequencyInSeconds": 10},
+        "Tags": TAGS,
+    }
+    send(responses, "Delete", name)
+    assert cloud.calls("DeleteEndpointConfig")[-1]["request"] == {"EndpointConfigName": name}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ The tests play the parts of the state machine and of CloudFormation, to send pol
 from __future__ import annotations
 
 import inspect
+import json
 import time
 from collections.abc import Callable
 from itertools import count
@@ -17,12 +18,13 @@ from botocore.exceptions import ClientError
 
 from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim.runtime import aws, custom_resource
+from constructs_optim.runtime.custom_resource import issued_at
 from constructs_optim.runtime.evaluation import acceptance
 from constructs_optim.runtime.evaluation.repetitions import MOST_MEASUREMENTS
 from constructs_optim.runtime.evaluation.samples import samples_of
 from constructs_optim.runtime.handlers import evaluation_handler, evaluation_watcher
 from constructs_optim.runtime.jobs.sagemaker_jobs import SageMakerJobs
-from constructs_optim.runtime.store.run_records import CURRENT, REQUESTS, RESULT, run_job_name
+from constructs_optim.runtime.store.run_records import CURRENT, REQUESTS, RESULT, RUN, run_job_name, run_of
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.evaluations import Evaluation
@@ -90,6 +92,36 @@ def test_an_evaluation_ends_with_a_result_a_report_and_a_decision(evaluation: Ev
         assert sample.drawn()["time_to_first_token_p50"] == pytest.approx(level["metrics"]["time_to_first_token_p50"])
 
 
+def test_an_evaluation_creates_a_job_and_writes_a_decision_as_its_request_says(
+    evaluation: Evaluation, cloud: LocalCloud
+) -> None:
+    evaluation.request |= {"Lossless": True, "Tags": [{"Key": "team", "Value": "chat"}]}
+    assert evaluation.poll() == {"Done": False, "WaitSeconds": 5}
+    name = run_job_name(evaluation.records.key, evaluation.run)
+    assert cloud.calls("CreateAIBenchmarkJob")[-1]["request"] == {
+        "AIBenchmarkJobName": name,
+        "BenchmarkTarget": {"Endpoint": {"Identifier": evaluation.name}},
+        "OutputConfig": {
+            "S3OutputLocation": f"s3://{BUCKET}/evaluations/{evaluation.records.key}/runs/{evaluation.run}/output/"
+        },
+        "AIWorkloadConfigIdentifier": evaluation.workload,
+        "RoleArn": evaluation.request["RoleArn"],
+        "Tags": [{"Key": "team", "Value": "chat"}],
+    }
+    assert content(evaluation.records, RUN, evaluation.run) == {"schema": 1, "job_name": name}
+    evaluation.poll_to_the_end()
+    assert content(evaluation.records, CURRENT) == {
+        "schema": 1,
+        "run": evaluation.run,
+        "accepted": True,
+        "runs": [evaluation.run],
+        "before": None,
+        "lossless": True,
+        "misses": [],
+        "undecided": [],
+    }
+
+
 def test_a_scheduled_run_becomes_the_current_result_and_keeps_the_decision(evaluation: Evaluation) -> None:
     evaluation.poll_to_the_end(Before="b" * 64)
     decided = content(evaluation.records, CURRENT)
@@ -137,6 +169,31 @@ def test_an_event_delivered_twice_starts_one_execution(evaluation: Evaluation, c
     assert first["PhysicalResourceId"] == second["PhysicalResourceId"] == evaluation.records.key
     listed = cloud.client("stepfunctions").list_executions(stateMachineArn=evaluation.machine)["executions"]
     assert len([each for each in listed if each["name"].startswith(evaluation.records.key[:32])]) == 1
+
+
+@pytest.mark.parametrize("before", ["b" * 64, None, "not-created-first"])
+def test_an_execution_is_told_what_to_measure_and_which_version_it_replaces(
+    evaluation: Evaluation, cloud: LocalCloud, before: str | None
+) -> None:
+    event = evaluation.event("Update", "request-1", **({"PhysicalResourceId": before} if before else {}))
+    evaluation_handler.handler(event, LambdaContext(30))
+    assert evaluation.responses.received[-1]["Data"] == {
+        "EvaluationKey": evaluation.records.key,
+        "ResultUri": f"s3://{BUCKET}/evaluations/{evaluation.records.key}/result.json",
+    }
+    states = cloud.client("stepfunctions")
+    listed = states.list_executions(stateMachineArn=evaluation.machine)["executions"]
+    [execution] = [each for each in listed if each["name"].startswith(evaluation.records.key[:32])]
+    run = run_of(event["StackId"], "request-1")
+    assert execution["name"] == f"{evaluation.records.key[:32]}-{run}"
+    assert json.loads(states.describe_execution(executionArn=execution["executionArn"])["input"]) == {
+        "Request": evaluation.request,
+        "Run": run,
+        "Issued": issued_at(event["ResponseURL"]),
+        "Before": before if before == "b" * 64 else None,
+        "Deadline": None,
+        "WaitHandle": None,
+    }
 
 
 def test_an_accepted_endpoint_is_not_measured_again(evaluation: Evaluation, cloud: LocalCloud) -> None:

@@ -66,6 +66,44 @@ def test_a_created_model_has_its_draft_as_a_channel(responses: Responses, sagema
     send(responses, "Delete", response["PhysicalResourceId"])
 
 
+@pytest.mark.parametrize("isolated", [True, False])
+def test_a_model_is_created_of_all_its_properties(responses: Responses, cloud: LocalCloud, *, isolated: bool) -> None:
+    vpc = {"SecurityGroupIds": ["sg-1"], "Subnets": ["subnet-1"]}
+    given = {"VpcConfig": vpc} if isolated else {"Channels": [], "EnableNetworkIsolation": "false"}
+    response = send(responses, "Create", **given)
+    name = response["PhysicalResourceId"]
+    request = cloud.calls("CreateModel")[-1]["request"]
+
+    def data(uri: str) -> dict[str, Any]:
+        of_files = {"S3DataType": "S3Prefix", "CompressionType": "None"}
+        return {"S3DataSource": {"S3Uri": f"s3://{BUCKET}/{uri}", **of_files}}
+
+    draft = {"ChannelName": "draft_model", **data("drafts/one/")}
+    container = {
+        "Image": IMAGE,
+        "Environment": properties()["Environment"],
+        "ModelDataSource": data("models/mine/"),
+        **({"AdditionalModelDataSources": [draft]} if isolated else {}),
+    }
+    assert request == {
+        "ModelName": name,
+        "ExecutionRoleArn": ROLE,
+        "EnableNetworkIsolation": isolated,
+        "PrimaryContainer": container,
+        "Tags": [{"Key": "team", "Value": "chat"}],
+        **({"VpcConfig": vpc} if isolated else {}),
+    }
+    assert response["Data"] == {
+        "ModelName": name,
+        "ModelArn": cloud.client("sagemaker").describe_model(ModelName=name)["ModelArn"],
+        "Image": IMAGE,
+        "ModelDataDownloadTimeout": "3600",
+        "ContainerStartupTimeout": "3600",
+    }
+    send(responses, "Delete", name)
+    assert cloud.calls("DeleteModel")[-1]["request"] == {"ModelName": name}
+
+
 def test_a_model_is_made_of_the_version_of_its_manifest_that_is_named(
     responses: Responses, cloud: LocalCloud, sagemaker: Any
 ) -> None:

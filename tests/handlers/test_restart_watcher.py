@@ -76,6 +76,34 @@ def test_a_restart_moves_the_endpoint_to_the_other_configuration_and_the_next_on
     assert restarted.config == restarted.name
 
 
+def test_a_restart_keeps_what_scaling_has_set_and_records_each_step(restarted: Restarted, cloud: LocalCloud) -> None:
+    name, times = f"restarts/000000000000/us-west-2/{restarted.name}.json", int(restarted.now)
+
+    def stored() -> dict[str, Any]:
+        return json.loads(cloud.client("s3").get_object(Bucket=BUCKET, Key=name)["Body"].read())
+
+    assert restarted.poll("a") == later(30)
+    begun = {"schema": 1, "restarted": times, "updates": 1, "refusal": "", "reported": False}
+    assert stored() == {**begun, "run": "a", "target": f"{restarted.name}-2"}
+    sent = [call["request"] for call in cloud.calls("UpdateEndpoint")]
+    expected = {"EndpointName": restarted.name, "RetainAllVariantProperties": True, "RetainDeploymentConfig": True}
+    assert sent[-1] == {**expected, "EndpointConfigName": f"{restarted.name}-2"}
+    settled(restarted.sagemaker, restarted.name)
+    assert restarted.poll("a") == {"Done": True}
+    # A day later, the next one takes the place of the first.
+    restarted.now += 24 * HOUR
+    cloud.inject("limit_exceeded", operation="UpdateEndpoint", reason="the limit is 1 Instances", count=2)
+    assert restarted.poll("b") == later(30)
+    refused = {"run": "b", "restarted": times + 24 * HOUR, "target": restarted.name}
+    refused |= {"refusal": "the limit is 1 Instances"}
+    assert {**stored(), "refusal": "the limit is 1 Instances"} == {**begun, **refused}
+    assert "the limit is 1 Instances" in stored()["refusal"]
+    assert restarted.poll("b") == later(30)
+    assert restarted.poll("b") == later(3600)
+    assert {**stored(), "refusal": "the limit is 1 Instances"} == {**begun, **refused, "updates": 2, "reported": True}
+    cloud.clear_faults()
+
+
 def test_the_number_of_instances_is_what_scaling_has_set(restarted: Restarted) -> None:
     restarted.sagemaker.update_endpoint_weights_and_capacities(
         EndpointName=restarted.name,

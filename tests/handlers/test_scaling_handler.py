@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
 
+import boto3
 import pytest
 from botocore.exceptions import ClientError
 
@@ -562,6 +563,20 @@ def test_scaling_that_somebody_suspended_is_suspended_when_it_comes_back(made: S
     assert target["SuspendedState"] == suspended
 
 
+@pytest.mark.parametrize("is_dropped", [True, False])
+def test_the_watcher_restores_the_stack_s_own_policies_only_if_the_stack_still_has_them(
+    made: Scaled, monkeypatch: pytest.MonkeyPatch, *, is_dropped: bool
+) -> None:
+    (policy,) = made.scaling.describe_scaling_policies(**made.key)["ScalingPolicies"]
+    own = {"ByHand": policy["PolicyARN"]}
+    monkeypatch.setattr(variant_scaling, "policies_of_stack", lambda stack_id, resource_id: own)
+    made.send("Update", G6, G5)
+    assert made.registered is None
+    monkeypatch.setattr(scaling_watcher, "policies_of_stack", lambda stack_id, resource_id: {} if is_dropped else own)
+    assert made.poll() == {"Done": True}
+    assert made.registered == (1, 4, [] if is_dropped else ["ByHand"], ["Mornings"])
+
+
 @pytest.mark.parametrize(
     ("code", "schedule", "is_over"),
     [
@@ -630,6 +645,139 @@ def test_alarms_of_more_than_a_page_call_the_policies_that_are_there(
     called = [action for page in pages for alarm in page["MetricAlarms"] for action in alarm["AlarmActions"]]
     assert called == [now] * 60
     cloudwatch.delete_alarms(AlarmNames=names)
+
+
+class Services:
+    """Application Auto Scaling and CloudWatch, which keep the requests sent and describe what they are given."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **described: list[Any]) -> None:
+        self.doubles = {name: Mock() for name in ("application-autoscaling", "cloudwatch")}
+        for name, double in self.doubles.items():
+            double.meta = boto3.client(name, region_name="us-west-2").meta
+        scaling = self.doubles["application-autoscaling"]
+        scaling.describe_scalable_targets.return_value = {"ScalableTargets": described.pop("targets", [])}
+        page = {name: described.get(name, []) for name in ("ScalingPolicies", "ScheduledActions")}
+        scaling.get_paginator().paginate.return_value = [page]
+        monkeypatch.setattr(scaling_registration, "client", self.doubles.__getitem__)
+
+    def sent(self, service: str, operation: str) -> list[dict[str, Any]]:
+        return [call.kwargs for call in getattr(self.doubles[service], operation).call_args_list]
+
+
+VARIANT = {
+    "ServiceNamespace": "sagemaker",
+    "ResourceId": "endpoint/chat/variant/AllTraffic",
+    "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+}
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_is_missing_of_a_registration_is_registered_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, *, is_there: bool
+) -> None:
+    state = {"ScheduledScalingSuspended": True}
+    tracking = {"TargetValue": 4.0}
+    policies = [
+        {
+            **VARIANT,
+            "PolicyARN": "arn:before",
+            "PolicyName": name,
+            "PolicyType": "TargetTrackingScaling",
+            "TargetTrackingScalingPolicyConfiguration": tracking,
+            "CreationTime": "2026-11-21T12:00:00+00:00",
+        }
+        for name in ("There", "Missing", "Dropped")
+    ]
+    actions = [
+        {
+            **VARIANT,
+            "ScheduledActionARN": "arn:before",
+            "ScheduledActionName": name,
+            "Schedule": "cron(0 7 ? * MON-FRI *)",
+            "Timezone": "Europe/Berlin",
+            "ScalableTargetAction": {"MinCapacity": 2},
+        }
+        for name in ("Early", "Late")
+    ]
+    services = Services(
+        monkeypatch,
+        targets=[{"MinCapacity": 9}] if is_there else [],
+        ScalingPolicies=policies[:1],
+        ScheduledActions=actions[:1],
+    )
+    registration = Registration(
+        resource_id=VARIANT["ResourceId"],
+        target={"MinCapacity": 1, "MaxCapacity": 4, "SuspendedState": state, "RoleARN": "arn:role", **VARIANT},
+        tags={"team": "chat"},
+        policies=policies,
+        scheduled_actions=actions,
+    )
+    scaling_registration.register(registration, keeps=lambda name: name != "Dropped")
+    target = {**VARIANT, "MinCapacity": 1, "MaxCapacity": 4, "SuspendedState": state, "Tags": {"team": "chat"}}
+    scaling = "application-autoscaling"
+    assert services.sent(scaling, "register_scalable_target") == ([] if is_there else [target])
+    assert services.sent(scaling, "put_scaling_policy") == [
+        {
+            **VARIANT,
+            "PolicyName": "Missing",
+            "PolicyType": "TargetTrackingScaling",
+            "TargetTrackingScalingPolicyConfiguration": tracking,
+        }
+    ]
+    assert services.sent(scaling, "put_scheduled_action") == [
+        {
+            **VARIANT,
+            "ScheduledActionName": "Late",
+            "Schedule": "cron(0 7 ? * MON-FRI *)",
+            "Timezone": "Europe/Berlin",
+            "ScalableTargetAction": {"MinCapacity": 2},
+        }
+    ]
+    assert services.sent(scaling, "describe_scalable_targets") == [
+        {
+            "ServiceNamespace": "sagemaker",
+            "ResourceIds": [VARIANT["ResourceId"]],
+            "ScalableDimension": VARIANT["ScalableDimension"],
+        }
+    ]
+
+
+def test_alarms_are_described_100_at_a_time_and_keep_their_other_members_and_actions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def policy(of: str, name: str) -> str:
+        return f"arn:aws:autoscaling:us-west-2:1:scalingPolicy:{of}:resource/sagemaker/{name}"
+
+    own = f"{VARIANT['ResourceId']}:policyName/Burst"
+    services = Services(monkeypatch, ScalingPolicies=[{"PolicyName": "Burst", "PolicyARN": policy("now", own)}])
+    others = ["arn:topic", policy("before", "endpoint/other/variant/AllTraffic:policyName/Burst")]
+    unknown = policy("before", f"{VARIANT['ResourceId']}:policyName/Deleted")
+    alarm = {"AlarmName": "Chat-1", "MetricName": "Errors", "Period": 60, "AlarmArn": "arn:alarm", "StateValue": "OK"}
+    services.doubles["cloudwatch"].describe_alarms.side_effect = [
+        {
+            "MetricAlarms": [
+                {**alarm, "AlarmActions": [*others, policy("before", own), unknown]},
+                {**alarm, "AlarmName": "Chat-2", "AlarmActions": [policy("now", own)]},
+                {"AlarmName": "Chat-3"},
+            ]
+        },
+        {"MetricAlarms": []},
+    ]
+    names = [f"Chat-{number}" for number in range(120)]
+    monkeypatch.setattr(scaling_registration, "_resources", lambda stack_id, kind: ["ByHand", *names])
+    scaling_registration.connect_alarms("arn:aws:cloudformation:us-west-2:1:stack/Chat/1", VARIANT["ResourceId"])
+    assert services.sent("cloudwatch", "describe_alarms") == [
+        {"AlarmNames": names[:100], "MaxRecords": 100},
+        {"AlarmNames": names[100:], "MaxRecords": 100},
+    ]
+    assert services.sent("cloudwatch", "put_metric_alarm") == [
+        {
+            "AlarmName": "Chat-1",
+            "MetricName": "Errors",
+            "Period": 60,
+            "AlarmActions": [*others, policy("now", own), unknown],
+        }
+    ]
 
 
 def test_the_policies_of_a_stack_are_its_own_ones_of_the_variant(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,6 +197,7 @@ def test_a_candidate_whose_answers_are_others_is_caught_and_the_shadow_ends(run:
     assert ended["EndpointConfigName"] == f"{run.name}-ended"
     assert "ShadowProductionVariants" not in ended
     assert (run.report["outcome"], run.report["pairs"]) == ("worse", 40)
+    assert run.report["reason"] == "The candidate is worse by exact_match"
     [match] = [finding for finding in run.report["findings"] if finding["measure"] == "exact_match"]
     assert (match["outcome"], match["estimate"], match["called_after"]) == ("worse", 1.0, 31)
     page = (
@@ -218,6 +219,7 @@ def test_an_equal_candidate_passes_and_is_promoted_if_that_is_asked_for(run: Run
     run.clock = 8100
     ended = run.end()
     assert run.report["outcome"] == "pass", run.report["findings"]
+    assert run.report["reason"] == "No measure is worse by its margin"
     assert ended["EndpointConfigName"] == f"{run.name}-{ending}"
 
 
@@ -252,7 +254,10 @@ def test_thin_traffic_ends_as_not_decided_and_is_not_promoted(run: Run) -> None:
     run.clock = 7300
     ended = run.end()
     assert (run.report["outcome"], run.report["pairs"]) == ("not decided", 5)
-    assert "5 pairs" in run.report["reason"]
+    assert run.report["reason"] == (
+        "5 pairs in 2.03 hours, which show as much as 5 independent ones, do not decide answered, exact_match, "
+        "latency, errors"
+    )
     assert ended["EndpointConfigName"] == f"{run.name}-ended"
 
 
@@ -437,6 +442,7 @@ def test_a_run_whose_watching_fails_ends_the_shadow(run: Run) -> None:
     assert run.poll(Error={"Error": "Lambda.Unknown"})["Done"] is False
     assert run.end()["EndpointConfigName"] == f"{run.name}-ended"
     assert run.report["outcome"] == "not decided"
+    assert run.report["reason"] == ("Watching failed: the function ended as Lambda.Unknown, out of time or memory")
 
 
 POLLS_FAIL = {"Error": "DeploymentError", "Cause": "it is damaged"}
@@ -755,6 +761,130 @@ def test_a_poll_reads_on_while_there_is_more(run: Run, monkeypatch: pytest.Monke
     monkeypatch.setattr(shadow_watcher.Observer, "observe", lambda self, now, until: next(looks))
     assert run.poll()["WaitSeconds"] == 300
     assert not list(looks)
+
+
+@pytest.mark.parametrize(("duration", "seconds"), [(3600, 180), (7200, 300), (86_400, 300), (2_592_000, 3702)])
+def test_a_run_polls_20_times_at_least_and_at_most_700_times(run: Run, duration: int, seconds: int) -> None:
+    run.request["DurationSeconds"] = duration
+    assert run.poll() == {"Done": False, "WaitSeconds": seconds}
+
+
+def test_the_last_polls_come_with_the_end_of_the_run(run: Run) -> None:
+    run.poll()
+    for clock, least, most in ((7100, 60, 100), (7199, 5, 5)):
+        run.clock = clock
+        assert least <= run.poll()["WaitSeconds"] <= most
+
+
+@pytest.mark.parametrize(("duration", "grace"), [(3600, 600), (14_400, 1440)])
+def test_what_waits_at_the_end_is_read_for_a_tenth_of_the_run_or_ten_minutes(
+    run: Run, monkeypatch: pytest.MonkeyPatch, duration: int, grace: int
+) -> None:
+    monkeypatch.setattr(shadow_watcher.Observer, "observe", lambda self, now, until: True)
+    monkeypatch.setattr(shadow_watcher, "_READING_SECONDS", 0)
+    moved = moves(monkeypatch)
+    run.request["DurationSeconds"] = duration
+    run.poll()
+    run.clock = duration + grace - 60
+    assert run.poll() == {"Done": False, "WaitSeconds": 1}
+    assert not moved
+    run.clock = duration + grace
+    assert run.poll() == later(30)
+    assert moved == [f"{run.name}-ended"]
+
+
+def test_a_run_that_ends_undecided_writes_it_tells_it_and_keeps_the_number_of_instances(
+    run: Run, cloud: LocalCloud
+) -> None:
+    topic = cloud.client("sns").create_topic(Name=run.name)["TopicArn"]
+    notifications, requests = Notifications.of(cloud, topic), list[dict[str, Any]]()
+    run.request["TopicArn"] = topic
+    run.poll()
+    before = content(run.records, RUN, run.run)
+    run.ask(2)
+    run.clock = 7300
+    events, name = aws.client("sagemaker").meta.events, "provide-client-params.sagemaker.UpdateEndpoint"
+
+    def record(params: dict[str, Any], **_: Any) -> None:
+        requests.append(dict(params))
+
+    events.register(name, record)
+    earliest = shadow_watcher.time.time()
+    try:
+        assert run.poll() == later(30)
+    finally:
+        events.unregister(name, record)
+    assert requests == [
+        {
+            "EndpointName": run.name,
+            "EndpointConfigName": f"{run.name}-ended",
+            "RetainAllVariantProperties": True,
+            "RetainDeploymentConfig": True,
+        }
+    ]
+    decision = content(run.records, CURRENT) or {}
+    since = decision.pop("since")
+    assert int(earliest) <= since <= shadow_watcher.time.time()
+    expected = {"schema": 1, "outcome": "not decided", "run": run.run, "promotion_failed": False}
+    assert decision == {**expected, "ending": run.run}
+    assert content(run.records, RESULT, run.run) == run.report
+    stored = content(run.records, RUN, run.run) or {}
+    assert stored.pop("observed")["pairs"] == 2
+    assert stored.pop("minute") % 60 == 0
+    assert before is not None
+    del before["observed"], before["minute"]
+    # Ending the shadow needs no places of captures.
+    unread: dict[str, Any] = {"hour": "", "read": [], "waiting": []}
+    assert stored == {**before, "phase": "ending", "updates": 1, "production": unread, "candidate": unread}
+    [message] = notifications.received()
+    folder = f"s3://{BUCKET}/shadows/{run.records.key}/runs/{run.run}"
+    assert message["Subject"] == f"Shadow of {run.name}: not decided"
+    assert message["Message"] == f"{run.report['reason']}. Report: {folder}/report.md"
+    settled(run.sagemaker, run.name)
+    assert run.poll() == {"Done": True}
+    assert content(run.records, CURRENT) == {**expected, "ending": None, "since": since}
+
+
+def test_a_promotion_is_tried_again_by_a_later_run_of_a_candidate_that_has_passed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.request["PromotedConfigName"] = f"{run.name}-promoted"
+    earlier = {"outcome": "pass", "run": "0" * 16, "promotion_failed": True}
+    run.records.write(CURRENT, earlier)
+    moved, earliest = moves(monkeypatch), shadow_watcher.time.time()
+    assert run.poll() == later(30)
+    assert moved == [f"{run.name}-promoted"]
+    decision = content(run.records, CURRENT) or {}
+    assert int(earliest) <= decision.pop("since") <= shadow_watcher.time.time()
+    assert decision == {"schema": 1, **earlier, "ending": run.run, "promotion_failed": False}
+
+
+@pytest.mark.parametrize(("age", "takes_over"), [(86_300, False), (86_500, True)])
+def test_an_execution_that_has_not_ended_a_shadow_for_a_day_is_taken_for_dead(
+    run: Run, deployed: list[str], monkeypatch: pytest.MonkeyPatch, age: int, *, takes_over: bool
+) -> None:
+    moved, now = moves(monkeypatch), shadow_watcher.time.time()
+    earlier = {"outcome": "worse", "run": "0" * 16, "ending": SECOND, "since": now - age, "promotion_failed": False}
+    run.records.write(CURRENT, earlier)
+    assert run.came_into_service(FIRST) == (later(30) if takes_over else {"Done": True})
+    assert moved == ([f"{run.name}-ended"] if takes_over else [])
+    decision = content(run.records, CURRENT) or {}
+    if takes_over:
+        assert int(now) <= decision["since"] <= shadow_watcher.time.time()
+        earlier |= {"ending": FIRST, "since": decision["since"]}
+    assert decision == {"schema": 1, **earlier}
+
+
+@pytest.mark.parametrize("status", ["DELETE_COMPLETE", "DELETE_FAILED", None])
+def test_an_event_of_a_stack_that_is_deleted_leaves_its_shadow(
+    run: Run, monkeypatch: pytest.MonkeyPatch, status: str | None
+) -> None:
+    moved = moves(monkeypatch)
+    monkeypatch.setattr(shadow_watcher, "stack_status", lambda stack_id: status)
+    run.records.write(CURRENT, {"outcome": "worse", "run": "0" * 16})
+    assert run.came_into_service(FIRST) == {"Done": True}
+    assert not moved
+    assert not (content(run.records, CURRENT) or {}).get("ending")
 
 
 @pytest.mark.parametrize("changed", [{}, {"Margin": 0.2}], ids=["same_candidate", "other_criteria"])

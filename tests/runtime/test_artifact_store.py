@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from constructs_optim.recipe.keys import artifact_key as planned_key
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.jobs.sagemaker_jobs import remove_setting
-from constructs_optim.runtime.store.artifact_integrity import attempt_of
+from constructs_optim.runtime.store.artifact_integrity import Finding, attempt_of, differences
 from constructs_optim.runtime.store.artifact_store import (
     ArtifactStore,
     Claim,
@@ -215,6 +215,39 @@ def test_owners_of_deleted_stacks_are_removed_with_a_leaving_owner(store: Artifa
     assert (claim.released, claim.owners) == (True, ())
 
 
+@pytest.mark.parametrize("released", [True, False])
+def test_an_owner_that_was_removed_by_mistake_rejoins_unless_the_claim_is_released(
+    store: ArtifactStore, *, released: bool
+) -> None:
+    assert store.rejoin(KEY, FIRST), "nothing was claimed that could be released"
+    assert store.claim(KEY) is None
+    before = store.join(KEY, FIRST)
+    left = store.leave(KEY, FIRST, finished=not released)
+    assert store.rejoin(KEY, FIRST) is not released
+    assert store.claim(KEY) == (left if released else before)
+
+
+def test_a_claim_is_in_the_store_as_all_releases_read_it(store: ArtifactStore, s3: Any) -> None:
+    owner = Owner("arn:aws:cloudformation:us-west-2:111122223333:stack/Chat/1", "Job")
+    first = store.join(KEY, owner, source={"identity": "hub:x"}, due=100)
+    assert (first.maker, first.due) == ("111122223333", 100)
+    store.next_attempt(KEY, first, maker="444455556666", due=200)
+    store.fail(KEY, 2, "the disk is full")
+    stored = json.loads(s3.get_object(Bucket=BUCKET, Key=f"artifacts/{KEY}/claim.json")["Body"].read())
+    assert stored == {
+        "schema": 1,
+        "artifact_key": KEY,
+        "attempt": 2,
+        "owners": [{"stack_id": owner.stack_id, "logical_id": "Job"}],
+        "released": False,
+        "maker": "444455556666",
+        "due": 200,
+        "failure": "the disk is full",
+        "source": {"identity": "hub:x"},
+        "description": {},
+    }
+
+
 def test_a_failure_is_recorded_only_for_the_attempt_that_failed(store: ArtifactStore) -> None:
     failed = store.join(KEY, OURS)
     store.fail(KEY, failed.attempt, "out of memory")
@@ -339,3 +372,35 @@ def test_a_setting_that_others_keep_changing_is_given_up_after_some_tries(status
     with pytest.raises(error, match=told):
         remove_setting(contended, "store", "m/", "option.quantize")
     assert contended.writes == [f"version-{number}" for number in range(writes)]
+
+
+FILE = {"name": "a", "size": 7, "etag": "E1", "checksums": {"ChecksumCRC64NVME": "C1", "ChecksumSHA256": "S1"}}
+
+
+@pytest.mark.parametrize(
+    ("changed", "detail"),
+    [
+        ({}, None),
+        ({"size": 8}, "size 8, was 7"),
+        ({"etag": "E2"}, "etag E2, was E1; ChecksumCRC64NVME is the same: written again with the same content"),
+        (
+            {"etag": "E2", "checksums": {"ChecksumCRC64NVME": "C2", "ChecksumSHA256": "S2"}},
+            "etag E2, was E1; ChecksumCRC64NVME C2, was C1; ChecksumSHA256 S2, was S1",
+        ),
+        (
+            {"etag": "E2", "checksums": {"ChecksumSHA256": "S1"}},
+            "etag E2, was E1; ChecksumSHA256 is the same: written again with the same content",
+        ),
+        ({"etag": "E2", "checksums": {}}, "etag E2, was E1"),
+        ({"checksums": {"ChecksumSHA1": "other"}}, None),
+    ],
+)
+def test_a_file_that_was_written_again_is_found_with_what_changed(changed: dict[str, Any], detail: str | None) -> None:
+    found = differences([FILE], [{**FILE, **changed}])
+    assert found == ([Finding("a", "changed", detail)] if detail else [])
+
+
+def test_files_that_are_missing_or_extra_are_found_in_the_order_of_their_names() -> None:
+    found = differences([FILE, {**FILE, "name": "c"}], [{**FILE, "name": "b", "size": 9}, {**FILE, "name": "c"}])
+    extra = Finding("b", "extra", "9 bytes that the manifest does not list")
+    assert found == [Finding("a", "missing", "it had 7 bytes"), extra]

@@ -85,6 +85,65 @@ def test_the_result_has_the_notes_of_all_parts() -> None:
     assert found["notes"] == ["A note.", "Another note.", f"{excluded} response."]
 
 
+def test_the_result_says_who_counted_the_tokens() -> None:
+    counted = level(server_counted={"output": 0.031, "input": -0.052}, uncounted=7)
+    found = result(asked(workload={"parameters": {"benchmark_duration": "90"}}), fleet(notes=()), [counted], JOB)
+    rates = "Rates, inter-token latency, and prices use the server's count."
+    assert found["notes"] == [
+        f"At 8 users, the server counted 3.1% more output tokens than aiperf's tokenizer. {rates}",
+        f"At 8 users, the server counted 5.2% fewer input tokens than aiperf's tokenizer. {rates}",
+        "At 8 users, neither the server nor aiperf counted the tokens of 7 responses, so token rates and the prices "
+        "derived from them are missing.",
+    ]
+    assert found["workload"] == {
+        "prompts": 1,
+        "tool": "aiperf, by the benchmark job job",
+        "format": "openai",
+        "parameters": {"benchmark_duration": "90"},
+        "seconds": 90.0,
+        "tokens_counted_by": "server",
+    }
+    for unremarkable in ({"output": None}, {"output": 0.02}):
+        assert result(asked(), fleet(notes=()), [level(server_counted=unremarkable)], JOB)["notes"] == []
+
+
+def test_the_result_has_the_numbers_of_each_concurrency_and_not_its_requests() -> None:
+    first, second = level(errors={"429": 3}), level(concurrency=16, left_out=2)
+    levels = result(asked(), fleet(), [first, second], JOB)["levels"]
+    assert [(each["concurrency"], each["seconds"], each["errors"], each["left_out"]) for each in levels] == [
+        (8, 60.0, {"429": 3}, 0),
+        (16, 60.0, {}, 2),
+    ]
+    assert [each["metrics"] for each in levels] == [{"client_invocations": 400}] * 2
+    assert not {"observations", "server_counted", "uncounted"} & levels[0].keys()
+
+
+def test_the_page_has_a_column_for_each_metric_in_this_order() -> None:
+    names = {
+        "blended_price_per_million_tokens": "blended price per million tokens ($)",
+        "client_invocation_errors": "errors",
+        "client_invocations": "requests",
+        "drafts": "drafts",
+        "acceptance_length": "acceptance length",
+        "output_tokens_per_second": "output tokens/s",
+        "client_latency_p90": "client latency p90 (ms)",
+        "inter_token_latency_p99": "ITL p99 (ms)",
+        "inter_token_latency_p50": "ITL p50 (ms)",
+        "time_to_first_token_p99": "TTFT p99 (ms)",
+        "time_to_first_token_p50": "TTFT p50 (ms)",
+    }
+    metrics = {name: float(number) for number, name in enumerate(names, 1)}
+    page = markdown(result(asked(), fleet(), [level(metrics=metrics)], JOB), NOTHING).splitlines()
+    assert page[4] == f"| users | {' | '.join(reversed(names.values()))} |"
+    assert page[6] == "| 8 | 11 | 10 | 9 | 8 | 7 | 6 | 5 | 4 | 3 | 2 | 1 |"
+
+
+def test_the_page_says_how_many_measurements_the_verdict_has() -> None:
+    said = "- The verdict is that on 3 measurements together. The table shows the first one."
+    assert markdown(document(), NOTHING, 3).splitlines()[-2:] == ["- A note.", said]
+    assert "measurements together" not in markdown(document(), NOTHING, 1)
+
+
 def document(**changed: Any) -> dict[str, Any]:
     metrics = {"time_to_first_token_p50": 81.25, "client_invocations": 400, "acceptance_length": 2.5}
     return result(asked(), fleet(**changed), [level(metrics=metrics)], JOB)

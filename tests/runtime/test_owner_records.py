@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -169,3 +170,100 @@ def test_an_owner_may_refer_to_artifacts_unless_its_store_cannot_be_accessed(rec
     assert not OwnerRecords(Reticent(s3, readable=False, listable=False), BUCKET).may_refer(OWNER)
     with pytest.raises(ClientError, match="NoSuchBucket"):
         OwnerRecords(s3, "no-such-bucket-anywhere").may_refer(OWNER)
+
+
+def stored(s3: Any) -> Any:
+    """The owner's record as it is in the store."""
+    return json.loads(s3.get_object(Bucket=BUCKET, Key=OWNER.record_name)["Body"].read())
+
+
+def test_every_step_of_a_request_is_in_the_store_as_all_releases_read_it(records: OwnerRecords, s3: Any) -> None:
+    found = {"schema": 1, "stack_id": OWNER.stack_id, "logical_id": "Job"}
+    records.begin(OWNER, "create", issued=100)
+    assert stored(s3) == {
+        **found, "request": "create", "issued": 100, "superseded": [], "keys": {}, "properties": {}, "chosen": {},
+    }  # fmt: skip
+    records.refer(OWNER, "create", A)
+    begun = {**found, "request": "create", "issued": 100, "superseded": [], "properties": {}, "chosen": {"create": A}}
+    assert stored(s3) == {**begun, "keys": {A: {"request": "create", "state": "begun"}}}
+    records.settle(OWNER, "create", A, properties="first")
+    applied = {**begun, "properties": {A: ["first"]}}
+    assert stored(s3) == {**applied, "keys": {A: {"request": "create", "state": "carried out"}}}
+    records.begin(OWNER, "update", issued=200, physical_id=A, properties="unused")
+    records.refer(OWNER, "update", B)
+    records.settle(OWNER, "update", B, properties="second")
+    assert stored(s3) == {
+        **found,
+        "request": "update",
+        "issued": 200,
+        "superseded": ["create"],
+        "keys": {A: {"request": "update", "state": "leaving"}, B: {"request": "update", "state": "carried out"}},
+        "properties": {A: ["first"], B: ["second"]},
+        "chosen": {"create": A, "update": B},
+    }
+    records.left(OWNER, "update", A)
+    records.begin(OWNER, "delete", issued=300, physical_id=B, gives_up=lambda record: record.deleted_with(B))
+    gone = {
+        **found,
+        "request": "delete",
+        "issued": 300,
+        "superseded": ["create", "update"],
+        "chosen": {"create": A, "update": B},
+    }
+    assert stored(s3) == {
+        **gone, "keys": {B: {"request": "delete", "state": "leaving"}}, "properties": {B: ["second"]},
+    }  # fmt: skip
+    records.left(OWNER, "delete", B)
+    assert stored(s3) == {**gone, "keys": {}, "properties": {}}
+
+
+def test_a_confirmed_reference_is_stored_as_all_releases_read_it(records: OwnerRecords, s3: Any) -> None:
+    records.begin(OWNER, "create")
+    records.settle(OWNER, "create", A)
+    # A record of the first release has no digest of the properties.
+    records.begin(OWNER, "update", physical_id=A, properties="earlier")
+    assert stored(s3)["keys"] == {A: {"request": "create", "state": "answered"}}
+    assert stored(s3)["properties"] == {A: ["earlier"]}
+
+
+def test_a_failed_request_s_reference_is_stored_as_left(records: OwnerRecords, s3: Any) -> None:
+    records.begin(OWNER, "create")
+    records.refer(OWNER, "create", A)
+    records.withdraw(OWNER, "create", A)
+    assert stored(s3)["keys"] == {A: {"request": "create", "state": "leaving"}}
+
+
+def test_a_reference_of_which_nothing_else_is_known_may_have_been_interrupted() -> None:
+    assert Reference(request="create").state == "begun"
+
+
+def test_the_latest_20_requests_are_remembered_with_what_they_chose(records: OwnerRecords) -> None:
+    for number in range(23):
+        records.begin(OWNER, f"request-{number}")
+        record = records.refer(OWNER, f"request-{number}", A)
+    assert record.superseded == tuple(f"request-{number}" for number in range(2, 22))
+    assert set(record.chosen) == {f"request-{number}" for number in range(2, 23)}
+
+
+@pytest.mark.parametrize(
+    ("physical_id", "given_up"),
+    [(A, {A, B, "left"}), ("not-created-first", {B, "left"}), ("not-created-other", {"left"}), (None, {B, C, "left"})],
+)
+def test_a_deletion_gives_up_what_its_physical_id_stands_for(physical_id: str | None, given_up: set[str]) -> None:
+    keys = {
+        A: Reference(request="create", state=CONFIRMED),
+        B: Reference(request="first", state=BEGUN),
+        C: Reference(request="second", state=APPLIED),
+        "left": Reference(request="first", state=LEAVING),
+    }
+    assert OwnerRecord.of(OWNER).updated(keys=keys).deleted_with(physical_id) == given_up
+
+
+def test_an_owner_whose_stack_has_no_arn_has_its_record_below_unknown(records: OwnerRecords, s3: Any) -> None:
+    owner = Owner("my-stack", "Job")
+    records.begin(owner, "create")
+    [name] = [item["Key"] for item in s3.list_objects_v2(Bucket=BUCKET)["Contents"]]
+    assert name.startswith("owners/unknown/")
+    [found] = records.all()
+    assert isinstance(found, OwnerRecord)
+    assert found.owner == owner

@@ -163,6 +163,8 @@ def test_what_a_message_is_about_is_no_secret_because_it_is_in_the_environment(
         {"SIGNING_KEY": "correct horse"},
         {"GIT_PAT": "correct horse"},
         [{"Name": "HF_TOKEN", "Value": "correct horse"}],
+        [{"name": "HF_TOKEN", "value": "correct horse"}],
+        {"API_KEYS": ["correct horse"]},
         {"nested": {"client_secret": {"value": "correct horse"}}},
     ],
 )
@@ -170,6 +172,47 @@ def test_a_variable_with_a_secret_s_name_is_a_secret(environment: Any) -> None:
     redactor = Redactor()
     redactor.learn({"ResourceProperties": {"OverrideEnvironment": environment}})
     assert redactor.text("correct horse is wrong") == f"{HIDDEN} is wrong"
+
+
+@pytest.mark.parametrize("label", ["Name", "name"])
+def test_the_name_of_a_listed_variable_is_no_secret(label: str) -> None:
+    redactor = Redactor()
+    redactor.learn({"Environment": [{label: "HF_TOKEN", "Value": "correct horse"}]})
+    assert redactor.text("HF_TOKEN is no setting") == "HF_TOKEN is no setting"
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [{"Label": "q7Xr9Kb2Mz4Wn8Tp5Vd1"}, [{"Name": "HF_TOKEN", "Value": "correct horse"}]],
+    ids=["random_text", "listed"],
+)
+def test_outside_an_environment_neither_random_text_nor_a_label_makes_a_secret(properties: Any) -> None:
+    redactor = Redactor()
+    redactor.learn({"ResourceProperties": properties})
+    for text in ("q7Xr9Kb2Mz4Wn8Tp5Vd1 is taken", "correct horse is taken"):
+        assert redactor.text(text) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "is_hidden"),
+    [
+        ("12345", False),
+        ("abcde", False),
+        ("abcdef", True),
+        ("12345678901", False),
+        ("123456789012", True),
+        ("us-west-2", False),
+        ("us-west-3", True),
+        ("arn:of-my-own", True),
+    ],
+)
+def test_short_values_short_numbers_and_the_region_are_kept_in_messages(
+    monkeypatch: pytest.MonkeyPatch, value: str, *, is_hidden: bool
+) -> None:
+    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    redactor = Redactor()
+    redactor.learn({"Environment": {"DB_PASSWORD": value}})
+    assert redactor.text(f"with {value}.") == (f"with {HIDDEN}." if is_hidden else f"with {value}.")
 
 
 def test_random_text_in_the_environment_is_a_secret_whatever_its_name() -> None:

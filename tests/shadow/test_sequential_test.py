@@ -161,3 +161,34 @@ def test_more_pairs_are_announced_for_less_of_a_difference_and_for_more_noise() 
     assert pairs_needed(0.02, 0.2, ANSWERS) == 16_000
     # What 16,000 pairs cannot show is said to be so.
     assert pairs_needed(0.01, 0.1, ANSWERS) is None
+
+
+def exact_power(pairs: int, differing: float, chance: float, critical: dict[int, int]) -> float:
+    """The chance that so many pairs call a candidate worse, summed over all numbers of pairs that may differ."""
+
+    def of(number: int, trials: int, each: float) -> float:
+        return math.comb(trials, number) * each**number * (1 - each) ** (trials - number)
+
+    return sum(
+        of(number, pairs, differing) * sum(of(worse, number, chance) for worse in range(critical[number], number + 1))
+        for number in range(pairs + 1)
+    )
+
+
+@pytest.mark.parametrize(("margin", "differing", "pairs", "share"), [(0.3, 0.4, 62, 0.03), (0.15, 0.3, 125, 0.06)])
+def test_the_announced_pairs_have_the_power_that_is_asked_for_and_no_more(
+    margin: float, differing: float, pairs: int, share: float
+) -> None:
+    critical = {
+        number: next(
+            worse
+            for worse in range(number + 2)
+            if sum(math.comb(number, k) for k in range(worse, number + 1)) <= ANSWERS * share * 2**number
+        )
+        for number in range(pairs + 1)
+    }
+    power = exact_power(pairs, differing, (1 + margin / differing) / 2, critical)
+    assert pairs_needed(margin, differing, ANSWERS, power - 1e-4) == pairs
+    more = pairs_needed(margin, differing, ANSWERS, power + 1e-4)
+    assert more is not None
+    assert more > pairs

@@ -251,6 +251,16 @@ def test_latency_and_errors_are_judged_only_after_two_hours(minutes: int) -> Non
         assert (found["latency"], found["errors"]) == (expected, expected)
 
 
+@pytest.mark.parametrize(("requests", "outcome"), [(300, "not decided"), (330, "not decided"), (360, "pass")])
+def test_few_requests_without_errors_do_not_show_that_errors_are_not_more(requests: int, outcome: str) -> None:
+    observed = Observed()
+    for minute in range(FEWEST_MINUTES):
+        share = requests * (minute + 1) // FEWEST_MINUTES - requests * minute // FEWEST_MINUTES
+        add_requests(observed, minute, (100 * share, 0), (share, 0))
+    [errors] = [finding for finding in verdict(observed, CRITERIA).findings if finding.measure == "errors"]
+    assert errors.outcome == outcome
+
+
 def test_a_minute_without_a_latency_is_left_out() -> None:
     observed = Observed()
     add_minute(observed, CRITERIA, 0.0, 1.0)
