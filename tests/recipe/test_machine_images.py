@@ -56,7 +56,7 @@ BAD: list[tuple[MachineImageUse, str, str]] = [
 @pytest.mark.parametrize(("of", "reason", "fix"), BAD)
 def test_a_machine_image_that_cannot_run_a_container_is_refused(of: MachineImageUse, reason: str, fix: str) -> None:
     (violation,) = check(of)
-    assert violation.rule == "OPT242"
+    assert (violation.rule, violation.value) == ("OPT242", of.version or of.needed)
     assert reason in violation.reason
     assert fix in violation.suggestion
 
@@ -74,6 +74,8 @@ ADVISED: list[tuple[MachineImageUse, str, str]] = [
     (use(None, G7_VLLM), "OPT114", "no source says on which machine image ml.g7.12xlarge"),
     (use(None, P5_LMI), "OPT258", "failed on p5 with NVIDIA driver 535, because the driver could not compile"),
     (use(GPU_2, P5_LMI), "OPT258", "deepjavalibrary/djl-serving#2987"),
+    (use(GPU_2, P5_LMI), "OPT258", f"variant.inference_ami_version = '{GPU_2}'"),
+    (use(None, P5_LMI), "OPT258", f"server.container_version = '{LMI[0]}'"),
     (use(None, G5_LMI, G5_VLLM), "OPT241", "aws/deep-learning-containers#6187"),
     (use(None, (VLLM, "ml.g6e.12xlarge"), G5_LMI), "OPT241", f"{VLLM[0]} and {LMI[0]}"),
 ]
@@ -107,6 +109,8 @@ def test_tested_machine_images_cause_no_advice(of: MachineImageUse) -> None:
         use(None, (LMI_16, "ml.p5.48xlarge")),
         use(None, (("djl-inference:0.36.0-lmi25.0.0-cu130", "13.0"), "ml.p5.48xlarge")),
         use(GPU_4_1, P5_LMI),
+        # Two minor releases of CUDA.
+        use(GPU_4_1, P5_LMI, (LMI_16, "ml.p5.48xlarge")),
         use("al2-of-tomorrow", P5_LMI),
         use(None, (LMI, "ml.p5en.48xlarge")),
     ],
