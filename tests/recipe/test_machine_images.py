@@ -98,6 +98,14 @@ def test_the_machine_image_in_the_advice_about_a_failure_ends_it(version: str | 
     assert warnings(use(printed[1], P5_LMI)) == ()
 
 
+@pytest.mark.parametrize("version", [None, GPU_2])
+def test_no_machine_image_ends_a_failure_if_none_runs_the_other_container(version: str | None) -> None:
+    (message,) = [each.message for each in warnings(use(version, P5_LMI, G7_VLLM)) if each.id.endswith("OPT258")]
+    assert message.endswith(
+        ". Set a container_version for CUDA 13, for which the endpoint chooses a newer machine image"
+    )
+
+
 @pytest.mark.parametrize("of", [use(None, G5_VLLM), use(None, G5_LMI), use(GPU_3_1, G5_LMI), use(None, G6_LMI)])
 def test_tested_machine_images_cause_no_advice(of: MachineImageUse) -> None:
     assert warnings(of) == ()

@@ -177,6 +177,26 @@ def test_a_limit_of_a_server_is_at_least_one(server: Any, setting: str) -> None:
         server(**{setting: 0})
 
 
+@pytest.mark.parametrize(
+    ("server", "variable"),
+    [
+        (Server.vllm, "VLLM_ALLOW_LONG_MAX_MODEL_LEN"),
+        (Server.lmi, "VLLM_ALLOW_LONG_MAX_MODEL_LEN"),
+        (Server.sglang, "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"),
+    ],
+)
+def test_a_context_beyond_the_models_is_taken_if_the_server_is_told_to(server: Any, variable: str) -> None:
+    def refused(**environment: str) -> list[str]:
+        longer = server(context_length=140_000)
+        found = check(Recipe(LLAMA_8B, [], "ml.p5.48xlarge", "us-west-2", server=longer, environment=environment))
+        return [each.suggestion for each in found]
+
+    (suggestion,) = refused()
+    assert suggestion.endswith(f"{variable}=1, if you know that the model supports more")
+    assert refused(**{variable: "0"}) == [suggestion]
+    assert refused(**{variable: "1"}) == []
+
+
 def test_lmi_speculates_with_a_speculator_on_the_asynchronous_engine() -> None:
     given = variables(LLAMA_8B, SpeculativeDecoding.ngram(), server=Server.lmi())
     assert {name: given.get(name) for name in LmiServer.asynchronous} == {
