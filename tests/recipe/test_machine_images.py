@@ -74,8 +74,6 @@ ADVISED: list[tuple[MachineImageUse, str, str]] = [
     (use(None, G7_VLLM), "OPT114", "no source says on which machine image ml.g7.12xlarge"),
     (use(None, P5_LMI), "OPT258", "failed on p5 with NVIDIA driver 535, because the driver could not compile"),
     (use(GPU_2, P5_LMI), "OPT258", "deepjavalibrary/djl-serving#2987"),
-    (use(GPU_2, P5_LMI), "OPT258", f"variant.inference_ami_version = '{GPU_2}'"),
-    (use(None, P5_LMI), "OPT258", f"server.container_version = '{LMI[0]}'"),
     (use(None, G5_LMI, G5_VLLM), "OPT241", "aws/deep-learning-containers#6187"),
     (use(None, (VLLM, "ml.g6e.12xlarge"), G5_LMI), "OPT241", f"{VLLM[0]} and {LMI[0]}"),
 ]
