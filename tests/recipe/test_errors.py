@@ -430,6 +430,33 @@ def test_of_many_places_of_a_word_the_first_are_named(places: list[str], said: s
 
 
 @pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ({"bits": 4}, "Awq(data=..., bits=4)"),
+        ({"data": "s3://b/", "bits": 4}, "Awq(data='s3://b/', bits=4)"),
+        ({"compute": {"spot": True}}, "Awq(data=..., compute=Compute(spot=True))"),
+        # Settings of something else say nothing about these.
+        ({"bits": 4, "colour": "red"}, "Awq(data=...)"),
+        ({"compute": {"colour": "red"}}, "Awq(data=..., compute={'colour': 'red'})"),
+        (True, "Awq(data=...)"),
+    ],
+)
+def test_the_settings_that_a_word_is_given_are_written_where_it_belongs(value: object, written: str) -> None:
+    compute = Form({"spot": []}, around="Compute({})")
+    awq = Form({"data": [], "bits": [], "compute": [compute]}, needed=["data"], words=["awq"], around="Awq({})")
+    assert Form({"techniques": [awq]}).hint("awq", value) == f"did you mean techniques={written}?"
+
+
+def test_of_several_kinds_the_value_names_one() -> None:
+    kinds = [Form({}, words=["quantization", name], around=f"Quantization.{name}({{}})") for name in ("awq", "fp8")]
+    form = Form({"techniques": kinds})
+    assert form.hint("quantization", "fp8") == "did you mean techniques=Quantization.fp8()?"
+    assert form.hint("quantization", "int3") == (
+        "did you mean techniques=Quantization.awq() or techniques=Quantization.fp8()?"
+    )
+
+
+@pytest.mark.parametrize(
     ("word", "value", "said"),
     [
         ("image_uri", "acme.example/mine:1", "did you mean container_version?"),

@@ -272,6 +272,21 @@ def test_licenses_and_gates_are_those_that_somebody_has_read() -> None:
     assert (checkpoint.license, checkpoint.gated) == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("name", "recorded", "license_"),
+    [
+        ("acme/mine", "mit", License("mit", "https://huggingface.co/acme/mine")),
+        ("acme/mine", None, None),
+        ("Qwen/Qwen3-32B", "other", License("other", "https://huggingface.co/Qwen/Qwen3-32B")),
+        ("Qwen/Qwen3-32B", None, License("apache-2.0", "https://huggingface.co/Qwen/Qwen3-32B")),
+    ],
+)
+def test_a_recorded_license_comes_before_the_catalogs(
+    name: str, recorded: str | None, license_: License | None
+) -> None:
+    assert RecordedModel(revision=OTHER, license=recorded).row(name, models.find(name)).license == license_
+
+
 def test_a_gated_model_of_the_catalog_needs_a_secret() -> None:
     llama = Model.huggingface("meta-llama/Llama-3.1-8B-Instruct", revision=COMMIT)
     (violation,) = check(Recipe(llama, [], "ml.g6e.xlarge", "us-west-2"))

@@ -56,7 +56,7 @@ BAD: list[tuple[MachineImageUse, str, str]] = [
 @pytest.mark.parametrize(("of", "reason", "fix"), BAD)
 def test_a_machine_image_that_cannot_run_a_container_is_refused(of: MachineImageUse, reason: str, fix: str) -> None:
     (violation,) = check(of)
-    assert violation.rule == "OPT242"
+    assert (violation.rule, violation.value) == ("OPT242", of.version or of.needed)
     assert reason in violation.reason
     assert fix in violation.suggestion
 
@@ -96,6 +96,14 @@ def test_the_machine_image_in_the_advice_about_a_failure_ends_it(version: str | 
     assert warnings(use(printed[1], P5_LMI)) == ()
 
 
+@pytest.mark.parametrize("version", [None, GPU_2])
+def test_no_machine_image_ends_a_failure_if_none_runs_the_other_container(version: str | None) -> None:
+    (message,) = [each.message for each in warnings(use(version, P5_LMI, G7_VLLM)) if each.id.endswith("OPT258")]
+    assert message.endswith(
+        ". Set a container_version for CUDA 13, for which the endpoint chooses a newer machine image"
+    )
+
+
 @pytest.mark.parametrize("of", [use(None, G5_VLLM), use(None, G5_LMI), use(GPU_3_1, G5_LMI), use(None, G6_LMI)])
 def test_tested_machine_images_cause_no_advice(of: MachineImageUse) -> None:
     assert warnings(of) == ()
@@ -107,6 +115,8 @@ def test_tested_machine_images_cause_no_advice(of: MachineImageUse) -> None:
         use(None, (LMI_16, "ml.p5.48xlarge")),
         use(None, (("djl-inference:0.36.0-lmi25.0.0-cu130", "13.0"), "ml.p5.48xlarge")),
         use(GPU_4_1, P5_LMI),
+        # Two minor releases of CUDA.
+        use(GPU_4_1, P5_LMI, (LMI_16, "ml.p5.48xlarge")),
         use("al2-of-tomorrow", P5_LMI),
         use(None, (LMI, "ml.p5en.48xlarge")),
     ],

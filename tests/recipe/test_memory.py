@@ -26,6 +26,7 @@ from constructs_optim.recipe.memory import (
     longest_request,
     weights_gb,
 )
+from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.servers import Adapters, Server, ServerSettings
 from constructs_optim.recipe.techniques import Technique
 
@@ -34,6 +35,7 @@ from .recipes import broken_rules, recipe
 G5 = "ml.g5.12xlarge"
 AWQ, FAST_LOAD = Quantization.awq(), Sharding.fast_load()
 
+COMMIT = "a" * 40
 MAX_MODEL_LEN = "SM_VLLM_MAX_MODEL_LEN"
 
 
@@ -112,7 +114,11 @@ def test_the_context_beside_four_bit_weights_is_that_of_the_known_width() -> Non
 def test_a_context_length_is_advised_against_if_nothing_can_check_it() -> None:
     model = Model.huggingface("Qwen/Qwen3-8B", revision="a" * 40)
     server, variables = Server.vllm(context_length=40_960), {MAX_MODEL_LEN: "40960"}
-    for place, changed in (("server.context_length", {"server": server}), ("environment", {"environment": variables})):
+    settings: list[tuple[str, dict[str, Any]]] = [
+        ("server.context_length", {"server": server}),
+        ("environment", {"environment": variables}),
+    ]
+    for place, changed in settings:
         result = plan(Recipe(model, [], "ml.g6.xlarge", "us-west-2", **changed))
         (advice,) = [each.message for each in result.warnings if each.id.endswith("OPT074")]
         assert advice.startswith(place)
@@ -189,6 +195,52 @@ def test_an_explicit_context_length_that_cannot_fit_is_refused() -> None:
     assert broken_rules(model=model, environment={MAX_MODEL_LEN: "100000"}) == []
     awq = Quantization.awq(tensor_parallel_degree=2)
     assert broken_rules(model=model, techniques=[awq], environment={MAX_MODEL_LEN: "100000"}) == ["OPT052"]
+
+
+def test_a_context_length_that_fits_only_at_best_is_advised_against() -> None:
+    arguments = recipe(
+        model=of("meta-textgeneration-llama-3-1-8b"),
+        techniques=[AWQ],
+        instance_type="ml.g6.2xlarge",
+        environment={MAX_MODEL_LEN: "108000"},
+    )
+    result = plan(Recipe(**arguments))
+    assert result.container.environment[MAX_MODEL_LEN] == "108000"
+    (message,) = [each.message for each in result.warnings if each.id.endswith("OPT053")]
+    assert message.startswith(f"environment.{MAX_MODEL_LEN} = 108000: one request of 108000 tokens needs 14.2 GB")
+    assert "so the server might not start. " in message
+    assert f"Set {MAX_MODEL_LEN} to 99328 or less, or choose an instance type with more accelerator memory" in message
+
+
+def test_a_model_beside_which_no_chat_fits_is_refused() -> None:
+    recorded = RecordedModel(
+        revision=COMMIT, parameters_billion=10.4, weight_bits=16, layers=48, key_value_heads=32, head_dimension=128,
+        hidden_size=4096, attention_heads=32, max_position=8192, stored_gb=20.8,
+    )  # fmt: skip
+    found = check(
+        Recipe(
+            **recipe(
+                model=Model.huggingface("acme/mine", revision=COMMIT),
+                techniques=[],
+                instance_type="ml.g5.xlarge",
+                containers=Lock(models={"acme/mine": recorded}),
+            )
+        )
+    )
+    assert [(each.rule, each.location, each.value, each.suggestion) for each in found] == [
+        (
+            "OPT052",
+            "instance_type",
+            "ml.g5.xlarge",
+            "an instance type with more accelerator memory, or fewer bits per weight",
+        )
+    ]
+
+
+def test_weights_that_an_invalid_technique_could_reduce_are_not_refused() -> None:
+    arguments: dict[str, Any] = {"model": of("meta-textgeneration-llama-3-1-70b"), "instance_type": "ml.g5.xlarge"}
+    assert broken_rules(**arguments, techniques=[]) == ["OPT050"]
+    assert broken_rules(**arguments, techniques=["awq"]) == ["OPT020"]
 
 
 @pytest.mark.parametrize(

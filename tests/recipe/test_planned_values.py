@@ -83,8 +83,9 @@ def techniques_with_settings() -> Iterator[dict[str, Any]]:
 def servers_with_settings() -> Iterator[dict[str, Any]]:
     """Recipes of each server with other settings than the defaults, and of each way of SGLang and LMI to speculate."""
     sizes: dict[str, Any] = {"context_length": 4096, "max_concurrent_requests": 8}
-    parsers = {"reasoning_parser": "qwen3", "tool_call_parser": "hermes"}
-    off, on = {"prefix_caching": False, "chunked_prefill": False}, {"prefix_caching": True, "chunked_prefill": True}
+    parsers: dict[str, Any] = {"reasoning_parser": "qwen3", "tool_call_parser": "hermes"}
+    off: dict[str, Any] = {"prefix_caching": False, "chunked_prefill": False}
+    on: dict[str, Any] = {"prefix_caching": True, "chunked_prefill": True}
     adapters = Adapters(max_loaded=2, max_cached=8, max_rank=16)
     of_llama: dict[str, Any] = {"techniques": [], "instance_type": "ml.p4d.24xlarge"}
     for served in (

@@ -746,7 +746,7 @@ _HEADS_OF_MINE = Lock(
         "acme/heads": RecordedModel(layers=1, hidden_size=4096),
     }
 )
-_HUB = {"version": "1.0.0"}
+_HUB: dict[str, Any] = {"version": "1.0.0"}
 _FLEET: dict[str, Any] = {"instance_type": "ml.p4d.24xlarge", "server": Server.vllm()}
 _AS_IT_IS: dict[str, Any] = {"techniques": [], **_FLEET}
 _IN_4_BITS: dict[str, Any] = {"techniques": [_awq(tensor_parallel_degree=1)], **_FLEET}
@@ -783,6 +783,7 @@ ADVISED: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT039", {"containers": Lock(servers={"awq": "vllm:0.19.0-gpu-py312-cu130"})}, "servers['awq']", "lock --update servers.awq"),
     ("OPT039", {"server": Server.vllm(container_version="9.9.9-gpu-py312-cu130-sagemaker")}, "server.container_version", "Test it"),
     ("OPT051", {"instance_type": "ml.g5.24xlarge", "environment": {"SM_VLLM_MAX_NUM_SEQS": "64"}}, "instance_type", "64 requests"),
+    ("OPT051", {"model": Model.jumpstart("meta-textgeneration-llama-3-1-405b-fp8", version="1.0.0", accept_eula=True), "techniques": [], "instance_type": "ml.p5.48xlarge", "environment": {"SM_VLLM_MAX_NUM_SEQS": "100000"}}, "instance_type", "need more than the usable 618 GB, so requests wait for each other or fail. Plan for fewer or shorter requests"),
     ("OPT053", {"server": Server.sglang(context_length=131_072), **_LLAMA_31, "techniques": [], "instance_type": "ml.g5.xlarge"}, "server.context_length", "SGLang starts, but rejects"),
     ("OPT057", {"model": _hub("Qwen/Qwen3-8B"), "environment": {"SM_VLLM_MAX_MODEL_LEN": "131072"}, **_IN_4_BITS}, "environment.SM_VLLM_MAX_MODEL_LEN", "SM_VLLM_HF_OVERRIDES"),
     ("OPT066", {"techniques": [_EAGLE], "environment": {"SM_VLLM_MAX_MODEL_LEN": "8192"}, **_LLAMA_31}, "environment.SM_VLLM_MAX_MODEL_LEN", "Longer requests"),

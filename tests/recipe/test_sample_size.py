@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -26,9 +27,13 @@ _MET = Limit(formula="client_latency_p50", at_most=1e9)
 Noise = Callable[[Random], float]
 
 
-def samples(workload: Workload, at_concurrency: int | None = None, **limits: float) -> dict[str, LimitedSample]:
-    required = requirements_of(Limits(**limits), at_concurrency=at_concurrency)  # type: ignore[typeddict-item]
+def samples(workload: Workload, at_concurrency: int | None = None, **limits: Any) -> dict[str, LimitedSample]:
+    required = requirements_of(Limits(**limits), at_concurrency=at_concurrency)
     return {each.limit.name: each for each in limited_samples(Benchmark(workload, requirements=required))}
+
+
+def _limited(name: str) -> dict[str, Any]:
+    return {name: 500.0}
 
 
 def told(sample: LimitedSample) -> list[str]:
@@ -94,7 +99,7 @@ def refused(sample: LimitedSample, requests: int, runs: int, noise: Noise = logn
 
 @pytest.mark.parametrize("name", ["p99_ttft_ms", "min_output_tokens_per_second"])
 def test_the_needed_requests_decide_a_latency_and_a_rate(name: str) -> None:
-    sample = samples(Workload(concurrency=[8]), **{name: 500.0})[name]
+    sample = samples(Workload(concurrency=[8]), **_limited(name))[name]
     assert refused(sample, sample.needed or 0, 20) >= 0.9
 
 
@@ -113,7 +118,7 @@ def test_the_needed_requests_decide_a_latency_and_a_rate(name: str) -> None:
     ],
 )
 def test_the_needed_requests_decide_every_limit(name: str, users: int, limits: int) -> None:
-    sample = replace(samples(Workload(concurrency=[users]), **{name: 500.0})[name], limits=limits)
+    sample = replace(samples(Workload(concurrency=[users]), **_limited(name))[name], limits=limits)
     assert refused(sample, sample.needed or 0, 60) >= 0.9
 
 
@@ -129,7 +134,7 @@ def test_a_heavy_tail_needs_four_times_as_many_requests() -> None:
 def test_each_user_needs_four_requests(name: str) -> None:
     """With fewer, most requests are sent while some users still wait for their first response."""
     for users in (8, 32, 256):
-        sample = samples(Workload(concurrency=[users]), **{name: 500.0})[name]
+        sample = samples(Workload(concurrency=[users]), **_limited(name))[name]
         assert (sample.needed or 0) >= 4 * users
     assert sample.needed == 4 * users, "of so many users, that is enough"
 

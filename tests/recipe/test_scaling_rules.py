@@ -426,6 +426,7 @@ def test_a_month_has_its_days(month: str, days: int) -> None:
         ("cron(0 0 ? * SUN,THU *)", 4),
         ("cron(0 0 ? * 1,7 *)", 6),
         ("cron(0 0 ? * FRI-MON *)", 4),
+        ("cron(0 0 ? * FRI-MON/3 *)", 4),
         ("cron(0 0 1/10 * ? *)", 10),
         ("cron(0 0 1-5 * ? *)", 27),
         ("cron(0 0 1 JAN,MAR ? *)", 306),
@@ -445,6 +446,35 @@ def test_a_month_has_its_days(month: str, days: int) -> None:
 def test_the_longest_time_between_two_runs_follows_from_a_schedule(expression: str, days: float | None) -> None:
     assert schedules.fault(expression) is None
     assert schedules.longest_interval_days(expression) == days
+
+
+_REPEATING = (
+    "cron(minutes hours day-of-month month day-of-week year) such as cron(0 7 ? * MON-FRI *), or a rate such as "
+    "rate(2 hours)"
+)
+
+
+@pytest.mark.parametrize(
+    ("expression", "repeats", "fault"),
+    [
+        (7, False, ("this is not a schedule expression", f"{_REPEATING}, or at(2027-01-31T07:00:00)")),
+        ("daily", False, ("this is not a schedule expression", f"{_REPEATING}, or at(2027-01-31T07:00:00)")),
+        ("daily", True, ("this is not a schedule expression", _REPEATING)),
+        ("at(2027-01-31T07:00:00)", False, None),
+        (
+            "at(2027-01-31T07:00:00)",
+            True,
+            ("this schedule has a single time, and this needs one that repeats", _REPEATING),
+        ),
+        ("rate(1 hours)", True, ("the value 1 takes the singular of the unit", "rate(1 hour)")),
+        ("rate(3 hour)", True, ("the value 3 takes the plural of the unit", "rate(3 hours)")),
+        ("rate(2 day)", True, ("the value 2 takes the plural of the unit", "rate(2 days)")),
+    ],
+)
+def test_a_fault_of_a_schedule_says_what_would_be_one(
+    expression: object, repeats: bool, fault: tuple[str, str] | None
+) -> None:
+    assert schedules.fault(expression, repeats=repeats) == fault
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.recipe import Model, Plan, Recipe, SpeculativeDecoding, plan
+from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, SpeculativeDecoding, plan
 from constructs_optim.recipe.catalog import engine_arguments, models
 from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
 from constructs_optim.recipe.rules import check, warnings
-from constructs_optim.recipe.servers import Adapters, Server, ServerSettings
+from constructs_optim.recipe.servers import Adapters, LmiServer, Server, ServerSettings
 from constructs_optim.recipe.techniques import KvCache, Technique
 
 COMMIT = "a" * 40
@@ -146,6 +146,66 @@ def test_sglang_speculates_by_its_own_algorithms(technique: Technique, expected:
     # The catalog's speculators are refused for the models that they are not of; of this one, nothing is known.
     given = variables(Model.s3("s3://models/mine/"), technique, server=Server.sglang())
     assert {name.removeprefix(prefix): value for name, value in given.items() if name.startswith(prefix)} == expected
+
+
+@pytest.mark.parametrize(
+    ("server", "argument", "variable"),
+    [
+        (Server.sglang(), "model", "SM_SGLANG_MODEL_PATH"),
+        (Server.sglang(), "tensor_parallel_size", "SM_SGLANG_TP"),
+        (Server.sglang(), "max_loras", "SM_SGLANG_MAX_LORAS_PER_BATCH"),
+        (Server.sglang(), "max_cpu_loras", "SM_SGLANG_MAX_LOADED_LORAS"),
+        (Server.sglang(), "max_lora_rank", "SM_SGLANG_MAX_LORA_RANK"),
+        (Server.lmi(), "model", "HF_MODEL_ID"),
+        (Server.lmi(), "tensor_parallel_size", "OPTION_TENSOR_PARALLEL_DEGREE"),
+        (Server.lmi(), "pipeline_parallel_size", "OPTION_PIPELINE_PARALLEL_DEGREE"),
+        (Server.lmi(), "max_num_seqs", "OPTION_MAX_ROLLING_BATCH_SIZE"),
+        (Server.lmi(), "max_loras", "OPTION_MAX_LORAS"),
+    ],
+)
+def test_a_container_has_its_own_name_for_an_argument_of_vllm(
+    server: ServerSettings, argument: str, variable: str
+) -> None:
+    assert server.variable(argument) == variable
+
+
+@pytest.mark.parametrize("server", [Server.vllm, Server.sglang, Server.lmi])
+@pytest.mark.parametrize("setting", ["context_length", "max_concurrent_requests"])
+def test_a_limit_of_a_server_is_at_least_one(server: Any, setting: str) -> None:
+    assert getattr(server(**{setting: 1}), setting) == 1
+    with pytest.raises(RecipeError, match="1 or more"):
+        server(**{setting: 0})
+
+
+@pytest.mark.parametrize(
+    ("server", "variable"),
+    [
+        (Server.vllm, "VLLM_ALLOW_LONG_MAX_MODEL_LEN"),
+        (Server.lmi, "VLLM_ALLOW_LONG_MAX_MODEL_LEN"),
+        (Server.sglang, "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"),
+    ],
+)
+def test_a_context_beyond_the_models_is_taken_if_the_server_is_told_to(server: Any, variable: str) -> None:
+    def refused(**environment: str) -> list[str]:
+        longer = server(context_length=140_000)
+        found = check(Recipe(LLAMA_8B, [], "ml.p5.48xlarge", "us-west-2", server=longer, environment=environment))
+        return [each.suggestion for each in found]
+
+    (suggestion,) = refused()
+    assert suggestion.endswith(f"{variable}=1, if you know that the model supports more")
+    assert refused(**{variable: "0"}) == [suggestion]
+    assert refused(**{variable: "1"}) == []
+
+
+def test_lmi_speculates_with_a_speculator_on_the_asynchronous_engine() -> None:
+    given = variables(LLAMA_8B, SpeculativeDecoding.ngram(), server=Server.lmi())
+    assert {name: given.get(name) for name in LmiServer.asynchronous} == {
+        "OPTION_ASYNC_MODE": "true",
+        "OPTION_ENTRYPOINT": "djl_python.lmi_vllm.vllm_async_service",
+        "OPTION_ROLLING_BATCH": "disable",
+        "SERVING_FAIL_FAST": "true",
+    }
+    assert not LmiServer.asynchronous.keys() & variables(LLAMA_8B, server=Server.lmi()).keys()
 
 
 def test_sglang_has_a_kv_cache_in_fp8() -> None:
