@@ -61,8 +61,8 @@ class Threshold:
     def _worded(self, number: str) -> str:
         if self.unit == "%":
             return f"{number}%"
-        unit = self.unit.removesuffix("s") if number == "1" and len(self.unit) > len("ms") else self.unit
-        return f"{number} {unit}".rstrip()
+        is_singular = number == "1" and self.unit not in ("s", "ms")
+        return f"{number} {self.unit.removesuffix('s') if is_singular else self.unit}".rstrip()
 
     def meant(self, value: float) -> str | None:
         """Return the value in this unit if the given one was meant in milliseconds, in seconds, or as a share."""

@@ -197,7 +197,9 @@ def _recorded_tuning_is_of_a_recipe(recipe: Recipe) -> Iterator[Finding]:
     a person or another program wrote this setting into the lock file, and it changes the container.
     """
     for (_, tuning), of_technique in ((recipe.recommended, False), (recipe.speculation, True)):
-        entries = [name for name, recorded in recipe.containers.tuning.items() if recorded == tuning]
+        entry = next((name for name, recorded in recipe.containers.tuning.items() if recorded == tuning), None)
+        if entry is None:
+            continue
         arguments, variables = models.tuned_settings()
         if of_technique:
             arguments, variables = frozenset({"num_speculative_tokens"}), frozenset[str]()
@@ -209,10 +211,10 @@ def _recorded_tuning_is_of_a_recipe(recipe: Recipe) -> Iterator[Finding]:
             ("arguments", tuning.arguments, arguments),
             ("environment", tuning.environment, variables),
         ):
-            for name, value in given.items() if entries else ():
+            for name, value in given.items():
                 if name not in known:
                     reason = f"no recipe in the catalog has this {'argument' if part == 'arguments' else 'variable'}"
-                    yield Finding(f"tuning[{entries[0]!r}].{part}.{name}", value, fix, reason)
+                    yield Finding(f"tuning[{entry!r}].{part}.{name}", value, fix, reason)
 
 
 @rule("OPT038", _IMAGES)
