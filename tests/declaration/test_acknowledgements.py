@@ -54,6 +54,12 @@ def test_the_reason_is_kept_beside_the_warnings_id() -> None:
     assert kept == [{"Annotation::constructs-optim:OPT006": "a trial until May"}]
 
 
+def test_a_finding_of_another_tool_is_acknowledged_by_the_name_that_the_tool_gives_it() -> None:
+    stack = DeclaredStack(_document("CdkNag::AwsSolutions-S1"))
+    kept = [entry.data for entry in stack.node.find_child("Chat").node.metadata if "acknowledged" in entry.type]
+    assert kept == [{"CdkNag::AwsSolutions-S1": "a trial until May"}]
+
+
 @pytest.mark.parametrize(
     ("rule", "reason", "said", "fix"),
     [
@@ -72,7 +78,7 @@ def test_what_cannot_be_acknowledged_is_refused_with_what_can(rule: str, reason:
     assert fix in found.suggestion
 
 
-@pytest.mark.parametrize("rule", [each.id for each in all_rules() if each.advisory])
+@pytest.mark.parametrize("rule", [*(each.id for each in all_rules() if each.advisory), *_OTHER_WARNINGS])
 def test_every_rule_that_warns_can_be_acknowledged(rule: str) -> None:
     # Each of them is a dictionary key; a whole stack for each takes long.
     from constructs_optim.constructs.declaration.builder import acknowledge

@@ -478,6 +478,7 @@ def test_two_endpoints_of_one_file_share_the_network_that_it_names(tmp_path: Pat
         if each["Type"] == "AWS::EC2::SecurityGroup"
     ]
     assert sorted(set(groups)) == ["vpc-00000001", "vpc-00000002"]
+    assert stack.node.try_find_child("endpoints.Llama.network.vpc") is not None
 
 
 def test_an_existing_network_and_tags_of_parameters_cause_no_warnings() -> None:
@@ -547,6 +548,44 @@ def test_what_refers_to_a_refused_construct_is_not_refused_as_well() -> None:
         DeclaredStack(document(artifact_stores=stores, endpoints=endpoints, outputs=outputs))
     (violation,) = {each.location: each for each in refused.value.violations}.values()
     assert "artifact_stores.Store" in violation.location
+
+
+@pytest.mark.parametrize("refused_key", ["Chat", "Chat/Lora"])
+def test_what_refers_to_a_refused_component_is_not_refused_as_well(refused_key: str) -> None:
+    wrong = {"instance_type": "ml.g5"} if refused_key == "Chat" else {}
+    component = {"model": "jumpstart" if refused_key == "Chat/Lora" else "s3://models-of-mine/chat/"}
+    endpoints = {"Chat": {"instance_type": "ml.g6e.12xlarge", "components": {"Lora": component}, **wrong}}
+    with pytest.raises(DeclarationError) as refused:
+        DeclaredStack(document(endpoints=endpoints, outputs={"Name": "${Chat/Lora.inference_component_name}"}))
+    assert {each.location.partition(" ")[2].rpartition(".")[0] for each in refused.value.violations} == {
+        "endpoints.Chat" if refused_key == "Chat" else "endpoints.Chat.components.Lora"
+    }
+
+
+def test_a_dashboard_shows_any_endpoint_of_the_file() -> None:
+    shown = {"show_evaluation": [{"baseline": {"label": "before", "served": "Later"}, "concurrencies": [4]}]}
+    template = synthesized(endpoints={"Chat": {**LLAMA, "dashboard": shown}, "Later": {**LLAMA}})
+    assert "before" in json.dumps(template)
+    with pytest.raises(DeclarationError) as refused:
+        DeclaredStack(
+            document(
+                endpoints={"Chat": {**LLAMA, "dashboard": shown}, "Later": {**LLAMA, "instance_type": "ml.g5"}},
+            )
+        )
+    (violation,) = refused.value.violations
+    assert violation.location.endswith("endpoints.Later.instance_type")
+
+
+def test_a_deployment_of_a_file_is_marked_once_in_each_graph() -> None:
+    time = "2026-11-21T14:00:00Z"
+    declared = DeclaredStack(document(endpoints={"Chat": {**LLAMA, "dashboard": {"add_deployment": [{"at": time}]}}}))
+    declared.add_outputs()
+    (body,) = [
+        json.dumps(each["Properties"]["DashboardBody"])
+        for each in Template.from_stack(declared).to_json()["Resources"].values()
+        if each["Type"] == "AWS::CloudWatch::Dashboard"
+    ]
+    assert body.count(time) == body.count("vertical") > 0
 
 
 def test_an_error_of_the_cdk_has_its_first_line_and_the_place() -> None:

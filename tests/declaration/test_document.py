@@ -260,6 +260,18 @@ MISTAKES: list[tuple[str, str, str, str]] = [
         "",
     ),
     (
+        f"{VALID}outputs:\n  Type: ${{Llama.plan}}\n",
+        "endpoint.yaml:10:9 outputs.Type",
+        "not text, but of the type Plan",
+        "container",
+    ),
+    (
+        f"{VALID}    scaling: {{max_capacity: 4}}\noutputs:\n  Type: ${{Nothing}}\n",
+        "endpoint.yaml:11:9 outputs.Type",
+        "there is no parameter 'Nothing'",
+        "there is ${Llama.…}, or declare parameters: {Nothing: {}} at the top of the file",
+    ),
+    (
         f"{VALID}    artifact_store: Artifacts\n",
         "endpoint.yaml:9:21 endpoints.Llama.artifact_store",
         "'Artifacts' is not the ID of one of this file's artifact_stores",

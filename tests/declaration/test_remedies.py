@@ -189,6 +189,12 @@ CASES: dict[str, tuple[str, str, str, str]] = {
         '{from_bucket: {bucket: "${Bucket}"}}',
         '{from_bucket: {bucket: "${Bucket}"}}',
     ),
+    "an endpoint of a fleet": (
+        f"artifact_stores: {{Shared: {{}}}}\n{VALID}fleet_dashboards: {{Fleet: {{endpoints: [@]}}}}\n",
+        "Shared",
+        "Llama",
+        "Llama",
+    ),
     "an alarm's level": (
         with_key("monitoring: {alarms: {latency: @}}"),
         "high",

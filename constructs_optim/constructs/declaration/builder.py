@@ -10,12 +10,13 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Se
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from typing import Any, ClassVar, Self, cast
 
 from aws_cdk import Acknowledgment, CfnOutput, CfnParameter, Fn, Stack, Validations
 from aws_cdk.aws_s3 import IBucket
 from constructs import Construct
-from pydantic import Field, create_model, model_validator
+from pydantic import BaseModel, Field, create_model, model_validator
 
 from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredResource
 from constructs_optim.constructs.stack.findings import advise, translated
@@ -396,8 +397,6 @@ class Builder:
                 raise ValueError(f"there is no pseudo parameter {name!r}: {meant_name(_PSEUDO_PARAMETERS, name)}")
             return Fn.ref(name)
         owner, *attributes = name.split(".")
-        if owner in self._failed:
-            raise _Failed
         found = self._named(owner)
         if found is None or not attributes:
             # Of a construct, an attribute is text.
@@ -423,6 +422,9 @@ class Builder:
 
     def _named(self, id: str) -> Any:
         """Return the construct with an ID, of the file or of the app that reads an endpoint from it, or None."""
+        # A component of a refused endpoint was not made either.
+        if not self._failed.isdisjoint(accumulate(id.split("/"), "{}/{}".format)):
+            raise _Failed
         return self.made.get(id) or self._stack.node.try_find_child(id)
 
     def _referred(self, reference: Reference) -> Any:
@@ -440,14 +442,12 @@ class Builder:
             # An unknown name is an error there.
             return self._measured.metric(cast("LiveMetricName", text))
         if kind in (STORE, ENDPOINT, SERVED):
-            if text in self._failed:
-                raise _Failed
             found = self._named(text)
             wanted = "bucket_name" if kind is STORE else "served"
             if found is None or not _has(found, wanted):
                 others = [key for key, each in self.made.items() if _has(each, wanted)]
                 new = [self._new_store(text)] if kind is STORE else []
-                none = kind.description.replace("the ID", "not the ID", 1)
+                none = kind.description.replace("the ID", "not the ID")
                 raise _Refused(f"{text!r} is {none}", " or ".join([*others, *new]) or "the ID of one declared before")
             return found.served if kind is SERVED else found
         assert kind.makes is not None  # noqa: S101 - of all others
@@ -496,17 +496,19 @@ class Builder:
                 calls = [(None, value, path)]
         of = getattr(made, method.of) if method.of else made
         for name, call, at in calls:
-            owner, self._measured = self._measured, made if isinstance(made, MeasuredResource) else self._measured
-            arguments = self._arguments(call, at, {})
+            if isinstance(made, MeasuredResource):
+                self._measured = made
+            arguments, result = self._arguments(call, at, {}), None
+            inner = f"{id}/{name}" if name is not None else id
             with self.explained(at):
                 if arguments is not None:
                     result = of
                     if method.function is not None:
                         result = method.function(of, *([name] if name is not None else []), **arguments)
-                    inner = f"{id}/{name}" if name is not None else id
                     self.made.setdefault(inner, result)
                     self._call_methods(result, call, at, inner)
-            self._measured = owner
+            if result is None and name is not None:
+                self._failed.add(inner)
 
     @contextmanager
     def explained(self, path: Path_, calls: Callable[..., Any] | None = None) -> Generator[None]:
@@ -528,7 +530,6 @@ class Builder:
             self._violations += [self._in_file(each, path, calls) for each in error.violations]
         except _Failed:
             # The existing error also covers this value; errors list it once.
-            self._failed.add(str(path[-1]))
             self._violations.append(self._violations[-1])
             return
         except _Refused as error:
@@ -640,4 +641,6 @@ def _public(owner: Any) -> list[str]:
     names = [*getattr(owner, "__dict__", ()), *dir(type(owner))]
     # Reading a property may raise an error.
     static = {name: inspect.getattr_static(owner, name, None) for name in names if not name.startswith("_")}
-    return [name for name, value in static.items() if value is not None and not callable(value)]
+    # What every settings class has is nobody's output.
+    shown = {name: value for name, value in static.items() if value is not None and not hasattr(BaseModel, name)}
+    return [name for name, value in shown.items() if not callable(value) and not isinstance(value, classmethod)]
