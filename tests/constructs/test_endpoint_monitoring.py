@@ -484,9 +484,10 @@ def test_the_environment_of_a_container_tells_how_it_serves(
     assert (found.speculates, found.max_concurrent_requests) == (is_speculative, requests)
 
 
-def test_models_of_variants_that_are_rendered_late_are_found() -> None:
+@pytest.mark.parametrize("of_model", [{"primary_container": {"image": _IMAGE}}, {"containers": [{"image": _IMAGE}]}])
+def test_models_of_variants_that_are_rendered_late_are_found(of_model: dict[str, Any]) -> None:
     stack = stack_of()
-    model = sagemaker.CfnModel(stack, "Model", primary_container={"image": _IMAGE})
+    model = sagemaker.CfnModel(stack, "Model", **of_model)
     variants = Token.as_any([{**_VARIANT, "modelName": model.attr_model_name}])
     config = sagemaker.CfnEndpointConfig(stack, "Config", production_variants=variants)
     endpoint = sagemaker.CfnEndpoint(stack, "Endpoint", endpoint_config_name=config.attr_endpoint_config_name)
