@@ -494,6 +494,16 @@ def test_models_of_variants_that_are_rendered_late_are_found(of_model: dict[str,
     assert EndpointMonitoring.of(endpoint).served.engine.server == "vllm"
 
 
+def test_a_model_that_a_parameter_names_is_evaluated_by_its_reference() -> None:
+    stack = stack_of()
+    CfnParameter(stack, "ModelName")
+    variants: Any = Token.as_any([{**_VARIANT, "modelName": {"Ref": "ModelName"}}])
+    config = sagemaker.CfnEndpointConfig(stack, "Config", production_variants=variants)
+    endpoint = sagemaker.CfnEndpoint(stack, "Endpoint", endpoint_config_name=config.attr_endpoint_config_name)
+    EndpointMonitoring.of(endpoint).evaluate()
+    assert one(stack, "Custom::EndpointEvaluation")["Request"]["ModelNames"] == [{"Ref": "ModelName"}]
+
+
 def test_the_price_of_an_instance_is_on_the_dashboard_with_its_discount() -> None:
     def board(**options: Any) -> str:
         stack = stack_of()

@@ -101,6 +101,14 @@ def test_a_resource_that_aws_refuses_from_elsewhere_is_refused(location: str) ->
     assert location in {each.location for each in refused.value.violations}
 
 
+def test_a_key_of_volumes_in_another_region_is_refused() -> None:
+    scope = stack()
+    with pytest.raises(RecipeError) as refused:
+        endpoint(scope, encryption_key=_key(scope))
+    # The type's disks have no such key either (OPT107).
+    assert ("OPT280", "encryption_key") in {(each.rule, each.location) for each in refused.value.violations}
+
+
 @pytest.mark.parametrize("location", one_in(3, [*REFUSED, *ADVISED]))
 def test_nothing_is_said_about_a_stack_whose_account_and_region_are_not_known(location: str) -> None:
     scope = stack(env=None)

@@ -228,6 +228,12 @@ def test_scaling_a_component_beyond_the_instance_limit_is_refused() -> None:
     assert [violation.rule for violation in caught.value.violations] == ["OPT131"]
 
 
+@pytest.mark.parametrize("memory", [16, Size.bytes(16 * 2**20 + 1)])
+def test_the_memory_of_a_copy_is_a_size_of_whole_mebibytes(memory: Any) -> None:
+    with pytest.raises(ValueError, match=r"add_component\('One'\)\.memory"):
+        shared().add_component("One", model=small(), techniques=[SMALL], memory=memory)
+
+
 def test_a_copy_larger_than_an_instance_is_refused() -> None:
     with pytest.raises(RecipeError) as caught:
         shared().add_component("One", model=small(), techniques=[SMALL], accelerators=8, memory=Size.gibibytes(500))

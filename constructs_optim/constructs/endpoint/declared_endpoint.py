@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
-from aws_cdk import CfnResource, Tokenization
+from aws_cdk import CfnResource, Token, Tokenization
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.interfaces.aws_sagemaker import IEndpointRef, IInferenceComponentRef
 
@@ -130,7 +130,8 @@ def _model(name: Any, scope: CfnResource) -> tuple[str | None, tuple[Mapping[str
     """Return the name of a model, and its containers if its resource is found."""
     model = _declared(sagemaker.CfnModel, "model_name", name, scope)
     if model is None:
-        return (name if isinstance(name, str) else None), ()
+        # A template's own reference, such as of a parameter.
+        return (name if name is None or isinstance(name, str) else Token.as_string(name)), ()
     described: Any = resolved(model, properties_of(model))
     several: Any = described.get("containers", ())
     return model.attr_model_name, (described["primaryContainer"],) if "primaryContainer" in described else tuple(
