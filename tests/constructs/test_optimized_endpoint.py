@@ -26,6 +26,7 @@ from constructs_optim import (
     PreOptimized,
     Quantization,
     RecipeError,
+    Server,
     ShadowCandidate,
     Sharding,
     SpeculativeDecoding,
@@ -494,6 +495,16 @@ def test_an_endpoint_has_the_plans_artifacts_and_metrics_of_what_serves() -> Non
     assert component.served == component.component.served
     assert component.served.is_component
     assert not pooled.served.is_component
+
+
+def test_pools_of_different_servers_are_not_scaled_by_a_metric_of_an_engine() -> None:
+    pools = [
+        Pool("ml.p5.48xlarge", techniques=[Quantization.fp8()], server=Server.vllm()),
+        Pool("ml.g5.12xlarge", techniques=[Quantization.awq()], server=Server.sglang()),
+    ]
+    pooled = endpoint(stack(), techniques=None, instance_type=None, instance_pools=pools)
+    with pytest.raises(RecipeError, match=r"OPT170[\s\S]*the models of the pools have different servers"):
+        pooled.auto_scale(max_capacity=2).on_queue(target=2)
 
 
 def test_an_endpoint_without_a_model_has_none_to_compare_a_shadow_with() -> None:
