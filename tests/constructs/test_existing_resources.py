@@ -101,6 +101,14 @@ def test_a_resource_that_aws_refuses_from_elsewhere_is_refused(location: str) ->
     assert location in {each.location for each in refused.value.violations}
 
 
+def test_a_reservation_of_a_variant_has_an_arn() -> None:
+    with pytest.raises(RecipeError) as refused:
+        endpoint(stack(), variant=VariantOptions(capacity_reservation=CapacityReservation(arn="llama")))
+    assert [(each.rule, each.location) for each in refused.value.violations] == [
+        ("OPT109", "variant.capacity_reservation.arn")
+    ]
+
+
 def test_a_key_of_volumes_in_another_region_is_refused() -> None:
     scope = stack()
     with pytest.raises(RecipeError) as refused:
