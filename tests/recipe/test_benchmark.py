@@ -226,6 +226,23 @@ def test_a_requirement_has_the_unit_of_its_limit(name: str, unit: str) -> None:
     assert units[name] == unit
 
 
+def test_requirements_have_all_that_is_asked_for() -> None:
+    quality = QualityRequirement(prompts=PROMPTS)
+    required = requirements_of(
+        {"max_error_rate": 0.05},
+        max_regression=0.1,
+        regression_metrics=["total_throughput", "client_latency_p99"],
+        at_concurrency=8,
+        quality=quality,
+        forecast=True,
+    )
+    assert [limit.at_most for limit in required.limits] == [0.05]
+    assert (required.max_regression, required.at_concurrency) == (0.1, 8)
+    assert required.compared == (("total_throughput", True), ("client_latency_p99", False))
+    assert required.quality is quality
+    assert required.forecast
+
+
 def test_an_unknown_requirement_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match="require has no p98_ttft_ms; it has mean_ttft_ms"):
         requirements_of({"p98_ttft_ms": 5})  # type: ignore[typeddict-unknown-key]
