@@ -489,10 +489,15 @@ def test_a_cure_that_can_work_is_accepted(case: Speculation) -> None:
             Routing.prefix_aware(),
             {"strategy": "PREFIX_AWARE", "prefix_length": 4096, "concurrency_threshold": 64},
         ),
+        (
+            Routing.prefix_aware(prefix_length=2048, concurrency_threshold=8),
+            {"strategy": "PREFIX_AWARE", "prefix_length": 2048, "concurrency_threshold": 8},
+        ),
         (Routing.kv_aware(), {"strategy": "KV_AWARE"}),
         (ScaleIn.idle_release(), {"strategy": "IDLE_RELEASE"}),
         (ScaleIn.consolidation(), {"strategy": "CONSOLIDATION", "max_step_size": 1, "cooldown_minutes": 20}),
         (Placement.spread(), {"strategy": "SPREAD", "max_zone_imbalance": 0}),
+        (Placement.binpack(max_zone_imbalance=3), {"strategy": "BINPACK", "max_zone_imbalance": 3}),
         (SpeculationCure.restart(), {"kind": "restart", "at_most_every_hours": 12}),
         (
             SpeculationCure.shorter_drafts(speculative_tokens=2),
@@ -512,3 +517,21 @@ def test_a_cure_that_can_work_is_accepted(case: Speculation) -> None:
 )
 def test_each_way_of_an_option_has_its_settings_and_their_defaults(made: Settings, settings: dict[str, Any]) -> None:
     assert {name: value for name, value in made.model_dump().items() if value is not None} == settings
+
+
+@pytest.mark.parametrize(
+    ("cure", "advice"),
+    [
+        (SpeculationCure.restart(at_most_every_hours=6), "are replaced automatically, at most every 6 h."),
+        (
+            SpeculationCure.shorter_drafts(speculative_tokens=2),
+            "deploy SpeculativeDecoding.ngram(..., speculative_tokens=2).",
+        ),
+        (SpeculationCure.drafts_off(), "deploy without SpeculativeDecoding.ngram(...)."),
+        (SpeculationCure.train_anew(), "deploy SpeculativeDecoding.ngram(training_data=data_capture.captured("),
+    ],
+    ids=str,
+)
+def test_the_alarm_tells_what_the_cure_does_or_asks_for(cure: SpeculationCure, advice: str) -> None:
+    assert cure.advice(_NGRAM).startswith("Cure: ")
+    assert advice in cure.advice(_NGRAM)
