@@ -257,6 +257,14 @@ def test_the_command_that_records_a_choice_is_for_these_objectives(settings: dic
     assert understood == asked
 
 
+def test_the_command_has_only_what_differs_from_the_defaults() -> None:
+    begin = "constructs-optim recommend Qwen/Qwen3-32B --input-tokens 1000 --output-tokens 300"
+    latencies = "--rate 12 --ttft 2000ms --itl 60ms"
+    assert command_of(QWEN, CHAT) == f"{begin} {latencies} --update"
+    strict = changed(quality="lossless", confidence=0.9)
+    assert command_of(QWEN, strict) == f"{begin} {latencies} --quality lossless --confidence 0.9 --update"
+
+
 def test_the_command_records_what_synthesis_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     asked = changed(requests_per_second=2, confidence=0.7)
