@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import boto3
 import pytest
 from botocore.exceptions import ClientError
+from botocore.stub import Stubber
 
-from constructs_optim.runtime.evaluation.price_list import prices_per_hour
+from constructs_optim.runtime.evaluation.price_list import lowest_prices, prices_per_hour
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.price_list import hourly_price
 
@@ -43,3 +46,29 @@ def test_access_denied_by_the_price_list_is_raised_and_not_cached(cloud: LocalCl
     with pytest.raises(ClientError, match="AccessDenied"):
         prices_per_hour(pricing, "ap-northeast-1")
     assert prices_per_hour(pricing, "ap-northeast-1")
+
+
+def test_the_lowest_price_per_hour_in_us_dollars_counts() -> None:
+    offers = [
+        ("ml.a", "Hrs", {"USD": "3.5"}),
+        ("ml.a", "hours", {"USD": "2.5"}),
+        ("ml.a", "GB-Mo", {"USD": "0.1"}),
+        ("ml.b", "Hrs", {"USD": "0"}),
+        ("ml.c", "Hrs", {"CNY": "9"}),
+        ("", "Hrs", {"USD": "1"}),
+    ]
+    products = [
+        {
+            "product": {"attributes": {"instanceName": name}},
+            "terms": {"OnDemand": {"term": {"priceDimensions": {"one": {"unit": unit, "pricePerUnit": price}}}}},
+        }
+        for name, unit, price in offers
+    ]
+    client = boto3.client("pricing", "us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
+    asked = {
+        "ServiceCode": "AmazonSageMaker",
+        "Filters": [{"Type": "TERM_MATCH", "Field": "regionCode", "Value": "us-west-2"}],
+    }
+    with Stubber(client) as pricing:
+        pricing.add_response("get_products", {"PriceList": [json.dumps(product) for product in products]}, asked)
+        assert lowest_prices(client, regionCode="us-west-2") == {"ml.a": 2.5}

@@ -212,6 +212,37 @@ def test_requirement_limits_refer_to_evaluation_metrics() -> None:
         assert metrics.find(limit.formula).of_evaluation
 
 
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("p90_itl_ms", "ms"),
+        ("max_blended_price_per_million_tokens", "US dollars"),
+        ("min_total_throughput", ""),
+        ("max_error_rate", ""),
+    ],
+)
+def test_a_requirement_has_the_unit_of_its_limit(name: str, unit: str) -> None:
+    units = {limit.name: limit.unit for limit in requirements_of({name: 0.5}).limits}  # type: ignore[typeddict-item, misc]
+    assert units[name] == unit
+
+
+def test_requirements_have_all_that_is_asked_for() -> None:
+    quality = QualityRequirement(prompts=PROMPTS)
+    required = requirements_of(
+        {"max_error_rate": 0.05},
+        max_regression=0.1,
+        regression_metrics=["total_throughput", "client_latency_p99"],
+        at_concurrency=8,
+        quality=quality,
+        forecast=True,
+    )
+    assert [limit.at_most for limit in required.limits] == [0.05]
+    assert (required.max_regression, required.at_concurrency) == (0.1, 8)
+    assert required.compared == (("total_throughput", True), ("client_latency_p99", False))
+    assert required.quality is quality
+    assert required.forecast
+
+
 def test_an_unknown_requirement_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match="require has no p98_ttft_ms; it has mean_ttft_ms"):
         requirements_of({"p98_ttft_ms": 5})  # type: ignore[typeddict-unknown-key]

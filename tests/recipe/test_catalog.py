@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import runpy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,24 @@ def enum(operation: str, *path: str) -> set[str]:
 def test_every_catalog_file_names_its_source_and_date(name: str) -> None:
     assert load(name)["source"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", load(name)["date"])
+
+
+def test_a_partition_has_its_share_of_the_accelerator_and_of_the_host() -> None:
+    whole = instances.by_name()["ml.p5.48xlarge"]
+    # Of the seven slices for computing and the eight of memory, mig-3g.40gb has three and four.
+    assert whole.partitioned("mig-3g.40gb") == replace(
+        whole,
+        accelerator_count=1,
+        accelerator_memory_mib=40 * 1024,
+        memory_mib=128 * 1024,
+        memory_bandwidth=1675,
+        teraflops={bits: pytest.approx(peak * 3 / 7) for bits, peak in whole.teraflops.items()},
+    )
+
+
+def test_the_tokens_of_layers_with_a_window_are_in_the_cache_too() -> None:
+    row = models.ModelRow("acme/mine", "", cache_bytes=4096, window_bytes=1024)
+    assert row.key_value_bytes_a_token == 5120
 
 
 def test_endpoint_instance_types_are_exactly_those_of_the_api() -> None:

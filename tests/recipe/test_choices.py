@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import math
 import shlex
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,26 @@ def test_a_choice_has_the_figures_of_the_first_recommended_candidate() -> None:
     ):
         exact = [estimate.value * unit, estimate.low * unit, estimate.high * unit]
         assert [*interval] == [pytest.approx(each, rel=0.01) for each in exact]
-    assert of_first.forecast.with_users.keys() == first.with_users.keys()
+    assert of_first.forecast.with_users.keys() == first.with_users.keys() != set()
+    for users, latencies in of_first.forecast.with_users.items():
+        exact_ms = first.with_users[users].time_to_first_token.value * 1000
+        assert latencies.time_to_first_token_ms[0] == pytest.approx(exact_ms, rel=0.01)
+        exact_ms = first.with_users[users].inter_token_latency.value * 1000
+        assert latencies.inter_token_latency_ms[0] == pytest.approx(exact_ms, rel=0.01)
+
+
+def test_a_choice_keeps_the_version_of_the_model_and_the_batch_limit_of_a_pool() -> None:
+    versioned = QWEN.model_copy(update={"version": "2.1.0"})
+    limited = replace(candidates()[0], batch_limit=24)
+    recorded_choice = recorded(versioned, CHAT, [limited], TODAY)
+    assert (recorded_choice.version, recorded_choice.pools[0].max_concurrent_requests) == ("2.1.0", 24)
+
+
+def test_pools_that_scale_together_have_the_smallest_target() -> None:
+    first = candidates()[0]
+    assert first.target is not None
+    of_all = [first, replace(first, target=first.target / 2), replace(first, target=None)]
+    assert recorded(QWEN, CHAT, of_all, TODAY).concurrency == first.target / 2
 
 
 def test_a_choice_keeps_the_objectives_that_differ_from_the_default() -> None:
@@ -237,6 +257,14 @@ def test_the_command_that_records_a_choice_is_for_these_objectives(settings: dic
     assert understood == asked
 
 
+def test_the_command_has_only_what_differs_from_the_defaults() -> None:
+    begin = "constructs-optim recommend Qwen/Qwen3-32B --input-tokens 1000 --output-tokens 300"
+    latencies = "--rate 12 --ttft 2000ms --itl 60ms"
+    assert command_of(QWEN, CHAT) == f"{begin} {latencies} --update"
+    strict = changed(quality="lossless", confidence=0.9)
+    assert command_of(QWEN, strict) == f"{begin} {latencies} --quality lossless --confidence 0.9 --update"
+
+
 def test_the_command_records_what_synthesis_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     asked = changed(requests_per_second=2, confidence=0.7)
@@ -260,6 +288,13 @@ def test_a_choice_is_described_by_its_instances_and_its_recipe() -> None:
     assert "2 x ml.p5.48xlarge, 7 copies" in described(parted)
     other = pool.model_copy(update={"instance_type": G6E})
     assert "or ml.g6e.12xlarge" in described(one.model_copy(update={"pools": (pool, other)}))
+    other = other.model_copy(update={"price_per_hour": 1234.5, "max_concurrent_requests": 16})
+    pools = (pool.model_copy(update={"max_concurrent_requests": None}), other)
+    assert described(one.model_copy(update={"pools": pools})).endswith(
+        ", FP8, or ml.g6e.12xlarge at $1,234.50 an hour, FP8 in batches of up to 16"
+    )
+    later = pool.model_copy(update={"techniques": ("quantization=of_the_next_release",)})
+    assert "quantization=of_the_next_release" in described(one.model_copy(update={"pools": (later,)}))
     as_it_is = pool.model_copy(update={"techniques": ()})
     assert "the unmodified model" in described(one.model_copy(update={"pools": (as_it_is,)}))
 
@@ -331,6 +366,7 @@ def test_an_impossible_choice_is_refused_with_how_to_record_it_anew(tmp_path: Pa
         ({"inter_token_latency_ms": (1, 0.5, 2)}, "then a token every 1 (0.5 to 2) ms instead of"),
         ({"requests_per_second": (1, 0.5, 2)}, "at most 1 (0.5 to 2) requests/s instead of"),
         ({"probability": 0.5}, "meets the objectives with a probability of 50% instead of"),
+        ({"measurements": 41}, "forecast from 41 measurements instead of"),
     ],
     ids=str,
 )

@@ -101,6 +101,35 @@ def test_conditions_of_scaling_read_only_the_metrics_that_they_name(metric: str)
         promql_parser.parse(condition)
 
 
+@pytest.mark.parametrize(
+    ("metric", "missed", "kept"),
+    [
+        (
+            "engine_time_to_first_token",
+            "engine_time_to_first_token[0.9] > 5000 and queue_time[0.9] > 500",
+            "unless engine_time_to_first_token[0.9] > 2500",
+        ),
+        (
+            "kv_cache_usage",
+            "kv_cache_usage > 5",
+            "and kv_cache_usage * publishing_copies / (publishing_copies - 1) < 4",
+        ),
+        ("waiting_requests", "waiting_requests / publishing_copies > 5", "and waiting_requests == 0"),
+        (
+            "engine_output_tokens_per_second",
+            "engine_output_tokens_per_second / publishing_copies > 5",
+            "and engine_output_tokens_per_second / (publishing_copies - 1) < 4",
+        ),
+    ],
+)
+def test_a_target_of_five_is_missed_and_kept_by_its_own_conditions(metric: str, missed: str, kept: str) -> None:
+    def named(name: str, /, *, quantile: float | None = None) -> str:
+        return name if quantile is None else f"{name}[{quantile}]"
+
+    target = EngineTarget(metric, 5)
+    assert (target.missed(named), target.kept_by_fewer(named)) == (missed, kept)
+
+
 def test_a_copy_goes_only_where_all_targets_would_be_kept() -> None:
     targets = [EngineTarget("kv_cache_usage", 70), EngineTarget("waiting_requests", 2)]
     condition = idle(query, targets, room=5.6, to_zero=False)

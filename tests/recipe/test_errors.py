@@ -18,7 +18,7 @@ from constructs_optim.recipe import (
     plan,
 )
 from constructs_optim.recipe.durations import duration
-from constructs_optim.recipe.errors import listed_mistakes
+from constructs_optim.recipe.errors import Violation, listed_mistakes
 from constructs_optim.recipe.forms import VALUE, Form, in_code, meant, meant_name
 from constructs_optim.recipe.hosting.shadow import AnswerCheck
 from constructs_optim.recipe.report import refusal_report
@@ -105,6 +105,24 @@ def test_a_violation_is_reported_once() -> None:
         plan(Recipe(**recipe(instance_type="ml.m5.xlarge")))
     (violation,) = caught.value.violations
     assert RecipeError([violation, violation]).violations == (violation,)
+
+
+@pytest.mark.parametrize(
+    ("more", "begins", "ends"),
+    [
+        (0, "the recipe breaks 2 rules:\n", "(b)"),
+        (1_500, "the recipe breaks 1,502 rules:\n", "\n  and 1,500 more"),
+        (None, "the recipe breaks more than 2 rules:\n", "\n  and more"),
+    ],
+)
+def test_an_error_tells_how_many_violations_it_leaves_out(more: int | None, begins: str, ends: str) -> None:
+    found = [
+        Violation(rule="mine", location=name, value=1, reason="", suggestion="", link=f"({name})") for name in "ab"
+    ]
+    error = RecipeError(found, more=more)
+    assert str(error).startswith(begins)
+    assert str(error).rstrip().endswith(ends)
+    assert (error.more, [*error.violations]) == (more, found)
 
 
 def test_violations_are_available_as_data() -> None:

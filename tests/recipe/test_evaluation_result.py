@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from constructs_optim.recipe.evaluation.result import EvaluationResult
+from constructs_optim.recipe.evaluation.result import EvaluationResult, Level
 
 # A result as another program may write it: unknown fields are ignored, and fields without a value are omitted.
 DOCUMENT: dict[str, Any] = {
@@ -55,3 +55,20 @@ def test_a_result_written_by_another_program_round_trips() -> None:
 def test_an_invalid_or_unsupported_result_document_is_refused(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         EvaluationResult.model_validate_json(json.dumps(DOCUMENT | changed))
+
+
+@pytest.mark.parametrize(
+    ("load", "name"),
+    [
+        ({"concurrency": 1}, "1 user"),
+        ({"concurrency": 8}, "8 users"),
+        ({"request_rate": 1}, "1 request/s"),
+        ({"request_rate": 2.5}, "2.5 requests/s"),
+        ({"request_rate": 1, "turns": 3}, "1 conversation/s"),
+        ({"request_rate": 2, "turns": 3}, "2 conversations/s"),
+        ({"request_rate": 1, "end_rate": 6}, "1 to 6 requests/s"),
+    ],
+    ids=str,
+)
+def test_a_load_is_named_by_its_users_or_its_rate(load: dict[str, float], name: str) -> None:
+    assert Level.model_validate({**load, "seconds": 1, "metrics": {}}).load == name

@@ -732,6 +732,30 @@ def test_the_largest_batch_that_keeps_a_latency_grows_with_it_and_shrinks_with_t
         assert len(known) == 3
         assert known == sorted(set(known))
     assert found.batch_limit(slow * 1000, 0.8) is None, "any batch does"
+    assert found.batch_limit(slow / 1000, 0.8) == 1, "no batch does"
+
+
+def test_a_batch_has_the_latencies_that_measurements_correct() -> None:
+    found = forecasts()
+    alone = found.with_users(1)
+    assert found.at_batch(1.0) == pytest.approx(
+        (alone.time_to_first_token.value, alone.inter_token_latency.value), rel=0.1
+    )
+    for corrected in LATENCIES:
+        slower = [Measured(corrected, found.group, found.recipe, 3.0, 1.0)] * 50
+        after = forecasts(calibration=CALIBRATION.learning(slower))
+        for figure, was, is_ in zip(LATENCIES, found.at_batch(8.0), after.at_batch(8.0), strict=True):
+            assert is_ == pytest.approx(was * (3 if figure == corrected else 1), rel=0.1)
+
+
+def test_a_prompt_takes_what_measurements_tell_and_no_less_than_physics_allows() -> None:
+    found = forecasts()
+    assert found.prompt(2000, 2.0) == pytest.approx(2 * found.prompt(2000))
+    assert 0 < found.prompt(2000, 0.0) < found.prompt(2000)
+    assert found.prompt(2000, 0.0) == Server(found.copy, PHYSICS, GIVEN, EXPECTED, 1).prompt(2000)
+    slower = [Measured("time_to_first_token", found.group, found.recipe, 3.0, 1.0)] * 50
+    after = forecasts(calibration=CALIBRATION.learning(slower))
+    assert after.prompt(2000) == pytest.approx(3 * found.prompt(2000), rel=0.1)
 
 
 def test_own_measurements_of_a_recipe_correct_its_forecast() -> None:

@@ -217,6 +217,14 @@ def test_a_cache_of_unknown_layers_is_not_known(changed: dict[str, Any]) -> None
     assert not columns({**LLAMA, **changed}).keys() & {"layers", "key_value_heads", "cache_bytes"}
 
 
+@pytest.mark.parametrize(("offset", "attending"), [(4, 2), (7, 1)])
+def test_the_offset_of_an_interval_tells_which_of_its_layers_attend(offset: int, attending: int) -> None:
+    mamba = {"mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2}
+    intervals = {"num_hidden_layers": 13, "attn_layer_period": 8, "attn_layer_offset": offset}
+    # A key and a value of 8 heads of 128, in 2 bytes.
+    assert columns({**LLAMA, **mamba, **intervals})["cache_bytes"] == attending * 2 * 8 * 128 * 2
+
+
 @pytest.mark.parametrize("changed", [{"layer_types": ["full_attention"] * 32}, {}])
 def test_a_cache_of_equal_layers_is_not_special(changed: dict[str, Any]) -> None:
     found = columns({**LLAMA, **changed})

@@ -126,7 +126,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
 BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT010", {"has_model": False, "instance_types": ["ml.g5.12xlage"], **_SERVING}, "instance_type", "ml.g5.12xlarge"),
     ("OPT010", {"has_model": False, "instance_types": [5], **_SERVING}, "instance_type", "string such as"),
-    ("OPT011", {"has_model": False, "instance_types": ["ml.m5.large"], **_SERVING}, "instance_type", "one of the families"),
+    ("OPT011", {"has_model": False, "instance_types": ["ml.m5.large"], **_SERVING}, "instance_type", "p5en, p6-b200, trn1, trn1n"),
     ("OPT100", {"endpoint_name": "chat_70b"}, "endpoint_name", "hyphens"),
     ("OPT100", {"endpoint_name": "a" * 64}, "endpoint_name", "63"),
     ("OPT100", {"variant_name": ""}, "variant.name", "hyphens"),
@@ -157,6 +157,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT111", {"pooled": True, "instance_types": []}, "instance_pools", "1 to 5"),
     ("OPT116", {"ssm_access": True}, "variant.ssm_access", "isolation=False"),
     ("OPT116", {"ssm_access": True, "network_isolation": False, **_SERVING}, "variant.ssm_access", "inference_component=False"),
+    ("OPT116", {"ssm_access": True, "network_isolation": True}, "variant.ssm_access", "network=NetworkOptions(isolation=False)"),
     ("OPT120", {"update": UpdateSettings("CANARY", 51)}, "update_policy.percent", "1 to 50"),
     ("OPT120", {"update": UpdateSettings("LINEAR", 5)}, "update_policy.percent", "10 to 50"),
     ("OPT120", {"update": UpdateSettings("ROLLING", 0, "INSTANCE_COUNT")}, "update_policy.instances", "1 or greater"),
@@ -296,6 +297,18 @@ _HOUR: dict[str, Any] = {"download_timeout_seconds": 3600, "startup_timeout_seco
 ADVISED: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT112", {**_HOUR, "provision_timeout_seconds": 2401}, "variant.container_startup_timeout", "9601 s"),
     ("OPT112", {**_HOUR, "provision_timeout_seconds": 1, **_SERVING}, "variant.container_startup_timeout", "7201 s"),
+    (
+        "OPT112",
+        {"startup_timeout_seconds": 3600, "provision_timeout_seconds": 2401},
+        "variant.container_startup_timeout",
+        "9601 s",
+    ),
+    (
+        "OPT112",
+        {"startup_timeout_seconds": 3600, "provision_timeout_seconds": 901, **_SERVING},
+        "variant.container_startup_timeout",
+        "7201 s",
+    ),
     ("OPT117", {"ssm_access": True, "network_isolation": False}, "variant.ssm_access", "Leave it out in production"),
     ("OPT118", {"routing": Routing.kv_aware(), "servers": ("vllm", "lmi")}, "variant.routing", "'lmi'"),
     ("OPT123", {"update": UpdateSettings("CANARY", 10)}, "update_policy", "initial_instance_count=2"),
@@ -405,6 +418,12 @@ def test_instances_for_copies_stay_between_total_resources_and_one_per_copy(comp
     assert taken * _ROW.vcpu >= sum((component.cpu_cores or 0) * component.copies for component in components)
 
 
+def test_the_largest_copies_are_placed_first() -> None:
+    assert _ROW.parallel_units == 4
+    small, large = (_component(accelerators=each, memory_mib=1024, copies=2) for each in (1, 3))
+    assert instances_for_copies([small, large], _ROW) == instances_for_copies([large, small], _ROW) == 2
+
+
 @given(st.lists(_COPIES, min_size=1, max_size=4), st.integers(1, 30))
 def test_the_suggested_maximum_instance_count_is_sufficient(components: list[Component], most: int) -> None:
     declared = hosting(components=components, maximum_instance_count=most, **_SERVING)
@@ -470,10 +489,15 @@ def test_a_cure_that_can_work_is_accepted(case: Speculation) -> None:
             Routing.prefix_aware(),
             {"strategy": "PREFIX_AWARE", "prefix_length": 4096, "concurrency_threshold": 64},
         ),
+        (
+            Routing.prefix_aware(prefix_length=2048, concurrency_threshold=8),
+            {"strategy": "PREFIX_AWARE", "prefix_length": 2048, "concurrency_threshold": 8},
+        ),
         (Routing.kv_aware(), {"strategy": "KV_AWARE"}),
         (ScaleIn.idle_release(), {"strategy": "IDLE_RELEASE"}),
         (ScaleIn.consolidation(), {"strategy": "CONSOLIDATION", "max_step_size": 1, "cooldown_minutes": 20}),
         (Placement.spread(), {"strategy": "SPREAD", "max_zone_imbalance": 0}),
+        (Placement.binpack(max_zone_imbalance=3), {"strategy": "BINPACK", "max_zone_imbalance": 3}),
         (SpeculationCure.restart(), {"kind": "restart", "at_most_every_hours": 12}),
         (
             SpeculationCure.shorter_drafts(speculative_tokens=2),
@@ -493,3 +517,21 @@ def test_a_cure_that_can_work_is_accepted(case: Speculation) -> None:
 )
 def test_each_way_of_an_option_has_its_settings_and_their_defaults(made: Settings, settings: dict[str, Any]) -> None:
     assert {name: value for name, value in made.model_dump().items() if value is not None} == settings
+
+
+@pytest.mark.parametrize(
+    ("cure", "advice"),
+    [
+        (SpeculationCure.restart(at_most_every_hours=6), "are replaced automatically, at most every 6 h."),
+        (
+            SpeculationCure.shorter_drafts(speculative_tokens=2),
+            "deploy SpeculativeDecoding.ngram(..., speculative_tokens=2).",
+        ),
+        (SpeculationCure.drafts_off(), "deploy without SpeculativeDecoding.ngram(...)."),
+        (SpeculationCure.train_anew(), "deploy SpeculativeDecoding.ngram(training_data=data_capture.captured("),
+    ],
+    ids=str,
+)
+def test_the_alarm_tells_what_the_cure_does_or_asks_for(cure: SpeculationCure, advice: str) -> None:
+    assert cure.advice(_NGRAM).startswith("Cure: ")
+    assert advice in cure.advice(_NGRAM)

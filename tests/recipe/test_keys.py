@@ -65,6 +65,14 @@ def test_the_key_of_a_model_in_s3_is_known_only_at_deployment() -> None:
     assert key(model=Model.s3("s3://models/mine/")) is None
 
 
+def test_the_deployment_hash_of_a_model_without_jobs_depends_on_its_container() -> None:
+    one, again, other = (
+        planned(model=Model.s3("s3://models/one/"), techniques=[], environment={"NOTE": note}) for note in "aab"
+    )
+    assert one.jobs == other.jobs == ()
+    assert one.deployment_hash == again.deployment_hash != other.deployment_hash
+
+
 def test_the_deployment_hash_depends_on_the_source_without_an_artifact_key() -> None:
     hashes = {
         planned(model=Model.s3("s3://models/one/")).deployment_hash,

@@ -10,6 +10,8 @@ from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.hosting.machine_image import HostedContainer, MachineImageUse
 from constructs_optim.recipe.rules import all_rules, check, warnings
 
+from .recipes import planned
+
 GPU_2, GPU_3_1 = "al2-ami-sagemaker-inference-gpu-2", "al2-ami-sagemaker-inference-gpu-3-1"
 GPU_4_1 = "al2023-ami-sagemaker-inference-gpu-4-1"
 VLLM, LMI = ("vllm:0.30.0-cu130", "13.0"), ("djl-inference:0.36.0-lmi24.0.0-cu129", "12.9")
@@ -127,6 +129,16 @@ def test_containers_and_drivers_of_which_no_failure_is_reported_cause_no_advice(
 
 def test_an_instance_without_nvidia_s_driver_has_no_failures_of_one() -> None:
     assert HostedContainer(LMI[0], "12.8", "ml.inf2.48xlarge").reported_failure(None) is None
+
+
+def test_the_container_of_a_plan_is_described_by_its_image() -> None:
+    found = planned()
+    assert found.container.image is not None
+    repository, _, tag = found.container.image.rpartition("/")[2].partition(":")
+    assert HostedContainer.of(found) == HostedContainer(f"{repository}:{tag}", "13.0", found.instance_type)
+    by_hub = found.model_copy(update={"container": found.container.model_copy(update={"image": None})})
+    assert HostedContainer.of(by_hub) is None
+    assert HostedContainer.of(found.model_copy(update={"instance_type": "ml.g9.new"})) is None
 
 
 @pytest.mark.parametrize("version", [None, GPU_2])

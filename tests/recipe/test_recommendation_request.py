@@ -29,6 +29,7 @@ GOOD: dict[str, list[RecommendationRequest]] = {
     ],
     "OPT151": [requested(optimize_for=goal) for goal in ("cost", "latency", "throughput")],
     "OPT152": [
+        requested(),
         requested(instance_types=["ml.g6e.12xlarge"]),
         requested(instance_types=("ml.g5.xlarge", "ml.p5.48xlarge", "ml.p3.2xlarge")),
         requested(instance_types=["${Token[Type.7]}"]),
@@ -108,3 +109,18 @@ def test_the_catalog_matches_the_enums_of_the_recommendation_api() -> None:
 
 def test_unset_options_are_omitted_from_the_request() -> None:
     assert requested(optimize_for="latency").properties == {"ModelUri": "s3://models/llama/", "Metric": "ttft-ms"}
+
+
+def test_the_request_has_every_option_under_its_name() -> None:
+    options = requested(
+        instance_types=("ml.g5.xlarge",),
+        framework="VLLM",
+        capacity_reservations=[CapacityReservation(arn=RESERVATION)],
+    )
+    assert options.properties == {
+        "ModelUri": "s3://models/llama/",
+        "Metric": recommendations().metrics["cost"],
+        "InstanceTypes": ["ml.g5.xlarge"],
+        "Framework": "VLLM",
+        "ReservationArns": [RESERVATION],
+    }

@@ -52,7 +52,7 @@ def test_one_error_lists_all_mistakes_of_a_file(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("text", ["{", "[]", None])
+@pytest.mark.parametrize("text", ["{", "[]", '{"chosen": NaN}', None])
 def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "chat.json").write_text(text)

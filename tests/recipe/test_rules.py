@@ -637,6 +637,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT029", {"environment": {"SM_VLLM_SWAP_SPACE": "8"}}, "environment.SM_VLLM_SWAP_SPACE", "vLLM 0.30.0 has no argument --swap-space"),
     ("OPT029", {"environment": {"SM_VLLM_SSE_KEEP_ALIVE_INTERVAL": "5"}, "server": Server.vllm(container_version="0.28")}, "environment.SM_VLLM_SSE_KEEP_ALIVE_INTERVAL", "vLLM 0.28.0"),
     ("OPT250", {"environment": {"SM_VLLM_LORA_MODULES": _TWO}, "server": Server.vllm(container_version="0.27.1")}, "environment.SM_VLLM_LORA_MODULES", "0.28.0 or newer"),
+    ("OPT250", {"environment": {"SM_VLLM_LORA_MODULES": _TWO[1:-1].replace("},", "}")}, "server": Server.vllm(container_version="0.27.1")}, "environment.SM_VLLM_LORA_MODULES", "one value"),
     ("OPT250", {"environment": {"SM_VLLM_TOKENIZER": '["a", "b"]'}, "server": Server.vllm(container_version="0.30")}, "environment.SM_VLLM_TOKENIZER", "no JSON array"),
     ("OPT250", {"environment": {"SM_SGLANG_LORA_PATHS": '["a=/x", "b=/y"]'}, "server": Server.sglang()}, "environment.SM_SGLANG_LORA_PATHS", "one value"),
     ("OPT250", {"environment": {"NOTE": "a\nSM_SGLANG_TRUST_REMOTE_CODE=true"}, "server": Server.sglang()}, "environment.NOTE", "as a variable of its own, SM_SGLANG_TRUST_REMOTE_CODE"),

@@ -50,6 +50,11 @@ def test_requests_beyond_the_kv_cache_memory_do_not_count() -> None:
     assert requests_in_flight(plan) == 4
 
 
+@pytest.mark.parametrize("cache", [None, 0.0])
+def test_a_cache_of_unknown_size_holds_a_whole_batch(cache: float | None) -> None:
+    assert requests_in_flight(with_memory(kv_cache_gb=cache, batch_size=8)) == 8
+
+
 @pytest.mark.parametrize(("environment", "expected"), [({}, 8), ({"SM_VLLM_MAX_NUM_SEQS": "32"}, 32)])
 def test_a_model_of_unknown_size_uses_the_configured_or_default_batch_size(
     environment: dict[str, str], expected: int
@@ -76,6 +81,12 @@ def test_a_copy_of_a_component_is_sized_for_its_own_accelerators() -> None:
 
 def test_the_default_concurrency_target_is_seventy_percent_of_capacity() -> None:
     assert scaling_defaults(HEADLINE).concurrency == 5.6
+
+
+def test_the_target_of_a_choice_is_seventy_percent_of_the_capacity() -> None:
+    defaults = scaling_defaults(HEADLINE, concurrency=14.0)
+    assert (defaults.concurrency, defaults.capacity) == (14.0, 20)
+    assert scaling_defaults(HEADLINE, concurrency=0.1).capacity == 1
 
 
 @given(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from constructs_optim.recipe import RecipeError
 from constructs_optim.recipe.hosting import schedules
-from constructs_optim.recipe.hosting.alarms import Alarms, AlarmSettings
+from constructs_optim.recipe.hosting.alarms import Alarms, AlarmSettings, Watched, endpoint_alarms
 from constructs_optim.recipe.hosting.scaling import (
     EngineTargetRequest,
     Scaling,
@@ -390,6 +390,32 @@ def test_arbitrary_scaling_requests_only_give_violations(data: st.DataObject) ->
         datapoints_to_alarm=data.draw(counts),
     )
     assert isinstance(check(Alarms(error_rate=settings, latency=settings, stale_evaluation=settings)), list)
+
+
+@pytest.mark.parametrize(("days", "warm_up_minutes"), [(1, 1440), (2, 2880), (7, 2880)])
+def test_days_without_an_evaluation_are_the_periods_of_its_alarm(days: int, warm_up_minutes: int) -> None:
+    settings = Alarms(stale_evaluation=AlarmSettings(threshold=days))
+    watched = Watched(serves_components=False, capacity=8, is_evaluated=True)
+    (alarm,) = (each for each in endpoint_alarms(settings, watched) if each.name == "stale_evaluation")
+    assert (alarm.evaluation_periods, alarm.datapoints_to_alarm, alarm.threshold) == (days, days, 1)
+    assert (alarm.period_seconds, alarm.warm_up_minutes) == (86_400, warm_up_minutes)
+    assert f"for {days} days. First: " in alarm.description("Chat", "https://runbook")
+    assert alarm.description("Chat", "https://runbook").endswith(" Runbook: https://runbook#stale-evaluation")
+
+
+@pytest.mark.parametrize(
+    ("watched", "counts_copies"),
+    [
+        (Watched(serves_components=True, capacity=8), True),
+        (Watched(serves_components=True, capacity=8, scales_to_zero=True), False),
+        (Watched(serves_components=False, capacity=8), False),
+    ],
+)
+def test_an_hour_without_copies_is_an_error_of_a_component_that_keeps_some(
+    watched: Watched, counts_copies: bool
+) -> None:
+    (alarm,) = (each for each in endpoint_alarms(Alarms(), watched) if each.name == "hourly_error_rate")
+    assert ("no copy of the model" in alarm.meaning) is counts_copies
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ def of_limits(**limits: Any) -> list[Violation]:
 UNREACHABLE: list[tuple[dict[str, Any], str, str]] = [
     ({"latency": 20_000}, "alarms.latency.threshold", "such as 20 s for 20000 ms"),
     ({"latency": 500}, "alarms.latency.threshold", "such as 0.5 s for 500 ms"),
+    ({"latency": 1_000}, "alarms.latency.threshold", "such as 1 s for 1000 ms"),
     ({"latency": 480}, "alarms.latency.threshold", "less than 480 s"),
     ({"latency": 5_000, "is_asynchronous": True}, "alarms.latency.threshold", "less than 3,600 s"),
     ({"time_to_first_token": 2_000}, "alarms.time_to_first_token.threshold", "such as 2 s for 2000 ms"),
