@@ -412,3 +412,9 @@ def test_a_quota_without_a_value_of_its_own_has_awss_default(cloud: InProcessClo
     )
     report = run(validate(PreflightProperties, {"Fleets": [fleet()]}), answers.context())
     assert [finding.level for finding in report.findings] == ["problem"]
+
+
+def test_no_defaults_are_asked_for_where_the_account_has_values_of_its_own(cloud: InProcessCloud) -> None:
+    answers = Answers(cloud, service_quotas=[("list_service_quotas", {"Quotas": [{"QuotaName": QUOTA, "Value": 0.0}]})])
+    report = run(validate(PreflightProperties, {"Fleets": [fleet()]}), answers.context())
+    assert [finding.text for finding in report.findings] == [f"chat needs 1 instance, but '{QUOTA}' is 0"]
