@@ -225,6 +225,8 @@ def test_a_running_job_of_the_same_account_is_reported_with_its_status_and_the_w
     responses: Responses, artifact: Artifact, cloud: LocalCloud, sagemaker: Any
 ) -> None:
     artifact.store.join(artifact.key, MAKER)
+    # The job is not that of a stack that would use its result from another account.
+    artifact.store.join(artifact.key, Owner(ABROAD.stack_id.replace("Heads", "Tails"), "Job"))
     name = job_name(BUCKET, artifact.key, 1)
     cloud.inject("job_never_finishes")
     sagemaker.create_optimization_job(**request(name))

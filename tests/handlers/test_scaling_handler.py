@@ -515,6 +515,17 @@ def test_policies_that_cloudformation_knows_otherwise_or_that_are_gone_are_repla
     assert made.is_suspended, "a rollback restores it from the record"
 
 
+@pytest.mark.parametrize(
+    ("name", "ending"), [("Own", ""), ("Own@1a2b3c4d", "@1a2b3c4d"), ("Own@1a2b3c4d-2", ""), ("Own@1a2b", "")]
+)
+def test_an_update_keeps_the_ending_that_the_names_of_policies_have(
+    made: Scaled, monkeypatch: pytest.MonkeyPatch, name: str, ending: str
+) -> None:
+    monkeypatch.setattr(variant_scaling, "policies_of_stack", lambda stack_id, resource_id: {name: "arn"})
+    answer = made.send("Update", G6, G5)
+    assert (answer["Status"], answer["Data"]["PolicyEnding"]) == ("SUCCESS", ending)
+
+
 def test_a_policy_by_hand_that_the_stack_declares_now_is_left_to_cloudformation(
     made: Scaled, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -581,7 +581,8 @@ def test_a_deleted_run_stops_and_leaves_the_endpoint_to_the_stack(run: Run) -> N
     deletion["ResponseURL"] = deletion["ResponseURL"].replace("T12", "T13")
     shadow_handler.handler(deletion, LambdaContext(120))
     assert run.responses.received[-1]["Status"] == "SUCCESS"
-    assert run.poll()["Done"] is True
+    run.run = run_of(deletion["StackId"], "first")
+    assert run.poll(Issued=issued_at(deletion["ResponseURL"]) - 1) == {"Done": True}
     assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-shadow"
 
 
@@ -688,6 +689,21 @@ def test_a_verdict_that_an_interrupted_poll_recorded_stays_and_is_told(
     assert (content(run.records, CURRENT) or {})["outcome"] == "worse"
     [message] = notifications.received()
     assert message["Subject"] == f"Shadow of {run.name}: worse"
+
+
+def test_a_verdict_is_told_once_although_the_endpoint_is_busy_when_it_is_found(run: Run, cloud: LocalCloud) -> None:
+    topic = cloud.client("sns").create_topic(Name=run.name)["TopicArn"]
+    notifications = Notifications.of(cloud, topic)
+    run.request["TopicArn"] = topic
+    run.poll()
+    run.clock = 7300
+    cloud.inject("endpoint_busy", operation="UpdateEndpoint", count=2)
+    assert [run.poll(), run.poll()] == [later(30)] * 2
+    stored = content(run.records, RUN, run.run)
+    assert stored is not None
+    assert (stored["phase"], stored["files"]) == ("ending", [])
+    assert run.end()["EndpointConfigName"] == f"{run.name}-ended"
+    assert [message["Subject"] for message in notifications.received()] == [f"Shadow of {run.name}: not decided"]
 
 
 @pytest.mark.parametrize("earlier", ["pass", "worse"])

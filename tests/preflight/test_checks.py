@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import json
-from typing import Any
+from email.message import Message
+from typing import Any, NoReturn
+from urllib.error import HTTPError
 from urllib.parse import quote
 
 import pytest
 
+from constructs_optim.runtime.documents import MOST_BYTES
 from constructs_optim.runtime.preflight.checks import CHECKS, run
 from constructs_optim.runtime.preflight.report import PreflightFinding, Report
 from constructs_optim.runtime.preflight.trust import SAGEMAKER
@@ -601,6 +605,11 @@ def test_the_report_has_all_problems_and_its_reason_as_many_as_fit() -> None:
     assert reason.endswith(f"And {20 - shown} more, in the function's log /aws/lambda/preflight")
 
 
+def test_a_model_that_is_not_found_is_mended_as_its_error_says() -> None:
+    model = {"Kind": "s3", "S3Uri": "s3://models/mine/"}
+    assert fixes(Answers(s3=[("list_objects_v2", "NoSuchBucket")]), Models=[model]) == ["use another one"]
+
+
 COMMIT = "c" * 40
 SAFE = {"config.json": b"{}", "model.safetensors": b"weights"}
 PICKLED = {"config.json": b"{}", "pytorch_model.bin": b"weights"}
@@ -630,6 +639,42 @@ def test_a_model_of_hugging_face_is_there_open_and_in_a_form_that_is_copied(
     assert [found_level for found_level, _ in findings] == ([level] if level else [])
     assert all(text in found_text for _, found_text in findings)
     assert hub.downloads == []
+
+
+@pytest.mark.parametrize(
+    ("status", "need", "level", "text"),
+    [
+        (401, {}, "problem", "has no model owner/model@cccccccccccc, or it is private"),
+        (403, {}, "problem", "has no model owner/model@cccccccccccc, or it is private"),
+        (401, {"TokenSecretArn": SECRET}, "advice", "is not public, and the token's access to it was not checked"),
+        (403, {"TokenSecretArn": SECRET}, "advice", "is not public, and the token's access to it was not checked"),
+        (404, {"TokenSecretArn": SECRET}, "problem", "has no model owner/model@cccccccccccc, or it is private"),
+        (503, {}, "advice", "returned status 503 for owner/model@cccccccccccc"),
+        (None, {}, "advice", "could not be queried for owner/model@cccccccccccc (timed out)"),
+    ],
+)
+def test_a_hub_that_refuses_or_does_not_answer_is_told_from_one_without_the_model(
+    status: int | None, need: dict[str, str], level: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(url: str, timeout: float) -> NoReturn:
+        # The function has more time than that.
+        assert timeout == 10
+        raise TimeoutError("timed out") if status is None else HTTPError(url, status, "refused", Message(), None)
+
+    monkeypatch.setattr("urllib.request.urlopen", refuse)
+    answers = Answers(secretsmanager=[("describe_secret", {})])
+    ((found_level, found_text),) = found(answers, Copies=[{"ModelId": "owner/model", "Revision": COMMIT, **need}])
+    assert (found_level, text in found_text) == (level, True)
+
+
+@pytest.mark.parametrize(("too_many", "levels"), [(0, []), (1, ["advice"])])
+def test_a_hubs_answer_is_read_up_to_the_size_of_any_document(
+    too_many: int, levels: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = b"{%*s}" % (MOST_BYTES - 2 + too_many, b"")
+    monkeypatch.setattr("urllib.request.urlopen", lambda url, timeout: io.BytesIO(answer))
+    findings = found(Answers(), Copies=[{"ModelId": "owner/model", "Revision": COMMIT}])
+    assert [level for level, _ in findings] == levels
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ def fleet(name: str = "chat", count: int = 1, **changed: Any) -> dict[str, Any]:
 def levels(cloud: InProcessCloud, *, is_update: bool = False, s3: Any = None, **needs: Any) -> list[tuple[str, str]]:
     answers = Answers(cloud, **({"s3": s3} if s3 is not None else {}))
     report = run(validate(PreflightProperties, needs), answers.context(is_update=is_update))
+    assert {finding.check for finding in report.findings} <= {"quota"}
     return [(finding.level, finding.text) for finding in report.findings]
 
 
@@ -93,6 +94,13 @@ def test_what_a_shell_cannot_know_of_an_update_is_advice(cloud: InProcessCloud) 
     assert (level, "if this deployment changes what chat serves" in text) == ("advice", True)
 
 
+def test_a_new_endpoint_needs_room_beside_one_that_may_be_updated(cloud: InProcessCloud) -> None:
+    serve(cloud, "chat", 2)
+    cloud.set_quota(QUOTA, 2)
+    ((level, text),) = levels(cloud, Fleets=[fleet("new"), fleet("chat")])
+    assert (level, text) == ("problem", f"new, chat together need 1 instance, but '{QUOTA}' is 2 with 2 in use")
+
+
 def test_instances_that_are_being_launched_are_in_use(cloud: InProcessCloud) -> None:
     sagemaker = cloud.client("sagemaker")
     make_model(sagemaker, "starting")
@@ -137,6 +145,11 @@ PENDING = {"EndpointConfigName": "next", "ProductionVariants": [variant(DesiredI
     ("answers", "used"),
     [
         ([listed("Deleting")], 0),
+        # Beyond the first 500 endpoints, none is looked at.
+        (
+            [("list_endpoints", {"Endpoints": [*listed("Deleting")[1]["Endpoints"] * 500, *listed()[1]["Endpoints"]]})],
+            0,
+        ),
         # It was deleted after it was listed.
         ([listed(), ("describe_endpoint", "ResourceNotFound")], 0),
         # It is serverless, or has no instances yet.
@@ -172,7 +185,7 @@ PENDING = {"EndpointConfigName": "next", "ProductionVariants": [variant(DesiredI
                     PendingDeploymentSummary=PENDING,
                 ),
                 CONFIGURED,
-                CONFIGURED,
+                configured(variant()),
             ],
             4,
         ),
@@ -182,9 +195,18 @@ def test_the_instances_of_all_endpoints_are_in_use(cloud: InProcessCloud, answer
     cloud.set_quota(QUOTA, 0)
     needs = validate(PreflightProperties, {"Fleets": [fleet()]})
     missing = ("describe_endpoint", "ResourceNotFound")
-    (finding,) = run(needs, Answers(cloud, sagemaker=[missing, *answers]).context()).findings
+    stated = Answers(cloud, sagemaker=[missing, *answers])
+    (finding,) = run(needs, stated.context()).findings
+    assert stated.asked[1] == {"MaxResults": 100}
     assert finding.text == f"chat needs 1 instance, but '{QUOTA}' is 0" + (f" with {used} in use" if used else "")
     assert f"request a quota of at least {used + 1} in Service Quotas" in finding.fix
+
+
+def test_the_endpoints_of_an_account_are_listed_once(cloud: InProcessCloud) -> None:
+    missing = ("describe_endpoint", "ResourceNotFound")
+    answers = Answers(cloud, sagemaker=[missing, ("list_endpoints", {"Endpoints": []}), missing])
+    needs = {"Fleets": [fleet("one"), fleet("two", InstanceTypes=["ml.g6.12xlarge"])]}
+    assert run(validate(PreflightProperties, needs), answers.context()).findings == ()
 
 
 def test_an_endpoint_that_may_not_be_described_may_have_any_instances(cloud: InProcessCloud) -> None:
@@ -258,9 +280,21 @@ def test_a_training_job_beyond_the_quota_is_a_problem_where_its_artifact_is_not_
 @pytest.mark.parametrize(
     ("needed", "name", "expected"),
     [
-        ({"MaxRuntimeInSeconds": "432001"}, "Longest run time for a training job", "needs 432,001 seconds"),
-        ({"VolumeSizeInGB": "1025"}, "Size of EBS volume for a training job instance", "needs 1,025 GB"),
-        ({"InstanceCount": "21"}, "Maximum number of instances per training job", "needs 21 instances"),
+        (
+            {"MaxRuntimeInSeconds": "432001"},
+            "Longest run time for a training job",
+            "a training job needs 432,001 seconds, but 'Longest run time for a training job' is 432,000",
+        ),
+        (
+            {"VolumeSizeInGB": "1025"},
+            "Size of EBS volume for a training job instance",
+            "a training job needs 1,025 GB, but 'Size of EBS volume for a training job instance' is 1,024",
+        ),
+        (
+            {"InstanceCount": "21"},
+            "Maximum number of instances per training job",
+            "a training job needs 21 instances, but 'Maximum number of instances per training job' is 20",
+        ),
     ],
 )
 def test_the_numbers_of_a_training_job_have_quotas(
@@ -270,9 +304,7 @@ def test_the_numbers_of_a_training_job_have_quotas(
     fits = {"MaxRuntimeInSeconds": "432000", "VolumeSizeInGB": "1024", "InstanceCount": "20"}
     assert levels(cloud, s3=NONE, Trainings=[training(**fits)]) == []
     ((level, text),) = levels(cloud, s3=NONE, Trainings=[training(**fits | needed)])
-    assert level == "problem"
-    assert expected in text
-    assert name in text
+    assert (level, text) == ("problem", expected)
     unknown = training(**fits | needed)
     del unknown["ArtifactKey"]
     assert levels(cloud, s3=[], Trainings=[unknown]) == [("advice", text)]
@@ -333,13 +365,15 @@ def test_running_jobs_may_end_before_a_training_job_starts(
     names = ("TrainingJobName", "TrainingJobArn", "TrainingJobStatus", "CreationTime")
     listed = {"TrainingJobSummaries": [{name: job[name] for name in names} for job in jobs]}
     # The jobs are described in threads, in any order.
-    sagemaker = Answers(sagemaker=[("list_training_jobs", listed)]).client("sagemaker")
+    listing = Answers(sagemaker=[("list_training_jobs", listed)])
+    sagemaker = listing.client("sagemaker")
     sagemaker.describe_training_job = lambda TrainingJobName: next(  # noqa: N803 - the API's name
         job for job in jobs if job["TrainingJobName"] == TrainingJobName
     )
     clients = {"sagemaker": sagemaker, "s3": Answers(s3=NONE).client("s3")}
     context = Context(lambda service: clients.get(service) or cloud.client(service), "us-west-2")
     findings = run(validate(PreflightProperties, {"Trainings": [training()]}), context).findings
+    assert listing.asked == [{"StatusEquals": "InProgress", "MaxResults": 100}]
     assert [(each.level, each.text) for each in findings] == (
         [("advice", f"a training job needs 2 instances, but '{TRAINING}' is 3 with {used} in use by running jobs")]
         if used
@@ -372,9 +406,15 @@ def test_a_quota_without_a_value_of_its_own_has_awss_default(cloud: InProcessClo
     answers = Answers(
         cloud,
         service_quotas=[
-            ("list_service_quotas", {"Quotas": []}),
+            ("list_service_quotas", {"Quotas": [{"QuotaName": "another", "Value": 9.0}, {"QuotaName": QUOTA}]}),
             ("list_aws_default_service_quotas", {"Quotas": [quota]}),
         ],
     )
     report = run(validate(PreflightProperties, {"Fleets": [fleet()]}), answers.context())
     assert [finding.level for finding in report.findings] == ["problem"]
+
+
+def test_no_defaults_are_asked_for_where_the_account_has_values_of_its_own(cloud: InProcessCloud) -> None:
+    answers = Answers(cloud, service_quotas=[("list_service_quotas", {"Quotas": [{"QuotaName": QUOTA, "Value": 0.0}]})])
+    report = run(validate(PreflightProperties, {"Fleets": [fleet()]}), answers.context())
+    assert [finding.text for finding in report.findings] == [f"chat needs 1 instance, but '{QUOTA}' is 0"]

@@ -156,13 +156,23 @@ def test_the_requests_of_a_benchmark_are_read_without_its_warm_up() -> None:
         recorded(10**18 + 5 * 10**9),
         b"{cut off\n",
         recorded(10**18 + 7 * 10**9, error={"type": "timeout"}, metrics={}),
+        # Its tokens came before it broke off.
+        recorded(10**18 + 8 * 10**9, error={"type": "reset"}),
     ]
     files = {"profile_export_aiperf.json": summary(), "profile_export.jsonl": b"".join(lines)}
     (level,) = read_levels(archive(files), (4,))
     assert level.observations == (
         Observation(0.0, 200.0, 20.0, 1200.0, input_tokens=600, output_tokens=51),
         Observation(2.0),
+        Observation(3.0),
     )
+
+
+def test_the_requests_of_less_than_a_second_are_all_kept() -> None:
+    lines = b"".join(recorded(10**18 + number * 10**7) for number in range(5))
+    files = {"profile_export_aiperf.json": summary(), "profile_export.jsonl": lines}
+    (level,) = read_levels(archive(files), (2,))
+    assert [each.start for each in level.observations] == [0, 0.01, 0.02, 0.03, 0.04]
 
 
 def test_a_recorded_prompt_is_known_by_its_conversation_and_its_turn() -> None:

@@ -266,6 +266,10 @@ def test_an_interval_holds_the_true_change_and_shrinks_with_more_requests() -> N
         assert latency.low is not None
         assert latency.high is not None
         assert latency.low < 0.3 < latency.high
+        # A change as large as the interval's half is missed half of the time.
+        assert latency.change is not None
+        assert latency.detectable is not None
+        assert latency.detectable > (1 + latency.high) / (1 + latency.change) - 1
     for name in ("time_to_first_token_p50", "client_latency", "output_tokens_per_second"):
         detectable = few[name].detectable, many[name].detectable
         assert detectable[0] is not None
@@ -420,13 +424,28 @@ def test_a_side_that_falls_further_and_further_behind_is_worse() -> None:
     assert found.verdict == "worse"
 
 
-def test_a_metric_of_which_nothing_is_sure_has_no_interval_but_asks_for_more_requests() -> None:
+@pytest.mark.parametrize("across_runs", [False, True])
+@pytest.mark.parametrize("longest", [300.0, 10_000.0])
+def test_a_metric_of_which_nothing_is_sure_has_no_interval_but_asks_for_more_requests(
+    longest: float, *, across_runs: bool
+) -> None:
     """One request of a hundred takes most of the time."""
-    rare = latencies_of(10_000.0 if place == 50 else 1.0 for place in range(100))
+    rare = latencies_of(longest if place == 50 else 1.0 for place in range(100))
     assert "client_latency" not in intervals(rare)
-    (found,) = Comparison({"client_latency": -1}).differences(latencies_of([1.0] * 100), rare)
+    comparison = Comparison({"client_latency": -1}, across_runs=across_runs)
+    (found,) = comparison.differences(latencies_of([1.0] * 100), rare)
     assert (found.verdict, found.low, found.high) == ("undecided", None, None)
     assert (found.requests or 0) > 10_000
+
+
+def test_sides_that_no_number_of_requests_tells_apart_ask_for_about_a_thousand_times_as_many() -> None:
+    observed = [Observation(place, client_latency=500.0, meets_objectives=False) for place in range(100)]
+    sample = Sample(observed, 100)
+    (found,) = Comparison({"goodput": 1}).differences(
+        Measured({"goodput": 0.0}, sample), Measured({"goodput": 0.1}, sample)
+    )
+    assert found.verdict == "undecided"
+    assert 100_000 < (found.requests or 0) < 110_000
 
 
 def test_a_rate_that_is_missing_in_some_drawings_asks_for_more_requests_than_there_were() -> None:
@@ -587,6 +606,17 @@ def test_the_first_of_many_requests_are_a_sample_with_the_same_rates() -> None:
     assert first.mean_under_way == pytest.approx(whole.mean_under_way, rel=0.05)
 
 
+def test_a_request_that_runs_on_after_the_first_of_many_counts_with_its_part() -> None:
+    observed = [Observation(float(at), client_latency=2000.0) for at in range(4)]
+    first, seconds = first_of(observed, 10.0, 2)
+    assert (seconds, [each.within for each in first]) == (2.0, [1.0, 0.5])
+
+
+def test_a_failed_request_is_not_under_way() -> None:
+    sample = Sample([Observation(0, client_latency=3000.0), Observation(1)], 2)
+    assert sample.mean_under_way == pytest.approx(1.5)
+
+
 @pytest.mark.parametrize(("before", "after"), [((0, 0), (1, 10)), ((1, 10), (0, 0)), ((0, 0), (0, 0))])
 def test_shares_of_no_requests_are_not_compared(before: tuple[int, int], after: tuple[int, int]) -> None:
     (found,) = Comparison({"client_invocation_errors": -1}).differences(counted(*before), counted(*after))
@@ -602,6 +632,7 @@ def test_shares_of_no_requests_are_not_compared(before: tuple[int, int], after: 
         ("goodput", (0.0, 4.0), 2.0),
         ("goodput", (2.0, 8.0), 4.0),
         ("client_latency", (2.0, 8.0), 4.0),
+        ("client_latency", (0.5, 2.0), 1.0),
         ("client_invocations", (2.0, 8.0), 10.0),
         ("client_invocation_errors", (0.0, 8.0), 8.0),
     ],
@@ -611,6 +642,16 @@ def test_several_runs_have_the_sum_of_what_was_counted_and_the_mean_of_what_was_
 ) -> None:
     runs = [Measured({name: value}, None) for value in values]
     assert Measured.of_runs(runs).metrics[name] == pytest.approx(expected)
+
+
+def test_several_runs_have_the_percentiles_of_all_their_requests() -> None:
+    fast, slow = latencies_of([1.0] * 20), latencies_of([3.0] * 40)
+    both = Measured.of_runs([fast, slow]).metrics
+    assert both["client_latency_p50"] == 3
+    assert both["client_latency"] == pytest.approx(math.sqrt(3))
+    # Without the requests of one run, its percentile counts as much as the other's.
+    some = Measured.of_runs([fast, Measured(slow.metrics, None)]).metrics
+    assert some["client_latency_p50"] == pytest.approx(math.sqrt(3))
 
 
 @pytest.mark.parametrize(("requests", "is_rounded"), [(5000, False), (5001, True)])
@@ -640,3 +681,8 @@ def test_what_rounding_leaves_of_equal_means_is_no_similarity() -> None:
     rounded = [1000 + 1e-9 * (number // 5 % 2) for number in range(20)]
     assert variance_inflation(rounded) == 1.0
     assert variance_inflation([1000 + 10 * (number // 5 % 2) for number in range(20)]) > 2
+
+
+def test_means_of_one_slow_wave_are_as_alike_as_few_blocks_can_show() -> None:
+    wave = [1000 + math.cos(2 * math.pi * place / 40) for place in range(40)]
+    assert variance_inflation(wave) == pytest.approx((1 + 0.9) / (1 - 0.9))

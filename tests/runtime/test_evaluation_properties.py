@@ -110,6 +110,12 @@ def test_a_request_has_another_key_if_its_results_may_be_others(
     assert validate(EvaluationRequest, REQUEST).key(account, "eu-west-1") != key
 
 
+def test_a_request_has_the_key_under_which_earlier_releases_stored_its_results() -> None:
+    assert validate(EvaluationRequest, REQUEST).key("111122223333", "us-west-2") == (
+        "d8e8967f339ec2d589b4618a8d6aeef096478904b972ea12edb800081e66cb6d"
+    )
+
+
 def test_a_scheduled_request_has_the_same_key_as_a_cloudformation_request() -> None:
     delivered = {**REQUEST, "Workload": {"benchmark": {"type": "aiperf"}, "parameters": {"request_count": "20"}}}
     scheduled = {**REQUEST, "Workload": {"benchmark": {"type": "aiperf"}, "parameters": {"request_count": 20}}}

@@ -56,6 +56,10 @@ def test_the_question_of_a_recommendation_has_all_of_its_inputs() -> None:
     assert validate(RecommendationRequest, fewer).question == asked
 
 
+def test_a_request_has_the_key_under_which_earlier_releases_stored_its_result() -> None:
+    assert key() == "813b622faf89f91817e924f8869f99c638cc4de8491b1333199df5b7fe57c254"
+
+
 def test_a_request_is_read_with_its_types() -> None:
     parsed = validate(RecommendationProperties, VALID)
     assert parsed.request.optimize_model is False

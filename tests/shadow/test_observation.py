@@ -57,6 +57,12 @@ REQUEST: ShadowRequest = validate(
 )
 
 
+def test_a_request_has_the_key_under_which_earlier_releases_stored_its_verdict() -> None:
+    assert REQUEST.key("111122223333", "us-west-2") == (
+        "c9af754ac2675088c4a2bdf9fedef26865266fbfe1e7b92e520ebf1b0b84fc1d"
+    )
+
+
 class Captures:
     """A file of each variant for every minute, each with one request; ``ending`` lengthens the names."""
 
