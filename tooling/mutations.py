@@ -268,11 +268,16 @@ class _Visitor(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
-        """Without a keyword argument."""
+        """Without a keyword argument. ``zip(strict=True)`` asserts that two lists have the same length."""
+        called = ast.unparse(node.func)
+        if called == "zip":
+            for each in node.args:
+                self.visit(each)
+            return
         for keyword in node.keywords:
             if keyword.arg not in _NOT_NOTICED and not self._in_message:
                 self._remove(self._position(keyword), self._end(keyword))
-        if ast.unparse(node.func) == "cast":
+        if called == "cast":
             self.visit(node.args[1])
         else:
             self.generic_visit(node)

@@ -58,6 +58,7 @@ def test_a_mutation_changes_a_part_of_a_line(source: str, expected: list[str]) -
         "log('done', count=1)\n",
         "annotations.add_warning_v2(a, b=c)\n",
         "assert a is not None\n",
+        "x = zip(a, b, strict=True)\n",
         "x: Literal['a', 'b']\n",
         "Level = Literal['a', 'b']\n",
         "Value = A | B\n",
