@@ -403,6 +403,11 @@ def test_days_without_an_evaluation_are_the_periods_of_its_alarm(days: int, warm
     assert alarm.description("Chat", "https://runbook").endswith(" Runbook: https://runbook#stale-evaluation")
 
 
+def test_an_endpoint_without_evaluations_has_no_alarm_about_them() -> None:
+    alarms = endpoint_alarms(Alarms(stale_evaluation=AlarmSettings(threshold=2)), Watched(False, capacity=8))
+    assert "stale_evaluation" not in {alarm.name for alarm in alarms}
+
+
 @pytest.mark.parametrize(
     ("watched", "counts_copies"),
     [

@@ -142,6 +142,8 @@ def test_the_catalog_has_the_variables_of_every_server() -> None:
         ("VLLM_USE_V2", "VLLM_USE_V1", False),
         ("VLLM_ENABLE_CACHE", "VLLM_DISABLE_CACHE", False),
         ("VLLM_MAX_CACHE", "VLLM_MIN_CACHE", False),
+        ("NCCL_P2P_ENABLE", "NCCL_P2P_DISABLE", False),
+        ("VLLM_CACHE_MAX", "VLLM_CACHE_MIN", False),
         ("VLLM_MAXES_CACHE", "VLLM_MAX_CACHE", True),
     ],
 )

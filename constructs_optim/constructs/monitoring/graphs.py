@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -276,7 +275,7 @@ def _rows(lines: Iterable[tuple[GraphContext, Line]], region: str, account: str 
             expression = renamed(formula, ids)
             terms = [(operand, operand.statistic, ids[operand.name]) for operand in operands(formula)]
         else:
-            row_id = re.sub(r"\W", "_", f"{metric.name}_{statistic.lower()}{line.suffix}")
+            row_id = f"{metric.name}_{statistic.lower()}{line.suffix}"
             divisor = metric.divisor * metrics.summed_over(served.series(metric), served.instance_type)
             # Convert the published unit to the displayed one.
             expression = f"{row_id} / {divisor}" if divisor > 1 else None

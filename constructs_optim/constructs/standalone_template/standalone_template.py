@@ -37,14 +37,10 @@ _PARAMETERS = {"OptimizationService/Code": "CodeKey", "OptimizationService/Train
 _PARTITION = "${AWS::Partition}"
 _BUCKET_PLACEHOLDER, _PREFIX_PLACEHOLDER = f"code-bucket-{_PARTITION}", f"code-prefix-{_PARTITION}/"
 _WITHOUT_CODE = "leave inline out, and pass a bucket for the code"
-# The CDK CLI sets the other values for its apps.
 _CONTEXT = {
     "@aws-cdk/core:suppressTemplateIndentation": True,
     # The template's code is read from the assembly.
     "aws:cdk:disable-asset-staging": False,
-    "aws:cdk:enable-asset-metadata": False,
-    "aws:cdk:enable-path-metadata": False,
-    "aws:cdk:version-reporting": False,
     **UNPRINTED,
 }
 

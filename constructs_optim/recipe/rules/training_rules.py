@@ -31,8 +31,6 @@ def _data_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
     for location, technique in recipe.trained_techniques:
         for channel, uri in technique.channels.items():
             name = f"{channel}_data"
-            if is_token(uri):
-                continue
             if not matches(S3_PREFIX, uri):
                 fix = "a URI such as 's3://my-bucket/text-to-sql/train/'"
                 yield Finding(f"{location}.{name}", uri, fix, wrong_bucket(uri))

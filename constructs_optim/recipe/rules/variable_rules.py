@@ -22,8 +22,9 @@ _COMMAND_LINES = (VllmServer.name, SglangServer.name)
 _ALIKE = 0.86
 _MOST_EDITS = 2
 _SHORTEST = 6
-# Names that differ in these words are of different variables, often of opposite ones.
-_OPPOSITES = (("DISABLE", "ENABLE"), ("MAX", "MIN"))
+# Names that differ in these words are of different variables. Other opposites, such as ENABLE and DISABLE, are less
+# alike.
+_OPPOSITES = {"MAX", "MIN"}
 _DIGITS = re.compile(r"\d+")
 # Arguments of engines whose names, without a prefix, are those of variables of other programs too.
 _COMMON = re.compile(r"[A-Z]+|(API|HF|LMCACHE|LOG|MASTER|NODE|ROOT|S3|TASK)_\w+|BLOCK_SIZE|CHAT_TEMPLATE|DOWNLOAD_DIR")
@@ -90,7 +91,7 @@ def _is_misspelled(name: str, known: str) -> bool:
     if _DIGITS.sub("", known) == _DIGITS.sub("", name):
         return False
     given, meant = set(name.split("_")), set(known.split("_"))
-    if any({one, other} <= given ^ meant for one, other in _OPPOSITES):
+    if given ^ meant >= _OPPOSITES:
         return False
     return _edits(name, known) <= _MOST_EDITS
 
