@@ -57,7 +57,7 @@ _CALLED_BY_CLOUDFORMATION = (
 # Of the machine's clock: longer than until Lambda retries a request, as the local cloud shortens these waits.
 _QUIET_SECONDS = 3.0
 # A watcher that a deletion overtakes makes another call now and then: what every run calls is tried.
-_CLEAN_RUNS = 2
+_CLEAN_RUNS = 3
 # The watcher polls for as long as the job runs; further polls would show nothing new.
 _MOST_OF_A_KIND = 3
 
