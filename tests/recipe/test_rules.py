@@ -87,6 +87,19 @@ _COMMIT = "0123456789abcdef0123456789abcdef01234567"
 _TOKEN = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-AbCdEf"
 _G7E: dict[str, Any] = {"instance_type": "ml.g7e.24xlarge"}
 _MXFP4 = Lock(models={"acme/mine": RecordedModel(revision=_COMMIT, precision="mxfp4")})
+
+
+def _of_architecture(name: str, **columns: Any) -> dict[str, Any]:
+    """A recipe of a model whose recorded config.json names this architecture."""
+    recorded = RecordedModel(revision=_COMMIT, architectures=(name,), **columns)
+    return {"model": _hub("acme/mine"), "techniques": [], "containers": Lock(models={"acme/mine": recorded}), **_G7E}
+
+
+def _of_method(name: str) -> dict[str, Any]:
+    """A recipe of a model whose recorded config.json names this method of quantization."""
+    return _of_architecture("LlamaForCausalLM", quantization=name)
+
+
 _GATED = Lock(models={"meta-llama/Llama-3.1-8B": RecordedModel(revision=_COMMIT, gated=True)})
 
 
@@ -650,6 +663,17 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT031", {"environment": {"A": "x" * 1025}}, "environment.A", "1024"),
     ("OPT031", {"environment": {f"A{n}": "" for n in range(99)}}, "environment", "98"),
     ("OPT032", {"techniques": [Quantization.awq(ignored_layers=["x" * 257])]}, "techniques[0].ignored_layers", "256"),
+    ("OPT289", _of_architecture("EagleLlamaForCausalLM"), "model", "SpeculativeDecoding.speculator(model=...)"),
+    ("OPT289", {**_of_architecture("Florence2ForConditionalGeneration"), "server": Server.vllm(container_version="0.30")}, "model", "it needs the plugin https://github.com/vllm-project/bart-plugin"),
+    ("OPT289", {**_of_architecture("Plamo2ForCausalLM"), "server": Server.vllm(container_version="0.30")}, "model", 'Server.vllm(container_version="0.26.0-'),
+    ("OPT289", _of_architecture("T5ForConditionalGeneration"), "model", "which has an encoder and a decoder"),
+    ("OPT289", _of_architecture("AcmeForCausalLM"), "model", "vLLM 0.30.0 does not load AcmeForCausalLM"),
+    ("OPT289", {**_of_architecture("AcmeForCausalLM"), "server": Server.sglang()}, "model", "SGLang 0.5.20 does not load AcmeForCausalLM"),
+    ("OPT290", _of_method("bitsandbytes"), "model", 'FP8, or AWQ, or Server.vllm(container_version="0.27.1-'),
+    ("OPT290", _of_method("eetq"), "model", "in 16 bits, FP8, or AWQ"),
+    ("OPT290", {**_of_method("qoq"), "server": Server.sglang()}, "model", "SGLang 0.5.20 does not load the weights of acme/mine"),
+    ("OPT290", _of_method("fbgemm_fp8"), "model", 'environment={"SM_VLLM_ALLOW_DEPRECATED_QUANTIZATION": "true"}'),
+    ("OPT290", {**_of_method("mxfp8"), "instance_type": "ml.g4dn.12xlarge"}, "instance_type", "compute capability 8 or newer, not 7.5"),
     ("OPT035", {"containers": Lock(jobs={"awq": "djl-inference:0.38.0-lmi29.0.0-cu130"})}, "jobs['awq']", "remove 'awq' from jobs in optim.lock.json"),
     ("OPT035", {"containers": Lock(servers={"awq": "djl-inference:0.38.0-lmi29.0.0-cu130"})}, "servers['awq']", "records vllm:"),
     ("OPT037", {"server": "vllm"}, "server", "Server.vllm()"),

@@ -18,12 +18,13 @@ from constructs_optim.runtime.documents import list_in
 
 from ..aws import Account, errors_explained, failed
 from ..installation import installing
+from ..presentation import say
 
 _CONFIG = "config.json"
 _WEIGHTS = ".safetensors"
 _SECOND_LAYOUT = "consolidated"
-# Far beyond any model's, and small enough that the work for each number and each layer is.
-_MOST_BYTES, _MOST, _MOST_LAYERS = 10_000_000, 1_000_000_000, 10_000
+# Far beyond any model's.
+_MOST_BYTES, _MOST = 10_000_000, 1_000_000_000
 _LONGEST = 60
 
 
@@ -109,26 +110,23 @@ def _license(given: object) -> str | None:
 
 
 def _config(name: str, content: bytes) -> ModelConfig:
+    """Return the configuration; fields that cannot be read count as unknown, which is said."""
     if len(content) > _MOST_BYTES:
-        raise _not_a_model(name, "the file", f"it has more than {_MOST_BYTES:,} bytes")
+        raise _not_a_model(name, f"it has more than {_MOST_BYTES:,} bytes")
+    unread = set[str]()
     try:
         # Not documents.json_value, which refuses Infinity: the time_step_limit of Mamba 2 has it.
-        config = ModelConfig.model_validate_json(content.removeprefix(codecs.BOM_UTF8))
+        config = ModelConfig.model_validate_json(content.removeprefix(codecs.BOM_UTF8), context=unread)
     except ValidationError as error:
-        problem = error.errors()[0]
-        raise _not_a_model(name, ".".join(map(str, problem["loc"])) or "the file", problem["msg"]) from None
-    for part in (config, config.text_config):
-        for field, value in part or ():
-            most = _MOST_LAYERS if field == "num_hidden_layers" else _MOST
-            if isinstance(value, int) and abs(value) > most:
-                raise _not_a_model(name, field, f"it is {_shown(value)}, and no model has more than {most:,}")
-        if part is not None and len(part.attn_layer_indices or ()) > _MOST_LAYERS:
-            raise _not_a_model(name, "attn_layer_indices", f"no model has more than {_MOST_LAYERS:,} layers")
+        raise _not_a_model(name, error.errors()[0]["msg"]) from None
+    if unread:
+        fields = ", ".join(sorted(unread))
+        say(f"Warning: {fields} in the {_CONFIG} of {name} cannot be read, and counts as unknown", err=True)
     return config
 
 
-def _not_a_model(name: str, where: str, reason: str) -> typer.BadParameter:
-    return typer.BadParameter(f"{_CONFIG} of {name} is not the configuration of a model: {where}: {reason}")
+def _not_a_model(name: str, reason: str) -> typer.BadParameter:
+    return typer.BadParameter(f"{_CONFIG} of {name} is not the configuration of a model: {reason}")
 
 
 def _shown(value: object) -> str:

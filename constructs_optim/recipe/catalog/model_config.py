@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, AliasPath, BaseModel, BeforeValidator, Field
+from pydantic import AliasChoices, AliasPath, Field
 
-from .geometry import Geometry
+from .geometry import MOST_ARCHITECTURES, ConfigPart, Geometry, Name, Whole
 
 _HALF, _WHOLE = 16, 32
 # Bits per weight by the method's name, for configurations without a number.
@@ -34,7 +34,6 @@ _OWN_FORMATS = frozenset({"bitsandbytes", "eetq", "hqq", "quark", "torchao"})
 # Bits per weight in the names of torchao's configurations (Int8DynamicActivationInt4WeightConfig, int4_weight_only) and
 # of Quark's types (fp8_e4m3, uint4).
 _TYPE_BITS = re.compile(r"(?:int|float)(\d+)_?weight|^(?:u?int|fp)(\d+)(?:_e\dm\d)?$", re.IGNORECASE)
-_Text = Annotated[str, BeforeValidator(lambda given: given if isinstance(given, str) else "")]
 # Precisions of floating-point weights, by their bits and the number of weights per scale, 0 without groups
 # (compressed-tensors, quant_scheme.py).
 _FLOATS = {(8, 0): "fp8", (8, 32): "mxfp8", (4, 16): "nvfp4", (4, 32): "mxfp4"}
@@ -53,10 +52,10 @@ def bits_with_scales(bits: int, precision: str | None, group_size: int = _GROUP_
     return _WITH_SCALES.get(precision or "", 4 + (16 + 4) / group_size if bits == 4 else bits)
 
 
-class _Weights(BaseModel):
-    num_bits: int | None = None
+class _Weights(ConfigPart):
+    num_bits: Whole = None
     type: str | None = None
-    group_size: int | None = None
+    group_size: Whole = None
 
     @property
     def precision(self) -> str | None:
@@ -68,20 +67,23 @@ class _Weights(BaseModel):
         return _FLOATS.get((self.num_bits or 0, self.group_size or 0))
 
 
-class _Group(BaseModel):
+class _Group(ConfigPart):
     weights: _Weights | None = None
 
 
-class _Quantization(BaseModel):
-    quant_method: str = ""
-    quant_algo: str = ""
-    bits: int | None = Field(
+class _Quantization(ConfigPart):
+    quant_method: Name = ""
+    quant_algo: str = Field(
+        default="", validation_alias=AliasChoices("quant_algo", AliasPath("quantization", "quant_algo"))
+    )
+    producer: str = Field(default="", validation_alias=AliasPath("producer", "name"))
+    bits: Whole = Field(
         default=None,
         validation_alias=AliasChoices("bits", AliasPath("quant_config", "weight_quant_params", "nbits")),
     )
     load_in_4bit: bool = False
     load_in_8bit: bool = False
-    type_name: _Text = Field(
+    type_name: str = Field(
         default="",
         validation_alias=AliasChoices(
             AliasPath("quant_type", "default", "_type"),
@@ -89,11 +91,21 @@ class _Quantization(BaseModel):
             AliasPath("global_quant_config", "weight", "dtype"),
         ),
     )
-    group_size: int | None = None
+    group_size: Whole = None
     config_groups: Mapping[str, _Group] = {}
     excepted: tuple[str, ...] | None = Field(
         default=None, validation_alias=AliasChoices("modules_to_not_convert", "ignore")
     )
+
+    @property
+    def method(self) -> str | None:
+        """The name under which engines have the method; None if the configuration names none.
+
+        Source: vLLM, ``_normalize_quantization_config`` of ``transformers_utils/model_arch_config_convertor.py``.
+        """
+        if self.producer == "modelopt" and self.quant_algo:
+            return "modelopt_fp4" if self.quant_algo.upper() == "NVFP4" else "modelopt"
+        return self.quant_method.lower().replace("compressed_tensors", "compressed-tensors") or None
 
     def stored_bits(self, module: str, bits: int) -> float:
         """Return the bits per weight of a kind of module, including scales, if quantized weights have ``bits``."""
@@ -133,11 +145,13 @@ class ModelConfig(Geometry):
     """The fields of a ``config.json`` that determine a model's size."""
 
     text_config: ModelConfig | None = None
+    # A configuration with several architectures has the one that runs first (vLLM, ModelConfig.architectures).
+    architectures: Annotated[tuple[Name, ...], Field(max_length=MOST_ARCHITECTURES)] = ()
     dtype: str | None = Field(default=None, validation_alias=AliasChoices("dtype", "torch_dtype"))
     quantization_config: _Quantization | None = Field(
         default=None, validation_alias=AliasChoices("quantization_config", "compression_config")
     )
-    max_position_embeddings: int | None = None
+    max_position_embeddings: Whole = None
     # The part that reads images or sound, whose parameters are not summed.
     tower: Any = Field(default=None, validation_alias=AliasChoices("vision_config", "audio_config"))
 
@@ -152,6 +166,8 @@ class ModelConfig(Geometry):
         # transformers ties the text part's embeddings if the whole model's are tied.
         text = text.model_copy(update={"tie_word_embeddings": text.tie_word_embeddings or self.tie_word_embeddings})
         found = {
+            "architectures": self.architectures or None,
+            "quantization": quantization.method if quantization is not None else None,
             "weight_bits": bits,
             "precision": quantization.precision if quantization is not None else None,
             "head_dimension": text.head_dimension,
