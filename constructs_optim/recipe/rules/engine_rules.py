@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from constructs_optim.recipe.catalog import engine_models, images
+from constructs_optim.recipe.catalog import engine_models, images, instances
 from constructs_optim.recipe.catalog.engine_models import EngineModels
 from constructs_optim.recipe.memory import engine_setting
 from constructs_optim.recipe.model import Model
@@ -72,8 +72,17 @@ def _the_engine_loads_the_quantization(recipe: Recipe) -> Iterator[Finding]:
     if table.is_deprecated(method) and engine_setting(recipe, _DEPRECATED) != "true":
         fix = f'environment={{"{recipe.variable(_DEPRECATED)}": "true"}}, or {_OTHER_WEIGHTS}'
         yield Finding("model", model.name, fix, f"{engine} loads {weights}, only on request: the method is deprecated")
-    least, row_of_type = table.rows[method].least_capability, recipe.instance
-    capability = row_of_type.compute_capability if row_of_type is not None else None
-    if least is not None and capability is not None and capability * 10 < least:
-        reason = f"{engine} loads {weights}, on GPUs of compute capability {least / 10:g} or newer, not {capability:g}"
-        yield Finding("instance_type", recipe.instance_type, "an instance type with newer GPUs", reason)
+    least = (table.rows[method].least_capability or 0) / 10
+    if recipe.instance is not None and _is_older(recipe.instance, least):
+        memory = recipe.instance.total_accelerator_memory_gb
+        newer = (
+            row.name
+            for row in instances.by_size()
+            if row.hosts_endpoints and row.total_accelerator_memory_gb >= memory and not _is_older(row, least)
+        )
+        reason = f"{engine} loads {weights}, only on GPUs of compute capability {least:g} or newer"
+        yield Finding("instance_type", recipe.instance_type, f"newer GPUs, such as {next(newer)}", reason)
+
+
+def _is_older(row: instances.InstanceRow, least: float) -> bool:
+    return row.compute_capability is not None and row.compute_capability < least
