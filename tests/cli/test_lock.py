@@ -221,6 +221,42 @@ def test_a_field_that_cannot_be_read_is_unknown_and_said(hub: ModelHub, config: 
     assert Lock.read(Path(LOCK_FILE)).models["acme/llama"].revision == COMMIT
 
 
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        (
+            ["adapter_config.json", "adapter_model.safetensors"],
+            "a LoRA adapter, not a model. What works: serve its base",
+        ),
+        (["model_index.json", "unet/config.json", "unet/model.safetensors"], "a pipeline of diffusers"),
+        (["README.md", "llama.gguf"], "GGUF files"),
+        (["config.json"], "there are no weights"),
+    ],
+)
+def test_files_that_no_engine_loads_are_refused(hub: ModelHub, files: list[str], reason: str) -> None:
+    content = {name: json.dumps(CONFIG).encode() for name in files}
+    hub.models["acme/llama"] = HubModel(COMMIT, content)
+    result = CliRunner().invoke(app, ["lock", "--model", "acme/llama"])
+    assert result.exit_code == 2
+    assert reason in " ".join(result.output.replace("│", "").split())
+    assert not Path(LOCK_FILE).exists()
+
+
+def test_weights_in_folders_below_are_not_the_models(hub: ModelHub) -> None:
+    hub.models["acme/llama"] = HubModel(COMMIT, {**FILES, "original/model.safetensors": bytes(3_000_000)})
+    lock("--model", "acme/llama")
+    assert Lock.read(Path(LOCK_FILE)).models["acme/llama"] == OF_HUB
+
+
+def test_a_model_in_mistrals_layout_is_recorded_without_a_configuration(hub: ModelHub) -> None:
+    hub.models["acme/llama"] = HubModel(
+        COMMIT, {"params.json": b"{}", "consolidated.safetensors": bytes(2_000_000), "tekken.json": b"{}"}
+    )
+    lock("--model", "acme/llama")
+    recorded = Lock.read(Path(LOCK_FILE)).models["acme/llama"]
+    assert (recorded.stored_gb, recorded.hidden_size) == (0.002, None)
+
+
 def test_null_is_a_field_that_a_configuration_does_not_have(hub: ModelHub) -> None:
     nulls = dict.fromkeys(["tie_word_embeddings", "sliding_window", "layer_types", "text_config"])
     hub.models["acme/llama"] = HubModel(COMMIT, {**FILES, "config.json": json.dumps({**CONFIG, **nulls}).encode()})
@@ -379,7 +415,7 @@ def test_a_model_in_s3_is_recorded_with_its_size(store: Store, cloud: Any) -> No
 def test_an_s3_prefix_without_a_model_ends_the_command_with_the_reason(store: Store, cloud: Any) -> None:
     result = CliRunner().invoke(app, ["lock", "--model", f"s3://{store.bucket}/nothing/"])
     assert result.exit_code == 2
-    assert "config.json" in result.output
+    assert "there are no files. What works: upload the model's files" in " ".join(result.output.split())
 
 
 @pytest.mark.parametrize(
