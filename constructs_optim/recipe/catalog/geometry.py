@@ -15,11 +15,11 @@ from pydantic import AliasChoices, BaseModel, Field, ValidationError, Validation
 from pydantic import field_validator as checked
 
 # Far beyond any model's, and small enough that the work for each number and each layer is.
-_MOST, _MOST_LAYERS = 1_000_000_000, 10_000
+MOST, _MOST_LAYERS = 1_000_000_000, 10_000
 MOST_ARCHITECTURES = 8
 """The number of architectures that a configuration may name."""
 # Some models have a list with one number per layer instead; their sizes are not derived.
-Whole = Annotated[int, Field(strict=True, ge=-_MOST, le=_MOST)] | None
+Whole = Annotated[int, Field(strict=True, ge=-MOST, le=MOST)] | None
 Name = Annotated[str, Field(max_length=128, pattern=r"^[A-Za-z0-9_.-]+$")]
 """A name of an architecture or a method."""
 _Layers = Annotated[int, Field(strict=True, ge=0, le=_MOST_LAYERS)] | None
@@ -73,6 +73,17 @@ class ConfigPart(BaseModel):
             return default
 
 
+class _BlockAttention(ConfigPart):
+    n_heads_in_group: Whole = None
+    no_op: bool = False
+
+
+class _Block(ConfigPart):
+    """A layer that a search of architectures has chosen (Nemotron NAS)."""
+
+    attention: _BlockAttention = _BlockAttention()
+
+
 class Geometry(ConfigPart):
     """The fields of a ``config.json``, or of its text part, that determine a model's size.
 
@@ -109,6 +120,8 @@ class Geometry(ConfigPart):
     attention_chunk_size: Whole = None
     num_global_key_value_heads: Whole = None
     global_head_dim: Whole = None
+    # Layers that differ from each other.
+    block_configs: Annotated[tuple[_Block, ...], _OfLayers] = ()
     # Multi-head latent attention.
     kv_lora_rank: Whole = None
     q_lora_rank: Whole = None
@@ -144,7 +157,19 @@ class Geometry(ConfigPart):
         """The number of heads with their own keys and values; by default the number of attention heads."""
         if self.multi_query and not self.new_decoder_architecture:
             return 1
+        if (groups := self._groups) and self.num_attention_heads:
+            return self.num_attention_heads // max(groups)
         return self.num_key_value_heads or self.num_attention_heads
+
+    @property
+    def _groups(self) -> list[int]:
+        """The attention heads per head of keys and values, of each layer with attention; empty if layers do not differ.
+
+        Source: vLLM, ``NemotronNasModelArchConfigConvertor``.
+        """
+        attention = [block.attention for block in self.block_configs if not block.attention.no_op]
+        sizes = [each.n_heads_in_group for each in attention if each.n_heads_in_group]
+        return sizes if len(sizes) == len(attention) else []
 
     @property
     def head_dimension(self) -> int | None:
@@ -170,6 +195,9 @@ class Geometry(ConfigPart):
             # All heads share one latent and position, which every accelerator stores in full.
             latent, indexed = _HALF * (self.kv_lora_rank + self.qk_rope_head_dim), self.index_head_dim or 0
             return {"cache_bytes": layers * (latent + indexed + indexed // _INDEXED_GROUP * 4), "key_value_heads": 1}
+        if (groups := self._groups) and self.num_attention_heads and dimension is not None and heads is not None:
+            every = sum(self.num_attention_heads // group for group in groups)
+            return {"cache_bytes": 2 * _HALF * every * dimension, "key_value_heads": heads}
         kinds, window, state = Counter(self._kinds), self.sliding_window or self.attention_chunk_size, self._state
         if not kinds or kinds[_ALL] == layers:
             found = {"layers": layers, "key_value_heads": heads}

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, AliasPath, Field
 
-from .geometry import MOST_ARCHITECTURES, ConfigPart, Geometry, Name, Whole
+from .geometry import MOST, MOST_ARCHITECTURES, ConfigPart, Geometry, Name, Whole
 
 _HALF, _WHOLE = 16, 32
 # Bits per weight by the method's name, for configurations without a number.
@@ -141,17 +141,51 @@ class _Quantization(ConfigPart):
         return _PRECISIONS.get(algorithm) or _PRECISIONS.get(method) or (method if method in _OWN_FORMATS else None)
 
 
+class _Rope(ConfigPart):
+    """How positions beyond those of the training are encoded."""
+
+    rope_type: str = Field(default="", validation_alias=AliasChoices("rope_type", "type"))
+    factor: float = Field(default=1.0, gt=0, le=MOST)
+
+
+# The kinds of rope scaling with which the configuration states positions that are already scaled (vLLM 0.30,
+# _get_and_verify_max_len of config/model.py).
+_SCALED = frozenset({"su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling"})
+# Gemma 3 states scaled positions too.
+_SCALES_ITSELF = "gemma3"
+
+
 class ModelConfig(Geometry):
     """The fields of a ``config.json`` that determine a model's size."""
 
-    text_config: ModelConfig | None = None
+    # The part of a model that reads more than text, under the names that its owners give it (transformers,
+    # get_text_config of configuration_utils.py; vLLM, transformers_utils/configs).
+    text_config: ModelConfig | None = Field(
+        default=None,
+        validation_alias=AliasChoices(
+            "text_config", "llm_config", "language_config", AliasPath("thinker_config", "text_config")
+        ),
+    )
     # A configuration with several architectures has the one that runs first (vLLM, ModelConfig.architectures).
     architectures: Annotated[tuple[Name, ...], Field(max_length=MOST_ARCHITECTURES)] = ()
     dtype: str | None = Field(default=None, validation_alias=AliasChoices("dtype", "torch_dtype"))
     quantization_config: _Quantization | None = Field(
         default=None, validation_alias=AliasChoices("quantization_config", "compression_config")
     )
+    # The names of the longest context, of which the smallest counts, and one that comes before all (vLLM,
+    # derive_max_model_len_and_key of transformers_utils/model_arch_config_convertor.py).
     max_position_embeddings: Whole = None
+    n_positions: Whole = None
+    max_seq_len: Whole = None
+    seq_length: Whole = None
+    max_target_positions: Whole = None
+    max_sequence_length: Whole = None
+    max_seq_length: Whole = None
+    seq_len: Whole = None
+    model_max_length: Whole = None
+    rope: _Rope | Mapping[str, _Rope | None] | None = Field(
+        default=None, validation_alias=AliasChoices("rope_parameters", "rope_scaling")
+    )
     # The part that reads images or sound, whose parameters are not summed.
     tower: Any = Field(default=None, validation_alias=AliasChoices("vision_config", "audio_config"))
 
@@ -175,7 +209,7 @@ class ModelConfig(Geometry):
             "vocabulary_size": text.vocab_size,
             "tied_embeddings": text.tie_word_embeddings,
             "attention_heads": text.num_attention_heads,
-            "max_position": text.max_position_embeddings,
+            "max_position": text.longest_context,
             "full_attention_layers": text.full_attention_layers,
             **text.cache,
         }
@@ -186,6 +220,20 @@ class ModelConfig(Geometry):
                 "stored_gb": round(stored / 8e9, 3),
             }
         return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def longest_context(self) -> int | None:
+        """The longest context in tokens that vLLM accepts without being told to; None if no field states it."""
+        named = (
+            *(self.max_position_embeddings, self.n_positions, self.max_seq_len, self.seq_length),
+            *(self.max_target_positions, self.max_sequence_length, self.max_seq_length, self.seq_len),
+        )
+        stated = self.model_max_length or min((each for each in named if each is not None), default=None)
+        if stated is None or _SCALES_ITSELF in self.model_type:
+            return stated
+        ropes = [self.rope] if isinstance(self.rope, _Rope) else [*(self.rope or {}).values()]
+        factors = [rope.factor for rope in ropes if rope is not None and rope.rope_type not in _SCALED]
+        return int(stated * (factors[-1] if factors else 1))
 
     @property
     def _quantization(self) -> _Quantization | None:
