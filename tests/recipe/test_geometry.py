@@ -461,41 +461,42 @@ def test_each_kind_of_layer_keeps_what_its_name_says(changed: dict[str, Any], ex
     assert {column: found.get(column) for column in expected} == expected
 
 
-@pytest.mark.parametrize(
-    ("changed", "expected"),
-    [
-        # Of the names, the smallest counts; Command R's model_max_length comes before all.
-        ({"max_position_embeddings": 8192}, 8192),
-        ({"n_positions": 1024}, 1024),
-        ({"max_seq_len": 2048, "seq_length": 4096}, 2048),
-        ({"max_position_embeddings": 8192, "model_max_length": 131_072}, 131_072),
-        ({"max_position_embeddings": 32_768, "max_sequence_length": 4096}, 4096),
-        ({}, None),
-        # Rope scaling: Llama 3.1, Phi-3 and YaRN state scaled positions; linear and dynamic scaling multiply.
-        ({"max_position_embeddings": 131_072, "rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, 131_072),
-        ({"max_position_embeddings": 131_072, "rope_scaling": {"type": "longrope", "factor": 32.0}}, 131_072),
-        ({"max_position_embeddings": 32_768, "rope_scaling": {"type": "yarn", "factor": 4.0}}, 32_768),
-        ({"max_position_embeddings": 4096, "rope_scaling": {"type": "linear", "factor": 4.0}}, 16_384),
-        ({"max_position_embeddings": 4096, "rope_scaling": {"type": "dynamic", "factor": 2.5}}, 10_240),
-        ({"max_position_embeddings": 4096, "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}, 4096),
-        (
-            {
-                "max_position_embeddings": 4096,
-                "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0}, "sliding": None},
-            },
-            32_768,
-        ),
-        (
-            {
-                "model_type": "gemma3_text",
-                "max_position_embeddings": 131_072,
-                "rope_scaling": {"rope_type": "linear", "factor": 8.0},
-            },
-            131_072,
-        ),
-        ({"text_config": {"max_position_embeddings": 512}, "max_position_embeddings": 8192}, 512),
-    ],
-)
+# What config.json states of positions, and the longest context; make conformance asks vLLM about the same.
+LENGTHS: list[tuple[dict[str, Any], int | None]] = [
+    # Of the names, the smallest counts; Command R's model_max_length comes before all.
+    ({"max_position_embeddings": 8192}, 8192),
+    ({"n_positions": 1024}, 1024),
+    ({"max_seq_len": 2048, "seq_length": 4096}, 2048),
+    ({"max_position_embeddings": 8192, "model_max_length": 131_072}, 131_072),
+    ({"max_position_embeddings": 32_768, "max_sequence_length": 4096}, 4096),
+    ({}, None),
+    # Rope scaling: Llama 3.1, Phi-3 and YaRN state scaled positions; linear and dynamic scaling multiply.
+    ({"max_position_embeddings": 131_072, "rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, 131_072),
+    ({"max_position_embeddings": 131_072, "rope_scaling": {"type": "longrope", "factor": 32.0}}, 131_072),
+    ({"max_position_embeddings": 32_768, "rope_scaling": {"type": "yarn", "factor": 4.0}}, 32_768),
+    ({"max_position_embeddings": 4096, "rope_scaling": {"type": "linear", "factor": 4.0}}, 16_384),
+    ({"max_position_embeddings": 4096, "rope_scaling": {"type": "dynamic", "factor": 2.5}}, 10_240),
+    ({"max_position_embeddings": 4096, "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}, 4096),
+    (
+        {
+            "max_position_embeddings": 4096,
+            "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0}, "sliding": None},
+        },
+        32_768,
+    ),
+    (
+        {
+            "model_type": "gemma3_text",
+            "max_position_embeddings": 131_072,
+            "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+        },
+        131_072,
+    ),
+    ({"text_config": {"max_position_embeddings": 512}, "max_position_embeddings": 8192}, 512),
+]
+
+
+@pytest.mark.parametrize(("changed", "expected"), LENGTHS)
 def test_the_longest_context_is_the_one_that_vllm_derives(changed: dict[str, Any], expected: int | None) -> None:
     assert columns({**LLAMA, **changed}).get("max_position") == expected
 
