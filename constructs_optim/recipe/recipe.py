@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import Any, TypeVar
 
-from .catalog import engine_arguments, images, instances, models
+from .catalog import engine_arguments, engine_models, images, instances, models
 from .catalog.lock import Lock
 from .compute import TrainingCompute
 from .model import Model
@@ -356,15 +356,21 @@ class Recipe:
         if self.least_engine is not None and self.server is None and images.serving(self.serves, of_vllm):
             servers = of_vllm
         capable = [image for image in images.serving(self.serves, servers) if image.has_engine(self.least_engine)]
-        if not isinstance(self.server, ServerSettings):
-            return capable
-        version = self.server.container_version
+        version = self.server.container_version if isinstance(self.server, ServerSettings) else None
         if version is None:
-            return capable
+            return self._loading_images(capable)
         pinned = [row for row in capable if row.has_version(version)]
         is_new_tag = "-" in version and not any(row.has_version(version) for row in images.rows())
         repositories = {row.repository for row in capable[:1]} if is_new_tag else ()
         return pinned + [images.uncataloged(f"{repository}:{version}") for repository in repositories]
+
+    def _loading_images(self, capable: list[images.ImageRow]) -> list[images.ImageRow]:
+        """Return the images without those whose engine dropped the model's architecture; OPT289 is for the others."""
+        architectures = self.model_row.architectures if self.model_row is not None else ()
+        known = [(image, engine_models.of_image(image)) for image in capable]
+        loads = {image.name: models.loads(architectures) for image, models in known if models is not None}
+        is_somewhere = True in loads.values()
+        return [image for image in capable if not is_somewhere or loads.get(image.name) is not False]
 
     def _kept(self, name: str, recorded: Mapping[str, str]) -> list[images.ImageRow]:
         """Return recorded images with this name that are not in the catalog: they remain in use, but are untested."""

@@ -56,6 +56,7 @@ def enum(operation: str, *path: str) -> set[str]:
         "models",
         "huggingface_models",
         "engine_arguments",
+        "engine_models",
         "instances",
         "images",
         "jumpstart",

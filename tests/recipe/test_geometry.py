@@ -467,3 +467,80 @@ WINDOWS = {"cache_bytes": 4 * 16 * 8 * 128, "window_bytes": 4 * 16 * 8 * 128, "w
 def test_each_kind_of_layer_keeps_what_its_name_says(changed: dict[str, Any], expected: dict[str, Any]) -> None:
     found = columns({**LLAMA, **changed})
     assert {column: found.get(column) for column in expected} == expected
+
+
+# What config.json states of positions, and the longest context; make conformance asks vLLM about the same.
+LENGTHS: list[tuple[dict[str, Any], int | None]] = [
+    # Of the names, the smallest counts; Command R's model_max_length comes before all.
+    ({"max_position_embeddings": 8192}, 8192),
+    ({"n_positions": 1024}, 1024),
+    ({"max_seq_len": 2048, "seq_length": 4096}, 2048),
+    ({"max_position_embeddings": 8192, "model_max_length": 131_072}, 131_072),
+    ({"max_position_embeddings": 32_768, "max_sequence_length": 4096}, 4096),
+    ({}, None),
+    # Rope scaling: Llama 3.1, Phi-3 and YaRN state scaled positions; linear and dynamic scaling multiply.
+    ({"max_position_embeddings": 131_072, "rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, 131_072),
+    ({"max_position_embeddings": 131_072, "rope_scaling": {"type": "longrope", "factor": 32.0}}, 131_072),
+    ({"max_position_embeddings": 32_768, "rope_scaling": {"type": "yarn", "factor": 4.0}}, 32_768),
+    ({"max_position_embeddings": 4096, "rope_scaling": {"type": "linear", "factor": 4.0}}, 16_384),
+    ({"max_position_embeddings": 4096, "rope_scaling": {"type": "dynamic", "factor": 2.5}}, 10_240),
+    ({"max_position_embeddings": 4096, "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}, 4096),
+    (
+        {
+            "max_position_embeddings": 4096,
+            "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0}, "sliding": None},
+        },
+        32_768,
+    ),
+    (
+        {
+            "model_type": "gemma3_text",
+            "max_position_embeddings": 131_072,
+            "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+        },
+        131_072,
+    ),
+    ({"text_config": {"max_position_embeddings": 512}, "max_position_embeddings": 8192}, 512),
+]
+
+
+@pytest.mark.parametrize(("changed", "expected"), LENGTHS)
+def test_the_longest_context_is_the_one_that_vllm_derives(changed: dict[str, Any], expected: int | None) -> None:
+    assert columns({**LLAMA, **changed}).get("max_position") == expected
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        {"text_config": LLAMA},
+        {"llm_config": LLAMA},
+        {"language_config": LLAMA},
+        {"thinker_config": {"text_config": LLAMA}},
+    ],
+    ids=lambda wrapped: next(iter(wrapped)),
+)
+def test_the_part_that_reads_text_has_several_names(wrapped: dict[str, Any]) -> None:
+    assert {name: columns(wrapped).get(name) for name in ("layers", "hidden_size")} == {
+        "layers": 32,
+        "hidden_size": 4096,
+    }
+
+
+def block(group: int | None, *, no_op: bool = False) -> dict[str, Any]:
+    return {"attention": {"n_heads_in_group": group, "no_op": no_op}, "ffn": {"no_op": False}}
+
+
+@pytest.mark.parametrize(
+    ("blocks", "expected"),
+    [
+        # nvidia/Llama-3_3-Nemotron-Super-49B-v1: groups of 8 heads, and layers without attention.
+        ([block(8), block(None, no_op=True), block(8)], {"cache_bytes": 2 * 2 * 2 * 4 * 128, "key_value_heads": 4}),
+        ([block(4), block(16)], {"cache_bytes": 2 * 2 * (8 + 2) * 128, "key_value_heads": 2}),
+        # A layer whose groups are not stated: the heads of all layers count.
+        ([block(8), block(None)], {"layers": 32, "key_value_heads": 32}),
+    ],
+)
+def test_layers_that_differ_have_their_own_heads_of_keys(blocks: list[Any], expected: dict[str, int]) -> None:
+    found = columns({**LLAMA, "num_key_value_heads": None, "block_configs": blocks})
+    assert {name: found.get(name) for name in expected} == expected
+    assert ("layers" in found) is ("layers" in expected)

@@ -97,6 +97,8 @@ NOT_CODE: dict[tuple[str, str], tuple[str, ...]] = {
     ("OPT212", "techniques[0].training_data"): ("DataCapture(requests=True, responses=True)",),
     ("OPT212", "techniques[0].training_data.encryption_key"): ("data_capture without encryption_key, or a copy",),
     ("OPT250", "environment.NOTE"): ("the value without this line",),
+    ("OPT289", "model"): ("another model", "SpeculativeDecoding.speculator(model=...) of the model"),
+    ("OPT290", "model"): ("the model's weights in 16 bits",),
 }
 
 
@@ -204,6 +206,8 @@ def remedied(violation: Violation, given: dict[str, Any]) -> Iterator[tuple[str,
         yield "spot", at(path, False)
     if fix.startswith('{"NAME"'):
         yield fix, at(path, ast.literal_eval(fix))
+    if found := re.match(r"^environment=(\{.*?\})", fix):
+        yield found[1], {**given, "environment": {**(given.get("environment") or {}), **ast.literal_eval(found[1])}}
     if fix.startswith("a string, or"):
         yield "a string", at(path, "value")
     for value in calls(fix):

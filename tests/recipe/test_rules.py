@@ -87,6 +87,19 @@ _COMMIT = "0123456789abcdef0123456789abcdef01234567"
 _TOKEN = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-AbCdEf"
 _G7E: dict[str, Any] = {"instance_type": "ml.g7e.24xlarge"}
 _MXFP4 = Lock(models={"acme/mine": RecordedModel(revision=_COMMIT, precision="mxfp4")})
+
+
+def _of_architecture(name: str, **columns: Any) -> dict[str, Any]:
+    """A recipe of a model whose recorded config.json names this architecture."""
+    recorded = RecordedModel(revision=_COMMIT, architectures=(name,), **columns)
+    return {"model": _hub("acme/mine"), "techniques": [], "containers": Lock(models={"acme/mine": recorded}), **_G7E}
+
+
+def _of_method(name: str) -> dict[str, Any]:
+    """A recipe of a model whose recorded config.json names this method of quantization."""
+    return _of_architecture("LlamaForCausalLM", quantization=name)
+
+
 _GATED = Lock(models={"meta-llama/Llama-3.1-8B": RecordedModel(revision=_COMMIT, gated=True)})
 
 
@@ -275,6 +288,24 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"server": Server.lmi(max_concurrent_requests=8), "environment": {"OPTION_MAX_ROLLING_BATCH_SIZE": "8"}},
         {"server": Server.vllm(context_length=4096), "environment": {"SM_VLLM_MAX_MODEL_LEN": "${Token[T.1]}"}},
         {"server": Server.vllm(container_version="0.30"), "environment": {"SM_VLLM_MAX_MODEL_LEN": "4096"}},
+    ],
+    "OPT289": [
+        _of_architecture("LlamaForCausalLM"),
+        _of_architecture("Plamo2ForCausalLM"),
+        _of_architecture("BambaForCausalLM"),
+        {**_of_architecture("BambaForCausalLM"), "server": Server.vllm(container_version="0.29")},
+        {**_of_architecture("Plamo2ForCausalLM"), "server": Server.vllm(container_version="0.26")},
+        {**_of_architecture("MptForCausalLM"), "server": Server.lmi()},
+        {**_of_architecture("AcmeForCausalLM"), "server": Server.lmi(container_version="0.38")},
+    ],
+    "OPT290": [
+        _of_method("compressed-tensors"),
+        _of_method("auto-round"),
+        {**_of_method("bitsandbytes"), "server": Server.vllm(container_version="0.27")},
+        {**_of_method("bitsandbytes"), "server": Server.sglang()},
+        {**_of_method("fbgemm_fp8"), "environment": {"SM_VLLM_ALLOW_DEPRECATED_QUANTIZATION": "true"}},
+        {**_of_method("mxfp8"), "instance_type": "ml.g5.12xlarge"},
+        {**_of_method("bitsandbytes"), "techniques": [Quantization.fp8(checkpoint=_hub("acme/mine-fp8"))]},
     ],
     "OPT274": [
         {"environment": {"SM_VLLM_QUANTIZATION": "awq"}},
@@ -651,6 +682,17 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT031", {"environment": {"A": "x" * 1025}}, "environment.A", "1024"),
     ("OPT031", {"environment": {f"A{n}": "" for n in range(99)}}, "environment", "98"),
     ("OPT032", {"techniques": [Quantization.awq(ignored_layers=["x" * 257])]}, "techniques[0].ignored_layers", "256"),
+    ("OPT289", _of_architecture("EagleLlamaForCausalLM"), "model", "SpeculativeDecoding.speculator(model=...)"),
+    ("OPT289", {**_of_architecture("Florence2ForConditionalGeneration"), "server": Server.vllm(container_version="0.30")}, "model", "it needs the plugin https://github.com/vllm-project/bart-plugin"),
+    ("OPT289", {**_of_architecture("Plamo2ForCausalLM"), "server": Server.vllm(container_version="0.30")}, "model", 'Server.vllm(container_version="0.26.0-'),
+    ("OPT289", _of_architecture("T5ForConditionalGeneration"), "model", "which has an encoder and a decoder"),
+    ("OPT289", _of_architecture("AcmeForCausalLM"), "model", "vLLM 0.30.0 does not load AcmeForCausalLM"),
+    ("OPT289", {**_of_architecture("AcmeForCausalLM"), "server": Server.sglang()}, "model", "SGLang 0.5.20 does not load AcmeForCausalLM"),
+    ("OPT290", _of_method("bitsandbytes"), "model", 'FP8, or AWQ, or Server.vllm(container_version="0.27.1-'),
+    ("OPT290", _of_method("eetq"), "model", "in 16 bits, FP8, or AWQ"),
+    ("OPT290", {**_of_method("qoq"), "server": Server.sglang()}, "model", "SGLang 0.5.20 does not load the weights of acme/mine"),
+    ("OPT290", _of_method("fbgemm_fp8"), "model", 'environment={"SM_VLLM_ALLOW_DEPRECATED_QUANTIZATION": "true"}'),
+    ("OPT290", {**_of_method("mxfp8"), "instance_type": "ml.g4dn.12xlarge"}, "instance_type", "only on GPUs of compute capability 8 or newer"),
     ("OPT035", {"containers": Lock(jobs={"awq": "djl-inference:0.38.0-lmi29.0.0-cu130"})}, "jobs['awq']", "remove 'awq' from jobs in optim.lock.json"),
     ("OPT035", {"containers": Lock(servers={"awq": "djl-inference:0.38.0-lmi29.0.0-cu130"})}, "servers['awq']", "records vllm:"),
     ("OPT037", {"server": "vllm"}, "server", "Server.vllm()"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,15 @@ from pydantic import ValidationError
 from constructs_optim.recipe.catalog.lock import RecordedModel
 from constructs_optim.recipe.catalog.model_config import ModelConfig
 from constructs_optim.recipe.errors import shortened
+from constructs_optim.runtime import model_files
 from constructs_optim.runtime.documents import list_in
 
 from ..aws import Account, errors_explained, failed
 from ..installation import installing
+from ..presentation import say
 
-_CONFIG = "config.json"
-_WEIGHTS = ".safetensors"
-_SECOND_LAYOUT = "consolidated"
-# Far beyond any model's, and small enough that the work for each number and each layer is.
-_MOST_BYTES, _MOST, _MOST_LAYERS = 10_000_000, 1_000_000_000, 10_000
+# Far beyond any model's.
+_MOST_BYTES, _MOST = 10_000_000, 1_000_000_000
 _LONGEST = 60
 
 
@@ -54,7 +53,7 @@ def _of_hugging_face(model_id: str, revision: str) -> RecordedModel:
         found = hub.model_info(model_id, revision=revision, files_metadata=True)
         with tempfile.TemporaryDirectory() as folder:
             try:
-                path = hub.hf_hub_download(model_id, _CONFIG, revision=found.sha, local_dir=folder)
+                path = hub.hf_hub_download(model_id, model_files.CONFIG, revision=found.sha, local_dir=folder)
                 config = _config(model_id, Path(path).read_bytes())
             except (GatedRepoError, RemoteEntryNotFoundError):
                 config = None
@@ -70,6 +69,8 @@ def _of_hugging_face(model_id: str, revision: str) -> RecordedModel:
     except Exception as error:
         raise unreachable(f"Cannot look up {model_id} at {hub.endpoint}: {error}") from None
     sizes = {file.rfilename: _count(file.size) or 0 for file in found.siblings or ()}
+    if sizes:
+        _refuse_others(model_id, sizes)
     card = found.card_data.to_dict() if found.card_data is not None else {}
     total = _count(found.safetensors.total) if found.safetensors is not None else None
     known = {"revision": found.sha, "gated": bool(found.gated), "license": _license(card.get("license"))}
@@ -91,9 +92,10 @@ def _in_s3(uri: str) -> RecordedModel:
         s3 = Account(None, None).client("s3")
         pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
         sizes = {item["Key"].removeprefix(prefix): item["Size"] for page in pages for item in page.get("Contents", ())}
-        if _CONFIG not in sizes:
-            raise typer.BadParameter(f"{uri} has no {_CONFIG}")
-        content = s3.get_object(Bucket=bucket, Key=prefix + _CONFIG)["Body"].read(_MOST_BYTES + 1)
+        _refuse_others(uri, sizes)
+        if model_files.CONFIG not in sizes:
+            return _recorded(uri, None, sizes)
+        content = s3.get_object(Bucket=bucket, Key=prefix + model_files.CONFIG)["Body"].read(_MOST_BYTES + 1)
     return _recorded(uri, _config(uri, content), sizes)
 
 
@@ -109,26 +111,23 @@ def _license(given: object) -> str | None:
 
 
 def _config(name: str, content: bytes) -> ModelConfig:
+    """Return the configuration; fields that cannot be read count as unknown, which is said."""
     if len(content) > _MOST_BYTES:
-        raise _not_a_model(name, "the file", f"it has more than {_MOST_BYTES:,} bytes")
+        raise _not_a_model(name, f"it has more than {_MOST_BYTES:,} bytes")
+    unread = set[str]()
     try:
         # Not documents.json_value, which refuses Infinity: the time_step_limit of Mamba 2 has it.
-        config = ModelConfig.model_validate_json(content.removeprefix(codecs.BOM_UTF8))
+        config = ModelConfig.model_validate_json(content.removeprefix(codecs.BOM_UTF8), context=unread)
     except ValidationError as error:
-        problem = error.errors()[0]
-        raise _not_a_model(name, ".".join(map(str, problem["loc"])) or "the file", problem["msg"]) from None
-    for part in (config, config.text_config):
-        for field, value in part or ():
-            most = _MOST_LAYERS if field == "num_hidden_layers" else _MOST
-            if isinstance(value, int) and abs(value) > most:
-                raise _not_a_model(name, field, f"it is {_shown(value)}, and no model has more than {most:,}")
-        if part is not None and len(part.attn_layer_indices or ()) > _MOST_LAYERS:
-            raise _not_a_model(name, "attn_layer_indices", f"no model has more than {_MOST_LAYERS:,} layers")
+        raise _not_a_model(name, error.errors()[0]["msg"]) from None
+    if unread:
+        fields = ", ".join(sorted(unread))
+        say(f"Warning: {fields} in the {model_files.CONFIG} of {name} cannot be read, and counts as unknown", err=True)
     return config
 
 
-def _not_a_model(name: str, where: str, reason: str) -> typer.BadParameter:
-    return typer.BadParameter(f"{_CONFIG} of {name} is not the configuration of a model: {where}: {reason}")
+def _not_a_model(name: str, reason: str) -> typer.BadParameter:
+    return typer.BadParameter(f"{model_files.CONFIG} of {name} is not the configuration of a model: {reason}")
 
 
 def _shown(value: object) -> str:
@@ -147,7 +146,7 @@ def _recorded(
     try:
         # Before any arithmetic with these numbers.
         recorded = RecordedModel.model_validate(columns)
-        if stored := _stored(sizes.items()):
+        if stored := _stored(sizes):
             bits = recorded.weight_bits or 16
             billions = (parameters if parameters is not None and bits >= 16 else stored * 8 / bits) / 1e9
             of_files = {"stored_gb": round(stored / 1e9, 3), "parameters_billion": round(billions, 3)}
@@ -156,14 +155,19 @@ def _recorded(
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"]))
         raise typer.BadParameter(
-            f"{name} cannot be recorded: its {_CONFIG} or its list of files has or results in {where} = "
+            f"{name} cannot be recorded: its {model_files.CONFIG} or its list of files has or results in {where} = "
             f"{_shown(problem['input'])}, which no model has ({problem['msg']})"
         ) from None
     return recorded
 
 
-def _stored(sizes: Iterable[tuple[str, int]]) -> int:
-    """Return the bytes of weights in one of the layouts."""
-    weights = {name: size for name, size in sizes if name.endswith(_WEIGHTS)}
-    first = {name: size for name, size in weights.items() if not name.startswith(_SECOND_LAYOUT)}
-    return sum((first or weights).values())
+def _stored(sizes: Mapping[str, int]) -> int:
+    """Return the bytes of the weights that an engine loads."""
+    return sum(sizes[name] for name in model_files.weights(sizes))
+
+
+def _refuse_others(name: str, files: Collection[str]) -> None:
+    """Raise BadParameter for files that are not of a model that an engine loads."""
+    # Only the recipe says whether the job may copy pickle files.
+    if (found := model_files.fault(files, pickles=True)) is not None:
+        raise typer.BadParameter(f"No engine loads {name}: {found.reason}. What works: {found.fix}")

@@ -11,15 +11,19 @@ from __future__ import annotations
 from collections import Counter
 from typing import Annotated
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
+from pydantic import AliasChoices, BaseModel, Field, ValidationError, ValidationInfo, ValidatorFunctionWrapHandler
+from pydantic import field_validator as checked
 
-
-def _whole(given: object) -> object:
-    return given if isinstance(given, int) else None
-
-
+# Far beyond any model's, and small enough that the work for each number and each layer is.
+MOST, _MOST_LAYERS = 1_000_000_000, 10_000
+MOST_ARCHITECTURES = 8
+"""The number of architectures that a configuration may name."""
 # Some models have a list with one number per layer instead; their sizes are not derived.
-_Whole = Annotated[int | None, BeforeValidator(_whole)]
+Whole = Annotated[int, Field(strict=True, ge=-MOST, le=MOST)] | None
+Name = Annotated[str, Field(max_length=128, pattern=r"^[A-Za-z0-9_.-]+$")]
+"""A name of an architecture or a method."""
+_Layers = Annotated[int, Field(strict=True, ge=0, le=_MOST_LAYERS)] | None
+_OfLayers = Field(max_length=_MOST_LAYERS)
 # Architectures that consist of the modules in ``Geometry.modules``: tests/recipe/test_geometry.py compares their
 # sums with published sizes.
 _SUMMED = frozenset(
@@ -48,66 +52,100 @@ _HALF = 2
 _INDEXED_GROUP = 128
 
 
-class Geometry(BaseModel):
+class ConfigPart(BaseModel):
+    """A part of a configuration file. A field that cannot be read has its default, because an engine may read it.
+
+    The names of these fields are added to the validation's context, if that is a set.
+    """
+
+    @checked("*", mode="wrap")
+    @classmethod
+    def _or_default(cls, given: object, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> object:
+        name = str(info.field_name)
+        default = cls.model_fields[name].get_default(call_default_factory=True)
+        if given is None:
+            return default
+        try:
+            return read(given)
+        except ValidationError:
+            if isinstance(info.context, set):
+                info.context.add(name)
+            return default
+
+
+class _BlockAttention(ConfigPart):
+    n_heads_in_group: Whole = None
+    no_op: bool = False
+
+
+class _Block(ConfigPart):
+    """A layer that a search of architectures has chosen (Nemotron NAS)."""
+
+    attention: _BlockAttention = _BlockAttention()
+
+
+class Geometry(ConfigPart):
     """The fields of a ``config.json``, or of its text part, that determine a model's size.
 
     A field is None if the file lacks it.
     """
 
     model_type: str = ""
-    num_hidden_layers: int | None = None
-    num_attention_heads: int | None = None
-    num_key_value_heads: int | None = Field(
+    num_hidden_layers: _Layers = None
+    num_attention_heads: Whole = None
+    num_key_value_heads: Whole = Field(
         default=None, validation_alias=AliasChoices("num_key_value_heads", "num_kv_heads")
     )
     # Falcon has one head of keys and values, except in its newer architecture.
     multi_query: bool = False
     new_decoder_architecture: bool = False
-    head_dim: int | None = None
-    hidden_size: int | None = None
-    vocab_size: int | None = None
+    head_dim: Whole = None
+    hidden_size: Whole = None
+    vocab_size: Whole = None
     tie_word_embeddings: bool = False
     # MLPs, and mixtures of experts, whose first layers may be dense.
-    intermediate_size: _Whole = None
-    moe_intermediate_size: _Whole = None
-    experts: _Whole = Field(
+    intermediate_size: Whole = None
+    moe_intermediate_size: Whole = None
+    experts: Whole = Field(
         default=None, validation_alias=AliasChoices("num_experts", "num_local_experts", "n_routed_experts")
     )
-    n_shared_experts: _Whole = None
-    first_k_dense_replace: _Whole = None
+    n_shared_experts: Whole = None
+    first_k_dense_replace: Whole = None
     # Windows.
-    layer_types: tuple[str, ...] | None = Field(
+    layer_types: Annotated[tuple[str, ...], _OfLayers] | None = Field(
         default=None, validation_alias=AliasChoices("layer_types", "layers_block_type")
     )
-    sliding_window: _Whole = None
-    sliding_window_pattern: _Whole = None
-    attention_chunk_size: _Whole = None
-    num_global_key_value_heads: _Whole = None
-    global_head_dim: _Whole = None
+    sliding_window: Whole = None
+    sliding_window_pattern: Whole = None
+    attention_chunk_size: Whole = None
+    num_global_key_value_heads: Whole = None
+    global_head_dim: Whole = None
+    # Layers that differ from each other.
+    block_configs: Annotated[tuple[_Block, ...], _OfLayers] = ()
     # Multi-head latent attention.
-    kv_lora_rank: int | None = None
-    q_lora_rank: _Whole = None
-    qk_nope_head_dim: _Whole = None
-    qk_rope_head_dim: _Whole = None
-    v_head_dim: _Whole = None
-    index_head_dim: _Whole = None
+    kv_lora_rank: Whole = None
+    q_lora_rank: Whole = None
+    qk_nope_head_dim: Whole = None
+    qk_rope_head_dim: Whole = None
+    v_head_dim: Whole = None
+    index_head_dim: Whole = None
     # Linear attention: Gated DeltaNet, Mamba and Mamba 2.
-    full_attention_interval: _Whole = Field(
+    full_attention_interval: Whole = Field(
         default=None, validation_alias=AliasChoices("full_attention_interval", "attn_layer_period")
     )
-    attn_layer_offset: _Whole = None
-    attn_layer_indices: tuple[int, ...] | None = None
-    hybrid_override_pattern: str | None = None
-    linear_num_key_heads: _Whole = None
-    linear_num_value_heads: _Whole = None
-    linear_key_head_dim: _Whole = None
-    linear_value_head_dim: _Whole = None
-    mamba_num_heads: _Whole = Field(default=None, validation_alias=AliasChoices("mamba_num_heads", "mamba_n_heads"))
-    mamba_head_dim: _Whole = Field(default=None, validation_alias=AliasChoices("mamba_head_dim", "mamba_d_head"))
-    mamba_expand: _Whole = None
-    ssm_state_size: _Whole = Field(default=None, validation_alias=AliasChoices("ssm_state_size", "mamba_d_state"))
-    n_groups: _Whole = Field(default=None, validation_alias=AliasChoices("n_groups", "mamba_n_groups"))
-    convolution: _Whole = Field(
+    attn_layer_offset: Whole = None
+    attn_layer_indices: Annotated[tuple[int, ...], _OfLayers] | None = None
+    hybrid_override_pattern: Annotated[str, _OfLayers] | None = None
+    linear_num_key_heads: Whole = None
+    linear_num_value_heads: Whole = None
+    linear_key_head_dim: Whole = None
+    linear_value_head_dim: Whole = None
+    mamba_num_heads: Whole = Field(default=None, validation_alias=AliasChoices("mamba_num_heads", "mamba_n_heads"))
+    mamba_head_dim: Whole = Field(default=None, validation_alias=AliasChoices("mamba_head_dim", "mamba_d_head"))
+    mamba_expand: Whole = None
+    ssm_state_size: Whole = Field(default=None, validation_alias=AliasChoices("ssm_state_size", "mamba_d_state"))
+    n_groups: Whole = Field(default=None, validation_alias=AliasChoices("n_groups", "mamba_n_groups"))
+    convolution: Whole = Field(
         default=4, validation_alias=AliasChoices("linear_conv_kernel_dim", "conv_kernel", "mamba_d_conv")
     )
     state_dtype: str | None = Field(
@@ -119,7 +157,19 @@ class Geometry(BaseModel):
         """The number of heads with their own keys and values; by default the number of attention heads."""
         if self.multi_query and not self.new_decoder_architecture:
             return 1
+        if (groups := self._groups) and self.num_attention_heads:
+            return self.num_attention_heads // max(groups)
         return self.num_key_value_heads or self.num_attention_heads
+
+    @property
+    def _groups(self) -> list[int]:
+        """The attention heads per head of keys and values, of each layer with attention; empty if layers do not differ.
+
+        Source: vLLM, ``NemotronNasModelArchConfigConvertor``.
+        """
+        attention = [block.attention for block in self.block_configs if not block.attention.no_op]
+        sizes = [each.n_heads_in_group for each in attention if each.n_heads_in_group]
+        return sizes if len(sizes) == len(attention) else []
 
     @property
     def head_dimension(self) -> int | None:
@@ -145,6 +195,9 @@ class Geometry(BaseModel):
             # All heads share one latent and position, which every accelerator stores in full.
             latent, indexed = _HALF * (self.kv_lora_rank + self.qk_rope_head_dim), self.index_head_dim or 0
             return {"cache_bytes": layers * (latent + indexed + indexed // _INDEXED_GROUP * 4), "key_value_heads": 1}
+        if (groups := self._groups) and self.num_attention_heads and dimension is not None and heads is not None:
+            every = sum(self.num_attention_heads // group for group in groups)
+            return {"cache_bytes": 2 * _HALF * every * dimension, "key_value_heads": heads}
         kinds, window, state = Counter(self._kinds), self.sliding_window or self.attention_chunk_size, self._state
         if not kinds or kinds[_ALL] == layers:
             found = {"layers": layers, "key_value_heads": heads}

@@ -22,6 +22,7 @@ from pydantic_core import from_json
 
 from constructs_optim.recipe.errors import listed_mistakes, shortened
 
+from .geometry import MOST_ARCHITECTURES, Name
 from .models import License, ModelRow, Tuning
 
 SCHEMA_VERSION = 1
@@ -63,6 +64,8 @@ class RecordedModel(BaseModel, frozen=True, extra="forbid"):
     revision: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
     gated: bool | None = None
     license: str | None = None
+    architectures: Annotated[tuple[Name, ...], Field(max_length=MOST_ARCHITECTURES)] | None = None
+    quantization: Name | None = None
     parameters_billion: _Size | None = None
     weight_bits: int | None = Field(default=None, ge=1, le=64)
     precision: str | None = None

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, AliasPath, BaseModel, BeforeValidator, Field
+from pydantic import AliasChoices, AliasPath, Field
 
-from .geometry import Geometry
+from .geometry import MOST, MOST_ARCHITECTURES, ConfigPart, Geometry, Name, Whole
 
 _HALF, _WHOLE = 16, 32
 # Bits per weight by the method's name, for configurations without a number.
@@ -34,7 +34,6 @@ _OWN_FORMATS = frozenset({"bitsandbytes", "eetq", "hqq", "quark", "torchao"})
 # Bits per weight in the names of torchao's configurations (Int8DynamicActivationInt4WeightConfig, int4_weight_only) and
 # of Quark's types (fp8_e4m3, uint4).
 _TYPE_BITS = re.compile(r"(?:int|float)(\d+)_?weight|^(?:u?int|fp)(\d+)(?:_e\dm\d)?$", re.IGNORECASE)
-_Text = Annotated[str, BeforeValidator(lambda given: given if isinstance(given, str) else "")]
 # Precisions of floating-point weights, by their bits and the number of weights per scale, 0 without groups
 # (compressed-tensors, quant_scheme.py).
 _FLOATS = {(8, 0): "fp8", (8, 32): "mxfp8", (4, 16): "nvfp4", (4, 32): "mxfp4"}
@@ -53,10 +52,10 @@ def bits_with_scales(bits: int, precision: str | None, group_size: int = _GROUP_
     return _WITH_SCALES.get(precision or "", 4 + (16 + 4) / group_size if bits == 4 else bits)
 
 
-class _Weights(BaseModel):
-    num_bits: int | None = None
+class _Weights(ConfigPart):
+    num_bits: Whole = None
     type: str | None = None
-    group_size: int | None = None
+    group_size: Whole = None
 
     @property
     def precision(self) -> str | None:
@@ -68,20 +67,23 @@ class _Weights(BaseModel):
         return _FLOATS.get((self.num_bits or 0, self.group_size or 0))
 
 
-class _Group(BaseModel):
+class _Group(ConfigPart):
     weights: _Weights | None = None
 
 
-class _Quantization(BaseModel):
-    quant_method: str = ""
-    quant_algo: str = ""
-    bits: int | None = Field(
+class _Quantization(ConfigPart):
+    quant_method: Name = ""
+    quant_algo: str = Field(
+        default="", validation_alias=AliasChoices("quant_algo", AliasPath("quantization", "quant_algo"))
+    )
+    producer: str = Field(default="", validation_alias=AliasPath("producer", "name"))
+    bits: Whole = Field(
         default=None,
         validation_alias=AliasChoices("bits", AliasPath("quant_config", "weight_quant_params", "nbits")),
     )
     load_in_4bit: bool = False
     load_in_8bit: bool = False
-    type_name: _Text = Field(
+    type_name: str = Field(
         default="",
         validation_alias=AliasChoices(
             AliasPath("quant_type", "default", "_type"),
@@ -89,11 +91,21 @@ class _Quantization(BaseModel):
             AliasPath("global_quant_config", "weight", "dtype"),
         ),
     )
-    group_size: int | None = None
+    group_size: Whole = None
     config_groups: Mapping[str, _Group] = {}
     excepted: tuple[str, ...] | None = Field(
         default=None, validation_alias=AliasChoices("modules_to_not_convert", "ignore")
     )
+
+    @property
+    def method(self) -> str | None:
+        """The name under which engines have the method; None if the configuration names none.
+
+        Source: vLLM, ``_normalize_quantization_config`` of ``transformers_utils/model_arch_config_convertor.py``.
+        """
+        if self.producer == "modelopt" and self.quant_algo:
+            return "modelopt_fp4" if self.quant_algo.upper() == "NVFP4" else "modelopt"
+        return self.quant_method.lower().replace("compressed_tensors", "compressed-tensors") or None
 
     def stored_bits(self, module: str, bits: int) -> float:
         """Return the bits per weight of a kind of module, including scales, if quantized weights have ``bits``."""
@@ -129,15 +141,51 @@ class _Quantization(BaseModel):
         return _PRECISIONS.get(algorithm) or _PRECISIONS.get(method) or (method if method in _OWN_FORMATS else None)
 
 
+class _Rope(ConfigPart):
+    """How positions beyond those of the training are encoded."""
+
+    rope_type: str = Field(default="", validation_alias=AliasChoices("rope_type", "type"))
+    factor: float = Field(default=1.0, gt=0, le=MOST)
+
+
+# The kinds of rope scaling with which the configuration states positions that are already scaled (vLLM 0.30,
+# _get_and_verify_max_len of config/model.py).
+_SCALED = frozenset({"su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling"})
+# Gemma 3 states scaled positions too.
+_SCALES_ITSELF = "gemma3"
+
+
 class ModelConfig(Geometry):
     """The fields of a ``config.json`` that determine a model's size."""
 
-    text_config: ModelConfig | None = None
+    # The part of a model that reads more than text, under the names that its owners give it (transformers,
+    # get_text_config of configuration_utils.py; vLLM, transformers_utils/configs).
+    text_config: ModelConfig | None = Field(
+        default=None,
+        validation_alias=AliasChoices(
+            "text_config", "llm_config", "language_config", AliasPath("thinker_config", "text_config")
+        ),
+    )
+    # A configuration with several architectures has the one that runs first (vLLM, ModelConfig.architectures).
+    architectures: Annotated[tuple[Name, ...], Field(max_length=MOST_ARCHITECTURES)] = ()
     dtype: str | None = Field(default=None, validation_alias=AliasChoices("dtype", "torch_dtype"))
     quantization_config: _Quantization | None = Field(
         default=None, validation_alias=AliasChoices("quantization_config", "compression_config")
     )
-    max_position_embeddings: int | None = None
+    # The names of the longest context, of which the smallest counts, and one that comes before all (vLLM,
+    # derive_max_model_len_and_key of transformers_utils/model_arch_config_convertor.py).
+    max_position_embeddings: Whole = None
+    n_positions: Whole = None
+    max_seq_len: Whole = None
+    seq_length: Whole = None
+    max_target_positions: Whole = None
+    max_sequence_length: Whole = None
+    max_seq_length: Whole = None
+    seq_len: Whole = None
+    model_max_length: Whole = None
+    rope: _Rope | Mapping[str, _Rope | None] | None = Field(
+        default=None, validation_alias=AliasChoices("rope_parameters", "rope_scaling")
+    )
     # The part that reads images or sound, whose parameters are not summed.
     tower: Any = Field(default=None, validation_alias=AliasChoices("vision_config", "audio_config"))
 
@@ -152,6 +200,8 @@ class ModelConfig(Geometry):
         # transformers ties the text part's embeddings if the whole model's are tied.
         text = text.model_copy(update={"tie_word_embeddings": text.tie_word_embeddings or self.tie_word_embeddings})
         found = {
+            "architectures": self.architectures or None,
+            "quantization": quantization.method if quantization is not None else None,
             "weight_bits": bits,
             "precision": quantization.precision if quantization is not None else None,
             "head_dimension": text.head_dimension,
@@ -159,7 +209,7 @@ class ModelConfig(Geometry):
             "vocabulary_size": text.vocab_size,
             "tied_embeddings": text.tie_word_embeddings,
             "attention_heads": text.num_attention_heads,
-            "max_position": text.max_position_embeddings,
+            "max_position": text.longest_context,
             "full_attention_layers": text.full_attention_layers,
             **text.cache,
         }
@@ -170,6 +220,20 @@ class ModelConfig(Geometry):
                 "stored_gb": round(stored / 8e9, 3),
             }
         return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def longest_context(self) -> int | None:
+        """The longest context in tokens that vLLM accepts without being told to; None if no field states it."""
+        named = (
+            *(self.max_position_embeddings, self.n_positions, self.max_seq_len, self.seq_length),
+            *(self.max_target_positions, self.max_sequence_length, self.max_seq_length, self.seq_len),
+        )
+        stated = self.model_max_length or min((each for each in named if each is not None), default=None)
+        if stated is None or _SCALES_ITSELF in self.model_type:
+            return stated
+        ropes = [self.rope] if isinstance(self.rope, _Rope) else [*(self.rope or {}).values()]
+        factors = [rope.factor for rope in ropes if rope is not None and rope.rope_type not in _SCALED]
+        return int(stated * (factors[-1] if factors else 1))
 
     @property
     def _quantization(self) -> _Quantization | None:

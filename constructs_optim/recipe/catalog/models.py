@@ -79,6 +79,9 @@ class ModelRow:
     ``supports`` has the techniques that the sources list as supported, by their names there, and ``pre_compiled`` if
     SageMaker has the compiled artifact.
 
+    ``architectures`` are the names in ``config.json`` by which engines choose the model's code, ``quantization`` is the
+    method that its ``quantization_config`` names.
+
     ``parameters_billion`` is the vendor's own figure, ``weight_bits`` the precision of the stored weights, and
     ``stored_gb`` their size if it does not follow from these two. The size of the KV cache follows from ``layers``,
     ``key_value_heads`` and ``head_dimension``; ``full_attention_layers`` keep all tokens of a request, the other layers
@@ -97,6 +100,8 @@ class ModelRow:
     supports: frozenset[str] = frozenset()
     gated: bool | None = None
     license: License | None = None
+    architectures: tuple[str, ...] = ()
+    quantization: str | None = None
     parameters_billion: float | None = None
     weight_bits: int = 16
     layers: int | None = None

@@ -1,0 +1,144 @@
+"""What vLLM and SGLang load in each release in AWS's containers: architectures, quantization and formats of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import cache
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel
+
+from . import load
+from .images import VLLM, ImageRow
+
+Task = Literal["generate", "embed", "embed_tokens", "classify", "classify_tokens", "reward", "transcribe", "draft"]
+"""What a model does by default; a draft is a part of speculative decoding."""
+
+_TITLES = {"vllm": "vLLM", "sglang": "SGLang"}
+
+
+class Loaded(BaseModel, frozen=True, extra="forbid"):
+    """A name that an engine loads; the catalog file's ``source`` describes the columns."""
+
+    since: str | None = None
+    until: str | None = None
+    task: Task = "generate"
+    inputs: tuple[str, ...] = ()
+    plugin: str | None = None
+    deprecated: tuple[str, str] | None = None
+    least_capability: int | None = None
+
+
+class Table(NamedTuple):
+    """The names that an engine loads in any of its ``releases``, and which of them the ``release`` loads."""
+
+    rows: Mapping[str, Loaded]
+    releases: tuple[str, ...]
+    release: str
+
+    def has(self, name: str) -> bool:
+        """Return whether the release loads the name."""
+        row = self.rows.get(name)
+        return row is not None and self._is_within(row.since, row.until)
+
+    def is_deprecated(self, name: str) -> bool:
+        """Return whether the release loads the name only on request."""
+        row = self.rows.get(name)
+        return row is not None and row.deprecated is not None and self._is_within(*row.deprecated)
+
+    def span(self, name: str) -> str:
+        """Return the releases that load a name of the table, in words: ``0.26.0 and older``."""
+        row = self.rows[name]
+        match row.since, row.until:
+            case None, None:
+                return "every release"
+            case str(since), None:
+                return f"{since} and newer"
+            case None, str(until):
+                return f"{until} and older"
+            case since, until:
+                return f"{since}" if since == until else f"{since} to {until}"
+
+    def _is_within(self, since: str | None, until: str | None) -> bool:
+        order = self.releases.index
+        return order(since or self.releases[0]) <= order(self.release) <= order(until or self.releases[-1])
+
+
+class Transformers(BaseModel, frozen=True, extra="forbid"):
+    """What vLLM runs with the code of transformers, in the ``release`` of transformers beside the release ``vllm``.
+
+    ``encoder_decoder`` are the architectures of transformers with an encoder and a decoder.
+    """
+
+    vllm: str
+    release: str
+    generate: frozenset[str]
+    encoder_decoder: frozenset[str]
+
+
+class EngineModels(NamedTuple):
+    """What a release of an engine loads.
+
+    ``architectures`` are by their names in ``config.json``, ``quantization`` by ``quant_method`` there, ``plugins`` are
+    the architectures that the engine leaves to a plugin, and ``load_formats`` the values of ``--load-format``.
+    """
+
+    title: str
+    release: str
+    architectures: Table
+    quantization: Table
+    plugins: Table
+    load_formats: Table
+
+    def is_draft(self, architecture: str) -> bool:
+        """Return whether an architecture proposes tokens for another model."""
+        row = self.architectures.rows.get(architecture)
+        return row is not None and row.task == "draft"
+
+    def loads(self, architectures: Collection[str]) -> bool | None:
+        """Return whether the release loads a model with one of these architectures; None if that is unknown.
+
+        It is unknown without architectures, and for those that another release than the one that was asked may run
+        with the code of transformers.
+        """
+        if not architectures:
+            return None
+        if any(self.architectures.has(name) and not self.is_draft(name) for name in architectures):
+            return True
+        if self.title != _TITLES["vllm"] or transformers().generate.isdisjoint(architectures):
+            return False
+        return True if self.release == transformers().vllm else None
+
+
+@cache
+def transformers() -> Transformers:
+    """Return what vLLM runs with the code of transformers."""
+    return Transformers.model_validate(load("engine_models")["transformers"])
+
+
+@cache
+def of_release(engine: str, release: str | None) -> EngineModels | None:
+    """Return what a release of ``vllm`` or ``sglang`` loads; None if the catalog does not know the release.
+
+    A patch release loads what the other releases of its minor version load.
+    """
+    data = load("engine_models")["engines"].get(engine)
+    if data is None or release is None:
+        return None
+    releases = tuple(data["releases"])
+    minor = f"{release.rpartition('.')[0]}."
+    known = release if release in releases else next((each for each in releases if each.startswith(minor)), None)
+    if known is None:
+        return None
+    tables = {
+        part: Table({name: Loaded.model_validate(row) for name, row in data[part].items()}, releases, known)
+        for part in ("architectures", "quantization", "plugins", "load_formats")
+    }
+    return EngineModels(_TITLES[engine], release, **tables)
+
+
+def of_image(image: ImageRow | None) -> EngineModels | None:
+    """Return what the engine of an image loads; None for an image without a known engine."""
+    if image is None or image.server is None:
+        return None
+    return of_release("vllm" if image.server in VLLM else image.server, image.engine)

@@ -1,0 +1,116 @@
+"""The files of a model that vLLM and SGLang read, by their names, and what a folder is that they cannot load.
+
+A leaf of the standard library: the copying job, the deployment's checks and the command line all decide by it.
+
+Sources: vLLM, ``get_config`` of ``transformers_utils/config.py`` (config.json or params.json) and ``_prepare_weights``
+of ``model_executor/model_loader/default_loader.py`` (weights beside the configuration, never in folders below);
+SGLang, ``_prepare_weights`` of ``srt/model_loader/loader.py``; peft, ``utils/constants.py``; diffusers,
+``pipelines/pipeline_utils.py`` (model_index.json); huggingface_hub, "Understand caching"; PyTorch, "Distributed
+Checkpoint" (``__0_0.distcp``); DeepSpeed, "Model Checkpointing" (``mp_rank_00_model_states.pt``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+CONFIG = "config.json"
+"""The configuration of a model in the hub's layout."""
+MISTRALS_CONFIG = "params.json"
+"""The configuration of a model in Mistral's layout, whose weights are ``consolidated*.safetensors``."""
+_SAFETENSORS = ".safetensors"
+PICKLES = ("*.bin", "*.ckpt", "*.joblib", "*.pickle", "*.pkl", "*.pt", "*.pth")
+"""Weights that can run code when they are loaded."""
+_ARCHIVES = ("*.tar", "*.tar.gz", "*.tgz", "*.zip")
+_OF_MISTRAL = "consolidated*.safetensors"
+_ADAPTER = "adapter_config.json"
+_PIPELINE = "model_index.json"
+_CACHED = re.compile(r"(^|/)(models--[^/]+/)?(snapshots/[0-9a-f]{40}/|blobs/[0-9a-f]{40,64}$)")
+_CHECKPOINT = re.compile(
+    r"(^|/)(.*\.distcp|(bf16_)?zero_pp_rank_\d+.*|mp_rank_\d+.*|(iter|global_step_?)_?\d+/.*|checkpoint-\d+/.*)$"
+)
+# A part of the weights, such as model-00001-of-00004.safetensors.
+_PART = re.compile(r"(?P<name>[^/]*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.safetensors")
+
+
+class Fault(NamedTuple):
+    """What a folder is, or lacks, so that no engine loads it, and what works instead."""
+
+    reason: str
+    fix: str
+
+
+def weights(names: Collection[str]) -> list[str]:
+    """Return the safetensors files that an engine loads: in the model's own folder, and in one layout.
+
+    If a folder has both layouts and ``config.json``, they are those of the hub's layout.
+    """
+    # Engines find them by their exact ending.
+    beside = [name for name in names if "/" not in name and name.endswith(_SAFETENSORS)]
+    hubs = [name for name in beside if not fnmatchcase(name, _OF_MISTRAL)]
+    return hubs if hubs and CONFIG in names else [name for name in beside if name not in hubs] or hubs
+
+
+def missing_parts(names: Collection[str]) -> list[str]:
+    """Return the missing parts of the weights, according to the names of the other parts.
+
+    Parts are numbered from 1, and in some repositories from 0 (openai/gpt-oss-20b).
+    """
+    parts = [found for found in map(_PART.fullmatch, names) if found is not None]
+    missing: list[str] = []
+    for name, count in dict.fromkeys((part["name"], int(part["count"])) for part in parts):
+        numbered = (
+            [f"{name}-{number + first:05}-of-{count:05}.safetensors" for number in range(count)] for first in (1, 0)
+        )
+        missing += min(([each for each in expected if each not in names] for expected in numbered), key=len)
+    return sorted(missing)
+
+
+def fault(names: Collection[str], *, pickles: bool = False) -> Fault | None:
+    """Return why no engine loads the folder with these files; None if nothing speaks against it.
+
+    Args:
+        names: the names of the files, relative to the model's folder.
+        pickles: whether weights in pickle files are accepted.
+    """
+    if not names:
+        return Fault("there are no files", "upload the model's files, or use another prefix")
+    own = {name for name in names if "/" not in name}
+    if CONFIG not in own and (_ADAPTER in own or any(name.endswith(f"/{_ADAPTER}") for name in names)):
+        return Fault("this is a LoRA adapter, not a model", "serve its base model, and add it with add_adapter(...)")
+    if _PIPELINE in own:
+        return Fault(
+            "this is a pipeline of diffusers, which no LLM server loads",
+            "a container for diffusion models, such as SageMaker JumpStart's Stable Diffusion",
+        )
+    if CONFIG not in own and any(map(_CACHED.search, names)):
+        return Fault(
+            "this is the cache of huggingface_hub, whose snapshots are links",
+            "upload the files of a snapshot: hf download <model> --local-dir <folder>",
+        )
+    found = weights(names)
+    if not found and any(map(_CHECKPOINT.search, names)):
+        return Fault(
+            "this is a checkpoint of training, in parts for its workers",
+            "save the whole model as safetensors: model.save_pretrained(...), or DeepSpeed's zero_to_fp32.py",
+        )
+    if not found and _has(own, ["*.gguf"]):
+        return Fault("its weights are GGUF files, which vLLM and SGLang do not serve", "its safetensors files")
+    if not found and CONFIG not in own and _has(own, _ARCHIVES):
+        return Fault("this is an archive, and engines read uncompressed files", "unpack it, and upload the files")
+    if CONFIG not in own and not (MISTRALS_CONFIG in own and _has(own, [_OF_MISTRAL])):
+        below = sorted({name.rpartition("/")[0] for name in names if name.endswith(f"/{CONFIG}")})
+        fix = f"use the folder {below[0]}/" if below else f"upload {CONFIG} beside the weights"
+        return Fault(f"there is no {CONFIG}", fix)
+    if not found and not (pickles and _has(own, PICKLES)):
+        if _has(own, PICKLES):
+            return Fault("its weights are pickle files only, which can run code when they are loaded", "safetensors")
+        return Fault("there are no weights", "upload the safetensors files beside config.json")
+    return None
+
+
+def _has(names: Iterable[str], patterns: Iterable[str]) -> bool:
+    """Return whether one of the names matches one of the patterns, regardless of case."""
+    return any(fnmatchcase(name.lower(), pattern) for name in names for pattern in patterns)
