@@ -83,7 +83,9 @@ def has_both(model):
 
 def is_run(name):
     model = getattr(transformers, name, None)
-    return model is not None and not has_both(model) and (model.is_backend_compatible() or model._can_set_attn_implementation())
+    if model is None or has_both(model):
+        return False
+    return model.is_backend_compatible() or model._can_set_attn_implementation()
 
 generate = named("CAUSAL_LM", "IMAGE_TEXT_TO_TEXT", "MULTIMODAL_LM")
 known = {name for name in generate if hasattr(transformers, name)}

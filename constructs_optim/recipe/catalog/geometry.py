@@ -9,7 +9,7 @@ attention: vLLM, ``model_executor/layers/mamba/mamba_utils.py``. For multi-query
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated
+from typing import Annotated, cast
 
 from pydantic import AliasChoices, BaseModel, Field, ValidationError, ValidationInfo, ValidatorFunctionWrapHandler
 from pydantic import field_validator as checked
@@ -68,8 +68,9 @@ class ConfigPart(BaseModel):
         try:
             return read(given)
         except ValidationError:
-            if isinstance(info.context, set):
-                info.context.add(name)
+            unread: object = info.context
+            if isinstance(unread, set):
+                cast("set[str]", unread).add(name)
             return default
 
 

@@ -1,5 +1,7 @@
 """Rules for what the engine loads: the architecture of the model and the quantization of its weights."""
 
+# Users can pass values of other types, which rules report.
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
