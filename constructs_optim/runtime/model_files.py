@@ -1,6 +1,6 @@
 """The files of a model that vLLM and SGLang read, by their names, and what a folder is that they cannot load.
 
-A leaf of the standard library: the copying job, the deployment's checks and the command line all decide by it.
+A leaf of the standard library.
 
 Sources: vLLM, ``get_config`` of ``transformers_utils/config.py`` (config.json or params.json) and ``_prepare_weights``
 of ``model_executor/model_loader/default_loader.py`` (weights beside the configuration, never in folders below);

@@ -6,11 +6,11 @@ import os
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 
 from botocore.exceptions import ClientError
 
-from .. import model_files
 from ..documents import MOST_BYTES, json_value, list_in, object_in
 from ..errors import DeploymentError, code_of
 from ..jobs.source import resolve
@@ -21,12 +21,16 @@ from .context import Context
 from .report import PreflightFinding, advice, problem
 
 _NAME = "model"
-# djl-serving's configuration and handler of a model.
-_HANDLED = frozenset({"model.py", "serving.properties"})
+_SAFETENSORS = "*.safetensors"
+# Weights that can run code when loaded, the same list as in training/copying.py.
+_PICKLES = ("*.bin", "*.ckpt", "*.joblib", "*.pickle", "*.pkl", "*.pt", "*.pth")
+_ARCHIVES = ("*.tar", "*.tar.gz", "*.tgz", "*.zip")
 # huggingface_hub's setting for a hub other than the public one.
 _HUB = "HF_ENDPOINT"
 _PUBLIC_HUB = "https://huggingface.co"
 _SECONDS = 10
+# A part of the weights, such as model-00001-of-00004.safetensors.
+_SHARD = re.compile(r"(?P<name>[^/]*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.safetensors")
 
 
 def check_model(source: HubSource | S3Source, context: Context) -> Iterator[PreflightFinding]:
@@ -92,16 +96,15 @@ def check_copy(need: CopyNeed, context: Context) -> Iterator[PreflightFinding]:
             "accept its license on the model's page, and declare Model.huggingface(..., token=<a secret>)",
         )
     names = [str(object_in(sibling).get("rfilename", "")) for sibling in list_in(described.get("siblings"))]
-    if not names:
-        return
-    if (found := model_files.fault(names, pickles=True)) is not None:
-        yield certain(_NAME, f"no engine loads {model}: {found.reason}", found.fix)
-    elif not model_files.weights(names) and not need.allow_pickle:
-        yield certain(
-            _NAME,
-            f"{model} has its weights in pickle files only, which can run code when they are loaded",
-            "choose another model, or declare Model.huggingface(..., allow_pickle=True) if you trust its owner",
-        )
+    if names and not _has(names, [_SAFETENSORS]):
+        if not _has(names, _PICKLES):
+            yield certain(_NAME, f"{model} has no weights", "choose another model")
+        elif not need.allow_pickle:
+            yield certain(
+                _NAME,
+                f"{model} has its weights in pickle files only, which can run code when they are loaded",
+                "choose another model, or declare Model.huggingface(..., allow_pickle=True) if you trust its owner",
+            )
 
 
 def _listed(source: S3Source, context: Context) -> Iterator[tuple[str, int, str]]:
@@ -115,20 +118,38 @@ def _listed(source: S3Source, context: Context) -> Iterator[tuple[str, int, str]
 
 
 def _files(uri: str, names: list[str]) -> Iterator[PreflightFinding]:
-    if (found := model_files.fault(names, pickles=True)) is not None:
-        # LMI's own handlers may read other files.
-        said = advice if any(name in _HANDLED for name in names) else problem
-        yield said(_NAME, f"no engine loads the files under {uri}: {found.reason}", found.fix)
-    elif missing := model_files.missing_parts(names):
-        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-        reason = f"the model under {uri} is incomplete: it lacks {', '.join(missing[:3])}{more}"
-        yield problem(_NAME, reason, "upload the missing files")
-    elif not model_files.weights(names):
+    if not names:
+        yield problem(_NAME, f"there are no model files under {uri}", "upload them, or use another prefix")
+    elif not _has(names, [_SAFETENSORS]) and _has(names, _ARCHIVES) and not _has(names, [*_PICKLES, "*.json"]):
+        yield problem(
+            _NAME,
+            f"the model under {uri} is an archive, but engines read uncompressed files",
+            "unpack it, upload the files, and use their prefix",
+        )
+    elif not _has(names, [_SAFETENSORS]) and _has(names, _PICKLES):
         yield advice(
             _NAME,
             f"the weights under {uri} are pickle files only, which can run code when they are loaded",
             "save them as safetensors",
         )
+    if missing := _missing_shards(names):
+        yield problem(
+            _NAME,
+            f"the model under {uri} is incomplete: it lacks {', '.join(missing[:3])}"
+            + (f" and {len(missing) - 3} more" if len(missing) > 3 else ""),
+            "upload the missing files",
+        )
+
+
+def _missing_shards(names: Sequence[str]) -> list[str]:
+    """Return the missing parts of the weights in the model's own folder, according to the names of the other parts."""
+    shards = [match for match in map(_SHARD.fullmatch, names) if match is not None]
+    expected = [
+        f"{name}-{number:05}-of-{count:05}.safetensors"
+        for name, count in dict.fromkeys((shard["name"], int(shard["count"])) for shard in shards)
+        for number in range(1, count + 1)
+    ]
+    return sorted(set(expected) - set(names))
 
 
 def _secret(arn: str, context: Context) -> Iterator[PreflightFinding]:
@@ -152,3 +173,8 @@ def _secret(arn: str, context: Context) -> Iterator[PreflightFinding]:
 
 def _without_ending(arn: str) -> str:
     return re.sub(r"-[A-Za-z0-9]{6}$", "", arn.partition(":secret:")[2])
+
+
+def _has(names: Iterable[str], patterns: Iterable[str]) -> bool:
+    """Return whether one of the names matches a pattern, regardless of case."""
+    return any(fnmatchcase(name.lower(), pattern) for name in names for pattern in patterns)
