@@ -139,12 +139,17 @@ def assigned(module: ast.Module, name: str) -> ast.expr | None:
 
 
 def strings(node: ast.AST | None) -> list[str]:
-    """Return the texts in an expression, without those in the keys of its dictionaries' values."""
+    """Return the texts in an expression."""
     return [
         each.value
         for each in (ast.walk(node) if node is not None else ())
         if isinstance(each, ast.Constant) and isinstance(each.value, str)
     ]
+
+
+def own_method(defined: ast.ClassDef, method: str) -> ast.FunctionDef | None:
+    """Return the definition of a method in a class's own body."""
+    return next((each for each in defined.body if isinstance(each, ast.FunctionDef) and each.name == method), None)
 
 
 class Classes:
@@ -170,11 +175,7 @@ class Classes:
 
     def method(self, name: str, method: str) -> ast.FunctionDef | None:
         """Return the definition of a method that a class has."""
-        for each in self.lineage(name):
-            for node in each.body:
-                if isinstance(node, ast.FunctionDef) and node.name == method:
-                    return node
-        return None
+        return next(filter(None, (own_method(each, method) for each in self.lineage(name))), None)
 
 
 class Vllm:
@@ -224,12 +225,9 @@ class Vllm:
         return []
 
     def _limited(self, classes: Classes, name: str) -> set[str]:
-        lineage = list(classes.lineage(name))
         found = set[str]()
-        for each in lineage:
-            method = next(
-                (node for node in each.body if isinstance(node, ast.FunctionDef) and node.name == _LIMITS), None
-            )
+        for each in classes.lineage(name):
+            method = own_method(each, _LIMITS)
             if method is not None:
                 keys = (key for node in ast.walk(method) if isinstance(node, ast.Dict) for key in node.keys)
                 stored = (

@@ -367,6 +367,8 @@ class Recipe:
     def _loading_images(self, capable: list[images.ImageRow]) -> list[images.ImageRow]:
         """Return the images without those whose engine dropped the model's architecture; OPT289 is for the others."""
         architectures = self.model_row.architectures if self.model_row is not None else ()
+        if not architectures:
+            return capable
         known = [(image, engine_models.of_image(image)) for image in capable]
         loads = {image.name: models.loads(architectures) for image, models in known if models is not None}
         is_somewhere = True in loads.values()

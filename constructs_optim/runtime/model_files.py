@@ -23,7 +23,7 @@ MISTRALS_CONFIG = "params.json"
 _SAFETENSORS = ".safetensors"
 PICKLES = ("*.bin", "*.ckpt", "*.joblib", "*.pickle", "*.pkl", "*.pt", "*.pth")
 """Weights that can run code when they are loaded."""
-_ARCHIVES = ("*.tar", "*.tar.gz", "*.tgz", "*.zip")
+ARCHIVES = ("*.tar", "*.tar.gz", "*.tgz", "*.zip")
 _OF_MISTRAL = "consolidated*.safetensors"
 _ADAPTER = "adapter_config.json"
 _PIPELINE = "model_index.json"
@@ -31,8 +31,6 @@ _CACHED = re.compile(r"(^|/)(models--[^/]+/)?(snapshots/[0-9a-f]{40}/|blobs/[0-9
 _CHECKPOINT = re.compile(
     r"(^|/)(.*\.distcp|(bf16_)?zero_pp_rank_\d+.*|mp_rank_\d+.*|(iter|global_step_?)_?\d+/.*|checkpoint-\d+/.*)$"
 )
-# A part of the weights, such as model-00001-of-00004.safetensors.
-_PART = re.compile(r"(?P<name>[^/]*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.safetensors")
 
 
 class Fault(NamedTuple):
@@ -51,21 +49,6 @@ def weights(names: Collection[str]) -> list[str]:
     beside = [name for name in names if "/" not in name and name.endswith(_SAFETENSORS)]
     hubs = [name for name in beside if not fnmatchcase(name, _OF_MISTRAL)]
     return hubs if hubs and CONFIG in names else [name for name in beside if name not in hubs] or hubs
-
-
-def missing_parts(names: Collection[str]) -> list[str]:
-    """Return the missing parts of the weights, according to the names of the other parts.
-
-    Parts are numbered from 1, and in some repositories from 0 (openai/gpt-oss-20b).
-    """
-    parts = [found for found in map(_PART.fullmatch, names) if found is not None]
-    missing: list[str] = []
-    for name, count in dict.fromkeys((part["name"], int(part["count"])) for part in parts):
-        numbered = (
-            [f"{name}-{number + first:05}-of-{count:05}.safetensors" for number in range(count)] for first in (1, 0)
-        )
-        missing += min(([each for each in expected if each not in names] for expected in numbered), key=len)
-    return sorted(missing)
 
 
 def fault(names: Collection[str], *, pickles: bool = False) -> Fault | None:
@@ -96,21 +79,21 @@ def fault(names: Collection[str], *, pickles: bool = False) -> Fault | None:
             "this is a checkpoint of training, in parts for its workers",
             "save the whole model as safetensors: model.save_pretrained(...), or DeepSpeed's zero_to_fp32.py",
         )
-    if not found and _has(own, ["*.gguf"]):
+    if not found and has(own, ["*.gguf"]):
         return Fault("its weights are GGUF files, which vLLM and SGLang do not serve", "its safetensors files")
-    if not found and CONFIG not in own and _has(own, _ARCHIVES):
+    if not found and CONFIG not in own and has(own, ARCHIVES):
         return Fault("this is an archive, and engines read uncompressed files", "unpack it, and upload the files")
-    if CONFIG not in own and not (MISTRALS_CONFIG in own and _has(own, [_OF_MISTRAL])):
+    if CONFIG not in own and not (MISTRALS_CONFIG in own and has(own, [_OF_MISTRAL])):
         below = sorted({name.rpartition("/")[0] for name in names if name.endswith(f"/{CONFIG}")})
         fix = f"use the folder {below[0]}/" if below else f"upload {CONFIG} beside the weights"
         return Fault(f"there is no {CONFIG}", fix)
-    if not found and not (pickles and _has(own, PICKLES)):
-        if _has(own, PICKLES):
+    if not found and not (pickles and has(own, PICKLES)):
+        if has(own, PICKLES):
             return Fault("its weights are pickle files only, which can run code when they are loaded", "safetensors")
         return Fault("there are no weights", "upload the safetensors files beside config.json")
     return None
 
 
-def _has(names: Iterable[str], patterns: Iterable[str]) -> bool:
+def has(names: Iterable[str], patterns: Iterable[str]) -> bool:
     """Return whether one of the names matches one of the patterns, regardless of case."""
     return any(fnmatchcase(name.lower(), pattern) for name in names for pattern in patterns)

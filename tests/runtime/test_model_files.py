@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from constructs_optim.runtime.model_files import fault, missing_parts, weights
+from constructs_optim.runtime.model_files import fault, weights
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TOKENIZER = ["tokenizer.json", "tokenizer_config.json"]
@@ -96,13 +96,3 @@ def test_a_model_that_an_engine_loads_has_no_fault(names: list[str]) -> None:
 def test_pickles_are_weights_where_they_are_accepted() -> None:
     assert fault(["config.json", "pytorch_model.bin"], pickles=True) is None
     assert fault(["config.json", "README.md"], pickles=True) is not None
-
-
-@pytest.mark.parametrize(
-    ("numbers", "missing"),
-    [((1, 2, 3), []), ((0, 1, 2), []), ((0, 1, 2, 3), []), ((2, 3), [1]), ((0, 2), [1]), ((2,), [1, 3])],
-)
-def test_parts_that_others_count_are_missing(numbers: tuple[int, ...], missing: list[int]) -> None:
-    names = [f"model-{number:05}-of-00003.safetensors" for number in numbers]
-    expected = [f"model-{number:05}-of-00003.safetensors" for number in missing]
-    assert missing_parts([*names, "original/model-00001-of-00009.safetensors"]) == expected

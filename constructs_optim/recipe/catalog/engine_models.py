@@ -14,6 +14,7 @@ from .images import VLLM, ImageRow
 Task = Literal["generate", "embed", "embed_tokens", "classify", "classify_tokens", "reward", "transcribe", "draft"]
 """What a model does by default; a draft is a part of speculative decoding."""
 
+_PARTS = ("architectures", "quantization", "plugins", "load_formats")
 _TITLES = {"vllm": "vLLM", "sglang": "SGLang"}
 
 
@@ -117,6 +118,13 @@ def transformers() -> Transformers:
 
 
 @cache
+def _rows(engine: str) -> dict[str, dict[str, Loaded]]:
+    """Return the rows of an engine, which its releases share."""
+    data = load("engine_models")["engines"][engine]
+    return {part: {name: Loaded.model_validate(row) for name, row in data[part].items()} for part in _PARTS}
+
+
+@cache
 def of_release(engine: str, release: str | None) -> EngineModels | None:
     """Return what a release of ``vllm`` or ``sglang`` loads; None if the catalog does not know the release.
 
@@ -130,10 +138,7 @@ def of_release(engine: str, release: str | None) -> EngineModels | None:
     known = release if release in releases else next((each for each in releases if each.startswith(minor)), None)
     if known is None:
         return None
-    tables = {
-        part: Table({name: Loaded.model_validate(row) for name, row in data[part].items()}, releases, known)
-        for part in ("architectures", "quantization", "plugins", "load_formats")
-    }
+    tables = {part: Table(rows, releases, known) for part, rows in _rows(engine).items()}
     return EngineModels(_TITLES[engine], release, **tables)
 
 

@@ -6,14 +6,14 @@ import os
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Iterator, Sequence
 
 from botocore.exceptions import ClientError
 
 from ..documents import MOST_BYTES, json_value, list_in, object_in
 from ..errors import DeploymentError, code_of
 from ..jobs.source import resolve
+from ..model_files import ARCHIVES, PICKLES, has
 from ..requests.preflight_properties import CopyNeed
 from ..requests.properties import HubSource, S3Source
 from ..store.json_records import objects
@@ -22,9 +22,6 @@ from .report import PreflightFinding, advice, problem
 
 _NAME = "model"
 _SAFETENSORS = "*.safetensors"
-# Weights that can run code when loaded, the same list as in training/copying.py.
-_PICKLES = ("*.bin", "*.ckpt", "*.joblib", "*.pickle", "*.pkl", "*.pt", "*.pth")
-_ARCHIVES = ("*.tar", "*.tar.gz", "*.tgz", "*.zip")
 # huggingface_hub's setting for a hub other than the public one.
 _HUB = "HF_ENDPOINT"
 _PUBLIC_HUB = "https://huggingface.co"
@@ -96,8 +93,8 @@ def check_copy(need: CopyNeed, context: Context) -> Iterator[PreflightFinding]:
             "accept its license on the model's page, and declare Model.huggingface(..., token=<a secret>)",
         )
     names = [str(object_in(sibling).get("rfilename", "")) for sibling in list_in(described.get("siblings"))]
-    if names and not _has(names, [_SAFETENSORS]):
-        if not _has(names, _PICKLES):
+    if names and not has(names, [_SAFETENSORS]):
+        if not has(names, PICKLES):
             yield certain(_NAME, f"{model} has no weights", "choose another model")
         elif not need.allow_pickle:
             yield certain(
@@ -120,13 +117,13 @@ def _listed(source: S3Source, context: Context) -> Iterator[tuple[str, int, str]
 def _files(uri: str, names: list[str]) -> Iterator[PreflightFinding]:
     if not names:
         yield problem(_NAME, f"there are no model files under {uri}", "upload them, or use another prefix")
-    elif not _has(names, [_SAFETENSORS]) and _has(names, _ARCHIVES) and not _has(names, [*_PICKLES, "*.json"]):
+    elif not has(names, [_SAFETENSORS]) and has(names, ARCHIVES) and not has(names, [*PICKLES, "*.json"]):
         yield problem(
             _NAME,
             f"the model under {uri} is an archive, but engines read uncompressed files",
             "unpack it, upload the files, and use their prefix",
         )
-    elif not _has(names, [_SAFETENSORS]) and _has(names, _PICKLES):
+    elif not has(names, [_SAFETENSORS]) and has(names, PICKLES):
         yield advice(
             _NAME,
             f"the weights under {uri} are pickle files only, which can run code when they are loaded",
@@ -173,8 +170,3 @@ def _secret(arn: str, context: Context) -> Iterator[PreflightFinding]:
 
 def _without_ending(arn: str) -> str:
     return re.sub(r"-[A-Za-z0-9]{6}$", "", arn.partition(":secret:")[2])
-
-
-def _has(names: Iterable[str], patterns: Iterable[str]) -> bool:
-    """Return whether one of the names matches a pattern, regardless of case."""
-    return any(fnmatchcase(name.lower(), pattern) for name in names for pattern in patterns)
