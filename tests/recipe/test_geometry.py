@@ -479,8 +479,20 @@ LENGTHS: list[tuple[dict[str, Any], int | None]] = [
     ({"max_position_embeddings": 32_768, "max_sequence_length": 4096}, 4096),
     ({}, None),
     # Rope scaling: Llama 3.1, Phi-3 and YaRN state scaled positions; linear and dynamic scaling multiply.
-    ({"max_position_embeddings": 131_072, "rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, 131_072),
-    ({"max_position_embeddings": 131_072, "rope_scaling": {"type": "longrope", "factor": 32.0}}, 131_072),
+    (
+        {
+            "max_position_embeddings": 131_072,
+            "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
+        },
+        131_072,
+    ),
+    (
+        {
+            "max_position_embeddings": 131_072,
+            "rope_scaling": {"type": "longrope", "factor": 32.0, "long_factor": [1.0] * 64, "short_factor": [1.0] * 64},
+        },
+        131_072,
+    ),
     ({"max_position_embeddings": 32_768, "rope_scaling": {"type": "yarn", "factor": 4.0}}, 32_768),
     ({"max_position_embeddings": 4096, "rope_scaling": {"type": "linear", "factor": 4.0}}, 16_384),
     ({"max_position_embeddings": 4096, "rope_scaling": {"type": "dynamic", "factor": 2.5}}, 10_240),
@@ -488,7 +500,7 @@ LENGTHS: list[tuple[dict[str, Any], int | None]] = [
     (
         {
             "max_position_embeddings": 4096,
-            "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0}, "sliding": None},
+            "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0}, "sliding_attention": None},
         },
         32_768,
     ),
@@ -500,7 +512,7 @@ LENGTHS: list[tuple[dict[str, Any], int | None]] = [
         },
         131_072,
     ),
-    ({"text_config": {"max_position_embeddings": 512}, "max_position_embeddings": 8192}, 512),
+    ({"text_config": {**LLAMA, "max_position_embeddings": 512}, "max_position_embeddings": 8192}, 512),
 ]
 
 
