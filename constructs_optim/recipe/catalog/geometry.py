@@ -91,7 +91,7 @@ class Geometry(ConfigPart):
     A field is None if the file lacks it.
     """
 
-    model_type: str = ""
+    model_type: Name = ""
     num_hidden_layers: _Layers = None
     num_attention_heads: Whole = None
     num_key_value_heads: Whole = Field(
@@ -110,8 +110,27 @@ class Geometry(ConfigPart):
     experts: Whole = Field(
         default=None, validation_alias=AliasChoices("num_experts", "num_local_experts", "n_routed_experts")
     )
-    n_shared_experts: Whole = None
+    n_shared_experts: Whole = Field(
+        default=None, validation_alias=AliasChoices("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
+    )
+    shared_intermediate_size: Whole = Field(
+        default=None,
+        validation_alias=AliasChoices(
+            "shared_intermediate_size",
+            "shared_expert_intermediate_size",
+            "moe_shared_expert_intermediate_size",
+            "share_expert_dim",
+        ),
+    )
     first_k_dense_replace: Whole = None
+    # A width of the dense layers of a mixture that differs from the experts'.
+    dense_intermediate_size: Whole = Field(
+        default=None, validation_alias=AliasChoices("intermediate_size_mlp", "dense_intermediate_size")
+    )
+    mlp_only_layers: Annotated[tuple[int, ...], _OfLayers] = ()
+    sparse_step: Whole = Field(
+        default=None, validation_alias=AliasChoices("decoder_sparse_step", "interleave_moe_layer_step")
+    )
     # Windows.
     layer_types: Annotated[tuple[str, ...], _OfLayers] | None = Field(
         default=None, validation_alias=AliasChoices("layer_types", "layers_block_type")
