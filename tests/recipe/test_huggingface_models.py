@@ -230,7 +230,7 @@ def test_a_model_that_is_published_quantized_has_its_precision() -> None:
     rows = [row for row in models.of_hugging_face().values() if not row.is_checkpoint]
     assert all(row.precision is not None for row in rows)
     assert all((row.precision == "bf16") == (row.weight_bits == 16) for row in rows)
-    assert sum(row.weight_bits < 16 for row in rows) == 28
+    assert sum(row.weight_bits < 16 for row in rows) == 25
     for name, precision in (
         ("openai/gpt-oss-20b", "mxfp4"),
         ("deepseek-ai/DeepSeek-R1", "fp8"),
