@@ -1005,8 +1005,10 @@ def test_an_unknown_model_is_served_with_every_technique(technique: Technique, m
 def test_llamas_of_hugging_face_are_trained(technique: Technique) -> None:
     on_hub: dict[str, Any] = {"techniques": [technique], "instance_type": "ml.g5.12xlarge"}
     assert check(Recipe(**recipe(model=_LLAMA, **on_hub))) == []
-    (violation,) = check(Recipe(**recipe(model=_hub("Qwen/Qwen3-8B"), **on_hub)))
-    assert violation.rule == "OPT023"
+    refused = check(Recipe(**recipe(model=_hub("Qwen/Qwen3-8B"), **on_hub)))
+    # Its Medusa heads have more words than Llama's, and do not fit on that GPU either.
+    assert [violation.rule for violation in refused][:1] == ["OPT023"]
+    assert {violation.rule for violation in refused} <= {"OPT023", "OPT163"}
 
 
 @pytest.mark.parametrize(
