@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: release help install models demo test cloud unit package docs pages medusa e2e typescript jsii nightly exhaustive mutants verdicts faults explore conformance handlers lint format lock bench peer clients clean lint-code lint-templates
+.PHONY: release help install catalog models demo test cloud unit package docs pages medusa e2e typescript jsii nightly exhaustive mutants verdicts faults explore conformance handlers lint format lock bench peer clients clean lint-code lint-templates
 
 USERS_PATH := $(PATH)
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
@@ -19,6 +19,9 @@ install: ## set the checkout up (quick when nothing changed)
 models: install ## set .venv-models and .venv-quantization up: PyTorch and more, for the training code and its tests
 	@tooling/install_models.sh
 	@tooling/install_quantizer.sh
+
+catalog: install ## write the catalog's generated files anew from their pinned sources (15 GB)
+	@tooling/refresh_catalog.sh .catalog
 
 # Small models do not gain from more threads than one.
 MODELS_PYTEST = OMP_NUM_THREADS=1 .venv-models/bin/python -m pytest tests/training --numprocesses 2 --dist loadfile

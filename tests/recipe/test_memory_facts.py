@@ -119,4 +119,4 @@ def test_the_length_that_fits_is_near_what_servers_have_reported() -> None:
             errors[str(fact)] = longest.fits / fact.tokens - 1
     assert len(errors) == 7
     assert statistics.median(errors.values()) == pytest.approx(-0.02, abs=0.01), errors
-    assert (min(errors.values()), max(errors.values())) == pytest.approx((-0.19, 0.42), abs=0.01), errors
+    assert (min(errors.values()), max(errors.values())) == pytest.approx((-0.22, 0.42), abs=0.01), errors

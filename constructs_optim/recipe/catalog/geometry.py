@@ -9,7 +9,7 @@ attention: vLLM, ``model_executor/layers/mamba/mamba_utils.py``. For multi-query
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 from pydantic import AliasChoices, BaseModel, Field, ValidationError, ValidationInfo, ValidatorFunctionWrapHandler
 from pydantic import field_validator as checked
@@ -50,6 +50,7 @@ _HALF = 2
 # The number of one-byte values that share a 4-byte scale in a key of the indexer, which chooses the tokens that sparse
 # attention reads (vLLM 0.30, model_executor/models/deepseek_v2.py, Indexer).
 _INDEXED_GROUP = 128
+_INDEXER = "full"
 
 
 class ConfigPart(BaseModel):
@@ -108,7 +109,8 @@ class Geometry(ConfigPart):
     intermediate_size: Whole = None
     moe_intermediate_size: Whole = None
     experts: Whole = Field(
-        default=None, validation_alias=AliasChoices("num_experts", "num_local_experts", "n_routed_experts")
+        default=None,
+        validation_alias=AliasChoices("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"),
     )
     n_shared_experts: Whole = Field(
         default=None, validation_alias=AliasChoices("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
@@ -122,7 +124,10 @@ class Geometry(ConfigPart):
             "share_expert_dim",
         ),
     )
-    first_k_dense_replace: Whole = None
+    first_k_dense_replace: Whole = Field(
+        default=None,
+        validation_alias=AliasChoices("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index"),
+    )
     # A width of the dense layers of a mixture that differs from the experts'.
     dense_intermediate_size: Whole = Field(
         default=None, validation_alias=AliasChoices("intermediate_size_mlp", "dense_intermediate_size")
@@ -140,6 +145,19 @@ class Geometry(ConfigPart):
     attention_chunk_size: Whole = None
     num_global_key_value_heads: Whole = None
     global_head_dim: Whole = None
+    # The last layers, which use the keys and values of earlier ones (vLLM, models/gemma4.py).
+    num_kv_shared_layers: Whole = None
+    # Other descriptions of layers that differ in what they keep, which is not counted here.
+    uncounted: Any = Field(
+        default=None,
+        validation_alias=AliasChoices(
+            "hybrid_layer_pattern",
+            "compress_ratios",
+            "sparse_attention_config",
+            "layer_group_size",
+            "linear_attn_config",
+        ),
+    )
     # Layers that differ from each other.
     block_configs: Annotated[tuple[_Block, ...], _OfLayers] = ()
     # Multi-head latent attention.
@@ -149,6 +167,8 @@ class Geometry(ConfigPart):
     qk_rope_head_dim: Whole = None
     v_head_dim: Whole = None
     index_head_dim: Whole = None
+    # Layers that choose tokens, "full", and those that share a choice and keep no keys for it.
+    indexer_types: Annotated[tuple[str, ...], _OfLayers] | None = None
     # Linear attention: Gated DeltaNet, Mamba and Mamba 2.
     full_attention_interval: Whole = Field(
         default=None, validation_alias=AliasChoices("full_attention_interval", "attn_layer_period")
@@ -200,7 +220,7 @@ class Geometry(ConfigPart):
     @property
     def full_attention_layers(self) -> int | None:
         """The number of layers that keep all tokens; None if the configuration does not describe each layer."""
-        return self._kinds.count(_ALL) or None
+        return None if self.uncounted else self._kinds.count(_ALL) or None
 
     @property
     def cache(self) -> dict[str, int]:
@@ -209,20 +229,29 @@ class Geometry(ConfigPart):
         A window without a pattern of layers counts as no window, because servers interpret it differently.
         """
         layers, heads, dimension = self.num_hidden_layers, self.key_value_heads, self.head_dimension
+        if self.uncounted:
+            return {}
         if self.kv_lora_rank is not None:
             if layers is None or self.qk_rope_head_dim is None:
                 return {}
             # All heads share one latent and position, which every accelerator stores in full.
-            latent, indexed = _HALF * (self.kv_lora_rank + self.qk_rope_head_dim), self.index_head_dim or 0
-            return {"cache_bytes": layers * (latent + indexed + indexed // _INDEXED_GROUP * 4), "key_value_heads": 1}
+            latent, key = _HALF * (self.kv_lora_rank + self.qk_rope_head_dim), self.index_head_dim or 0
+            indexers = self.indexer_types.count(_INDEXER) if self.indexer_types else layers
+            indexed = indexers * (key + key // _INDEXED_GROUP * 4)
+            return {"cache_bytes": layers * latent + indexed, "key_value_heads": 1}
         if (groups := self._groups) and self.num_attention_heads and dimension is not None and heads is not None:
             every = sum(self.num_attention_heads // group for group in groups)
             return {"cache_bytes": 2 * _HALF * every * dimension, "key_value_heads": heads}
-        kinds, window, state = Counter(self._kinds), self.sliding_window or self.attention_chunk_size, self._state
+        keeping = (layers or 0) - (self.num_kv_shared_layers or 0)
+        kinds, window, state = (
+            Counter(self._kinds[:keeping]),
+            self.sliding_window or self.attention_chunk_size,
+            self._state,
+        )
         if not kinds or kinds[_ALL] == layers:
             found = {"layers": layers, "key_value_heads": heads}
             return {name: size for name, size in found.items() if size is not None}
-        if heads is None or dimension is None or None in kinds or kinds.total() != layers:
+        if heads is None or dimension is None or None in kinds or kinds.total() != keeping:
             return {}
         if (kinds[_WINDOW] and window is None) or (kinds[_STATE] and state is None):
             return {}

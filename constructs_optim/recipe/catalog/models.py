@@ -10,8 +10,11 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from . import load
+from . import load, model_configs
 from .splits import Layer, Split, StoredQuantization
+
+# What a layer keeps of a request: a configuration that describes it replaces all of these columns.
+_CACHE = ("layers", "cache_bytes", "window_bytes", "window", "state_bytes", "full_attention_layers")
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,8 @@ class VllmRecipe:
 
 @dataclass(frozen=True)
 class ModelRow:
-    """A model of JumpStart or Hugging Face. A column is None if the source does not give it.
+    """A model of JumpStart or Hugging Face. A column is None if the source does not give it. Columns that the catalog's
+    rows do not state follow from the model's configuration, if ``model_configs.json`` has it.
 
     ``supports`` has the techniques that the sources list as supported, by their names there, and ``pre_compiled`` if
     SageMaker has the compiled artifact.
@@ -238,7 +242,7 @@ def override(model_id: str, **columns: Any) -> ModelRow:
 
 
 def _row(raw: dict[str, Any], families: dict[str, list[str]]) -> ModelRow:
-    columns = dict(raw)
+    columns = {**model_configs.columns(raw["model_id"]), **raw}
     supports = {*families[raw["family"]], *columns.pop("supports")} - {*columns.pop("lacks", ())}
     licensed = columns.pop("license")
     return ModelRow(**columns, supports=frozenset(supports), license=License(**licensed) if licensed else None)
@@ -246,7 +250,8 @@ def _row(raw: dict[str, Any], families: dict[str, list[str]]) -> ModelRow:
 
 def _with_checkpoints(raw: Mapping[str, Any]) -> list[ModelRow]:
     """Return the model, and each of its checkpoints as a separate model."""
-    columns: dict[str, Any] = {**raw, "supports": frozenset(raw.get("supports", ()))}
+    columns: dict[str, Any] = {**model_configs.columns(raw["model_id"]), **raw}
+    columns["supports"] = frozenset(raw.get("supports", ()))
     checkpoints, tuning = columns.pop("checkpoints", ()), _tuning(columns)
     generations = _generations(columns)
     recipe = VllmRecipe(
@@ -268,13 +273,16 @@ def _checkpoint(model: ModelRow, recipe: VllmRecipe, columns: dict[str, Any]) ->
     tuned = {
         name: recipe.generations.get(name, Tuning()) | more.get(name, Tuning()) for name in {*recipe.generations, *more}
     }
+    own = model_configs.columns(columns["model_id"])
+    if own.get("hidden_size") == model.hidden_size:
+        # The vendor's figure stays, unless the checkpoint is another model.
+        own.pop("parameters_billion", None)
+    counted = dict.fromkeys(_CACHE, 0) | {"layers": None, "cache_bytes": None, "full_attention_layers": None}
+    configured = {"stored_gb": None, "quantization": None, **(counted if own.keys() & {*_CACHE} else {}), **own}
+    stated = {name: columns[name] for name in ("model_id", "weight_bits", "precision", "memory_gb")}
     return replace(
         model,
-        model_id=columns["model_id"],
-        weight_bits=columns["weight_bits"],
-        precision=columns["precision"],
-        memory_gb=columns["memory_gb"],
-        stored_gb=None,
+        **{**configured, **stated},
         # A checkpoint has its own repository, with its own license.
         gated=None,
         license=None,

