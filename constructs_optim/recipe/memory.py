@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .catalog import engine_arguments, images, models
+from .catalog import engine_arguments, engine_models, images, models
 from .catalog.model_config import bits_with_scales
 from .plan_data import MemoryEstimate
 from .recipe import Recipe, once
@@ -79,6 +79,10 @@ _HEAD_MATRICES, _HEAD_OUTPUTS = 18, 32_000
 _SIZED = images.VLLM | {"sglang"}
 _HALF_BITS = 16
 _WITH_HEADS = SpeculativeDecoding.speculator | SpeculativeDecoding.eagle | SpeculativeDecoding.mtp
+# The size of values in 32 bits, relative to half precision.
+_WIDENED = 2.0
+BFLOAT16 = 8.0
+"""The least compute capability of GPUs with bfloat16."""
 # A larger number is a mistake that the engine reports, or a token's.
 _LARGEST = 10**15
 
@@ -97,7 +101,7 @@ def estimate(recipe: Recipe) -> MemoryEstimate | None:
     cache = _cached(recipe, row.context_bytes(length))
     memory = instance.total_accelerator_memory_gb * min(degree, instance.parallel_units) / instance.parallel_units
     return MemoryEstimate(
-        weights_gb=round(weights_gb(row, techniques), 3),
+        weights_gb=round(weights_gb(row, techniques) * (_WIDENED if runs_in_float32(recipe) else 1), 3),
         draft_gb=round(_draft_gb(recipe, row, techniques), 3),
         kv_cache_gb=round(cache * batch / 1e9, 3) if cache is not None else None,
         batch_size=batch,
@@ -144,6 +148,20 @@ def _made(row: models.ModelRow, techniques: list[Technique]) -> Technique | None
 def batch_size(recipe: Recipe) -> int | None:
     """Return the maximum number of requests in a batch; None if it is not set, or known only at deployment."""
     return whole_setting(recipe, "max_num_seqs")
+
+
+@once
+def runs_in_float32(recipe: Recipe) -> bool:
+    """Return whether vLLM runs a model in 32 bits: one that it does not run in float16, on GPUs without bfloat16.
+
+    Source: vLLM, ``_resolve_auto_dtype`` of ``config/model.py``, and ``CudaPlatformBase.supported_dtypes``.
+    """
+    row, instance, known = recipe.model_row, recipe.instance, engine_models.of_image(recipe.serving_image.image)
+    if row is None or instance is None or known is None or (instance.compute_capability or BFLOAT16) >= BFLOAT16:
+        return False
+    is_half = row.weight_bits == _HALF_BITS and all(each.weight_bits is None for _, each in recipe.located_techniques)
+    is_chosen = (engine_setting(recipe, "dtype") or "auto") != "auto"
+    return is_half and not is_chosen and known.without_float16.has(row.model_type or "")
 
 
 def engine_setting(recipe: Recipe, argument: str) -> str | None:
@@ -297,12 +315,19 @@ def _context_part(technique: Technique) -> str:
 
 @once
 def planned_context(recipe: Recipe) -> int | None:
-    """Return the longest context that the plan sets: the recorded one, or else what fits; None for the model's own."""
-    recorded = recipe.containers.contexts.get(context_name(recipe) or "")
+    """Return the longest context that the plan sets: the recorded one, or else what fits, at most the model's own.
+
+    None for the engine's default, of a model whose ``config.json`` is unknown. The default of the others can be another
+    one: vLLM serves models with LongRoPE with their original positions (``_get_and_verify_max_len``).
+    """
+    name, row = context_name(recipe), recipe.model_row
+    recorded = recipe.containers.contexts.get(name or "")
     if recorded is not None:
         return recorded or None
     longest = context(recipe)
-    return longest.shortened if longest is not None else None
+    if longest is not None and longest.shortened is not None:
+        return longest.shortened
+    return row.max_position if name is not None and row is not None and row.model_type is not None else None
 
 
 def longest_request(recipe: Recipe) -> int | None:
@@ -330,7 +355,8 @@ def _cached(recipe: Recipe, bytes_in_half: int | None) -> int | None:
 def cache_share(recipe: Recipe) -> float | None:
     """Return the size of the KV cache relative to half precision; None if its type is unknown."""
     kept = engine_setting(recipe, "kv_cache_dtype") or "auto"
-    return _SHARE_OF_HALF.get(kept.partition("_")[0])
+    share = _SHARE_OF_HALF.get(kept.partition("_")[0])
+    return _WIDENED if kept == "auto" and runs_in_float32(recipe) else share
 
 
 def cache_room_gb(recipe: Recipe) -> float | None:

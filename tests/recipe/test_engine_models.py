@@ -107,7 +107,7 @@ def test_an_image_that_loads_the_architecture_serves_the_model() -> None:
 
 
 @pytest.mark.parametrize(
-    "columns", [{}, {"architectures": ("BambaForCausalLM",)}, {"quantization": "auto-round"}], ids=str
+    "columns", [{}, {"architectures": ("BambaForCausalLM",)}, {"quantization": {"method": "auto-round"}}], ids=str
 )
 def test_a_model_that_an_engine_may_load_is_planned(columns: dict[str, Any]) -> None:
     assert [each for each in check(recipe(**columns)) if each.rule in ("OPT289", "OPT290")] == []

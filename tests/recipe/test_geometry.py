@@ -11,6 +11,7 @@ import pytest
 from constructs_optim.recipe.catalog.lock import RecordedModel
 from constructs_optim.recipe.catalog.model_config import ModelConfig, bits_with_scales
 from constructs_optim.recipe.catalog.models import ModelRow
+from constructs_optim.recipe.catalog.splits import Split
 
 CONFIGS: dict[str, Any] = {
     name: each["config"]
@@ -43,6 +44,13 @@ def test_a_configuration_has_the_columns_of_a_model() -> None:
         "tied_embeddings": False,
         "attention_heads": 32,
         "max_position": 8192,
+        "model_type": "llama",
+        "splits": {
+            "hidden": Split(width=4096),
+            "attention": Split(heads=32, width=4096),
+            "key_value": Split(heads=8, width=1024),
+            "mlp": Split(width=14_336),
+        },
         "layers": 32,
         "key_value_heads": 8,
         "parameters_billion": 8.03,
@@ -499,24 +507,27 @@ LENGTHS: list[tuple[dict[str, Any], int | None]] = [
     ({"max_position_embeddings": 4096, "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}, 4096),
     (
         {
-            "max_position_embeddings": 4096,
-            "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0}, "sliding_attention": None},
-        },
-        32_768,
-    ),
-    (
-        {
             "model_type": "gemma3_text",
             "max_position_embeddings": 131_072,
             "rope_scaling": {"rope_type": "linear", "factor": 8.0},
         },
         131_072,
     ),
+]
+# vLLM reads these parts for the model types that have them.
+LENGTHS_OF_PARTS: list[tuple[dict[str, Any], int | None]] = [
+    (
+        {
+            "max_position_embeddings": 4096,
+            "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0}, "sliding_attention": None},
+        },
+        32_768,
+    ),
     ({"text_config": {**LLAMA, "max_position_embeddings": 512}, "max_position_embeddings": 8192}, 512),
 ]
 
 
-@pytest.mark.parametrize(("changed", "expected"), LENGTHS)
+@pytest.mark.parametrize(("changed", "expected"), [*LENGTHS, *LENGTHS_OF_PARTS])
 def test_the_longest_context_is_the_one_that_vllm_derives(changed: dict[str, Any], expected: int | None) -> None:
     assert columns({**LLAMA, **changed}).get("max_position") == expected
 

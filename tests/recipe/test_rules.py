@@ -27,6 +27,7 @@ from constructs_optim.recipe import (
 )
 from constructs_optim.recipe.catalog import images, models
 from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
+from constructs_optim.recipe.catalog.splits import Split, StoredQuantization
 from constructs_optim.recipe.objectives import Objectives
 from constructs_optim.recipe.recipe import JobSettings
 from constructs_optim.recipe.rules import all_rules, check, warnings
@@ -95,9 +96,19 @@ def _of_architecture(name: str, **columns: Any) -> dict[str, Any]:
     return {"model": _hub("acme/mine"), "techniques": [], "containers": Lock(models={"acme/mine": recorded}), **_G7E}
 
 
-def _of_method(name: str) -> dict[str, Any]:
+def _of_method(name: str, **quantization: Any) -> dict[str, Any]:
     """A recipe of a model whose recorded config.json names this method of quantization."""
-    return _of_architecture("LlamaForCausalLM", quantization=name)
+    return _of_architecture("LlamaForCausalLM", quantization=StoredQuantization(method=name, **quantization))
+
+
+def _of_type(name: str, **columns: Any) -> dict[str, Any]:
+    """A recipe of a model whose recorded config.json names this model type."""
+    return _of_architecture("LlamaForCausalLM", model_type=name, **columns)
+
+
+def _split(**parts: Split) -> dict[str, Any]:
+    """A recipe on four GPUs of a model whose recorded layers are split like this."""
+    return _of_architecture("LlamaForCausalLM", splits=parts) | {"instance_type": "ml.g6e.12xlarge"}
 
 
 _GATED = Lock(models={"meta-llama/Llama-3.1-8B": RecordedModel(revision=_COMMIT, gated=True)})
@@ -113,6 +124,11 @@ def _w4a16(**settings: Any) -> Technique:
 
 def _hub(model_id: str, **settings: Any) -> Model:
     return Model.huggingface(model_id, revision=_COMMIT, **settings)
+
+
+_NARROW = _split(hidden=Split(width=4096), attention=Split(heads=32, width=4096), mlp=Split(width=11_008))
+_FEW_KEYS = _split(attention=Split(heads=40, width=5120), key_value=Split(heads=10, width=1280))
+_EXPERTS = _split(hidden=Split(width=2048), attention=Split(heads=32, width=4096), experts=Split(width=768))
 
 
 def _copied(**compute: Any) -> Model:
@@ -306,6 +322,22 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {**_of_method("fbgemm_fp8"), "environment": {"SM_VLLM_ALLOW_DEPRECATED_QUANTIZATION": "true"}},
         {**_of_method("mxfp8"), "instance_type": "ml.g5.12xlarge"},
         {**_of_method("bitsandbytes"), "techniques": [Quantization.fp8(checkpoint=_hub("acme/mine-fp8"))]},
+        _of_method("gptq", bits=8, group_size=128, symmetric=True),
+        {**_of_method("gptq", bits=3, symmetric=False), "server": Server.vllm(container_version="0.20")},
+        {**_of_method("gptq", activation_order=True), "server": Server.vllm(container_version="0.29")},
+    ],
+    "OPT291": [
+        _of_type("llama"),
+        _of_type("kimi_k25"),
+        {**_of_type("acme"), "model": _hub("acme/mine", allow_code=True)},
+        {**_of_type("acme"), "environment": {"SM_VLLM_TRUST_REMOTE_CODE": "true"}},
+        {**_of_type("acme"), "environment": {"SM_VLLM_HF_OVERRIDES": '{"model_type": "llama"}'}},
+        {**_of_type("acme"), "server": Server.sglang()},
+    ],
+    "OPT292": [
+        {**_of_type("gemma2"), "environment": {"SM_VLLM_DTYPE": "bfloat16"}},
+        {**_of_type("llama"), "environment": {"SM_VLLM_DTYPE": "half"}},
+        {**_of_type("llama"), "environment": {"SM_VLLM_DTYPE": "float32"}, "instance_type": "ml.g4dn.12xlarge"},
     ],
     "OPT274": [
         {"environment": {"SM_VLLM_QUANTIZATION": "awq"}},
@@ -392,7 +424,18 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         # Half of the accelerators hold little more than a chat's context, and the plan sets the server's limit to it.
         {"techniques": [_awq(tensor_parallel_degree=2)]},
     ],
-    "OPT054": [_FALCON_7B | {"techniques": [_awq(tensor_parallel_degree=1)]}, {}],
+    "OPT054": [
+        _FALCON_7B | {"techniques": [_awq(tensor_parallel_degree=1)]},
+        {},
+        _NARROW,
+        {**_NARROW, "techniques": [_awq(group_size=64)]},
+        {**_NARROW, "techniques": [Quantization.fp8_dynamic()]},
+        {
+            **_EXPERTS,
+            "techniques": [Quantization.fp8_block()],
+            "environment": {"SM_VLLM_ENABLE_EXPERT_PARALLEL": "true"},
+        },
+    ],
     "OPT060": [{"techniques": [SpeculativeDecoding.sagemaker_draft()]}],
     "OPT061": [{"techniques": [SpeculativeDecoding.sagemaker_draft()], "region": "eu-west-1"}],
     "OPT062": [
@@ -689,6 +732,14 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT289", _of_architecture("AcmeForCausalLM"), "model", "vLLM 0.30.0 does not load AcmeForCausalLM"),
     ("OPT289", {**_of_architecture("AcmeForCausalLM"), "server": Server.sglang()}, "model", "SGLang 0.5.20 does not load AcmeForCausalLM"),
     ("OPT290", _of_method("bitsandbytes"), "model", 'FP8, or AWQ, or Server.vllm(container_version="0.27.1-'),
+    ("OPT290", _of_method("gptq", activation_order=True), "model", 'FP8, or AWQ, or Server.vllm(container_version="0.29.0-'),
+    ("OPT290", _of_method("gptq", bits=3), "model", "in 3 bits, only in 4, 8"),
+    ("OPT290", _of_method("gptq", bits=4, symmetric=False), "model", "with zero points (sym is false)"),
+    ("OPT290", _of_method("awq", bits=8), "model", "in 8 bits, only in 4"),
+    ("OPT291", _of_type("acme", has_code=True), "model", "review the Python files in its repository, and then set allow_code=True"),
+    ("OPT291", _of_type("acme"), "model", "do not know acme, the type of acme/mine"),
+    ("OPT292", {**_of_type("gemma3"), "environment": {"SM_VLLM_DTYPE": "half"}}, "environment.SM_VLLM_DTYPE", "does not run gemma3 models in float16"),
+    ("OPT292", {**_of_type("llama"), "environment": {"SM_VLLM_DTYPE": "bfloat16"}, "instance_type": "ml.g4dn.12xlarge"}, "environment.SM_VLLM_DTYPE", "has no bfloat16"),
     ("OPT290", _of_method("eetq"), "model", "in 16 bits, FP8, or AWQ"),
     ("OPT290", {**_of_method("qoq"), "server": Server.sglang()}, "model", "SGLang 0.5.20 does not load the weights of acme/mine"),
     ("OPT290", _of_method("fbgemm_fp8"), "model", 'environment={"SM_VLLM_ALLOW_DEPRECATED_QUANTIZATION": "true"}'),
@@ -742,6 +793,9 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT052", {"environment": {"SM_VLLM_MAX_MODEL_LEN": "1M"}, **_QWEN_32B}, "environment.SM_VLLM_MAX_MODEL_LEN", "40960 or less, or an instance type"),
     ("OPT052", {"environment": {"OPTION_MAX_MODEL_LEN": "1M"}, "server": Server.lmi(), **_QWEN_32B}, "environment.OPTION_MAX_MODEL_LEN", "40960 or less"),
     ("OPT054", _FALCON_7B, "instance_type", "tensor parallel degree of 1 ("),
+    ("OPT054", _FEW_KEYS, "instance_type", "10 heads of keys and values cannot be spread evenly over 4"),
+    ("OPT054", {**_NARROW, "techniques": [_awq()]}, "instance_type", "1 or 2 (tensor_parallel_degree=), or Quantization.awq(group_size=64)"),
+    ("OPT054", {**_EXPERTS, "techniques": [Quantization.fp8_block()]}, "instance_type", "1 or 2 (tensor_parallel_degree=), or Quantization.fp8_dynamic()"),
     ("OPT054", {"model": Model.jumpstart("huggingface-textgeneration-gpt2"), "instance_type": "ml.g5.48xlarge"}, "instance_type", "1 or 2 or 4"),
     ("OPT023", {"model": Model.jumpstart("huggingface-textgeneration-gpt2"), "techniques": [PreOptimized()]}, "techniques[0]", "no pre-optimized configuration for"),
     ("OPT023", _medusa() | {"model": Model.jumpstart("huggingface-llm-falcon-40b-bf16")}, "techniques[0]", "a 16-bit Llama or Mistral model"),

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel
 from pydantic_core import from_json
 
-from . import load
+from . import engine_models, load
 
 # vLLM, human_readable_int of utils/argparse_utils.py: 8k is 8000, 8K is 8192. Decimals are for k, m, g and t only.
 _VLLM_UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -154,9 +154,14 @@ def of_release(engine: str, release: str | None) -> Arguments | None:
     if release not in releases:
         return None
     order = {known: number for number, known in enumerate(releases)}
+    loaded = engine_models.of_release(engine, release)
+    tables = {"quantization": loaded.quantization, "load_format": loaded.load_formats} if loaded is not None else {}
     rows = {name: Argument.model_validate(row) for name, row in data["arguments"].items()}
 
-    def of_this(row: Argument) -> Argument:
+    def of_this(name: str, row: Argument) -> Argument:
+        if name in tables and not row.choices:
+            # Any text for the parser, which does not know the tables of the engine.
+            return row.model_copy(update={"choices": tuple(filter(tables[name].has, tables[name].rows))})
         if not row.choices_since:
             return row
         first = {choice: order[row.choices_since.get(choice, releases[0])] for choice in row.choices}
@@ -165,7 +170,7 @@ def of_release(engine: str, release: str | None) -> Arguments | None:
 
     return Arguments(
         {
-            name: of_this(row)
+            name: of_this(name, row)
             for name, row in rows.items()
             if order[row.since or releases[0]] <= order[release] <= order[row.until or releases[-1]]
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from typing import Literal, NamedTuple
 
@@ -10,11 +10,23 @@ from pydantic import BaseModel
 
 from . import load
 from .images import VLLM, ImageRow
+from .splits import StoredQuantization
 
 Task = Literal["generate", "embed", "embed_tokens", "classify", "classify_tokens", "reward", "transcribe", "draft"]
 """What a model does by default; a draft is a part of speculative decoding."""
 
-_PARTS = ("architectures", "quantization", "plugins", "load_formats")
+_PARTS = (
+    "architectures",
+    "quantization",
+    "plugins",
+    "load_formats",
+    "configurations",
+    "without_float16",
+    "features",
+)
+# The bits per weight of AWQ and GPTQ that vLLM loads; with gptq.py, GPTQ also with zero points.
+_AWQ, _GPTQ = frozenset({"awq", "awq_marlin"}), frozenset({"gptq", "gptq_marlin"})
+_AWQ_BITS, _GPTQ_BITS, _GPTQ_BITS_OF_ANY = 4, (4, 8), (2, 3, 4, 8)
 _TITLES = {"vllm": "vLLM", "sglang": "SGLang"}
 
 
@@ -68,13 +80,15 @@ class Table(NamedTuple):
 class Transformers(BaseModel, frozen=True, extra="forbid"):
     """What vLLM runs with the code of transformers, in the ``release`` of transformers beside the release ``vllm``.
 
-    ``encoder_decoder`` are the architectures of transformers with an encoder and a decoder.
+    ``encoder_decoder`` are the architectures of transformers with an encoder and a decoder, ``configurations`` the
+    model types that it knows.
     """
 
     vllm: str
     release: str
     generate: frozenset[str]
     encoder_decoder: frozenset[str]
+    configurations: frozenset[str]
 
 
 class EngineModels(NamedTuple):
@@ -82,6 +96,8 @@ class EngineModels(NamedTuple):
 
     ``architectures`` are by their names in ``config.json``, ``quantization`` by ``quant_method`` there, ``plugins`` are
     the architectures that the engine leaves to a plugin, and ``load_formats`` the values of ``--load-format``.
+    ``configurations`` are the model types whose configuration is the engine's own, ``without_float16`` those that it
+    does not run in float16. ``features`` are what it loads beyond the least of a method of quantization.
     """
 
     title: str
@@ -90,6 +106,32 @@ class EngineModels(NamedTuple):
     quantization: Table
     plugins: Table
     load_formats: Table
+    configurations: Table
+    without_float16: Table
+    features: Table
+
+    def knows(self, model_type: str) -> bool:
+        """Return whether the release, or its transformers, may know a model type of ``config.json``."""
+        return self.configurations.has(model_type) or model_type in transformers().configurations
+
+    def lacks(self, weights: StoredQuantization) -> Iterator[str]:
+        """Yield what the release does not load of weights, although it has their method; in words, after the method.
+
+        Source: vLLM, ``AutoGPTQConfig`` and ``AutoAWQConfig``; before 0.21, ``GPTQConfig`` of ``gptq.py``.
+        """
+        if self.title != _TITLES["vllm"]:
+            return
+        if weights.method in _AWQ and weights.bits not in (None, _AWQ_BITS):
+            yield f"in {weights.bits} bits, only in {_AWQ_BITS}"
+        if weights.activation_order and not self.features.has("activation_order"):
+            yield "in the order of activations (desc_act or actorder)"
+        if weights.method not in _GPTQ:
+            return
+        bits = _GPTQ_BITS_OF_ANY if self.features.has("gptq_any_scheme") else _GPTQ_BITS
+        if weights.bits is not None and weights.bits not in bits:
+            yield f"in {weights.bits} bits, only in {', '.join(map(str, bits))}"
+        elif weights.symmetric is False and bits == _GPTQ_BITS:
+            yield "with zero points (sym is false)"
 
     def is_draft(self, architecture: str) -> bool:
         """Return whether an architecture proposes tokens for another model."""

@@ -92,7 +92,7 @@ class Geometry(ConfigPart):
     A field is None if the file lacks it.
     """
 
-    model_type: str = ""
+    model_type: Name = ""
     num_hidden_layers: _Layers = None
     num_attention_heads: Whole = None
     num_key_value_heads: Whole = Field(
@@ -109,10 +109,33 @@ class Geometry(ConfigPart):
     intermediate_size: Whole = None
     moe_intermediate_size: Whole = None
     experts: Whole = Field(
-        default=None, validation_alias=AliasChoices("num_experts", "num_local_experts", "n_routed_experts")
+        default=None,
+        validation_alias=AliasChoices("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"),
     )
-    n_shared_experts: Whole = None
-    first_k_dense_replace: Whole = None
+    n_shared_experts: Whole = Field(
+        default=None, validation_alias=AliasChoices("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
+    )
+    shared_intermediate_size: Whole = Field(
+        default=None,
+        validation_alias=AliasChoices(
+            "shared_intermediate_size",
+            "shared_expert_intermediate_size",
+            "moe_shared_expert_intermediate_size",
+            "share_expert_dim",
+        ),
+    )
+    first_k_dense_replace: Whole = Field(
+        default=None,
+        validation_alias=AliasChoices("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index"),
+    )
+    # A width of the dense layers of a mixture that differs from the experts'.
+    dense_intermediate_size: Whole = Field(
+        default=None, validation_alias=AliasChoices("intermediate_size_mlp", "dense_intermediate_size")
+    )
+    mlp_only_layers: Annotated[tuple[int, ...], _OfLayers] = ()
+    sparse_step: Whole = Field(
+        default=None, validation_alias=AliasChoices("decoder_sparse_step", "interleave_moe_layer_step")
+    )
     # Windows.
     layer_types: Annotated[tuple[str, ...], _OfLayers] | None = Field(
         default=None, validation_alias=AliasChoices("layer_types", "layers_block_type")

@@ -24,6 +24,7 @@ from constructs_optim.recipe.errors import listed_mistakes, shortened
 
 from .geometry import MOST_ARCHITECTURES, Name
 from .models import License, ModelRow, Tuning
+from .splits import Layer, Split, StoredQuantization
 
 SCHEMA_VERSION = 1
 """The version of the file's form: another form has another version."""
@@ -65,7 +66,10 @@ class RecordedModel(BaseModel, frozen=True, extra="forbid"):
     gated: bool | None = None
     license: str | None = None
     architectures: Annotated[tuple[Name, ...], Field(max_length=MOST_ARCHITECTURES)] | None = None
-    quantization: Name | None = None
+    model_type: Name | None = None
+    has_code: bool | None = None
+    quantization: StoredQuantization | None = None
+    splits: Mapping[Layer, Split] | None = None
     parameters_billion: _Size | None = None
     weight_bits: int | None = Field(default=None, ge=1, le=64)
     precision: str | None = None
@@ -86,7 +90,8 @@ class RecordedModel(BaseModel, frozen=True, extra="forbid"):
 
     def row(self, name: str, known: ModelRow | None) -> ModelRow:
         """Return the catalog's row of the model, or a new row without a family, updated with the recorded data."""
-        columns = self.model_dump(exclude_none=True, exclude={"revision", "license"})
+        own = {"revision", "license"}
+        columns = {column: found for column, found in dict(self).items() if found is not None and column not in own}
         licensed = {"license": License(self.license, f"https://huggingface.co/{name}")} if self.license else {}
         # The KV cache that config.json describes overrides the catalog's figure.
         counted = {"cache_bytes": None, "window_bytes": 0, "state_bytes": 0} if self.layers is not None else {}

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, AliasPath, Field
 
 from .geometry import MOST, MOST_ARCHITECTURES, ConfigPart, Geometry, Name, Whole
+from .splits import StoredQuantization, ignored_modules, splits
 
 _HALF, _WHOLE = 16, 32
 # Bits per weight by the method's name, for configurations without a number.
@@ -52,10 +53,20 @@ def bits_with_scales(bits: int, precision: str | None, group_size: int = _GROUP_
     return _WITH_SCALES.get(precision or "", 4 + (16 + 4) / group_size if bits == 4 else bits)
 
 
+_Block = tuple[Annotated[int, Field(ge=1, le=MOST)], Annotated[int, Field(ge=1, le=MOST)]]
+
+
+# Groups of weights that are not neighbors (compressed-tensors, ActivationOrdering).
+_ORDERED = frozenset({"group", "dynamic"})
+
+
 class _Weights(ConfigPart):
     num_bits: Whole = None
     type: str | None = None
     group_size: Whole = None
+    symmetric: bool | None = None
+    block_structure: _Block | None = None
+    actorder: str | None = None
 
     @property
     def precision(self) -> str | None:
@@ -91,11 +102,42 @@ class _Quantization(ConfigPart):
             AliasPath("global_quant_config", "weight", "dtype"),
         ),
     )
-    group_size: Whole = None
+    group_size: Whole = Field(
+        default=None,
+        validation_alias=AliasChoices("group_size", "q_group_size", AliasPath("quantization", "group_size")),
+    )
+    # A block's outputs and inputs.
+    weight_block_size: _Block | None = None
+    desc_act: bool = False
+    sym: bool | None = None
     config_groups: Mapping[str, _Group] = {}
     excepted: tuple[str, ...] | None = Field(
-        default=None, validation_alias=AliasChoices("modules_to_not_convert", "ignore")
+        default=None,
+        validation_alias=AliasChoices(
+            "modules_to_not_convert", "ignore", "exclude_modules", AliasPath("quantization", "exclude_modules")
+        ),
     )
+
+    @property
+    def stored(self) -> StoredQuantization | None:
+        """How the weights are quantized; None if the configuration names no method."""
+        if self.method is None:
+            return None
+        groups = [each.weights for each in self.config_groups.values() if each.weights is not None]
+        sizes = [size for size in (self.group_size, *(each.group_size for each in groups)) if size is not None]
+        blocks = [each for each in (self.weight_block_size, *(group.block_structure for group in groups)) if each]
+        symmetric = [each for each in (self.sym, *(group.symmetric for group in groups)) if each is not None]
+        return StoredQuantization(
+            method=self.method,
+            bits=self.weight_bits,
+            group_size=max((size for size in sizes if size > 0), default=None),
+            block_size=next(iter(blocks), None),
+            symmetric=all(symmetric) if symmetric else None,
+            # With one group, the order changes nothing.
+            activation_order=(self.desc_act and bool(sizes) and max(sizes) > 0)
+            or any(each.actorder in _ORDERED for each in groups),
+            ignored=ignored_modules(self.excepted or ()),
+        )
 
     @property
     def method(self) -> str | None:
@@ -168,6 +210,8 @@ class ModelConfig(Geometry):
     )
     # A configuration with several architectures has the one that runs first (vLLM, ModelConfig.architectures).
     architectures: Annotated[tuple[Name, ...], Field(max_length=MOST_ARCHITECTURES)] = ()
+    # The Python classes in the repository that read and run the model.
+    auto_map: Mapping[str, Any] = {}
     dtype: str | None = Field(default=None, validation_alias=AliasChoices("dtype", "torch_dtype"))
     quantization_config: _Quantization | None = Field(
         default=None, validation_alias=AliasChoices("quantization_config", "compression_config")
@@ -201,7 +245,9 @@ class ModelConfig(Geometry):
         text = text.model_copy(update={"tie_word_embeddings": text.tie_word_embeddings or self.tie_word_embeddings})
         found = {
             "architectures": self.architectures or None,
-            "quantization": quantization.method if quantization is not None else None,
+            "model_type": self.model_type or None,
+            "has_code": "AutoConfig" in self.auto_map or None,
+            "quantization": quantization.stored if quantization is not None else None,
             "weight_bits": bits,
             "precision": quantization.precision if quantization is not None else None,
             "head_dimension": text.head_dimension,
@@ -211,6 +257,7 @@ class ModelConfig(Geometry):
             "attention_heads": text.num_attention_heads,
             "max_position": text.longest_context,
             "full_attention_layers": text.full_attention_layers,
+            "splits": splits(text) or None,
             **text.cache,
         }
         if (modules := text.modules) and bits is not None and self.tower is None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from . import load, model_configs
+from .splits import Layer, Split, StoredQuantization
 
 # What a layer keeps of a request: a configuration that describes it replaces all of these columns.
 _CACHE = ("layers", "cache_bytes", "window_bytes", "window", "state_bytes", "full_attention_layers")
@@ -83,8 +84,9 @@ class ModelRow:
     ``supports`` has the techniques that the sources list as supported, by their names there, and ``pre_compiled`` if
     SageMaker has the compiled artifact.
 
-    ``architectures`` are the names in ``config.json`` by which engines choose the model's code, ``quantization`` is the
-    method that its ``quantization_config`` names.
+    ``architectures`` are the names in ``config.json`` by which engines choose the model's code, ``model_type`` the name
+    by which they read it, and ``has_code`` whether the repository has its own code for that. ``quantization`` is how
+    its weights are quantized. ``splits`` has what tensor parallelism splits in each kind of layer.
 
     ``parameters_billion`` is the vendor's own figure, ``weight_bits`` the precision of the stored weights, and
     ``stored_gb`` their size if it does not follow from these two. The size of the KV cache follows from ``layers``,
@@ -105,7 +107,10 @@ class ModelRow:
     gated: bool | None = None
     license: License | None = None
     architectures: tuple[str, ...] = ()
-    quantization: str | None = None
+    model_type: str | None = None
+    has_code: bool = False
+    quantization: StoredQuantization | None = None
+    splits: Mapping[Layer, Split] = field(default_factory=dict[Layer, Split])
     parameters_billion: float | None = None
     weight_bits: int = 16
     layers: int | None = None

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 
 from constructs_optim.recipe.catalog import engine_models, images, instances
 from constructs_optim.recipe.catalog.engine_models import EngineModels
-from constructs_optim.recipe.memory import engine_setting
+from constructs_optim.recipe.catalog.splits import StoredQuantization
+from constructs_optim.recipe.memory import BFLOAT16, engine_setting
 from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.servers import by_name
@@ -17,7 +18,10 @@ from .registry import Finding, rule
 
 _SUPPORTED = "https://docs.vllm.ai/en/latest/models/supported_models/"
 _QUANTIZED = "https://docs.vllm.ai/en/latest/features/quantization/"
-_DEPRECATED = "allow_deprecated_quantization"
+_CODE = "https://docs.vllm.ai/en/latest/models/supported_models/#transformers"
+_DEPRECATED, _TRUSTED = "allow_deprecated_quantization", "trust_remote_code"
+# Settings with which the engine reads another configuration.
+_CHANGING = ("hf_overrides", "hf_config_path", "config_format")
 _OTHER_WEIGHTS = "the model's weights in 16 bits, FP8, or AWQ"
 
 
@@ -57,24 +61,26 @@ def _server_that(recipe: Recipe, loads: Callable[[EngineModels], bool | None]) -
 
 @rule("OPT290", _QUANTIZED)
 def _the_engine_loads_the_quantization(recipe: Recipe) -> Iterator[Finding]:
-    """The engine loads the quantization of the weights: the release of the engine in the container lacks the method."""
+    """The engine loads the quantization of the weights: the release of the engine in the container lacks the method, or
+    does not load weights that are quantized in this way.
+    """
     model, known = recipe.served_model, engine_models.of_image(recipe.serving_image.image)
     row = recipe.row(model) if isinstance(model, Model) else None
-    method = row.quantization if row is not None else None
+    stored = row.quantization if row is not None else None
     is_made = any(each.weight_bits is not None and each.ready_made is None for _, each in recipe.located_techniques)
-    if method is None or known is None or is_made:
+    if stored is None or known is None or is_made:
         return
     engine, table = f"{known.title} {known.release}", known.quantization
-    weights = f"the weights of {model.name}, which are quantized with {method}"
-    if not table.has(method):
-        reason = f"{engine} does not load {weights}"
-        server = _server_that(recipe, lambda models: models.quantization.has(method))
-        yield Finding("model", model.name, f"{_OTHER_WEIGHTS}{f', or {server}' if server else ''}", reason)
+    weights = f"the weights of {model.name}, which are quantized with {stored.method}"
+    if not table.has(stored.method):
+        yield _other_weights(recipe, f"{engine} does not load {weights}", stored)
         return
-    if table.is_deprecated(method) and engine_setting(recipe, _DEPRECATED) != "true":
+    for lacking in known.lacks(stored):
+        yield _other_weights(recipe, f"{engine} does not load {weights} {lacking}", stored)
+    if table.is_deprecated(stored.method) and engine_setting(recipe, _DEPRECATED) != "true":
         fix = f'environment={{"{recipe.variable(_DEPRECATED)}": "true"}}, or {_OTHER_WEIGHTS}'
         yield Finding("model", model.name, fix, f"{engine} loads {weights}, only on request: the method is deprecated")
-    least = (table.rows[method].least_capability or 0) / 10
+    least = (table.rows[stored.method].least_capability or 0) / 10
     if recipe.instance is not None and _is_older(recipe.instance, least):
         memory = recipe.instance.total_accelerator_memory_gb
         newer = (
@@ -86,5 +92,57 @@ def _the_engine_loads_the_quantization(recipe: Recipe) -> Iterator[Finding]:
         yield Finding("instance_type", recipe.instance_type, f"newer GPUs, such as {next(newer)}", reason)
 
 
+def _other_weights(recipe: Recipe, reason: str, stored: StoredQuantization) -> Finding:
+    """Return a finding about weights that the engine does not load. Another release of it may load them."""
+    server = _server_that(recipe, lambda known: known.quantization.has(stored.method) and not any(known.lacks(stored)))
+    fix = f"{_OTHER_WEIGHTS}{f', or {server}' if server else ''}"
+    return Finding("model", recipe.served_model.name, fix, reason)
+
+
+@rule("OPT291", _CODE)
+def _the_engine_reads_the_configuration(recipe: Recipe) -> Iterator[Finding]:
+    """The engine reads the model's configuration: neither it nor its transformers knows the model's type, which only
+    code in the model's repository does, if anything.
+    """
+    row, model, known = recipe.model_row, recipe.served_model, engine_models.of_image(recipe.serving_image.image)
+    if row is None or row.model_type is None or known is None or known.title != "vLLM" or known.knows(row.model_type):
+        return
+    is_changed = any(engine_setting(recipe, name) is not None for name in _CHANGING)
+    if is_changed or (engine_setting(recipe, _TRUSTED) or "false").lower() != "false":
+        return
+    reason = (
+        f"{known.title} {known.release} and transformers {engine_models.transformers().release} do not know "
+        f"{row.model_type}, the type of {model.name}"
+    )
+    if row.has_code:
+        setting = (
+            "allow_code=True"
+            if model.kind == "huggingface"
+            else f'environment={{"{recipe.variable(_TRUSTED)}": "true"}}'
+        )
+        fix = f"review the Python files in its repository, and then set {setting}: the engine runs them"
+        yield Finding("model", model.name, fix, f"{reason}, and its repository has the code that reads it")
+    else:
+        yield Finding("model", model.name, "another model", reason)
+
+
 def _is_older(row: instances.InstanceRow, least: float) -> bool:
     return row.compute_capability is not None and row.compute_capability < least
+
+
+@rule("OPT292", "https://docs.vllm.ai/en/latest/configuration/engine_args/")
+def _the_data_type_is_supported(recipe: Recipe) -> Iterator[Finding]:
+    """The GPUs and the model support the data type: vLLM does not run some models in float16, and GPUs older than
+    compute capability 8.0 have no bfloat16.
+    """
+    row, instance, known = recipe.model_row, recipe.instance, engine_models.of_image(recipe.serving_image.image)
+    name, chosen = recipe.variable("dtype"), recipe.variables.get(recipe.variable("dtype"))
+    if known is None or instance is None or chosen is None:
+        return
+    if chosen == "bfloat16" and _is_older(instance, BFLOAT16):
+        fix = f"auto, or GPUs of compute capability {BFLOAT16:g} or newer"
+        reason = f"{instance.name} ({instance.accelerator}) has no bfloat16"
+        yield Finding(f"environment.{name}", chosen, fix, reason)
+    elif chosen in ("float16", "half") and row is not None and known.without_float16.has(row.model_type or ""):
+        reason = f"{known.title} {known.release} does not run {row.model_type} models in float16"
+        yield Finding(f"environment.{name}", chosen, "auto", reason)

@@ -25,6 +25,7 @@ from constructs_optim.recipe.memory import (
     planned_context,
     whole_setting,
 )
+from constructs_optim.recipe.parallelism import misfits_of
 from constructs_optim.recipe.plan_data import MemoryEstimate
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.techniques import Compilation, Technique
@@ -46,7 +47,7 @@ _EXAMPLE = "an instance type such as ml.g5.12xlarge"
 _SCALING = ("hf_overrides", "json_model_override_args", "rope_scaling", "rope_theta")
 _OFF = frozenset({"", "0", "false", "no", "off"})
 # Rules that a recipe breaks on one instance type and not on another.
-_OF_HARDWARE = frozenset({"OPT012", "OPT024", "OPT033", "OPT050", "OPT052", "OPT054", "OPT055"})
+_OF_HARDWARE = frozenset({"OPT012", "OPT024", "OPT033", "OPT050", "OPT052", "OPT055"})
 _DEVICES = {"gpu": "GPUs", "neuron": "Neuron devices"}
 
 
@@ -203,7 +204,7 @@ def _weights_fit(recipe: Recipe) -> Iterator[Finding]:
     memory = estimate(recipe) if recipe.has_only_techniques else None
     if memory is None or memory.weights_fit:
         return
-    smallest = _smallest_fit(recipe, memory)
+    smallest = smallest_fit(recipe, memory)
     degree = recipe.tensor_parallel_degree
     spread = "its one accelerator or core" if degree == 1 else f"its {degree} accelerators or cores"
     if recipe.instance is not None and recipe.partition in recipe.instance.partitions:
@@ -222,7 +223,7 @@ def _cache_fits(recipe: Recipe) -> Iterator[Finding]:
     memory = estimate(recipe)
     if memory is None or not memory.weights_fit or memory.total_gb <= memory.available_gb:
         return
-    smallest = _smallest_fit(recipe, memory)
+    smallest = smallest_fit(recipe, memory)
     yield Finding(
         *_place(recipe),
         f"Choose {smallest}" if smallest else "Plan for fewer or shorter requests",
@@ -240,9 +241,9 @@ def _place(recipe: Recipe) -> tuple[str, str]:
     return "instance_type", recipe.instance_type
 
 
-def _smallest_fit(recipe: Recipe, needed: MemoryEstimate) -> str | None:
+def smallest_fit(recipe: Recipe, needed: MemoryEstimate) -> str | None:
     """Return the smallest partition that fits, if the model uses one; otherwise, the instance type with the least
-    accelerator memory that holds the weights and the KV cache, and follows the other rules.
+    accelerator memory that holds the weights and the KV cache, splits the layers, and follows the other rules.
     """
     row, found = recipe.instance, list[tuple[str, Recipe]]()
     if row is not None and recipe.partition in row.partitions:
@@ -255,6 +256,8 @@ def _smallest_fit(recipe: Recipe, needed: MemoryEstimate) -> str | None:
     for name, candidate in found:
         memory = estimate(candidate)
         if memory is None or memory.total_gb > memory.available_gb:
+            continue
+        if misfits_of(candidate):
             continue
         if not any(finding for rule in _rules_of_hardware() for finding in rule.check(candidate)):
             return name
@@ -403,24 +406,3 @@ def _length_location(recipe: Recipe) -> str:
     """Return the location where the longest context is set, or could be set."""
     name, server = recipe.variable(MAX_MODEL_LEN), recipe.serving_settings.arguments()
     return f"environment.{name}" if name in recipe.variables or MAX_MODEL_LEN not in server else "server.context_length"
-
-
-@rule("OPT054", "https://docs.vllm.ai/en/latest/serving/parallelism_scaling/")
-def _heads_are_divisible(recipe: Recipe) -> Iterator[Finding]:
-    """The tensor parallel degree divides the attention heads: every accelerator holds the same number of attention
-    heads.
-    """
-    # vLLM, ModelConfig.verify_with_parallel_config: "Total number of attention heads (71) must be divisible by tensor
-    # parallel size (4)." TensorRT-LLM and Text Generation Inference also require it. On Neuron devices,
-    # transformers-neuronx pads heads instead.
-    row, instance, degree = recipe.model_row, recipe.instance, recipe.tensor_parallel_degree
-    if row is None or row.attention_heads is None or instance is None or instance.kind != "gpu" or degree is None:
-        return
-    from_hub = any(technique.hub_configuration for _, technique in recipe.located_techniques)
-    if from_hub or row.attention_heads % degree == 0:
-        return
-    heads, units = row.attention_heads, instance.parallel_units
-    possible = " or ".join(str(n) for n in range(1, units + 1) if heads % n == 0 and units % n == 0)
-    fix = f"a tensor parallel degree of {possible} (tensor_parallel_degree=), or another instance type"
-    reason = f"{heads} attention heads cannot be spread evenly over {degree} accelerators"
-    yield Finding("instance_type", recipe.instance_type, fix, reason)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
+from constructs_optim.recipe.catalog.splits import StoredQuantization
 from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.plan_data import ChannelPlan, ModelSource, S3Source
 from constructs_optim.recipe.settings import Settings, as_text
@@ -110,6 +111,11 @@ class Technique(Settings):
     @property
     def ready_made(self) -> Model | None:
         """The checkpoint that is served instead of the model, without a job; None if there is no checkpoint."""
+        return None
+
+    @property
+    def quantization(self) -> StoredQuantization | None:
+        """How the weights that the technique's job makes are quantized; None if they are not, or no split matters."""
         return None
 
     @property

@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from constructs_optim.recipe.catalog.models import ModelRow
+from constructs_optim.recipe.catalog.splits import StoredQuantization, ignored_modules
 from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.settings import Group, as_text
 from constructs_optim.training.job_log import MetricDefinition, definition, quantization_metrics
@@ -70,6 +71,12 @@ class AwqQuantization(_JobQuantization):
 
     group_size: Annotated[Literal[32, 64, 128], Option("OPTION_AWQ_BLOCK_SIZE")] = 128
     ignored_layers: Annotated[Names, Option("OPTION_AWQ_IGNORE_LAYERS")] = ()
+
+    @property
+    def quantization(self) -> StoredQuantization:
+        """AWQ, in groups."""
+        ignored = ignored_modules(tuple(self.ignored_layers))
+        return StoredQuantization(method="awq", bits=4, group_size=self.group_size, ignored=ignored)
 
 
 class Fp8Quantization(_JobQuantization):
@@ -152,6 +159,10 @@ class CompressorQuantization(TrainedTechnique):
     distributed = False
     scheme: ClassVar[str]
     """The scheme's name in compressed-tensors."""
+    group_size: ClassVar[int | None] = None
+    """The number of weights that share a scale; None if all weights of an output do, or a block."""
+    block_size: ClassVar[tuple[int, int] | None] = None
+    """The outputs and inputs that share a scale."""
 
     checkpoint: Model | None = None
     ignored_layers: Names = tuple(QuantizationSettings().ignored_layers.split(","))
@@ -165,6 +176,18 @@ class CompressorQuantization(TrainedTechnique):
     def calibrates(self) -> bool:
         """Whether the job needs samples."""
         return QuantizationSettings(scheme=self.scheme).calibrates
+
+    @property
+    def quantization(self) -> StoredQuantization:
+        """The scheme, in compressed-tensors."""
+        ignored = ignored_modules(tuple(self.ignored_layers))
+        return StoredQuantization(
+            method="compressed-tensors",
+            bits=self.weight_bits,
+            group_size=self.group_size,
+            block_size=self.block_size,
+            ignored=ignored,
+        )
 
     @property
     def all_hyperparameters(self) -> dict[str, str]:
@@ -225,6 +248,7 @@ class Fp8BlockQuantization(CompressorQuantization):
     weight_bits = 8
     precisions = frozenset({"fp8"})
     scheme = "FP8_BLOCK"
+    block_size = (128, 128)
 
 
 class Fp8DynamicQuantization(CompressorQuantization):
@@ -267,6 +291,7 @@ class W4A16Quantization(_CalibratedQuantization):
     weight_bits = 4
     precisions = frozenset({"int4"})
     scheme = "W4A16"
+    group_size = 128
 
     algorithm: Literal["gptq", "awq"] = "gptq"
 
@@ -291,6 +316,7 @@ class Nvfp4Quantization(_CalibratedQuantization):
     weight_bits = 4
     precisions = frozenset({"nvfp4"})
     scheme = "NVFP4"
+    group_size = 16
 
 
 class Mxfp4Quantization(CompressorQuantization):
@@ -312,6 +338,7 @@ class Mxfp4Quantization(CompressorQuantization):
     weight_bits = 4
     precisions = frozenset({"mxfp4"})
     scheme = "MXFP4"
+    group_size = 32
 
 
 class Quantization(metaclass=Group):

@@ -1,0 +1,210 @@
+"""How a model's layers are split among accelerators, and which splits an engine accepts.
+
+Sources: vLLM 0.30, ``QKVParallelLinear`` of ``model_executor/layers/linear.py``, ``model_executor/layers/mamba``, and
+``model_executor/layers/quantization``. tests/conformance/test_engine_splits.py compares this with the layers that vLLM
+builds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import BaseModel, Field
+
+from .geometry import MOST, Geometry, Name
+
+Layer = Literal[
+    "hidden",
+    "attention",
+    "key_value",
+    "global_key_value",
+    "mlp",
+    "experts",
+    "shared_experts",
+    "state_space",
+    "linear_attention_keys",
+    "linear_attention",
+]
+"""A kind of layer, or a part of it that is split by its own number of heads; ``hidden`` is never split."""
+Module = Literal["self_attn", "experts", "shared_expert", "linear_attn"]
+"""The name of a kind of module in lists of modules that are not quantized."""
+_MODULES: Mapping[Layer, Module] = {
+    "attention": "self_attn",
+    "key_value": "self_attn",
+    "experts": "experts",
+    "shared_experts": "shared_expert",
+    "linear_attention": "linear_attn",
+}
+# A name covers a module if it is not that of a part of it, other than the last matrix.
+_COVERING: Mapping[Module, str] = {
+    "self_attn": r"self_attn(?:\W*$|.*o_proj)",
+    "experts": r"(?<!shared_)experts(?:\W|$)",
+    "shared_expert": r"shared_experts?(?:\W|$)",
+    "linear_attn": r"linear_attn(?:\W*$|\||.*out_proj)",
+}
+_HEADS: Mapping[Layer, str] = {
+    "attention": "attention heads",
+    "key_value": "heads of keys and values",
+    "global_key_value": "heads of keys and values in layers with full attention",
+    "state_space": "state-space heads",
+    "linear_attention_keys": "key heads of linear attention",
+    "linear_attention": "value heads of linear attention",
+}
+_GROUPS = "groups of state-space heads"
+_WIDTHS: Mapping[Layer, str] = {
+    "hidden": "the hidden size",
+    "attention": "the width of all attention heads",
+    "key_value": "the width of all heads of keys",
+    "mlp": "the width of an MLP",
+    "experts": "the width of an expert",
+    "shared_experts": "the width of the shared experts",
+    "linear_attention": "the width of linear attention",
+}
+# If there are more accelerators than heads of keys and values, several accelerators hold copies of the same head.
+_COPIED = frozenset[Layer]({"key_value", "global_key_value"})
+_COMPRESSED, _FP8, _GROUPED = "compressed-tensors", "fp8", frozenset({"awq", "gptq"})
+# vLLM divides groups and blocks of experts, down to these numbers, until they fit (moe_wna16.py, fp8.py).
+_LEAST_GROUP, _LEAST_BLOCK = 32, 32
+_Width = Annotated[int, Field(ge=1, le=MOST)]
+
+
+class Split(BaseModel, frozen=True, extra="forbid"):
+    """What is split among accelerators in a kind of layer.
+
+    ``heads`` is the number of heads, ``groups`` the number of their groups. ``width`` is the number of outputs of the
+    layer's first matrix and of inputs of its last.
+    """
+
+    heads: _Width | None = None
+    groups: _Width | None = None
+    width: _Width | None = None
+
+
+class StoredQuantization(BaseModel, frozen=True, extra="forbid"):
+    """How weights are quantized, as their ``quantization_config`` says.
+
+    ``group_size`` weights of an output, or a block of ``block_size`` outputs and inputs, share a scale. With
+    ``activation_order``, groups consist of weights that are not neighbors (``desc_act`` or ``actorder``). ``ignored``
+    are kinds of modules that are not quantized.
+    """
+
+    method: Name
+    bits: Annotated[int, Field(ge=1, le=64)] | None = None
+    group_size: _Width | None = None
+    block_size: tuple[_Width, _Width] | None = None
+    symmetric: bool | None = None
+    activation_order: bool = False
+    ignored: tuple[Module, ...] = ()
+
+    def unit(self, layer: Layer, *, refined: bool) -> int:
+        """Return the number that must divide an accelerator's part of the width of a kind of layer.
+
+        ``refined`` tells whether the engine divides blocks of experts until they fit.
+        """
+        group, block = self.group_size or 1, self.block_size or (1, 1)
+        if _MODULES.get(layer) in self.ignored:
+            return 1
+        if self.method == _COMPRESSED:
+            return max(group, *block)
+        if layer in _COPIED or (layer == "hidden" and self.method == _FP8):
+            return 1
+        if self.method == _FP8:
+            return min(block[1], _LEAST_BLOCK) if layer == "experts" and refined else block[1]
+        if layer == "experts":
+            return min(group, _LEAST_GROUP) if self.method in _GROUPED else 1
+        return group
+
+
+class Misfit(NamedTuple):
+    """Something that cannot be split: ``number`` of ``what``, of which an accelerator holds a multiple of ``unit``."""
+
+    number: int
+    what: str
+    unit: int = 1
+
+    def over(self, degree: int) -> str:
+        """Return the reason in words, for ``degree`` accelerators."""
+        if self.what in (*_HEADS.values(), _GROUPS):
+            return f"{self.number} {self.what} cannot be spread evenly over {degree} accelerators"
+        if self.unit == 1:
+            return f"{self.what} is {self.number}, which {degree} accelerators cannot split evenly"
+        return (
+            f"{self.what} is {self.number}, of which each of {degree} accelerators would hold "
+            f"{self.number / degree:g}, not a multiple of the {self.unit} weights that share a scale"
+        )
+
+
+def ignored_modules(names: tuple[str, ...]) -> tuple[Module, ...]:
+    """Return the kinds of modules that a list of modules covers in every layer."""
+    # A name with a number is that of a module in one layer.
+    everywhere = [name for name in names if not any(part.isdigit() for part in name.split("."))]
+    return tuple(kind for kind, cover in _COVERING.items() if any(re.search(cover, name) for name in everywhere))
+
+
+def splits(model: Geometry) -> dict[Layer, Split]:
+    """Return what is split in each kind of layer of a model, as far as its configuration tells."""
+    heads, keys, dimension = model.num_attention_heads, model.key_value_heads, model.head_dimension
+    is_latent = model.kv_lora_rank is not None
+    values = model.v_head_dim if is_latent else dimension
+    linear, value = model.linear_num_value_heads, model.linear_value_head_dim
+    found: dict[Layer, Split] = {
+        "hidden": _split(width=model.hidden_size),
+        "attention": _split(heads, width=(heads or 0) * (values or 0)),
+        "key_value": _split() if is_latent else _split(keys, width=(keys or 0) * (dimension or 0)),
+        "global_key_value": _split(model.num_global_key_value_heads),
+        "mlp": _split(width=_dense_width(model)),
+        "experts": _split(width=_expert_width(model)),
+        "shared_experts": _split(width=_shared_width(model)),
+        "state_space": _split(model.mamba_num_heads, model.n_groups if model.mamba_num_heads else None),
+        "linear_attention_keys": _split(model.linear_num_key_heads),
+        "linear_attention": _split(linear, width=(linear or 0) * (value or 0)),
+    }
+    return {name: split for name, split in found.items() if split != Split()}
+
+
+def _split(heads: int | None = None, groups: int | None = None, width: int | None = None) -> Split:
+    numbers = {"heads": heads, "groups": groups, "width": width}
+    return Split.model_validate({name: number for name, number in numbers.items() if number and 0 < number <= MOST})
+
+
+def _dense_width(model: Geometry) -> int | None:
+    """Return the width of the layers without a choice of experts; None if there are none."""
+    if not model.experts:
+        return model.intermediate_size
+    is_dense = model.first_k_dense_replace or model.mlp_only_layers or (model.sparse_step or 1) > 1
+    if model.dense_intermediate_size is None and not is_dense:
+        return None
+    return model.dense_intermediate_size or model.intermediate_size
+
+
+def _expert_width(model: Geometry) -> int | None:
+    return (model.moe_intermediate_size or model.intermediate_size) if model.experts else None
+
+
+def _shared_width(model: Geometry) -> int | None:
+    if not model.experts:
+        return None
+    return model.shared_intermediate_size or (model.n_shared_experts or 0) * (model.moe_intermediate_size or 0)
+
+
+def misfits(
+    parts: Mapping[Layer, Split],
+    degree: int,
+    weights: StoredQuantization | None = None,
+    *,
+    refined: bool = False,
+) -> Iterator[Misfit]:
+    """Yield what ``degree`` accelerators cannot split evenly of a model's layers."""
+    for name, split in parts.items():
+        heads, groups = split.heads or degree, split.groups or 1
+        if heads % degree and not (name in _COPIED and degree % heads == 0):
+            yield Misfit(heads, _HEADS[name])
+            continue
+        if groups > 1 and groups % degree:
+            yield Misfit(groups, _GROUPS)
+        unit = weights.unit(name, refined=refined) if weights is not None else 1
+        holders = 1 if name == "hidden" else min(degree, heads) if name in _COPIED else degree
+        if split.width is not None and split.width % (holders * unit):
+            yield Misfit(split.width, _WIDTHS[name], unit)

@@ -1,0 +1,195 @@
+"""Has vLLM build models as it does on GPUs, without weights or a GPU: ``models_built_by_vllm.py < cases.json``.
+
+Run in the engines' environment (``make conformance``). The input is a list of objects with ``name``; ``config``, the
+content of a ``config.json``; ``degree``, the tensor parallel degree; ``capability``, the compute capability as two
+numbers; and ``arguments`` of the engine. The output is one JSON object: why vLLM refuses a model, by name.
+
+vLLM chooses backends and kernels for the capability, and creates one accelerator's part of every layer on PyTorch's
+``meta`` device. Not shown: what kernels do with the weights once they are loaded, and memory. What is replaced: CUDA
+libraries and vLLM's compiled operators, which are not called, and the communication between accelerators.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.machinery
+import json
+import os
+import sys
+import tempfile
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import torch
+import torch.distributed as dist
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+_LONGEST = 500
+# Compiled parts of vLLM for CUDA, and packages for GPUs that its container has.
+_COMPILED = ("_C_stable_libtorch", "_moe_C", "_qutlass_C", "_flashmla_C", "_flashkda_C")
+_ATTENTION = ("vllm_flash_attn._vllm_fa2_C", "vllm_flash_attn._vllm_fa3_C")
+_PACKAGES = frozenset({"cuda", "cutlass", "deep_gemm", "flashinfer", "quack", "tilelang", "torchvision"})
+_FLASH_ATTENTION = "vllm.vllm_flash_attn.cute"
+_NAMESPACES = frozenset({"_C", "_moe_C", "_flashkda_C"})
+
+
+class _Type(type):
+    """A type whose attributes are types."""
+
+    def __getattr__(cls, name: str) -> _Type:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Type(name, (), {})
+
+
+class _Package(MagicMock):
+    """A module of a package for GPUs. What is written like a type is one."""
+
+    def __getattr__(self, name: str) -> Any:
+        return _Type(name, (), {}) if name[:2].isupper() else super().__getattr__(name)
+
+
+class _Packages:
+    """Finds packages for GPUs."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        is_one = name.partition(".")[0] in _PACKAGES or name.startswith(_FLASH_ATTENTION)
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if is_one else None  # type: ignore[arg-type]
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> Any:
+        module = _Package()
+        module.__path__, module.__spec__, module.__name__ = [], spec, spec.name
+        return module
+
+    def exec_module(self, module: object) -> None:
+        pass
+
+
+class _Operator:
+    """A compiled operator, which is not called."""
+
+    def __getattr__(self, name: str) -> _Operator:
+        return _Operator()
+
+    def __call__(self, *_: Any, **__: Any) -> bool:
+        return True
+
+
+def without_cuda() -> None:
+    """Replace what needs CUDA and is not called."""
+    # transformers notices here which packages it lacks.
+    importlib.import_module("transformers.models.auto.image_processing_auto")
+    for name in (*_COMPILED, *_ATTENTION):
+        sys.modules[f"vllm.{name}"] = types.ModuleType(f"vllm.{name}")
+    sys.meta_path.append(_Packages())  # type: ignore[arg-type]
+    namespace: Any = torch._ops._OpNamespace
+    found: Callable[[Any, str], Any] = namespace.__getattr__
+
+    def operator(self: Any, name: str) -> Any:
+        # What an accelerator supports is known from its capability.
+        is_asked = sys._getframe(1).f_globals.get("__name__") == "vllm._custom_ops"
+        try:
+            return found(self, name)
+        except AttributeError:
+            if self.name in _NAMESPACES and ("supports" in name or not is_asked):
+                return _Operator()
+            raise
+
+    namespace.__getattr__ = operator
+    torch.cuda.Stream = torch.cuda.Event = MagicMock  # type: ignore[misc, assignment]
+
+
+def planned_platform() -> Any:
+    """Make vLLM's platform CUDA, with the capability and the number of accelerators that a case names."""
+    import vllm.platforms
+    from vllm.platforms.cuda import CudaPlatformBase
+    from vllm.platforms.interface import DeviceCapability
+
+    class Planned(CudaPlatformBase):
+        device_name, device_type = "cuda", "meta"
+        capability, count = (9, 0), 1
+        get_device_capability = classmethod(lambda cls, device_id=0: DeviceCapability(*cls.capability))
+        get_device_name = classmethod(lambda cls, device_id=0: "planned")
+        get_device_total_memory = classmethod(lambda cls, device_id=0: 80 * 2**30)
+        is_fully_connected = classmethod(lambda cls, ids: True)
+        device_count = classmethod(lambda cls: cls.count)
+        get_cuda_runtime_major = classmethod(lambda cls: 13)
+        num_compute_units = classmethod(lambda cls, device_id=0: 132)
+        current_device = classmethod(lambda cls: torch.device("meta"))
+        set_device = classmethod(lambda cls, device: None)
+        use_custom_allreduce = classmethod(lambda cls: False)
+        get_device_communicator_cls = classmethod(
+            lambda cls: "vllm.distributed.device_communicators.base_device_communicator.DeviceCommunicatorBase"
+        )
+
+    vllm.platforms._current_platform = Planned()
+    return Planned
+
+
+def with_one_process() -> None:
+    """Make groups of processes that consist of this one."""
+    from vllm.distributed import parallel_state
+    from vllm.distributed.device_communicators.shm_broadcast import MessageQueue
+    from vllm.model_executor.models import registry
+    from vllm.utils import deep_gemm, import_utils
+
+    made = dist.new_group
+    dist.new_group = lambda ranks=None, *_, **__: made(ranks, backend="fake")
+    parallel_state.in_the_same_node_as = lambda group, source_rank=0: [True] * group.size()
+    MessageQueue.create_from_process_group = staticmethod(lambda *_, **__: None)
+    registry._run_in_subprocess = lambda asked: asked()
+    deep_gemm.has_deep_gemm = import_utils.has_deep_gemm = lambda: True
+    import_utils.has_tilelang = import_utils.has_flashinfer = lambda: True
+
+
+def build(folder: str, degree: int, arguments: dict[str, Any]) -> None:
+    """Build one accelerator's part of the model in a folder."""
+    from vllm.config import set_current_vllm_config
+    from vllm.distributed import parallel_state
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.model_executor.model_loader.utils import initialize_model
+    from vllm.utils.torch_utils import set_default_torch_dtype
+
+    settings = {"skip_tokenizer_init": True, "load_format": "dummy", "enforce_eager": True, **arguments}
+    engine = EngineArgs(
+        model=folder,
+        tokenizer=folder,
+        tensor_parallel_size=degree,
+        distributed_executor_backend="uni",
+        **settings,
+    ).create_engine_config()
+    dist.init_process_group(backend="fake", world_size=degree, rank=0, store=FakeStore())
+    try:
+        with set_current_vllm_config(engine):
+            parallel_state.init_distributed_environment(degree, 0, "env://", 0, "fake")
+            parallel_state.initialize_model_parallel(degree, backend="fake")
+            with set_default_torch_dtype(engine.model_config.dtype), torch.device("meta"):
+                initialize_model(vllm_config=engine, model_config=engine.model_config)
+    finally:
+        parallel_state.destroy_model_parallel()
+        parallel_state._WORLD = None
+        dist.destroy_process_group()
+
+
+def main() -> None:
+    os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "VLLM_LOGGING_LEVEL": "CRITICAL"}
+    without_cuda()
+    platform = planned_platform()
+    with_one_process()
+    refused: dict[str, str] = {}
+    for case in json.load(sys.stdin):
+        platform.capability, platform.count = tuple(case["capability"]), case["degree"]
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "config.json").write_text(json.dumps(case["config"]), encoding="utf-8")
+            try:
+                build(folder, case["degree"], case.get("arguments", {}))
+            except Exception as error:
+                refused[case["name"]] = f"{type(error).__name__}: {' '.join(str(error).split())}"[:_LONGEST]
+    sys.stdout.write(f"\n{json.dumps({'refused': refused})}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""What tensor parallelism can split of a model. tests/conformance/test_engine_splits.py asks vLLM about the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from constructs_optim.recipe.catalog.model_config import ModelConfig
+from constructs_optim.recipe.catalog.splits import Misfit, Split, StoredQuantization, ignored_modules, misfits
+
+AWQ = StoredQuantization(method="awq", bits=4, group_size=128)
+COMPRESSED = StoredQuantization(method="compressed-tensors", bits=4, group_size=128)
+BLOCKS = StoredQuantization(method="compressed-tensors", bits=8, block_size=(128, 128))
+FP8 = StoredQuantization(method="fp8", bits=8, block_size=(128, 128))
+NVFP4 = StoredQuantization(method="modelopt_fp4", bits=4, group_size=16)
+
+
+def found(
+    config: dict[str, Any], degree: int, weights: StoredQuantization | None = None, **engine: bool
+) -> list[Misfit]:
+    parts = ModelConfig.model_validate(config).columns.get("splits", {})
+    return [*misfits(parts, degree, weights, **engine)]
+
+
+def llama(hidden: int, width: int, heads: int, keys: int) -> dict[str, Any]:
+    return {
+        "model_type": "llama",
+        "hidden_size": hidden,
+        "intermediate_size": width,
+        "num_attention_heads": heads,
+        "num_key_value_heads": keys,
+    }
+
+
+def mixture(hidden: int, width: int, heads: int = 32, keys: int = 4) -> dict[str, Any]:
+    return {
+        **llama(hidden, 8 * width, heads, keys),
+        "num_experts": 128,
+        "moe_intermediate_size": width,
+        "head_dim": 128,
+    }
+
+
+PHI_4 = llama(5120, 17_920, 40, 10)
+LLAMA_2_7B = llama(4096, 11_008, 32, 32)
+QWEN_2_72B = llama(8192, 29_568, 64, 8)
+NEMOTRON_H = {
+    **llama(4096, 21_504, 32, 8),
+    "mamba_num_heads": 128,
+    "mamba_head_dim": 64,
+    "n_groups": 8,
+    "ssm_state_size": 128,
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "weights", "degrees"),
+    [
+        # Heads of attention, and of keys and values, of which accelerators can hold copies.
+        (PHI_4, None, [1, 2, 5, 10, 20, 40]),
+        (llama(4544, 18_176, 71, 1), None, [1, 71]),
+        (llama(4096, 14_336, 32, 2), None, [1, 2, 4, 8, 16, 32]),
+        # Groups of weights: 11008 is 86 groups of 128, 29568 is 231.
+        (LLAMA_2_7B, None, [1, 2, 4, 8, 16, 32]),
+        (LLAMA_2_7B, AWQ, [1, 2]),
+        (LLAMA_2_7B, AWQ.model_copy(update={"group_size": 64}), [1, 2, 4]),
+        (LLAMA_2_7B, COMPRESSED, [1, 2]),
+        (LLAMA_2_7B, FP8, [1, 2]),
+        (LLAMA_2_7B, NVFP4, [1, 2, 4, 8, 16]),
+        (QWEN_2_72B, AWQ, [1]),
+        (QWEN_2_72B, AWQ.model_copy(update={"group_size": 32}), [1, 2, 4]),
+        (QWEN_2_72B, StoredQuantization(method="compressed-tensors", bits=8), [1, 2, 4, 8, 16, 32, 64]),
+        # The inputs of a layer's first matrix are not split, and consist of groups too.
+        (llama(2880, 11_520, 64, 8), COMPRESSED, []),
+        # Experts: 768 is 6 blocks.
+        (mixture(2048, 768), None, [1, 2, 4, 8, 16, 32]),
+        (mixture(2048, 768), BLOCKS, [1, 2]),
+        (mixture(2048, 768), COMPRESSED, [1, 2]),
+        (mixture(2048, 768), AWQ, [1, 2, 4, 8]),
+        (mixture(2048, 768), FP8, [1, 2]),
+        # State-space layers.
+        (NEMOTRON_H, None, [1, 2, 4, 8]),
+        ({**NEMOTRON_H, "n_groups": 1}, None, [1, 2, 4, 8, 16, 32]),
+    ],
+    ids=lambda value: value.method if isinstance(value, StoredQuantization) else None,
+)
+def test_these_degrees_split_a_model_evenly(
+    config: dict[str, Any], weights: StoredQuantization | None, degrees: list[int]
+) -> None:
+    most = config["num_attention_heads"]
+    assert [degree for degree in range(1, most + 1) if not found(config, degree, weights)] == degrees
+
+
+def test_an_engine_that_divides_blocks_of_experts_splits_them_further() -> None:
+    model = mixture(2048, 768)
+    assert [degree for degree in (1, 2, 4, 8, 16) if not found(model, degree, FP8, refined=True)] == [1, 2, 4, 8]
+
+
+@pytest.mark.parametrize(
+    ("name", "ignored"),
+    [
+        ("lm_head", ()),
+        ("model.layers.*.self_attn*", ("self_attn",)),
+        ("re:.*self_attn.*", ("self_attn",)),
+        ("re:.*self_attn.o_proj", ("self_attn",)),
+        # Part of the module, another module, or one layer.
+        ("re:.*self_attn.kv_b_proj", ()),
+        ("re:.*shared_expert_gate$", ()),
+        ("model.layers.0.self_attn", ()),
+        ("re:.*mlp.shared_experts.*", ("shared_expert",)),
+        ("re:.*mlp.experts.*", ("experts",)),
+        ("re:.*(linear_attn|mamba|conv).*", ("linear_attn",)),
+    ],
+)
+def test_a_list_of_modules_covers_those_of_all_layers(name: str, ignored: tuple[str, ...]) -> None:
+    assert ignored_modules((name,)) == ignored
+
+
+def test_modules_that_are_not_quantized_have_no_groups() -> None:
+    weights = COMPRESSED.model_copy(update={"ignored": ("experts", "self_attn")})
+    assert found(mixture(2048, 704), 4, weights) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        # Layers without a choice of experts: none, the first, some, or every other one.
+        ({}, None),
+        ({"first_k_dense_replace": 1}, 6144),
+        ({"mlp_only_layers": [0]}, 6144),
+        ({"decoder_sparse_step": 2}, 6144),
+        ({"intermediate_size_mlp": 16_384}, 16_384),
+        ({"num_experts": None}, 6144),
+    ],
+)
+def test_the_width_of_dense_layers_counts_where_there_are_any(changed: dict[str, Any], expected: int | None) -> None:
+    parts = ModelConfig.model_validate({**mixture(2048, 768), **changed}).columns["splits"]
+    assert parts.get("mlp", Split()).width == expected
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [({"n_shared_experts": 2}, 1536), ({"shared_expert_intermediate_size": 5632}, 5632), ({}, None)],
+)
+def test_shared_experts_have_a_width_of_their_own(changed: dict[str, Any], expected: int | None) -> None:
+    parts = ModelConfig.model_validate({**mixture(2048, 768), **changed}).columns["splits"]
+    assert parts.get("shared_experts", Split()).width == expected
+
+
+@pytest.mark.parametrize(
+    ("misfit", "reason"),
+    [
+        (Misfit(10, "heads of keys and values"), "10 heads of keys and values cannot be spread evenly over 4 "),
+        (Misfit(11_008, "the width of an MLP", 128), "would hold 2752, not a multiple of the 128 weights"),
+        (Misfit(4097, "the width of an MLP"), "the width of an MLP is 4097, which 4 accelerators cannot split evenly"),
+    ],
+)
+def test_a_misfit_says_what_cannot_be_split(misfit: Misfit, reason: str) -> None:
+    assert reason in misfit.over(4)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"quant_method": "awq", "bits": 4, "group_size": 64}, AWQ.model_copy(update={"group_size": 64})),
+        (
+            {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": False, "desc_act": True},
+            {"group_size": 128, "symmetric": False, "activation_order": True},
+        ),
+        # With one group, the order changes nothing.
+        (
+            {"quant_method": "gptq", "bits": 4, "group_size": -1, "desc_act": True},
+            {"group_size": None, "activation_order": False},
+        ),
+        (
+            {"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": {"actorder": "group"}}}},
+            {"activation_order": True},
+        ),
+        ({"quant_method": "fp8", "weight_block_size": [128, 64]}, {"block_size": (128, 64)}),
+        (
+            {
+                "quant_method": "compressed-tensors",
+                "ignore": ["lm_head", "re:.*self_attn.*"],
+                "config_groups": {
+                    "group_0": {"weights": {"num_bits": 4, "type": "int", "group_size": 32, "symmetric": True}}
+                },
+            },
+            {"bits": 4, "group_size": 32, "symmetric": True, "ignored": ("self_attn",)},
+        ),
+        (
+            {
+                "quant_method": "compressed-tensors",
+                "config_groups": {
+                    "group_0": {"weights": {"num_bits": 8, "type": "float", "block_structure": [128, 128]}}
+                },
+            },
+            {"bits": 8, "block_size": (128, 128)},
+        ),
+        ({"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4", "group_size": 16}}, NVFP4),
+    ],
+)
+def test_a_configuration_tells_how_weights_are_quantized(
+    config: dict[str, Any], expected: StoredQuantization | dict[str, Any]
+) -> None:
+    stored = ModelConfig.model_validate({**LLAMA_2_7B, "quantization_config": config}).columns["quantization"]
+    wanted = dict(expected) if isinstance(expected, StoredQuantization) else expected
+    assert {name: getattr(stored, name) for name in wanted} == wanted
