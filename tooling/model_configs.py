@@ -92,6 +92,7 @@ def main() -> None:
     wheel, clones = Path(sys.argv[1]), Path(sys.argv[2])
     maintained = tomllib.loads(_MAINTAINED.read_text(encoding="utf-8"))
     entries = dict(_of_wheel(wheel)) | dict(_of_clones(clones, maintained)) | _by_hand(maintained["models"])
+    entries |= _of_jumpstart(maintained)
     cataloged = dict.fromkeys(_cataloged())
     used = set(_with_references(entries, [name for name in cataloged if name in entries]))
     lines = ",\n".join(
@@ -160,6 +161,14 @@ def _by_hand(models: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
         config = {**model.get("config", {}), **dict.fromkeys(model.get("without", ()))}
         like = {"like": model["like"]} if "like" in model else {}
         found[name] = {**like, "source": model["source"], "config": config}
+    return found
+
+
+def _of_jumpstart(maintained: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    found = {name: {"like": like, "config": {}} for name, like in maintained["jumpstart"].items()}
+    for architecture, names in maintained["architectures"].items():
+        for name in names:
+            found[name] = {"source": maintained["source_of_architectures"], "config": {"architectures": [architecture]}}
     return found
 
 

@@ -170,10 +170,10 @@ def test_a_context_length_that_does_not_fit_is_shortened_with_a_warning(
     assert "131072 tokens needs" in message
 
 
-def test_a_context_length_that_fits_is_not_set() -> None:
-    for arguments in (recipe(), recipe(model=of("meta-textgeneration-llama-3-1-8b"))):
+def test_a_context_length_that_fits_is_the_models_own() -> None:
+    for arguments, length in ((recipe(), None), (recipe(model=of("meta-textgeneration-llama-3-1-8b")), "131072")):
         result = plan(Recipe(**arguments))
-        assert MAX_MODEL_LEN not in result.container.environment
+        assert result.container.environment.get(MAX_MODEL_LEN) == length
         assert not [each for each in result.warnings if each.id.endswith("OPT053")]
 
 
@@ -246,20 +246,22 @@ def test_weights_that_an_invalid_technique_could_reduce_are_not_refused() -> Non
 
 
 @pytest.mark.parametrize(
-    "setting",
+    ("setting", "planned"),
     [
-        {"SM_VLLM_KV_CACHE_DTYPE": "fp8"},
-        {"SM_VLLM_GPU_MEMORY_UTILIZATION": "0.95"},
-        {"SM_VLLM_CPU_OFFLOAD_GB": "16"},
-        {"SM_VLLM_PIPELINE_PARALLEL_SIZE": "2"},
+        ({"SM_VLLM_KV_CACHE_DTYPE": "fp8"}, "131072"),
+        ({"SM_VLLM_GPU_MEMORY_UTILIZATION": "0.95"}, None),
+        ({"SM_VLLM_CPU_OFFLOAD_GB": "16"}, None),
+        ({"SM_VLLM_PIPELINE_PARALLEL_SIZE": "2"}, None),
     ],
-    ids=lambda setting: next(iter(setting)),
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_custom_kv_cache_settings_disable_the_context_length_check(setting: dict[str, str]) -> None:
+def test_custom_kv_cache_settings_disable_the_context_length_check(
+    setting: dict[str, str], planned: str | None
+) -> None:
     arguments = {"model": of("meta-textgeneration-llama-3-1-8b"), "techniques": [AWQ], "instance_type": "ml.g6.2xlarge"}
     assert broken_rules(**arguments, environment={MAX_MODEL_LEN: "131072"}) == ["OPT052"]
     assert broken_rules(**arguments, environment={MAX_MODEL_LEN: "131072", **setting}) == []
-    assert MAX_MODEL_LEN not in plan(Recipe(**recipe(**arguments, environment=setting))).container.environment
+    assert plan(Recipe(**recipe(**arguments, environment=setting))).container.environment.get(MAX_MODEL_LEN) == planned
 
 
 def test_a_kv_cache_dtype_of_auto_keeps_the_context_length_check() -> None:
@@ -281,7 +283,7 @@ def test_kv_heads_are_replicated_when_accelerators_outnumber_them() -> None:
 def test_sliding_window_layers_do_not_cache_long_contexts() -> None:
     row = models.by_id()["openai-reasoning-gpt-oss-20b"]
     assert row.key_value_bytes_a_token is not None
-    assert row.context_bytes(131_072) == row.key_value_bytes_a_token * 131_072 // 2
+    assert row.context_bytes(131_072) == row.key_value_bytes_a_token // 2 * (131_072 + 128)
 
 
 def test_every_cataloged_geometry_is_consistent() -> None:

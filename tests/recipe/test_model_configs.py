@@ -17,6 +17,7 @@ from constructs_optim.recipe.catalog.models import ModelRow
 
 ENTRIES: list[dict[str, Any]] = load("model_configs")["models"]
 STATED: list[dict[str, Any]] = load("huggingface_models")["models"]
+OF_JUMPSTART: list[dict[str, Any]] = load("models")["models"]
 NAMES = [entry["model_id"] for entry in ENTRIES]
 # Vendors round: 30.5 billion parameters become 30.
 ROUNDED = 0.04
@@ -44,6 +45,11 @@ def test_most_models_of_hugging_face_have_architectures_and_heads() -> None:
     assert sum(row.key_value_bytes_a_token is not None for row in rows) >= 0.75 * len(rows)
 
 
+def test_most_models_of_jumpstart_have_architectures() -> None:
+    rows = [models.find(row["model_id"]) for row in OF_JUMPSTART]
+    assert sum(bool(row and row.architectures) for row in rows) >= 0.92 * len(rows)
+
+
 def test_vllm_loads_the_models_of_its_own_recipes() -> None:
     newest = of_release("vllm", "0.30.0")
     assert newest is not None
@@ -55,7 +61,7 @@ def test_vllm_loads_the_models_of_its_own_recipes() -> None:
     ]
 
 
-@pytest.mark.parametrize("stated", STATED, ids=lambda row: row["model_id"])
+@pytest.mark.parametrize("stated", [*STATED, *OF_JUMPSTART], ids=lambda row: row["model_id"])
 def test_what_a_row_states_does_not_contradict_its_configuration(stated: dict[str, Any]) -> None:
     """vLLM's recipes and vllm-model-chooser have read the same config.json."""
     config, derived = model_configs.of_model(stated["model_id"]), model_configs.columns(stated["model_id"])
@@ -64,6 +70,9 @@ def test_what_a_row_states_does_not_contradict_its_configuration(stated: dict[st
     # A configuration without types says nothing of the weights.
     if config is None or (config.quantization_config or config.dtype or config.text_config) is None:
         derived.pop("weight_bits", None)
+    # Nor does an architecture alone of the embeddings.
+    if "vocabulary_size" not in derived:
+        derived.pop("tied_embeddings", None)
     assert {name: value for name, value in derived.items() if stated.get(name, value) != value} == {}
 
 
