@@ -11,7 +11,7 @@ from .report import Refusal
 _PREFIX = re.compile(
     r"^(\((\w+) pid=\d+\) )?((ERROR|WARNING|INFO|CRITICAL) [\d-]+ [\d:]+ \[[^\]]+\] )?(\[rank\d+\]: ?)?"
 )
-_ERROR = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception|Exit|Interrupt)): ?(.*)$")
+_ERROR = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception|Exit|Interrupt))(?:: ?(.*))?$")
 _USAGE = re.compile(r"^\S*: error: (.*)$")
 _OF_PYDANTIC = re.compile(r"^  (?:Value error, )?(.*?)(?: \[type=\w+, input_value=.*)?$")
 # Errors that report another one.

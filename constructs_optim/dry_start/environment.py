@@ -114,8 +114,11 @@ def _numbers(release: str) -> tuple[int, int, int]:
 
 def _published() -> list[str]:
     """Return the releases that pip's index has."""
-    command = [sys.executable, "-m", "pip", "index", "versions", DISTRIBUTION, "--disable-pip-version-check"]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    with tempfile.TemporaryDirectory() as folder:
+        # An environment that another installer made has no pip of its own.
+        python = _created(Path(folder) / "pip")
+        command = [str(python), "-m", "pip", "index", "versions", DISTRIBUTION, "--disable-pip-version-check"]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     listed = re.search(r"^Available versions: (.*)$", ended.stdout, re.MULTILINE)
     found = [name for name in (listed[1].split(", ") if listed else ()) if _VERSION.fullmatch(name)]
     if not found:
@@ -124,6 +127,18 @@ def _published() -> list[str]:
             "index of pip (pip config list)"
         )
     return found
+
+
+def _created(folder: Path) -> Path:
+    """Create a virtual environment with pip, and return its interpreter."""
+    try:
+        venv.create(folder, with_pip=True, symlinks=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise DryStartError(
+            f"no virtual environment can be created in {folder}: {error}. Check the free space, and that Python has "
+            "venv and ensurepip (python3-venv of Debian)"
+        ) from None
+    return folder / "bin" / "python"
 
 
 def _install(made: EngineEnvironment, say: Callable[[str], None]) -> None:
@@ -136,7 +151,7 @@ def _install(made: EngineEnvironment, say: Callable[[str], None]) -> None:
             return
         say(f"Installing {DISTRIBUTION} {made.release} into {made.folder}, once. It takes minutes and up to 10 GB")
         shutil.rmtree(made.folder, ignore_errors=True)
-        venv.create(made.folder, with_pip=True, symlinks=True)
+        _created(made.folder)
         if made.release == pinned_release():
             _install_pinned(made, say)
         else:

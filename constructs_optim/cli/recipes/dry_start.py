@@ -73,7 +73,7 @@ def dry_start_command(
     timeout: Annotated[
         float,
         typer.Option(
-            min=30,
+            min=1,
             metavar="SECONDS",
             help="Longest time of a dry start, without the installation of the engine.",
             rich_help_panel=_RUN,
@@ -111,7 +111,7 @@ def dry_start_command(
 
     Examples:
         constructs-optim dry-start endpoint.yaml
-        constructs-optim dry-start --model Qwen/Qwen3-32B --instance-type ml.g6e.12xlarge
+        constructs-optim dry-start --model Qwen/Qwen3-8B --instance-type ml.g6.2xlarge
     """
     with refusals_printed(as_json=as_json):
         if file is not None:
