@@ -21,12 +21,13 @@ _NO_ANSWER = "the engine's configuration ended without an answer"
 
 class Kind(BaseModel, frozen=True):
     """What a model is to vLLM: its runner (``generate`` or ``pooling``), what it is converted to (``none``, ``embed``,
-    or ``classify``), whether it reads images, and its longest context in tokens.
+    or ``classify``), whether it reads images or sound, whether it only transcribes, and its longest context in tokens.
     """
 
     runner: str
     convert: str
     reads_images: bool
+    transcribes: bool = False
     context: int
 
 
@@ -56,7 +57,7 @@ def kind_of(
         try:
             ended = subprocess.run(
                 [str(environment.python), str(_SCRIPT)],
-                env={**variables(own_variables), "VLLM_CACHE_ROOT": str(environment.cache)},
+                env={**variables(own_variables), **environment.variables},
                 cwd=folder,
                 stdin=given,
                 stdout=subprocess.PIPE,

@@ -114,9 +114,18 @@ def configuration(arguments: list[str], gpu: dict[str, Any]) -> dict[str, Any]:
             "runner": model.runner_type,
             "convert": model.convert_type,
             "reads_images": bool(model.is_multimodal_model),
+            "transcribes": _transcribes(model),
             "context": model.max_model_len,
         }
     }
+
+
+def _transcribes(model: Any) -> bool:
+    """Whether the model only transcribes sound; no model does in releases that do not ask."""
+    from vllm.model_executor.models import ModelRegistry
+
+    asks = getattr(ModelRegistry, "is_transcription_only_model", None)
+    return asks is not None and bool(asks(model.architectures, model))
 
 
 def _root(error: BaseException) -> BaseException:

@@ -43,9 +43,10 @@ class EngineEnvironment:
         return self.folder / "bin" / "python"
 
     @property
-    def cache(self) -> Path:
-        """Where the engine keeps what it computes once, for example what its models can do."""
-        return self.folder.parent / "cache" / f"{DISTRIBUTION}-{self.release}"
+    def variables(self) -> dict[str, str]:
+        """Where the engine keeps what it computes once; without it, it would find the user's token for the hub."""
+        cache = self.folder.parent / "cache" / self.folder.name
+        return {"VLLM_CACHE_ROOT": str(cache / "vllm"), "HF_HOME": str(cache / "huggingface")}
 
 
 def default_folder() -> Path:

@@ -7,12 +7,13 @@ import zlib
 from base64 import b64encode
 
 from .configuration import Kind
-from .server import Engine, EngineEndedError
+from .server import Engine, EngineEndedError, EngineRefusesError
 
 _TEXT, _TOKENS, _SIDE = "Which tables have a column that is named city?", 4, 64
 # gpt-oss: openai_harmony downloads the vocabulary of its format, unless TIKTOKEN_ENCODINGS_BASE names a folder with it
 # (README.md of openai/harmony). A dry start downloads nothing.
 _VOCABULARY = "vocab file"
+_CHAT = "/v1/chat/completions"
 
 
 def answered(engine: Engine, kind: Kind, *, chats: bool) -> str:
@@ -24,24 +25,50 @@ def answered(engine: Engine, kind: Kind, *, chats: bool) -> str:
     """
     name = engine.served_name()
     if kind.runner == "pooling":
-        if kind.convert == "classify":
-            engine.ask("/score", {"model": name, "text_1": _TEXT, "text_2": _TEXT})
-            return "a score"
-        engine.ask("/v1/embeddings", {"model": name, "input": _TEXT})
-        return "an embedding"
+        return _pooled(engine, name, classifies=kind.convert == "classify")
+    if kind.transcribes:
+        return "nothing: it transcribes sound, which a dry start does not send"
     if not chats:
         return _completion(engine, name)
-    content: object = _TEXT
     if kind.reads_images:
-        content = [{"type": "text", "text": _TEXT}, {"type": "image_url", "image_url": {"url": _image()}}]
-    chat = {"model": name, "messages": [{"role": "user", "content": content}], "max_tokens": _TOKENS}
+        parts = [{"type": "text", "text": _TEXT}, {"type": "image_url", "image_url": {"url": _image()}}]
+        try:
+            engine.ask(_CHAT, _chat(name, parts))
+        except EngineRefusesError as error:
+            # It may read sound instead, or be told to read text only.
+            engine.ask(_CHAT, _chat(name, _TEXT))
+            return f"a chat completion, and none about an image: {error}"
+        return "a chat completion about an image"
     try:
-        engine.ask("/v1/chat/completions", chat)
-    except EngineEndedError as error:
+        engine.ask(_CHAT, _chat(name, _TEXT))
+    except EngineRefusesError as error:
         if _VOCABULARY not in str(error):
             raise
         return f"{_completion(engine, name)}, and no chat, whose format needs a vocabulary from the network"
-    return "a chat completion about an image" if kind.reads_images else "a chat completion"
+    return "a chat completion"
+
+
+def _chat(name: str, content: object) -> dict[str, object]:
+    return {"model": name, "messages": [{"role": "user", "content": content}], "max_tokens": _TOKENS}
+
+
+def _pooled(engine: Engine, name: str, *, classifies: bool) -> str:
+    """Ask for what a model without generation computes: only its API says whether that is an embedding or a score."""
+    embedding = ("/v1/embeddings", {"input": _TEXT}, "an embedding")
+    others = [
+        ("/score", {"text_1": _TEXT, "text_2": _TEXT}, "a score"),
+        ("/classify", {"input": _TEXT}, "a class"),
+        ("/pooling", {"input": _TEXT}, "a pooled output"),
+    ]
+    refused: EngineRefusesError | None = None
+    for path, body, answer in [*others, embedding] if classifies else [embedding, *others]:
+        try:
+            engine.ask(path, {"model": name, **body})
+        except EngineRefusesError as error:
+            refused = refused or error
+        else:
+            return answer
+    raise refused or EngineEndedError
 
 
 def _completion(engine: Engine, name: str) -> str:

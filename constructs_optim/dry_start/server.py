@@ -25,7 +25,11 @@ _MOST_BYTES = 2_000_000
 
 
 class EngineEndedError(Exception):
-    """The engine ended, or refused the question; the message is its own, or empty if its log has it."""
+    """The engine does not answer; the message is its own, or empty if its log has it."""
+
+
+class EngineRefusesError(EngineEndedError):
+    """The engine runs, and answers a question with an error."""
 
 
 class OutOfTimeError(Exception):
@@ -96,7 +100,7 @@ class Engine:
             time.sleep(_POLL_SECONDS)
 
     def ask(self, path: str, body: object) -> object:
-        """Return the answer to a request; raises EngineEndedError with the engine's words if it has none."""
+        """Return the answer to a request; raises EngineEndedError if there is none."""
         try:
             status, content = self._request("POST", path, json.dumps(body))
         except TimeoutError:
@@ -109,7 +113,7 @@ class Engine:
             answer = None
         if status != 200:
             message = nested(answer, "error", "message") or nested(answer, "message")
-            raise EngineEndedError(message if isinstance(message, str) else f"{path} answers with status {status}")
+            raise EngineRefusesError(message if isinstance(message, str) else f"{path} answers with status {status}")
         return answer
 
     def served_name(self) -> str:

@@ -133,7 +133,7 @@ class Start:
         command += command_line({**options, "model": (str(folder),), "host": ("127.0.0.1",), "port": (str(port),)})
         own = {
             **variables(self.planned.variables),
-            "VLLM_CACHE_ROOT": str(self.environment.cache),
+            **self.environment.variables,
             "VLLM_CPU_KVCACHE_SPACE": str(CACHE_GB),
             # Several processes share the CPUs.
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -123,6 +122,36 @@ def test_the_question_is_of_the_models_kind(
     assert (found["question"], question["path"], question["body"]["model"]) == (answer, path, "served")
 
 
+@pytest.mark.parametrize(
+    ("convert", "refused", "answer"),
+    [
+        ("none", ["/v1/embeddings"], "a score"),
+        ("none", ["/v1/embeddings", "/score"], "a class"),
+        ("none", ["/v1/embeddings", "/score", "/classify"], "a pooled output"),
+        ("classify", ["/score"], "a class"),
+    ],
+)
+def test_what_a_model_without_generation_computes_is_tried(
+    hub: ModelHub, engines: Path, convert: str, refused: list[str], answer: str
+) -> None:
+    kind = {**POOLING, "convert": convert}
+    found = started(hub, {**PLAIN, "stand_in": {"answer": {"kind": kind}, "refuses": refused}})
+    assert found["question"] == answer
+
+
+def test_a_model_that_reads_no_images_is_asked_in_text(hub: ModelHub, engines: Path) -> None:
+    kind = {"runner": "generate", "convert": "none", "reads_images": True, "context": 9}
+    found = started(hub, {**PLAIN, "stand_in": {"answer": {"kind": kind}, "refuses": ["image_url"]}})
+    assert found["question"] == "a chat completion, and none about an image: the engine is wrong"
+
+
+def test_a_model_that_only_transcribes_is_asked_nothing(hub: ModelHub, engines: Path) -> None:
+    kind = {"runner": "generate", "convert": "none", "reads_images": True, "transcribes": True, "context": 9}
+    found = started(hub, {**PLAIN, "stand_in": {"answer": {"kind": kind}}})
+    assert (found["outcome"], recorded(engines, "question")) == ("starts", [])
+    assert "transcribes" in found["question"]
+
+
 def test_without_a_chat_template_a_completion_is_asked_for(hub: ModelHub, engines: Path) -> None:
     files = {name: content for name, content in repository(PLAIN).files.items() if name != "chat_template.jinja"}
     hub.models[MODEL] = HubModel("1" * 40, files)
@@ -159,26 +188,37 @@ def test_weights_whose_kernels_the_cpu_lacks_start_in_16_bits(hub: ModelHub, eng
 
 
 def test_an_answer_with_an_error_is_the_engines_line(hub: ModelHub, engines: Path) -> None:
-    found = started(hub, {**PLAIN, "stand_in": {"status": 400}}, status=1)
+    found = started(hub, {**PLAIN, "stand_in": {"refuses": ["/v1/chat"]}}, status=1)
     assert found["refusal"]["line"] == "the engine is wrong"
+
+
+def _runs(process: int) -> bool:
+    """Whether a process runs; one that has ended may wait for init to ask for its status."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in "ZX"
 
 
 def test_the_time_is_bounded_and_no_process_stays(hub: ModelHub, engines: Path) -> None:
     found = started(hub, {**PLAIN, "stand_in": {"waits": True}}, "--timeout", "5", status=2)
     assert found["refusal"]["line"] == "no answer in 5 seconds"
     (worker,) = recorded(engines, "worker")
-    with pytest.raises(ProcessLookupError):
-        os.kill(worker["pid"], 0)
+    assert not _runs(worker["pid"])
+
+
+def endpoint_file(**model: object) -> str:
+    """The name of a file with an endpoint of the model."""
+    chat = {"model": {"huggingface": {"model_id": MODEL, "revision": "1" * 40, **model}}, "instance_type": ON_L4[1]}
+    Path("endpoint.yaml").write_text(json.dumps({"stack": "Chat", "endpoints": {"Chat": chat}}), encoding="utf-8")
+    return "endpoint.yaml"
 
 
 @pytest.mark.parametrize("given", [(), ("--trust-remote-code",)])
 def test_a_models_code_is_read_and_run_only_on_request(hub: ModelHub, engines: Path, given: tuple[str, ...]) -> None:
     hub.models[MODEL] = repository(PLAIN, {"modeling_own.py": b"print('own code')"})
-    model = f"{{huggingface: {{model_id: {MODEL}, revision: '{'1' * 40}', allow_code: true}}}}"
-    Path("endpoint.yaml").write_text(
-        f"stack: Chat\nendpoints:\n  Chat:\n    model: {model}\n    instance_type: ml.g6.12xlarge\n", encoding="utf-8"
-    )
-    result = run("endpoint.yaml", *given)
+    result = run(endpoint_file(allow_code=True), *given)
     assert result.exit_code == 0, result.output
     is_allowed = bool(given)
     assert (f"{MODEL}/modeling_own.py" in hub.downloads) is is_allowed
@@ -192,6 +232,7 @@ def test_code_that_the_plan_does_not_allow_is_not_run(hub: ModelHub, engines: Pa
     assert "--trust-remote-code" not in recorded(engines, "server")[0]["arguments"]
 
 
+@pytest.mark.local
 def test_a_model_in_s3_is_read_with_the_accounts_credentials(engines: Path, store: Store) -> None:
     files = repository(PLAIN).files
     for name, content in files.items():
@@ -227,3 +268,19 @@ def test_a_gated_model_needs_a_token(hub: ModelHub, engines: Path) -> None:
     result = run("--model", MODEL, *ON_L4)
     assert result.exit_code == 2
     assert "set HF_TOKEN" in result.output
+
+
+@pytest.mark.local
+def test_a_preflight_includes_dry_starts_on_request(hub: ModelHub, engines: Path, store: Store) -> None:
+    hub.models[MODEL] = repository({**PLAIN, "stand_in": {"error": "ValueError: wrong"}})
+    result = CliRunner().invoke(app, ["preflight", endpoint_file(), "--dry-start", "--json"])
+    assert result.exit_code == 1, result.output
+    found = json.loads(result.stdout)
+    assert [each["stack"] for each in found["checks"]] == ["Chat"]
+    assert found["dry_starts"]["Chat"]["refusal"]["line"] == "wrong"
+
+
+def test_a_preflight_of_an_assembly_has_no_plans_to_start() -> None:
+    result = CliRunner().invoke(app, ["preflight", "cdk.out", "--dry-start"])
+    assert result.exit_code == 2
+    assert "Name the file" in result.output

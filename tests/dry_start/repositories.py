@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import tempfile
 from pathlib import Path
@@ -60,13 +61,16 @@ _PROCESSORS = {
 }
 
 
+@functools.cache
+def _small_files() -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as made:
+        return {path.name: path.read_bytes() for path in tiny_model.write(Path(made)).iterdir()}
+
+
 def repository(config: dict[str, Any], files: dict[str, bytes] | None = None) -> HubModel:
     """A repository of a model with this configuration, and no more than a byte of weights."""
-    with tempfile.TemporaryDirectory() as made:
-        folder = tiny_model.write(Path(made))
-        own = {path.name: path.read_bytes() for path in folder.iterdir()}
-    own["config.json"] = json.dumps(config).encode()
-    return HubModel(COMMIT, {**own, "model.safetensors": b"0", **(files or {})})
+    own = {"config.json": json.dumps(config).encode(), "model.safetensors": b"0"}
+    return HubModel(COMMIT, {**_small_files(), **own, **(files or {})})
 
 
 def that_reads_images(config: dict[str, Any]) -> HubModel:

@@ -2,7 +2,8 @@
 
 What it does is written in the model's config.json as ``stand_in``: the ``answer`` of the configuration, ``error``, the
 log of a server that ends, ``quantized_error``, one of a server with quantized weights, ``waits``, a server that is
-never healthy, or ``status``, with which it answers questions. What it was given is written into the file RECORD.
+never healthy, or ``refuses``, what is in questions that it answers with an error. What it was given is written into the
+file RECORD.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def serve(arguments: list[str]) -> None:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             record(step="question", path=self.path, body=body)
-            status = does.get("status", 200)
-            self._reply(status, {"error": {"message": does.get("message", "the engine is wrong")}})
+            is_refused = any(word in f"{self.path} {body}" for word in does.get("refuses", ()))
+            self._reply(400 if is_refused else 200, {"error": {"message": "the engine is wrong"}})
 
         def _reply(self, status: int, content: Any) -> None:
             encoded = json.dumps(content).encode()
