@@ -18,7 +18,7 @@ _OF_PYDANTIC = re.compile(r"^  (?:Value error, )?(.*?)(?: \[type=\w+, input_valu
 _WRAPPERS = (
     *("Engine core initialization failed", "Engine process failed to start", "EngineCore encountered an issue"),
     *("WorkerProc initialization failed", "See stack trace", "See root cause", "Failed core proc", "cancelled"),
-    *("failed to be inspected", "Worker proc", "Please check the logs"),
+    *("failed to be inspected", "Worker proc", "Please check the logs", "Worker failed with error", "EngineDeadError"),
 )
 # What the CPU build says of its own limits: not what the planned GPUs do.
 _OF_THE_CPU = re.compile(
@@ -96,6 +96,11 @@ def is_of_the_cpu(line: str) -> bool:
     return _OF_THE_CPU.search(line) is not None
 
 
+def reports_another(line: str) -> bool:
+    """Return whether a line only says that there is another error."""
+    return any(wrapper in line for wrapper in _WRAPPERS)
+
+
 def root_line(log: str) -> str | None:
     """Return the last error of a log that reports no other error; None without one."""
     lines = [_PREFIX.sub("", line.rstrip()) for line in log.splitlines()]
@@ -105,7 +110,7 @@ def root_line(log: str) -> str | None:
             found.append(usage[1])
         elif (error := _ERROR.match(line)) is not None:
             found.append(_message(error, lines[number + 1 :]))
-    own = [each for each in found if not any(wrapper in each for wrapper in _WRAPPERS)]
+    own = [each for each in found if not reports_another(each)]
     return (own or found or [None])[-1]
 
 

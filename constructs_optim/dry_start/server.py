@@ -22,6 +22,8 @@ _HOST = "127.0.0.1"
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CACHE_HOME", "LD_LIBRARY_PATH", "SSL_CERT_FILE")
 _POLL_SECONDS, _END_SECONDS = 0.5, 10
 _MOST_BYTES = 2_000_000
+# RFC 9110, 15.6: the server has failed.
+_OF_THE_SERVER = 500
 
 
 class EngineEndedError(Exception):
@@ -29,7 +31,7 @@ class EngineEndedError(Exception):
 
 
 class EngineRefusesError(EngineEndedError):
-    """The engine runs, and answers a question with an error."""
+    """The engine runs, and refuses a question with a status of the client's errors."""
 
 
 class OutOfTimeError(Exception):
@@ -113,7 +115,8 @@ class Engine:
             answer = None
         if status != 200:
             message = nested(answer, "error", "message") or nested(answer, "message")
-            raise EngineRefusesError(message if isinstance(message, str) else f"{path} answers with status {status}")
+            text = message if isinstance(message, str) else f"{path} answers with status {status}"
+            raise EngineRefusesError(text) if status < _OF_THE_SERVER else EngineEndedError(text)
         return answer
 
     def served_name(self) -> str:

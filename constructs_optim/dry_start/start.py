@@ -13,14 +13,14 @@ from constructs_optim.recipe.plan_data import Plan
 
 from .configuration import Kind, kind_of
 from .cpu_arguments import CACHE_GB, Options, on_the_cpu
-from .engine_log import is_of_the_cpu, refusal_of, root_line
+from .engine_log import is_of_the_cpu, refusal_of, reports_another, root_line
 from .environment import EngineEnvironment
 from .machine import Fitting, available_bytes, fitting
 from .model_folder import Fetch, configurations, copy_with, has_chat_template, is_quantized, unquantized, wanted
 from .planned_engine import TRUST_CODE, PlannedEngine, command_line
 from .question import answered
 from .report import DryStart, EndedError, Outcome, Refusal
-from .server import Engine, EngineEndedError, OutOfTimeError, free_port, process, variables
+from .server import Engine, EngineEndedError, EngineRefusesError, OutOfTimeError, free_port, process, variables
 
 _NO_ERROR = "the engine ended without an error in its log"
 
@@ -141,14 +141,20 @@ class Start:
         }
         self.say(f"Starting vLLM {self.environment.release} on the CPU")
         with log.open("wb") as output, process(command, own, folder, output) as running:
-            engine = Engine(running, port, self._begun + self.seconds)
+            engine, runs = Engine(running, port, self._begun + self.seconds), False
             try:
                 engine.wait()
                 self.say("Asking it a question")
+                runs = True
                 return answered(engine, kind, chats=chats)
             except EngineEndedError as error:
-                line = str(error) or root_line(log.read_text("utf-8", errors="replace")) or _NO_ERROR
-        outcome: Outcome = "unknown" if line == _NO_ERROR or is_of_the_cpu(line) else "refused"
+                line = str(error)
+                # What ends a started engine is in its computations, which the CPU has of its own.
+                is_of_computation = runs and not isinstance(error, EngineRefusesError)
+        if not line or reports_another(line):
+            line = root_line(log.read_text("utf-8", errors="replace")) or line or _NO_ERROR
+        is_unknown = is_of_computation or line == _NO_ERROR or is_of_the_cpu(line)
+        outcome: Outcome = "unknown" if is_unknown else "refused"
         raise EndedError(outcome, refusal_of(line).with_paths({self.planned.models[0].path: str(folder)}))
 
     def _left(self) -> float:

@@ -192,6 +192,11 @@ def test_an_answer_with_an_error_is_the_engines_line(hub: ModelHub, engines: Pat
     assert found["refusal"]["line"] == "the engine is wrong"
 
 
+def test_a_failure_of_the_cpus_computations_is_unknown(hub: ModelHub, engines: Path) -> None:
+    found = started(hub, {**PLAIN, "stand_in": {"fails": True}}, status=2)
+    assert (found["outcome"], found["refusal"]["line"]) == ("unknown", "the engine is wrong")
+
+
 def _runs(process: int) -> bool:
     """Whether a process runs; one that has ended may wait for init to ask for its status."""
     try:

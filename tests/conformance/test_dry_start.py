@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from constructs_optim.cli.main import app
 from constructs_optim.dry_start.environment import pinned_release
 
-from ..dry_start.repositories import AWQ, BERT, CONFIGURATIONS, repository, that_reads_images
+from ..dry_start.repositories import AWQ, BERT, CONFIGURATIONS, FP8, repository, that_reads_images
 from ..support.model_hub import HubModel, serving
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
@@ -29,7 +29,8 @@ MODELS: dict[str, HubModel] = {
     "acme/vision": that_reads_images(CONFIGURATIONS["Qwen/Qwen3-VL-2B-Instruct"]),
     "acme/embedding": repository(BERT),
     "acme/mxfp4": repository(CONFIGURATIONS["openai/gpt-oss-20b"]),
-    "acme/fp8": repository(CONFIGURATIONS["MiniMaxAI/MiniMax-M2.5"]),
+    "acme/mixture": repository(CONFIGURATIONS["mistralai/Mixtral-8x7B-v0.1"]),
+    "acme/fp8": repository({**CONFIGURATIONS["Qwen/Qwen3-30B-A3B"], "quantization_config": FP8}),
     "acme/code": repository(CONFIGURATIONS["nvidia/Llama-3_3-Nemotron-Super-49B-v1"]),
     "acme/sparse": repository(CONFIGURATIONS["zai-org/GLM-5"]),
 }
@@ -42,7 +43,7 @@ ANSWERS = {
     "acme/vision": ("ml.g6.xlarge", "a chat completion about an image"),
     "acme/embedding": ("ml.g5.xlarge", "an embedding"),
     "acme/mxfp4": ("ml.g6e.2xlarge", "a completion, and no chat, whose format needs a vocabulary from the network"),
-    "acme/fp8": ("ml.p5e.48xlarge", "a chat completion"),
+    "acme/mixture": ("ml.g6.12xlarge", "a chat completion"),
 }
 
 
@@ -95,6 +96,12 @@ def test_what_only_newer_gpus_have_is_refused_although_no_gpu_is_there(engines: 
     found = dry_start("acme/mxfp4", "ml.g4dn.12xlarge", engines, status=1)
     assert "Minimum capability: 80. Current capability: 75" in found["refusal"]["line"]
     assert found["question"] is None
+
+
+def test_weights_whose_kernels_the_cpu_lacks_start_in_16_bits(engines: Path) -> None:
+    found = dry_start("acme/fp8", "ml.g6e.12xlarge", engines)
+    assert found["outcome"] == "starts"
+    assert any("weights in 16 bits" in each for each in found["changed"])
 
 
 def test_what_the_cpu_lacks_is_unknown_and_no_refusal(engines: Path) -> None:

@@ -2,8 +2,8 @@
 
 What it does is written in the model's config.json as ``stand_in``: the ``answer`` of the configuration, ``error``, the
 log of a server that ends, ``quantized_error``, one of a server with quantized weights, ``waits``, a server that is
-never healthy, or ``refuses``, what is in questions that it answers with an error. What it was given is written into the
-file RECORD.
+never healthy, ``refuses``, what is in questions that it answers with an error, or ``fails``, whether all questions end
+in the server's own error. What it was given is written into the file RECORD.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def serve(arguments: list[str]) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             record(step="question", path=self.path, body=body)
             is_refused = any(word in f"{self.path} {body}" for word in does.get("refuses", ()))
-            self._reply(400 if is_refused else 200, {"error": {"message": "the engine is wrong"}})
+            status = 500 if does.get("fails") else 400 if is_refused else 200
+            self._reply(status, {"error": {"message": "the engine is wrong"}})
 
         def _reply(self, status: int, content: Any) -> None:
             encoded = json.dumps(content).encode()

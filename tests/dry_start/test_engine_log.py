@@ -38,7 +38,7 @@ ERROR 11-30 18:41:53 [registry.py:1102] ModuleNotFoundError: No module named 'to
         (OF_ARGUMENTS, "unrecognized arguments: --of-no-release"),
         (OF_AN_INSPECTION, "No module named 'torchvision'"),
         ("RuntimeError: Engine core initialization failed.", "Engine core initialization failed."),
-        ("KeyboardInterrupt", "KeyboardInterrupt"),
+        ("(Worker pid=3) AssertionError\nRuntimeError: Worker failed with error ''", "AssertionError"),
         ("(APIServer pid=1) INFO 11-30 18:40:57 [x.py:1] an Error in words", None),
         ("", None),
     ],
