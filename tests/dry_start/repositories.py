@@ -20,8 +20,6 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = json.loads(
 )["configurations"]
 # AutoAWQ's usual settings (examples/quantize.py), as it writes them into config.json.
 AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "version": "gemm"}
-# MiniMax's blocks of 128 by 128 weights.
-FP8 = CONFIGURATIONS["MiniMaxAI/MiniMax-M2.5"]["quantization_config"]
 # The sizes of BERT base, the defaults of transformers' BertConfig, which BAAI/bge-base-en-v1.5 has.
 BERT = {
     "architectures": ["BertModel"],
