@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
 _LIMITS = ("max_tokens", "max_completion_tokens")
+# Members of a request that change what is answered, and for which prompts have no place.
+_FORMS = ("tools", "functions", "response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice")
 
 
 class CaptureFormat(StrEnum):
@@ -43,13 +45,16 @@ class CaptureFormat(StrEnum):
 
 @dataclass
 class Written:
-    """The number of captures: read, written, sampled out, unusable, and written without their limit of tokens."""
+    """The number of captures: read, written, sampled out, and unusable; and written without their limit of tokens, or
+    without their tools or the form of their answer.
+    """
 
     read: int = 0
     written: int = 0
     sampled_out: int = 0
     unusable: int = 0
     unlimited: int = 0
+    formless: int = 0
 
 
 def files_of(source: str, s3: Callable[[], S3Client]) -> Iterator[bytes]:
@@ -111,6 +116,7 @@ def exported(
             # Prompts have a limit of tokens only if it is one; servers refuse others anyway.
             asks = any(request.get(name) is not None for name in _LIMITS)
             counts.unlimited += form is CaptureFormat.PROMPTS and asks and "max_tokens" not in line
+            counts.formless += form is not CaptureFormat.CAPTURES and any(request.get(name) for name in _FORMS)
             yield json.dumps(line, ensure_ascii=False)
 
 

@@ -138,6 +138,23 @@ def test_a_limit_that_is_none_is_left_out_of_prompts_and_counted(limit: object) 
     assert (other["max_tokens"], counts.unlimited) == (7, 0)
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"tools": [{"type": "function", "function": {"name": "weather"}}]},
+        {"response_format": {"type": "json_object"}},
+        {"structured_outputs": {"choice": ["yes", "no"]}},
+    ],
+    ids=lambda asked: next(iter(asked)),
+)
+@pytest.mark.parametrize(("form", "number"), [(CAPTURES, 0), (PROMPTS, 1), (TEXT, 1)])
+def test_requests_whose_tools_a_form_leaves_out_are_counted(
+    form: CaptureFormat, number: int, asked: dict[str, Any]
+) -> None:
+    found, counts = lines(file(record({**CHAT, **asked}), record(CHAT)), form)
+    assert (len(found), counts.formless) == (2, number)
+
+
 @pytest.mark.parametrize("form", [CAPTURES, PROMPTS])
 @pytest.mark.parametrize("message", [5, None, [1], "Hi", {}, {"content": "Hi"}, {"role": 1, "content": "Hi"}])
 def test_a_chat_with_something_else_than_messages_is_left_out_and_counted(form: CaptureFormat, message: object) -> None:

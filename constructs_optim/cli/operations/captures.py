@@ -80,13 +80,19 @@ def captures_command(
         raise failed(f"No capture below {source} can be written as {form.value}: {_left_out(form)}.")
     if as_json:
         numbers = {"read": counts.read, "written": counts.written, "skipped": counts.unusable}
-        print_json({"file": str(file), **numbers, "without_limit": counts.unlimited})
+        left_out = {"without_limit": counts.unlimited, "without_tools": counts.formless}
+        print_json({"file": str(file), **numbers, **left_out})
         return
     say(f"Wrote {counts.written} of {counts.read} captures to {file}.")
     if counts.unusable:
         say(f"Skipped {counts.unusable}: {_left_out(form)}.")
     if counts.unlimited:
         say(f"Left max_tokens out of {counts.unlimited}: it is not a whole number above 0.")
+    if counts.formless:
+        say(
+            f"Left tools and the form of the answer out of {counts.formless}: the endpoint will answer these requests "
+            "in another way. --as captures keeps them."
+        )
     if not redact:
         say("The file is not redacted: it contains prompts and responses as users sent and received them.")
     say(_HINTS[form].format(file=file))
