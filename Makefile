@@ -183,6 +183,10 @@ lock: install ## look for newer versions of everything that is pinned
 	@uv pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  --python-platform x86_64-manylinux_2_28 requirements/engine.in --override requirements/engine-overrides.in \
 	  --excludes requirements/engine-excluded.txt --no-emit-package torch --output-file requirements/engine.txt
+	@# The same versions for dry starts, which install them with pip's index of the user.
+	@{ echo "# vLLM's build for CPUs and all that it needs, as requirements/engine.txt locks them: make lock writes it."; \
+	  grep '^torch==' requirements/engine-overrides.in; grep -oE '^[A-Za-z0-9_.-]+==[^ ;]+' requirements/engine.txt; \
+	} > constructs_optim/dry_start/engine_packages.txt
 	@uv pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --no-deps \
 	  --python-platform x86_64-manylinux_2_34 requirements/sglang.in --output-file requirements/sglang.txt
 	@for sdk in 2 3; do uv pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \

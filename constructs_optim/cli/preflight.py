@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -17,9 +18,10 @@ from constructs_optim.templates.template import Template
 
 from .assemblies import AssemblyArgument, StackOption
 from .aws import Account, Profile, Region
-from .endpoint_file import assembly_of
+from .endpoint_file import STANDARD_INPUT, assembly_of, is_endpoint_file
 from .explain import refuse_other_accounts
 from .presentation import JsonOption, print_json, refusals_printed, say, working
+from .recipes.dry_start import dry_starts, plans_of_file, status_of
 
 _STYLES = {"problem": "red", "advice": "yellow"}
 _FIELDS = ("check", "text", "fix")
@@ -31,6 +33,12 @@ def preflight_command(
     stack: StackOption = None,
     region: Region = None,
     profile: Profile = None,
+    dry_start: Annotated[
+        bool,
+        typer.Option(
+            "--dry-start", help="Also start the engine of each plan of an endpoint file, as the command dry-start does."
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check quotas, models, images, stores, roles, and networks before a deployment.
@@ -40,7 +48,13 @@ def preflight_command(
 
     Examples:
         constructs-optim preflight cdk.out --stack 'Prod/*'
+        constructs-optim preflight endpoint.yaml --dry-start
     """
+    if dry_start and (not is_endpoint_file(assembly) or str(assembly) == STANDARD_INPUT):
+        raise typer.BadParameter(
+            f"--dry-start starts the plans of an endpoint file, and {assembly} has only what became of them. Name the "
+            "file, or run constructs-optim dry-start with the model and the instance type"
+        )
     account = Account(profile, region)
     with refusals_printed(as_json=as_json), working("Reading the assembly"), assembly_of(assembly) as folder:
         stacks = [found for found in read_assembly(folder) if is_chosen(found, stack)]
@@ -55,13 +69,20 @@ def preflight_command(
             path: preflight.report(partial(account.client, region=preflight.region), deployed)
             for path, preflight in preflights.items()
         }
-    if as_json:
-        print_json([_as_json(path, report) for path, report in reports.items()])
-    else:
+    if not as_json:
         for path, report in reports.items():
             _say(path, report)
+    starts = {}
+    if dry_start:
+        with refusals_printed(as_json=as_json):
+            plans = plans_of_file(str(assembly), region)
+        starts = dict(dry_starts(plans, account, as_json=as_json))
+    if as_json:
+        checked = [_as_json(path, report) for path, report in reports.items()]
+        print_json({"checks": checked, "dry_starts": starts} if dry_start else checked)
     if any(report.problems for report in reports.values()):
         raise typer.Exit(1)
+    raise typer.Exit(status_of(starts.values()))
 
 
 def _preflight(stack: StackTemplate, account: Account) -> StackPreflight:

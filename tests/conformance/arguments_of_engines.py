@@ -104,7 +104,7 @@ class Vllm:
 
 
 class _NoVision:
-    """Stands for torchvision, which SGLang imports for images and PyPI has no build for CPUs of."""
+    """Stands for torchvision, which SGLang imports for images: PyPI has no build for CPUs of it."""
 
     def find_spec(self, name: str, *_: object) -> importlib.machinery.ModuleSpec | None:
         ours = name.partition(".")[0] == "torchvision"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import codecs
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from pydantic import ValidationError
@@ -21,6 +22,9 @@ from ..aws import Account, errors_explained, failed
 from ..installation import installing
 from ..presentation import say
 
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
 # Far beyond any model's.
 _MOST_BYTES, _MOST = 10_000_000, 1_000_000_000
 _LONGEST = 60
@@ -34,29 +38,19 @@ def look_up(name: str, revision: str) -> RecordedModel:
     return _in_s3(name) if name.startswith("s3://") else _of_hugging_face(name, revision)
 
 
-def _of_hugging_face(model_id: str, revision: str) -> RecordedModel:
+@contextmanager
+def hub_client(model_id: str, revision: str) -> Iterator[HfApi]:
+    """Yield the hub's client for a block about one model; what the hub refuses ends the command with a sentence."""
     try:
         from huggingface_hub import HfApi
-        from huggingface_hub.errors import (
-            GatedRepoError,
-            HFValidationError,
-            RemoteEntryNotFoundError,
-            RepositoryNotFoundError,
-            RevisionNotFoundError,
-        )
+        from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
     except ModuleNotFoundError:
         raise typer.BadParameter(f"Looking up Hugging Face models is an extra: {installing('cli')}") from None
-    hub, config = HfApi(), None
+    hub = HfApi()
     if not hub.endpoint.startswith(("https://", "http://")):
         raise failed(f"HF_ENDPOINT is {hub.endpoint}, which is no URL: begin it with https://")
     try:
-        found = hub.model_info(model_id, revision=revision, files_metadata=True)
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                path = hub.hf_hub_download(model_id, model_files.CONFIG, revision=found.sha, local_dir=folder)
-                config = _config(model_id, Path(path).read_bytes())
-            except (GatedRepoError, RemoteEntryNotFoundError):
-                config = None
+        yield hub
     except (HFValidationError, RepositoryNotFoundError):
         raise typer.BadParameter(
             f"Hugging Face has no model {model_id}, or the model is private. Check the ID, or set HF_TOKEN"
@@ -68,6 +62,19 @@ def _of_hugging_face(model_id: str, revision: str) -> RecordedModel:
     # The HTTP library, and so the type of these errors, differs between releases of huggingface_hub.
     except Exception as error:
         raise unreachable(f"Cannot look up {model_id} at {hub.endpoint}: {error}") from None
+
+
+def _of_hugging_face(model_id: str, revision: str) -> RecordedModel:
+    with hub_client(model_id, revision) as hub:
+        from huggingface_hub.errors import GatedRepoError, RemoteEntryNotFoundError
+
+        found = hub.model_info(model_id, revision=revision, files_metadata=True)
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                path = hub.hf_hub_download(model_id, model_files.CONFIG, revision=found.sha, local_dir=folder)
+                config = _config(model_id, Path(path).read_bytes())
+            except (GatedRepoError, RemoteEntryNotFoundError):
+                config = None
     sizes = {file.rfilename: _count(file.size) or 0 for file in found.siblings or ()}
     if sizes:
         _refuse_others(model_id, sizes)
@@ -85,17 +92,33 @@ def unreachable(problem: str) -> typer.Exit:
     )
 
 
+class S3Files:
+    """The files below an S3 prefix, by their names relative to it."""
+
+    def __init__(self, uri: str, account: Account) -> None:
+        self._bucket, _, key = uri.removeprefix("s3://").partition("/")
+        self._prefix = f"{key.rstrip('/')}/" if key.strip("/") else ""
+        self._s3 = account.client("s3")
+
+    def sizes(self) -> dict[str, int]:
+        """Return the files' sizes in bytes."""
+        pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=self._prefix)
+        items = (item for page in pages for item in page.get("Contents", ()))
+        return {item["Key"].removeprefix(self._prefix): item["Size"] for item in items}
+
+    def content(self, name: str, most: int) -> bytes:
+        """Return at most ``most`` bytes of a file."""
+        return self._s3.get_object(Bucket=self._bucket, Key=self._prefix + name)["Body"].read(most)
+
+
 def _in_s3(uri: str) -> RecordedModel:
-    bucket, _, key = uri.removeprefix("s3://").partition("/")
-    prefix = f"{key.rstrip('/')}/" if key.strip("/") else ""
     with errors_explained():
-        s3 = Account(None, None).client("s3")
-        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-        sizes = {item["Key"].removeprefix(prefix): item["Size"] for page in pages for item in page.get("Contents", ())}
+        model = S3Files(uri, Account(None, None))
+        sizes = model.sizes()
         _refuse_others(uri, sizes)
         if model_files.CONFIG not in sizes:
             return _recorded(uri, None, sizes)
-        content = s3.get_object(Bucket=bucket, Key=prefix + model_files.CONFIG)["Body"].read(_MOST_BYTES + 1)
+        content = model.content(model_files.CONFIG, _MOST_BYTES + 1)
     return _recorded(uri, _config(uri, content), sizes)
 
 

@@ -1,0 +1,1 @@
+"""Starts a plan on the CPU of this machine, with few layers and dummy weights."""
